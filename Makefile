@@ -1,0 +1,64 @@
+# Every command sets up what it needs: a .venv with the pinned dependencies of locks/.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN_READY := $(VENV)/.run-ready
+DEV_READY := $(VENV)/.dev-ready
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+export PYTHONDONTWRITEBYTECODE = 1
+
+.PHONY: help demo up test statistical lint format lock clean
+
+help: ## say what each command does
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+demo: $(RUN_READY) ## upload real data, train, and predict with intervals, through HTTP
+	@$(BIN)/bartserve demo
+
+up: $(RUN_READY) ## start the embedded service on http://127.0.0.1:8000
+	@$(BIN)/bartserve up
+
+test: $(DEV_READY) ## run every test, on SQLite and on a real Postgres and Valkey
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+statistical: $(DEV_READY) ## run the long statistical suites and print their report
+	$(BIN)/python -m pytest -m long -n 2 tests/statistical -rA
+
+lint: $(DEV_READY) ## style, types and the import arrows
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(DEV_READY) ## let ruff write the layout
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: $(DEV_READY) ## pin every dependency anew, with hashes and without addresses
+	$(PIP) install uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	    pyproject.toml --group build -o locks/run.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	    pyproject.toml --group build --group dev -c locks/run.txt -o locks/dev.txt
+
+clean: ## remove what the commands made
+	rm -rf $(VENV) build dist
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "bartserve needs Python 3.11 or newer: install it, or name it with PYTHON=..."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "bartserve needs Python 3.11 or newer; $(PYTHON) is older. Name another with PYTHON=..."; exit 1; }
+	@echo "setting up $(VENV) (first run only)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(RUN_READY): pyproject.toml locks/run.txt | $(BIN)/python
+	@echo "installing the pinned dependencies (first run only)"
+	@$(PIP) install --require-hashes -r locks/run.txt
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(DEV_READY): pyproject.toml locks/dev.txt | $(BIN)/python
+	@echo "installing the pinned dependencies of the tests (first run only)"
+	@$(PIP) install --require-hashes -r locks/dev.txt
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@ $(RUN_READY)

@@ -1,0 +1,1 @@
+"""Bayesian additive regression trees, compiled with numba."""

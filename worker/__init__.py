@@ -1,0 +1,1 @@
+"""The workers of bartserve: Celery, the dispatcher, and what each kind of unit does."""
