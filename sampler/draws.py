@@ -1,0 +1,112 @@
+"""The kept draws of a chain, as flat arrays: what the engine hands over and what is packed and predicted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LEAF = -1  # `feature` of a leaf
+MISSING = 255  # code of a missing value
+PRESENT_OR_MISSING = 254  # `cut` of the rule "present left, missing right"
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Kept draws of one chain, in order; nodes of a tree in pre-order (node, left subtree, right subtree).
+
+    A draw is `num_trees` trees, and ``f(x) = offset + step * (sum over the trees of the leaf x reaches)``.
+    At a split a present code goes left iff ``code <= cut``, a missing one iff `missing_left`.
+
+    Attributes
+    ----------
+    num_trees
+        m, trees in a draw.
+    sigma
+        float64 [draw], noise standard deviation in units of y (all ones for probit).
+    tree_start
+        int64 [draw * m + 1], first node of each tree; the last entry is the number of nodes.
+    feature
+        int32 [node], coded column, -1 at a leaf.
+    cut
+        uint8 [node], 0 at a leaf.
+    missing_left
+        uint8 [node], 0 at a leaf.
+    leaf
+        int32 [node], leaf value in grid steps, 0 at a split.
+
+    """
+
+    num_trees: int
+    sigma: NDArray[np.float64]
+    tree_start: NDArray[np.int64]
+    feature: NDArray[np.int32]
+    cut: NDArray[np.uint8]
+    missing_left: NDArray[np.uint8]
+    leaf: NDArray[np.int32]
+
+    @property
+    def num_draws(self) -> int:
+        """Kept draws, d."""
+        return len(self.sigma)
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes of all trees, splits and leaves."""
+        return len(self.feature)
+
+    @property
+    def leaf_counts(self) -> NDArray[np.int64]:
+        """Leaves per tree, int64 [draw, tree]: a binary tree of k nodes has (k + 1) / 2."""
+        return ((np.diff(self.tree_start) + 1) // 2).reshape(self.num_draws, self.num_trees)
+
+    def __getitem__(self, draws: slice) -> Draws:
+        """The draws of a contiguous slice (step 1), as views."""
+        start, stop, step = draws.indices(self.num_draws)
+        if step != 1:
+            msg = "draws can be sliced with step 1 only"
+            raise IndexError(msg)
+        stop = max(start, stop)
+        trees = self.tree_start[start * self.num_trees : stop * self.num_trees + 1]
+        nodes = slice(int(trees[0]), int(trees[-1]))
+        return Draws(
+            num_trees=self.num_trees,
+            sigma=self.sigma[start:stop],
+            tree_start=trees - trees[0],
+            feature=self.feature[nodes],
+            cut=self.cut[nodes],
+            missing_left=self.missing_left[nodes],
+            leaf=self.leaf[nodes],
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Equal when every array is."""
+        if not isinstance(other, Draws):
+            return NotImplemented
+        names = ("sigma", "tree_start", "feature", "cut", "missing_left", "leaf")
+        return self.num_trees == other.num_trees and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in names
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def concatenate(parts: list[Draws]) -> Draws:
+    """The draws of several blocks of one chain, in order; they must have the same number of trees."""
+    if len(parts) == 1:
+        return parts[0]
+    sizes = np.cumsum([0] + [part.num_nodes for part in parts])
+    starts = [part.tree_start[:-1] + size for part, size in zip(parts, sizes, strict=False)]
+    return Draws(
+        num_trees=parts[0].num_trees,
+        sigma=np.concatenate([part.sigma for part in parts]),
+        tree_start=np.concatenate([*starts, sizes[-1:]]),
+        feature=np.concatenate([part.feature for part in parts]),
+        cut=np.concatenate([part.cut for part in parts]),
+        missing_left=np.concatenate([part.missing_left for part in parts]),
+        leaf=np.concatenate([part.leaf for part in parts]),
+    )
