@@ -1,0 +1,55 @@
+"""The first of the README's two commands does the main job, and the README shows what it prints."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.e2e.service import clean_environment
+
+ROOT = Path(__file__).parents[2]
+
+
+def shape(line: str) -> str:
+    """A printed line without its figures."""
+    return re.sub(r"\s+", " ", re.sub(r"\d+(\.\d+)?%?", "0", line)).strip()
+
+
+def test_demo_does_the_main_job_and_the_readme_shows_it():
+    """`bartserve demo` ends with 0, its figures make sense, and the README's sample has the same lines."""
+    before = subprocess.run(
+        ["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    run = subprocess.run(
+        [sys.executable, "-m", "app.cli", "demo"],
+        cwd=ROOT,
+        env=clean_environment() | {"COLUMNS": "160"},
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+
+    assert run.returncode == 0, run.stderr + run.stdout
+    held = re.search(r"RMSE (\d+\.\d+) mpg, linear model (\d+\.\d+) mpg", run.stdout)
+    assert held is not None, run.stdout
+    ours, linear = map(float, held.groups())
+    assert 2.0 < ours < linear  # trees find what a line cannot
+    inside = re.search(r"90% predictive intervals hold (\d+)%", run.stdout)
+    assert inside is not None
+    assert 80 <= int(inside.group(1)) <= 98
+    assert len(re.findall(r"\d+\.\d to \d+\.\d", run.stdout)) == 5
+    shown = re.search(r"```text\n(service.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert shown is not None
+    printed = {shape(line) for line in run.stdout.splitlines()}
+    missing = [
+        line
+        for line in shown.group(1).splitlines()
+        if not line.startswith(("chain", "service")) and shape(line) not in printed
+    ]
+    assert not missing
+    after = subprocess.run(
+        ["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert before.stdout == after.stdout
