@@ -1,0 +1,117 @@
+"""The outermost layer of HTTP: request ids, security headers, body limits, and no exception gets past it."""
+
+import logging
+import re
+import secrets
+from collections.abc import Iterable
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.problems import render_plain, request_id_of
+
+GIVEN_ID = re.compile(
+    r"[A-Za-z0-9._-]{8,64}"
+)  # a client's own X-Request-ID that is safe to log and to send back
+# What a browser may do with any answer; a route that needs more says so itself.
+HEADERS = {
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"content-security-policy": b"default-src 'self'; frame-ancestors 'none'; "
+    b"base-uri 'none'; form-action 'self'",
+    b"cache-control": b"no-store",
+}
+log = logging.getLogger(__name__)
+
+
+class BodyTooLargeError(HTTPException):
+    """The body grew beyond its limit; FastAPI lets an HTTPException pass where it reads bodies."""
+
+    def __init__(self) -> None:
+        # The rest of the body stays unread: the connection can't carry another request.
+        super().__init__(413, headers={"Connection": "close"})
+
+
+class Edge:
+    """ASGI middleware.
+
+    Parameters
+    ----------
+    app
+        What is inside.
+    max_json_bytes
+        The largest body anywhere but in an upload.
+    max_upload_bytes
+        The largest body of a POST to one of `upload_paths`.
+    upload_paths
+        Where files come in.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, max_json_bytes: int, max_upload_bytes: int, upload_paths: Iterable[str]
+    ) -> None:
+        self.app = app
+        self.max_json_bytes = max_json_bytes
+        self.max_upload_bytes = max_upload_bytes
+        self.upload_paths = frozenset(upload_paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        given = Headers(scope=scope)
+        asked = given.get("x-request-id", "")
+        scope["bartserve.request_id"] = asked if GIVEN_ID.fullmatch(asked) else secrets.token_hex(8)
+        started = False
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = _with_ours(message["headers"], request_id_of(scope))
+            await send(message)
+
+        limit = self.max_upload_bytes if scope["path"] in self.upload_paths else self.max_json_bytes
+        try:
+            if _declared(given) > limit:
+                raise BodyTooLargeError  # noqa: TRY301  one place answers both
+            await self.app(scope, _counted(receive, limit), send_with_headers)
+        except BodyTooLargeError as error:
+            if started:
+                raise
+            await render_plain(scope, 413, error.headers)(scope, receive, send_with_headers)
+        except Exception:
+            log.exception("request %s: %s %s failed", request_id_of(scope), scope["method"], scope["path"])
+            if started:
+                raise
+            await render_plain(scope, 500)(scope, receive, send_with_headers)
+
+
+def _with_ours(headers: Iterable[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
+    own = list(headers)
+    present = {name.lower() for name, _ in own}
+    added = [(name, value) for name, value in HEADERS.items() if name not in present]
+    return [*own, *added, (b"x-request-id", request_id.encode("ascii"))]
+
+
+def _declared(headers: Headers) -> int:
+    length = headers.get("content-length", "")
+    return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else 0
+
+
+def _counted(receive: Receive, limit: int) -> Receive:
+    taken = 0
+
+    async def counted() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        if taken > limit:
+            raise BodyTooLargeError
+        return message
+
+    return counted

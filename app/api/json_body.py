@@ -1,0 +1,160 @@
+"""JSON bodies, read strictly: what other parsers let pass in silence is refused here, by name.
+
+Python's parser takes the last of two equal keys, NaN and Infinity, and turns 1e999 into infinity. Strings may
+hold a NUL or half a surrogate pair, which no database stores. The route class below refuses all of these before
+the schemas see the body; the OpenAPI document stays the one that FastAPI makes of the schemas.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+
+from app.api.problems import place, render_error
+from app.services.errors import Fault, InvalidRequestError, ServiceError, UnsupportedMediaError
+
+UNSTORABLE = re.compile(
+    rb"\\u(d[89a-f]|0000)", re.IGNORECASE
+)  # escapes that may spell one; raw ones don't parse
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class _Refused:
+    """Stands in the parsed body for what may not be there."""
+
+    detail: str
+    key: str | None = None
+
+
+class _Marks:
+    """Hooks of the parser that put a mark where something is wrong, and remember that they did."""
+
+    def __init__(self) -> None:
+        self.any = False
+
+    def _mark(self, detail: str, key: str | None = None) -> _Refused:
+        self.any = True
+        return _Refused(detail, key)
+
+    def constant(self, name: str) -> _Refused:
+        return self._mark(f"{name} is no JSON number; leave a missing value out or send null")
+
+    def float(self, text: str) -> float | _Refused:
+        value = float(text)
+        if math.isfinite(value):
+            return value
+        return self._mark("the number is too large; infinite values are refused")
+
+    def int(self, text: str) -> int | _Refused:
+        # Longer ones Python refuses to read at all, and no float64 holds them.
+        return int(text) if len(text) < 300 else self._mark("the number is too large")
+
+    def object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Refused:
+        made = dict(pairs)
+        if len(made) == len(pairs):
+            return made
+        seen: set[str] = set()
+        doubled = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        return self._mark("the key occurs twice in one object", doubled)
+
+
+def parse(body: bytes) -> Any:
+    """The value of a JSON text.
+
+    Raises
+    ------
+    InvalidRequestError
+        It is not JSON, or holds a doubled key, a number that isn't finite, a NUL or half a surrogate pair.
+    """
+    marks = _Marks()
+    try:
+        value = json.loads(
+            body.decode("utf-8"),
+            parse_constant=marks.constant,
+            parse_float=marks.float,
+            parse_int=marks.int,
+            object_pairs_hook=marks.object,
+        )
+    except UnicodeDecodeError as error:
+        raise InvalidRequestError(f"The body is not UTF-8 (byte {error.start}).") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise InvalidRequestError(f"The body is not JSON: {error.msg} at {where}.") from None
+    except RecursionError:
+        raise InvalidRequestError("The body is nested too deeply.") from None
+    if marks.any or UNSTORABLE.search(body):
+        _refuse_marked(value)
+    return value
+
+
+def _refuse_marked(value: Any) -> None:
+    faults = []
+    for path, found in _walk(value):
+        column, row = place(path)
+        if isinstance(found, _Refused):
+            at_key = place((*path, found.key)) if found.key is not None else (column, row)
+            faults.append(Fault(*at_key, found.detail))
+        elif isinstance(found, str) and not _storable(found):
+            faults.append(Fault(column, row, "text may not hold a NUL or half a surrogate pair"))
+    if faults:
+        raise InvalidRequestError(errors=faults)
+
+
+def _storable(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _walk(value: Any) -> Iterator[tuple[Path, Any]]:
+    """Every scalar and every key with its path; a loop, since depth is the sender's choice."""
+    left: list[tuple[Path, Any]] = [((), value)]
+    while left:
+        path, found = left.pop()
+        if isinstance(found, dict):
+            yield from (((*path, key), key) for key in found)
+            left.extend(((*path, key), inner) for key, inner in reversed(found.items()))
+        elif isinstance(found, list):
+            left.extend(((*path, index), inner) for index, inner in reversed(list(enumerate(found))))
+        else:
+            yield path, found
+
+
+class _StrictRequest(Request):
+    async def json(self) -> Any:
+        if not hasattr(self, "_parsed"):
+            self._parsed = parse(await self.body())
+        return self._parsed
+
+
+class StrictRoute(APIRoute):
+    """A route whose JSON body is read by `parse`, and whose other bodies are refused with 415."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """FastAPI's handler, on a request that parses strictly."""
+        handler = super().get_route_handler()
+        if self.body_field is None:
+            return handler
+
+        async def handle(request: Request) -> Response:
+            strict = _StrictRequest(request.scope, request.receive)
+            try:
+                # Before FastAPI's own reading, which would turn what we raise into a bare 400.
+                if _says_json(request.headers.get("content-type", "")):
+                    await strict.json()
+                elif await strict.body():
+                    raise UnsupportedMediaError("Send JSON, with the header  Content-Type: application/json")
+            except ServiceError as error:
+                return render_error(request.scope, error)
+            return await handler(strict)
+
+        return handle
+
+
+def _says_json(content_type: str) -> bool:
+    kind = content_type.partition(";")[0].strip().lower()
+    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))

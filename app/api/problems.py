@@ -1,0 +1,170 @@
+"""Every error as RFC 9457 problem+json: one shape, one place that renders it."""
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from starlette.exceptions import HTTPException
+
+from app.services import errors
+from app.services.errors import SHOWN, Fault, ServiceError
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_SECONDS = 5
+log = logging.getLogger(__name__)
+
+
+class Problem(BaseModel):
+    """What every error looks like (RFC 9457)."""
+
+    class Entry(BaseModel):
+        """One thing wrong, and where."""
+
+        column: str | None = Field(description="A column of the data, or a field of the request.")
+        row: int | None = Field(description="The data row, counted from 1; a CSV header doesn't count.")
+        detail: str = Field(description="What is wrong and what to do.")
+
+    type: str = Field(description="A stable relative URI that names the kind of problem.")
+    title: str = Field(description="The kind of problem in words; the same for every case of a type.")
+    status: int = Field(description="The HTTP status.")
+    detail: str = Field(description="This very case, and what to do.")
+    request_id: str = Field(description="As in the X-Request-ID header and in the logs.")
+    errors: list[Entry] = Field(description="Where, when the data or the request are to blame.")
+
+
+# HTTP's own refusals, which no service raises: status -> (type, title, what to do)
+PLAIN = {
+    400: ("bad-request", "The request can't be read", "The request could not be read as HTTP."),
+    404: (
+        "not-found",
+        "There is no such thing",
+        "Nothing is at this address; GET /openapi.json lists what is.",
+    ),
+    405: (
+        "method-not-allowed",
+        "This address doesn't take that method",
+        "The Allow header names the methods this address takes.",
+    ),
+    413: ("too-large", "That is more than this service takes", "Send less at once."),
+    415: ("unsupported-media-type", "That content type is not read here", "Send another content type."),
+    500: (
+        "internal-error",
+        "Something went wrong on our side",
+        "It has been logged under this request_id; the same request may work later.",
+    ),
+}
+
+TYPES: dict[str, str] = {slug: title for slug, title, _ in PLAIN.values()} | {
+    kind.slug: kind.title
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, ServiceError)
+}
+
+
+def request_id_of(scope: Mapping[str, Any]) -> str:
+    """The id of the request that the edge gave it."""
+    return str(scope.get("bartserve.request_id", ""))
+
+
+def render(
+    scope: Mapping[str, Any],
+    status: int,
+    slug: str,
+    title: str,
+    detail: str,
+    faults: Sequence[Fault] = (),
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """A problem document as a response."""
+    body = {
+        "type": f"/problems/{slug}",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "request_id": request_id_of(scope),
+        "errors": [vars(fault) for fault in faults],
+    }
+    # ASCII only: a name with half a surrogate pair must not break the answer that refuses it.
+    content = json.dumps(body, allow_nan=False).encode("ascii")
+    return Response(content, status, dict(headers or {}), media_type=MEDIA_TYPE)
+
+
+def render_error(scope: Mapping[str, Any], error: ServiceError) -> Response:
+    """A service error as a response."""
+    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+    if error.status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = "Bearer"
+    return render(scope, error.status, error.slug, error.title, error.detail, error.errors, headers)
+
+
+def render_plain(scope: Mapping[str, Any], status: int, headers: Mapping[str, str] | None = None) -> Response:
+    """One of HTTP's own refusals as a response."""
+    phrase = HTTPStatus(status).phrase
+    slug, title, detail = PLAIN.get(status, (phrase.lower().replace(" ", "-"), phrase, phrase))
+    return render(scope, status, slug, title, detail, headers=headers)
+
+
+def install(app: FastAPI) -> None:
+    """Make every error of the app a problem document."""
+
+    async def service_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, ServiceError)
+        return render_error(request.scope, error)
+
+    async def http_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return render_plain(request.scope, error.status_code, error.headers)
+
+    async def invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return render_error(request.scope, errors.InvalidRequestError(errors=_faults(error)))
+
+    async def database_error(request: Request, error: Exception) -> Response:
+        log.error("request %s: the database doesn't answer: %s", request_id_of(request.scope), error)
+        told = "The database doesn't answer; try again soon."
+        return render_error(request.scope, errors.UnavailableError(told, retry_after=RETRY_SECONDS))
+
+    app.add_exception_handler(ServiceError, service_error)
+    app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(RequestValidationError, invalid)
+    for kind in (OperationalError, InterfaceError, PoolTimeoutError):
+        app.add_exception_handler(kind, database_error)
+
+
+def _faults(error: RequestValidationError) -> list[Fault]:
+    """Pydantic's findings, one for each place: a union reports once for each of its branches."""
+    found: dict[tuple[str | None, int | None], Fault] = {}
+    for entry in error.errors()[: 10 * SHOWN]:
+        column, row = place(entry["loc"])
+        found.setdefault((column, row), Fault(column, row, str(entry["msg"])))
+    return list(found.values())
+
+
+def place(path: Sequence[str | int]) -> tuple[str | None, int | None]:
+    """Column and row of a path into a request: `rows` and `columns` hold data, the rest are fields."""
+    steps = [step for step in path if step not in {"body", "query", "path", "header"}]
+    if steps[:1] == ["rows"] and len(steps) > 1 and isinstance(steps[1], int):
+        return (str(steps[2]) if len(steps) > 2 else None), steps[1] + 1
+    if steps[:1] == ["columns"] and len(steps) > 1:
+        row = steps[2] + 1 if len(steps) > 2 and isinstance(steps[2], int) else None
+        return str(steps[1]), row
+    return (".".join(str(step) for step in steps) or None), None
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What a route documents: these problems besides the ones every route may answer with."""
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {
+        status: {
+            "description": PLAIN[status][1] if status in PLAIN else HTTPStatus(status).phrase,
+            "content": {MEDIA_TYPE: {"schema": schema}},
+        }
+        for status in sorted({*statuses, 401, 403, 404, 413, 422, 500, 503})
+    }

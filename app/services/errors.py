@@ -1,0 +1,148 @@
+"""What can go wrong on purpose: small classes with a status, rendered in one place (`app.api.problems`)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol
+
+SHOWN = 100  # entries of `errors` in an answer; `detail` says how many more there are
+
+
+class Located(Protocol):
+    """What the sampler's own problems look like."""
+
+    @property
+    def column(self) -> str | None: ...
+    @property
+    def row(self) -> int | None: ...
+    @property
+    def detail(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing wrong with what was sent.
+
+    `column` is a column of the data or a field of the request, None when the whole is meant. `row` is the
+    1-based data row (the header of a CSV file doesn't count). `detail` is a sentence that doesn't repeat
+    the value sent.
+    """
+
+    column: str | None
+    row: int | None
+    detail: str
+
+    @classmethod
+    def of(cls, problem: Located) -> "Fault":
+        """The same, from a problem the sampler found."""
+        return cls(problem.column, problem.row, problem.detail)
+
+    def __str__(self) -> str:
+        where = [f"column {self.column}"] if self.column is not None else []
+        where += [f"row {self.row}"] if self.row is not None else []
+        return f"{', '.join(where)}: {self.detail}" if where else self.detail
+
+
+class ServiceError(Exception):
+    """Base: `status`, `slug` (the problem type) and `title` belong to the class, the rest to the case.
+
+    Parameters
+    ----------
+    detail
+        What happened and what to do; made from `errors` when left out.
+    errors
+        Where, when the data or the request are to blame.
+    retry_after
+        Seconds after which trying again makes sense.
+    """
+
+    status: ClassVar[int] = 500
+    slug: ClassVar[str] = "internal-error"
+    title: ClassVar[str] = "Something went wrong on our side"
+
+    def __init__(
+        self, detail: str = "", errors: Iterable[Fault] = (), *, retry_after: int | None = None
+    ) -> None:
+        found = list(errors)
+        self.errors: Sequence[Fault] = [replace(fault) for fault in found[:SHOWN]]
+        self.retry_after = retry_after
+        self.detail = detail or _told(found)
+        super().__init__(self.detail)
+
+
+def _told(faults: Sequence[Fault]) -> str:
+    if not faults:
+        return ""
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return f"{faults[0]}{more}"
+
+
+class NotFoundError(ServiceError):
+    """No such thing, or not yours."""
+
+    status, slug, title = 404, "not-found", "There is no such thing"
+
+
+class ConflictError(ServiceError):
+    """The state of the thing forbids it now."""
+
+    status, slug, title = 409, "conflict", "The state of the thing forbids this"
+
+
+class NotFinishedError(ConflictError):
+    """The model can't answer yet, or never will."""
+
+    slug, title = "model-not-finished", "The model has not finished"
+
+
+class InUseError(ConflictError):
+    """Something else still needs it."""
+
+    slug, title = "in-use", "Something else still needs this"
+
+
+class TooLargeError(ServiceError):
+    """More than this service takes."""
+
+    status, slug, title = 413, "too-large", "That is more than this service takes"
+
+
+class UnsupportedMediaError(ServiceError):
+    """A content type nobody here reads."""
+
+    status, slug, title = 415, "unsupported-media-type", "That content type is not read here"
+
+
+class InvalidRequestError(ServiceError):
+    """A field of the request is absent, unknown or out of range."""
+
+    status, slug, title = 422, "invalid-request", "The request can't be carried out as it is"
+
+
+class UnusableDataError(ServiceError):
+    """The data can't be used as they are; `errors` says what, where."""
+
+    status, slug, title = 422, "unusable-data", "The data can't be used as they are"
+
+
+class BusyError(ServiceError):
+    """Too much asked at once; later it works."""
+
+    status, slug, title = 503, "busy", "The service is busy"
+
+
+class UnavailableError(ServiceError):
+    """A part the service needs doesn't answer."""
+
+    status, slug, title = 503, "unavailable", "A part of the service doesn't answer"
+
+
+class UnauthorizedError(ServiceError):
+    """No key in force came with the request."""
+
+    status, slug, title = 401, "unauthorized", "An API key is needed"
+
+
+class ForbiddenError(ServiceError):
+    """The request comes from where it may not come from."""
+
+    status, slug, title = 403, "forbidden", "This request is not allowed"
