@@ -1,1 +1,89 @@
-"""Bayesian additive regression trees, compiled with numba."""
+"""Bayesian additive regression trees, compiled with numba.
+
+>>> from sampler import fit, load
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from sampler.errors import (
+    DataError,
+    DataProblem,
+    NotFittedError,
+    PackedError,
+    SamplerError,
+    SettingsError,
+)
+
+if TYPE_CHECKING:
+    from sampler.chain import Chain
+    from sampler.compile import is_warm, warm
+    from sampler.draws import Draws
+    from sampler.fit import fit
+    from sampler.packed import pack, unpack
+    from sampler.posterior import Posterior, Prediction, load
+    from sampler.problem import Problem, prepare
+    from sampler.schema import Schema, choose
+    from sampler.settings import Settings
+    from sampler.summaries import ColumnSummary, describe
+
+# read when first used, so that importing the package costs next to nothing
+_HOMES = {
+    "Chain": "chain",
+    "ColumnSummary": "summaries",
+    "Draws": "draws",
+    "Posterior": "posterior",
+    "Prediction": "posterior",
+    "Problem": "problem",
+    "Schema": "schema",
+    "Settings": "settings",
+    "choose": "schema",
+    "describe": "summaries",
+    "fit": "fit",
+    "is_warm": "compile",
+    "load": "posterior",
+    "pack": "packed",
+    "prepare": "problem",
+    "unpack": "packed",
+    "warm": "compile",
+}
+
+__all__ = [
+    "Chain",
+    "ColumnSummary",
+    "DataError",
+    "DataProblem",
+    "Draws",
+    "NotFittedError",
+    "PackedError",
+    "Posterior",
+    "Prediction",
+    "Problem",
+    "SamplerError",
+    "Schema",
+    "Settings",
+    "SettingsError",
+    "choose",
+    "describe",
+    "fit",
+    "is_warm",
+    "load",
+    "pack",
+    "prepare",
+    "unpack",
+    "warm",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sampler' has no attribute {name!r}")
+    value = getattr(import_module(f"sampler.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,90 @@
+"""Single cells: what type one has; one as a number, as days since 1970, or as the name of a level."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CellType = Literal["number", "boolean", "date", "text", "other"]
+DAY = timedelta(days=1)
+MICROSECONDS_A_DAY = 86_400_000_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def days_since_1970(times: NDArray[Any]) -> NDArray[np.float64]:
+    """datetime64 of any unit as days since 1970-01-01, NaN for NaT."""
+    days = times.astype("datetime64[us]").astype(np.int64) / MICROSECONDS_A_DAY
+    days[np.isnat(times)] = math.nan
+    return np.asarray(days)
+
+
+def is_missing(cell: Any) -> bool:
+    """None, NaN, and pandas' NA and NaT."""
+    # pandas' two are known by their types' names, so that pandas need not be there
+    if cell is None or type(cell).__name__ in {"NAType", "NaTType"}:
+        return True
+    return isinstance(cell, float | np.floating) and math.isnan(cell)
+
+
+def type_of_cell(cell: Any) -> CellType:
+    """What a cell that is present holds."""
+    if isinstance(cell, bool | np.bool_):
+        return "boolean"
+    if isinstance(cell, int | float | np.number | Decimal):
+        return "number"
+    if isinstance(cell, str):
+        return "text"
+    return "date" if isinstance(cell, date | np.datetime64) else "other"
+
+
+def as_float(cell: Any) -> float:
+    """A number or boolean as float64; None is NaN; an integer beyond float64 is infinite."""
+    if cell is None:
+        return math.nan
+    try:
+        return float(cell)
+    except OverflowError:
+        return math.inf if cell > 0 else -math.inf
+
+
+def date_to_days(cell: Any) -> float:
+    """A date or time as days since 1970; a zone is converted to UTC, a naive time taken as it stands."""
+    if isinstance(cell, np.datetime64):
+        return float(days_since_1970(cell.reshape(1))[0])
+    if not isinstance(cell, datetime):
+        return float((cell - EPOCH.date()).days)
+    moment = cell if cell.utcoffset() is not None else cell.replace(tzinfo=UTC)
+    return (moment - EPOCH) / DAY
+
+
+def as_text(cell: Any) -> str:
+    """A cell as its writer would spell it as a level: 1.0 is "1", True is "true", dates are ISO 8601."""
+    if isinstance(cell, bool | np.bool_):
+        return "true" if cell else "false"
+    if isinstance(cell, float | np.floating | Decimal):
+        number = float(cell)
+        return str(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)
+    if isinstance(cell, date | np.datetime64):
+        return days_to_text(date_to_days(cell))
+    return str(cell)
+
+
+def days_to_text(days: float) -> str:
+    """Days since 1970 as ISO 8601: a date when there is no time of day, else a date and a time."""
+    moment = np.datetime64(round(days * MICROSECONDS_A_DAY), "us")
+    if moment == moment.astype("datetime64[D]"):
+        return str(moment.astype("datetime64[D]"))
+    whole_seconds = moment == moment.astype("datetime64[s]")
+    return str(moment.astype("datetime64[s]") if whole_seconds else moment)
+
+
+def text_to_days(text: str) -> float:
+    """ISO 8601 text as days since 1970; raises ValueError when it is no date."""
+    return date_to_days(datetime.fromisoformat(text))

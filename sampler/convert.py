@@ -1,0 +1,162 @@
+"""A raw column as the kind that is wanted, every cell that won't do named with its row."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.cells import as_float, as_text, days_to_text, text_to_days, type_of_cell
+from sampler.errors import DataProblem
+from sampler.summaries import is_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from sampler.schema import FeatureKind
+    from sampler.tables import RawColumn
+
+NAMED_CELLS = 10  # bad cells of a column named one by one
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Text in numbers: row i holds ``names[index[i]]``, or is missing where the index is -1."""
+
+    index: NDArray[np.intp]
+    names: list[str]
+
+
+def to_labels(column: RawColumn, problems: list[DataProblem]) -> Labels:
+    """Any column as the names of levels, as the user would write them."""
+    if column.numbers is not None:
+        values, index = np.unique(column.numbers, return_inverse=True)
+        spell: Callable[[float], str] = days_to_text if column.type == "date" else as_text
+        if column.type == "boolean":
+            names = [as_text(bool(value)) for value in values if not math.isnan(value)]
+        else:
+            names = [spell(float(value)) for value in values if not math.isnan(value)]
+        return Labels(np.where(np.isnan(column.numbers), -1, index.reshape(-1)), names)
+    if column.type == "other":
+        problems.append(DataProblem(column.name, None, f"columns of type {column.dtype} can't be used"))
+    return _label_cells(column, problems)
+
+
+def _label_cells(column: RawColumn, problems: list[DataProblem]) -> Labels:
+    cells = column.cells or []
+    bad = [] if column.type == "text" else [i for i, cell in enumerate(cells) if _is_unusable(cell)]
+    if bad:
+        _name_cells(
+            column, bad, lambda cell: f"a value of type {type(cell).__name__} can't be used", problems
+        )
+        return Labels(np.full(len(cells), -1), [])
+    position: dict[str, int] = {}
+    index = [-1 if cell is None else position.setdefault(as_text(cell), len(position)) for cell in cells]
+    return Labels(np.array(index, dtype=np.intp), list(position))
+
+
+def _is_unusable(cell: Any) -> bool:
+    return cell is not None and type_of_cell(cell) == "other"
+
+
+def to_floats(
+    column: RawColumn, kind: FeatureKind, problems: list[DataProblem], *, read_text: bool
+) -> NDArray[np.float64]:
+    """A column as float64 with NaN for missing: a number, a boolean as 0 and 1, a date as days since 1970.
+
+    Appends to `problems` the cells that are something else or infinite. With `read_text` numbers and booleans
+    may be spelled out; dates always may.
+    """
+    if column.numbers is not None:
+        values = _check_type(column, kind, problems)
+    else:
+        values = _parse_cells(column, kind, problems, read_text=read_text)
+    infinite = np.flatnonzero(np.isinf(values))
+    _name_cells(column, infinite.tolist(), lambda _: "the value is infinite", problems)
+    return values
+
+
+def _check_type(column: RawColumn, kind: FeatureKind, problems: list[DataProblem]) -> NDArray[np.float64]:
+    assert column.numbers is not None
+    values = column.numbers
+    if np.all(np.isnan(values)):
+        return values
+    if (column.type == "date") != (kind == "date"):
+        found, wanted = ("dates", kind) if column.type == "date" else (f"{column.type}s", "date (2026-01-31)")
+        problems.append(DataProblem(column.name, None, f"it holds {found} where a {wanted} belongs"))
+    if kind == "boolean":
+        bad = np.flatnonzero(~np.isnan(values) & (values != 0) & (values != 1))
+        _name_cells(column, bad.tolist(), lambda _: "a boolean must be true or false, or 1 or 0", problems)
+    return values
+
+
+def _parse_cells(
+    column: RawColumn, kind: FeatureKind, problems: list[DataProblem], *, read_text: bool
+) -> NDArray[np.float64]:
+    cells = column.cells or []
+    if column.type == "other":
+        problems.append(DataProblem(column.name, None, f"columns of type {column.dtype} can't be used"))
+        return np.full(len(cells), math.nan)
+    values = np.full(len(cells), math.nan)
+    bad: list[int] = []
+    for i, cell in enumerate(cells):
+        if cell is None:
+            continue
+        value = _parse(cell, kind, read_text=read_text)
+        if value is None:
+            bad.append(i)
+        else:
+            values[i] = value
+    _name_cells(column, bad, lambda cell: _complaint(cell, kind, read_text=read_text), problems)
+    return values
+
+
+def _parse(cell: Any, kind: FeatureKind, *, read_text: bool) -> float | None:
+    found = type_of_cell(cell)
+    try:
+        if kind == "date":
+            return text_to_days(cell) if found == "text" else None
+        if found == "text":
+            return _read_text(cell.strip(), kind) if read_text else None
+    except ValueError:
+        return None
+    if found in {"number", "boolean"} and (kind == "number" or as_float(cell) in {0, 1}):
+        return as_float(cell)
+    return None
+
+
+def _read_text(text: str, kind: FeatureKind) -> float | None:
+    if kind == "boolean":
+        return {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}.get(text.lower())
+    value = float(text)
+    return None if math.isnan(value) else value
+
+
+def _complaint(cell: Any, kind: FeatureKind, *, read_text: bool) -> str:
+    form = {"number": "a number", "boolean": "true or false", "date": "a date like 2026-01-31"}.get(
+        kind, kind
+    )
+    found = type_of_cell(cell)
+    if found != "text":
+        what = "" if found == "other" else f" ({cell})"
+        return f"a value of type {type(cell).__name__}{what} where {form} belongs"
+    shown = repr(cell if len(cell) <= 40 else cell[:37] + "...")
+    if kind == "number" and not read_text and is_number(cell):
+        return f"the text {shown} where a number belongs: send it without quotes"
+    return f"the text {shown} where {form} belongs"
+
+
+def _name_cells(
+    column: RawColumn, rows: list[int], detail: Callable[[Any], str], problems: list[DataProblem]
+) -> None:
+    cells = column.cells
+    problems += [
+        DataProblem(column.name, row + 1, detail(None if cells is None else cells[row]))
+        for row in rows[:NAMED_CELLS]
+    ]
+    if len(rows) > NAMED_CELLS:
+        problems.append(DataProblem(column.name, None, f"and {len(rows) - NAMED_CELLS} more such cells"))

@@ -1,0 +1,133 @@
+"""Features as the columns of the engine: one float column each, or an indicator per level, then codes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.convert import Labels, to_floats, to_labels
+from sampler.errors import DataError, DataProblem
+from sampler.schema import Column
+from sampler.summaries import sort_levels
+from sampler.tables import read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from sampler.grid import Grid
+    from sampler.schema import FeatureKind, Schema
+    from sampler.tables import RawColumn
+
+MAX_INDICATORS = 1_000  # of one category: each takes a byte per row and a share of the split proposals
+NAMED_LEVELS = 5
+
+
+@dataclass(frozen=True)
+class Coded:
+    """New rows on a model's grid: `codes` uint8 [coded column, row], and what their sender should know."""
+
+    codes: NDArray[np.uint8]
+    warnings: list[str]
+
+    @property
+    def num_rows(self) -> int:
+        """Rows, n."""
+        return int(self.codes.shape[1])
+
+
+def train_column(
+    raw: RawColumn, kind: FeatureKind, problems: list[DataProblem]
+) -> tuple[Column, list[NDArray[np.float64]]]:
+    """A training column as `kind`: what the schema keeps, and its coded columns (float64, NaN missing)."""
+    if kind == "category":
+        labels = to_labels(raw, problems)
+        missing = int(np.count_nonzero(labels.index < 0))
+        column = Column(raw.name, kind, sort_levels(labels.names), missing)
+        if len(column.indicators) > MAX_INDICATORS:
+            detail = f"{len(labels.names)} levels are too many for a category (at most {MAX_INDICATORS})"
+            problems.append(DataProblem(raw.name, None, detail))
+            return column, []
+        return column, list(_indicators(column, _level_of(column, labels)))
+    read_text = raw.numbers is None
+    values = to_floats(raw, kind, problems, read_text=read_text)
+    present = values[~np.isnan(values)]
+    low, high = (float(present.min()), float(present.max())) if len(present) else (None, None)
+    return Column(raw.name, kind, (), len(values) - len(present), low, high, read_text), [values]
+
+
+def _level_of(column: Column, labels: Labels) -> NDArray[np.intp]:
+    """Per row the position of its level in `column.levels`, -1 missing, -2 never seen in training."""
+    position = {level: i for i, level in enumerate(column.levels)}
+    lookup = np.array([*(position.get(name, -2) for name in labels.names), -1], dtype=np.intp)
+    return lookup[labels.index]
+
+
+def _indicators(column: Column, level: NDArray[np.intp]) -> Iterator[NDArray[np.float64]]:
+    """A 0/1 column per indicator.
+
+    A value that is no training level (unseen, or missing for the first time) is none of them where there are
+    several indicators. A single one has no such answer: there it is missing, and goes each tree's stored way.
+    """
+    stray = (level == -2) | ((level == -1) & (column.missing == 0))
+    for name in column.indicators:
+        wanted = -1 if name is None else column.levels.index(name)
+        values = np.asarray(level == wanted, dtype=np.float64)
+        if len(column.indicators) == 1:
+            values[stray] = math.nan
+        yield values
+
+
+def encode(table: Any, schema: Schema, grid: Grid) -> Coded:
+    """New rows in any supported table as codes, matched by name.
+
+    Raises DataError with every problem found: absent or unknown columns, cells of the wrong type, infinities.
+    Levels never seen, and values missing where none was in training, are named in the warnings.
+    """
+    table = read(table)
+    warnings = schema.match(table.names)
+    codes = np.empty((len(schema.coded), table.num_rows), dtype=np.uint8)
+    problems: list[DataProblem] = []
+    position = 0
+    for column in schema.columns:
+        for values in _new_values(table.column(column.name), column, problems, warnings):
+            codes[position] = grid.encode(position, values)
+            position += 1
+    if problems:
+        raise DataError(problems)
+    return Coded(codes, warnings)
+
+
+def _new_values(
+    raw: RawColumn, column: Column, problems: list[DataProblem], warnings: list[str]
+) -> Iterator[NDArray[np.float64]]:
+    if column.kind == "category":
+        labels = to_labels(raw, problems)
+        level = _level_of(column, labels)
+        _warn_missing(column, int(np.count_nonzero(labels.index < 0)), warnings)
+        unseen = sorted(set(labels.names) - set(column.levels))
+        if unseen:
+            rows = int(np.count_nonzero(level == -2))
+            named = ", ".join(repr(name) for name in unseen[:NAMED_LEVELS])
+            more = f" and {len(unseen) - NAMED_LEVELS} more" if len(unseen) > NAMED_LEVELS else ""
+            warnings.append(f"{column.name}: levels never seen in training: {named}{more} ({_rows(rows)})")
+        yield from _indicators(column, level)
+    else:
+        values = to_floats(raw, column.kind, problems, read_text=column.from_text)
+        _warn_missing(column, int(np.count_nonzero(np.isnan(values))), warnings)
+        yield values
+
+
+def _warn_missing(column: Column, count: int, warnings: list[str]) -> None:
+    if not count:
+        return
+    never = "" if column.missing else ", though none was in training: such an answer is a guess"
+    warnings.append(f"{column.name}: missing in {_rows(count)}{never}")
+
+
+def _rows(count: int) -> str:
+    return f"{count} row" if count == 1 else f"{count} rows"

@@ -1,0 +1,80 @@
+"""Columns as codes: cut points, and a uint8 per cell, 255 for missing (`sampler_math` 14.1).
+
+The code of x is the number of cut points below it, so ``code <= c`` says exactly ``x <= cuts[c]``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from sampler.draws import MISSING
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Cuts = Literal["quantile", "uniform"]
+MAX_CUTS = 254
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The cut points of each coded column, increasing, at most 254."""
+
+    cuts: tuple[NDArray[np.float64], ...]
+
+    @property
+    def num_codes(self) -> NDArray[np.int64]:
+        """Codes of present values per column, int64 [p]: one more than cut points."""
+        return np.array([len(cuts) + 1 for cuts in self.cuts], dtype=np.int64)
+
+    def encode(self, column: int, values: NDArray[np.float64]) -> NDArray[np.uint8]:
+        """The codes of one column's values, uint8 [n]; NaN becomes 255."""
+        codes = np.searchsorted(self.cuts[column], values, side="left").astype(np.uint8)
+        codes[np.isnan(values)] = MISSING
+        return codes
+
+
+def cut_points(values: NDArray[np.float64], scheme: Cuts = "quantile") -> NDArray[np.float64]:
+    """At most 254 cut points for a column, none of them equal to a value where floats leave room.
+
+    "quantile": midway between neighbouring distinct values, all of them if they fit, else those that divide
+    the rows most evenly. "uniform": 254 at equal distances inside the range (all midpoints when the distinct
+    values are equally spaced and fit). A column without two distinct values has none.
+    """
+    distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    if len(distinct) < 2:
+        return np.empty(0)
+    midpoints = _midpoints(distinct)
+    if scheme == "uniform":
+        return _uniform(distinct, midpoints)
+    if len(midpoints) <= MAX_CUTS:
+        return midpoints
+    below = np.cumsum(counts)[:-1] / counts.sum()  # share of the rows left of each midpoint
+    levels = np.arange(1, MAX_CUTS + 1) / (MAX_CUTS + 1)
+    after = np.clip(np.searchsorted(below, levels), 1, len(below) - 1)
+    nearest = np.where(levels - below[after - 1] <= below[after] - levels, after - 1, after)
+    chosen: NDArray[np.float64] = midpoints[np.unique(nearest)]
+    return chosen
+
+
+def _midpoints(distinct: NDArray[np.float64]) -> NDArray[np.float64]:
+    low, high = distinct[:-1], distinct[1:]
+    middle: NDArray[np.float64] = low / 2 + high / 2  # the sum of two huge values would overflow
+    rounded = (middle < low) | (middle >= high)
+    middle[rounded] = low[rounded]
+    return middle
+
+
+def _uniform(distinct: NDArray[np.float64], midpoints: NDArray[np.float64]) -> NDArray[np.float64]:
+    gaps = np.diff(distinct)
+    if len(midpoints) <= MAX_CUTS and np.allclose(gaps, gaps[0], rtol=1e-9, atol=0):
+        return midpoints
+    shares = np.arange(1, MAX_CUTS + 1) / (MAX_CUTS + 1)
+    points = distinct[0] * (1 - shares) + distinct[-1] * shares
+    equal = np.isin(points, distinct[:-1])
+    points[equal] = midpoints[np.searchsorted(distinct, points[equal])]
+    inside = (points >= distinct[0]) & (points < distinct[-1])
+    return np.unique(points[inside])

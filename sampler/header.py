@@ -1,0 +1,119 @@
+"""Everything a prediction needs except the draws, as bytes that are the same for the same problem.
+
+Layout, little-endian: the magic ``BARTHEAD``, format version (uint16), CRC-32 of all that follows it
+(uint32), length of the JSON text (uint32), the JSON text (UTF-8, keys sorted), then the arrays it lists, one
+after the other: the cut points of each coded column (float64), and the reference rows (uint8 [coded column,
+row]).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.errors import PackedError
+from sampler.grid import MAX_CUTS, Grid
+from sampler.schema import Schema
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MAGIC = b"BARTHEAD"
+VERSION = 1
+START = struct.Struct("<8sHII")
+REFERENCE_ROWS = 200
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a posterior knows beside its draws.
+
+    Attributes
+    ----------
+    schema, grid
+        how rows become codes
+    constants, settings
+        the engine's own, as JSON values; all absolute, in units of y
+    reference
+        uint8 [coded column, row], up to 200 training rows at which the chains are compared
+    weighted
+        whether the training rows had weights
+    warnings
+        what was said when the data were prepared
+
+    """
+
+    schema: Schema
+    grid: Grid
+    constants: dict[str, Any]
+    settings: dict[str, Any]
+    reference: NDArray[np.uint8]
+    weighted: bool
+    warnings: list[str]
+
+    def to_bytes(self) -> bytes:
+        """The header as stored."""
+        fields = {
+            "constants": self.constants,
+            "settings": self.settings,
+            "schema": self.schema.to_json(),
+            "weighted": self.weighted,
+            "warnings": self.warnings,
+            "num_cuts": [len(cuts) for cuts in self.grid.cuts],
+            "num_reference": self.reference.shape[1],
+        }
+        text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        arrays = [cuts.astype("<f8").tobytes() for cuts in self.grid.cuts]
+        body = struct.pack("<I", len(text)) + text + b"".join(arrays) + self.reference.tobytes()
+        return MAGIC + struct.pack("<HI", VERSION, zlib.crc32(body)) + body
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Header:
+        """The header that `to_bytes` gave; raises PackedError when it is cut short, altered or newer."""
+        text, arrays = _checked(data)
+        try:
+            fields = json.loads(text)
+            grid, reference = _arrays(arrays, fields["num_cuts"], fields["num_reference"])
+            header = cls(
+                schema=Schema.from_json(fields["schema"]),
+                grid=grid,
+                constants=fields["constants"],
+                settings=fields["settings"],
+                reference=reference,
+                weighted=fields["weighted"],
+                warnings=fields["warnings"],
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise PackedError(f"the model's header can't be read: {error}") from error
+        if len(header.schema.coded) != len(grid.cuts):
+            raise PackedError("the model's header can't be read: its grid doesn't fit its columns")
+        return header
+
+
+def _checked(data: bytes) -> tuple[bytes, bytes]:
+    if len(data) < START.size or not data.startswith(MAGIC):
+        raise PackedError("this is no model header")
+    _, version, checksum, length = START.unpack_from(data)
+    if version > VERSION:
+        raise PackedError(f"the model's header has format {version}; this version reads up to {VERSION}")
+    if zlib.crc32(data[START.size - 4 :]) != checksum or START.size + length > len(data):
+        raise PackedError("the model's header is damaged: its checksum doesn't fit")
+    return data[START.size : START.size + length], data[START.size + length :]
+
+
+def _arrays(data: bytes, num_cuts: list[int], num_reference: int) -> tuple[Grid, NDArray[np.uint8]]:
+    if any(not 0 <= count <= MAX_CUTS for count in num_cuts) or num_reference < 0:
+        raise ValueError("its sizes are out of range")
+    ends = np.cumsum([0, *num_cuts])
+    size = int(ends[-1]) * 8
+    if len(data) != size + num_reference * len(num_cuts):
+        raise ValueError("its arrays don't have the sizes it states")
+    cuts = np.frombuffer(data[:size], "<f8").astype(np.float64)
+    reference = np.frombuffer(data[size:], np.uint8).reshape(len(num_cuts), num_reference)
+    return Grid(tuple(cuts[a:b] for a, b in pairwise(ends))), reference

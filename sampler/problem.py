@@ -1,0 +1,170 @@
+"""From a table and an outcome to what the engine trains on and what a prediction needs later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.design import train_column
+from sampler.errors import DataError, DataProblem, SettingsError
+from sampler.grid import MAX_CUTS, Grid, cut_points
+from sampler.header import REFERENCE_ROWS, Header
+from sampler.prior import calibrate
+from sampler.schema import Column, Schema, choose
+from sampler.settings import Settings
+from sampler.summaries import summarise
+from sampler.tables import read
+from sampler.target import read_target, read_weights
+from sampler.training import Training
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.schema import FeatureKind
+    from sampler.tables import Table
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A prepared fit: what the chains train on, and what `header` keeps for predictions."""
+
+    training: Training
+    schema: Schema
+    grid: Grid
+    warnings: list[str]
+
+    def header(self) -> bytes:
+        """Everything a prediction needs except the draws; the same problem gives the same bytes."""
+        codes = self.training.codes
+        rows = np.unique(np.linspace(0, codes.shape[1] - 1, REFERENCE_ROWS).astype(np.int64))
+        header = Header(
+            schema=self.schema,
+            grid=self.grid,
+            constants=self.training.constants.to_json(),
+            settings=self.training.settings.to_json(),
+            reference=np.ascontiguousarray(codes[:, rows]),
+            weighted=self.training.weights is not None,
+            warnings=self.warnings,
+        )
+        return header.to_bytes()
+
+
+def prepare(
+    X: Any,
+    y: Any,
+    *,
+    features: Sequence[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    weights: Any = None,
+    target_name: str | None = None,
+    ignored: Sequence[str] = (),
+    prior: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Problem:
+    """Check and encode the data of a fit, and resolve every setting and constant.
+
+    Parameters
+    ----------
+    X
+        a table (pandas, polars, pyarrow, a 2-D array, a mapping of columns), n rows
+    y
+        the outcome, n values
+    features
+        names of the columns to learn from; None takes all that are usable
+    columns
+        kinds to use instead of the inferred ones, by name: "number", "boolean", "category", "date"
+    weights
+        n positive precision weights, or None
+    target_name
+        the outcome's name, never a feature; None takes the name of `y`, or else "y"
+    ignored
+        further names that new tables may carry and the model ignores
+    prior
+        hyper-parameters and absolute constants, see `sampler.prior`; `cuts` is "quantile", "uniform" or a
+        mapping from column to cut points
+    settings
+        the knobs of `sampler.settings.Settings`
+
+    Raises
+    ------
+    DataError
+        with every problem found, by column and row
+    SettingsError
+        for a setting that doesn't exist or is out of range
+
+    """
+    resolved = Settings.resolve(**settings)
+    table = read(X)
+    given = target_name or getattr(y, "name", None)
+    target, outcome = read_target(y, str(given or "y"), table.num_rows)
+    reserved = [target.name] if given is not None and target.name in table.names else []
+    summaries = [summarise(table.column(name), count_distinct=False) for name in table.names]
+    choice = choose(summaries, reserved=reserved, features=features, columns=columns, num_rows=table.num_rows)
+    used, design = _read_features(table, choice.kinds)
+    schema = Schema(
+        columns=used,
+        target=target,
+        left_out=choice.left_out,
+        ignored=tuple(dict.fromkeys([*choice.ignored, *([target.name] if given else []), *ignored])),
+    )
+    prior = dict(prior or {})
+    grid = _grid(design, schema, prior.pop("cuts", "quantile"))
+    weight = None if weights is None else read_weights(weights, table.num_rows)
+    constants = calibrate(outcome, design, weight, resolved, prior)
+    codes = np.stack([grid.encode(j, values) for j, values in enumerate(design)])
+    training = Training(
+        codes=codes,
+        num_codes=grid.num_codes,
+        y=outcome,
+        weights=weight,
+        constants=constants,
+        settings=resolved,
+    )
+    return Problem(training, schema, grid, list(choice.warnings))
+
+
+def _read_features(
+    table: Table, kinds: Mapping[str, FeatureKind]
+) -> tuple[tuple[Column, ...], NDArray[np.float64]]:
+    used: list[Column] = []
+    design: list[NDArray[np.float64]] = []
+    problems: list[DataProblem] = []
+    for name, kind in kinds.items():
+        column, values = train_column(table.column(name), kind, problems)
+        used.append(column)
+        design += values
+    if problems:
+        raise DataError(problems)
+    return tuple(used), np.stack(design)
+
+
+def _grid(design: NDArray[np.float64], schema: Schema, cuts: Any) -> Grid:
+    if cuts in ("quantile", "uniform"):
+        return Grid(tuple(cut_points(values, cuts) for values in design))
+    if not hasattr(cuts, "get"):
+        raise SettingsError(
+            'prior["cuts"] must be "quantile", "uniform" or a mapping from column to cut points'
+        )
+    names = [schema.columns[j].name for j, _ in schema.coded]
+    unknown = sorted(set(cuts) - {column.name for column in schema.columns})
+    if unknown:
+        raise SettingsError(f'prior["cuts"] names {unknown[0]!r}, which is no feature')
+    return Grid(
+        tuple(
+            cut_points(values) if name not in cuts else _given_cuts(name, cuts[name])
+            for name, values in zip(names, design, strict=True)
+        )
+    )
+
+
+def _given_cuts(name: str, points: Any) -> NDArray[np.float64]:
+    cuts = np.asarray(points, dtype=np.float64)
+    if cuts.ndim != 1 or len(cuts) > MAX_CUTS or not np.all(np.isfinite(cuts)) or np.any(np.diff(cuts) <= 0):
+        raise SettingsError(
+            f"the cut points of {name!r} must be at most {MAX_CUTS} increasing finite numbers"
+        )
+    return cuts

@@ -1,0 +1,226 @@
+"""The columns of a model: which of a table's are used, as what, and how new ones are matched by name."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from sampler.errors import DataError, DataProblem, SettingsError
+from sampler.summaries import MAX_LEVELS, ColumnSummary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+FeatureKind = Literal["number", "boolean", "category", "date"]
+KINDS: tuple[FeatureKind, ...] = get_args(FeatureKind)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A feature as it was trained on.
+
+    `missing` counts its missing training values; a missing category is a level of its own. `min` and `max`
+    are numbers (days since 1970 for a date). `from_text` says that it was text and made into `kind` on
+    request, so that text is read at prediction too.
+    """
+
+    name: str
+    kind: FeatureKind
+    levels: tuple[str, ...] = ()
+    missing: int = 0
+    min: float | None = None
+    max: float | None = None
+    from_text: bool = False
+
+    @cached_property
+    def indicators(self) -> tuple[str | None, ...]:
+        """The level of each coded column this one becomes (None: missing); one column unless a category.
+
+        Two levels need one indicator, of the second; more have one each (Chipman, George, McCulloch 2010).
+        """
+        if self.kind != "category":
+            return (None,)
+        levels = (*self.levels, *([None] if self.missing else []))
+        return levels if len(levels) > 2 else levels[1:] or levels
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as JSON values."""
+        return asdict(self) | {"levels": list(self.levels)}
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A column of the training table that the model doesn't use, and why."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What a model was trained on: its features in order, its target, and the columns it left aside."""
+
+    columns: tuple[Column, ...]
+    target: Column
+    left_out: tuple[LeftOut, ...] = ()
+    ignored: tuple[str, ...] = ()  # every other name of the training table: ignored at prediction too
+
+    @cached_property
+    def coded(self) -> tuple[tuple[int, str | None], ...]:
+        """(index into `columns`, level or None) of each coded column."""
+        return tuple((j, level) for j, column in enumerate(self.columns) for level in column.indicators)
+
+    def match(self, names: Sequence[str]) -> list[str]:
+        """Check the names of new data against the model's, whatever their order; the warnings to show.
+
+        Raises DataError for an absent or an unknown column.
+        """
+        known = {column.name for column in self.columns}
+        given = set(names)
+        problems = [
+            DataProblem(
+                column.name, None, "the model needs this column; send it, with empty cells where unknown"
+            )
+            for column in self.columns
+            if column.name not in given
+        ]
+        unused = [name for name in names if name not in known]
+        problems += [
+            DataProblem(name, None, "there was no such column in the training data")
+            for name in unused
+            if name not in self.ignored
+        ]
+        if problems:
+            raise DataError(problems)
+        return [f"not used by the model: {_listed(unused)}"] if unused else []
+
+    def to_json(self) -> dict[str, Any]:
+        """The schema as JSON values."""
+        return {
+            "columns": [column.to_json() for column in self.columns],
+            "target": self.target.to_json(),
+            "left_out": [asdict(item) for item in self.left_out],
+            "ignored": list(self.ignored),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Schema:
+        """The schema that `to_json` gave."""
+        return cls(
+            columns=tuple(_column(item) for item in data["columns"]),
+            target=_column(data["target"]),
+            left_out=tuple(LeftOut(**item) for item in data["left_out"]),
+            ignored=tuple(data["ignored"]),
+        )
+
+
+def _column(data: Mapping[str, Any]) -> Column:
+    return Column(**{**data, "levels": tuple(data["levels"])})
+
+
+def _listed(names: Sequence[str], shown: int = 10) -> str:
+    hidden = len(names) - shown
+    return ", ".join(names[:shown]) + (f" and {hidden} more" if hidden > 0 else "")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which columns become features and as what, in the order of the table."""
+
+    kinds: dict[str, FeatureKind]
+    left_out: tuple[LeftOut, ...] = ()
+    ignored: tuple[str, ...] = ()
+    warnings: list[str] = field(default_factory=list)
+
+
+def choose(
+    summaries: Iterable[ColumnSummary],
+    *,
+    reserved: Sequence[str] = (),
+    features: Sequence[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    num_rows: int | None = None,
+) -> Choice:
+    """Choose the features of a table by its summaries alone (the service does so before it reads the data).
+
+    `reserved` names columns that can't be features: the target and the weights. `features` None takes every
+    usable column, and leaves out text of more than 50 levels, unusable types and columns without any value.
+    `columns` overrides kinds. Raises DataError for features that don't exist or can't be used, SettingsError
+    for a kind that doesn't exist or columns that do not.
+    """
+    by_name = {summary.name: summary for summary in summaries}
+    overrides = _overrides(columns or {}, by_name)
+    wanted = [name for name in by_name if name not in reserved] if features is None else list(features)
+    _check_features(wanted, by_name, reserved)
+    kinds: dict[str, FeatureKind] = {}
+    left_out: list[LeftOut] = []
+    problems: list[DataProblem] = []
+    for name in wanted:
+        why = _why_left_out(by_name[name], overrides.get(name), num_rows, named=features is not None)
+        if why and features is not None:
+            problems.append(DataProblem(name, None, why))
+        elif why:
+            left_out.append(LeftOut(name, why))
+        else:
+            kinds[name] = overrides.get(name) or _default_kind(by_name[name])
+    if problems:
+        raise DataError(problems)
+    if not kinds:
+        reasons = [DataProblem(item.name, None, item.why) for item in left_out]
+        raise DataError([DataProblem(None, None, "there is no column to learn from"), *reasons])
+    warnings = [f"{item.name} is left out: {item.why}" for item in left_out]
+    ignored = tuple(name for name in by_name if name not in kinds)
+    return Choice(kinds, tuple(left_out), ignored, warnings)
+
+
+def _overrides(columns: Mapping[str, str], by_name: Mapping[str, ColumnSummary]) -> dict[str, FeatureKind]:
+    overrides: dict[str, FeatureKind] = {}
+    for name, kind in columns.items():
+        if name not in by_name:
+            raise SettingsError(f"columns names {name!r}, which the table doesn't have")
+        wanted: FeatureKind | None = next(
+            (k for k in KINDS if k == ("category" if kind == "text" else kind)), None
+        )
+        if wanted is None:
+            raise SettingsError(f"columns[{name!r}] must be one of {', '.join(KINDS)}; it is {kind!r}")
+        overrides[name] = wanted
+    return overrides
+
+
+def _check_features(
+    wanted: Sequence[str], by_name: Mapping[str, ColumnSummary], reserved: Sequence[str]
+) -> None:
+    problems = [
+        DataProblem(str(name), None, "there is no such column")
+        for name in wanted
+        if name not in by_name and name not in reserved
+    ]
+    problems += [
+        DataProblem(name, None, "it can't be a feature: it is the target or the weights")
+        for name in wanted
+        if name in reserved
+    ]
+    problems += [
+        DataProblem(name, None, "it is named twice among the features")
+        for name in sorted({name for name in wanted if wanted.count(name) > 1})
+    ]
+    if problems:
+        raise DataError(problems)
+
+
+def _default_kind(summary: ColumnSummary) -> FeatureKind:
+    return "category" if summary.kind in {"text", "unusable"} else summary.kind  # type: ignore[return-value]
+
+
+def _why_left_out(
+    summary: ColumnSummary, kind: FeatureKind | None, num_rows: int | None, *, named: bool
+) -> str | None:
+    if num_rows is not None and summary.missing == num_rows and not summary.note:
+        return "it has no value at all"
+    if kind is None and summary.kind == "unusable":
+        return summary.note
+    if kind is None and summary.kind == "text" and not named:
+        note = f"; {summary.note}" if summary.note else ""
+        return f"it is text with {summary.distinct} levels (more than {MAX_LEVELS}){note}"
+    return None

@@ -1,0 +1,131 @@
+"""What a table holds: the kind of each column and the figures a person wants to see first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from sampler.cells import days_to_text
+from sampler.tables import read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sampler.tables import RawColumn
+
+Kind = Literal["number", "boolean", "category", "text", "date", "unusable"]
+MAX_LEVELS = 50  # text with more levels is a name or an id, and is left out unless asked for
+
+KIND_OF_TYPE: dict[str, Kind] = {
+    "number": "number",
+    "boolean": "boolean",
+    "date": "date",
+    "mixed": "unusable",
+    "other": "unusable",
+}
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """One column of a table.
+
+    `kind` is "category" for text of at most 50 levels and "text" for more; "unusable" for types that can't be
+    a feature. `min` and `max` are numbers, ISO 8601 text for dates, None otherwise or when all is missing.
+    `levels` are those of a category, sorted. `note` says what may be wrong with the column, or is empty.
+    """
+
+    name: str
+    kind: Kind
+    missing: int
+    distinct: int
+    min: float | str | None = None
+    max: float | str | None = None
+    levels: tuple[str, ...] = ()
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as JSON values."""
+        return asdict(self) | {"levels": list(self.levels)}
+
+
+def describe(table: Any) -> list[ColumnSummary]:
+    """The summary of every column of any supported table; raises DataError when it isn't one."""
+    table = read(table)
+    return [summarise(table.column(name)) for name in table.names]
+
+
+def infer_kind(column: RawColumn) -> Kind:
+    """The kind a column has when nobody says otherwise."""
+    if column.type == "text":
+        return "text" if len({*(column.cells or ())} - {None}) > MAX_LEVELS else "category"
+    return KIND_OF_TYPE[column.type]
+
+
+def summarise(column: RawColumn, *, count_distinct: bool = True) -> ColumnSummary:
+    """The summary of one column; without `count_distinct` that figure is 0 for numbers and dates."""
+    kind, missing = infer_kind(column), column.missing
+    if column.numbers is None:
+        cells = [cell for cell in column.cells or () if cell is not None]
+        levels = {str(cell) for cell in cells}
+        return ColumnSummary(
+            name=column.name,
+            kind=kind,
+            missing=missing,
+            distinct=len(levels),
+            levels=sort_levels(levels) if kind == "category" else (),
+            note=_note(column),
+        )
+    present = column.numbers[~np.isnan(column.numbers)]
+    low, high = (float(present.min()), float(present.max())) if len(present) else (None, None)
+    is_date = kind == "date" and low is not None and high is not None
+    return ColumnSummary(
+        name=column.name,
+        kind=kind,
+        missing=missing,
+        distinct=len(np.unique(present)) if count_distinct else 0,
+        min=days_to_text(low) if is_date and low is not None else low,
+        max=days_to_text(high) if is_date and high is not None else high,
+    )
+
+
+def sort_levels(levels: Iterable[str]) -> tuple[str, ...]:
+    """Levels by value when every one is a number, else by their spelling."""
+    levels = sorted(levels)
+    if all(is_number(level) for level in levels):
+        levels.sort(key=float)
+    return tuple(levels)
+
+
+def is_number(text: str) -> bool:
+    """Whether text spells a finite number."""
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
+
+
+def _note(column: RawColumn) -> str:
+    if column.type == "other":
+        return f"columns of type {column.dtype} can't be used" if column.dtype else "its values can't be used"
+    if column.type == "mixed":
+        types = Counter(type(cell).__name__ for cell in column.cells or () if cell is not None)
+        return "its values are of several types: " + ", ".join(
+            f"{n} {name}" for name, n in types.most_common()
+        )
+    return _note_on_numbers(column.cells or [])
+
+
+def _note_on_numbers(cells: list[Any]) -> str:
+    """Text that is nearly all numbers is a number column with a spelling of "missing" in it."""
+    numeric = {cell: is_number(cell) for cell in set(cells) - {None}}
+    others = [row for row, cell in enumerate(cells, 1) if cell is not None and not numeric[cell]]
+    present = sum(cell is not None for cell in cells)
+    if not others or len(others) * 2 > present:
+        return ""
+    return (
+        f"{present - len(others)} of its {present} values are numbers, but {cells[others[0] - 1]!r} in row "
+        f"{others[0]} is not: leave such cells empty to use the column as numbers"
+    )

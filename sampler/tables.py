@@ -1,0 +1,216 @@
+"""Any table (numpy 2-D, pandas, polars, pyarrow, a mapping of columns) as plain typed columns.
+
+A column is read when it is asked for, into one of two shapes: a float64 array with NaN for missing (numbers,
+booleans as 0 and 1, dates as days since 1970), or a list of Python objects with None for missing (text, and
+whatever else a cell may hold, so that an error can name the very row).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import narwhals as nw
+import numpy as np
+
+from sampler.cells import (
+    MICROSECONDS_A_DAY,
+    as_float,
+    as_text,
+    date_to_days,
+    days_since_1970,
+    is_missing,
+    type_of_cell,
+)
+from sampler.errors import DataError, DataProblem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+Type = Literal["number", "boolean", "date", "text", "mixed", "other"]
+
+
+@dataclass(frozen=True)
+class RawColumn:
+    """One column as it came: `numbers` (float64, NaN missing), or `cells` (Python objects, None missing)."""
+
+    name: str
+    type: Type
+    numbers: NDArray[np.float64] | None = None
+    cells: list[Any] | None = None
+    dtype: str = ""  # the caller's own name of an unusable type
+
+    def __len__(self) -> int:
+        if self.numbers is not None:
+            return len(self.numbers)
+        return len(self.cells or ())
+
+    @property
+    def missing(self) -> int:
+        """Cells that are missing."""
+        if self.numbers is not None:
+            return int(np.count_nonzero(np.isnan(self.numbers)))
+        return sum(cell is None for cell in self.cells or ())
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns of one length; `column(name)` reads one."""
+
+    names: list[str]
+    num_rows: int
+    readers: Mapping[str, Callable[[], RawColumn]]
+
+    def column(self, name: str) -> RawColumn:
+        """The column of that name, which must be among `names`."""
+        return self.readers[name]()
+
+
+def read(table: Any) -> Table:
+    """A table of any supported kind; raises DataError when it isn't one or a name occurs twice.
+
+    A numpy array has no names: its columns are called x1, x2, ... from left to right.
+    """
+    if isinstance(table, Table):
+        return table
+    if isinstance(table, Mapping):
+        return _from_mapping(table)
+    if hasattr(table, "__array__") and getattr(table, "ndim", None) == 2 and not hasattr(table, "columns"):
+        table = np.asarray(table)
+        return _from_mapping({f"x{j + 1}": table[:, j] for j in range(table.shape[1])}, len(table))
+    if isinstance(table, np.ndarray):
+        raise DataError(f"a table has two dimensions, rows and columns; this array has {table.ndim}")
+    return _from_frame(table)
+
+
+def read_column(values: Any, name: str) -> RawColumn:
+    """A single 1-D column: numpy, a pandas, polars or pyarrow column, or a list; raises DataError."""
+    if isinstance(values, np.ndarray):
+        if values.ndim != 1:
+            raise DataError(f"{name!r} must have one dimension; this array has {values.ndim}")
+        return _from_array(values, name)
+    if isinstance(values, list | tuple):
+        return from_cells(list(values), name)
+    try:
+        return _from_series(nw.from_native(values, series_only=True), name)
+    except TypeError:
+        kind = type(values).__name__
+        raise DataError(f"{name!r} must be one column: an array, a series or a list, not {kind}") from None
+
+
+def _from_mapping(columns: Mapping[Any, Any], num_rows: int = 0) -> Table:
+    names = [str(name) for name in columns]
+    _reject_doubled(names)
+    lengths = {}
+    for name, values in zip(names, columns.values(), strict=True):
+        if not hasattr(values, "__len__") or isinstance(values, str):
+            raise DataError([DataProblem(name, None, "a column must be an array or a list of values")])
+        lengths[name] = len(values)
+    if len(set(lengths.values())) > 1:
+        raise DataError(f"the columns differ in length: {lengths}")
+    readers = {
+        name: partial(read_column, values, name) for name, values in zip(names, columns.values(), strict=True)
+    }
+    return Table(names, next(iter(lengths.values()), num_rows), readers)
+
+
+def _from_frame(table: Any) -> Table:
+    try:
+        frame = nw.from_native(table, eager_only=True)
+    except TypeError:
+        allowed = "a pandas, polars or pyarrow table, a 2-D array or a mapping of columns"
+        raise DataError(f"a table must be {allowed}, not {type(table).__name__}") from None
+    except nw.exceptions.DuplicateError:
+        frame = None  # named below
+    own_names = list(getattr(table, "column_names", None) or table.columns)
+    names = [str(name) for name in own_names]
+    _reject_doubled(names)
+    if names != own_names and hasattr(table, "set_axis"):  # pandas takes any object for a name
+        frame = nw.from_native(table.set_axis(names, axis=1), eager_only=True)
+    return Table(names, len(frame), {name: partial(_read_frame_column, frame, name) for name in names})
+
+
+def _read_frame_column(frame: Any, name: str) -> RawColumn:
+    return _from_series(frame.get_column(name), name)
+
+
+def _reject_doubled(names: list[str]) -> None:
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise DataError(
+            [DataProblem(name, None, "there are several columns of this name") for name in doubled]
+        )
+
+
+def _from_array(values: NDArray[Any], name: str) -> RawColumn:
+    kind = values.dtype.kind
+    if isinstance(values, np.ma.MaskedArray):
+        return from_cells(values.tolist(), name)
+    if kind in "iuf":
+        return RawColumn(name, "number", values.astype(np.float64))
+    if kind == "b":
+        return RawColumn(name, "boolean", values.astype(np.float64))
+    if kind == "M":
+        return RawColumn(name, "date", days_since_1970(values))
+    if kind in "OUT":
+        return from_cells(values.tolist(), name)
+    return RawColumn(name, "other", cells=[None] * len(values), dtype=str(values.dtype))
+
+
+def _from_series(series: Any, name: str) -> RawColumn:
+    dtype = series.dtype
+    family = str(dtype).partition("(")[0]
+    if dtype.is_numeric():
+        return RawColumn(name, "number", _floats(series))
+    if family == "Boolean":
+        return RawColumn(name, "boolean", _floats(series))
+    if family in {"Datetime", "Date"}:
+        return RawColumn(name, "date", _dates(series))
+    if family in {"Categorical", "Enum"}:  # whatever its levels are made of
+        return RawColumn(
+            name, "text", cells=[None if is_missing(c) else as_text(c) for c in series.to_list()]
+        )
+    if family in {"String", "Object", "Unknown"}:
+        return from_cells(series.to_list(), name)
+    return RawColumn(name, "other", cells=[None] * len(series), dtype=family)
+
+
+def _floats(series: Any) -> NDArray[np.float64]:
+    series = series.cast(nw.Float64)
+    if series.null_count():
+        series = series.fill_null(math.nan)
+    return np.asarray(series.to_numpy(), dtype=np.float64)
+
+
+def _dates(series: Any) -> NDArray[np.float64]:
+    zone = getattr(series.dtype, "time_zone", None)
+    if zone is not None:
+        series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    missing = series.is_null().to_numpy()
+    series = series.cast(nw.Datetime("us")).dt.timestamp("us")
+    days = _floats(series) / MICROSECONDS_A_DAY
+    days[np.asarray(missing, dtype=bool)] = math.nan
+    return days
+
+
+def from_cells(cells: list[Any], name: str) -> RawColumn:
+    """Python objects as a column: typed when all the cells that are present agree, else "mixed"."""
+    cells = [None if is_missing(cell) else cell for cell in cells]
+    types = {type_of_cell(cell) for cell in cells if cell is not None}
+    if types <= {"number"}:
+        return RawColumn(name, "number", np.array([as_float(cell) for cell in cells], dtype=np.float64))
+    if types == {"boolean"}:
+        return RawColumn(name, "boolean", np.array([as_float(cell) for cell in cells], dtype=np.float64))
+    if types == {"date"}:
+        days = np.array(
+            [math.nan if cell is None else date_to_days(cell) for cell in cells], dtype=np.float64
+        )
+        return RawColumn(name, "date", days)
+    if types == {"text"}:
+        return RawColumn(name, "text", cells=cells)
+    return RawColumn(name, "mixed", cells=cells)

@@ -1,0 +1,80 @@
+"""The outcome and its weights, checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.convert import NAMED_CELLS
+from sampler.errors import DataError, DataProblem
+from sampler.schema import Column
+from sampler.tables import read_column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.tables import RawColumn
+
+
+def read_target(y: Any, name: str, num_rows: int) -> tuple[Column, NDArray[np.float64]]:
+    """A numeric outcome; raises DataError for missing, infinite, constant or non-numeric ones."""
+    raw = read_column(y, name)
+    _check_length(raw, num_rows)
+    if raw.numbers is None or raw.type != "number":
+        raise DataError([DataProblem(name, None, _not_numeric(raw))])
+    _reject_rows(raw.name, np.isnan(raw.numbers), "the target is missing")
+    _reject_rows(raw.name, np.isinf(raw.numbers), "the target is infinite")
+    low, high = float(raw.numbers.min()), float(raw.numbers.max())
+    if low == high:
+        detail = f"constant target: every value is {low:g}, so there is nothing to learn"
+        raise DataError([DataProblem(name, None, detail)])
+    if not np.isfinite(high - low):
+        raise DataError([DataProblem(name, None, "the range of the target overflows; rescale it")])
+    return Column(name, "number", (), 0, low, high), raw.numbers
+
+
+def read_weights(weights: Any, num_rows: int) -> NDArray[np.float64]:
+    """Precision weights, float64 [n], positive; raises DataError.
+
+    Row i has variance sigma^2 / weight. A weight of zero is refused: leave such a row out.
+    """
+    raw = read_column(weights, "weights")
+    _check_length(raw, num_rows)
+    if raw.numbers is None or raw.type != "number":
+        raise DataError([DataProblem("weights", None, "weights must be numbers")])
+    _reject_rows("weights", np.isnan(raw.numbers), "the weight is missing")
+    bad = ~((raw.numbers > 0) & np.isfinite(raw.numbers))
+    _reject_rows("weights", bad, "a weight must be positive and finite; leave rows of weight 0 out")
+    return raw.numbers
+
+
+def _check_length(raw: RawColumn, num_rows: int) -> None:
+    if len(raw) == 0 or num_rows == 0:
+        raise DataError("there are no rows")
+    if len(raw) != num_rows:
+        raise DataError([DataProblem(raw.name, None, f"it has {len(raw)} rows, the table has {num_rows}")])
+
+
+def _not_numeric(raw: RawColumn) -> str:
+    found = {"boolean": "true and false", "date": "dates", "text": "text", "mixed": "values of several types"}
+    advice = "choose a numeric column"
+    if raw.cells is not None:
+        row = next((i for i, c in enumerate(raw.cells, 1) if isinstance(c, str)), None)
+        if row is not None:
+            advice = (
+                f"row {row} holds {raw.cells[row - 1]!r}; choose a numeric column, or leave such rows out"
+            )
+    elif raw.type == "boolean":
+        advice = "make it a number (0 and 1), or choose a numeric column"
+    return f"the target must be numeric, and this is {found.get(raw.type, raw.dtype)}: {advice}"
+
+
+def _reject_rows(name: str, bad: NDArray[np.bool_], detail: str) -> None:
+    rows = np.flatnonzero(bad)
+    if not len(rows):
+        return
+    problems = [DataProblem(name, int(row) + 1, detail) for row in rows[:NAMED_CELLS]]
+    if len(rows) > NAMED_CELLS:
+        problems.append(DataProblem(name, None, f"and {len(rows) - NAMED_CELLS} more such rows"))
+    raise DataError(problems)
