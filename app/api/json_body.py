@@ -1,8 +1,8 @@
 """JSON bodies, read strictly: what other parsers let pass in silence is refused here, by name.
 
 Python's parser takes the last of two equal keys, NaN and Infinity, and turns 1e999 into infinity. Strings may
-hold a NUL or half a surrogate pair, which no database stores. The route class below refuses all of these before
-the schemas see the body; the OpenAPI document stays the one that FastAPI makes of the schemas.
+hold a NUL or half a surrogate pair, which no database stores. The route class below refuses all of these
+before the schemas see the body; the OpenAPI document stays the one that FastAPI makes of the schemas.
 """
 
 import json

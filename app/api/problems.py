@@ -18,6 +18,7 @@ from app.services.errors import SHOWN, Fault, ServiceError
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
+UNREACHABLE = (OperationalError, InterfaceError, PoolTimeoutError)  # what a database that is away raises
 log = logging.getLogger(__name__)
 
 
@@ -104,6 +105,13 @@ def render_error(scope: Mapping[str, Any], error: ServiceError) -> Response:
     return render(scope, error.status, error.slug, error.title, error.detail, error.errors, headers)
 
 
+def render_unreachable(scope: Mapping[str, Any], error: Exception) -> Response:
+    """That the database is away, as a response; the reason goes to the log alone."""
+    log.error("request %s: the database doesn't answer: %s", request_id_of(scope), error)
+    told = "The database doesn't answer; try again soon."
+    return render_error(scope, errors.UnavailableError(told, retry_after=RETRY_SECONDS))
+
+
 def render_plain(scope: Mapping[str, Any], status: int, headers: Mapping[str, str] | None = None) -> Response:
     """One of HTTP's own refusals as a response."""
     phrase = HTTPStatus(status).phrase
@@ -127,14 +135,12 @@ def install(app: FastAPI) -> None:
         return render_error(request.scope, errors.InvalidRequestError(errors=_faults(error)))
 
     async def database_error(request: Request, error: Exception) -> Response:
-        log.error("request %s: the database doesn't answer: %s", request_id_of(request.scope), error)
-        told = "The database doesn't answer; try again soon."
-        return render_error(request.scope, errors.UnavailableError(told, retry_after=RETRY_SECONDS))
+        return render_unreachable(request.scope, error)
 
     app.add_exception_handler(ServiceError, service_error)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(RequestValidationError, invalid)
-    for kind in (OperationalError, InterfaceError, PoolTimeoutError):
+    for kind in UNREACHABLE:
         app.add_exception_handler(kind, database_error)
 
 

@@ -1,0 +1,55 @@
+"""What routes depend on. Only the write session commits, and it does before the answer goes out."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from fastapi import Depends, Request
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from app.services.health import Readiness
+from app.settings import Settings as ServiceSettings
+from app.store.engine import session_scope
+
+
+def engine_of(request: Request) -> Engine:
+    """The process's engine."""
+    engine: Engine = request.app.state.engine
+    return engine
+
+
+def settings_of(request: Request) -> ServiceSettings:
+    """The process's settings."""
+    settings: ServiceSettings = request.app.state.settings
+    return settings
+
+
+def readiness_of(request: Request) -> Readiness:
+    """The process's knowledge of whether it can work."""
+    readiness: Readiness = request.app.state.readiness
+    return readiness
+
+
+def owner_of(request: Request) -> str:
+    """Whom the request acts for, as `Access` found."""
+    owner: str = request.scope["bartserve.owner"]
+    return owner
+
+
+def _reading(request: Request) -> Iterator[Session]:
+    with session_scope(engine_of(request), read_only=True) as session:
+        yield session
+
+
+def _writing(request: Request) -> Iterator[Session]:
+    with session_scope(engine_of(request)) as session:
+        yield session
+
+
+# scope="function": the commit comes before the answer, and when it fails the answer says so.
+Reading = Annotated[Session, Depends(_reading, scope="function")]
+Writing = Annotated[Session, Depends(_writing, scope="function")]
+TheEngine = Annotated[Engine, Depends(engine_of)]
+TheSettings = Annotated[ServiceSettings, Depends(settings_of)]
+TheReadiness = Annotated[Readiness, Depends(readiness_of)]
+Owner = Annotated[str, Depends(owner_of)]

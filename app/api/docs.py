@@ -1,0 +1,96 @@
+"""The OpenAPI document as we promise it, and a page to try it: no request leaves the machine.
+
+The page is Swagger UI as the `fastapi-offline` package ships it; FastAPI's own fetches it from elsewhere.
+"""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Response
+from fastapi.openapi.utils import get_openapi
+from starlette.responses import FileResponse
+
+from app.api.problems import Problem
+from app.services.errors import NotFoundError
+
+router = APIRouter(include_in_schema=False)
+FILES = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
+# Swagger UI styles its elements one by one and draws its arrows as data: images.
+POLICY = (
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>bartserve: the API</title>
+<link rel="stylesheet" href="/docs/swagger-ui.css">
+<div id="swagger"></div>
+<script src="/docs/swagger-ui-bundle.js"></script>
+<script src="/docs/start.js"></script>
+</html>
+"""
+START = """SwaggerUIBundle({
+  url: "/openapi.json",
+  dom_id: "#swagger",
+  deepLinking: true,
+  validatorUrl: null,  // else it asks a validator on the internet
+});
+"""
+
+
+def _folder() -> Path:
+    # Found, not imported: only its files are wanted.
+    found = importlib.util.find_spec("fastapi_offline")
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parent / "static"
+
+
+@router.get("/docs")
+async def page() -> Response:
+    """The page."""
+    return Response(PAGE, media_type="text/html", headers={"Content-Security-Policy": POLICY})
+
+
+@router.get("/docs/start.js")
+async def start() -> Response:
+    """What the page runs."""
+    return Response(START, media_type="text/javascript")
+
+
+@router.get("/docs/{name}")
+async def file(name: str) -> Response:
+    """Swagger UI's own files."""
+    if name not in FILES:
+        raise NotFoundError("The API's page has no such file.")
+    return FileResponse(_folder() / name, media_type=FILES[name])
+
+
+def document(app: FastAPI) -> None:
+    """Make the app's OpenAPI document say what errors look like and how a key is sent."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            made = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+            parts = made.setdefault("components", {})
+            schemas = parts.setdefault("schemas", {})
+            problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas |= {f"{name}": part for name, part in problem.pop("$defs").items()}
+            schemas["Problem"] = problem
+            for unused in ("HTTPValidationError", "ValidationError"):
+                schemas.pop(unused, None)
+            parts["securitySchemes"] = {
+                "key": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "Demanded unless the service listens on loopback.",
+                }
+            }
+            made["security"] = [{}, {"key": []}]
+            app.openapi_schema = made
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]

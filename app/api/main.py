@@ -1,0 +1,57 @@
+"""The FastAPI application."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.metadata import version
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+
+from app.api import docs, health, problems
+from app.api.access import Access
+from app.api.edge import Edge
+from app.services import keys
+from app.services.health import Readiness
+from app.settings import Settings
+from app.store.engine import make_engine
+
+MAX_JSON_BYTES = 64 * 1024 * 1024  # a hundred thousand rows of a few columns; uploads have their own limit
+ROUTERS = (health.router, docs.router)
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The service over HTTP; it opens the database when it starts and closes it when it stops."""
+    engine = make_engine(settings.database_url)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        engine.dispose()
+
+    app = FastAPI(
+        title="bartserve",
+        version=version("bartserve"),
+        summary="Predictions that carry honest intervals.",
+        lifespan=lifespan,
+        redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
+        middleware=[
+            Middleware(
+                Edge,
+                max_json_bytes=min(MAX_JSON_BYTES, settings.max_body_bytes),
+                max_upload_bytes=settings.max_body_bytes,
+                upload_paths={"/datasets"},
+            ),
+            Middleware(Access, host=settings.host, authenticate=partial(keys.authenticate, engine)),
+        ],
+    )
+    app.state.engine = engine
+    app.state.settings = settings
+    app.state.readiness = Readiness(engine, settings)
+    problems.install(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    docs.document(app)
+    return app

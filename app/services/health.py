@@ -1,0 +1,61 @@
+"""Is the service able to work? The database at head, and a dispatcher that beats."""
+
+import socket
+import time
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from app.services.errors import Fault
+from app.settings import Settings
+from app.store import schema, workers
+from app.store.engine import make_engine, session_scope
+
+FRESH_BEATS = 5  # a dispatcher that missed this many looks is not there
+FRESH_SECONDS = 5.0  # but never less than this: a busy machine may stop a thread for a moment
+HEAD_SECONDS = 10.0  # a database found at head is believed to stay there this long
+
+
+class Readiness:
+    """Answers what is missing; keeps for a moment that the schema was right, since asking it is slow."""
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self.engine = engine
+        self.within = _fresh(settings)
+        self._head_until = 0.0
+
+    def missing(self) -> list[Fault]:
+        """What must be there before work is taken; empty when ready."""
+        try:
+            if not self._at_head():
+                told = "the database is not at this version's schema: run  bartserve migrate"
+                return [Fault(None, None, told)]
+            with session_scope(self.engine, read_only=True) as session:
+                beats = workers.fresh_beat(session, self.within)
+        except SQLAlchemyError:
+            return [Fault(None, None, "the database doesn't answer")]
+        return [] if beats else [Fault(None, None, "no worker has a fresh beat: start  bartserve worker")]
+
+    def _at_head(self) -> bool:
+        if time.monotonic() < self._head_until:
+            return True
+        if not schema.at_head(self.engine):
+            return False
+        self._head_until = time.monotonic() + HEAD_SECONDS
+        return True
+
+
+def worker_beats_here(settings: Settings) -> bool:
+    """Whether a worker of this machine has a fresh beat in the database."""
+    engine = make_engine(settings.database_url, pool_size=1, max_overflow=0)
+    try:
+        with session_scope(engine, read_only=True) as session:
+            return workers.fresh_beat(session, _fresh(settings), socket.gethostname())
+    except SQLAlchemyError:
+        return False
+    finally:
+        engine.dispose()
+
+
+def _fresh(settings: Settings) -> float:
+    return max(FRESH_SECONDS, FRESH_BEATS * settings.dispatch_seconds)
