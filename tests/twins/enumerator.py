@@ -1,23 +1,24 @@
 """Every supported tree of a tiny coded problem, with its exact prior, evidence and posterior.
 
-A tree is a nested tuple: ``()`` is a leaf and ``(rule, left, right)`` a split, where ``rule = (column, cut,
-missing_left)``. A present row goes left iff ``code <= cut``, a missing one (code 255) iff ``missing_left``; the rule
-"present | missing" is ``cut = 254, missing_left = 0``. Rows are the bits of an int.
+A tree is a nested tuple: ``()`` is a leaf and ``(rule, left, right)`` a split, where
+``rule = (column, cut, missing_left)``. A present row goes left iff ``code <= cut``, a missing one (code 255) iff
+``missing_left``; the rule "present | missing" is ``cut = 254, missing_left = 0``. Rows are the bits of an int.
 
-Three schemes of candidate cuts (the sampler is ``"C"``; ``"A"`` and ``"B"`` are there for published golden values):
+Three schemes of candidate cuts (the sampler's is ``"C"``; the others are there for published golden values):
 
 - ``"A"``: between consecutive distinct values at the node, uniform;
 - ``"B"``: the same cuts, each with the length of its gap;
 - ``"C"``: every code from the node's least to its greatest but one, absent codes included, uniform.
 
-With ``sides="stored"`` every rule keeps a side, a fair coin where no row at the node is missing; with ``"collapsed"``
-the two are one rule there (side 0), which is exact as long as no move re-routes rows above an existing rule.
+With ``sides="stored"`` every rule keeps a side, a fair coin where no row at the node is missing; with
+``"collapsed"`` the two are one rule there (side 0), which is exact as long as no move re-routes rows above an
+existing rule.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -75,17 +76,16 @@ class Toy:
         return left, rows & ~left
 
     def column_rules(self, rows, column):
-        """[((column, cut, side), probability given the column)] of the valid rules of one column at a node."""
+        """[(rule, probability given the column)] of the valid rules of one column at a node."""
         codes = [int(self.codes[column, i]) for i in self.members(rows)]
         present = sorted({c for c in codes if c != MISSING})
         if not present:
             return []
         missing = MISSING in codes
         if self.scheme == "C":
-            cuts = {c: 1.0 for c in range(present[0], present[-1])}
+            cuts = dict.fromkeys(range(present[0], present[-1]), 1.0)
         else:
-            gaps = zip(present[:-1], present[1:], strict=True)
-            cuts = {a: float(b - a) if self.scheme == "B" else 1.0 for a, b in gaps}
+            cuts = {a: float(b - a) if self.scheme == "B" else 1.0 for a, b in pairwise(present)}
         both = missing or self.sides == "stored"
         weighted = [((column, c, side), w) for c, w in cuts.items() for side in ((0, 1) if both else (0,))]
         if missing:

@@ -1,9 +1,8 @@
 """Metropolis-Hastings moves over enumerated trees: every proposal with its probability and closed-form ratio.
 
-A move maps a tree to a list of `Step(probability, tree, log_ratio)`; what is missing from a probability of 1 is a
-rejection. The ratios are the closed forms of CGM10 as the engine uses them; `brute_ratio` computes the same number
-from the definition. A keyword named for a trap switches on the published mistake of that name, to show that the
-tests would see it.
+A move maps a tree to a list of `Step(probability, tree, log_ratio)`; what its probabilities lack to 1 is rejection.
+The ratios are closed forms as a sampler uses them; `brute_ratios` computes the same numbers from the definition.
+Keywords switch published mistakes on, to show that the tests would see them.
 """
 
 from dataclasses import dataclass
@@ -60,7 +59,7 @@ def _split_gain(toy, rows, depth, left, right):
 
 
 def grow(toy, tree, probs, pick="growable"):
-    """A leaf that can be split gets a rule from the prior; `pick="count all"` is bartMachine's wrong count."""
+    """A leaf that can be split gets a rule from the prior; `pick="all"` is a wrong count of them."""
     found = growable(toy, tree)
     steps = []
     for node in found:
@@ -92,7 +91,7 @@ def _num_leaves(toy, tree):
 
 
 def _below(toy, tree, turns, strict):
-    """(sum of A, sum of ell) over the descendants of a node, itself included unless strict; None if invalid."""
+    """(sum of A, sum of ell) over a node's descendants, itself included unless strict; None if invalid."""
     prior = likelihood = 0.0
     for node in nodes(toy, tree):
         if node.turns[: len(turns)] != turns or (strict and node.turns == turns):
@@ -111,7 +110,7 @@ def _below(toy, tree, turns, strict):
 
 
 def change(toy, tree, probs, where=internal, prior_terms=True):
-    """A split gets a new rule from the prior; `prior_terms=False` forgets A of the descendants (bartMachine)."""
+    """A split gets a new rule from the prior; `prior_terms=False` forgets A of the descendants."""
     found = where(toy, tree)
     steps = []
     for node in found:
@@ -235,8 +234,8 @@ MOVES = {
 def transition(toy, probs, options=None, force_grow=False):
     """The transition matrix [tree, tree] of a mix of moves.
 
-    probs: move -> probability; options: move -> keywords (the traps); force_grow: on a stump always grow, with the
-    ratio left as if not (bartMachine).
+    probs: move -> probability; options: move -> keywords (the traps); force_grow: on a stump always grow, with
+    the ratio left as if not (bartMachine).
     """
     options = options or {}
     matrix = np.zeros((len(toy.trees), len(toy.trees)))

@@ -43,7 +43,7 @@ def test_invariant(name, mix):
 @pytest.mark.parametrize("name", ["golden", "missing"])
 @pytest.mark.parametrize("partner", ["any", "valid"])
 def test_rule_draw_alone(name, partner):
-    """The exact rule draw is invariant by itself, whether its partner comes from all columns or the valid ones."""
+    """The exact rule draw is invariant by itself, its partner from all columns or from the valid ones."""
     toy = problem(name)
     matrix = moves.transition(toy, {"rule": 1.0}, {"rule": {"partner": partner}})
     np.testing.assert_allclose(toy.posterior @ matrix, toy.posterior, atol=1e-14)

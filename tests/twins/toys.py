@@ -1,4 +1,4 @@
-"""Tiny problems that the tests share: the golden one of the literature's toy, gaps and dummies, missing values."""
+"""Tiny problems that the tests share: the published toy, gaps and dummies, missing values, weights."""
 
 import numpy as np
 
