@@ -1,0 +1,143 @@
+"""Draws as bytes: small, exact, checked, and readable without running anything they say.
+
+A block holds consecutive draws of one chain. Format 1, little-endian:
+
+======  =========  =====================================================================================
+offset  type       what
+======  =========  =====================================================================================
+0       4 bytes    the magic ``BDRW``
+4       uint8      format version, 1
+5       uint8      kind of record: 1, trees of sharp splits
+6       uint8      F, bits of a feature number (0 to 31)
+7       uint8      L, bits of a leaf value (1 to 32)
+8       uint32     CRC-32 of the bytes before and after this field
+12      uint32     d, draws
+16      uint32     m, trees in a draw
+20      uint64     nodes in all
+28      uint64     bits in the stream
+36      float64[]  sigma of each draw
+36+8d   uint64[]   the stream, padded with zero bits to whole words
+======  =========  =====================================================================================
+
+The stream lists the d * m trees in order, each in pre-order, from the lowest bit of every word up. A split
+is 1, then the cut (8 bits), the side of missing values (1 bit, 1: left) and the feature (F bits). A leaf is
+0, then its value in grid steps, folded (0, -1, 1, -2 become 0, 1, 2, 3), in L bits; when all L bits are one
+the folded value follows in 32 bits. L is the width that makes the block smallest.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import numpy as np
+
+from sampler.draws import Draws
+from sampler.errors import PackedError
+from sampler.kernels import packing
+
+MAGIC = b"BDRW"
+VERSION = 1
+SHARP_TREES = 1
+HEAD = struct.Struct("<4sBBBBIIIQQ")
+CHECKSUM = slice(8, 12)
+
+
+def pack(draws: Draws) -> bytes:
+    """The draws as one block; the same draws give the same bytes."""
+    splits = draws.feature >= 0
+    feature_bits = int(draws.feature.max(initial=0)).bit_length()
+    leaf_bits, leaves_bits = _leaf_width(draws.leaf[~splits])
+    num_splits = int(np.count_nonzero(splits))
+    num_bits = draws.num_nodes + leaves_bits
+    num_bits += num_splits * (packing.CUT_BITS + packing.SIDE_BITS + feature_bits)
+    words = np.zeros((num_bits + 63) // 64 + 1, dtype=np.uint64)
+    written = packing.encode_trees(
+        words,
+        num_bits,
+        *(
+            np.require(part, requirements="CW")
+            for part in (draws.feature, draws.cut, draws.missing_left, draws.leaf)
+        ),
+        feature_bits,
+        leaf_bits,
+    )
+    assert written == num_bits
+    head = HEAD.pack(
+        MAGIC,
+        VERSION,
+        SHARP_TREES,
+        feature_bits,
+        leaf_bits,
+        0,
+        draws.num_draws,
+        draws.num_trees,
+        draws.num_nodes,
+        num_bits,
+    )
+    body = draws.sigma.astype("<f8").tobytes() + words[:-1].astype("<u8").tobytes()
+    return head[:8] + struct.pack("<I", _checksum(head, body)) + head[12:] + body
+
+
+def _leaf_width(leaf: np.ndarray[tuple[int], np.dtype[np.int32]]) -> tuple[int, int]:
+    """The number of bits per leaf that makes the block smallest, and what all the leaves then take."""
+    wide = leaf.astype(np.int64)
+    folded = np.sort((wide << 1) ^ (wide >> 63))
+    sizes = {}
+    for bits in range(1, packing.RAW_BITS + 1):
+        escaped = len(folded) - int(np.searchsorted(folded, (1 << bits) - 1))
+        sizes[bits] = len(folded) * bits + escaped * packing.RAW_BITS
+    best = min(sizes, key=lambda bits: sizes[bits])
+    return best, sizes[best]
+
+
+def _checksum(head: bytes, body: bytes) -> int:
+    return zlib.crc32(body, zlib.crc32(head[12:], zlib.crc32(head[:8])))
+
+
+def unpack(data: bytes) -> Draws:
+    """The draws of a block, exactly as packed; raises PackedError when it is no block, damaged or newer."""
+    if len(data) < HEAD.size or not data.startswith(MAGIC):
+        raise PackedError("this is no block of draws")
+    _, version, kind, feature_bits, leaf_bits, checksum, num_draws, num_trees, num_nodes, num_bits = (
+        HEAD.unpack_from(data)
+    )
+    if version > VERSION or kind != SHARP_TREES:
+        raise PackedError(
+            f"the block of draws has format {version}, kind {kind}; this version reads up to {VERSION}, 1"
+        )
+    if _checksum(data[: HEAD.size], data[HEAD.size :]) != checksum:
+        raise PackedError("the block of draws is damaged: its checksum doesn't fit")
+    num_words = (num_bits + 63) // 64
+    fits = len(data) == HEAD.size + 8 * (num_draws + num_words)
+    # every node takes at least two bits, so these also bound what a made-up head can ask for
+    if not fits or num_nodes > num_bits or num_draws * num_trees > num_nodes or not 1 <= leaf_bits <= 32:
+        raise PackedError("the block of draws is damaged: its sizes contradict each other")
+    if feature_bits > 31:
+        raise PackedError("the block of draws is damaged: its widths are out of range")
+    sigma_end = HEAD.size + 8 * num_draws
+    words = np.zeros(num_words + 1, dtype=np.uint64)
+    words[:-1] = np.frombuffer(data, "<u8", num_words, sigma_end)
+    draws = Draws(
+        num_trees=num_trees,
+        sigma=np.frombuffer(data, "<f8", num_draws, HEAD.size).astype(np.float64),
+        tree_start=np.empty(num_draws * num_trees + 1, dtype=np.int64),
+        feature=np.empty(num_nodes, dtype=np.int32),
+        cut=np.empty(num_nodes, dtype=np.uint8),
+        missing_left=np.empty(num_nodes, dtype=np.uint8),
+        leaf=np.empty(num_nodes, dtype=np.int32),
+    )
+    status = packing.decode_trees(
+        words,
+        num_bits,
+        feature_bits,
+        leaf_bits,
+        draws.tree_start,
+        draws.feature,
+        draws.cut,
+        draws.missing_left,
+        draws.leaf,
+    )
+    if status != packing.DONE:
+        raise PackedError("the block of draws is damaged: its trees don't add up")
+    return draws

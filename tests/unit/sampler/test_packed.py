@@ -1,0 +1,141 @@
+"""Draws survive storage bit for bit, and anything else is refused."""
+
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sampler.draws import Draws
+from sampler.errors import PackedError
+from sampler.packed import pack, unpack
+from tests.unit.sampler.forests import random_draws
+
+FIXTURE = Path(__file__).parents[2] / "fixtures" / "draws_v1.bin"
+
+
+def forged(data, offset, form, value):
+    """The block with one field of its head changed and a checksum that fits."""
+    changed = bytearray(data)
+    struct.pack_into(form, changed, offset, value)
+    struct.pack_into("<I", changed, 8, zlib.crc32(changed[12:], zlib.crc32(changed[:8])))
+    return bytes(changed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    shape=st.tuples(st.integers(1, 5), st.integers(1, 7)),
+    num_features=st.sampled_from([1, 2, 3, 17, 1000, 2**31 - 1]),
+    grow=st.floats(0, 0.49),
+    leaf_sd=st.sampled_from([0.0, 0.3, 50.0, 3e4, 4e8]),
+)
+def test_every_draw_comes_back_exactly(seed, shape, num_features, grow, leaf_sd):
+    """Trees of any shape, feature number and leaf size survive."""
+    draws = random_draws(seed, *shape, num_features, grow, leaf_sd=min(leaf_sd, 4e8))
+    assert unpack(pack(draws)) == draws
+
+
+@pytest.mark.parametrize("leaf", [2**31 - 1, -(2**31), 0, -1])
+def test_extreme_leaves(leaf):
+    """Leaf values at the ends of int32 are exact."""
+    draws = random_draws(3)
+    draws.leaf[draws.feature < 0] = leaf
+    assert unpack(pack(draws)) == draws
+
+
+def test_no_draws():
+    """A block without draws is a block too."""
+    assert unpack(pack(random_draws(1)[:0])) == random_draws(1)[:0]
+
+
+def test_slices_pack_like_the_whole():
+    """Packing draws in parts and reading them back gives the same draws."""
+    draws = random_draws(5, num_draws=7)
+    assert unpack(pack(draws[2:5])) == draws[2:5]
+
+
+def test_size_of_default_trees():
+    """At most 14 bytes a tree for trees like the prior's (design, promise 5)."""
+    draws = random_draws(2, 50, 200, 10, grow=0.38, leaf_sd=20_000)
+    assert len(pack(draws)) / (50 * 200) < 10
+
+
+def test_format_1_reads_for_ever():
+    """The fixture of format 1, written once, still gives the same draws."""
+    draws = unpack(FIXTURE.read_bytes())
+    assert draws == random_draws(20260101, num_draws=4, num_trees=6, num_features=9)
+
+
+@settings(max_examples=200, deadline=None)
+@given(position=st.integers(0), bit=st.integers(0, 7))
+def test_any_flipped_bit_is_noticed(position, bit):
+    """No single changed bit passes."""
+    data = bytearray(pack(random_draws(1, 2, 3)))
+    data[position % len(data)] ^= 1 << bit
+    with pytest.raises(PackedError):
+        unpack(bytes(data))
+
+
+@pytest.mark.parametrize("kept", [0, 3, 35, 36, 50, -8, -1])
+def test_truncated(kept):
+    """A block cut short is refused, wherever the cut is."""
+    with pytest.raises(PackedError):
+        unpack(pack(random_draws(1))[:kept])
+
+
+def test_newer_version_says_so():
+    """A block of a later format names both versions."""
+    with pytest.raises(PackedError, match=r"format 2.*reads up to 1"):
+        unpack(forged(pack(random_draws(1)), 4, "<B", 2))
+
+
+@pytest.mark.parametrize(
+    ("offset", "form", "value"),
+    [
+        (6, "<B", 32),  # feature bits
+        (6, "<B", 7),
+        (7, "<B", 0),  # leaf bits
+        (7, "<B", 33),
+        (7, "<B", 31),
+        (12, "<I", 2**32 - 1),  # draws
+        (12, "<I", 2),
+        (16, "<I", 2**32 - 1),  # trees
+        (16, "<I", 3),
+        (20, "<Q", 2**63),  # nodes
+        (20, "<Q", 5),
+        (28, "<Q", 2**63),  # bits
+        (28, "<Q", 65),
+    ],
+)
+def test_made_up_heads_are_refused(offset, form, value):
+    """Sizes that contradict the content raise, whatever the checksum says; nothing is read past the end."""
+    with pytest.raises(PackedError):
+        unpack(forged(pack(random_draws(1)), offset, form, value))
+
+
+@settings(max_examples=100, deadline=None)
+@given(noise=st.binary(min_size=8, max_size=400), nodes=st.integers(0, 300))
+def test_random_streams_are_refused_or_read(noise, nodes):
+    """A stream of noise under a fitting checksum never does harm."""
+    noise = noise[: len(noise) // 8 * 8]
+    head = struct.pack("<4sBBBBIIIQQ", b"BDRW", 1, 1, 3, 5, 0, 1, 4, nodes, len(noise) * 8)
+    data = forged(head + struct.pack("<d", 1.0) + noise, 20, "<Q", nodes)
+    try:
+        draws = unpack(data)
+    except PackedError:
+        return
+    assert isinstance(draws, Draws)
+    assert draws.num_nodes == nodes
+
+
+def test_arrays_that_cannot_be_written():
+    """Views of stored bytes, read-only, pack too."""
+    draws = random_draws(4)
+    for name in ("feature", "cut", "missing_left", "leaf"):
+        getattr(draws, name).flags.writeable = False
+    assert unpack(pack(draws)) == draws
+    assert np.all(draws.leaf_counts >= 1)
