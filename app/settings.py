@@ -1,0 +1,98 @@
+"""Every setting of the service, one class; each can be given by an environment variable BARTSERVE_<NAME>."""
+
+import os
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+MIB = 1024 * 1024
+
+
+def _cores() -> int:
+    """Cores this process may use, which in a container is fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+def _default_data_dir() -> Path:
+    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(home) / "bartserve"
+
+
+class Settings(BaseSettings):
+    """What the parts run with. Arguments win over the environment, the environment over the defaults."""
+
+    model_config = SettingsConfigDict(env_prefix="BARTSERVE_", extra="ignore", frozen=True)
+
+    data_dir: Path = Field(
+        default_factory=_default_data_dir,
+        description="The folder of the embedded service: its database and locks.",
+    )
+    database_url: str = Field(
+        default="",
+        description="SQLAlchemy URL of a SQLite or Postgres database; default: SQLite in the data folder.",
+    )
+    redis_url: str | None = Field(
+        default=None,
+        description="The broker (redis://, rediss:// or redis+socket://). None: the embedded worker, which "
+        "rings its own bell.",
+    )
+
+    host: str = Field(default="127.0.0.1", description="Beyond loopback, API keys are demanded.")
+    port: int = Field(default=8000, ge=0, le=65535)
+    max_body_bytes: int = Field(default=512 * MIB, gt=0, description="The largest upload.")
+    max_predict_rows: int = Field(default=100_000, gt=0, description="The most rows of one predict call.")
+    cache_bytes: int = Field(default=512 * MIB, ge=0, description="Unpacked posteriors kept in memory.")
+
+    worker_slots: int = Field(default_factory=_cores, ge=1, description="Units worked on at once.")
+    worker_memory_kib: int | None = Field(
+        default=None, gt=0, description="A worker's child that has grown beyond this is replaced."
+    )
+    slice_seconds: float = Field(default=1.0, gt=0, description="Sampling between two commits of a chain.")
+    lease_seconds: float = Field(
+        default=0.0,
+        ge=0,
+        description="How long a unit is its worker's without a sign of life; 0: 15 s embedded, else 60 s.",
+    )
+    dispatch_seconds: float = Field(
+        default=0.0,
+        ge=0,
+        description="Between two looks of the dispatcher; 0: 0.2 s embedded, else 2 s.",
+    )
+    key_prefix: str = Field(default="bartserve:", description="Of every key in Redis.")
+
+    @field_validator("database_url")
+    @classmethod
+    def _driver(cls, url: str) -> str:
+        """Postgres URLs mean psycopg, whatever their dialect."""
+        scheme, separator, rest = url.partition("://")
+        if scheme in {"postgres", "postgresql"}:
+            return f"postgresql+psycopg{separator}{rest}"
+        if url and scheme not in {"sqlite", "postgresql+psycopg"}:
+            raise ValueError("database_url must begin with sqlite:// or postgresql://")
+        return url
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_empty_strings(cls, given: Any) -> Any:
+        """An empty environment variable means the default, as compose files write it."""
+        if isinstance(given, dict):
+            return {name: value for name, value in given.items() if value != ""}
+        return given
+
+    @model_validator(mode="after")
+    def _fill(self) -> Self:
+        filled = {
+            "database_url": self.database_url or f"sqlite:///{self.data_dir.absolute() / 'bartserve.db'}",
+            "lease_seconds": self.lease_seconds or (15.0 if self.embedded else 60.0),
+            "dispatch_seconds": self.dispatch_seconds or (0.2 if self.embedded else 2.0),
+        }
+        for name, value in filled.items():
+            object.__setattr__(self, name, value)  # frozen for everyone else
+        return self
+
+    @property
+    def embedded(self) -> bool:
+        """One machine, no broker: the worker rings its own bell."""
+        return self.redis_url is None

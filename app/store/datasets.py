@@ -1,0 +1,187 @@
+"""Datasets: tables kept as checksummed blocks of single columns, so that a model reads only what it uses."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlalchemy import delete as delete_from
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from app.store.engine import binary_results
+from app.store.errors import CorruptBlockError, StillNeededError
+from app.store.statements import After, page, rows_changed
+from app.store.tables import Dataset, DatasetBlock, Json, Model, new_id
+
+BLOCK_ROWS = 65_536  # of float64: 512 KiB before compression
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
+_NAMED = 10  # models named by a refusal
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A table ready to be stored; made outside any transaction, since compressing takes its time."""
+
+    names: list[str]
+    num_rows: int
+    blocks: list[tuple[int, int, bytes, str]]  # column, seq, data, checksum
+    num_bytes: int
+    sha256: str
+
+
+def encode(table: pa.Table) -> Encoded:
+    """Cut a table into compressed blocks.
+
+    Parameters
+    ----------
+    table
+        Columns of float64, bool, string or timestamp; other widths of those, and dictionaries of strings,
+        are converted.
+
+    Raises
+    ------
+    TypeError
+        A column of another type.
+    """
+    blocks = []
+    for index, name in enumerate(table.column_names):
+        column = _storable(name, table.column(index))
+        for seq, start in enumerate(range(0, max(table.num_rows, 1), BLOCK_ROWS)):
+            data = _write(column.slice(start, BLOCK_ROWS))
+            blocks.append((index, seq, data, checksum(data)))
+    digest = hashlib.sha256("".join([*table.column_names, *(block[3] for block in blocks)]).encode())
+    size = sum(len(block[2]) for block in blocks)
+    return Encoded(list(table.column_names), table.num_rows, blocks, size, digest.hexdigest())
+
+
+def save(
+    session: Session, encoded: Encoded, *, owner: str, name: str, columns: list[Json], warnings: list[str]
+) -> Dataset:
+    """Store a table. `columns` is the inferred schema as shown: a dict per column, in order, with its `name`."""
+    if [column["name"] for column in columns] != encoded.names:
+        raise ValueError("the schema must describe the table's columns, in their order")
+    dataset = Dataset(
+        id=new_id("ds"),
+        owner=owner,
+        name=name,
+        num_rows=encoded.num_rows,
+        columns=columns,
+        warnings=warnings,
+        num_bytes=encoded.num_bytes,
+        sha256=encoded.sha256,
+    )
+    session.add(dataset)
+    session.flush()  # the blocks refer to the row
+    fields = ("column_index", "seq", "data", "checksum")
+    rows = [{"dataset_id": dataset.id, **dict(zip(fields, block, strict=True))} for block in encoded.blocks]
+    session.execute(insert(DatasetBlock), rows)
+    return dataset
+
+
+def read(session: Session, dataset_id: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """The table, or only those columns, in the order asked.
+
+    Raises
+    ------
+    KeyError
+        There is no such dataset or column.
+    CorruptBlockError
+        Stored bytes differ from their checksum.
+    """
+    return _read(session, dataset_id, columns, only_first_block=False)
+
+
+def head(session: Session, dataset_id: str, num_rows: int) -> pa.Table:
+    """The first rows (up to 65,536) of every column; raises as `read`."""
+    return _read(session, dataset_id, None, only_first_block=True).slice(0, num_rows)
+
+
+def get(session: Session, owner: str, dataset_id: str) -> Dataset | None:
+    """The dataset of that id, if it is the owner's."""
+    return session.scalar(select(Dataset).where(Dataset.id == dataset_id, Dataset.owner == owner))
+
+
+def list_page(session: Session, owner: str, limit: int, after: After | None = None) -> list[Dataset]:
+    """The owner's datasets, newest first; `after` is (created_at, id) of the last one of the page before."""
+    mine = select(Dataset).where(Dataset.owner == owner)
+    return list(session.scalars(page(mine, Dataset, limit, after)))
+
+
+def delete(session: Session, owner: str, dataset_id: str) -> bool:
+    """Remove a dataset; False when the owner has none of that id.
+
+    Raises
+    ------
+    StillNeededError
+        A model was, or is being, fitted to it.
+    """
+    # The lock holds off a model that is being created on it: its foreign key waits, then fails.
+    mine = select(Dataset.id).where(Dataset.id == dataset_id, Dataset.owner == owner).with_for_update()
+    if session.scalar(mine) is None:
+        return False
+    needing = select(Model.id).where(Model.dataset_id == dataset_id).order_by(Model.created_at).limit(_NAMED)
+    if model_ids := list(session.scalars(needing)):
+        raise StillNeededError(dataset_id, model_ids)
+    return rows_changed(session, delete_from(Dataset).where(Dataset.id == dataset_id)) == 1
+
+
+def checksum(data: bytes) -> str:
+    """SHA-256 of stored bytes, hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _storable(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if pa.types.is_dictionary(kind) or pa.types.is_large_string(kind):
+        column = column.cast(pa.string())
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        column = column.cast(pa.float64(), safe=False)
+    elif pa.types.is_timestamp(kind):
+        column = column.cast(pa.timestamp("us", tz=kind.tz))
+    elif not (pa.types.is_string(kind) or pa.types.is_boolean(kind)):
+        raise TypeError(f"column {name!r} has type {kind}, which a dataset can't hold")
+    # A table of one column with the dictionary per block: a short level costs four bytes before compression.
+    return column.dictionary_encode() if pa.types.is_string(column.type) else column
+
+
+def _write(column: pa.ChunkedArray) -> bytes:
+    sink = pa.BufferOutputStream()
+    table = pa.table({"values": column.combine_chunks()})
+    with pa.ipc.new_stream(sink, table.schema, options=_OPTIONS) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _read(
+    session: Session, dataset_id: str, columns: Sequence[str] | None, *, only_first_block: bool
+) -> pa.Table:
+    dataset = session.get(Dataset, dataset_id)
+    if dataset is None:
+        raise KeyError(f"there is no dataset {dataset_id}")
+    index = {column["name"]: number for number, column in enumerate(dataset.columns)}
+    wanted = list(index) if columns is None else list(columns)
+    if unknown := [name for name in wanted if name not in index]:
+        raise KeyError(f"dataset {dataset_id} has no column {unknown[0]!r}")
+    parts: dict[int, list[pa.Array]] = {index[name]: [] for name in wanted}
+    block = DatasetBlock
+    query = (
+        select(block.column_index, block.seq, block.data, block.checksum)
+        .where(block.dataset_id == dataset_id, block.column_index.in_(list(parts)))
+        .order_by(block.column_index, block.seq)
+    )
+    if only_first_block:
+        query = query.where(block.seq == 0)
+    for column, seq, data, stored in session.execute(query, execution_options=binary_results(session)):
+        if checksum(data) != stored:
+            raise CorruptBlockError(f"Dataset {dataset_id}: block {seq} of column {column} is damaged.")
+        parts[column].append(_values(data))
+    return pa.table({name: pa.chunked_array(parts[index[name]]) for name in wanted})
+
+
+def _values(data: bytes) -> pa.Array:
+    column = pa.ipc.open_stream(data).read_all().column("values")
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(pa.string())
+    return column.combine_chunks()

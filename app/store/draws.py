@@ -1,0 +1,93 @@
+"""Draw blocks: consecutive kept draws of a chain, packed by the sampler, checksummed here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import delete, func, insert, select
+from sqlalchemy.orm import Session
+
+from app.store.datasets import checksum
+from app.store.engine import binary_results
+from app.store.errors import CorruptBlockError
+from app.store.tables import DrawBlock
+
+
+@dataclass(frozen=True)
+class Block:
+    """One packed block of a chain. Where blocks begin depends on the settings alone, never on slices."""
+
+    seq: int
+    first_draw: int
+    num_draws: int
+    data: bytes
+
+
+def write(session: Session, model_id: str, chain: int, blocks: Sequence[Block]) -> None:
+    """Store blocks; the first may replace the last one stored, which has grown."""
+    if not blocks:
+        return
+    table = DrawBlock
+    grown = delete(table).where(
+        table.model_id == model_id, table.chain == chain, table.seq >= min(block.seq for block in blocks)
+    )
+    session.execute(grown, execution_options={"synchronize_session": False})
+    rows = [
+        {
+            "model_id": model_id,
+            "chain": chain,
+            "seq": block.seq,
+            "first_draw": block.first_draw,
+            "num_draws": block.num_draws,
+            "data": block.data,
+            "checksum": checksum(block.data),
+        }
+        for block in blocks
+    ]
+    session.execute(insert(table), rows)
+
+
+def read(session: Session, model_id: str, num_draws: int | None = None) -> list[list[bytes]]:
+    """The packed blocks of every chain that has any, in order: `[chain][block]`.
+
+    Parameters
+    ----------
+    num_draws
+        Leave out blocks that begin at or after that draw; the last block may still go beyond it.
+
+    Raises
+    ------
+    CorruptBlockError
+        Stored bytes differ from their checksum.
+    """
+    table = DrawBlock
+    query = select(table.chain, table.seq, table.data, table.checksum).where(table.model_id == model_id)
+    if num_draws is not None:
+        query = query.where(table.first_draw < num_draws)
+    chains: dict[int, list[bytes]] = {}
+    query = query.order_by(table.chain, table.seq)
+    for chain, seq, data, stored in session.execute(query, execution_options=binary_results(session)):
+        _verify(model_id, chain, seq, data, stored)
+        chains.setdefault(chain, []).append(data)
+    return list(chains.values())
+
+
+def last_block(session: Session, model_id: str, chain: int) -> Block | None:
+    """The chain's last block, which may still grow; raises as `read`."""
+    query = select(DrawBlock).where(DrawBlock.model_id == model_id, DrawBlock.chain == chain)
+    query = query.order_by(DrawBlock.seq.desc()).limit(1)
+    row = session.scalar(query, execution_options=binary_results(session))
+    if row is None:
+        return None
+    _verify(model_id, chain, row.seq, row.data, row.checksum)
+    return Block(row.seq, row.first_draw, row.num_draws, row.data)
+
+
+def num_bytes(session: Session, model_id: str) -> int:
+    """Stored bytes of all draws of a model."""
+    total = func.coalesce(func.sum(func.length(DrawBlock.data)), 0)
+    return session.scalar(select(total).where(DrawBlock.model_id == model_id)) or 0
+
+
+def _verify(model_id: str, chain: int, seq: int, data: bytes, stored: str) -> None:
+    if checksum(data) != stored:
+        raise CorruptBlockError(f"Model {model_id}: block {seq} of chain {chain} is damaged.")

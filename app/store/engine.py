@@ -1,0 +1,80 @@
+"""The engine and the one place that commits.
+
+SQLite: write-ahead log, synchronous=FULL (a 202 is durable), and every write transaction BEGIN IMMEDIATE: a
+transaction that begins by reading and then writes fails at once when another writer came between, whatever
+the busy timeout (measured: 189 of 300 lost).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.orm import Session
+
+BUSY_SECONDS = 20.0  # a writer waits this long for another one
+CONNECT_SECONDS = 5
+
+_READ_ONLY = "bartserve_read_only"
+_BINARY = "bartserve_binary"
+
+
+def make_engine(url: str, *, pool_size: int = 5, max_overflow: int = 5) -> Engine:
+    """An engine for a SQLite or Postgres URL, set up as this module says.
+
+    A process that forks must not share it: `engine.dispose(close=False)` in the child.
+    """
+    parsed = make_url(url)
+    pool = {"pool_size": pool_size, "max_overflow": max_overflow, "pool_timeout": 5.0}
+    if parsed.get_backend_name() == "sqlite":
+        engine = create_engine(parsed, connect_args={"timeout": BUSY_SECONDS}, **pool)
+        _set_up_sqlite(engine)
+    else:
+        arguments = {"connect_timeout": CONNECT_SECONDS, "application_name": "bartserve"}
+        engine = create_engine(parsed, pool_pre_ping=True, connect_args=arguments, **pool)
+        event.listen(engine, "before_cursor_execute", _binary_results)
+    return engine
+
+
+@contextmanager
+def session_scope(engine: Engine, *, read_only: bool = False) -> Iterator[Session]:
+    """One transaction: committed at the end, rolled back by an exception. Nothing else commits.
+
+    `read_only` sessions can't write, on either database, and on SQLite don't wait for writers.
+    """
+    options: dict[str, Any] = {_READ_ONLY: True, "postgresql_readonly": True} if read_only else {}
+    with Session(engine.execution_options(**options), expire_on_commit=False) as session, session.begin():
+        yield session
+
+
+def binary_results(session: Session) -> dict[str, Any]:
+    """Execution options for statements that read large blobs: as bytes on the wire, not as hexadecimal text.
+
+    Measured with psycopg: 29 ms instead of 77 ms for 25 MB.
+    """
+    return {_BINARY: True} if session.get_bind().dialect.name == "postgresql" else {}
+
+
+def _set_up_sqlite(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def _connect(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # the driver begins no transactions of its own; `_begin` does
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode=WAL")  # readers and the one writer don't block each other
+        cursor.execute("PRAGMA synchronous=FULL")  # what was committed survives a power cut
+        cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        read_only = connection.get_execution_options().get(_READ_ONLY, False)
+        connection.exec_driver_sql(f"PRAGMA query_only={int(read_only)}")
+        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+
+def _binary_results(
+    _connection: Connection, cursor: Any, _statement: str, _parameters: Any, context: Any, _many: bool
+) -> None:
+    if context is not None and context.execution_options.get(_BINARY):
+        cursor.format = 1  # psycopg's Format.BINARY

@@ -1,0 +1,128 @@
+"""Models: queries, cancelling, deleting. What workers write goes through `units`."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import delete as delete_from
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from app.store import units
+from app.store.statements import After, page, rows_changed
+from app.store.tables import (
+    CHAIN,
+    OPEN_STATES,
+    QUEUED,
+    SUCCEEDED,
+    DrawBlock,
+    Json,
+    Model,
+    Unit,
+    new_id,
+)
+
+
+def create(
+    session: Session,
+    *,
+    owner: str,
+    name: str | None,
+    dataset_id: str,
+    target: str,
+    settings: Json,
+    num_chains: int,
+    iterations: int,
+    warnings: list[str] | None = None,
+) -> Model:
+    """Accept a model: its row and a unit of work per chain, all or nothing.
+
+    Parameters
+    ----------
+    settings
+        Everything resolved, as `GET /models/{id}` shows it and as the worker reads it (`worker.spec`).
+    iterations
+        Of one chain, burn-in included: what progress is measured against.
+
+    """
+    model = Model(
+        id=new_id("mdl"),
+        owner=owner,
+        name=name,
+        dataset_id=dataset_id,
+        target=target,
+        settings=settings,
+        state=QUEUED,
+        warnings=list(warnings or []),
+    )
+    session.add(model)
+    session.flush()  # the units refer to the row
+    for chain in range(num_chains):
+        session.add(units.new_unit(model.id, CHAIN, chain, iterations))
+    session.flush()  # fail here, not at the edge
+    return model
+
+
+def get(session: Session, owner: str, model_id: str) -> Model | None:
+    """The model of that id, if it is the owner's."""
+    return session.scalar(select(Model).where(Model.id == model_id, Model.owner == owner))
+
+
+def newest_succeeded(session: Session, owner: str, name: str) -> Model | None:
+    """The newest succeeded model of that name."""
+    named = select(Model).where(Model.owner == owner, Model.name == name, Model.state == SUCCEEDED)
+    return session.scalar(page(named, Model, 1, None))
+
+
+def list_page(
+    session: Session, owner: str, limit: int, after: After | None = None, *, name: str | None = None
+) -> list[Model]:
+    """The owner's models, newest first; `after` is (created_at, id) of the last one of the page before."""
+    mine = select(Model).where(Model.owner == owner)
+    if name is not None:
+        mine = mine.where(Model.name == name)
+    return list(session.scalars(page(mine, Model, limit, after)))
+
+
+def chains(session: Session, model_ids: Sequence[str]) -> dict[str, list[Unit]]:
+    """The chain units of each of those models, in the order of their numbers."""
+    query = select(Unit).where(Unit.model_id.in_(model_ids), Unit.kind == CHAIN).order_by(Unit.ordinal)
+    found: dict[str, list[Unit]] = {model_id: [] for model_id in model_ids}
+    for unit in session.scalars(query):
+        found[unit.model_id].append(unit)
+    return found
+
+
+def header(session: Session, model_id: str) -> bytes | None:
+    """All that prediction needs but the draws; None before the first slice of the first chain."""
+    return session.scalar(select(Model.header).where(Model.id == model_id))
+
+
+def cancel(session: Session, owner: str, model_id: str) -> Model | None:
+    """Ask an open model to stop; None when the owner has none of that id.
+
+    Queued chains end here, running ones at their next slice; what was drawn is kept. A model that has ended
+    stays as it is.
+    """
+    if get(session, owner, model_id) is None:
+        return None
+    units.lock_all(session, model_id)
+    wish = (
+        update(Model).where(Model.id == model_id, Model.state.in_(OPEN_STATES)).values(cancel_requested=True)
+    )
+    if rows_changed(session, wish):
+        units.cancel_queued(session, model_id)
+        units.settle(session, model_id)
+    session.expire_all()  # the updates went past the session's copies
+    return get(session, owner, model_id)
+
+
+def delete(session: Session, owner: str, model_id: str) -> bool:
+    """Remove a model with its draws; its running chains find their lease gone. False when there is none."""
+    if get(session, owner, model_id) is None:
+        return False
+    units.lock_all(session, model_id)
+    for table in (Unit, DrawBlock):
+        session.execute(
+            delete_from(table).where(table.model_id == model_id),
+            execution_options={"synchronize_session": False},
+        )
+    return rows_changed(session, delete_from(Model).where(Model.id == model_id)) == 1

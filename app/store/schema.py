@@ -1,0 +1,130 @@
+"""The schema's version: bringing a database to it, and asking whether it is there."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util.exc import CommandError
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import OperationalError
+
+from app.store.engine import make_engine
+
+_LOCK = 0x62617274  # "bart": the key of Postgres' advisory lock
+
+
+class SchemaError(Exception):
+    """Why the database can't be brought to this version's schema, in one sentence."""
+
+
+def migrate(url: str) -> None:
+    """Bring the database to the schema of this version; of two at once, one waits for the other.
+
+    Raises
+    ------
+    SchemaError
+        The database can't be reached, or belongs to a newer version.
+    """
+    engine = make_engine(url, pool_size=1, max_overflow=0)
+    try:
+        with _file_lock(url), engine.connect() as connection:
+            _refuse_newer(connection)
+            _foreign_keys_off(connection)
+            with _advisory_lock(connection):
+                command.upgrade(config(connection), "head")
+    except OperationalError as error:
+        raise SchemaError(f"The database can't be opened: {_reason(error)}.") from error
+    except OSError as error:
+        raise SchemaError(f"The database's folder can't be used: {error}.") from error
+    finally:
+        engine.dispose()
+
+
+def at_head(engine: Engine) -> bool:
+    """Whether the database is at exactly this version's schema."""
+    return current_revision(engine) == expected_revision()
+
+
+def current_revision(engine: Engine) -> str | None:
+    """The database's revision, None when it is empty."""
+    with engine.connect() as connection:
+        return _revision(connection)
+
+
+def expected_revision() -> str:
+    """The newest revision this version knows."""
+    head = ScriptDirectory.from_config(config()).get_current_head()
+    assert head is not None
+    return head
+
+
+def config(connection: Connection | None = None) -> Config:
+    """Alembic's configuration: the migrations of this installation, run on that connection."""
+    made = Config(attributes={"connection": connection})
+    folder = resources.files("migrations")
+    made.set_main_option("script_location", str(folder).replace("%", "%%"))
+    return made
+
+
+def _revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _refuse_newer(connection: Connection) -> None:
+    revision = _revision(connection)
+    connection.rollback()  # that was a look; the upgrade begins its own transaction
+    if revision is None:
+        return
+    try:
+        ScriptDirectory.from_config(config()).get_revision(revision)
+    except CommandError:
+        raise SchemaError(
+            f"The database is at revision {revision}, which this version doesn't know: it belongs to a newer "
+            "bartserve. Nothing was changed; run that version."
+        ) from None
+
+
+def _foreign_keys_off(connection: Connection) -> None:
+    """SQLite alters a table by copying and dropping it, and a drop would cascade to the rows below it."""
+    if connection.dialect.name == "sqlite":
+        connection.connection.cursor().execute("PRAGMA foreign_keys=OFF")
+
+
+@contextmanager
+def _advisory_lock(connection: Connection) -> Iterator[None]:
+    if connection.dialect.name != "postgresql":
+        yield
+        return
+    # Of the session, not the transaction: a lock taken in a transaction would end with its first commit.
+    connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _LOCK})
+    connection.rollback()
+    try:
+        yield
+    finally:
+        connection.rollback()
+        connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": _LOCK})
+        connection.rollback()
+
+
+@contextmanager
+def _file_lock(url: str) -> Iterator[None]:
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite" or not parsed.database:
+        yield
+        return
+    file = Path(parsed.database)
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with file.with_name(file.name + ".migrate.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _reason(error: OperationalError) -> str:
+    return str(error.orig).strip().replace("\n", " ").rstrip(".")

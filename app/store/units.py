@@ -1,0 +1,326 @@
+"""Units of work: claim, slice, release, finish. A lease with a fencing token, by the database's clock.
+
+A claim raises the unit's token; every later write is conditional on it (`_fenced`), so a worker that comes
+back from the dead, after another one has claimed its unit, writes nothing.
+
+Lock order: rows of units (several: by id), then the model's row. See `app.store.tables`.
+"""
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
+from sqlalchemy.orm import Session
+
+from app.store import draws
+from app.store.clock import db_now, utc_now
+from app.store.errors import LeaseLostError
+from app.store.statements import rows_changed
+from app.store.tables import (
+    CANCELLED,
+    CHAIN,
+    DONE,
+    FAILED,
+    FINISH,
+    OPEN_STATES,
+    QUEUED,
+    RUNNING,
+    SUCCEEDED,
+    Json,
+    Model,
+    Unit,
+    Worker,
+    new_id,
+)
+
+MAX_STALLED = 3  # claims without progress; a unit that killed so many workers would kill the next one
+
+
+class Directive(enum.Enum):
+    """What a slice learns when it commits."""
+
+    CONTINUE = "continue"
+    CANCEL = "cancel"  # end the unit: `stop`
+    DRAIN = "drain"  # this worker is to end: `release` the unit
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A unit that is this worker's until `lease_seconds` without a sign of life have passed."""
+
+    unit_id: str
+    token: int
+    kind: str
+    model_id: str
+    ordinal: int
+    worker_id: str
+    lease_seconds: float
+    num_draws: int  # kept and stored so far
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a chain is."""
+
+    phase: str  # compiling, burn_in, sampling
+    iteration: int
+    iterations: int
+    num_draws: int = 0
+    rate: float | None = None  # iterations per second
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What a slice of a chain leaves behind, all in one transaction."""
+
+    progress: Progress
+    checkpoint: bytes | None
+    statistics: Json
+    blocks: Sequence[draws.Block] = ()
+    header: bytes | None = None  # given by a chain's first slice; the first chain's is kept
+    warnings: Sequence[str] = ()  # with the header
+
+
+def new_unit(model_id: str, kind: str, ordinal: int, iterations: int = 0) -> Unit:
+    """A queued unit, to be added to the session."""
+    return Unit(id=new_id("un"), model_id=model_id, kind=kind, ordinal=ordinal, iterations=iterations)
+
+
+def count_claimable(session: Session, limit: int) -> int:
+    """How many units could be claimed now, counted up to `limit`."""
+    some = select(Unit.id).join(Model).where(_claimable()).limit(limit).subquery()
+    return session.scalar(select(func.count()).select_from(some)) or 0
+
+
+def claim(session: Session, worker_id: str, lease_seconds: float) -> Claim | None:
+    """Take the oldest claimable unit, finishes first; None when there is none or the worker is draining."""
+    if session.scalar(select(Worker.draining).where(Worker.id == worker_id)):
+        return None
+    query = (
+        select(Unit)
+        .join(Model)
+        .where(_claimable())
+        .order_by(case((Unit.kind == FINISH, 0), else_=1), Unit.created_at, Unit.ordinal)
+        .limit(1)
+        .with_for_update(of=Unit, skip_locked=True)
+    )
+    unit = session.scalar(query)
+    if unit is None:
+        return None
+    token = unit.token + 1
+    values = {
+        "state": RUNNING,
+        "token": token,
+        "worker_id": worker_id,
+        "lease_until": db_now() + lease_seconds,
+        "attempts": Unit.attempts + 1,
+        "stalled_attempts": Unit.stalled_attempts + 1,
+        "updated_at": utc_now(),
+    }
+    rows_changed(session, update(Unit).where(Unit.id == unit.id).values(values))
+    started = update(Model).where(Model.id == unit.model_id, Model.state == QUEUED)
+    rows_changed(
+        session, started.values(state=RUNNING, started_at=func.coalesce(Model.started_at, utc_now()))
+    )
+    return Claim(
+        unit.id,
+        token,
+        unit.kind,
+        unit.model_id,
+        unit.ordinal,
+        worker_id,
+        lease_seconds,
+        unit.num_draws,
+        unit.created_at,
+    )
+
+
+def checkpoint(session: Session, claim: Claim) -> bytes | None:
+    """What continues the claimed chain, None at its beginning."""
+    return session.scalar(select(Unit.checkpoint).where(Unit.id == claim.unit_id))
+
+
+def heartbeat(
+    session: Session, claim: Claim, progress: Progress | None = None, lease_seconds: float | None = None
+) -> Directive:
+    """A sign of life without progress of the chain itself; the next one may be `lease_seconds` away.
+
+    Raises
+    ------
+    LeaseLostError
+        The unit is no longer this worker's.
+    """
+    shown = {} if progress is None else _shown(progress)
+    _fenced(session, claim, lease_until=db_now() + (lease_seconds or claim.lease_seconds), **shown)
+    return _directive(session, claim)
+
+
+def commit_slice(session: Session, claim: Claim, slice_: Slice) -> Directive:
+    """Store what a slice of a chain has done; raises as `heartbeat`."""
+    _store_slice(session, claim, slice_, state=RUNNING, lease_until=db_now() + claim.lease_seconds)
+    return _directive(session, claim)
+
+
+def finish_chain(session: Session, claim: Claim, slice_: Slice) -> None:
+    """The chain's last slice. The chain that finishes last inserts the model's `finish` unit."""
+    _store_slice(session, claim, slice_, state=DONE, lease_until=None, worker_id=None)
+    settle(session, claim.model_id)
+
+
+def release(session: Session, claim: Claim) -> None:
+    """Give the unit back: another worker continues it. No attempt is counted against it."""
+    _fenced(
+        session,
+        claim,
+        state=QUEUED,
+        lease_until=None,
+        worker_id=None,
+        stalled_attempts=case((Unit.stalled_attempts > 0, Unit.stalled_attempts - 1), else_=0),
+    )
+    model = session.get(Model, claim.model_id)
+    if model is None or model.cancel_requested or model.state not in OPEN_STATES:
+        rows_changed(session, update(Unit).where(Unit.id == claim.unit_id).values(state=CANCELLED))
+        settle(session, claim.model_id)
+
+
+def stop(session: Session, claim: Claim) -> None:
+    """End the unit as cancelled, as its directive said; what was drawn stays."""
+    _fenced(session, claim, state=CANCELLED, lease_until=None, worker_id=None)
+    settle(session, claim.model_id)
+
+
+def fail(session: Session, claim: Claim, error: Json) -> None:
+    """End the unit and its model as failed. `error` is `{type, detail}`, the detail a sentence."""
+    lock_all(session, claim.model_id)
+    _fenced(session, claim, state=FAILED, lease_until=None, worker_id=None, error=error)
+    _fail_model(session, claim.model_id, error)
+
+
+def finish_model(
+    session: Session, claim: Claim, *, verdict: str, diagnostics: Json, holdout: Json | None
+) -> None:
+    """The `finish` unit's end: the model is succeeded when this commits."""
+    _fenced(session, claim, state=DONE, lease_until=None, worker_id=None)
+    values = {"verdict": verdict, "diagnostics": diagnostics, "holdout": holdout, "finished_at": utc_now()}
+    state = case((Model.cancel_requested, CANCELLED), else_=SUCCEEDED)
+    open_ = update(Model).where(Model.id == claim.model_id, Model.state.in_(OPEN_STATES))
+    rows_changed(session, open_.values(state=state, **values))
+
+
+def sweep(session: Session) -> int:
+    """End what nobody will claim any more; how many units that were.
+
+    Units whose workers vanished too often without progress fail with their model; units whose worker vanished
+    after their model was cancelled, or failed, end as cancelled.
+    """
+    lost = and_(Unit.state == RUNNING, Unit.lease_until < db_now())
+    unwanted = or_(Model.cancel_requested, Model.state.not_in(OPEN_STATES))
+    hopeless = Unit.stalled_attempts >= MAX_STALLED
+    query = select(Unit.id, Unit.model_id).join(Model).where(lost, or_(unwanted, hopeless))
+    found = session.execute(query.order_by(Unit.model_id, Unit.id).limit(1)).first()
+    if found is None:
+        return 0
+    lock_all(session, found.model_id)
+    stale = update(Unit).where(Unit.id == found.id, lost)  # again, under the lock
+    model = session.get_one(Model, found.model_id)
+    if model.cancel_requested or model.state not in OPEN_STATES:
+        changed = rows_changed(session, stale.values(state=CANCELLED, worker_id=None, token=Unit.token + 1))
+        settle(session, found.model_id)
+        return changed
+    error = {
+        "type": "worker_lost",
+        "detail": f"The worker ended without a word {MAX_STALLED} times in a row while on this model, and got "
+        "no further; most often that is the machine running out of memory.",
+    }
+    if changed := rows_changed(session, stale.values(state=FAILED, error=error, token=Unit.token + 1)):
+        _fail_model(session, found.model_id, error)
+    return changed
+
+
+def lock_all(session: Session, model_id: str) -> None:
+    """Lock every unit of a model, in order, before touching several or the model for good."""
+    session.execute(select(Unit.id).where(Unit.model_id == model_id).order_by(Unit.id).with_for_update())
+
+
+def cancel_queued(session: Session, model_id: str) -> None:
+    """End the model's units that nobody works on."""
+    queued = update(Unit).where(Unit.model_id == model_id, Unit.state == QUEUED)
+    rows_changed(session, queued.values(state=CANCELLED, updated_at=utc_now()))
+
+
+def settle(session: Session, model_id: str) -> None:
+    """With no unit left open, the model goes on: to its `finish` unit, or to its end when it was cancelled.
+
+    Holding the model's row while looking makes the last of several chains see the others.
+    """
+    query = select(Model).where(Model.id == model_id).with_for_update(key_share=True)
+    model = session.scalar(query, execution_options={"populate_existing": True})
+    if model is None or model.state not in OPEN_STATES:
+        return
+    states = session.execute(select(Unit.kind, Unit.state).where(Unit.model_id == model_id)).all()
+    if any(state in OPEN_STATES for _, state in states):
+        return
+    if model.cancel_requested:
+        model.state, model.finished_at = CANCELLED, utc_now()
+    elif all(state == DONE for kind, state in states if kind == CHAIN):
+        finishes = sum(kind == FINISH for kind, _ in states)
+        session.add(new_unit(model_id, FINISH, finishes))
+    session.flush()  # a second finish unit, were there one, must fail in here
+
+
+def _claimable() -> ColumnElement[bool]:
+    lost = and_(Unit.state == RUNNING, Unit.lease_until < db_now(), Unit.stalled_attempts < MAX_STALLED)
+    wanted = and_(Model.state.in_(OPEN_STATES), Model.cancel_requested.is_(False))
+    return and_(or_(Unit.state == QUEUED, lost), wanted)
+
+
+def _fenced(session: Session, claim: Claim, **values: Any) -> None:
+    mine = and_(Unit.id == claim.unit_id, Unit.token == claim.token, Unit.state == RUNNING)
+    if rows_changed(session, update(Unit).where(mine).values(updated_at=utc_now(), **values)) != 1:
+        raise LeaseLostError(f"Unit {claim.unit_id} is no longer held with token {claim.token}.")
+
+
+def _store_slice(session: Session, claim: Claim, slice_: Slice, **values: Any) -> None:
+    _fenced(
+        session,
+        claim,
+        **_shown(slice_.progress),
+        stalled_attempts=0,
+        checkpoint=slice_.checkpoint,
+        statistics=slice_.statistics,
+        **values,
+    )
+    draws.write(session, claim.model_id, claim.ordinal, slice_.blocks)
+    if slice_.header is not None:
+        first = update(Model).where(Model.id == claim.model_id, Model.header.is_(None))
+        rows_changed(session, first.values(header=slice_.header, warnings=list(slice_.warnings)))
+
+
+def _shown(progress: Progress) -> dict[str, Any]:
+    shown = {
+        "phase": progress.phase,
+        "iteration": progress.iteration,
+        "iterations": progress.iterations,
+        "rate": progress.rate,
+    }
+    return shown | ({"num_draws": progress.num_draws} if progress.phase != "compiling" else {})
+
+
+def _directive(session: Session, claim: Claim) -> Directive:
+    wish = select(Model.state, Model.cancel_requested).where(Model.id == claim.model_id)
+    state, cancel_requested = session.execute(wish).one()
+    if cancel_requested or state not in OPEN_STATES:
+        return Directive.CANCEL
+    if session.scalar(select(Worker.draining).where(Worker.id == claim.worker_id)):
+        return Directive.DRAIN
+    return Directive.CONTINUE
+
+
+def _fail_model(session: Session, model_id: str, error: Json) -> None:
+    cancel_queued(session, model_id)
+    open_ = update(Model).where(Model.id == model_id, Model.state.in_(OPEN_STATES))
+    rows_changed(session, open_.values(state=FAILED, error=error, finished_at=utc_now()))

@@ -1,0 +1,26 @@
+"""Alembic's environment. `app.store.schema.migrate` hands it a connection under the migration lock.
+
+A new revision, after the tables changed (against a database at head):
+
+    python -m migrations "what changes"
+"""
+
+from alembic import context
+
+from app.store.tables import Base
+
+
+def _run() -> None:
+    connection = context.config.attributes["connection"]
+    context.configure(
+        connection=connection,
+        target_metadata=Base.metadata,
+        render_as_batch=True,  # SQLite alters a table by copying it
+        user_module_prefix="store.",
+        transaction_per_migration=True,
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+_run()
