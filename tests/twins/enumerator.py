@@ -1,8 +1,9 @@
 """Every supported tree of a tiny coded problem, with its exact prior, evidence and posterior.
 
 A tree is a nested tuple: ``()`` is a leaf and ``(rule, left, right)`` a split, where
-``rule = (column, cut, missing_left)``. A present row goes left iff ``code <= cut``, a missing one (code 255) iff
-``missing_left``; the rule "present | missing" is ``cut = 254, missing_left = 0``. Rows are the bits of an int.
+``rule = (column, cut, missing_left)``. A present row goes left iff ``code <= cut``, a missing one (code 255)
+iff ``missing_left``; the rule "present | missing" is ``cut = 254, missing_left = 0``. Rows are the bits of an
+int.
 
 Three schemes of candidate cuts (the sampler's is ``"C"``; the others are there for published golden values):
 

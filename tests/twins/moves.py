@@ -1,7 +1,7 @@
 """Metropolis-Hastings moves over enumerated trees: every proposal with its probability and closed-form ratio.
 
-A move maps a tree to a list of `Step(probability, tree, log_ratio)`; what its probabilities lack to 1 is rejection.
-The ratios are closed forms as a sampler uses them; `brute_ratios` computes the same numbers from the definition.
+A move maps a tree to a list of `Step(probability, tree, log_ratio)`; what its probabilities lack to 1 is a
+rejection. The ratios are closed forms as a sampler uses them; `brute_ratios` has them from the definition.
 Keywords switch published mistakes on, to show that the tests would see them.
 """
 
@@ -234,8 +234,8 @@ MOVES = {
 def transition(toy, probs, options=None, force_grow=False):
     """The transition matrix [tree, tree] of a mix of moves.
 
-    probs: move -> probability; options: move -> keywords (the traps); force_grow: on a stump always grow, with
-    the ratio left as if not (bartMachine).
+    probs: move -> probability; options: move -> keywords (the traps); force_grow: on a stump always grow, the
+    ratio left as if not (bartMachine).
     """
     options = options or {}
     matrix = np.zeros((len(toy.trees), len(toy.trees)))
