@@ -1,0 +1,86 @@
+"""Tests of hypotheses with a stated false-alarm rate, and the report they print."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+ALARM = 1e-4  # a right sampler fails one test with at most this probability, for its fixed seeds
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a comparison of counts with a law came to."""
+
+    p: float
+    total_variation: float
+    expected_variation: float  # the same for independent draws from the law itself
+
+    def __str__(self):
+        return (
+            f"p {self.p:.3g}, TV {self.total_variation:.5f} (independent draws {self.expected_variation:.5f})"
+        )
+
+
+def chi_square(counts, probabilities, least=8.0):
+    """Pearson's test of independent counts against a law; cells expected below `least` are pooled.
+
+    counts outside the law's support must be given as a cell of probability 0: any such count is p = 0.
+    """
+    counts = np.asarray(counts, float)
+    probabilities = np.asarray(probabilities, float) / np.sum(probabilities)
+    total = counts.sum()
+    expected = total * probabilities
+    variation = 0.5 * np.abs(counts / total - probabilities).sum()
+    reference = 0.5 * np.sqrt(2 / np.pi * probabilities * (1 - probabilities) / total).sum()
+    if counts[probabilities == 0].sum():
+        return Verdict(0.0, variation, reference)
+    order = np.argsort(expected)
+    small = np.cumsum(expected[order]) < least
+    if expected[order][small].sum() > 0:
+        small[min(int(small.sum()), len(small) - 1)] = True  # the pool itself must reach `least`
+        pool, rest = order[small], order[~small]
+    else:
+        pool, rest = order[:0], order
+    many = rest[expected[rest] > 0]
+    seen, wanted = counts[many], expected[many]
+    if len(pool):
+        seen, wanted = np.append(seen, counts[pool].sum()), np.append(wanted, expected[pool].sum())
+    statistic = ((seen - wanted) ** 2 / wanted).sum()
+    return Verdict(float(stats.chi2.sf(statistic, max(len(seen) - 1, 1))), variation, reference)
+
+
+def uniform_ranks(ranks, num_draws, bins=16):
+    """p of ranks 0..num_draws being uniform; num_draws + 1 must be a multiple of the bins."""
+    assert (num_draws + 1) % bins == 0
+    counts = np.bincount(np.asarray(ranks) * bins // (num_draws + 1), minlength=bins)
+    shape = chi_square(counts, np.ones(bins))
+    # chi-square alone is blind to a small shift: the mean rank has its own test, at half the rate each
+    z = (np.mean(ranks) - num_draws / 2) / np.sqrt(((num_draws + 1) ** 2 - 1) / 12 / len(ranks))
+    return min(1.0, 2 * min(shape.p, 2 * float(stats.norm.sf(abs(z)))))
+
+
+def same_law(a, b):
+    """p of two samples of independent numbers having one law: Kolmogorov-Smirnov and Welch's test."""
+    a, b = np.asarray(a, float), np.asarray(b, float)
+    ks = stats.ks_2samp(a, b).pvalue
+    spread = np.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
+    mean = 1.0 if spread == 0 else 2 * float(stats.norm.sf(abs(a.mean() - b.mean()) / spread))
+    return min(1.0, 2 * min(float(ks), mean))
+
+
+def rank_of(truth, draws, rng):
+    """The rank of the truth among draws, ties broken at random."""
+    draws = np.asarray(draws)
+    ties = int((draws == truth).sum())
+    return int((draws < truth).sum()) + int(rng.integers(ties + 1))
+
+
+def all_above(results, alarm=ALARM):
+    """Print a line a test and fail naming those below the alarm, each at its share of it (Bonferroni)."""
+    bad = []
+    for name, p in results.items():
+        print(f"  {name}: p {p:.3g}")
+        if p < alarm / len(results):
+            bad.append(f"{name}: p {p:.3g}")
+    assert not bad, "; ".join(bad)
