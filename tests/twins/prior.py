@@ -18,7 +18,7 @@ class Sampled:
 
 
 def column_cuts(codes):
-    """(least present code, greatest, whether any is missing) of some codes; (0, 0, False) if none is present."""
+    """(least present code, greatest, whether any is missing); (0, 0, False) if none is present."""
     present = codes[codes != MISSING]
     missing = len(present) < len(codes)
     if not len(present):
