@@ -1,0 +1,81 @@
+"""The engine's own random numbers have the laws they are named for."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sampler.kernels import random as engine
+from tests.statistical.evidence import ALARM, chi_square
+
+SIZE = 200_000
+
+
+def words(seed):
+    """A generator's four words."""
+    return np.random.SeedSequence(seed).generate_state(4, np.uint64)
+
+
+def drawn(function, *arguments, seed=0, size=SIZE):
+    """Many numbers of one kernel, one stream."""
+    state = words(seed)
+    return np.array([function(state, *arguments) for _ in range(size)])
+
+
+def test_normal():
+    """Standard normal: Kolmogorov-Smirnov, cells of equal probability, and beyond the ziggurat's tails."""
+    x = drawn(engine.normal)
+    assert stats.kstest(x, "norm").pvalue > ALARM
+    cells = np.bincount((stats.norm.cdf(x) * 500).astype(int), minlength=500)
+    assert chi_square(cells, np.ones(500)).p > ALARM
+    for tail in (x > 3.442619855899, x < -3.442619855899, np.abs(x) > 2.5):
+        share = stats.norm.sf(3.442619855899) if tail.mean() < 0.005 else 2 * stats.norm.sf(2.5)
+        assert stats.binomtest(int(tail.sum()), len(x), share).pvalue > ALARM
+    assert abs(np.corrcoef(x[:-1], x[1:])[0, 1]) < 4.5 / np.sqrt(len(x))
+
+
+@pytest.mark.parametrize("shape", [0.3, 0.5, 1.0, 1.5, 7.0, 503.0])
+def test_gamma(shape):
+    """Gamma of scale 1, also below shape 1."""
+    x = drawn(engine.gamma, shape, size=60_000)
+    assert stats.kstest(x, stats.gamma(shape).cdf).pvalue > ALARM
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 7, 254, 1000, 2**31 + 1])
+def test_below(bound):
+    """Uniform integers without bias, for small bounds and for one that a plain remainder would favour."""
+    x = drawn(engine.below, bound, size=50_000)
+    cells = min(bound, 500)
+    counts = np.bincount((x.astype(float) * cells / bound).astype(int), minlength=cells)
+    width = np.bincount((np.arange(bound) * cells // bound) if bound < 5000 else np.arange(cells))
+    assert x.min() >= 0
+    assert x.max() < bound
+    assert chi_square(counts, width).p > ALARM
+
+
+def test_uniform():
+    """Uniform, never 0 or 1."""
+    x = drawn(engine.uniform)
+    assert stats.kstest(x, "uniform").pvalue > ALARM
+    assert x.min() > 0
+    assert x.max() < 1
+
+
+def test_words_are_xoshiro():
+    """xoshiro256++ by its definition, in Python's integers."""
+    state = words(5)
+    s = [int(word) for word in state]
+    mask = 2**64 - 1
+
+    def rotated(x, k):
+        return ((x << k) | (x >> (64 - k))) & mask
+
+    for _ in range(100):
+        expected = (rotated((s[0] + s[3]) & mask, 23) + s[0]) & mask
+        t = (s[1] << 17) & mask
+        s[2] ^= s[0]
+        s[3] ^= s[1]
+        s[1] ^= s[2]
+        s[0] ^= s[3]
+        s[2] ^= t
+        s[3] = rotated(s[3], 45)
+        assert int(engine.next_word(state)) == expected
