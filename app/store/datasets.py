@@ -58,7 +58,7 @@ def encode(table: pa.Table) -> Encoded:
 def save(
     session: Session, encoded: Encoded, *, owner: str, name: str, columns: list[Json], warnings: list[str]
 ) -> Dataset:
-    """Store a table. `columns` is the inferred schema as shown: a dict per column, in order, with its `name`."""
+    """Store a table. `columns` is the schema as shown: a dict per column, in order, with its `name`."""
     if [column["name"] for column in columns] != encoded.names:
         raise ValueError("the schema must describe the table's columns, in their order")
     dataset = Dataset(

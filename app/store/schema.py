@@ -13,7 +13,7 @@ from alembic.script import ScriptDirectory
 from alembic.util.exc import CommandError
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError
 
 from app.store.engine import make_engine
 
@@ -39,7 +39,7 @@ def migrate(url: str) -> None:
             _foreign_keys_off(connection)
             with _advisory_lock(connection):
                 command.upgrade(config(connection), "head")
-    except OperationalError as error:
+    except DatabaseError as error:
         raise SchemaError(f"The database can't be opened: {_reason(error)}.") from error
     except OSError as error:
         raise SchemaError(f"The database's folder can't be used: {error}.") from error
@@ -126,5 +126,5 @@ def _file_lock(url: str) -> Iterator[None]:
         yield
 
 
-def _reason(error: OperationalError) -> str:
+def _reason(error: DatabaseError) -> str:
     return str(error.orig).strip().replace("\n", " ").rstrip(".")

@@ -233,8 +233,8 @@ def sweep(session: Session) -> int:
         return changed
     error = {
         "type": "worker_lost",
-        "detail": f"The worker ended without a word {MAX_STALLED} times in a row while on this model, and got "
-        "no further; most often that is the machine running out of memory.",
+        "detail": f"The worker ended without a word {MAX_STALLED} times in a row while on this model, and "
+        "got no further; most often that is the machine running out of memory.",
     }
     if changed := rows_changed(session, stale.values(state=FAILED, error=error, token=Unit.token + 1)):
         _fail_model(session, found.model_id, error)

@@ -1,0 +1,96 @@
+"""Fixtures that every test may ask for: databases, fresh for each test, and a broker."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from app.store import schema
+from app.store.engine import make_engine
+from tests import servers
+
+DIALECTS = ("sqlite", "postgres")
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database of one test, at head."""
+
+    dialect: str
+    url: str
+    engine: Engine
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[servers.Postgres]:
+    """A real Postgres, started once per test process."""
+    with servers.postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def valkey_url() -> Iterator[str]:
+    """A real Valkey, started once per test process."""
+    with servers.valkey() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def _postgres_template(postgres_server: servers.Postgres) -> Iterator[str]:
+    url = postgres_server.create()
+    schema.migrate(url)
+    yield url
+    postgres_server.drop(url)
+
+
+@pytest.fixture(scope="session")
+def _sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("template") / "bartserve.db"
+    schema.migrate(f"sqlite:///{file}")
+    return file
+
+
+@pytest.fixture
+def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path, dialect: str) -> Iterator[str]:
+    """A database without tables."""
+    if dialect == "sqlite":
+        yield f"sqlite:///{tmp_path / 'empty.db'}"
+        return
+    server = request.getfixturevalue("postgres_server")
+    url = server.create()
+    yield url
+    server.drop(url)
+
+
+@pytest.fixture(params=DIALECTS)
+def dialect(request: pytest.FixtureRequest) -> str:
+    """Both databases, one after the other; parametrise indirectly to have only one."""
+    return str(request.param)
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest, tmp_path: Path, dialect: str) -> Iterator[Database]:
+    """A fresh database at head, SQLite and Postgres in turn."""
+    if dialect == "sqlite":
+        file = tmp_path / "bartserve.db"
+        shutil.copy(request.getfixturevalue("_sqlite_template"), file)
+        url, drop = f"sqlite:///{file}", file.unlink
+    else:
+        server = request.getfixturevalue("postgres_server")
+        url = server.create(template=request.getfixturevalue("_postgres_template"))
+
+        def drop() -> None:
+            server.drop(url)
+
+    engine = make_engine(url, pool_size=10, max_overflow=20)
+    yield Database(dialect, url, engine)
+    engine.dispose()
+    drop()
+
+
+def only(dialect: str) -> pytest.MarkDecorator:
+    """Run a test that asks for `database` on that one only."""
+    return pytest.mark.parametrize("dialect", [dialect], indirect=True)

@@ -1,0 +1,105 @@
+"""The schema: migrations and tables agree, on both databases, whoever migrates."""
+
+import sqlite3
+import threading
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import inspect, text
+
+from app.store import schema
+from app.store.engine import make_engine
+from app.store.tables import Base
+
+
+def test_migrations_make_exactly_the_tables(database):
+    """A database migrated to head has nothing to add, drop or alter against the mapped classes."""
+    with database.engine.connect() as connection:
+        differences = compare_metadata(MigrationContext.configure(connection), Base.metadata)
+
+    assert differences == []
+
+
+def test_head_is_known(database):
+    """A migrated database is at head, and says which revision that is."""
+    assert schema.at_head(database.engine)
+    assert schema.expected_revision() == schema.current_revision(database.engine)
+
+
+def test_an_empty_database_is_not_at_head(empty_database_url):
+    """Readiness can tell a database that nobody has migrated."""
+    engine = make_engine(empty_database_url)
+
+    assert not schema.at_head(engine)
+    engine.dispose()
+
+
+def test_two_migrations_at_once(empty_database_url):
+    """Of two processes that migrate one database at once, one waits, and both succeed."""
+    failures = []
+
+    def migrate():
+        try:
+            schema.migrate(empty_database_url)
+        except Exception as error:  # noqa: BLE001  whatever it is
+            failures.append(error)
+
+    threads = [threading.Thread(target=migrate) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    engine = make_engine(empty_database_url)
+
+    assert failures == []
+    assert schema.at_head(engine)
+    engine.dispose()
+
+
+def test_downgrade_and_upgrade(database):
+    """Every migration can be undone and done again."""
+    from alembic import command
+
+    with database.engine.connect() as connection:
+        command.downgrade(schema.config(connection), "base")
+        assert {"alembic_version"} == set(inspect(connection).get_table_names())
+    schema.migrate(database.url)
+
+    assert schema.at_head(database.engine)
+
+
+def test_a_newer_database_is_refused(database):
+    """A database of a newer version is refused with a sentence, and nothing in it is changed."""
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+
+    with pytest.raises(schema.SchemaError, match="newer bartserve"):
+        schema.migrate(database.url)
+    assert schema.current_revision(database.engine) == "9999"
+    assert not schema.at_head(database.engine)
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path):
+    """A damaged or foreign file gives a sentence, and stays as it is."""
+    file = tmp_path / "foreign.db"
+    file.write_bytes(b"this is not a database, whatever its name says" * 100)
+
+    with pytest.raises(schema.SchemaError, match="can't be opened"):
+        schema.migrate(f"sqlite:///{file}")
+    assert file.read_bytes().startswith(b"this is not")
+
+
+def test_sqlite_is_durable_and_checks_foreign_keys(tmp_path):
+    """The SQLite of the service commits to disk before it answers, and enforces references."""
+    engine = make_engine(f"sqlite:///{tmp_path / 'a.db'}")
+    with engine.connect() as connection:
+        found = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        }
+    engine.dispose()
+
+    full = 2
+    assert {"journal_mode": "wal", "synchronous": full, "foreign_keys": 1, "busy_timeout": 20_000} == found
+    assert sqlite3.sqlite_version_info >= (3, 35)  # UPDATE ... RETURNING, upserts

