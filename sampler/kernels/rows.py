@@ -1,0 +1,180 @@
+"""Passes over the rows of a tree: code ranges of a leaf, relabelling, routing, settling the residual."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import types
+
+from sampler.compile import kernel
+from sampler.kernels.shapes import (
+    ABSENT,
+    CUT,
+    FEATURE,
+    LEFT,
+    MISSING,
+    PAD,
+    RIGHT,
+    SIDE,
+    array,
+    boolean,
+    bytes_1,
+    bytes_2,
+    f8,
+    i4,
+    i8,
+    ints_1,
+    u1,
+    void,
+)
+
+if TYPE_CHECKING:
+    from sampler.kernels.shapes import Bytes, Ints
+
+
+@kernel(types.UniTuple(i8, 3)(bytes_1, bytes_1, u1))
+def code_range(slots: Bytes, column: Bytes, leaf: int) -> tuple[int, int, int]:
+    """Lowest and highest present code of a column in a leaf, and whether any is missing there.
+
+    (255, -1, ...) when no row of the leaf has a code.
+    """
+    low, above, missing = np.uint8(MISSING), np.uint8(0), np.uint8(0)
+    for i in range(len(slots)):
+        inside = slots[i] == leaf
+        code = column[i]
+        low = min(low, code if inside else np.uint8(MISSING))
+        above = max(above, np.uint8(code + 1) if inside else np.uint8(0))  # a missing code wraps to 0
+        missing = np.uint8(missing | (np.uint8(1) if inside & (code == MISSING) else np.uint8(0)))
+    return np.int64(low), np.int64(above) - 1, np.int64(missing)  # type: ignore[return-value]
+
+
+@kernel(boolean(bytes_2, bytes_1, u1, i8, bytes_1, u1, u1, boolean))
+def splittable(
+    codes: Bytes, slots: Bytes, leaf: int, num_rows: int, column: Bytes, cut: int, side: int, left: bool
+) -> bool:
+    """Whether the part of a leaf that a rule sends left (or right) holds two rows that differ in some column.
+
+    `cut` and `side` as `shifted` gives them. Stops at the first pair; nearly always the first two rows looked at.
+    """
+    first = -1
+    for i in range(num_rows):
+        if slots[i] != leaf or (np.uint8(column[i] + side) <= cut) != left:
+            continue
+        if first < 0:
+            first = i
+            continue
+        for j in range(len(codes)):
+            if codes[j, i] != codes[j, first]:
+                return True
+    return False
+
+
+@kernel(types.UniTuple(u1, 2)(i8, i8))
+def shifted(cut: int, side: int) -> tuple[int, int]:
+    """A rule as one comparison: a code goes left iff uint8(code + side) <= uint8(cut + side).
+
+    With the missing on the left, adding 1 wraps their code 255 to 0.
+    """
+    return np.uint8(cut + side), np.uint8(side)  # type: ignore[return-value]
+
+
+@kernel(void(bytes_1, bytes_1, u1, u1, u1, u1))
+def relabel_grown(slots: Bytes, column: Bytes, leaf: int, cut: int, side: int, new: int) -> None:
+    """The rows of a leaf that its new rule sends right take the new slot."""
+    for i in range(len(slots)):
+        right = (slots[i] == leaf) & (np.uint8(column[i] + side) > cut)
+        slots[i] = new if right else slots[i]
+
+
+@kernel(void(bytes_1, u1, u1, u1))
+def relabel_pruned(slots: Bytes, keep: int, drop: int, last: int) -> None:
+    """Slot `drop` joins `keep`, and `last` takes the number that became free."""
+    for i in range(len(slots)):
+        slot = slots[i]
+        joined = keep if slot == drop else slot
+        slots[i] = drop if (slot == last) & (last != drop) else joined
+
+
+@kernel(void(bytes_1, bytes_1, bytes_1, i8, u1, u1, i8, i8))
+def relabel_grown_wide(
+    slots: Bytes, high: Bytes, column: Bytes, leaf: int, cut: int, side: int, new: int, num_rows: int
+) -> None:
+    """`relabel_grown` for slots of two bytes."""
+    for i in range(num_rows):
+        if slots[i] + 256 * np.int64(high[i]) == leaf and np.uint8(column[i] + side) > cut:
+            slots[i] = np.uint8(new & 255)
+            high[i] = np.uint8(new >> 8)
+
+
+@kernel(void(bytes_1, bytes_1, i8, i8, i8, i8))
+def relabel_pruned_wide(slots: Bytes, high: Bytes, keep: int, drop: int, last: int, num_rows: int) -> None:
+    """`relabel_pruned` for slots of two bytes."""
+    for i in range(num_rows):
+        slot = slots[i] + 256 * np.int64(high[i])
+        if slot == drop:
+            slot = keep
+        elif slot == last:
+            slot = drop
+        slots[i] = np.uint8(slot & 255)
+        high[i] = np.uint8(slot >> 8)
+
+
+@kernel(void(bytes_1, bytes_1, i8, i8, bytes_1))
+def mark_leaf(slots: Bytes, high: Bytes, leaf: int, num_rows: int, mask: Bytes) -> None:
+    """mask = 1 for the rows of a leaf of a tree whose slots take two bytes."""
+    for i in range(num_rows):
+        mask[i] = np.uint8(slots[i] + 256 * np.int64(high[i]) == leaf)
+
+
+@kernel(types.Tuple((f8, i8))(ints_1, bytes_1, bytes_1, boolean, ints_1, i8, i8))
+def settle(
+    residual: Ints, slots: Bytes, high: Bytes, wide: bool, delta: Ints, now: int, num_rows: int
+) -> tuple[float, int]:
+    """Apply a tree's change of leaf values; returns the residual's sum of squares and largest absolute value.
+
+    `now` 0: there is no change to apply.
+    """
+    squares = 0.0
+    largest = np.int64(0)
+    for start in range(0, num_rows, 1024):
+        block = np.int64(0)  # |residual| < 2^25 here, so 1,024 squares stay inside an int64
+        for i in range(start, min(start + 1024, num_rows)):
+            r = np.int64(residual[i])
+            if now > 0:
+                slot = np.int64(slots[i])
+                if wide:
+                    slot += 256 * np.int64(high[i])
+                r += delta[slot]
+                residual[i] = np.int32(r)
+            block += r * r
+            largest = max(largest, abs(r))
+        squares += float(block)
+    return squares, largest  # type: ignore[return-value]
+
+
+@kernel(i8(ints_1))
+def largest_absolute(residual: Ints) -> int:
+    """The largest absolute value of the residual."""
+    low, high = np.int32(0), np.int32(0)
+    for i in range(len(residual)):
+        low = min(low, residual[i])
+        high = max(high, residual[i])
+    return max(np.int64(high), -np.int64(low))  # type: ignore[return-value]
+
+
+@kernel(void(bytes_2, array(i4, 2), i4, bytes_1, bytes_1, boolean, i8))
+def route(
+    codes: Bytes, node: Ints, num_leaves: int, slots: Bytes, high: Bytes, wide: bool, num_rows: int
+) -> None:
+    """The leaf slot of every row, by walking down a tree; rows that pad get PAD."""
+    for i in range(len(slots)):
+        at = 0 if num_leaves > 1 else ~0
+        while at >= 0:
+            side = np.uint8(node[at, SIDE])
+            code = np.uint8(codes[node[at, FEATURE], i] + side)
+            at = node[at, LEFT] if code <= np.uint8(node[at, CUT] + side) else node[at, RIGHT]
+        slot = ~at
+        slots[i] = np.uint8(slot & 255) if i < num_rows else np.uint8(PAD)
+        if wide:
+            high[i] = np.uint8(slot >> 8)

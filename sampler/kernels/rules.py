@@ -1,0 +1,92 @@
+"""Rules drawn from their prior at a node: a column among those that still differ there, then a cut and a side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sampler.compile import kernel
+from sampler.kernels.random import below
+from sampler.kernels.rows import code_range
+from sampler.kernels.shapes import boolean, bytes_1, data_t, i8, ints_1, longs_1, u1, void, words_1
+
+if TYPE_CHECKING:
+    from sampler.kernels.shapes import Bytes, Data, Ints, Longs, Words
+
+BLIND_DRAWS = 8  # columns drawn before V(node) is listed: most nodes can be split on most columns
+PRESENT_OR_MISSING = 254
+
+
+@kernel(i8(i8, i8, i8))
+def num_rules(low: int, high: int, missing: int) -> int:
+    """Rules of a column whose present codes span low..high: cuts, by side if some are missing, and one more.
+
+    n_adj of `sampler_math` 14.1 and 14.4: without missing values the side is a coin and not counted.
+    """
+    if high < low:
+        return 0  # all missing
+    return 2 * (high - low) + 1 if missing else high - low
+
+
+@kernel(i8(data_t, bytes_1, u1, boolean, i8, longs_1))
+def look_at_column(data: Data, slots: Bytes, leaf: int, everywhere: bool, column: int, span: Longs) -> int:
+    """The number of rules of a column at a node; its low, high and missing go to `span`."""
+    if everywhere:
+        span[0], span[1], span[2] = data.low[column], data.high[column], data.missing[column]
+    else:
+        span[0], span[1], span[2] = code_range(slots, data.codes[column], leaf)
+    return num_rules(span[0], span[1], span[2])  # type: ignore[no-any-return]
+
+
+@kernel(i8(data_t, bytes_1, u1, boolean, words_1, ints_1, longs_1))
+def draw_column(
+    data: Data, slots: Bytes, leaf: int, everywhere: bool, random: Words, columns: Ints, span: Longs
+) -> int:
+    """A column uniform on V(node), which must not be empty; its low, high and missing go to `span`.
+
+    Any column is drawn and a constant one redrawn; after a few failures V(node) is listed instead, which leaves
+    the law as it is and bounds the work when thousands of columns are constant.
+    """
+    num_columns = len(data.codes)
+    for _ in range(BLIND_DRAWS):
+        column = below(random, num_columns)
+        if look_at_column(data, slots, leaf, everywhere, column, span) > 0:
+            return column
+    found = 0
+    for column in range(num_columns):
+        if look_at_column(data, slots, leaf, everywhere, column, span) > 0:
+            columns[found] = column
+            found += 1
+    column = columns[below(random, found)]
+    look_at_column(data, slots, leaf, everywhere, column, span)
+    return column
+
+
+@kernel(void(words_1, i8, i8, i8, longs_1))
+def draw_cut(random: Words, low: int, high: int, missing: int, rule: Longs) -> None:
+    """A rule uniform on those of a column: rule[1] the cut, rule[2] whether the missing go left."""
+    width = high - low
+    if missing:
+        which = below(random, 2 * width + 1)
+        if which == 2 * width:
+            rule[1], rule[2] = PRESENT_OR_MISSING, 0
+        else:
+            rule[1], rule[2] = low + (which >> 1), which & 1
+    else:
+        which = below(random, 2 * width)
+        rule[1], rule[2] = low + (which >> 1), which & 1
+
+
+@kernel(void(data_t, bytes_1, u1, boolean, words_1, ints_1, longs_1, longs_1))
+def draw_rule(
+    data: Data,
+    slots: Bytes,
+    leaf: int,
+    everywhere: bool,
+    random: Words,
+    columns: Ints,
+    rule: Longs,
+    span: Longs,
+) -> None:
+    """A rule from its prior at a node that can be split: rule = (feature, cut, side)."""
+    rule[0] = draw_column(data, slots, leaf, everywhere, random, columns, span)
+    draw_cut(random, span[0], span[1], span[2], rule)

@@ -1,0 +1,140 @@
+"""The arrays that kernels share, their numba types, and the names of their columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from numba import types
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Bytes = NDArray[np.uint8]
+    Ints = NDArray[np.int32]
+    Longs = NDArray[np.int64]
+    Words = NDArray[np.uint64]
+    Floats = NDArray[np.float64]
+
+MISSING = 255
+ABSENT = -1  # no parent, no high plane, no pending move
+BYTE_LEAVES = 255  # slots 0..254 fit a byte; 255 marks the rows that pad a column to a multiple of 64
+PAD = 255
+NO_LEAF = 254  # the trial leaf of a pass without a trial, for trees of 8 leaves at most
+LANES = 64  # rows are padded to a multiple of this
+
+# columns of Forest.node (splits) and Forest.leaf; a child >= 0 is a split, ~child is a leaf slot
+FEATURE, CUT, SIDE, LEFT, RIGHT, PARENT = 0, 1, 2, 3, 4, 5
+VALUE, ABOVE, DEPTH, GROWABLE = 0, 1, 2, 3
+
+# Prior vector, in grid steps where a unit is needed
+SIGMA2, TAU2, NU, LAMBDA, ALPHA, BETA, LIKELIHOOD, SIGMA_FIXED, UNIT, STEP = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+PRIOR_SIZE = 10
+
+# moves
+GROW, PRUNE, CHANGE, SWAP, RULE = 0, 1, 2, 3, 4
+NUM_MOVES = 5
+
+# Work.state
+PREVIOUS, PENDING_LEAVES, KEEP, DROP, LAST, BLOCK, BOUND, BROKEN = 0, 1, 2, 3, 4, 5, 6, 7
+STATE_SIZE = 8
+
+# why a run of the sweep came back
+DONE, NEEDS_LEAVES, NEEDS_PLANE, NEEDS_ROOM, OUT_OF_GRID = 0, 1, 2, 3, 4
+
+
+class Data(NamedTuple):
+    """Training rows: codes uint8 [p, rows], padded; low, high, missing per column over all rows; weights int32."""
+
+    codes: Bytes
+    low: Longs
+    high: Longs
+    missing: Bytes
+    weights: Ints
+    num_rows: int
+
+
+class Forest(NamedTuple):
+    """The trees of one chain, and the leaf slot of every row in each."""
+
+    num_leaves: Ints  # [m]
+    node: Ints  # [m, capacity, 6]
+    leaf: Ints  # [m, capacity, 4]
+    count: Longs  # [m, capacity], rows (or weight units) in a leaf
+    slots: Bytes  # [m, rows], low byte of the leaf slot
+    plane: Ints  # [m], row of `high` or ABSENT
+    high: Bytes  # [planes, rows], high byte of trees that have outgrown a byte
+
+
+class Work(NamedTuple):
+    """What a sweep needs besides: the residual, and room to work."""
+
+    residual: Ints  # [rows], y minus all trees, in grid steps, up to the pending change of the last tree
+    delta: Ints  # [capacity], that pending change, by the last tree's slots
+    old: Ints  # [capacity]
+    sums: Longs  # [2 + capacity]: the trial's left sum and count, then each leaf's sum
+    total: Floats  # [capacity], partial residual sum of each leaf
+    size: Floats  # [capacity], count (or weight) of each leaf
+    rule: Longs  # [3], the proposed rule: feature, cut, side
+    span: Longs  # [3], low, high, missing of a column at a node
+    state: Longs  # [STATE_SIZE]
+    columns: Ints  # [p]
+    mask: Bytes  # [rows]
+    address: Longs  # the fused passes' addresses
+    random: Words  # [4]
+
+
+class Kept(NamedTuple):
+    """Room for kept draws; `fill` is (draws, nodes) so far."""
+
+    fill: Longs
+    sigma: Floats
+    tree_start: Longs
+    feature: Ints
+    cut: Bytes
+    missing_left: Bytes
+    leaf: Ints
+
+
+u1, i4, i8, u8, f8, void, boolean = (
+    types.uint8,
+    types.int32,
+    types.int64,
+    types.uint64,
+    types.float64,
+    types.void,
+    types.boolean,
+)
+
+
+def array(dtype: types.Type, dimensions: int = 1) -> types.Array:
+    """A C-contiguous array type."""
+    return types.Array(dtype, dimensions, "C")
+
+
+bytes_1, ints_1, longs_1, words_1, floats_1 = (array(dtype) for dtype in (u1, i4, i8, u8, f8))
+bytes_2, floats_2, longs_2 = array(u1, 2), array(f8, 2), array(i8, 2)
+data_t = types.NamedTuple((bytes_2, longs_1, longs_1, bytes_1, ints_1, i8), Data)
+forest_t = types.NamedTuple(
+    (ints_1, array(i4, 3), array(i4, 3), longs_2, bytes_2, ints_1, bytes_2),
+    Forest,
+)
+work_t = types.NamedTuple(
+    (
+        ints_1,
+        ints_1,
+        ints_1,
+        longs_1,
+        floats_1,
+        floats_1,
+        longs_1,
+        longs_1,
+        longs_1,
+        ints_1,
+        bytes_1,
+        longs_1,
+        words_1,
+    ),
+    Work,
+)
+kept_t = types.NamedTuple((longs_1, floats_1, longs_1, ints_1, bytes_1, bytes_1, ints_1), Kept)

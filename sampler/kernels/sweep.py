@@ -1,0 +1,142 @@
+"""Whole iterations in one compiled call: every tree, the noise, and the kept draws."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import types
+
+from sampler.compile import kernel
+from sampler.kernels.leaves import draw_sigma2
+from sampler.kernels.rows import largest_absolute, route, settle
+from sampler.kernels.shapes import (
+    BROKEN,
+    BYTE_LEAVES,
+    DONE,
+    KEEP,
+    NEEDS_LEAVES,
+    NEEDS_PLANE,
+    NEEDS_ROOM,
+    OUT_OF_GRID,
+    PENDING_LEAVES,
+    PREVIOUS,
+    SIGMA2,
+    STEP,
+    VALUE,
+    data_t,
+    floats_1,
+    floats_2,
+    forest_t,
+    i8,
+    kept_t,
+    longs_2,
+    void,
+    work_t,
+)
+from sampler.kernels.trees import write_tree
+from sampler.kernels.update import GRID_LIMIT, finish_prune, high_bytes, set_bound, update_tree
+
+if TYPE_CHECKING:
+    from sampler.kernels.shapes import Data, Floats, Forest, Kept, Longs, Work
+
+
+@kernel(i8(forest_t, kept_t, types.boolean))
+def room_for_iteration(forest: Forest, kept: Kept, keeps: bool) -> int:
+    """Whether every array has room for one more leaf in each tree, and for the draw if it is kept."""
+    nodes = 0
+    for tree in range(len(forest.num_leaves)):
+        num_leaves = forest.num_leaves[tree]
+        if num_leaves >= forest.leaf.shape[1]:
+            return NEEDS_LEAVES
+        if num_leaves >= BYTE_LEAVES and forest.plane[tree] < 0:
+            return NEEDS_PLANE
+        nodes += 2 * num_leaves + 1
+    if keeps and (kept.fill[0] >= len(kept.sigma) or kept.fill[1] + nodes > len(kept.feature)):
+        return NEEDS_ROOM
+    return DONE
+
+
+@kernel(void(forest_t, work_t, kept_t, floats_1))
+def keep_draw(forest: Forest, work: Work, kept: Kept, prior: Floats) -> None:
+    """Append the forest and sigma to the kept draws."""
+    draw, position = kept.fill[0], kept.fill[1]
+    num_trees = len(forest.num_leaves)
+    kept.sigma[draw] = np.sqrt(prior[SIGMA2]) * prior[STEP]
+    for tree in range(num_trees):
+        kept.tree_start[draw * num_trees + tree] = position
+        position = write_tree(
+            forest.node[tree], forest.leaf[tree], np.int64(forest.num_leaves[tree]), work.old,
+            kept.feature, kept.cut, kept.missing_left, kept.leaf, position,
+        )  # fmt: skip
+    kept.tree_start[(draw + 1) * num_trees] = position
+    kept.fill[0], kept.fill[1] = draw + 1, position
+
+
+@kernel(void(data_t, forest_t, work_t, floats_1))
+def end_iteration(data: Data, forest: Forest, work: Work, prior: Floats) -> None:
+    """Apply the last tree's change, then draw sigma."""
+    state = work.state
+    tree, labels = state[PREVIOUS], state[PENDING_LEAVES]
+    slots, high = forest.slots[tree], high_bytes(forest, tree)
+    squares, largest = settle(
+        work.residual, slots, high, labels > BYTE_LEAVES, work.delta, labels, data.num_rows
+    )
+    finish_prune(data, forest, work)
+    state[PREVIOUS] = -1
+    if largest > GRID_LIMIT:
+        state[BROKEN] = 1
+    set_bound(work, largest)
+    prior[SIGMA2] = draw_sigma2(prior, squares, float(data.num_rows), work.random)
+
+
+@kernel(
+    types.UniTuple(i8, 2)(
+        data_t, forest_t, work_t, floats_1, floats_2, floats_1, longs_2, kept_t, i8, i8, i8, i8
+    )
+)
+def sweep(
+    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, moves: Floats, counters: Longs,
+    kept: Kept, iteration: int, stop: int, num_burnin: int, thin: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Run iterations up to `stop`; returns the iterations done and why it came back (DONE or what it needs).
+
+    What is needed is found before an iteration starts, so the call can simply be repeated once it is there, and
+    the chain is the same however often that happens.
+    """
+    while iteration < stop:
+        past = iteration + 1 - num_burnin
+        keeps = past > 0 and past % thin == 0
+        need = room_for_iteration(forest, kept, keeps)
+        if need != DONE:
+            return iteration, need
+        work.state[PREVIOUS] = work.state[KEEP] = -1
+        for tree in range(len(forest.num_leaves)):
+            update_tree(data, forest, work, prior, depths, moves, counters, tree)
+        end_iteration(data, forest, work, prior)
+        iteration += 1
+        if work.state[BROKEN] != 0:
+            return iteration, OUT_OF_GRID
+        if keeps:
+            keep_draw(forest, work, kept, prior)
+    return iteration, DONE
+
+
+@kernel(void(data_t, forest_t, work_t))
+def rebuild(data: Data, forest: Forest, work: Work) -> None:
+    """Slots, counts and residual from the trees; the residual must hold y on entry."""
+    for tree in range(len(forest.num_leaves)):
+        num_leaves = np.int64(forest.num_leaves[tree])
+        slots, high = forest.slots[tree], high_bytes(forest, tree)
+        wide = num_leaves > BYTE_LEAVES
+        route(data.codes, forest.node[tree], forest.num_leaves[tree], slots, high, wide, data.num_rows)
+        forest.count[tree, :num_leaves] = 0
+        for i in range(data.num_rows):
+            slot = np.int64(slots[i])
+            if wide:
+                slot += 256 * np.int64(high[i])
+            forest.count[tree, slot] += 1
+            work.residual[i] -= forest.leaf[tree, slot, VALUE]
+    work.state[PREVIOUS] = work.state[KEEP] = -1
+    work.state[BROKEN] = 0
+    set_bound(work, largest_absolute(work.residual))

@@ -1,0 +1,166 @@
+"""Edits and looks at one tree's node and leaf tables (kernels.shapes says what their columns are)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import types
+
+from sampler.compile import kernel
+from sampler.kernels.shapes import (
+    ABOVE,
+    ABSENT,
+    CUT,
+    DEPTH,
+    FEATURE,
+    GROWABLE,
+    LEFT,
+    PARENT,
+    RIGHT,
+    SIDE,
+    VALUE,
+    array,
+    boolean,
+    bytes_1,
+    i4,
+    i8,
+    ints_1,
+    longs_1,
+    void,
+)
+
+if TYPE_CHECKING:
+    from sampler.kernels.shapes import Bytes, Ints, Longs
+
+table_t = array(i4, 2)
+
+
+@kernel(void(table_t, table_t, i8, i8, longs_1, boolean, boolean))
+def grow_leaf(
+    node: Ints, leaf: Ints, num_leaves: int, slot: int, rule: Longs, left_growable: bool, right_growable: bool
+) -> None:
+    """Split a leaf: the left child keeps its slot, the right one is slot `num_leaves`, both with its value."""
+    new = num_leaves - 1
+    parent = leaf[slot, ABOVE]
+    node[new, FEATURE], node[new, CUT], node[new, SIDE] = rule[0], rule[1], rule[2]
+    node[new, LEFT], node[new, RIGHT], node[new, PARENT] = ~slot, ~num_leaves, parent
+    if parent != ABSENT:
+        _replace_child(node, parent, ~slot, new)
+    leaf[slot, ABOVE] = leaf[num_leaves, ABOVE] = new
+    leaf[slot, DEPTH] += 1
+    leaf[num_leaves, DEPTH] = leaf[slot, DEPTH]
+    leaf[num_leaves, VALUE] = leaf[slot, VALUE]
+    leaf[slot, GROWABLE] = left_growable
+    leaf[num_leaves, GROWABLE] = right_growable
+
+
+@kernel(void(table_t, table_t, i8, i8))
+def prune_node(node: Ints, leaf: Ints, num_leaves: int, at: int) -> None:
+    """Make a leaf of a split whose children are leaves.
+
+    The lower of their slots stays; the last slot takes the other's number, and the last split this one's.
+    """
+    keep = min(~node[at, LEFT], ~node[at, RIGHT])
+    drop = max(~node[at, LEFT], ~node[at, RIGHT])
+    parent = node[at, PARENT]
+    if parent != ABSENT:
+        _replace_child(node, parent, at, ~keep)
+    leaf[keep, ABOVE] = parent
+    leaf[keep, DEPTH] -= 1
+    leaf[keep, GROWABLE] = True
+    last = num_leaves - 1
+    if drop != last:
+        leaf[drop] = leaf[last]
+        _replace_child(node, leaf[last, ABOVE], ~last, ~drop)
+    last_node = num_leaves - 2
+    if at != last_node:
+        node[at] = node[last_node]
+        _replace_child(node, node[last_node, PARENT], last_node, at)
+        _set_parent(node, leaf, node[at, LEFT], at)
+        _set_parent(node, leaf, node[at, RIGHT], at)
+
+
+@kernel(void(table_t, i8, i8, i8))
+def _replace_child(node: Ints, parent: int, before: int, after: int) -> None:
+    if node[parent, LEFT] == before:
+        node[parent, LEFT] = after
+    else:
+        node[parent, RIGHT] = after
+
+
+@kernel(void(table_t, table_t, i8, i8))
+def _set_parent(node: Ints, leaf: Ints, child: int, parent: int) -> None:
+    if child >= 0:
+        node[child, PARENT] = parent
+    else:
+        leaf[~child, ABOVE] = parent
+
+
+@kernel(boolean(table_t, i8))
+def is_bottom(node: Ints, at: int) -> bool:
+    """Whether both children of a split are leaves (it is in W(T))."""
+    return node[at, LEFT] < 0 and node[at, RIGHT] < 0  # type: ignore[no-any-return]
+
+
+@kernel(i8(table_t, i8))
+def num_bottom(node: Ints, num_leaves: int) -> int:
+    """|W(T)|, splits whose children are both leaves."""
+    count = 0
+    for at in range(num_leaves - 1):
+        count += is_bottom(node, at)
+    return count
+
+
+@kernel(i8(table_t, i8, i8))
+def nth_bottom(node: Ints, num_leaves: int, n: int) -> int:
+    """The n-th (from 0) split whose children are both leaves."""
+    for at in range(num_leaves - 1):
+        if is_bottom(node, at):
+            if n == 0:
+                return at
+            n -= 1
+    return -1
+
+
+@kernel(i8(table_t, i8))
+def num_growable(leaf: Ints, num_leaves: int) -> int:
+    """|G(T)|, leaves that hold two rows that differ."""
+    count = 0
+    for slot in range(num_leaves):
+        count += leaf[slot, GROWABLE]
+    return count
+
+
+@kernel(i8(table_t, i8, i8))
+def nth_growable(leaf: Ints, num_leaves: int, n: int) -> int:
+    """The n-th (from 0) growable leaf's slot."""
+    for slot in range(num_leaves):
+        if leaf[slot, GROWABLE]:
+            if n == 0:
+                return slot
+            n -= 1
+    return -1
+
+
+@kernel(i8(table_t, table_t, i8, ints_1, ints_1, bytes_1, bytes_1, ints_1, i8))
+def write_tree(
+    node: Ints, leaf: Ints, num_leaves: int, stack: Ints,
+    feature: Ints, cut: Bytes, missing_left: Bytes, value: Ints, start: int,
+) -> int:  # fmt: skip
+    """Write a tree in pre-order from position `start`; returns the position after it."""
+    stack[0] = 0 if num_leaves > 1 else ~0
+    waiting = 1
+    while waiting > 0:
+        waiting -= 1
+        at = stack[waiting]
+        if at < 0:
+            feature[start], cut[start], missing_left[start], value[start] = -1, 0, 0, leaf[~at, VALUE]
+        else:
+            feature[start], cut[start] = node[at, FEATURE], node[at, CUT]
+            missing_left[start], value[start] = node[at, SIDE], 0
+            stack[waiting] = node[at, RIGHT]
+            stack[waiting + 1] = node[at, LEFT]
+            waiting += 2
+        start += 1
+    return start

@@ -1,0 +1,252 @@
+"""CGM10's prior, calibrated to data or given in absolute constants (`sampler_math` 1.2, 1.3)."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from sampler.settings import Settings
+
+GRID_BITS = 20  # grid steps in the range of y
+FINEST_BITS = 25  # a finer grid would leave a residual no room in its 32 bits
+STEPS_PER_SD = 16  # grid steps in the standard deviation of the best known leaf
+SIGMA_FLOOR = 1e-6  # of the range of y: a perfect linear fit has no noise to scale the prior by
+
+ESTIMATES = ("linear", "naive")
+DEFAULTS: dict[str, Any] = {
+    "k": 2.0,
+    "alpha": 0.95,
+    "beta": 2.0,
+    "nu": 3.0,
+    "q": 0.9,
+    "sigma_estimate": "linear",
+}
+ABSOLUTE = ("offset", "leaf_sd", "lambda", "sigma", "sigma_start", "step")
+# what each key must satisfy: (lowest, highest, whether the ends count)
+RANGES: dict[str, tuple[float, float, bool]] = {
+    "k": (0, math.inf, False),
+    "alpha": (0, 1, False),
+    "beta": (0, math.inf, True),
+    "nu": (0, math.inf, False),
+    "q": (0, 1, False),
+    "offset": (-math.inf, math.inf, False),
+    "leaf_sd": (0, math.inf, False),
+    "lambda": (0, math.inf, False),
+    "sigma": (0, math.inf, False),
+    "sigma_start": (0, math.inf, False),
+    "step": (0, math.inf, False),
+}
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The prior in absolute constants, in units of y.
+
+    A leaf value is Normal(0, leaf_sd^2); sigma^2 is nu lambda / chi-square(nu), or known when `sigma_fixed`; a
+    node of depth d splits with probability alpha (1 + d)^-beta while it can; f = offset + sum of trees. Leaf
+    values and residuals are whole multiples of `step`, a power of two.
+    """
+
+    offset: float
+    step: float
+    leaf_sd: float
+    nu: float
+    lambda_: float
+    sigma_start: float
+    sigma_fixed: bool
+    alpha: float
+    beta: float
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict that `from_json` reads back exactly."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Constants:
+        """Constants from `to_json`'s dict."""
+        return cls(**{field.name: values[field.name] for field in fields(cls)})
+
+
+def calibrate(
+    y: NDArray[np.float64],
+    design: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+    settings: Settings,
+    prior: Mapping[str, Any] | None = None,
+) -> Constants:
+    """The prior's constants.
+
+    Parameters
+    ----------
+    y
+        float64 [n], finite.
+    design
+        float64 [p, n], NaN where missing; used by the linear sigma estimate only.
+    weights
+        float64 [n] or None.
+    settings
+        The number of trees enters the leaf prior.
+    prior
+        Any of k, alpha, beta, nu, q, sigma_estimate ("linear" or "naive"), or instead of what the data would
+        scale, in units of y: offset, leaf_sd, lambda, sigma (known noise), sigma_start (first state of the
+        chain), step (the grid).
+
+    Raises
+    ------
+    SettingsError
+        For an unknown key or a value out of range, naming what is accepted.
+
+    """
+    given = check_prior(prior)
+    knobs = DEFAULTS | given
+    low, high = float(np.min(y)), float(np.max(y))
+    spread = high - low if high > low else 1.0
+    offset = knobs.get("offset", low + 0.5 * (high - low))
+    leaf_sd = knobs.get("leaf_sd", 0.5 * spread / (knobs["k"] * math.sqrt(settings.num_trees)))
+    sigma_fixed = "sigma" in given
+    if sigma_fixed:
+        lambda_ = given["sigma"] ** 2
+        sigma_start = given["sigma"]
+    else:
+        estimate = max(_sigma_estimate(y, design, weights, knobs, given), SIGMA_FLOOR * spread)
+        lambda_ = knobs.get("lambda", estimate**2 * _chi2_quantile(1 - knobs["q"], knobs["nu"]) / knobs["nu"])
+        sigma_start = knobs.get("sigma_start", estimate)
+    reach = max(spread, abs(high - offset), abs(low - offset), leaf_sd)
+    return Constants(
+        offset=float(offset),
+        step=float(knobs.get("step", grid_step(reach, sigma_start, len(y)))),
+        leaf_sd=float(leaf_sd),
+        nu=float(knobs["nu"]),
+        lambda_=float(lambda_),
+        sigma_start=float(sigma_start),
+        sigma_fixed=sigma_fixed,
+        alpha=float(knobs["alpha"]),
+        beta=float(knobs["beta"]),
+    )
+
+
+def grid_step(reach: float, sigma: float, num_rows: int) -> float:
+    """The grid of residuals and leaf values: a power of two, so that scaling y by one changes no bit.
+
+    2^20 steps to the reach of y, finer where a leaf that holds every row would be known to few steps.
+    """
+    exponent = math.floor(math.log2(reach)) - GRID_BITS
+    sharp = math.floor(math.log2(sigma / (STEPS_PER_SD * math.sqrt(num_rows))))
+    return 2.0 ** max(min(exponent, sharp), math.floor(math.log2(reach)) - FINEST_BITS + 1)
+
+
+def check_prior(prior: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The given prior entries, each checked.
+
+    Raises
+    ------
+    SettingsError
+        For an unknown key or a value out of range, naming what is accepted.
+
+    """
+    given = dict(prior or {})
+    for name, value in given.items():
+        if name == "sigma_estimate":
+            if value not in ESTIMATES:
+                raise SettingsError(
+                    f"prior sigma_estimate must be one of {', '.join(ESTIMATES)}, not {value!r}"
+                )
+        elif name in RANGES:
+            given[name] = _in_range(name, value)
+        else:
+            raise SettingsError(
+                f"unknown prior entry {name!r}; accepted are {', '.join((*DEFAULTS, *ABSOLUTE))}"
+            )
+    if "sigma" in given and "lambda" in given:
+        raise SettingsError("prior takes sigma (known noise) or lambda (its scale), not both")
+    return given
+
+
+def _in_range(name: str, value: Any) -> float:
+    low, high, closed = RANGES[name]
+    number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+    inside = low < number < high or (closed and low <= number < high)
+    if not inside:
+        between = f"from {low:g} up" if closed else f"between {low:g} and {high:g}"
+        raise SettingsError(f"prior {name} must be a number {between}, not {value!r}")
+    return number
+
+
+def _chi2_quantile(probability: float, degrees: float) -> float:
+    from scipy.special import chdtri  # noqa: PLC0415  # scipy is slow to import, and fitting alone needs it
+
+    return float(chdtri(degrees, 1 - probability))
+
+
+def _sigma_estimate(
+    y: NDArray[np.float64],
+    design: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+    knobs: Mapping[str, Any],
+    given: Mapping[str, Any],
+) -> float:
+    if "lambda" in given and "sigma_start" in given:
+        return 0.0
+    weight = np.ones(len(y)) if weights is None else weights
+    naive = _weighted_sd(y, weight)
+    if knobs["sigma_estimate"] == "naive":
+        return naive
+    linear = _residual_sd(y, design, weight)
+    return naive if linear is None else linear
+
+
+def _weighted_sd(y: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
+    seen = weight > 0
+    centred = y[seen] - np.average(y[seen], weights=weight[seen])
+    return math.sqrt(float(np.sum(weight[seen] * centred**2)) / max(int(seen.sum()) - 1, 1))
+
+
+def _residual_sd(
+    y: NDArray[np.float64], design: NDArray[np.float64], weight: NDArray[np.float64]
+) -> float | None:
+    """Residual standard deviation of least squares with intercept; None when it leaves nothing to estimate it by.
+
+    By the normal equations in blocks of rows, standardised columns, missing cells at the column's mean: a design
+    of a million rows is not copied, and a nearly dependent column counts as dependent.
+    """
+    seen = weight > 0
+    num_rows = int(seen.sum())
+    columns = len(design)
+    if columns + 1 >= num_rows and columns > 2000:
+        return None
+    means = np.zeros(columns)
+    scales = np.zeros(columns)
+    for j, column in enumerate(design):
+        values = column[seen]
+        values = values[~np.isnan(values)]
+        if len(values) and np.ptp(values) > 0:
+            means[j], scales[j] = values.mean(), values.std()
+    used = np.flatnonzero(scales > 0)
+    gram = np.zeros((len(used) + 2, len(used) + 2))
+    y_mean = float(np.average(y[seen], weights=weight[seen]))
+    y_scale = max(float(np.ptp(y[seen])), np.finfo(float).tiny)
+    for start in range(0, len(y), 4096):
+        rows = slice(start, start + 4096)
+        block = np.ones((len(used) + 2, len(y[rows])))
+        block[1:-1] = np.nan_to_num((design[used, rows] - means[used, None]) / scales[used, None], nan=0.0)
+        block[-1] = (y[rows] - y_mean) / y_scale
+        gram += (block * weight[rows]) @ block.T
+    values, vectors = np.linalg.eigh(gram[:-1, :-1])
+    keep = values > values[-1] * 1e-10
+    rank = int(keep.sum())
+    if num_rows <= rank + 1:
+        return None
+    projected = vectors[:, keep].T @ gram[:-1, -1]
+    squares = gram[-1, -1] - float(np.sum(projected**2 / values[keep]))
+    return y_scale * math.sqrt(max(squares, 0.0) / (num_rows - rank))

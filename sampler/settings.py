@@ -1,0 +1,163 @@
+"""What a fit is asked to do, every knob resolved, and the sentences that say what is wrong with one."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from sampler.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FAMILIES = ("gaussian",)
+METHODS = ("bart",)
+MOVE_SETS: dict[str, dict[str, float]] = {
+    "default": {"grow": 0.5, "prune": 0.5},
+    "growprune": {"grow": 0.5, "prune": 0.5},
+}
+MOVES = ("grow", "prune", "change", "swap")
+RULE_DRAW = "rule"
+AVAILABLE_MOVES = ("grow", "prune")
+
+LIMITS: dict[str, tuple[int, int]] = {
+    "num_trees": (1, 10_000),
+    "num_chains": (1, 256),
+    "num_burnin": (0, 1_000_000),
+    "num_draws": (1, 1_000_000),
+    "thin": (1, 100_000),
+    "seed": (0, 2**63 - 1),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every knob of a fit, resolved.
+
+    `moves` gives the probabilities of grow, prune, change and swap, which sum to one, and of `rule`: the chance
+    that a tree update is followed by an exact draw of one split rule.
+    """
+
+    family: str
+    method: str
+    num_trees: int
+    num_chains: int
+    num_burnin: int
+    num_draws: int
+    thin: int
+    seed: int
+    moves: dict[str, float]
+    prior_only: bool
+
+    @classmethod
+    def resolve(
+        cls,
+        *,
+        family: str = "gaussian",
+        method: str = "bart",
+        num_trees: int = 200,
+        num_chains: int = 4,
+        num_burnin: int | None = None,
+        num_draws: int = 250,
+        thin: int = 4,
+        seed: int = 0,
+        moves: str | Mapping[str, float] = "default",
+        prior_only: bool = False,
+    ) -> Settings:
+        """Settings from what a user gave; `num_burnin` None is as many iterations as sampling takes, 1000 at most.
+
+        Raises
+        ------
+        SettingsError
+            Saying which values are accepted.
+
+        """
+        counts = {
+            "num_trees": num_trees,
+            "num_chains": num_chains,
+            "num_draws": num_draws,
+            "thin": thin,
+            "seed": seed,
+        }
+        counts = {name: _integer(name, value) for name, value in counts.items()}
+        if num_burnin is None:
+            burnin = min(1000, max(100, counts["num_draws"] * counts["thin"]))
+        else:
+            burnin = _integer("num_burnin", num_burnin)
+        if not isinstance(prior_only, bool):
+            raise SettingsError(f"prior_only must be true or false, not {prior_only!r}")
+        return cls(
+            family=_one_of("family", family, FAMILIES),
+            method=_one_of("method", method, METHODS),
+            num_burnin=burnin,
+            moves=resolve_moves(moves),
+            prior_only=prior_only,
+            **counts,
+        )
+
+    @property
+    def iterations(self) -> int:
+        """Iterations of one chain, burn-in and sampling."""
+        return self.num_burnin + self.num_draws * self.thin
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict that `from_json` reads back."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Settings:
+        """Settings from `to_json`'s dict, checked again."""
+        unknown = sorted(set(values) - {field.name for field in fields(cls)})
+        if unknown:
+            raise SettingsError(f"unknown setting {unknown[0]!r}")
+        return cls.resolve(**values)
+
+
+def resolve_moves(moves: str | Mapping[str, float]) -> dict[str, float]:
+    """The probabilities behind a move set's name or a user's own dict.
+
+    Raises
+    ------
+    SettingsError
+        For an unknown name, a probability outside [0, 1], moves that don't sum to one, or no grow or prune.
+
+    """
+    if isinstance(moves, str):
+        return dict(MOVE_SETS[_one_of("moves", moves, tuple(MOVE_SETS))])
+    accepted = ", ".join(AVAILABLE_MOVES)
+    if not hasattr(moves, "items"):
+        raise SettingsError(
+            f"moves must be one of {', '.join(MOVE_SETS)}, or a dict of probabilities of {accepted}"
+        )
+    for name, value in moves.items():
+        if name not in AVAILABLE_MOVES:
+            raise SettingsError(f"unknown move {name!r}; accepted are {accepted}")
+        if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 <= value <= 1:
+            raise SettingsError(
+                f"the probability of move {name!r} must be a number from 0 to 1, not {value!r}"
+            )
+    chosen = {name: float(value) for name, value in moves.items() if value > 0}
+    if not chosen.get("grow") or not chosen.get("prune"):
+        raise SettingsError(
+            "moves need a positive probability of both grow and prune: the chain can't go everywhere else"
+        )
+    total = math.fsum(value for name, value in chosen.items() if name != RULE_DRAW)
+    if abs(total - 1) > 1e-9:
+        raise SettingsError(f"the probabilities of {', '.join(MOVES)} must sum to 1, not {total:g}")
+    return chosen
+
+
+def _integer(name: str, value: Any) -> int:
+    low, high = LIMITS[name]
+    whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not whole or not low <= value <= high:
+        raise SettingsError(f"{name} must be a whole number from {low} to {high}, not {value!r}")
+    return int(value)
+
+
+def _one_of(name: str, value: Any, accepted: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in accepted:
+        raise SettingsError(f"{name} must be one of {', '.join(accepted)}, not {value!r}")
+    return value
