@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.problems import render_plain, request_id_of
@@ -84,6 +85,8 @@ class Edge:
             if started:
                 raise
             await render_plain(scope, 413, error.headers)(scope, receive, send_with_headers)
+        except ClientDisconnect:
+            return  # nobody is left to answer
         except Exception:
             log.exception("request %s: %s %s failed", request_id_of(scope), scope["method"], scope["path"])
             if started:

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from app.api import docs, health, problems
+from app.api import datasets, docs, health, problems
 from app.api.access import Access
 from app.api.edge import Edge
 from app.services import keys
@@ -17,7 +17,7 @@ from app.settings import Settings
 from app.store.engine import make_engine
 
 MAX_JSON_BYTES = 64 * 1024 * 1024  # a hundred thousand rows of a few columns; uploads have their own limit
-ROUTERS = (health.router, docs.router)
+ROUTERS = (datasets.router, health.router, docs.router)
 
 
 def create_app(settings: Settings) -> FastAPI:

@@ -1,0 +1,27 @@
+"""The service under test: the real application behind a real server, on a real database, without a worker."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from app.settings import Settings
+from tests.conftest import Database
+from tests.integration.api.serving import serving
+
+
+@pytest.fixture
+def settings(database: Database, tmp_path) -> Settings:
+    return Settings(
+        database_url=database.url,
+        data_dir=tmp_path,
+        redis_url=None,
+        max_body_bytes=2_000_000,
+        max_predict_rows=1000,
+    )
+
+
+@pytest.fixture
+def client(settings: Settings) -> Iterator[httpx.Client]:
+    with serving(settings) as address, httpx.Client(base_url=address, timeout=30) as client:
+        yield client
