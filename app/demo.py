@@ -1,4 +1,4 @@
-"""`bartserve demo`: the main job on real data, through HTTP, with a service of its own in a temporary folder."""
+"""`bartserve demo`: the main job on real data, through HTTP, with a service of its own in a temp folder."""
 
 import contextlib
 import csv
