@@ -40,7 +40,7 @@ def database_url(postgres_server: Postgres) -> Iterator[str]:
 
 
 class Host:
-    """Stands for the engine: runs a service's command, with the stack's own names led to the local servers."""
+    """Stands for the engine: runs a service's command, its servers' names led to the local ones."""
 
     def __init__(self, stack: dict[str, Any], database_url: str, redis_url: str, folder: Path) -> None:
         self.stack, self.database_url, self.redis_url, self.folder = stack, database_url, redis_url, folder
@@ -125,7 +125,7 @@ def test_the_image_starts_what_the_package_has(stack):
 
 
 def test_the_stack_trains_and_predicts(stack, database_url, valkey_url, tmp_path):
-    """migrate, api and worker as the file starts them: a key, an upload, a model, a prediction with its interval."""
+    """migrate, api and worker as the file starts them: a key, an upload, a model, an interval."""
     host = Host(stack, database_url, valkey_url, tmp_path)
     migrated = host.run("migrate", stack["migrate"]["command"])
     assert migrated.returncode == 0, migrated.stderr
