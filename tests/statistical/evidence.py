@@ -84,3 +84,11 @@ def all_above(results, alarm=ALARM):
         if p < alarm / len(results):
             bad.append(f"{name}: p {p:.3g}")
     assert not bad, "; ".join(bad)
+
+
+def mean_is(draws, expected, batches=50):
+    """p of the columns of draws [draw, row] having these means, by batch means (draws may be correlated)."""
+    size = len(draws) // batches
+    means = np.asarray(draws)[: size * batches].reshape(batches, size, -1).mean(1)
+    t = (means.mean(0) - expected) / (means.std(0, ddof=1) / np.sqrt(batches))
+    return min(1.0, means.shape[1] * 2 * float(stats.t.sf(np.abs(t).max(), batches - 1)))

@@ -1,0 +1,142 @@
+"""The engine under test: chains on coded data with every constant absolute, and its draws as plain trees."""
+
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from sampler.chain import Chain
+from sampler.prior import calibrate
+from sampler.settings import MOVE_SETS, Settings
+from sampler.training import Training
+from tests.twins.enumerator import LEAF, MISSING
+
+# values of size 1 and far beyond stay well inside the grid, and rounding moves nothing measurable
+STEP = 2.0**-18
+
+
+def training(codes, y, *, weights=None, prior=None, **settings):
+    """Training data as the engine takes them; prior: absolute constants, the grid step among them."""
+    codes = np.ascontiguousarray(codes, np.uint8)
+    y = np.asarray(y, float)
+    num_codes = np.array([max([int(c) for c in column if c != MISSING], default=-1) + 1 for column in codes])
+    resolved = Settings.resolve(**{"num_chains": 1, "num_burnin": 0, "thin": 1} | settings)
+    prior = {"offset": 0.0, "step": STEP} | (prior or {})
+    constants = calibrate(y, codes.astype(float), weights, resolved, prior)
+    return Training(codes, num_codes, y, weights, constants, resolved)
+
+
+def of_toy(toy, prior=None, **settings):
+    """The engine on an enumerated problem: the same constants; noise known unless `prior` says else."""
+    prior = {
+        "leaf_sd": toy.leaf_variance**0.5,
+        "alpha": toy.alpha,
+        "beta": toy.beta,
+    } | (prior or {"sigma": toy.sigma2**0.5})
+    return training(toy.codes, toy.y, weights=toy.weights, prior=prior, **settings)
+
+
+def move_sets():
+    """The named move sets, one name each where two are the same."""
+    return sorted(
+        {tuple(sorted(mix.items())): name for name, mix in MOVE_SETS.items() if name != "default"}.values()
+    )
+
+
+def draws_of(data, chain=0):
+    """All kept draws of one whole chain."""
+    running = Chain.start(data, chain)
+    running.run(running.iterations)
+    return running.take()
+
+
+def with_outcome(chain, y):
+    """Let a chain go on with another y: trees, leaf values, sigma and random numbers stay."""
+    chain.training = replace(chain.training, y=np.asarray(y, float))
+    chain._recompute()
+
+
+def f_of(chain):
+    """f of the chain's state at its rows, from the running residual."""
+    constants = chain.training.constants
+    return constants.offset + constants.step * (chain.training.grid_y - chain.residual())
+
+
+def tree_keys(draws):
+    """The bytes of every tree without its leaf values, [draw][tree]: equal keys are equal trees."""
+    nodes = np.stack([(draws.feature + 1).astype(np.uint8), draws.cut, draws.missing_left], axis=1)
+    raw, start = nodes.tobytes(), (3 * draws.tree_start).tolist()
+    flat = [raw[a:b] for a, b in pairwise(start)]
+    m = draws.num_trees
+    return [flat[i : i + m] for i in range(0, len(flat), m)]
+
+
+def decode(key):
+    """A tree key as the twins' nested tuples."""
+
+    def read(at):
+        if key[at] == 0:
+            return LEAF, at + 3
+        rule = (key[at] - 1, key[at + 1], key[at + 2])
+        left, after = read(at + 3)
+        right, after = read(after)
+        return (rule, left, right), after
+
+    tree, end = read(0)
+    assert end == len(key)
+    return tree
+
+
+def tree_counts(toy, draws):
+    """How often each tree of `toy.trees` was drawn, a last cell for trees outside the support; m = 1."""
+    counts = np.zeros(len(toy.trees) + 1)
+    for key, number in Counter(key for (key,) in tree_keys(draws)).items():
+        counts[toy.index.get(toy.canonical(decode(key)), -1)] += number
+    return counts
+
+
+def partition_counts(forest, draws):
+    """How often each tuple of row partitions was drawn, a last cell for what is outside the support."""
+    toy, places = forest.toy, {}
+    shape = (len(forest.grams),) * forest.num_trees
+    counts = np.zeros(len(forest.tuples) + 1)
+    for keys, number in Counter(map(tuple, tree_keys(draws))).items():
+        for key in keys:
+            if key not in places:
+                place = toy.index.get(toy.canonical(decode(key)))
+                places[key] = None if place is None else int(forest.partition[place])
+        found = [places[key] for key in keys]
+        counts[-1 if None in found else np.ravel_multi_index(found, shape)] += number
+    return counts
+
+
+def leaf_places(tree, codes):
+    """For every row of codes [p, n] the pre-order place of the node whose leaf it reaches."""
+    place = np.zeros(codes.shape[1], int)
+
+    def walk(node, rows, at):
+        if node == LEAF:
+            place[rows] = at
+            return at + 1
+        (column, cut, side), left, right = node
+        code = codes[column, rows]
+        goes_left = np.where(code == MISSING, bool(side), code <= cut)
+        after = walk(left, rows[goes_left], at + 1)
+        return walk(right, rows[~goes_left], after)
+
+    walk(tree, np.arange(codes.shape[1]), 0)
+    return place
+
+
+def fits(draws, codes, constants):
+    """f at rows of codes, [draw, row], by walking down every tree in plain Python."""
+    places, out = {}, np.empty((draws.num_draws, codes.shape[1]))
+    for d, keys in enumerate(tree_keys(draws)):
+        total = np.zeros(codes.shape[1])
+        for t, key in enumerate(keys):
+            if key not in places:
+                places[key] = leaf_places(decode(key), codes)
+            total += draws.leaf[draws.tree_start[d * draws.num_trees + t] + places[key]]
+        out[d] = constants.offset + constants.step * total
+    return out

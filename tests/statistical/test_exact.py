@@ -1,0 +1,120 @@
+"""Long runs of the engine against the exact law of enumerated problems, at Monte Carlo error."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.statistical.drive import draws_of, fits, move_sets, of_toy, partition_counts, tree_counts
+from tests.statistical.evidence import ALARM, chi_square, mean_is
+from tests.twins.enumerator import Forest
+from tests.twins.toys import gapped, golden, missing
+
+PROBLEMS = {"golden": golden, "gapped": gapped, "missing": missing}
+# the exact second eigenvalues of the chains on these problems are .94 to .997: a handful of slow directions
+# still correlate after this many iterations, and add a few units to a chi-square of hundreds
+THIN = 100
+SHORT, LONG = 15_000, 200_000
+
+
+@cache
+def forest_of(name, num_trees):
+    """The exact answer of a problem."""
+    toy = PROBLEMS[name](leaf_variance=0.0625 / num_trees)
+    return Forest(toy, num_trees)
+
+
+def run(toy, num_trees, moves, num_draws, **more):
+    """Draws of one long thinned chain, and f at the rows."""
+    data = of_toy(
+        toy, num_trees=num_trees, num_draws=num_draws, num_burnin=1000, thin=THIN, moves=moves, seed=7, **more
+    )
+    draws = draws_of(data)
+    return draws, fits(draws, toy.codes, data.constants)
+
+
+def check_one_tree(name, moves, num_draws):
+    """A forest of one tree: the frequency of every tree, E[f]."""
+    forest = forest_of(name, 1)
+    toy = forest.toy
+    draws, f = run(toy, 1, moves, num_draws)
+    verdict = chi_square(tree_counts(toy, draws), np.append(toy.posterior, 0.0))
+    mean = mean_is(f, forest.mean())
+    print(f"\n{name}, {moves}, one tree, {num_draws} draws: {verdict}; E[f] p {mean:.3g}")
+    assert verdict.p > ALARM
+    assert mean > ALARM
+
+
+def check_two_trees(name, moves, num_draws):
+    """A forest of two trees: the frequency of every pair of partitions, total leaves, and E[f]."""
+    forest = forest_of(name, 2)
+    draws, f = run(forest.toy, 2, moves, num_draws)
+    verdict = chi_square(partition_counts(forest, draws), np.append(forest.posterior(), 0.0))
+    total = np.bincount(draws.leaf_counts.sum(1), minlength=2 * forest.toy.num_rows + 1)[2:]
+    sizes = chi_square(total, forest.total_leaves())
+    mean = mean_is(f, forest.mean())
+    print(
+        f"\n{name}, {moves}, two trees, {num_draws} draws: {verdict};"
+        f" leaves p {sizes.p:.3g}; E[f] p {mean:.3g}"
+    )
+    assert verdict.p > ALARM
+    assert sizes.p > ALARM
+    assert mean > ALARM
+
+
+def check_unknown_noise(name, num_trees, moves, num_draws):
+    """sigma drawn too: its exact marginal law, the forest summed out."""
+    forest, nu, lambda_ = forest_of(name, num_trees), 3.0, 0.05
+    draws, _ = run(
+        forest.toy, num_trees, moves, num_draws, prior={"nu": nu, "lambda": lambda_, "sigma_start": 0.3}
+    )
+    log_grid = np.linspace(np.log(1e-4), np.log(1e4), 4000)
+    # density of log sigma2: cells of the cumulative sum are fine enough that their width does not show
+    cdf = np.cumsum(forest.sigma_law(nu, lambda_, np.exp(log_grid)))
+    u = np.interp(2 * np.log(draws.sigma), log_grid + 0.5 * (log_grid[1] - log_grid[0]), cdf)
+    p = stats.kstest(u, "uniform").pvalue
+    print(f"\n{name}, {moves}, {num_trees} trees, sigma unknown, {num_draws} draws: p {p:.3g}")
+    assert p > ALARM
+
+
+@pytest.mark.parametrize("moves", move_sets())
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_one_tree(name, moves):
+    """One tree: every move set has the enumerated posterior."""
+    check_one_tree(name, moves, SHORT)
+
+
+@pytest.mark.parametrize("moves", move_sets())
+def test_two_trees(moves):
+    """Two trees: the backfitting has the enumerated posterior."""
+    check_two_trees("golden", moves, SHORT)
+
+
+def test_unknown_noise():
+    """The noise has its exact posterior when it is drawn with the trees."""
+    check_unknown_noise("golden", 1, "default", SHORT)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("moves", move_sets())
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_one_tree_long(name, moves):
+    """One tree, at a total variation several times smaller."""
+    check_one_tree(name, moves, LONG)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("moves", move_sets())
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_two_trees_long(name, moves):
+    """Two trees, at a total variation several times smaller."""
+    check_two_trees(name, moves, LONG)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("num_trees", [1, 2])
+@pytest.mark.parametrize("moves", move_sets())
+def test_unknown_noise_long(moves, num_trees):
+    """The noise, with more draws, for every move set."""
+    check_unknown_noise("golden", num_trees, moves, LONG)

@@ -1,0 +1,104 @@
+"""With the likelihood off the chain has the prior: trees, leaf values, noise, whatever the features' scale."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sampler.chain import Chain
+from sampler.problem import prepare
+from tests.statistical.drive import draws_of, move_sets, of_toy, tree_counts
+from tests.statistical.evidence import ALARM, chi_square
+from tests.twins.prior import draw_tree
+from tests.twins.toys import gapped, golden, missing
+
+CGM10 = [
+    0.0500,
+    0.5523,
+    0.2753,
+    0.0918,
+    0.0306,
+]  # P(1, 2, 3, 4, 5+ leaves), alpha .95, beta 2, every split valid
+
+
+@pytest.mark.parametrize("moves", move_sets())
+@pytest.mark.parametrize("make", [golden, gapped, missing])
+def test_toy(make, moves):
+    """On enumerated problems the frequency of every tree is its prior probability; leaves and noise too."""
+    toy = make(likelihood=False)
+    prior = {"nu": 4.0, "lambda": 0.3, "sigma_start": 0.3}
+    data = of_toy(
+        toy,
+        prior,
+        num_trees=1,
+        num_draws=15_000,
+        num_burnin=500,
+        thin=80,
+        moves=moves,
+        prior_only=True,
+        seed=3,
+    )
+    draws = draws_of(data)
+    verdict = chi_square(tree_counts(toy, draws), np.append(toy.posterior, 0.0))
+    leaves = draws.leaf[draws.feature < 0] * data.constants.step
+    leaf = stats.kstest(leaves, "norm", args=(0, toy.leaf_variance**0.5)).pvalue
+    noise = stats.kstest(4.0 * 0.3 / draws.sigma**2, "chi2", args=(4.0,)).pvalue
+    print(f"\n{make.__name__}, {moves}: {verdict}; leaf values p {leaf:.3g}; sigma p {noise:.3g}")
+    assert min(verdict.p, leaf, noise) > ALARM
+
+
+SCALES = {
+    "uniform": lambda X: X,
+    "shifted": lambda X: X + 1e6,
+    "negative": lambda X: -X - 3,
+    "tiny": lambda X: X * 1e-9,
+    "huge": lambda X: X * 1e12 - 5e11,
+    "skewed": lambda X: np.exp(8 * X),
+}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_leaf_counts(scale):
+    """Leaf counts of CGM10's default prior through the public door, however the features are scaled."""
+    rng = np.random.default_rng(11)
+    X, y = SCALES[scale](rng.uniform(size=(300, 4))), rng.normal(size=300)
+    problem = prepare(
+        X, y, num_trees=50, num_chains=1, num_burnin=100, num_draws=150, thin=40, prior_only=True, seed=5
+    )
+    chain = Chain.start(problem.training, 0)
+    chain.run(chain.iterations)
+    draws = chain.take()
+    counts = np.bincount(np.minimum(draws.leaf_counts.ravel(), 5), minlength=6)[1:]
+    # 300 rows run out of splits now and then: the law is simulated on the very codes
+    rng = np.random.default_rng(12)
+    here = [draw_tree(problem.training.codes, 0.95, 2.0, rng).num_leaves for _ in range(4000)]
+    law = np.bincount(np.minimum(here, 5), minlength=6)[1:] / 4000
+    np.testing.assert_allclose(law, CGM10, atol=0.03)
+    p = stats.chi2_contingency([counts, law * 4000]).pvalue
+    verdict = chi_square(counts, CGM10)
+    print(f"\n{scale}: against the simulated prior p {p:.3g}; against the ideal law {verdict}")
+    assert p > ALARM
+    assert verdict.p > ALARM
+
+
+def test_columns_are_equally_likely():
+    """Splits at the root choose every column equally often, whatever its number of cuts."""
+    rng = np.random.default_rng(21)
+    X = np.column_stack(
+        [rng.uniform(size=400), rng.integers(0, 2, 400), rng.integers(0, 5, 400), rng.normal(size=400)]
+    )
+    problem = prepare(
+        X, rng.normal(size=400), num_trees=50, num_chains=1, num_burnin=100, num_draws=150, thin=40,
+        prior_only=True, seed=6,
+    )  # fmt: skip
+    chain = Chain.start(problem.training, 0)
+    chain.run(chain.iterations)
+    draws = chain.take()
+    roots = draws.feature[draws.tree_start[:-1]]
+    cut = draws.cut[draws.tree_start[:-1]]
+    assert chi_square(np.bincount(roots[roots >= 0], minlength=4), np.ones(4)).p > ALARM
+    assert chi_square(np.bincount(cut[roots == 2], minlength=4), np.ones(4)).p > ALARM
+    continuous = cut[roots == 0].astype(int) * 10 // int(problem.training.num_codes[0] - 1)
+    widths = np.bincount(
+        np.arange(problem.training.num_codes[0] - 1) * 10 // (problem.training.num_codes[0] - 1)
+    )
+    assert chi_square(np.bincount(continuous, minlength=10), widths).p > ALARM
