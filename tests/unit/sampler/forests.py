@@ -6,24 +6,25 @@ from sampler.draws import MISSING, Draws
 
 
 def random_draws(seed, num_draws=3, num_trees=4, num_features=5, grow=0.45, num_codes=255, leaf_sd=20_000):
-    """Draws with trees grown at random, any shape and depth."""
+    """Draws with trees grown at random, any shape and depth, or as the default prior does (`grow="prior"`)."""
     rng = np.random.default_rng(seed)
     starts, feature, cut, side, leaf = [0], [], [], [], []
     for _ in range(num_draws * num_trees):
-        unfinished = 1
-        while unfinished:
-            if rng.random() < grow and len(feature) - starts[-1] < 600:
+        depths = [0]
+        while depths:
+            depth = depths.pop()
+            chance = 0.95 / (1 + depth) ** 2 if grow == "prior" else grow
+            if rng.random() < chance and len(feature) - starts[-1] < 600:
                 feature.append(rng.integers(num_features))
                 cut.append(rng.integers(num_codes))
                 side.append(rng.integers(2) if cut[-1] != 254 else 0)
                 leaf.append(0)
-                unfinished += 1
+                depths += [depth + 1] * 2
             else:
                 feature.append(-1)
                 cut.append(0)
                 side.append(0)
                 leaf.append(round(rng.normal(0, leaf_sd)))
-                unfinished -= 1
         starts.append(len(feature))
     return Draws(
         num_trees=num_trees,

@@ -1,0 +1,123 @@
+"""Draws decoded for prediction, and the sums of their trees at coded rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.errors import PackedError
+from sampler.kernels import predicting
+from sampler.kernels.predicting import BIG, LEAVES, LEFT, RIGHT, SPLITS, TWO
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.draws import Draws
+
+FEW_ROWS = 12  # up to so many, row by row is faster
+HALF = 1 << 16
+
+
+class Ensemble:
+    """The draws of all chains, one chain after the other, sorted for prediction.
+
+    Raises PackedError when a split uses a column that doesn't exist.
+    """
+
+    def __init__(self, chains: Sequence[Draws], num_features: int) -> None:
+        self.num_draws = sum(draws.num_draws for draws in chains)
+        self.num_features = num_features
+        for draws in chains:
+            if int(draws.feature.max(initial=-1)) >= num_features:
+                raise PackedError("the draws split on columns that the model doesn't have")
+        leaves = [draws.leaf for draws in chains]
+        if _fits(chains):
+            self._parts = [(1, _sort(chains, leaves))]
+        else:  # sums that may pass int32 are made of two halves that can't
+            self._parts = [
+                (HALF, _sort(chains, [leaf >> 16 for leaf in leaves])),
+                (1, _sort(chains, [leaf & (HALF - 1) for leaf in leaves])),
+            ]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(array.nbytes for _, part in self._parts for array in part)
+
+    def sums(
+        self, codes: NDArray[np.uint8], draws: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int32] | NDArray[np.int64]:
+        """Grid steps [draw, row] at `codes` [feature, row], for the draws of these numbers or all."""
+        if codes.shape[0] != self.num_features:
+            msg = f"rows have {codes.shape[0]} codes, the model has {self.num_features}"
+            raise ValueError(msg)
+        codes = np.require(codes, np.uint8, "CW")
+        chosen = np.arange(self.num_draws) if draws is None else np.require(draws, np.int64, "CW")
+        (scale, first), *rest = self._parts
+        if not rest:
+            return _sums(first, codes, chosen)
+        total = scale * _sums(first, codes, chosen).astype(np.int64)
+        for _, part in rest:
+            total += _sums(part, codes, chosen)
+        return total
+
+
+def _fits(chains: Sequence[Draws]) -> bool:
+    """Whether no sum of one leaf per tree can pass int32."""
+    for draws in chains:
+        largest = np.maximum.reduceat(np.abs(draws.leaf.astype(np.int64)), draws.tree_start[:-1])
+        if largest.reshape(draws.num_draws, -1).sum(axis=1).max(initial=0) >= 2**31:
+            return False
+    return True
+
+
+def _sort(chains: Sequence[Draws], leaves: Sequence[NDArray[np.int32]]) -> predicting.Ensemble:
+    counts = []
+    for draws in chains:
+        count = np.empty((draws.num_draws, predicting.NUM_SHAPES), dtype=np.int64)
+        predicting.count_shapes(draws.tree_start, draws.num_trees, draws.feature, count)
+        counts.append(count)
+    start = np.zeros((sum(map(len, counts)) + 1, predicting.NUM_SHAPES), dtype=np.int64)
+    np.cumsum(np.concatenate(counts), axis=0, out=start[1:])
+    size = start[-1]
+    i4, u2, u1 = np.int32, np.uint16, np.uint8
+    into = predicting.Ensemble(
+        np.empty(len(start) - 1, i4),
+        start,
+        *_arrays(size[TWO], u2, u1, i4),
+        *_arrays(2 * size[RIGHT], u2, u1, i4),
+        *_arrays(2 * size[LEFT], u2, u1, i4),
+        np.zeros(size[BIG] + 1, np.int64),
+        np.zeros(size[BIG] + 1, np.int64),
+        *_arrays(size[SPLITS], u2, u1, i4, i4, i4, i4),
+        np.empty(size[LEAVES], i4),
+    )
+    first = 0
+    for draws, leaf in zip(chains, leaves, strict=True):
+        predicting.sort_trees(
+            draws.tree_start, draws.num_trees, draws.feature, draws.cut, draws.missing_left, leaf, first, into
+        )
+        first += draws.num_draws
+    return into
+
+
+def _arrays(size: int, *dtypes: type) -> list[NDArray[np.generic]]:
+    return [np.empty(size, dtype) for dtype in dtypes]
+
+
+def _sums(
+    ensemble: predicting.Ensemble, codes: NDArray[np.uint8], draws: NDArray[np.int64]
+) -> NDArray[np.int32]:
+    num_rows = codes.shape[1]
+    if num_rows > FEW_ROWS:
+        sums = np.empty((len(draws), num_rows), dtype=np.int32)
+        predicting.sum_trees(ensemble, draws, codes, sums)
+        return sums
+    by_row = np.empty((num_rows, len(draws)), dtype=np.int32)
+    for row in range(num_rows):
+        code = np.stack([codes[:, row], codes[:, row] + np.uint8(1)], axis=1).reshape(-1)  # by rule
+        predicting.sum_trees_at_row(ensemble, draws, code, by_row[row])
+    return by_row.T
