@@ -102,6 +102,21 @@ def encode(table: Any, schema: Schema, grid: Grid) -> Coded:
     return Coded(codes, warnings)
 
 
+def numbers(table: Any, schema: Schema) -> NDArray[np.float64]:
+    """Rows as the columns that `schema` codes, before they are binned: float64 [coded column, row], NaN missing.
+
+    Raises DataError as `encode`.
+    """
+    table = read(table)
+    schema.match(table.names)
+    problems: list[DataProblem] = []
+    columns = (_new_values(table.column(column.name), column, problems, []) for column in schema.columns)
+    values = [part for parts in columns for part in parts]
+    if problems:
+        raise DataError(problems)
+    return np.stack(values)
+
+
 def _new_values(
     raw: RawColumn, column: Column, problems: list[DataProblem], warnings: list[str]
 ) -> Iterator[NDArray[np.float64]]:
