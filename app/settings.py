@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 MIB = 1024 * 1024
+BELL_TASK, BELL_QUEUE = "work", "bartserve"  # what the API sends, and where, to ring the workers
 
 
 def _cores() -> int:

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 BUSY_SECONDS = 20.0  # a writer waits this long for another one
 CONNECT_SECONDS = 5
+TRANSACTION_SECONDS = 20  # Postgres ends a transaction that has been idle for this long
 
 _READ_ONLY = "bartserve_read_only"
 _BINARY = "bartserve_binary"
@@ -31,7 +32,13 @@ def make_engine(url: str, *, pool_size: int = 5, max_overflow: int = 5) -> Engin
         engine = create_engine(parsed, connect_args={"timeout": BUSY_SECONDS}, **pool)
         _set_up_sqlite(engine)
     else:
-        arguments = {"connect_timeout": CONNECT_SECONDS, "application_name": "bartserve"}
+        arguments = {
+            "application_name": "bartserve",
+            "connect_timeout": CONNECT_SECONDS,
+            "tcp_user_timeout": TRANSACTION_SECONDS * 1000,  # a cut network is an error, not a wait
+            # A process that is stopped in mid-transaction must not hold its row locks for ever.
+            "options": f"-c idle_in_transaction_session_timeout={TRANSACTION_SECONDS}s",
+        }
         engine = create_engine(parsed, pool_pre_ping=True, connect_args=arguments, **pool)
         event.listen(engine, "before_cursor_execute", _binary_results)
     return engine

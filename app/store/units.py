@@ -78,7 +78,7 @@ class Slice:
     """What a slice of a chain leaves behind, all in one transaction."""
 
     progress: Progress
-    checkpoint: bytes | None
+    checkpoint: bytes
     statistics: Json
     blocks: Sequence[draws.Block] = ()
     header: bytes | None = None  # given by a chain's first slice; the first chain's is kept

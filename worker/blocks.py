@@ -1,0 +1,59 @@
+"""Cutting a chain's kept draws into blocks, whose limits depend on the settings alone."""
+
+from app.store.draws import Block
+from sampler import Draws, pack, unpack
+from sampler.draws import concatenate
+
+BLOCK_BYTES = 256 * 1024
+TREE_BYTES = 10  # about what a packed tree takes
+
+
+def draws_per_block(num_trees: int) -> int:
+    """How many draws a full block holds."""
+    return max(1, BLOCK_BYTES // (TREE_BYTES * num_trees))
+
+
+class BlockWriter:
+    """Collects draws; the last block is written again with each slice until it is full.
+
+    So the stored bytes are the same wherever slices fell and however often the chain was resumed.
+
+    Parameters
+    ----------
+    num_trees
+        m, trees in a draw.
+    last
+        The chain's last stored block, when it is resumed.
+
+    """
+
+    def __init__(self, num_trees: int, last: Block | None = None) -> None:
+        self._room = draws_per_block(num_trees)
+        self._seq = self._first = 0
+        self._open: Draws | None = None
+        if last is None:
+            return
+        if last.num_draws < self._room:
+            self._seq, self._first, self._open = last.seq, last.first_draw, unpack(last.data)
+        else:
+            self._seq, self._first = last.seq + 1, last.first_draw + last.num_draws
+
+    @property
+    def num_draws(self) -> int:
+        """Draws seen so far."""
+        return self._first + (self._open.num_draws if self._open is not None else 0)
+
+    def add(self, draws: Draws | None) -> list[Block]:
+        """The blocks to store now: those that have changed."""
+        if draws is None or draws.num_draws == 0:
+            return []
+        held = draws if self._open is None else concatenate([self._open, draws])
+        blocks = []
+        while held.num_draws >= self._room:
+            blocks.append(Block(self._seq, self._first, self._room, pack(held[: self._room])))
+            held = held[self._room :]
+            self._seq, self._first = self._seq + 1, self._first + self._room
+        self._open = held if held.num_draws else None
+        if self._open is not None:
+            blocks.append(Block(self._seq, self._first, held.num_draws, pack(held)))
+        return blocks

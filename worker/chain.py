@@ -1,0 +1,143 @@
+"""A `chain` unit: one chain of a model, sampled in slices of about a second, each one transaction.
+
+A chain that is killed continues from its last slice on any machine; nothing depends on where slices fall.
+"""
+
+import time
+from dataclasses import dataclass
+
+from app.store import draws, units
+from app.store.engine import session_scope
+from app.store.units import Claim, Directive, Progress, Slice
+from sampler import Chain, Problem, is_warm, warm
+from worker.blocks import BlockWriter
+from worker.context import Context
+from worker.errors import Stopped
+from worker.spec import prepare_problem, read_rows, read_spec, split
+
+TELL_SECONDS = 0.5  # between heartbeats while compiling
+GROWTH = 4.0  # of a slice's iterations over the one before, at most
+FIRST_SLICE = 0.2  # of a slice's time, and at most this: progress shows soon, a guess may be wrong
+NANOSECONDS = 2.0  # guessed per row and tree update, until measured
+CELLS_PER_SECOND = 1e6  # of data read and prepared, at the slowest
+
+
+def run_chain(context: Context, claim: Claim) -> None:
+    """Sample the claimed chain to its end.
+
+    Raises
+    ------
+    Stopped
+        By a cancel or a drain.
+    LeaseLostError
+        Another worker has the unit.
+    """
+    _compile(context, claim)
+    prepared = _prepare(context, claim)
+    with session_scope(context.engine, read_only=True) as session:
+        checkpoint = units.checkpoint(session, claim)
+        last = draws.last_block(session, claim.model_id, claim.ordinal) if checkpoint else None
+    training = prepared.problem.training
+    start, resume = Chain.start, Chain.resume
+    chain = start(training, claim.ordinal) if checkpoint is None else resume(training, checkpoint)
+    writer = BlockWriter(training.settings.num_trees, last)
+    assert writer.num_draws == chain.num_kept, "the stored draws end where the checkpoint does"
+    _sample(context, claim, chain, writer, prepared)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    model_id: str
+    problem: Problem
+    header: bytes
+    warnings: list[str]
+
+
+_last_prepared: list[_Prepared] = []  # chains of one model often follow each other in a process
+
+
+def _compile(context: Context, claim: Claim) -> None:
+    """Load the kernels, or compile them, with signs of life; a cancel or drain ends the wait."""
+    if is_warm():
+        warm()
+        return
+    told = [0.0]
+
+    def tell(done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - told[0] < TELL_SECONDS and done < total:
+            return
+        told[0] = now
+        with session_scope(context.engine) as session:
+            directive = units.heartbeat(session, claim, Progress("compiling", done, total))
+        _obey(directive)
+
+    warm(tell)
+
+
+def _prepare(context: Context, claim: Claim) -> _Prepared:
+    if _last_prepared and _last_prepared[0].model_id == claim.model_id:
+        return _last_prepared[0]
+    _last_prepared.clear()  # free it before the next one takes its room
+    with session_scope(context.engine, read_only=True) as session:
+        spec = read_spec(session, claim.model_id)
+    cells = spec.num_rows * (len(spec.learnt) + 1)
+    with session_scope(context.engine) as session:
+        lease = claim.lease_seconds + cells / CELLS_PER_SECOND
+        directive = units.heartbeat(session, claim, lease_seconds=lease)
+    _obey(directive)
+    with session_scope(context.engine, read_only=True) as session:
+        rows = read_rows(session, spec)
+    training, _ = split(spec, rows)
+    problem = prepare_problem(spec, training)
+    warnings = list(dict.fromkeys([*spec.warnings, *problem.warnings]))
+    _last_prepared.append(_Prepared(claim.model_id, problem, problem.header(), warnings))
+    return _last_prepared[0]
+
+
+def _sample(context: Context, claim: Claim, chain: Chain, writer: BlockWriter, prepared: _Prepared) -> None:
+    pace = _Pace(context.settings.slice_seconds, prepared.problem)
+    header: bytes | None = prepared.header
+    progress = Progress(chain.phase, chain.iteration, chain.iterations, chain.num_kept)
+    with session_scope(context.engine) as session:
+        directive = units.heartbeat(session, claim, progress)
+    while True:
+        _obey(directive)
+        started = time.monotonic()
+        rate = pace.measure(chain.run(pace.iterations), time.monotonic() - started)
+        blocks = writer.add(chain.take())
+        slice_ = Slice(
+            Progress(chain.phase, chain.iteration, chain.iterations, chain.num_kept, rate),
+            chain.checkpoint(),
+            chain.statistics(),
+            blocks,
+            header,
+            prepared.warnings,
+        )
+        with session_scope(context.engine) as session:
+            if chain.done:
+                units.finish_chain(session, claim, slice_)
+                return
+            directive = units.commit_slice(session, claim, slice_)
+        header = None
+
+
+class _Pace:
+    """How many iterations make a slice of the wanted length."""
+
+    def __init__(self, seconds: float, problem: Problem) -> None:
+        training = problem.training
+        guess = training.codes.shape[1] * training.settings.num_trees * NANOSECONDS * 1e-9
+        self._seconds = seconds
+        self.iterations = max(1, int(min(seconds, FIRST_SLICE) / guess))
+
+    def measure(self, done: int, seconds: float) -> float:
+        """Iterations per second of the slice that ended; the next one is sized by it."""
+        rate = done / max(seconds, 1e-6)
+        self.iterations = max(1, int(min(rate * self._seconds, self.iterations * GROWTH)))
+        return rate
+
+
+def _obey(directive: Directive) -> None:
+    if directive is not Directive.CONTINUE:
+        raise Stopped(directive)

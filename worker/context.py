@@ -1,0 +1,47 @@
+"""What a process of the worker knows: the settings, the worker it belongs to, its own engine."""
+
+from dataclasses import dataclass, field
+
+from sqlalchemy import Engine
+
+from app.settings import Settings
+from app.store.engine import make_engine
+
+
+@dataclass
+class Context:
+    """One per process; the engine is made at first use and never crosses a fork."""
+
+    settings: Settings
+    worker_id: str
+    _engines: list[Engine] = field(default_factory=list)
+
+    @property
+    def engine(self) -> Engine:
+        """A small engine: units in a process come one after the other."""
+        if not self._engines:
+            self._engines.append(make_engine(self.settings.database_url, pool_size=1, max_overflow=1))
+        return self._engines[0]
+
+    def after_fork(self) -> None:
+        """In a child: forget the parent's connections without closing them."""
+        while self._engines:
+            self._engines.pop().dispose(close=False)
+
+    def close(self) -> None:
+        """Close the connections."""
+        while self._engines:
+            self._engines.pop().dispose()
+
+
+_current: list[Context] = []
+
+
+def enter(context: Context) -> None:
+    """Make it this process's context (and, by forking, its children's)."""
+    _current[:] = [context]
+
+
+def current() -> Context:
+    """The context of this process."""
+    return _current[0]

@@ -1,0 +1,188 @@
+"""The dispatcher: a thread of every worker's main process that rings its bell for work in the database.
+
+It is at once the relay of accepted work, the sweep of lost units and the repair of lost messages, and
+harmless in many copies. It also beats for its worker, and sees to it that a stopped worker ends.
+"""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from celery import Celery
+from kombu.connection import Connection  # noqa: TC002  annotations are read at run time
+
+from app.settings import BELL_QUEUE, BELL_TASK
+from app.store import units, workers
+from app.store.engine import session_scope
+from app.store.tables import Worker
+from worker.context import Context
+
+log = logging.getLogger(__name__)
+
+BEAT_SECONDS = 2.0
+DRAIN_SECONDS = 25.0  # a unit that hasn't ended by then is left to its lease
+BROKER_SECONDS = 2.5  # the longest a mute broker may hold the dispatcher
+
+# A fork while this thread is inside SQLite or libpq would copy their locks, locked, into the child. So it
+# talks to the database under this lock, and forks wait for it.
+_database = threading.Lock()
+os.register_at_fork(
+    before=_database.acquire, after_in_parent=_database.release, after_in_child=_database.release
+)
+
+
+class Dispatcher:
+    """Looks for claimable units and rings for them, as long as this worker has free slots.
+
+    Parameters
+    ----------
+    app
+        Whose bell to ring.
+    context
+        The main process's own.
+    reserved
+        How many bells this worker has taken and not answered yet.
+    end
+        Ends the process at once, when draining has taken too long.
+
+    """
+
+    def __init__(
+        self, app: Celery, context: Context, reserved: Callable[[], int], end: Callable[[], None]
+    ) -> None:
+        self._app = app
+        self._context = context
+        self._reserved = reserved
+        self._end = end
+        self._wake = threading.Event()
+        self._drain_at: float | None = None
+        self._drained = self._stopped = False
+        self._beat_at = 0.0
+        self._claimable = 0
+        self._connection: Connection | None = None
+        self._complained: set[str] = set()
+        self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
+
+    def start(self) -> None:
+        """Begin; call it once the pool has started, so that its first fork has no thread to fear."""
+        self._thread.start()
+
+    def drain(self) -> None:
+        """Let the running units end with their slice. Callable from a signal handler."""
+        if self._drain_at is None:
+            self._drain_at = time.monotonic()
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End the thread and take the worker's row away."""
+        self._stopped = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(BROKER_SECONDS + 5.0)
+        self._attempt("database", self._forget)
+
+    def _run(self) -> None:
+        self._attempt("database", self._register)
+        while not self._stopped:
+            self._wake.wait(self._context.settings.dispatch_seconds)
+            self._wake.clear()
+            if self._drain_at is not None:
+                self._watch_drain(self._drain_at)
+                self._wake.wait(0.05)
+            elif self._attempt("database", self._look):
+                self._attempt("broker", self._ring)
+
+    def _look(self) -> None:
+        """Beat when due, end lost units, and count what could be claimed."""
+        slots = self._context.settings.worker_slots
+        now = time.monotonic()
+        with _database:
+            if now - self._beat_at >= BEAT_SECONDS:
+                with session_scope(self._context.engine) as session:
+                    known = workers.beat(session, self._context.worker_id, "ready")
+                    units.sweep(session)
+                self._beat_at = now
+                if not known:  # the database was restored, or this worker was thought dead
+                    self._enter()
+            with session_scope(self._context.engine, read_only=True) as session:
+                self._claimable = units.count_claimable(session, slots)
+
+    def _ring(self) -> None:
+        """One bell per claimable unit, but no more than free slots, those in the queue counted."""
+        wanted = min(self._claimable, self._context.settings.worker_slots - self._reserved())
+        if wanted <= 0:
+            return
+        try:
+            if self._connection is None:
+                self._connection = self._app.connection_for_write(connect_timeout=BROKER_SECONDS)
+            waiting = self._connection.default_channel.queue_declare(BELL_QUEUE).message_count
+            for _ in range(wanted - waiting):
+                self._app.send_task(BELL_TASK, connection=self._connection, retry=False)
+        except BaseException:
+            self._disconnect()
+            raise
+
+    def _disconnect(self) -> None:
+        """A connection that failed is not trusted again; it may also remember queues that were wiped."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(Exception):
+                connection.release()  # type: ignore[no-untyped-call]
+
+    def _register(self) -> None:
+        with _database:
+            self._enter()
+        self._beat_at = time.monotonic()
+
+    def _enter(self) -> None:
+        row = Worker(
+            id=self._context.worker_id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            slots=self._context.settings.worker_slots,
+            beat_at=0.0,
+            phase="ready",
+        )
+        with session_scope(self._context.engine) as session:
+            workers.register(session, row)
+
+    def _watch_drain(self, since: float) -> None:
+        if not self._drained:
+            self._drained = self._attempt("database", self._tell_drain)
+        if time.monotonic() - since > DRAIN_SECONDS:
+            log.error("A unit did not end its slice within %s s; it is left to its lease.", DRAIN_SECONDS)
+            self._end()
+
+    def _tell_drain(self) -> None:
+        with _database, session_scope(self._context.engine) as session:
+            workers.drain(session, self._context.worker_id)
+
+    def _forget(self) -> None:
+        with _database, session_scope(self._context.engine) as session:
+            workers.forget(session, self._context.worker_id)
+
+    def _attempt(self, partner: str, act: Callable[[], None]) -> bool:
+        """Do it; of a partner that fails again and again only the first time is told, and its return."""
+        try:
+            act()
+        except SQLAlchemyError if partner == "database" else Exception as error:
+            if partner not in self._complained:
+                log.warning("The %s can't be reached, trying on: %s", partner, error)
+                self._complained.add(partner)
+            return False
+        if partner in self._complained:
+            log.warning("The %s is back.", partner)
+            self._complained.discard(partner)
+        return True
+
+
+def kill(pids: list[int]) -> None:
+    """End those processes and this one, now: leases recover what they were at."""
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    os._exit(1)

@@ -1,0 +1,101 @@
+"""How a posterior does on rows it never saw, beside a linear model on the same columns."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from app.store.tables import Json
+from sampler import Posterior
+from sampler.design import numbers
+from worker.spec import Rows
+
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+BATCH_ROWS = 2_000  # predicted at once: 1,000 draws of so many rows are 16 MB
+LOG_2PI = float(np.log(2 * np.pi))
+
+Floats = NDArray[np.float64]
+
+
+def score(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], None]) -> Json:
+    """Errors and coverage on the held-out rows.
+
+    Parameters
+    ----------
+    posterior
+        Fitted to the training rows.
+    training, held
+        The rows it saw, and those it didn't.
+    beat
+        Called between batches of rows.
+
+    Returns
+    -------
+    dict
+        `rows`; `rmse` of the posterior mean and `linear_rmse` of least squares; `log_score`, the mean log
+        density of the outcomes under the posterior predictive mixture; `coverage`, of predictive intervals.
+
+    """
+    y = _floats(held.y)
+    squared = np.zeros(len(y))
+    density = np.zeros(len(y))
+    inside = dict.fromkeys(LEVELS, 0)
+    for batch in _batches(len(y)):
+        beat()
+        X = held.X.slice(batch.start, batch.stop - batch.start)
+        weights = None if held.weights is None else _floats(held.weights)[batch]
+        prediction = posterior.predict(X, level=list(LEVELS), interval="predictive")
+        squared[batch] = (prediction.mean - y[batch]) ** 2
+        density[batch] = _log_density(posterior, X, y[batch], weights)
+        for level, lower, upper in prediction.intervals:
+            inside[level] += int(np.count_nonzero((lower <= y[batch]) & (y[batch] <= upper)))
+    beat()
+    linear = _linear_predictions(posterior, training, held)
+    return {
+        "rows": len(y),
+        "rmse": float(np.sqrt(squared.mean())),
+        "linear_rmse": float(np.sqrt(np.mean((linear - y) ** 2))),
+        "log_score": float(density.mean()),
+        "coverage": [
+            {"level": level, "interval": "predictive", "coverage": inside[level] / len(y), "expected": level}
+            for level in LEVELS
+        ],
+    }
+
+
+def _batches(count: int) -> Iterator[slice]:
+    for start in range(0, count, BATCH_ROWS):
+        yield slice(start, min(start + BATCH_ROWS, count))
+
+
+def _log_density(posterior: Posterior, X: pa.Table, y: Floats, weights: Floats | None) -> Floats:
+    """Log of the mean over draws of the normal density of y."""
+    f = posterior.sample(X)
+    sigma = posterior.sigma[:, :, None] / np.sqrt(1.0 if weights is None else weights)
+    each = -0.5 * (((y - f) / sigma) ** 2 + LOG_2PI) - np.log(sigma)
+    density: Floats = np.logaddexp.reduce(each, axis=(0, 1)) - np.log(f.shape[0] * f.shape[1])
+    return density
+
+
+def _linear_predictions(posterior: Posterior, training: Rows, held: Rows) -> Floats:
+    """Least squares on the encoded columns, the mean for missing values; of least norm where not unique."""
+    design = numbers(training.X, posterior.schema)
+    with np.errstate(invalid="ignore"):
+        centre = np.nan_to_num(np.nanmean(design, axis=1))
+    root = np.ones(design.shape[1]) if training.weights is None else np.sqrt(_floats(training.weights))
+    scale = np.nan_to_num(np.nanstd(design, axis=1))
+    scale[scale == 0] = 1.0
+
+    def encode(values: Floats) -> Floats:
+        filled = np.nan_to_num((values - centre[:, None]) / scale[:, None])
+        return np.column_stack([np.ones(values.shape[1]), filled.T])
+
+    fitted, *_ = np.linalg.lstsq(encode(design) * root[:, None], _floats(training.y) * root)
+    predictions: Floats = encode(numbers(held.X, posterior.schema)) @ fitted
+    return predictions
+
+
+def _floats(column: Any) -> Floats:
+    return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)

@@ -1,0 +1,121 @@
+"""What a unit is to fit: the model's row and the columns it names, as the sampler's arguments."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sqlalchemy.orm import Session
+
+from app.store import datasets
+from app.store.errors import LeaseLostError
+from app.store.tables import Dataset, Json, Model
+from sampler import Problem, prepare
+from worker.holdout import holdout_rows
+
+# Of `models.settings`, what `sampler.prepare` takes as it stands (`features`, `weights` and `holdout` name
+# columns and rows).
+_PASSED = ("family", "method", "num_trees", "num_chains", "num_burnin", "num_draws", "thin", "seed", "moves")
+_OPTIONAL = ("prior", "columns", "prior_only")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A model as its row says it."""
+
+    model_id: str
+    dataset_id: str
+    num_rows: int
+    names: list[str]  # of all columns of the dataset
+    target: str
+    settings: Json
+    warnings: list[str]
+
+    @property
+    def features(self) -> list[str] | None:
+        """The columns to learn from; None: whatever is usable."""
+        features: list[str] | None = self.settings.get("features")
+        return features
+
+    @property
+    def weights(self) -> str | None:
+        """The column of precision weights."""
+        weights: str | None = self.settings.get("weights")
+        return weights
+
+    @property
+    def learnt(self) -> list[str]:
+        """The columns that may become features, in the dataset's order."""
+        taken = {self.target, self.weights}
+        wanted = set(self.names if self.features is None else self.features)
+        return [name for name in self.names if name in wanted and name not in taken]
+
+    @property
+    def held_out(self) -> NDArray[np.int64]:
+        """Row numbers kept back."""
+        return holdout_rows(self.num_rows, self.settings.get("holdout"), self.settings.get("seed", 0))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows of a model's data."""
+
+    X: pa.Table
+    y: pa.ChunkedArray
+    weights: pa.ChunkedArray | None
+
+
+def read_spec(session: Session, model_id: str) -> Spec:
+    """The model's row.
+
+    Raises
+    ------
+    LeaseLostError
+        The model is gone, and with it the unit.
+    """
+    model = session.get(Model, model_id)
+    if model is None or model.dataset_id is None:
+        raise LeaseLostError(f"Model {model_id} was deleted.")
+    dataset = session.get_one(Dataset, model.dataset_id)
+    names = [column["name"] for column in dataset.columns]
+    return Spec(model_id, dataset.id, dataset.num_rows, names, model.target, model.settings, model.warnings)
+
+
+def read_rows(session: Session, spec: Spec) -> Rows:
+    """The columns that the model uses, all rows."""
+    more = [spec.target] + ([spec.weights] if spec.weights else [])
+    table = datasets.read(session, spec.dataset_id, [*spec.learnt, *more])
+    weights = table.column(spec.weights) if spec.weights else None
+    return Rows(table.select(spec.learnt), table.column(spec.target), weights)
+
+
+def split(spec: Spec, rows: Rows) -> tuple[Rows, Rows]:
+    """The rows to train on, and those held out."""
+    held = np.zeros(spec.num_rows, bool)
+    held[spec.held_out] = True
+    if not held.any():
+        return rows, _take(rows, np.zeros(0, np.int64))
+    return _take(rows, np.flatnonzero(~held)), _take(rows, np.flatnonzero(held))
+
+
+def prepare_problem(spec: Spec, training: Rows) -> Problem:
+    """Check and encode the training rows; raises as `sampler.prepare`."""
+    given = spec.settings
+    arguments: dict[str, Any] = {name: given[name] for name in _PASSED if name in given}
+    arguments |= {name: given[name] for name in _OPTIONAL if given.get(name) is not None}
+    used = {*spec.learnt, spec.target}
+    return prepare(
+        training.X,
+        training.y,
+        features=spec.features,
+        weights=training.weights,
+        target_name=spec.target,
+        ignored=[name for name in spec.names if name not in used],
+        **arguments,
+    )
+
+
+def _take(rows: Rows, index: NDArray[np.int64]) -> Rows:
+    weights = None if rows.weights is None else rows.weights.take(index)
+    return Rows(rows.X.take(index), rows.y.take(index), weights)
