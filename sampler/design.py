@@ -103,7 +103,7 @@ def encode(table: Any, schema: Schema, grid: Grid) -> Coded:
 
 
 def numbers(table: Any, schema: Schema) -> NDArray[np.float64]:
-    """Rows as the columns that `schema` codes, before they are binned: float64 [coded column, row], NaN missing.
+    """Rows as the columns `schema` codes, before they are binned: float64 [coded column, row], NaN missing.
 
     Raises DataError as `encode`.
     """
