@@ -7,6 +7,7 @@ from fastapi import Depends, Request
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
+from app.services.bell import Bell
 from app.services.health import Readiness
 from app.settings import Settings as ServiceSettings
 from app.store.engine import session_scope
@@ -28,6 +29,12 @@ def readiness_of(request: Request) -> Readiness:
     """The process's knowledge of whether it can work."""
     readiness: Readiness = request.app.state.readiness
     return readiness
+
+
+def bell_of(request: Request) -> Bell:
+    """The workers' bell."""
+    bell: Bell = request.app.state.bell
+    return bell
 
 
 def owner_of(request: Request) -> str:
@@ -52,4 +59,5 @@ Writing = Annotated[Session, Depends(_writing, scope="function")]
 TheEngine = Annotated[Engine, Depends(engine_of)]
 TheSettings = Annotated[ServiceSettings, Depends(settings_of)]
 TheReadiness = Annotated[Readiness, Depends(readiness_of)]
+TheBell = Annotated[Bell, Depends(bell_of)]
 Owner = Annotated[str, Depends(owner_of)]

@@ -8,25 +8,28 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from app.api import datasets, docs, health, problems
+from app.api import datasets, docs, health, models, problems
 from app.api.access import Access
 from app.api.edge import Edge
 from app.services import keys
+from app.services.bell import Bell
 from app.services.health import Readiness
 from app.settings import Settings
 from app.store.engine import make_engine
 
 MAX_JSON_BYTES = 64 * 1024 * 1024  # a hundred thousand rows of a few columns; uploads have their own limit
-ROUTERS = (datasets.router, health.router, docs.router)
+ROUTERS = (datasets.router, models.router, health.router, docs.router)
 
 
 def create_app(settings: Settings) -> FastAPI:
     """The service over HTTP; it opens the database when it starts and closes it when it stops."""
     engine = make_engine(settings.database_url)
+    bell = Bell(settings)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         yield
+        bell.close()
         engine.dispose()
 
     app = FastAPI(
@@ -48,6 +51,7 @@ def create_app(settings: Settings) -> FastAPI:
         ],
     )
     app.state.engine = engine
+    app.state.bell = bell
     app.state.settings = settings
     app.state.readiness = Readiness(engine, settings)
     problems.install(app)

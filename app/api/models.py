@@ -1,0 +1,168 @@
+"""Models over HTTP: accept, look, stop, remove."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, BackgroundTasks, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.datasets import Cursor, Limit
+from app.api.deps import Owner, Reading, TheBell, TheEngine, Writing
+from app.api.json_body import StrictRoute
+from app.api.problems import responses
+from app.services import fits, models
+from app.services.errors import Fault, InvalidRequestError
+
+router = APIRouter(prefix="/models", tags=["models"], route_class=StrictRoute)
+LOOK_AGAIN = "1"  # seconds after which the state of a new model is worth asking for
+
+State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+KNOBS = ("family", "method", "num_trees", "num_chains", "num_burnin", "num_draws", "thin", "moves", "seed")
+
+
+class ModelRequest(BaseModel):
+    """What to fit. Everything but the dataset and the target has a default."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    dataset_id: str
+    target: str = Field(description="The numeric column to predict.")
+    features: list[str] | None = Field(None, description="Columns to learn from; null: all that are usable.")
+    columns: dict[str, str] | None = Field(
+        None, description="Kinds to use instead of the inferred ones: number, boolean, category, date."
+    )
+    weights: str | None = Field(None, description="A column of positive precision weights.")
+    family: str | None = Field(None, description="gaussian (the default).")
+    method: str | None = Field(None, description="bart (the default).")
+    num_trees: int | None = Field(None, description="200 unless given.")
+    num_chains: int | None = Field(None, description="4 unless given.")
+    num_burnin: int | None = Field(None, description="Iterations before the first kept draw.")
+    num_draws: int | None = Field(None, description="Kept draws per chain; 250 unless given.")
+    thin: int | None = Field(None, description="Iterations per kept draw; 4 unless given.")
+    moves: str | dict[str, float] | None = Field(None, description="A move set, or probabilities by move.")
+    prior: dict[str, Any] | None = Field(
+        None, description="k, alpha, beta, nu, q, sigma_estimate, or absolute constants."
+    )
+    stop: dict[str, Any] | None = Field(None, description="Not offered yet.")
+    holdout: Annotated[float, Field(ge=0, le=0.9)] | None = Field(
+        None, description="The fraction of rows kept back and scored; the model never sees them."
+    )
+    seed: int | None = Field(None, description="The same data, settings and seed give the same model.")
+    name: str | None = Field(None, description="Predictions can be asked of the newest model of a name.")
+
+    def fit_request(self) -> fits.FitRequest:
+        """The same as the service wants it; raises InvalidRequestError for what is not offered yet."""
+        if self.stop is not None:
+            told = "stop rules are not offered yet: leave it out and choose num_draws"
+            raise InvalidRequestError(errors=[Fault("stop", None, told)])
+        given = {name: value for name in KNOBS if (value := getattr(self, name)) is not None}
+        return fits.FitRequest(
+            dataset_id=self.dataset_id,
+            target=self.target,
+            features=self.features,
+            columns=self.columns,
+            weights=self.weights,
+            holdout=self.holdout or 0.0,
+            name=self.name,
+            prior=self.prior,
+            settings=given,
+        )
+
+
+class ChainView(BaseModel):
+    """How far a chain is."""
+
+    chain: int
+    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    phase: Literal["compiling", "burn_in", "sampling"] | None
+    iteration: int
+    iterations: int
+
+
+class ProgressView(BaseModel):
+    """How far a model is."""
+
+    fraction: float = Field(description="Of its iterations, 0 to 1; 1 when it has succeeded.")
+    iterations_per_second: float | None = Field(description="Of all running chains together.")
+    eta_seconds: float | None = Field(description="Left, at the present rate.")
+    chains: list[ChainView]
+
+
+class ErrorView(BaseModel):
+    """Why a model failed."""
+
+    type: str
+    detail: str
+
+
+class ModelView(BaseModel):
+    """A model: fitted, being fitted, or ended before its time."""
+
+    id: str
+    name: str | None
+    state: State
+    dataset_id: str | None
+    target: str
+    settings: dict[str, Any] = Field(description="All of them, resolved.")
+    progress: ProgressView
+    draws: int = Field(description="Kept per chain so far.")
+    verdict: Literal["converged", "approximate", "not_converged"] | None
+    diagnostics: dict[str, Any] | None
+    holdout: dict[str, Any] | None = Field(description="Scores on the rows held out.")
+    error: ErrorView | None
+    warnings: list[str]
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class ModelPage(BaseModel):
+    """Some models, newest first."""
+
+    items: list[ModelView]
+    next_cursor: str | None = Field(description="Where the next page begins; null on the last.")
+
+
+@router.post("", status_code=202, responses=responses(413, 415))
+def create(
+    body: ModelRequest,
+    engine: TheEngine,
+    bell: TheBell,
+    owner: Owner,
+    response: Response,
+    after: BackgroundTasks,
+) -> ModelView:
+    """Fit a model in the background. 202 means that it is durably accepted; `Location` is where to look.
+
+    Everything that can be refused is refused now: 422 names the field, or the column and row of the data.
+    """
+    model_id, shown = fits.create(engine, owner, body.fit_request())
+    response.headers["Location"] = f"/models/{model_id}"
+    response.headers["Retry-After"] = LOOK_AGAIN
+    after.add_task(bell.ring, len(shown["progress"]["chains"]))
+    return ModelView.model_validate(shown)
+
+
+@router.get("", responses=responses())
+def list_models(session: Reading, owner: Owner, limit: Limit = 50, cursor: Cursor = None) -> ModelPage:
+    """Your models, newest first."""
+    items, next_cursor = models.list_page(session, owner, limit, cursor)
+    return ModelPage.model_validate({"items": items, "next_cursor": next_cursor})
+
+
+@router.get("/{model_id}", responses=responses())
+def get_model(model_id: str, session: Reading, owner: Owner) -> ModelView:
+    """A model with its progress."""
+    return ModelView.model_validate(models.view(session, owner, model_id))
+
+
+@router.post("/{model_id}/cancel", responses=responses(409))
+def cancel(model_id: str, session: Writing, owner: Owner) -> ModelView:
+    """Stop a model that is queued or running, at its next slice; what was drawn is kept."""
+    return ModelView.model_validate(models.cancel(session, owner, model_id))
+
+
+@router.delete("/{model_id}", status_code=204, responses=responses())
+def delete_model(model_id: str, session: Writing, owner: Owner) -> None:
+    """Remove a model with its draws; one that is running stops."""
+    models.delete(session, owner, model_id)

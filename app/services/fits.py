@@ -1,0 +1,192 @@
+"""Accepting a fit: what can be refused is refused before the 202, by the sampler's own validators."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from sqlalchemy import Engine
+from sqlalchemy.exc import IntegrityError
+
+from app.services import datasets, models
+from app.services.datasets import check_name
+from app.services.errors import Fault, InvalidRequestError, NotFoundError, UnusableDataError
+from app.store import datasets as dataset_store
+from app.store import models as store
+from app.store.engine import session_scope
+from app.store.tables import Dataset
+from sampler import DataError, Settings, SettingsError, choose
+from sampler.prior import DEFAULTS, check_prior
+from sampler.schema import Choice
+from sampler.target import read_target, read_weights
+
+MIN_ROWS = 10  # to learn from; a promise of HTTP, not of the sampler
+MAX_NAME = 200
+MAX_SAID = 500  # characters of a refusal: the sampler repeats the value, whose length is the sender's choice
+CUTS = ("quantile", "uniform")
+
+
+@dataclass(frozen=True)
+class FitRequest:
+    """What `POST /models` asks for; None means the default."""
+
+    dataset_id: str
+    target: str
+    features: Sequence[str] | None = None
+    columns: Mapping[str, str] | None = None
+    weights: str | None = None
+    holdout: float = 0.0
+    name: str | None = None
+    prior: Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # the sampler's own knobs, those that were given
+
+
+def create(engine: Engine, owner: str, request: FitRequest) -> tuple[str, dict[str, Any]]:
+    """Check a request and accept it: a model and a unit of work for each of its chains, in one transaction.
+
+    Gives the model's id, and the model as `models.view` shows it. The data are read in a transaction of their
+    own, which only reads; no other one waits for the checks.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such dataset.
+    InvalidRequestError, NotFoundError, UnusableDataError
+        A setting is out of range; the target, a feature or the weights can't be used: names the column.
+    """
+    name = None if request.name is None else _check_model_name(request.name)
+    settings, prior = _resolve(request)
+    with session_scope(engine, read_only=True) as session:
+        dataset = datasets.get(session, owner, request.dataset_id)
+        reserved = [request.target, *([request.weights] if request.weights is not None else [])]
+        _check_columns(dataset, reserved)
+        table = dataset_store.read(session, dataset.id, list(dict.fromkeys(reserved)))
+    _check_rows(dataset, request.holdout)
+    choice = _choose(dataset, reserved, request)
+    _check_cuts(prior.get("cuts", "quantile"), choice)
+    _check_values(table, request)
+    spec = settings.to_json() | {
+        "features": list(choice.kinds),
+        "columns": dict(choice.kinds),
+        "weights": request.weights,
+        "prior": prior,
+        "holdout": request.holdout,
+    }
+    with _dataset_kept(), session_scope(engine) as session:
+        datasets.get(session, owner, dataset.id)  # again: it may be gone
+        model = store.create(
+            session,
+            owner=owner,
+            name=name,
+            dataset_id=dataset.id,
+            target=request.target,
+            settings=spec,
+            num_chains=settings.num_chains,
+            iterations=settings.iterations,
+            warnings=choice.warnings,
+        )
+        return model.id, models.view(session, owner, model.id)
+
+
+@contextmanager
+def _dataset_kept() -> Iterator[None]:
+    """A dataset deleted while a model was being accepted on it is one that isn't there."""
+    try:
+        yield
+    except IntegrityError:
+        raise NotFoundError("The dataset was deleted while the model was being accepted.") from None
+
+
+def _check_model_name(name: str) -> str:
+    name = check_name(name, MAX_NAME)
+    if "/" in name or name.startswith("mdl_"):
+        told = "a model's name stands in addresses: it holds no slash and doesn't begin with mdl_"
+        raise InvalidRequestError(errors=[Fault("name", None, told)])
+    return name
+
+
+def _resolve(request: FitRequest) -> tuple[Settings, dict[str, Any]]:
+    """The sampler's settings and the prior, every entry resolved that doesn't depend on the data."""
+    prior = dict(request.prior or {})
+    cuts = {"cuts": prior.pop("cuts")} if "cuts" in prior else {}
+    try:
+        return Settings.resolve(**request.settings), DEFAULTS | check_prior(prior) | cuts
+    except SettingsError as error:
+        raise _out_of_range(error) from None
+
+
+def _out_of_range(error: SettingsError) -> InvalidRequestError:
+    told = str(error)[:MAX_SAID]
+    named = next((word for word in told.replace("[", " ").split() if word in _FIELDS), None)
+    if named is None and ("move" in told or "probabilit" in told):
+        named = "moves"
+    return InvalidRequestError(errors=[Fault(named, None, told)])
+
+
+_FIELDS = frozenset(Settings.__dataclass_fields__) | {"prior", "columns", "features"}
+
+
+def _unusable(error: DataError, column: str | None = None) -> UnusableDataError:
+    """The sampler's findings; `column` is the user's name of what the sampler knows by its role."""
+    faults = [Fault(column or p.column, p.row, p.detail[:MAX_SAID]) for p in error.problems]
+    return UnusableDataError(errors=faults)
+
+
+def _check_columns(dataset: Dataset, names: Sequence[str]) -> None:
+    known = {column["name"] for column in dataset.columns}
+    faults = [Fault(name, None, "the dataset has no such column") for name in names if name not in known]
+    if faults:
+        raise UnusableDataError(errors=faults)
+
+
+def _check_values(table: pa.Table, request: FitRequest) -> None:
+    try:
+        read_target(table.column(request.target), request.target, table.num_rows)
+    except DataError as error:
+        raise _unusable(error) from None
+    if request.weights is None:
+        return
+    if request.weights == request.target:
+        told = "the target can't be the weights as well"
+        raise UnusableDataError(errors=[Fault(request.weights, None, told)])
+    try:
+        read_weights(table.column(request.weights), table.num_rows)
+    except DataError as error:
+        raise _unusable(error, request.weights) from None
+
+
+def _check_rows(dataset: Dataset, holdout: float) -> None:
+    left = dataset.num_rows - round(dataset.num_rows * holdout)
+    if left >= MIN_ROWS:
+        return
+    kept = f", of which {dataset.num_rows - left} are held out" if left < dataset.num_rows else ""
+    raise UnusableDataError(
+        f"The dataset has {dataset.num_rows} rows{kept}; a model needs at least {MIN_ROWS} to learn from."
+    )
+
+
+def _choose(dataset: Dataset, reserved: Sequence[str], request: FitRequest) -> Choice:
+    try:
+        return choose(
+            datasets.summaries_of(dataset),
+            reserved=reserved,
+            features=request.features,
+            columns=request.columns,
+            num_rows=dataset.num_rows,
+        )
+    except DataError as error:
+        raise _unusable(error) from None
+    except SettingsError as error:
+        raise _out_of_range(error) from None
+
+
+def _check_cuts(cuts: Any, choice: Choice) -> None:
+    """The part of `prior` that depends on the columns; their values are checked where they are used."""
+    if cuts in CUTS:
+        return
+    if not isinstance(cuts, dict) or set(cuts) - set(choice.kinds):
+        told = 'prior["cuts"] is "quantile", "uniform", or cut points by the name of a feature'
+        raise InvalidRequestError(errors=[Fault("prior", None, told)])

@@ -1,0 +1,116 @@
+"""Models: looking at them, stopping them, removing them. `fits` accepts new ones."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from app.services import pages
+from app.services.errors import ConflictError, NotFoundError
+from app.services.pages import Page, is_id
+from app.store import models as store
+from app.store.tables import CANCELLED, DONE, OPEN_STATES, RUNNING, SUCCEEDED, Model, Unit
+
+COMPILING = "compiling"
+ALMOST = 0.99  # the chains are through, the verdict is not yet there
+
+
+def get(session: Session, owner: str, model_id: str) -> Model:
+    """The owner's model of that id; raises NotFoundError."""
+    found = store.get(session, owner, model_id) if is_id(model_id) else None
+    if found is None:
+        raise NotFoundError("There is no model of this id: GET /models lists yours.")
+    return found
+
+
+def view(session: Session, owner: str, model_id: str) -> dict[str, Any]:
+    """A model as the contract shows it, with its progress; raises NotFoundError."""
+    model = get(session, owner, model_id)
+    return _shown(model, store.chains(session, [model.id])[model.id])
+
+
+def list_page(
+    session: Session, owner: str, limit: int, cursor: str | None
+) -> tuple[list[dict[str, Any]], str | None]:
+    """A page of the owner's models as `view` shows them, newest first, and the next page's cursor."""
+    page: Page[Model] = pages.cut(store.list_page(session, owner, limit + 1, pages.after(cursor)), limit)
+    chains = store.chains(session, [model.id for model in page.items])
+    return [_shown(model, chains[model.id]) for model in page.items], page.next_cursor
+
+
+def cancel(session: Session, owner: str, model_id: str) -> dict[str, Any]:
+    """Stop a model; what was drawn is kept. Cancelling twice is cancelling once.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such model.
+    ConflictError
+        It has ended otherwise.
+    """
+    model = get(session, owner, model_id)
+    if model.state not in {*OPEN_STATES, CANCELLED}:
+        raise ConflictError(f"The model has {model.state}: there is nothing left to cancel.")
+    store.cancel(session, owner, model_id)
+    return view(session, owner, model_id)
+
+
+def delete(session: Session, owner: str, model_id: str) -> None:
+    """Remove a model with its draws, whatever its state; raises NotFoundError."""
+    get(session, owner, model_id)
+    store.delete(session, owner, model_id)
+
+
+def _shown(model: Model, chains: Sequence[Unit]) -> dict[str, Any]:
+    return {
+        "id": model.id,
+        "name": model.name,
+        "state": model.state,
+        "dataset_id": model.dataset_id,
+        "target": model.target,
+        "settings": model.settings,
+        "progress": progress(model.state, model.settings, chains),
+        "draws": min((chain.num_draws for chain in chains), default=0),
+        "verdict": model.verdict,
+        "diagnostics": model.diagnostics,
+        "holdout": model.holdout,
+        "error": model.error,
+        "warnings": model.warnings,
+        "created_at": _moment(model.created_at),
+        "started_at": _moment(model.started_at),
+        "finished_at": _moment(model.finished_at),
+    }
+
+
+def progress(state: str, settings: Mapping[str, Any], chains: Sequence[Unit]) -> dict[str, Any]:
+    """How far a model is: the share of its iterations that are done, their rate, and the time left.
+
+    `eta_seconds` supposes that the present rate lasts; it is None while nothing is known of it.
+    """
+    each = int(settings["num_burnin"]) + int(settings["num_draws"]) * int(settings["thin"])
+    done = sum(
+        each if c.state == DONE else 0 if c.phase == COMPILING else min(c.iteration, each) for c in chains
+    )
+    total = max(each * len(chains), 1)
+    rates = [c.rate for c in chains if c.state == RUNNING and c.phase != COMPILING and c.rate]
+    rate = sum(rates) if rates and state == RUNNING else None
+    return {
+        "fraction": 1.0 if state == SUCCEEDED else min(done / total, ALMOST),
+        "iterations_per_second": rate,
+        "eta_seconds": (total - done) / rate if rate else None,
+        "chains": [
+            {
+                "chain": chain.ordinal,
+                "state": chain.state,
+                "phase": chain.phase,
+                "iteration": chain.iteration,
+                "iterations": chain.iterations,
+            }
+            for chain in chains
+        ],
+    }
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
