@@ -1,0 +1,143 @@
+"""Means, standard deviations and quantiles of predictions, from the draws of f at each row.
+
+Quantiles are over the draws of all chains pooled. A credible interval is for f: sample quantiles, by linear
+interpolation. A predictive interval is for a new outcome: quantiles of the mixture over draws of
+Normal(f, sigma^2) itself, found on its distribution function, so the same request has the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from sampler.errors import SettingsError
+from sampler.kernels.mixture import mixture_quantiles
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Sums = NDArray[np.int32] | NDArray[np.int64]
+
+Kind = Literal["credible", "predictive"]
+KINDS = ("credible", "predictive")
+
+
+class Interval(NamedTuple):
+    """An equal-tailed interval per row at one level."""
+
+    level: float
+    lower: Floats
+    upper: Floats
+
+
+class Quantile(NamedTuple):
+    """One quantile per row."""
+
+    q: float
+    values: Floats
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for: interval levels and quantiles in (0, 1), checked, and for f or a new outcome."""
+
+    levels: tuple[float, ...]
+    quantiles: tuple[float, ...]
+    kind: Kind
+
+    @classmethod
+    def check(cls, level: Any, interval: Any, quantiles: Any) -> Request:
+        """A request from what a user gave; raises SettingsError."""
+        if interval not in KINDS:
+            raise SettingsError(f"interval must be one of {', '.join(KINDS)}, not {interval!r}")
+        return cls(_shares("level", level), _shares("quantiles", quantiles), interval)
+
+    @property
+    def tails(self) -> Floats:
+        """The tail of each bound, upper ones negative: lower and upper of every level, then the quantiles."""
+        ends = [tail for level in self.levels for tail in ((1 - level) / 2, -(1 - level) / 2)]
+        return np.array([*ends, *(q if q <= 0.5 else q - 1 for q in self.quantiles)])
+
+
+def _shares(name: str, values: Any) -> tuple[float, ...]:
+    if values is None:
+        return ()
+    items = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
+    for item in items:
+        if not isinstance(item, Real) or isinstance(item, bool) or not 0 < item < 1:
+            raise SettingsError(f"{name} must be between 0 and 1 (0.9 for 90%), not {item!r}")
+    return tuple(float(item) for item in items)
+
+
+class Answer:
+    """The figures of many rows, filled block by block so that no more than a block of draws is ever held."""
+
+    def __init__(self, num_rows: int, request: Request) -> None:
+        self.mean = np.empty(num_rows)
+        self.sd = np.empty(num_rows)
+        self._bounds = np.empty((len(request.tails), num_rows))
+        self._request = request
+
+    def fill(self, rows: slice, sums: Sums, offset: float, step: float, sigma: Floats) -> None:
+        """Put in the figures of a block from its sums of trees [draw, row], in grid steps."""
+        steps = np.ascontiguousarray(sums.T)
+        total = steps.sum(axis=1, dtype=np.int64)
+        self.mean[rows] = offset + step * (total / steps.shape[1])
+        centred = steps - (total / steps.shape[1])[:, None]
+        variance = step**2 * np.einsum("rd,rd->r", centred, centred) / max(steps.shape[1] - 1, 1)
+        if self._request.kind == "predictive":
+            variance += np.mean(sigma**2)
+            bounds = _predictive(steps, step, sigma, self._request.tails)
+        else:
+            bounds = step * _sample_quantiles(steps, self._request.tails)
+        self.sd[rows] = np.sqrt(variance)
+        self._bounds[:, rows] = offset + bounds
+
+    @property
+    def intervals(self) -> list[Interval]:
+        """The intervals, in the order asked for."""
+        levels = self._request.levels
+        return [Interval(v, self._bounds[2 * i], self._bounds[2 * i + 1]) for i, v in enumerate(levels)]
+
+    @property
+    def quantiles(self) -> list[Quantile]:
+        """The quantiles, in the order asked for."""
+        first = 2 * len(self._request.levels)
+        return [Quantile(q, self._bounds[first + i]) for i, q in enumerate(self._request.quantiles)]
+
+
+def _sample_quantiles(steps: Sums, tails: Floats) -> Floats:
+    """Sample quantiles [level, row] of steps [row, draw], which it sorts."""
+    if not len(tails):
+        return np.empty((0, len(steps)))
+    steps.sort(axis=1)
+    position = np.where(tails < 0, 1 + tails, tails) * (steps.shape[1] - 1)
+    below = np.floor(position).astype(np.int64)
+    above = np.minimum(below + 1, steps.shape[1] - 1)
+    share = position - below
+    return np.asarray((steps[:, below] * (1 - share) + steps[:, above] * share).T)
+
+
+def _predictive(steps: Sums, step: float, sigma: Floats, tails: Floats) -> Floats:
+    quantiles = np.empty((len(steps), len(tails)))
+    if steps.dtype == np.int32:
+        mixture_quantiles(steps, step, sigma, tails, ndtri(np.abs(tails)), quantiles)
+        return quantiles.T
+    # sums past int32: on a grid coarse enough to fit, 2^-30 of the largest
+    coarse = max(1, int(np.abs(steps).max()) >> 30)
+    fitting = np.rint(steps / coarse).astype(np.int32)
+    mixture_quantiles(fitting, step * coarse, sigma, tails, ndtri(np.abs(tails)), quantiles)
+    return quantiles.T
+
+
+def equal_tailed(draws: Floats, level: float) -> tuple[Floats, Floats]:
+    """Lower and upper ends over the first axis."""
+    tail = (1 - level) / 2
+    lower, upper = np.quantile(draws, [tail, 1 - tail], axis=0)
+    return lower, upper

@@ -1,0 +1,70 @@
+"""A fitted model as one file, `application/vnd.bartserve.model`: header, packed draws, statistics.
+
+Layout, little-endian: the magic ``BARTMODL``, format version (uint16), CRC-32 of all that follows it
+(uint32), length of the index (uint32), the index (JSON, UTF-8), then the header and each chain's blocks of
+draws, one after the other, with the lengths that the index states. Nothing in it is ever run.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from sampler.errors import PackedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MEDIA_TYPE = "application/vnd.bartserve.model"
+MAGIC = b"BARTMODL"
+VERSION = 1
+START = struct.Struct("<8sHII")
+
+
+def write_model(
+    header: bytes, blocks: Sequence[Sequence[bytes]], statistics: Sequence[Mapping[str, Any]]
+) -> bytes:
+    """The file of a model; the same parts give the same bytes."""
+    index = {
+        "header": len(header),
+        "chains": [[len(block) for block in chain] for chain in blocks],
+        "statistics": list(statistics),
+    }
+    text = json.dumps(index, sort_keys=True, separators=(",", ":")).encode()
+    body = (
+        struct.pack("<I", len(text)) + text + header + b"".join(block for chain in blocks for block in chain)
+    )
+    return MAGIC + struct.pack("<HI", VERSION, zlib.crc32(body)) + body
+
+
+def read_model(data: bytes) -> tuple[bytes, list[list[bytes]], list[dict[str, Any]]]:
+    """Header, blocks per chain and statistics; raises PackedError when cut short, altered or newer."""
+    if len(data) < START.size or not data.startswith(MAGIC):
+        raise PackedError("this is no model file")
+    _, version, checksum, length = START.unpack_from(data)
+    if version > VERSION:
+        raise PackedError(f"the model file has format {version}; this version reads up to {VERSION}")
+    if zlib.crc32(data[START.size - 4 :]) != checksum:
+        raise PackedError("the model file is damaged: its checksum doesn't fit")
+    try:
+        index = json.loads(data[START.size : START.size + length])
+        parts = _Parts(data, START.size + length)
+        header = parts.take(index["header"])
+        blocks = [[parts.take(size) for size in chain] for chain in index["chains"]]
+        statistics = [dict(item) for item in index["statistics"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise PackedError(f"the model file can't be read: {error}") from error
+    return header, blocks, statistics
+
+
+class _Parts:
+    def __init__(self, data: bytes, position: int) -> None:
+        self._data, self._position = data, position
+
+    def take(self, size: int) -> bytes:
+        if not isinstance(size, int) or not 0 <= size <= len(self._data) - self._position:
+            raise ValueError("a part is longer than the file")
+        self._position += size
+        return self._data[self._position - size : self._position]

@@ -1,0 +1,293 @@
+"""The posterior: predictions with intervals, diagnostics, and a file to keep it in."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.design import Coded, encode
+from sampler.draws import concatenate
+from sampler.errors import NotFittedError, PackedError, SettingsError
+from sampler.header import Header
+from sampler.intervals import Answer, Interval, Quantile, Request, equal_tailed
+from sampler.kernels.predicting import BLOCK
+from sampler.modelfile import read_model, write_model
+from sampler.packed import unpack
+from sampler.predict import Ensemble
+from sampler.summary import Summary, summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.draws import Draws
+    from sampler.schema import Schema
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Figures per row: `mean` and `sd` float64 [row], the intervals and quantiles asked for.
+
+    `draws` is how many kept draws per chain they rest on, `warnings` what to know about the rows.
+    """
+
+    mean: Floats
+    sd: Floats
+    intervals: list[Interval]
+    quantiles: list[Quantile]
+    warnings: list[str]
+    draws: int
+
+    @property
+    def lower(self) -> Floats:
+        """Lower ends, float64 [row], or [level, row] when several levels were asked for."""
+        return self._ends(1)
+
+    @property
+    def upper(self) -> Floats:
+        """Upper ends, float64 [row], or [level, row] when several levels were asked for."""
+        return self._ends(2)
+
+    def _ends(self, part: int) -> Floats:
+        ends = [np.asarray(interval[part]) for interval in self.intervals]
+        return ends[0] if len(ends) == 1 else np.array(ends).reshape(len(ends), len(self.mean))
+
+
+@dataclass(frozen=True)
+class Inclusion:
+    """Share of the split rules that use each feature: mean and interval over draws, float64 [feature]."""
+
+    names: list[str]
+    mean: Floats
+    lower: Floats
+    upper: Floats
+    level: float
+    draws_without_rules: int
+
+    def __str__(self) -> str:
+        order = np.argsort(-self.mean, kind="stable")
+        width = max(len(name) for name in self.names) + 2
+        rows = (
+            f"{self.names[j]:{width}}{self.mean[j]:8.3f}{self.lower[j]:8.3f}{self.upper[j]:8.3f}"
+            for j in order
+        )
+        return "\n".join([f"{'':{width}}{'mean':>8}{'lower':>8}{'upper':>8}", *rows])
+
+
+class Posterior:
+    """Draws of all chains with the schema they belong to.
+
+    Chains that have kept no draw are left out; the others are used up to the length of the shortest.
+    """
+
+    def __init__(
+        self,
+        header: Header,
+        chains: Sequence[Draws],
+        blocks: Sequence[Sequence[bytes]],
+        statistics: Sequence[dict[str, Any]],
+    ) -> None:
+        if not chains:
+            raise NotFittedError("there is no draw yet: let the chains run past their burn-in first")
+        if len({draws.num_trees for draws in chains}) > 1:
+            raise PackedError("the chains differ in their number of trees")
+        self._header = header
+        self._blocks = [list(chain) for chain in blocks]
+        self._statistics = list(statistics)
+        self._ensemble = Ensemble(chains, len(header.grid.cuts))
+        self._starts = np.cumsum([0, *(draws.num_draws for draws in chains)])[:-1]
+        self.num_chains = len(chains)
+        self.num_draws = min(draws.num_draws for draws in chains)
+        self.sigma = np.array([draws.sigma[: self.num_draws] for draws in chains])
+        self.leaf_counts = np.array([draws.leaf_counts[: self.num_draws] for draws in chains])
+        self._rule_counts = [_rules_per_draw(draws[: self.num_draws], header) for draws in chains]
+        self._offset = float(header.constants["offset"])
+        self._step = float(header.constants["step"])
+
+    @classmethod
+    def from_blocks(
+        cls,
+        header: bytes,
+        blocks: Sequence[Sequence[bytes]],
+        statistics: Sequence[dict[str, Any]] | None = None,
+    ) -> Posterior:
+        """From a problem's header and each chain's packed blocks; raises PackedError, NotFittedError."""
+        chains = [concatenate([unpack(block) for block in chain]) for chain in blocks if chain]
+        chains = [draws for draws in chains if draws.num_draws]
+        return cls(Header.from_bytes(header), chains, blocks, statistics or [])
+
+    @property
+    def schema(self) -> Schema:
+        """The columns the model was trained on."""
+        return self._header.schema
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Every resolved setting of the fit, as JSON values."""
+        return self._header.settings
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """The prior's absolute constants, as JSON values."""
+        return self._header.constants
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was said about the training data."""
+        return self._header.warnings
+
+    @property
+    def weights(self) -> None:
+        """Weights of the draws: None, since all count alike."""
+        return
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, roughly."""
+        packed = sum(len(block) for chain in self._blocks for block in chain)
+        arrays = (self.sigma, self.leaf_counts, *self._rule_counts, self._header.reference)
+        return packed + self._ensemble.nbytes + sum(array.nbytes for array in arrays)
+
+    def encode(self, X: Any) -> Coded:
+        """New rows matched to the model by name, as codes; raises DataError (see `sampler.design.encode`)."""
+        return encode(X, self._header.schema, self._header.grid)
+
+    def predict(
+        self,
+        X: Any,
+        level: float | Sequence[float] | None = 0.9,
+        interval: str = "credible",
+        quantiles: float | Sequence[float] | None = None,
+        num_draws: int | None = None,
+    ) -> Prediction:
+        """Means, standard deviations and intervals at each row of X.
+
+        Parameters
+        ----------
+        X
+            a table with the model's columns, in any order, or rows already encoded
+        level
+            probability of the interval, one or several, or None
+        interval
+            "credible", for the regression function, or "predictive", for a new outcome
+        quantiles
+            further quantiles of the same distribution, in (0, 1)
+        num_draws
+            use the first so many draws of each chain: an answer can be had again after more were drawn
+
+        Raises
+        ------
+        DataError
+            for rows that don't fit the model, each cell named
+        SettingsError
+            for a level, interval, quantile or number of draws that can't be
+
+        """
+        request = Request.check(level, interval, quantiles)
+        chosen, used = self._choose(num_draws)
+        coded = X if isinstance(X, Coded) else self.encode(X)
+        sigma = self.sigma[:, :used].reshape(-1)
+        answer = Answer(coded.num_rows, request)
+        for start in range(0, coded.num_rows, BLOCK):
+            rows = slice(start, min(start + BLOCK, coded.num_rows))
+            sums = self._ensemble.sums(coded.codes[:, rows], chosen)
+            answer.fill(rows, sums, self._offset, self._step, sigma)
+        return Prediction(
+            answer.mean, answer.sd, answer.intervals, answer.quantiles, list(coded.warnings), used
+        )
+
+    def sample(self, X: Any, num_draws: int | None = None) -> Floats:
+        """Draws of f at each row of X, float64 [chain, draw, row]: 8 bytes for each, so mind the rows."""
+        coded = X if isinstance(X, Coded) else self.encode(X)
+        return self._f(coded.codes, num_draws)
+
+    def _f(self, codes: NDArray[np.uint8], num_draws: int | None = None) -> Floats:
+        chosen, used = self._choose(num_draws)
+        sums = self._ensemble.sums(codes, chosen)
+        f: Floats = self._offset + self._step * sums
+        return f.reshape(self.num_chains, used, codes.shape[1])
+
+    def _choose(self, num_draws: int | None) -> tuple[NDArray[np.int64], int]:
+        used = self.num_draws if num_draws is None else num_draws
+        whole = isinstance(used, int | np.integer) and not isinstance(used, bool)
+        if not whole or not 1 <= used <= self.num_draws:
+            raise SettingsError(f"num_draws must be from 1 to {self.num_draws}, not {num_draws!r}")
+        return (self._starts[:, None] + np.arange(used)).reshape(-1), int(used)
+
+    @cached_property
+    def _summary(self) -> Summary:
+        reference = np.ascontiguousarray(self._f(self._header.reference).transpose(2, 0, 1))
+        return summarise(reference, self.sigma, self.leaf_counts, self._statistics)
+
+    def summary(self) -> Summary:
+        """Whether the chains agree (on up to 200 training rows and sigma), how well, and what to do."""
+        return self._summary
+
+    def inclusion(self, level: float = 0.9) -> Inclusion:
+        """Share of the split rules that use each feature, indicators of a category added up.
+
+        A draw without any rule is left out of the mean and counted.
+        """
+        (level,) = Request.check(level, "credible", None).levels
+        counts = np.concatenate(self._rule_counts)
+        total = counts.sum(axis=1)
+        names = [column.name for column in self.schema.columns]
+        if not np.any(total):
+            nothing = np.zeros(len(names))
+            return Inclusion(names, nothing, nothing, nothing, level, len(total))
+        shares = counts[total > 0] / total[total > 0, None]
+        lower, upper = equal_tailed(shares, level)
+        return Inclusion(names, shares.mean(axis=0), lower, upper, level, int(np.sum(total == 0)))
+
+    def to_bytes(self) -> bytes:
+        """The posterior as a model file."""
+        return write_model(self._header.to_bytes(), self._blocks, self._statistics)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Posterior:
+        """The posterior in a model file; raises PackedError."""
+        return cls.from_blocks(*read_model(data))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model file, whole or not at all."""
+        target = Path(path)
+        partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+        try:
+            partial.write_bytes(self.to_bytes())
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def __repr__(self) -> str:
+        columns = ", ".join(column.name for column in self.schema.columns)
+        return (
+            f"<Posterior of {self.schema.target.name} given {columns}: "
+            f"{self.num_chains} chains of {self.num_draws} draws of {self.leaf_counts.shape[2]} trees>"
+        )
+
+
+def load(path: str | os.PathLike[str]) -> Posterior:
+    """The posterior that `save` wrote, here or elsewhere; raises PackedError when the file is no good."""
+    return Posterior.from_bytes(Path(path).read_bytes())
+
+
+def _rules_per_draw(draws: Draws, header: Header) -> NDArray[np.int32]:
+    """How many rules of each draw use each feature, int32 [draw, feature]."""
+    column_of = np.array([column for column, _ in header.schema.coded])
+    num_columns = len(header.schema.columns)
+    if int(draws.feature.max(initial=-1)) >= len(column_of):
+        raise PackedError("the draws split on columns that the model doesn't have")
+    nodes = np.diff(draws.tree_start[:: draws.num_trees])
+    draw_of = np.repeat(np.arange(draws.num_draws), nodes)
+    splits = draws.feature >= 0
+    cell = draw_of[splits] * num_columns + column_of[draws.feature[splits]]
+    counts = np.bincount(cell, minlength=draws.num_draws * num_columns)
+    return counts.reshape(draws.num_draws, num_columns).astype(np.int32)

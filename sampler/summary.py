@@ -1,0 +1,228 @@
+"""The verdict on a posterior, with the figures it rests on and what to do about it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from sampler import diagnostics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+Verdict = Literal["converged", "approximate", "not_converged"]
+VERDICTS: tuple[Verdict, ...] = ("converged", "approximate", "not_converged")
+ROWS_SHARE = 0.95  # of the reference rows must pass
+FEWEST_DRAWS = 8  # per chain, for any of the figures to mean something
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most a verdict allows: R-hat of f, Monte Carlo errors in posterior sds, R-hat of sigma."""
+
+    rhat: float
+    error: float
+    sigma_rhat: float
+
+
+LIMITS: dict[Verdict, Limits] = {
+    "converged": Limits(1.05, 0.1, 1.05),
+    "approximate": Limits(1.10, 0.2, 1.20),
+}
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """R-hat, ESS, and the largest Monte Carlo error of mean and interval ends in posterior sds, per row."""
+
+    rhat: Floats
+    error: Floats
+    ess_bulk: Floats
+    ess_tail: Floats
+
+    @classmethod
+    def of(cls, f: Floats) -> Agreement:
+        """From draws [row, chain, draw]."""
+        sd = f.std(axis=(1, 2), ddof=1)
+        errors = [diagnostics.mcse_mean(f), *(diagnostics.mcse_quantile(f, q) for q in diagnostics.TAILS)]
+        share = np.divide(np.max(errors, axis=0), sd, out=np.zeros(len(f)), where=sd > 0)
+        return cls(diagnostics.rhat(f), share, diagnostics.ess_bulk(f), diagnostics.ess_tail(f))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Whether the chains agree, on what figures, and what to do; `str()` is made to be read."""
+
+    verdict: Verdict
+    reasons: list[str]
+    advice: str
+    chains: int
+    draws: int
+    sigma: dict[str, float | None]
+    f: dict[str, float | int | None]
+    moves: dict[str, dict[str, float | int]]
+    leaves: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as JSON values; figures that don't exist are None."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.verdict.replace('_', ' ')}: {self.chains} chains of {self.draws} draws",
+            *(f"  {reason}" for reason in self.reasons),
+            f"  {self.advice}",
+            "",
+            f"{'':12}{'R-hat':>8}{'95%':>8}{'bulk ESS':>10}{'tail ESS':>10}",
+            f"{'f (median)':12}{_figure(self.f['rhat_median'])}{_figure(self.f['rhat_p95'])}"
+            f"{_count(self.f['ess_bulk_median'])}{_count(self.f['ess_tail_median'])}",
+            f"{'sigma':12}{_figure(self.sigma['rhat'])}{'':8}"
+            f"{_count(self.sigma['ess_bulk'])}{_count(self.sigma['ess_tail'])}",
+            "",
+            f"leaves per tree: {self.leaves['mean']:.2f} on average, {self.leaves['max']} at most",
+        ]
+        if self.moves:
+            rates = (f"{name} {100 * move['acceptance']:.0f}%" for name, move in self.moves.items())
+            lines.append("accepted: " + ", ".join(rates))
+        return "\n".join(lines)
+
+
+def summarise(
+    f: Floats,
+    sigma: Floats,
+    leaf_counts: NDArray[np.int64],
+    statistics: Sequence[Mapping[str, Any]],
+) -> Summary:
+    """Judge draws of f [row, chain, draw] and of sigma [chain, draw], as the design's section 5 says."""
+    _, chains, draws = f.shape
+    moves, leaves = _moves(statistics), _leaves(leaf_counts)
+    if draws < FEWEST_DRAWS:
+        reasons = [f"{draws} draws per chain are too few to tell"]
+        nothing = dict.fromkeys(("rhat_median", "rhat_p95", "ess_bulk_median", "ess_tail_median", "mcse_p95"))
+        return Summary(
+            verdict="not_converged",
+            reasons=reasons,
+            advice="Take more draws: raise num_draws.",
+            chains=chains,
+            draws=draws,
+            sigma=dict.fromkeys(("rhat", "ess_bulk", "ess_tail")),
+            f={**nothing, "rows": len(f)},
+            moves=moves,
+            leaves=leaves,
+        )
+    agreement = Agreement.of(f)
+    one = sigma[None]
+    of_sigma = {
+        "rhat": _number(diagnostics.rhat(one)[0]),
+        "ess_bulk": _number(diagnostics.ess_bulk(one)[0]),
+        "ess_tail": _number(diagnostics.ess_tail(one)[0]),
+    }
+    verdict, reasons = judge(agreement, of_sigma["rhat"], chains)
+    return Summary(
+        verdict=verdict,
+        reasons=reasons,
+        advice=_advice(verdict, agreement, of_sigma["rhat"], chains, draws),
+        chains=chains,
+        draws=draws,
+        sigma=of_sigma,
+        f={
+            "rhat_median": _number(np.median(agreement.rhat)),
+            "rhat_p95": _number(_at_share(agreement.rhat)),
+            "ess_bulk_median": _number(np.median(agreement.ess_bulk)),
+            "ess_tail_median": _number(np.median(agreement.ess_tail)),
+            "mcse_p95": _number(_at_share(agreement.error)),
+            "rows": len(f),
+        },
+        moves=moves,
+        leaves=leaves,
+    )
+
+
+def judge(agreement: Agreement, sigma_rhat: float | None, chains: int) -> tuple[Verdict, list[str]]:
+    """The best verdict whose limits hold, and why it is no better (or what was met)."""
+    complaints: list[str] = []
+    for verdict, limits in LIMITS.items():
+        complaints_now = _complaints(agreement, sigma_rhat, limits)
+        if verdict == "converged" and chains == 1:
+            complaints_now.append("one chain alone can't show that it agrees with others")
+        if not complaints_now:
+            met = f"R-hat at most {limits.rhat} and errors below {limits.error} sd"
+            return verdict, complaints or [f"{met} at {ROWS_SHARE:.0%} or more of the reference rows"]
+        complaints = complaints_now
+    return "not_converged", complaints
+
+
+def _complaints(agreement: Agreement, sigma_rhat: float | None, limits: Limits) -> list[str]:
+    good = (agreement.rhat <= limits.rhat) & (agreement.error < limits.error)
+    found = []
+    if np.mean(good) < ROWS_SHARE:
+        found.append(
+            f"f: R-hat at most {limits.rhat} and Monte Carlo error below {limits.error} sd at only "
+            f"{np.mean(good):.0%} of the reference rows"
+        )
+    if sigma_rhat is not None and not sigma_rhat <= limits.sigma_rhat:
+        found.append(f"sigma: R-hat {sigma_rhat:.2f} is above {limits.sigma_rhat}")
+    return found
+
+
+def _advice(verdict: Verdict, agreement: Agreement, sigma_rhat: float | None, chains: int, draws: int) -> str:
+    limits = LIMITS["converged"]
+    if verdict == "converged":
+        return "The intervals can be used as they are."
+    if chains == 1:
+        return "Run several chains: num_chains=4."
+    # errors fall with the root of the draws, R-hat's excess about in proportion
+    factor = (_at_share(agreement.error) / limits.error) ** 2
+    factor = max(factor, (_at_share(agreement.rhat) - 1) / (limits.rhat - 1))
+    factor = max(factor, ((sigma_rhat or 1) - 1) / (limits.sigma_rhat - 1))
+    times = math.ceil(min(max(factor, 1.5), 20)) if math.isfinite(factor) else 20
+    usable = "The intervals are usable, with some Monte Carlo error. " if verdict == "approximate" else ""
+    return (
+        f"{usable}For more, draw longer chains (num_draws={draws * times} or thin {times} times as large, "
+        f"and a longer num_burnin) or pool more of them (num_chains={chains * 2})."
+    )
+
+
+def _at_share(values: Floats) -> float:
+    return float(np.quantile(values, ROWS_SHARE))
+
+
+def _moves(statistics: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float | int]]:
+    moves: dict[str, dict[str, float | int]] = {}
+    for chain in statistics:
+        for name, counts in chain.get("moves", {}).items():
+            total = moves.setdefault(name, {"proposed": 0, "accepted": 0})
+            for key in ("proposed", "accepted"):
+                total[key] += int(counts[key])
+    for total in moves.values():
+        total["acceptance"] = total["accepted"] / total["proposed"] if total["proposed"] else 0.0
+    return moves
+
+
+def _leaves(counts: NDArray[np.int64]) -> dict[str, Any]:
+    shares = np.bincount(np.minimum(counts.reshape(-1), 5), minlength=6)[1:] / counts.size
+    names = ("1", "2", "3", "4", "5+")
+    return {
+        "mean": float(counts.mean()),
+        "max": int(counts.max()),
+        "share": dict(zip(names, shares.tolist(), strict=True)),
+    }
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _figure(value: float | None) -> str:
+    return f"{'-':>8}" if value is None else f"{value:8.3f}"
+
+
+def _count(value: float | None) -> str:
+    return f"{'-':>10}" if value is None else f"{value:10.0f}"
