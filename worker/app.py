@@ -8,7 +8,7 @@ from kombu.entity import Queue
 from app.settings import BELL_QUEUE, BELL_TASK, Settings
 from worker import tasks
 
-EMBEDDED_BROKER = "memory://"
+EMBEDDED_BROKER = "memory://localhost"
 POLL_SECONDS = 0.05  # of the embedded broker
 
 

@@ -6,6 +6,9 @@ from app.store.units import Directive
 from sampler import DataError, SamplerError, SettingsError
 
 
+MOST_SAID = 300  # characters of an exception nobody foresaw; the log has it whole
+
+
 class Stopped(Exception):  # noqa: N818  not an error: it was asked for
     """A slice or heartbeat learnt that the unit is to end: by a cancel, or for this worker's own end."""
 
@@ -28,5 +31,5 @@ def sentence(error: Exception) -> Json:
             return {"type": name, "detail": str(error) or "The worker ran out of memory."}
     return {
         "type": "internal",
-        "detail": f"The worker met an unexpected error ({type(error).__name__}: {error}).",
+        "detail": f"The worker met an unexpected error ({type(error).__name__}: {said}).",
     }

@@ -1,13 +1,20 @@
 """`bartserve worker`: a Celery worker with its dispatcher, embedded or beside Redis."""
 
+from __future__ import annotations
+
 import logging
 import os
 import secrets
+import signal
 import socket
 import sys
-from typing import Any
+import warnings
+from typing import TYPE_CHECKING, Any
 
-from app.settings import Settings
+if TYPE_CHECKING:
+    from app.settings import Settings
+    from worker.context import Context
+    from worker.dispatcher import Dispatcher
 
 # Chains are the parallelism: a library that starts threads of its own only takes them from each other.
 _SINGLE_THREADED = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -19,28 +26,24 @@ def run_worker(settings: Settings) -> None:
     for name in _SINGLE_THREADED:
         os.environ[name] = "1"
     # Only now: numpy and numba read the environment when they load, before the pool forks.
-    from worker.app import make_app  # noqa: PLC0415
     from worker.context import Context, enter  # noqa: PLC0415
 
-    logging.getLogger("celery").setLevel(logging.WARNING)
-    host = socket.gethostname()
-    context = Context(settings, f"{host}-{os.getpid()}-{secrets.token_hex(3)}")
+    _quieten()
+    context = Context(settings, f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}")
     enter(context)
     _load_kernels()
-    worker = make_app(settings).Worker(
-        hostname=f"{context.worker_id}@{host}",
-        pool_cls="prefork",
-        concurrency=settings.worker_slots,
-        loglevel="WARNING",
-        quiet=True,
-        without_gossip=True,
-        without_mingle=True,
-        without_heartbeat=True,
-    )
-    dispatcher = _attach(worker, context)
+    worker, dispatcher = _make_worker(context)
     worker.start()
     dispatcher.stop()
     sys.exit(worker.exitcode)
+
+
+def _quieten() -> None:
+    from celery.platforms import SecurityWarning  # noqa: PLC0415
+
+    logging.getLogger("celery").setLevel(logging.WARNING)
+    # It warns of root for fear of pickled messages; ours are JSON and say nothing.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
 
 
 def _load_kernels() -> None:
@@ -51,30 +54,47 @@ def _load_kernels() -> None:
         warm()
 
 
-def _attach(worker: Any, context: Any) -> Any:
-    """Tie the dispatcher and the children's set-up to the worker's signals."""
+def _make_worker(context: Context) -> tuple[Any, Dispatcher]:
+    """Celery's worker, with the dispatcher tied to its life and its children set up."""
     from celery import signals  # noqa: PLC0415
     from celery.worker import state  # noqa: PLC0415
 
-    from worker.dispatcher import Dispatcher, kill  # noqa: PLC0415
+    from worker.app import make_app  # noqa: PLC0415
+    from worker.dispatcher import Dispatcher, end_now  # noqa: PLC0415
 
-    def end() -> None:
-        kill([process.pid for process in worker.pool._pool._pool])  # noqa: SLF001  Celery has no other list
+    app = make_app(context.settings)
+    worker = app.Worker(
+        hostname=f"{context.worker_id}@{socket.gethostname()}",
+        pool_cls="prefork",
+        concurrency=context.settings.worker_slots,
+        loglevel="WARNING",
+        quiet=True,
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+    )
 
-    dispatcher = Dispatcher(worker.app, context, lambda: len(state.reserved_requests), end)
+    def end(code: int) -> None:
+        end_now([process.pid for process in worker.pool._pool._pool], code)  # noqa: SLF001  no other list
+
+    dispatcher = Dispatcher(app, context, lambda: len(state.reserved_requests), end)
+
+    def stop(_signal: int, _frame: Any) -> None:
+        state.should_stop = 0  # Celery's word for: take no more bells, and end
+        dispatcher.drain()
 
     def ready(**_kw: Any) -> None:
+        # In place of Celery's own, which also talk to the terminal and restart on a hang-up.
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, stop)
         dispatcher.start()
-
-    def shutting_down(**_kw: Any) -> None:
-        dispatcher.drain()
 
     def child(**_kw: Any) -> None:
         context.after_fork()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent to the whole group: the parent ends its children
         if context.settings.embedded:
             os.nice(EMBEDDED_NICE)
 
     signals.worker_ready.connect(ready, weak=False)
-    signals.worker_shutting_down.connect(shutting_down, weak=False)
     signals.worker_process_init.connect(child, weak=False)
-    return dispatcher
+    return worker, dispatcher

@@ -123,7 +123,7 @@ class Unit(Base):
     state: Mapped[str] = mapped_column(default=QUEUED)
     token: Mapped[int] = mapped_column(default=0)  # the fence: raised by every claim
     lease_until: Mapped[float | None]  # by the database's clock
-    worker_id: Mapped[str | None]
+    worker_id: Mapped[str | None]  # who has it, or had it last
     attempts: Mapped[int] = mapped_column(default=0)
     stalled_attempts: Mapped[int] = mapped_column(default=0)  # claims since the last progress
     phase: Mapped[str | None]  # compiling, burn_in, sampling

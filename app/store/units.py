@@ -167,7 +167,7 @@ def commit_slice(session: Session, claim: Claim, slice_: Slice) -> Directive:
 
 def finish_chain(session: Session, claim: Claim, slice_: Slice) -> None:
     """The chain's last slice. The chain that finishes last inserts the model's `finish` unit."""
-    _store_slice(session, claim, slice_, state=DONE, lease_until=None, worker_id=None)
+    _store_slice(session, claim, slice_, state=DONE, lease_until=None)
     settle(session, claim.model_id)
 
 
@@ -189,14 +189,14 @@ def release(session: Session, claim: Claim) -> None:
 
 def stop(session: Session, claim: Claim) -> None:
     """End the unit as cancelled, as its directive said; what was drawn stays."""
-    _fenced(session, claim, state=CANCELLED, lease_until=None, worker_id=None)
+    _fenced(session, claim, state=CANCELLED, lease_until=None)
     settle(session, claim.model_id)
 
 
 def fail(session: Session, claim: Claim, error: Json) -> None:
     """End the unit and its model as failed. `error` is `{type, detail}`, the detail a sentence."""
     lock_all(session, claim.model_id)
-    _fenced(session, claim, state=FAILED, lease_until=None, worker_id=None, error=error)
+    _fenced(session, claim, state=FAILED, lease_until=None, error=error)
     _fail_model(session, claim.model_id, error)
 
 
@@ -204,7 +204,7 @@ def finish_model(
     session: Session, claim: Claim, *, verdict: str, diagnostics: Json, holdout: Json | None
 ) -> None:
     """The `finish` unit's end: the model is succeeded when this commits."""
-    _fenced(session, claim, state=DONE, lease_until=None, worker_id=None)
+    _fenced(session, claim, state=DONE, lease_until=None)
     values = {"verdict": verdict, "diagnostics": diagnostics, "holdout": holdout, "finished_at": utc_now()}
     state = case((Model.cancel_requested, CANCELLED), else_=SUCCEEDED)
     open_ = update(Model).where(Model.id == claim.model_id, Model.state.in_(OPEN_STATES))
@@ -228,7 +228,7 @@ def sweep(session: Session) -> int:
     stale = update(Unit).where(Unit.id == found.id, lost)  # again, under the lock
     model = session.get_one(Model, found.model_id)
     if model.cancel_requested or model.state not in OPEN_STATES:
-        changed = rows_changed(session, stale.values(state=CANCELLED, worker_id=None, token=Unit.token + 1))
+        changed = rows_changed(session, stale.values(state=CANCELLED, token=Unit.token + 1))
         settle(session, found.model_id)
         return changed
     error = {

@@ -1,0 +1,202 @@
+"""Real workers, as processes, on a real database, with or without a real broker."""
+
+import contextlib
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from sqlalchemy import Engine
+
+from app.store import datasets, draws, models
+from app.store.engine import session_scope
+from app.store.tables import Model, Unit
+from sampler import Chain
+from worker.blocks import BlockWriter
+from worker.spec import prepare_problem, read_rows, read_spec, split
+
+OWNER = "local"
+LEASE_SECONDS = 2.0
+SLICE_SECONDS = 0.1
+
+
+def friedman(num_rows=300, seed=0) -> pa.Table:
+    """Friedman's function with noise, a missing value, a category that says nothing, and an id."""
+    generator = np.random.default_rng(seed)
+    x = generator.uniform(size=(num_rows, 5))
+    f = 10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2 + 10 * x[:, 3] + 5 * x[:, 4]
+    columns = {f"x{j + 1}": x[:, j].tolist() for j in range(5)}
+    columns["x1"][3] = None
+    columns["town"] = [f"town {row % 3}" for row in range(num_rows)]
+    return pa.table({**columns, "y": f + generator.normal(size=num_rows)})
+
+
+SHORT = {
+    "num_trees": 20,
+    "num_chains": 2,
+    "num_burnin": 100,
+    "num_draws": 50,
+    "thin": 2,
+    "seed": 5,
+    "holdout": 0.2,
+}
+# Some seconds per chain, in slices of a tenth: time to interfere.
+LONG = {"num_trees": 200, "num_chains": 2, "num_burnin": 4000, "num_draws": 300, "thin": 20, "seed": 6}
+
+
+@dataclass
+class Service:
+    """A database and maybe a broker, and the workers that a test starts on them."""
+
+    engine: Engine
+    environment: dict[str, str]
+    log: Path
+    workers: list[subprocess.Popen] = field(default_factory=list)
+
+    def start_worker(self, slots=2, **environment) -> subprocess.Popen:
+        given = {"BARTSERVE_WORKER_SLOTS": str(slots), **environment}
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "app.cli", "worker"],
+                env=self.environment | given,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.workers.append(process)
+        return process
+
+    def stop(self) -> None:
+        for process in self.workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGCONT)
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def create_model(self, table=None, target="y", **settings) -> str:
+        table = friedman() if table is None else table
+        encoded = datasets.encode(table)
+        columns = [{"name": name} for name in table.column_names]
+        full = {"family": "gaussian", "method": "bart", "moves": "default", "features": None, **settings}
+        with session_scope(self.engine) as session:
+            dataset = datasets.save(
+                session, encoded, owner=OWNER, name="friedman", columns=columns, warnings=[]
+            )
+            model = models.create(
+                session,
+                owner=OWNER,
+                name=None,
+                dataset_id=dataset.id,
+                target=target,
+                settings=full,
+                num_chains=settings["num_chains"],
+                iterations=settings["num_burnin"] + settings["num_draws"] * settings["thin"],
+            )
+        return model.id
+
+    def model(self, model_id: str) -> Model:
+        with session_scope(self.engine, read_only=True) as session:
+            return models.get(session, OWNER, model_id)
+
+    def chains(self, model_id: str) -> list[Unit]:
+        with session_scope(self.engine, read_only=True) as session:
+            return models.chains(session, [model_id])[model_id]
+
+    def cancel(self, model_id: str) -> None:
+        with session_scope(self.engine) as session:
+            models.cancel(session, OWNER, model_id)
+
+    def eventually(self, what, seconds=25.0):
+        """The first true value of `what`; fails with the workers' own words."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if value := what():
+                return value
+            time.sleep(0.02)
+        words = self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
+        raise AssertionError(f"not within {seconds} s; the workers said: {words}")
+
+    def ended(self, model_id: str, seconds=25.0) -> Model:
+        """The model when it has ended."""
+        self.eventually(lambda: self.model(model_id).finished_at is not None, seconds)
+        return self.model(model_id)
+
+    def sampling(self, model_id: str, seconds=25.0) -> list[Unit]:
+        """The chains, when one is under way with draws already stored."""
+
+        def under_way():
+            found = self.chains(model_id)
+            return any(chain.state == "running" and chain.num_draws for chain in found) and found
+
+        return self.eventually(under_way, seconds)
+
+    def digest(self, model_id: str) -> str:
+        """Of every byte of every draw."""
+        with session_scope(self.engine, read_only=True) as session:
+            return _digest(draws.read(session, model_id))
+
+    def undisturbed_digest(self, model_id: str) -> str:
+        """The same, of the model's chains run by the sampler alone, in one go, in this process."""
+        with session_scope(self.engine, read_only=True) as session:
+            spec = read_spec(session, model_id)
+            training, _ = split(spec, read_rows(session, spec))
+        problem = prepare_problem(spec, training)
+        stored = []
+        for number in range(spec.settings["num_chains"]):
+            chain = Chain.start(problem.training, number)
+            chain.run(chain.iterations)
+            blocks = BlockWriter(spec.settings["num_trees"]).add(chain.take())
+            stored.append([block.data for block in blocks])
+        return _digest(stored)
+
+
+def _digest(chains: list[list[bytes]]) -> str:
+    digest = hashlib.sha256()
+    for blocks in chains:
+        digest.update(len(blocks).to_bytes(4, "little"))
+        for block in blocks:
+            digest.update(len(block).to_bytes(4, "little") + block)
+    return digest.hexdigest()
+
+
+def children(process: subprocess.Popen) -> list[int]:
+    """The process ids right below a process."""
+    found = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [int(pid) for pid in found]
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs (a zombie doesn't)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@contextlib.contextmanager
+def make_service(database, redis_url, folder) -> Iterator[Service]:
+    """A service on that database and broker; nothing of it is left running."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("BARTSERVE_")}
+    environment |= {
+        "BARTSERVE_DATA_DIR": str(folder),
+        "BARTSERVE_DATABASE_URL": database.url,
+        "BARTSERVE_LEASE_SECONDS": str(LEASE_SECONDS),
+        "BARTSERVE_SLICE_SECONDS": str(SLICE_SECONDS),
+        "BARTSERVE_DISPATCH_SECONDS": "0.2",
+    }
+    if redis_url is not None:
+        environment |= {"BARTSERVE_REDIS_URL": redis_url, "BARTSERVE_KEY_PREFIX": f"test-{uuid.uuid4().hex}:"}
+    service = Service(database.engine, environment, folder / "workers.log")
+    try:
+        yield service
+    finally:
+        service.stop()

@@ -1,0 +1,108 @@
+"""What was killed, paused or moved ends the same, bit for bit."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.integration.worker.harness import LEASE_SECONDS, LONG, children
+from tests.servers import redis_client
+
+
+def test_a_killed_child_costs_time_only(service):
+    """SIGKILL of the processes that run chains: another takes over from the last slice, same draws."""
+    model_id = service.create_model(**LONG)
+    worker = service.start_worker()
+    service.sampling(model_id)
+    for pid in children(worker):
+        os.kill(pid, signal.SIGKILL)
+    model = service.ended(model_id, 40)
+
+    assert (model.state, model.error) == ("succeeded", None)
+    assert any(chain.attempts > 1 for chain in service.chains(model_id))
+    assert service.undisturbed_digest(model_id) == service.digest(model_id)
+
+
+def test_a_killed_worker_costs_time_only(service):
+    """SIGKILL of a whole worker: the next one continues where its last slices ended, same draws."""
+    model_id = service.create_model(**LONG)
+    worker = service.start_worker()
+    before = {chain.ordinal: chain.iteration for chain in service.sampling(model_id)}
+    os.killpg(worker.pid, signal.SIGKILL)
+    worker.wait()
+    service.start_worker()
+    model = service.ended(model_id, 40)
+
+    assert model.state == "succeeded"
+    assert max(before.values()) > 0
+    assert service.undisturbed_digest(model_id) == service.digest(model_id)
+
+
+def test_a_stopped_worker_gives_its_units_back(service):
+    """SIGTERM in mid-chain: out within seconds, units given back at their last slice, same draws at last."""
+    model_id = service.create_model(**LONG)
+    worker = service.start_worker()
+    service.sampling(model_id)
+    before = time.monotonic()
+    worker.send_signal(signal.SIGTERM)
+
+    assert worker.wait(15) == 0
+    assert time.monotonic() - before < 10
+    given_back = service.chains(model_id)
+    assert "running" not in {chain.state for chain in given_back}
+    assert {0} == {chain.stalled_attempts for chain in given_back}
+    service.start_worker()
+    assert service.ended(model_id, 40).state == "succeeded"
+    assert service.undisturbed_digest(model_id) == service.digest(model_id)
+
+
+def test_a_worker_back_from_the_dead_writes_nothing(service):
+    """SIGSTOP past the lease, another worker takes over, SIGCONT: one writer at a time, same draws."""
+    model_id = service.create_model(**LONG)
+    sleeper = service.start_worker()
+    service.sampling(model_id)
+    os.killpg(sleeper.pid, signal.SIGSTOP)
+    heir = service.start_worker()
+
+    def taken_over():
+        return any(chain.attempts > 1 and chain.state == "running" for chain in service.chains(model_id))
+
+    service.eventually(taken_over, 10 * LEASE_SECONDS)
+    os.killpg(sleeper.pid, signal.SIGCONT)
+    model = service.ended(model_id, 40)
+
+    assert heir.poll() is None
+    assert model.state == "succeeded"
+    assert service.undisturbed_digest(model_id) == service.digest(model_id)
+
+
+@pytest.mark.parametrize("service", ["team"], indirect=True)
+def test_a_wiped_broker_loses_nothing(service, valkey_url):
+    """FLUSHALL again and again while models wait and run: every one is fitted."""
+    broker = redis_client(valkey_url)
+    made = [
+        service.create_model(**LONG | {"num_burnin": 500, "num_draws": 50, "seed": seed}) for seed in range(3)
+    ]
+    service.start_worker()
+    while not all(service.model(model_id).finished_at for model_id in made):
+        broker.flushall()
+        time.sleep(0.1)
+
+    assert {"succeeded"} == {service.model(model_id).state for model_id in made}
+
+
+@pytest.mark.parametrize("service", ["team"], indirect=True)
+def test_workers_share_the_chains_of_a_model(service):
+    """The chains of one model run at the same time on two workers of one slot each."""
+    model_id = service.create_model(**LONG)
+    for _ in range(2):
+        service.start_worker(slots=1)
+
+    def on_two_workers():
+        running = [chain for chain in service.chains(model_id) if chain.state == "running"]
+        return len({chain.worker_id for chain in running}) == 2
+
+    service.eventually(on_two_workers)
+    assert service.ended(model_id, 40).state == "succeeded"
+    assert service.undisturbed_digest(model_id) == service.digest(model_id)
