@@ -1,4 +1,7 @@
-"""What routes depend on. Only the write session commits, and it does before the answer goes out."""
+"""What routes depend on. Only the write session commits, and it does before the answer goes out.
+
+What only looks something up is `async`, since FastAPI takes a thread for every other dependency.
+"""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -7,49 +10,63 @@ from fastapi import Depends, Request
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
+from app.api.gate import Gate
 from app.services.bell import Bell
 from app.services.health import Readiness
+from app.services.predictions import Predictor
 from app.settings import Settings as ServiceSettings
 from app.store.engine import session_scope
 
 
-def engine_of(request: Request) -> Engine:
+async def engine_of(request: Request) -> Engine:
     """The process's engine."""
     engine: Engine = request.app.state.engine
     return engine
 
 
-def settings_of(request: Request) -> ServiceSettings:
+async def settings_of(request: Request) -> ServiceSettings:
     """The process's settings."""
     settings: ServiceSettings = request.app.state.settings
     return settings
 
 
-def readiness_of(request: Request) -> Readiness:
+async def readiness_of(request: Request) -> Readiness:
     """The process's knowledge of whether it can work."""
     readiness: Readiness = request.app.state.readiness
     return readiness
 
 
-def bell_of(request: Request) -> Bell:
+async def bell_of(request: Request) -> Bell:
     """The workers' bell."""
     bell: Bell = request.app.state.bell
     return bell
 
 
-def owner_of(request: Request) -> str:
+async def predictor_of(request: Request) -> Predictor:
+    """The process's predictor, with its cache."""
+    predictor: Predictor = request.app.state.predictor
+    return predictor
+
+
+async def gate_of(request: Request) -> Gate:
+    """The gate before the process's cores."""
+    gate: Gate = request.app.state.gate
+    return gate
+
+
+async def owner_of(request: Request) -> str:
     """Whom the request acts for, as `Access` found."""
     owner: str = request.scope["bartserve.owner"]
     return owner
 
 
 def _reading(request: Request) -> Iterator[Session]:
-    with session_scope(engine_of(request), read_only=True) as session:
+    with session_scope(request.app.state.engine, read_only=True) as session:
         yield session
 
 
 def _writing(request: Request) -> Iterator[Session]:
-    with session_scope(engine_of(request)) as session:
+    with session_scope(request.app.state.engine) as session:
         yield session
 
 
@@ -60,4 +77,6 @@ TheEngine = Annotated[Engine, Depends(engine_of)]
 TheSettings = Annotated[ServiceSettings, Depends(settings_of)]
 TheReadiness = Annotated[Readiness, Depends(readiness_of)]
 TheBell = Annotated[Bell, Depends(bell_of)]
+ThePredictor = Annotated[Predictor, Depends(predictor_of)]
+TheGate = Annotated[Gate, Depends(gate_of)]
 Owner = Annotated[str, Depends(owner_of)]

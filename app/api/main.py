@@ -8,17 +8,19 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from app.api import datasets, docs, health, models, problems
+from app.api import datasets, docs, health, models, predict, problems
 from app.api.access import Access
 from app.api.edge import Edge
+from app.api.gate import Gate
 from app.services import keys
 from app.services.bell import Bell
 from app.services.health import Readiness
+from app.services.predictions import Predictor
 from app.settings import Settings
 from app.store.engine import make_engine
 
 MAX_JSON_BYTES = 64 * 1024 * 1024  # a hundred thousand rows of a few columns; uploads have their own limit
-ROUTERS = (datasets.router, models.router, health.router, docs.router)
+ROUTERS = (datasets.router, models.router, predict.router, health.router, docs.router)
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -27,7 +29,8 @@ def create_app(settings: Settings) -> FastAPI:
     bell = Bell(settings)
 
     @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.gate = Gate()
         yield
         bell.close()
         engine.dispose()
@@ -53,6 +56,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.engine = engine
     app.state.bell = bell
     app.state.settings = settings
+    app.state.predictor = Predictor(engine, settings.cache_bytes, settings.max_predict_rows)
     app.state.readiness = Readiness(engine, settings)
     problems.install(app)
     for router in ROUTERS:

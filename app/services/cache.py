@@ -1,0 +1,78 @@
+"""Posteriors kept decoded: bounded in bytes, loaded once however many ask, the longest unused goes first."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Generic, Protocol, TypeVar
+
+
+class Sized(Protocol):
+    """What knows its size in memory."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+T = TypeVar("T", bound=Sized)
+
+
+class Cache(Generic[T]):
+    """A thread-safe cache of at most `max_bytes`.
+
+    A value larger than that is given to whoever asked, and not kept. A load that fails fails everyone who
+    waits for it, and the next one tries again.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.nbytes = 0
+        self.hits = self.misses = 0
+        self._kept: OrderedDict[str, T] = OrderedDict()
+        self._loading: dict[str, Future[T]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: str, load: Callable[[], T]) -> T:
+        """The value of a key, from `load` when it isn't there; raises what `load` raises."""
+        with self._lock:
+            if key in self._kept:
+                self.hits += 1
+                self._kept.move_to_end(key)
+                return self._kept[key]
+            self.misses += 1
+            loading = self._loading.get(key)
+            first = loading is None
+            if loading is None:
+                loading = self._loading[key] = Future()
+        if first:
+            self._load(key, load, loading)
+        return loading.result()
+
+    def drop(self, key: str) -> None:
+        """Forget a value."""
+        with self._lock:
+            value = self._kept.pop(key, None)
+            self.nbytes -= value.nbytes if value is not None else 0
+
+    def _load(self, key: str, load: Callable[[], T], loading: Future[T]) -> None:
+        try:
+            value = load()
+        except BaseException as error:  # noqa: BLE001  whoever waits must learn of it, whatever it is
+            with self._lock:
+                self._loading.pop(key)
+            loading.set_exception(error)
+            return
+        with self._lock:
+            self._loading.pop(key)
+            self._keep(key, value)
+        loading.set_result(value)
+
+    def _keep(self, key: str, value: T) -> None:
+        size = value.nbytes
+        if size > self.max_bytes:
+            return
+        while self.nbytes + size > self.max_bytes:
+            _, oldest = self._kept.popitem(last=False)
+            self.nbytes -= oldest.nbytes
+        self._kept[key] = value
+        self.nbytes += size

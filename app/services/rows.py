@@ -1,0 +1,84 @@
+"""New rows as JSON has them, by row or by column, as columns of plain values."""
+
+from typing import Any
+
+from app.services.errors import SHOWN, Fault, InvalidRequestError, TooLargeError, UnusableDataError
+
+Columns = dict[str, list[Any]]
+PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+def columns_of(rows: Any, columns: Any, max_rows: int) -> Columns:
+    """The columns of a request that has either.
+
+    Raises
+    ------
+    InvalidRequestError
+        Neither or both are given, or none of the rows.
+    TooLargeError
+        There are more than `max_rows`.
+    UnusableDataError
+        A row lacks a value that others have, columns differ in length, or a value is no plain one: with the
+        column and the row.
+    """
+    if (rows is None) == (columns is None):
+        raise InvalidRequestError("Send either rows, a list of objects, or columns, an object of lists.")
+    if rows is not None:
+        _check_count(len(rows), max_rows)
+        made = _from_rows(rows)
+    else:
+        made = _checked(columns)
+        _check_count(len(next(iter(made.values()), ())), max_rows)
+    _check_cells(made)
+    return made
+
+
+def _check_count(count: int, max_rows: int) -> None:
+    if count == 0:
+        raise InvalidRequestError("There are no rows to predict.")
+    if count > max_rows:
+        raise TooLargeError(f"{count} rows are too many for one request: send at most {max_rows} at once.")
+
+
+def _from_rows(rows: list[Any]) -> Columns:
+    strangers = [i for i, row in enumerate(rows) if not isinstance(row, dict)]
+    if strangers:
+        told = "a row is an object of values by the columns' names"
+        raise UnusableDataError(errors=[Fault(None, i + 1, told) for i in strangers])
+    names = rows[0].keys()
+    if any(row.keys() != names for row in rows):
+        _refuse_uneven(rows)
+    return {name: [row[name] for row in rows] for name in names}
+
+
+def _refuse_uneven(rows: list[dict[str, Any]]) -> None:
+    names = dict.fromkeys(name for row in rows for name in row)
+    told = "this row lacks the column, which others have; send null where the value is unknown"
+    faults = []
+    for i, row in enumerate(rows):
+        faults += [Fault(name, i + 1, told) for name in names if name not in row]
+        if len(faults) > SHOWN:
+            break
+    raise UnusableDataError(errors=faults)
+
+
+def _checked(columns: dict[str, Any]) -> Columns:
+    lists = {name: values for name, values in columns.items() if isinstance(values, list)}
+    faults = [Fault(name, None, "a column is a list of values") for name in columns if name not in lists]
+    if not faults and len({len(values) for values in lists.values()}) > 1:
+        faults = [Fault(name, None, f"it has {len(values)} values") for name, values in lists.items()]
+        raise UnusableDataError("The columns differ in length.", faults)
+    if faults:
+        raise UnusableDataError(errors=faults)
+    return lists
+
+
+def _check_cells(columns: Columns) -> None:
+    faults: list[Fault] = []
+    for name, values in columns.items():
+        if {type(value) for value in values} <= PLAIN:
+            continue
+        told = "a value is a number, text, true, false or null"
+        faults += [Fault(name, i + 1, told) for i, value in enumerate(values) if type(value) not in PLAIN]
+    if faults:
+        raise UnusableDataError(errors=faults)
