@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sampler.errors import (
     DataError,
     DataProblem,
+    DataWarning,
     NotFittedError,
     PackedError,
     SamplerError,
@@ -55,6 +56,7 @@ __all__ = [
     "ColumnSummary",
     "DataError",
     "DataProblem",
+    "DataWarning",
     "Draws",
     "NotFittedError",
     "PackedError",

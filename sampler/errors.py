@@ -57,3 +57,7 @@ class NotFittedError(SamplerError):
 
 class PackedError(SamplerError, ValueError):
     """Stored bytes that can't be read: truncated, altered, or of a newer format."""
+
+
+class DataWarning(UserWarning):
+    """Something about the data that the user should know, though the fit can go on."""

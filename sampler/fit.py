@@ -1,0 +1,184 @@
+"""The whole of a fit in one call: prepare the data, run the chains over the cores, pool their draws."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sampler.chain import Chain
+from sampler.compile import warm
+from sampler.errors import DataWarning
+from sampler.packed import pack
+from sampler.posterior import Posterior
+from sampler.problem import Problem, prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from sampler.training import Training
+
+    Report = Callable[[int, Chain], None]
+
+SLICE_SECONDS = 0.2  # between looks at an interruption, and steps of the progress bar
+
+
+def fit(
+    X: Any,
+    y: Any,
+    weights: Any = None,
+    *,
+    family: str = "gaussian",
+    method: str = "bart",
+    num_trees: int = 200,
+    num_chains: int = 4,
+    num_burnin: int | None = None,
+    num_draws: int = 250,
+    thin: int = 4,
+    seed: int = 0,
+    prior: Mapping[str, Any] | None = None,
+    moves: str | Mapping[str, float] = "default",
+    prior_only: bool = False,
+    features: Sequence[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    target_name: str | None = None,
+    progress: bool = True,
+) -> Posterior:
+    """Draw from the posterior of a sum of trees.
+
+    The chains run in threads, one per core. The same data, settings and seed give the same posterior.
+    An interruption (Ctrl-C) returns what was drawn by then, if anything was.
+
+    Parameters
+    ----------
+    X
+        a pandas, polars or pyarrow table, a 2-D array, or a mapping of columns; n rows, missing values learnt
+    y
+        n outcomes
+    weights
+        n positive precision weights, or None: row i has variance sigma^2 / weight
+    num_trees, num_chains, num_burnin, num_draws, thin, seed
+        trees in the sum; chains; iterations before the first draw; draws kept per chain, one in `thin`
+    prior
+        CGM10's hyper-parameters or absolute constants (`sampler.prior.calibrate`), and `cuts`
+    moves
+        a named set of moves, or their probabilities
+    prior_only
+        leave the data's likelihood out: draws from the prior
+    features, columns
+        which columns to learn from, and kinds to use instead of the inferred ones
+    progress
+        show a progress bar
+
+    Raises
+    ------
+    DataError
+        naming column and row of what can't be used
+    SettingsError
+        for a setting that can't be
+
+    """
+    problem = prepare(
+        X,
+        y,
+        weights=weights,
+        features=features,
+        columns=columns,
+        target_name=target_name,
+        prior=prior,
+        family=family,
+        method=method,
+        num_trees=num_trees,
+        num_chains=num_chains,
+        num_burnin=num_burnin,
+        num_draws=num_draws,
+        thin=thin,
+        seed=seed,
+        moves=moves,
+        prior_only=prior_only,
+    )
+    for warning in problem.warnings:
+        warnings.warn(warning, DataWarning, stacklevel=2)
+    return run(problem, progress=progress)
+
+
+def run(problem: Problem, *, progress: bool = False) -> Posterior:
+    """Run every chain of a prepared problem and pool their draws."""
+    training = problem.training
+    with _bar(training, shown=progress) as (compiling, report):
+        warm(compiling)
+        chains, interrupted = _run_chains(training, report)
+    drawn = [(chain.take(), chain) for chain in chains]
+    blocks = [[] if draws is None else [pack(draws)] for draws, _ in drawn]
+    if interrupted and not any(blocks):
+        raise KeyboardInterrupt
+    posterior = Posterior.from_blocks(problem.header(), blocks, [chain.statistics() for _, chain in drawn])
+    if interrupted:
+        kept = f"{posterior.num_chains} chains of {posterior.num_draws} draws were kept"
+        warnings.warn(f"the fit was interrupted: {kept}", DataWarning, stacklevel=3)
+    return posterior
+
+
+def _run_chains(training: Training, report: Report) -> tuple[list[Chain], bool]:
+    """All chains run to their end, or to the interruption; which it was."""
+    stop = threading.Event()
+    chains: list[Chain] = []
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    number = training.settings.num_chains
+    chains = [Chain.start(training, chain) for chain in range(number)]
+    with ThreadPoolExecutor(max_workers=min(cores, number)) as pool:
+        futures = [pool.submit(_run_chain, i, chain, stop, report) for i, chain in enumerate(chains)]
+        try:
+            for future in futures:
+                future.result()
+        except KeyboardInterrupt:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            return chains, True
+        except BaseException:
+            stop.set()
+            raise
+    return chains, False
+
+
+def _run_chain(index: int, chain: Chain, stop: threading.Event, report: Report) -> None:
+    iterations = 1
+    while not chain.done and not stop.is_set():
+        start = time.perf_counter()
+        chain.run(iterations)
+        took = max(time.perf_counter() - start, 1e-6)
+        iterations = max(1, min(4 * iterations, int(iterations * SLICE_SECONDS / took)))
+        report(index, chain)
+
+
+@contextmanager
+def _bar(training: Training, *, shown: bool) -> Iterator[tuple[Callable[[int, int], None], Report]]:
+    """A progress bar per chain, and one for compiling when that has to be done."""
+    if not shown:
+        yield (lambda _done, _total: None), (lambda _index, _chain: None)
+        return
+    from rich.console import Console  # noqa: PLC0415  # only those who look pay for it
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*parts, console=Console(stderr=True)) as bars:
+        compiling = bars.add_task("compiling, first run only", visible=False, total=None)
+        tasks = [bars.add_task(f"chain {c + 1}", total=None) for c in range(training.settings.num_chains)]
+        begun = time.monotonic()
+
+        def compiled(done: int, total: int) -> None:
+            slow = time.monotonic() - begun > 1 and done < total
+            bars.update(compiling, completed=done, total=total, visible=slow)
+
+        def report(index: int, chain: Chain) -> None:
+            phase = "burn-in" if chain.phase == "burn_in" else "sampling"
+            described = f"chain {index + 1}, {phase}"
+            bars.update(
+                tasks[index], description=described, completed=chain.iteration, total=chain.iterations
+            )
+
+        yield compiled, report
