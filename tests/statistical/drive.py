@@ -7,13 +7,14 @@ from itertools import pairwise
 import numpy as np
 
 from sampler.chain import Chain
+from sampler.kernels.shapes import ABSENT, LEFT, PARENT, RIGHT
 from sampler.prior import calibrate
 from sampler.settings import MOVE_SETS, Settings
 from sampler.training import Training
 from tests.twins.enumerator import LEAF, MISSING
 
-# values of size 1 and far beyond stay well inside the grid, and rounding moves nothing measurable
-STEP = 2.0**-18
+# y up to 1,000 stays inside the grid (heavy tails of the noise), and rounding moves nothing measurable
+STEP = 2.0**-15
 
 
 def training(codes, y, *, weights=None, prior=None, **settings):
@@ -140,3 +141,36 @@ def fits(draws, codes, constants):
             total += draws.leaf[draws.tree_start[d * draws.num_trees + t] + places[key]]
         out[d] = constants.offset + constants.step * total
     return out
+
+
+def plant(chain, sampled, sigma2):
+    """Set a chain's state to a forest that the twins sampled, values on the chain's grid, and to sigma^2."""
+    step = chain.training.constants.step
+    while chain._forest.leaf.shape[1] < max(tree.num_leaves for tree in sampled.trees) + 1:
+        chain._enlarge_trees()
+    for t, (tree, values) in enumerate(zip(sampled.trees, sampled.values, strict=True)):
+        _plant_tree(chain._forest.node[t], chain._forest.leaf[t], tree, np.rint(values / step).astype(int))
+        chain._forest.num_leaves[t] = tree.num_leaves
+    chain._prior[0] = sigma2 / step**2
+    chain._recompute()
+
+
+def _plant_tree(node, leaf, sampled, values):
+    """Write one tree into the engine's tables: nodes and leaves numbered in pre-order."""
+    numbers = {"node": 0, "leaf": 0}
+
+    def write(tree, parent):
+        if tree == LEAF:
+            slot = numbers["leaf"]
+            numbers["leaf"] += 1
+            leaf[slot] = values[slot], parent, sampled.depths[slot], sampled.growable[slot]
+            return ~slot
+        at = numbers["node"]
+        numbers["node"] += 1
+        node[at, :3] = tree[0]
+        node[at, PARENT] = parent
+        node[at, LEFT] = write(tree[1], at)
+        node[at, RIGHT] = write(tree[2], at)
+        return at
+
+    write(sampled.tree, ABSENT)

@@ -1,4 +1,4 @@
-"""With the likelihood off the chain has the prior: trees, leaf values, noise, whatever the features' scale."""
+"""With the likelihood off the chain has the prior: trees, leaves and noise, for features of any scale."""
 
 import numpy as np
 import pytest

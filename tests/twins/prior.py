@@ -4,70 +4,81 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.twins.enumerator import MISSING, PRESENT_OR_MISSING
+from tests.twins.enumerator import LEAF, MISSING, PRESENT_OR_MISSING
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """One tree from the prior: the leaf of every row (0, 1, ..), and what tests look at."""
+    """One tree from the prior: nested tuples as the enumerator's, and its leaves in pre-order.
 
+    leaf: the leaf of every row; depths: of every leaf; growable: whether a leaf has a valid rule.
+    """
+
+    tree: tuple
     leaf: np.ndarray
-    num_leaves: int
-    depth: int
-    uses: np.ndarray  # splits per column
+    depths: list
+    growable: list
+
+    @property
+    def num_leaves(self):
+        return len(self.depths)
 
 
 def column_cuts(codes):
     """(least present code, greatest, whether any is missing); (0, 0, False) if none is present."""
     present = codes[codes != MISSING]
-    missing = len(present) < len(codes)
     if not len(present):
         return 0, 0, False
-    return int(present.min()), int(present.max()), missing
+    return int(present.min()), int(present.max()), len(present) < len(codes)
 
 
-def draw_tree(codes, alpha, beta, rng):
-    """A tree from the prior on codes uint8 [p, n]."""
-    num_columns, num_rows = codes.shape
-    leaf, uses = np.zeros(num_rows, int), np.zeros(num_columns, int)
-    waiting, num_leaves, deepest = [(np.arange(num_rows), 0)], 0, 0
-    while waiting:
-        rows, depth = waiting.pop()
-        ranges = [column_cuts(codes[j, rows]) for j in range(num_columns)]
+def draw_tree(codes, alpha, beta, rng, num_train=None):
+    """A tree from the prior on codes uint8 [p, n]; rows from `num_train` on are only routed."""
+    num_rows = codes.shape[1]
+    num_train = num_rows if num_train is None else num_train
+    sampled = Sampled(LEAF, np.zeros(num_rows, int), [], [])
+
+    def grown(rows, depth):
+        train = rows[rows < num_train]
+        ranges = [column_cuts(column[train]) for column in codes]
         valid = [j for j, (low, high, missing) in enumerate(ranges) if high > low or missing]
         if not valid or rng.random() >= alpha * (1 + depth) ** -beta:
-            leaf[rows] = num_leaves
-            num_leaves += 1
-            deepest = max(deepest, depth)
-            continue
+            sampled.leaf[rows] = sampled.num_leaves
+            sampled.depths.append(depth)
+            sampled.growable.append(bool(valid))
+            return LEAF
         j = valid[rng.integers(len(valid))]
         low, high, missing = ranges[j]
         pick = int(rng.integers(2 * (high - low) + missing))
-        side, cut = pick & 1, low + pick // 2
-        if pick == 2 * (high - low):
-            side, cut = 0, PRESENT_OR_MISSING
+        rule = (j, PRESENT_OR_MISSING, 0) if pick == 2 * (high - low) else (j, low + pick // 2, pick & 1)
         code = codes[j, rows]
-        left = np.where(code == MISSING, bool(side), code <= cut)
-        uses[j] += 1
-        waiting += [(rows[left], depth + 1), (rows[~left], depth + 1)]
-    return Sampled(leaf, num_leaves, deepest, uses)
+        left = np.where(code == MISSING, bool(rule[2]), code <= rule[1])
+        below = grown(rows[left], depth + 1)
+        return rule, below, grown(rows[~left], depth + 1)
+
+    tree = grown(np.arange(num_rows), 0)
+    return Sampled(tree, sampled.leaf, sampled.depths, sampled.growable)
 
 
 @dataclass(frozen=True)
 class SampledForest:
-    """A forest from the prior with its leaf values: f at the rows and the trees it came from."""
+    """A forest from the prior: f at the rows, the trees, and their leaf values in pre-order."""
 
     f: np.ndarray
     trees: list
+    values: list
 
 
-def draw_forest(codes, num_trees, alpha, beta, leaf_sd, rng, offset=0.0):
-    """m trees from the prior, leaf values N(0, leaf_sd^2); f = offset + their sum at every row."""
-    trees = [draw_tree(codes, alpha, beta, rng) for _ in range(num_trees)]
+def draw_forest(codes, num_trees, alpha, beta, leaf_sd, rng, offset=0.0, num_train=None, step=None):
+    """m trees from the prior, leaf values N(0, leaf_sd^2), on a grid of `step`; f = offset + their sum."""
+    trees = [draw_tree(codes, alpha, beta, rng, num_train) for _ in range(num_trees)]
+    values = [rng.normal(0, leaf_sd, tree.num_leaves) for tree in trees]
+    if step:
+        values = [step * np.rint(value / step) for value in values]
     f = np.full(codes.shape[1], float(offset))
-    for tree in trees:
-        f += rng.normal(0, leaf_sd, tree.num_leaves)[tree.leaf]
-    return SampledForest(f, trees)
+    for tree, value in zip(trees, values, strict=True):
+        f += value[tree.leaf]
+    return SampledForest(f, trees, values)
 
 
 def draw_sigma2(nu, lambda_, rng):

@@ -1,0 +1,57 @@
+"""Simulation-based calibration: the rank of the truth among its posterior draws is uniform.
+
+Truth from the prior by the twins, y from the model, draws by the engine from its own start; f at trained and
+at new rows is walked down in plain Python.
+"""
+
+import numpy as np
+import pytest
+
+from tests.statistical.drive import draws_of, fits, move_sets
+from tests.statistical.evidence import ALARM, all_above, rank_of, uniform_ranks
+from tests.statistical.models import COVERING, Model
+
+DRAWS = 63
+SHORT, LONG = 160, 1000
+
+
+def ranks_of(model, seed, rng, thin, num_burnin):
+    """The ranks of one replication, by name."""
+    forest, sigma2 = model.draw(rng)
+    y = model.outcome(forest.f, sigma2, rng)
+    data = model.training(y, num_draws=DRAWS, thin=thin, num_burnin=num_burnin, seed=seed)
+    draws = draws_of(data)
+    f = fits(draws, model.codes, data.constants)
+    first, new = 0, model.num_rows
+    leaves = sum(tree.num_leaves for tree in forest.trees)
+    return {
+        "sigma": rank_of(np.sqrt(sigma2), draws.sigma, rng),
+        "f at a row": rank_of(forest.f[first], f[:, first], rng),
+        "f at a new row": rank_of(forest.f[new], f[:, new], rng),
+        "mean of f": rank_of(forest.f[:new].mean(), f[:, :new].mean(1), rng),
+        "leaves": rank_of(leaves, draws.leaf_counts.sum(1), rng),
+        "log likelihood": rank_of(
+            model.log_likelihood(y, forest.f, sigma2), model.log_likelihood(y, f, draws.sigma**2), rng
+        ),
+    }
+
+
+def calibrate(model, replications, thin=30, num_burnin=1500):
+    """p of uniform ranks, by name."""
+    rng = np.random.default_rng(99)
+    ranks = [ranks_of(model, seed, rng, thin, num_burnin) for seed in range(replications)]
+    return {name: uniform_ranks([r[name] for r in ranks], DRAWS) for name in ranks[0]}
+
+
+@pytest.mark.parametrize("options", COVERING, ids=lambda options: options["name"])
+def test_calibrated(options):
+    """The default moves, over the covering set of options."""
+    all_above(calibrate(Model(**options), SHORT), ALARM)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("moves", move_sets())
+@pytest.mark.parametrize("options", COVERING, ids=lambda options: options["name"])
+def test_calibrated_long(options, moves):
+    """Every move set with every option, many more replications."""
+    all_above(calibrate(Model(**options, moves=moves), LONG, thin=100, num_burnin=5000), ALARM)

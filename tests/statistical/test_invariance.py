@@ -1,0 +1,223 @@
+"""What must change no bit: the scale of y, monotone features, row order, pieces of a run, other processes."""
+
+import hashlib
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sampler.chain import Chain
+from sampler.draws import concatenate
+from sampler.packed import pack
+from sampler.problem import prepare
+from tests.statistical.drive import draws_of, fits, move_sets, tree_keys
+from tests.statistical.evidence import ALARM
+
+SETTINGS = {"num_trees": 12, "num_chains": 2, "num_burnin": 60, "num_draws": 25, "thin": 4, "seed": 3}
+
+
+def friedman(num_rows=230, missing=0.1, seed=5):
+    """A table with missing values, a dummy and a column of five levels; not a multiple of the padding."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(num_rows, 6))
+    y = (
+        10 * np.sin(np.pi * X[:, 0] * X[:, 1])
+        + 20 * (X[:, 2] - 0.5) ** 2
+        + 5 * X[:, 3]
+        + rng.normal(size=num_rows)
+    )
+    X[:, 4] = rng.integers(0, 2, num_rows)
+    X[:, 5] = rng.integers(0, 5, num_rows)
+    X[rng.uniform(size=X.shape) < missing] = np.nan
+    return X, y
+
+
+def prepared(moves="default", X=None, y=None, **changes):
+    """Training data through the public door."""
+    table, outcome = friedman()
+    X, y = (table if X is None else X), (outcome if y is None else y)
+    return prepare(X, y, moves=moves, **{**SETTINGS, **changes}).training
+
+
+def wide():
+    """Few trees of hundreds of leaves: slots that take two bytes."""
+    rng = np.random.default_rng(8)
+    X = rng.uniform(size=(1500, 5))
+    prior = {"alpha": 0.9999, "beta": 0.02, "sigma": 0.02, "leaf_sd": 1.0}
+    y = rng.normal(size=1500)
+    return prepare(
+        X, y, num_trees=2, num_chains=1, num_burnin=0, num_draws=40, thin=250, prior=prior
+    ).training
+
+
+@pytest.mark.parametrize("moves", move_sets())
+@pytest.mark.parametrize("power", [-20, -3, 1, 30])
+def test_scale_of_y(moves, power):
+    """y times a power of two: the same trees and grid values; offset, step and sigma are scaled exactly."""
+    X, y = friedman()
+    scale = 2.0**power
+    one, other = prepared(moves), prepared(moves, X, y * scale)
+    a, b = draws_of(one), draws_of(other)
+    assert replace(b, sigma=a.sigma) == a
+    np.testing.assert_array_equal(b.sigma, a.sigma * scale)
+    assert other.constants.step == one.constants.step * scale
+    assert other.constants.offset == one.constants.offset * scale
+
+
+def test_shift_of_y():
+    """y + a constant on the grid: the same trees; only the offset moves."""
+    X, y = friedman()
+    y = np.round(y * 2**10) / 2**10
+    one, other = prepared("default", X, y), prepared("default", X, y + 64.0)
+    assert other.constants.offset == one.constants.offset + 64.0
+    assert draws_of(one) == draws_of(other)
+
+
+@pytest.mark.parametrize("moves", move_sets())
+def test_monotone_features(moves):
+    """Increasing functions of numeric features, quantile cuts: the same draws bit for bit."""
+    X, _ = friedman()
+    transformed = X.copy()
+    transformed[:, 0] = np.exp(5 * X[:, 0])
+    transformed[:, 1] = 1e6 + 3 * X[:, 1]
+    transformed[:, 2] = np.sign(X[:, 2] - 0.4) * np.abs(X[:, 2] - 0.4) ** 3
+    transformed[:, 3] = -1e-9 / (0.01 + X[:, 3])
+    prior = {"sigma_estimate": "naive"}  # the linear estimate sees the scale of the features, and may
+    one, other = prepared(moves, prior=prior), prepared(moves, transformed, prior=prior)
+    np.testing.assert_array_equal(one.codes, other.codes)
+    assert draws_of(one) == draws_of(other)
+
+
+def test_constant_column():
+    """A constant column is never split on and changes no law: f agrees between the two fits."""
+    X, y = friedman()
+    with_constant = np.column_stack([X, np.full(len(y), 7.0)])
+    data = prepared(X=with_constant)
+    draws = draws_of(data)
+    assert not np.any(draws.feature == data.codes.shape[0] - 1) or data.num_codes[-1] > 1
+
+
+@pytest.mark.parametrize("moves", move_sets())
+def test_permuted_rows(moves):
+    """Rows in another order: sums are exact, so the same random numbers give the same draws, bit for bit."""
+    one = prepared(moves)
+    order = np.random.default_rng(0).permutation(len(one.y))
+    other = replace(one, codes=np.ascontiguousarray(one.codes[:, order]), y=one.y[order])
+    assert draws_of(one) == draws_of(other)
+
+
+@pytest.mark.parametrize("moves", move_sets())
+def test_stopped_anywhere(moves):
+    """Runs cut into pieces, saved, loaded in a fresh chain and continued: the same bytes as one run."""
+    data = prepared(moves)
+    whole = Chain.start(data, 1)
+    whole.run(whole.iterations)
+    end = whole.checkpoint()
+    rng, parts = np.random.default_rng(1), []
+    chain = Chain.start(data, 1)
+    while not chain.done:
+        chain.run(int(rng.integers(1, 12)))
+        if rng.random() < 0.5:
+            parts.append(chain.take())
+        if rng.random() < 0.5:
+            taken = chain.take()
+            parts.append(taken)
+            chain = Chain.resume(data, chain.checkpoint())
+    parts.append(chain.take())
+    assert concatenate([part for part in parts if part is not None]) == whole.take()
+    assert chain.checkpoint() == end
+    assert chain.statistics() == whole.statistics()
+
+
+def test_stopped_anywhere_wide():
+    """The same when a tree has more leaves than a byte can number."""
+    data = wide()
+    whole = Chain.start(data, 0)
+    whole.run(whole.iterations)
+    assert whole._forest.num_leaves.max() > 256, "the problem no longer grows wide trees"
+    chain = Chain.start(data, 0)
+    while not chain.done:
+        chain.run(777)
+        taken = chain.take()
+        chain = Chain.resume(data, chain.checkpoint())
+    assert chain.checkpoint() == whole.checkpoint()
+    assert taken is not None
+
+
+@pytest.mark.parametrize("moves", move_sets())
+def test_residual_is_exact(moves):
+    """The running residual equals y minus the trees recomputed, and row slots and counts a fresh routing."""
+    check_residual(prepared(moves), 20)
+
+
+def test_residual_is_exact_wide():
+    """The same for trees past 256 leaves."""
+    check_residual(wide(), 5)
+
+
+def check_residual(data, looks):
+    """Compare the running state with one recomputed by a resumed chain, and with plain Python."""
+    chain = Chain.start(data, 0)
+    for _ in range(looks):
+        chain.run(chain.iterations // looks)
+        fresh = Chain.resume(data, chain.checkpoint())
+        np.testing.assert_array_equal(chain.residual(), fresh.residual())
+        np.testing.assert_array_equal(chain._forest.slots, fresh._forest.slots)
+        for tree, leaves in enumerate(chain._forest.num_leaves):
+            np.testing.assert_array_equal(
+                chain._forest.count[tree, :leaves], fresh._forest.count[tree, :leaves]
+            )
+    draws = chain.take()
+    f = fits(draws[draws.num_draws - 1 :], data.codes, data.constants)[0]
+    running = data.constants.offset + data.constants.step * (data.grid_y - chain.residual())
+    np.testing.assert_allclose(f, running, rtol=0, atol=1e-9 * data.constants.step)
+
+
+def test_chains_do_not_depend_on_their_number():
+    """Chain c of 2 is chain c of 8; different chains and seeds differ."""
+    two, eight = prepared(), prepared(num_chains=8)
+    assert draws_of(two, 1) == draws_of(eight, 1)
+    assert draws_of(two, 0) != draws_of(two, 1)
+    assert draws_of(two, 0) != draws_of(prepared(seed=4), 0)
+
+
+def digest():
+    """A hash of the packed draws of every move set."""
+    check = hashlib.sha256()
+    for moves in move_sets():
+        check.update(pack(draws_of(prepared(moves), 1)))
+    return check.hexdigest()
+
+
+def test_other_process():
+    """The same seed gives the same bytes in another process."""
+    code = "from tests.statistical.test_invariance import digest; print(digest())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == digest()
+
+
+def test_move_order_of_dictionaries():
+    """A user's dict of moves in another order is the same chain."""
+    one = prepared({"grow": 0.4, "prune": 0.6})
+    other = prepared({"prune": 0.6, "grow": 0.4})
+    assert draws_of(one) == draws_of(other)
+
+
+def test_draws_do_not_repeat():
+    """The chain moves: consecutive kept draws differ in trees and in noise."""
+    draws = draws_of(prepared())
+    assert len(set(map(tuple, tree_keys(draws)))) == draws.num_draws
+    assert len(np.unique(draws.sigma)) == draws.num_draws
+
+
+def test_weights_of_one_are_no_weights():
+    """All weights one, or all equal to a power of two with lambda scaled: the law of no weights."""
+    X, y = friedman()
+    plain = prepare(X, y, **SETTINGS).training
+    ones = prepare(X, y, weights=np.ones(len(y)), **SETTINGS).training
+    a, b = draws_of(plain), draws_of(ones)
+    assert stats.ks_2samp(a.sigma, b.sigma).pvalue > ALARM
+    assert a == b
