@@ -53,6 +53,8 @@ class Chain:
         self._prior, self._depths, self._moves = _make_prior(training)
         self._counters = np.zeros((len(COUNTED), 2), np.int64)
         self._kept = _make_kept(0, 0, training.settings.num_trees)
+        self._forest: Forest
+        self._work: Work
 
     @classmethod
     def start(cls, training: Training, chain: int) -> Chain:
@@ -122,7 +124,7 @@ class Chain:
         Raises
         ------
         SamplerError
-            When the state leaves the grid of residuals: the prior allows values thousands of times the data's.
+            When the state leaves the grid of residuals: the prior allows values far beyond the data's.
 
         """
         from sampler.kernels import shapes  # noqa: PLC0415  # kernels load with the first chain, not before
@@ -170,7 +172,7 @@ class Chain:
         )
 
     def checkpoint(self) -> bytes:
-        """The state between iterations, small: trees, sigma, random numbers, counters. Draws not taken are not in it."""
+        """The state between iterations, small; draws not yet taken are not in it."""
         forest = self._forest
         parts = [
             self._work.random,
@@ -196,7 +198,7 @@ class Chain:
         return {"moves": moves}
 
     def residual(self) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-        """y minus the offset and all trees, in grid steps, int32 [n]; kept up by the sweep, never recomputed."""
+        """What the trees leave of y, in grid steps, int32 [n]; kept up by the sweep, never recomputed."""
         return self._work.residual[: self._data.num_rows].copy()
 
     def _recompute(self) -> None:
@@ -227,7 +229,7 @@ class Chain:
             planes = int(forest.plane.max()) + 1
             forest.plane[outgrown] = planes + np.arange(len(outgrown), dtype=np.int32)
             high = np.zeros((planes + len(outgrown), forest.slots.shape[1]), np.uint8)
-            high[:planes] = forest.high[:planes]
+            high[:planes, : forest.high.shape[1]] = forest.high[:planes]
             self._forest = forest._replace(high=high)
 
     def _enlarge_kept(self, stop: int) -> None:
@@ -330,6 +332,7 @@ def _make_work(data: Data, capacity: int, random: np.ndarray[Any, Any], *, rows:
         delta=np.zeros(capacity + 16, np.int32),
         old=np.zeros(capacity + 16, np.int32),
         sums=np.zeros(capacity + 16, np.int64),
+        lanes=np.zeros((4, capacity + 16), np.int64),
         total=np.zeros(capacity + 16),
         size=np.zeros(capacity + 16),
         rule=np.zeros(3, np.int64),
