@@ -1,8 +1,8 @@
 """Compiled kernels: the one decorator with numba's flags, and a disk cache that many processes may share.
 
-numba's own cache does not notice an edit in another file and breaks when several processes fill it at once. So
-the folder is named by everything the machine code depends on, one process fills it under a file lock while the
-others wait, and a marker written last says that all of it is there.
+numba's own cache does not notice an edit in another file and breaks when several processes fill it at once.
+So the folder is named by everything the machine code depends on, one process fills it under a file lock while
+the others wait, and a marker written last says that all of it is there.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import llvmlite
 import llvmlite.binding as llvm
 import numba
-from numba import cfunc, config, njit
+from numba import cfunc, njit
+from numba import config as _config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 F = TypeVar("F", bound="Callable[..., Any]")
-Progress = "Callable[[int, int], None]"
+config: Any = _config  # its attributes are made at run time
+numba_jit: Any = njit  # its private options are not in its types
 
 MARKER = "complete"
 KERNELS = Path(__file__).parent / "kernels"
@@ -62,15 +64,25 @@ class _Entry:
             self.compiled = self.function
 
 
-def kernel(signature: Any) -> Callable[[F], F]:
-    """Compile a function for one signature (an element of `kernels.shapes`): serial, no GIL, no fast maths.
+def kernel(signature: Any, *, inline: bool = False, allocates: bool = True) -> Callable[[F], F]:
+    """Compile a function for one signature (of `kernels.shapes`' types): serial, no GIL, no fast maths.
 
-    Nothing is compiled here but by `warm`; called before it, a kernel compiles for the types it meets.
+    Nothing is compiled here but by `warm`; called before it, a kernel compiles for the types it meets. `inline`
+    puts it into its callers whole: passing a tuple of arrays costs a hundred machine words. A kernel that makes
+    no array says so with `allocates=False` and counts no references: those atomic counts took more than half of
+    a sweep over a thousand rows.
     """
 
     def decorate(function: F) -> F:
         with _cache_folder():
-            compiled = njit(nogil=True, cache=True, error_model="numpy", boundscheck=False)(function)
+            compiled = numba_jit(
+                nogil=True,
+                cache=True,
+                error_model="numpy",
+                boundscheck=False,
+                forceinline=inline,
+                _nrt=allocates,
+            )(function)
         _registry.append(_Entry(function.__qualname__, compiled, signature, pointer=False))
         return compiled  # type: ignore[no-any-return]
 
@@ -96,8 +108,8 @@ def warm(progress: Callable[[int, int], None] | None = None) -> None:
     Parameters
     ----------
     progress
-        Called with (kernels done, kernels in all) between kernels, and every half second while another process
-        compiles. What it raises ends the wait or the compiling cleanly; what was compiled stays on disk.
+        Called with (kernels done, kernels in all) between kernels, and every half second while another
+        process compiles. What it raises ends the wait or the compiling cleanly; what was compiled stays on disk.
 
     """
     if _state["loaded"]:
@@ -153,7 +165,7 @@ def _compile_lock(tell: Callable[[int, int], None]) -> Iterator[None]:
 
 @contextmanager
 def _cache_folder() -> Iterator[None]:
-    """numba's cache folder is ours for this moment only: other libraries' caches stay where they are."""
+    """Numba's cache folder is ours for this moment only: other libraries' caches stay where they are."""
     with _lock:
         before = config.CACHE_DIR
         config.CACHE_DIR = str(_folder())
@@ -183,7 +195,7 @@ def _make(folder: Path) -> None:
 
 
 def _fingerprint() -> str:
-    """Hash of the kernels' sources (and their time stamps, which numba's index compares), numba and processor."""
+    """Hash of the sources (and their time stamps, which numba's index compares), numba and the processor."""
     digest = hashlib.sha256()
     parts = [
         numba.__version__,
@@ -191,7 +203,7 @@ def _fingerprint() -> str:
         llvm.get_host_cpu_name(),
         llvm.get_host_cpu_features().flatten(),
     ]
-    for path in sorted(KERNELS.glob("*.py")):
+    for path in [Path(__file__), *sorted(KERNELS.glob("*.py"))]:
         parts += [str(path), str(path.stat().st_mtime_ns), path.read_text()]
     digest.update("\0".join(parts).encode())
     return digest.hexdigest()[:16]

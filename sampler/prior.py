@@ -53,8 +53,8 @@ RANGES: dict[str, tuple[float, float, bool]] = {
 class Constants:
     """The prior in absolute constants, in units of y.
 
-    A leaf value is Normal(0, leaf_sd^2); sigma^2 is nu lambda / chi-square(nu), or known when `sigma_fixed`; a
-    node of depth d splits with probability alpha (1 + d)^-beta while it can; f = offset + sum of trees. Leaf
+    A leaf value is Normal(0, leaf_sd^2); sigma^2 is nu lambda / chi-square(nu), or known when `sigma_fixed`;
+    a node of depth d splits with probability alpha (1 + d)^-beta while it can; f = offset + sum of trees. Leaf
     values and residuals are whole multiples of `step`, a power of two.
     """
 
@@ -215,9 +215,9 @@ def _weighted_sd(y: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
 def _residual_sd(
     y: NDArray[np.float64], design: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> float | None:
-    """Residual standard deviation of least squares with intercept; None when it leaves nothing to estimate it by.
+    """Residual standard deviation of least squares with intercept; None with too few rows for it.
 
-    By the normal equations in blocks of rows, standardised columns, missing cells at the column's mean: a design
+    By the normal equations in blocks of rows, columns standardised, missing cells at the column's mean: a design
     of a million rows is not copied, and a nearly dependent column counts as dependent.
     """
     seen = weight > 0

@@ -36,8 +36,8 @@ LIMITS: dict[str, tuple[int, int]] = {
 class Settings:
     """Every knob of a fit, resolved.
 
-    `moves` gives the probabilities of grow, prune, change and swap, which sum to one, and of `rule`: the chance
-    that a tree update is followed by an exact draw of one split rule.
+    `moves` gives the probabilities of grow, prune, change and swap, which sum to one, and of `rule`: the
+    chance that a tree update is followed by an exact draw of one split rule.
     """
 
     family: str
@@ -66,7 +66,7 @@ class Settings:
         moves: str | Mapping[str, float] = "default",
         prior_only: bool = False,
     ) -> Settings:
-        """Settings from what a user gave; `num_burnin` None is as many iterations as sampling takes, 1000 at most.
+        """Settings from what a user gave; `num_burnin` None takes as many iterations as sampling, 100 to 1000.
 
         Raises
         ------

@@ -61,7 +61,7 @@ class Training:
 
     @cached_property
     def padded_codes(self) -> NDArray[np.uint8]:
-        """The codes with rows padded to a multiple of 64; shared by all chains, and no copy where none is needed."""
+        """The codes with rows padded to a multiple of 64, shared by all chains; no copy where none is needed."""
         columns, rows = self.codes.shape
         if rows % LANES == 0 and self.codes.flags.c_contiguous:
             return self.codes
@@ -71,7 +71,7 @@ class Training:
 
     @cached_property
     def grid_y(self) -> NDArray[np.int32]:
-        """y minus the offset, in whole grid steps, int32 [n]."""
+        """Y minus the offset, in whole grid steps, int32 [n]."""
         return np.rint((self.y - self.constants.offset) / self.constants.step).astype(np.int32)
 
     @cached_property

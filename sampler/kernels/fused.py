@@ -1,9 +1,9 @@
-"""The pass that a tree update costs: move the residual by the last tree's change, and sum it in this tree's leaves.
+"""The pass that a tree update costs: move the residual by the last tree's change, sum it in this tree's leaves.
 
-A partial residual's sum in a leaf is the residual's sum plus count x old leaf value, so nothing is added back.
-Up to 8 leaves the leaf is found by a chain of selects, which vectorises where an indexed scatter does not; one
-kernel is compiled for each pair of leaf-count buckets of the previous and the current tree. Sums are of int32 in
-blocks of rows, flushed to int64: exact, whatever the block and the vector width.
+A partial residual's sum in a leaf is the residual's sum plus count x old leaf value, so nothing is added
+back. Up to 8 leaves the leaf is found by a chain of selects, which vectorises where an indexed scatter does not;
+one kernel is compiled for each pair of leaf-count buckets of the previous and the current tree. Sums are of
+int32 in blocks of rows, flushed to int64: exact, whatever the block and the vector width.
 """
 
 from __future__ import annotations
@@ -16,42 +16,43 @@ from numba import types
 from numba.extending import intrinsic
 
 from sampler.compile import kernel, pointer_kernel
-from sampler.kernels.shapes import boolean, bytes_1, i4, i8, ints_1, longs_1, u1, void
+from sampler.kernels.shapes import boolean, bytes_1, i4, i8, ints_1, longs_1, longs_2, u1, void
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sampler.kernels.shapes import Bytes, Ints, Longs
+    from sampler.kernels.shapes import Bool, Bytes, Int, Ints, Longs
 
 BUCKETS = (2, 3, 4, 6, 8)  # leaves that a kernel can tell apart
 MOST_LEAVES = BUCKETS[-1]
 BUCKET = np.array([0, 0, 0, 1, 2, 3, 3, 4, 4])  # of a tree with that many leaves
 TRIAL = 2  # sums[0], sums[1] are the trial's; the leaves' follow
 
-_pointer = types.CPointer
+_pointer: Any = types.CPointer
 _fused_t = void(
     _pointer(i4), _pointer(u1), _pointer(i4), _pointer(u1), _pointer(u1), u1, u1, u1, i8, i8, _pointer(i8)
 )  # fmt: skip
 
 
-def make_fused(before: int, now: int) -> Callable[..., None]:
+def make_fused(before: Int, now: Int) -> Callable[..., None]:
     """The fused pass for `before` leaves at most in the previous tree and `now` in the current one.
 
     Its arguments: residual, the previous tree's slots and change of leaf values, the current tree's slots, the
-    trial rule's column, its leaf (NO_LEAF for no trial), cut + side and side, rows (a multiple of 64), rows a block
-    (|residual| x block < 2^31), and where the sums go. Rows that pad the column have slot 255 in every tree, so
-    they take the last leaf's change and enter only the total; the caller corrects for them.
+    trial rule's column, its leaf (NO_LEAF for no trial), cut + side and side, rows (a multiple of 64), rows a
+    block (|residual| x block < 2^31), and where the sums go. Rows that pad the column have slot 255 in every
+    tree, so they take the last leaf's change and enter only the total; the caller corrects for them.
     """
 
     def fused(
-        residual: Ints, previous: Bytes, delta: Ints, current: Bytes, column: Bytes, leaf: int, cut: int, side: int,
-        rows: int, block: int, sums: Longs,
+        residual: Ints, previous: Bytes, delta: Ints, current: Bytes,
+        column: Bytes, leaf: Int, cut: Int, side: Int, rows: Int, block: Int, sums: Longs,
     ) -> None:  # fmt: skip
-        zero = np.int32(0)
-        one = np.int32(1)
+        zero: Int = np.int32(0)
+        one: Int = np.int32(1)
         d0, d1, d2, d3, d4, d5, d6 = delta[0], delta[1], delta[2], delta[3], delta[4], delta[5], delta[6]
         last = delta[before - 1]
-        s0 = s1 = s2 = s3 = s4 = s5 = s6 = everything = left = count = 0
+        s0: Int = 0
+        s1 = s2 = s3 = s4 = s5 = s6 = everything = left = count = s0
         for start in range(0, rows, block):
             a0 = a1 = a2 = a3 = a4 = a5 = a6 = total = a_left = a_count = zero
             for i in range(start, min(start + block, rows)):
@@ -104,6 +105,9 @@ def make_fused(before: int, now: int) -> Callable[..., None]:
 FUSED = [pointer_kernel(_fused_t, make_fused(before, now)) for before in BUCKETS for now in BUCKETS]
 
 
+_intrinsic: Any = intrinsic
+
+
 def _codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     """Call the address with the tuple's arrays as data pointers and its integers as they are."""
     values = []
@@ -118,16 +122,20 @@ def _codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     return context.get_dummy_value()
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_intrinsic
 def call_address(_context: Any, address: Any, arguments: Any) -> Any:
     """Call the compiled function at an address."""
     return types.void(address, arguments), _codegen
 
 
-@kernel(void(longs_1, ints_1, bytes_1, i8, ints_1, bytes_1, i8, bytes_1, u1, u1, u1, i8, i8, longs_1))
+@kernel(
+    void(longs_1, ints_1, bytes_1, i8, ints_1, bytes_1, i8, bytes_1, u1, u1, u1, i8, i8, longs_1),
+    inline=True,
+    allocates=False,
+)
 def fused_pass(
-    address: Longs, residual: Ints, previous: Bytes, before: int, delta: Ints, current: Bytes, now: int,
-    column: Bytes, leaf: int, cut: int, side: int, num_rows: int, block: int, sums: Longs,
+    address: Longs, residual: Ints, previous: Bytes, before: Int, delta: Ints, current: Bytes, now: Int,
+    column: Bytes, leaf: Int, cut: Int, side: Int, num_rows: Int, block: Int, sums: Longs,
 ) -> None:  # fmt: skip
     """The fused pass for trees of `before` and `now` leaves (8 at most), the padding rows taken out."""
     which = BUCKET[before] * len(BUCKETS) + BUCKET[now]
@@ -141,32 +149,18 @@ def fused_pass(
         residual[num_rows:] = 0
 
 
-@kernel(
-    void(
-        ints_1,
-        bytes_1,
-        bytes_1,
-        boolean,
-        ints_1,
-        bytes_1,
-        bytes_1,
-        boolean,
-        i8,
-        bytes_1,
-        i8,
-        u1,
-        u1,
-        i8,
-        longs_1,
-    )
-)
+_slots_t = (bytes_1, bytes_1, boolean)
+_rule_t = (bytes_1, i8, u1, u1)
+
+
+@kernel(void(ints_1, *_slots_t, ints_1, *_slots_t, i8, *_rule_t, i8, longs_1, longs_2), allocates=False)
 def scatter_pass(
-    residual: Ints, previous: Bytes, previous_high: Bytes, previous_wide: bool, delta: Ints,
-    current: Bytes, current_high: Bytes, current_wide: bool, now: int,
-    column: Bytes, leaf: int, cut: int, side: int, num_rows: int, sums: Longs,
+    residual: Ints, previous: Bytes, previous_high: Bytes, previous_wide: Bool, delta: Ints,
+    current: Bytes, current_high: Bytes, current_wide: Bool, now: Int,
+    column: Bytes, leaf: Int, cut: Int, side: Int, num_rows: Int, sums: Longs, lanes: Longs,
 ) -> None:  # fmt: skip
-    """The same for trees of any size; slots of more than a byte are `low + 256 x high`. `leaf` -1: no trial."""
-    lanes = np.zeros((4, now), np.int64)  # neighbouring rows of one leaf don't wait for each other's sum
+    """The same for trees of any size; slots of two bytes are `low + 256 x high`. `leaf` -1: no trial."""
+    lanes[:, :now] = 0  # four, so that neighbouring rows of one leaf don't wait for each other's sum
     left = count = 0
     for i in range(num_rows):
         p = np.int64(previous[i])

@@ -24,20 +24,20 @@ from sampler.kernels.shapes import (
 )
 
 if TYPE_CHECKING:
-    from sampler.kernels.shapes import Floats, Words
+    from sampler.kernels.shapes import Float, Floats, Int, Words
 
 
-@kernel(f8(floats_1, f8, f8))
-def log_evidence(prior: Floats, size: float, total: float) -> float:
+@kernel(f8(floats_1, f8, f8), inline=True, allocates=False)
+def log_evidence(prior: Floats, size: Float, total: Float) -> Float:
     """l(node) of `sampler_math` 0.6 for weight `size` and weighted partial residual sum `total`."""
     spread = prior[SIGMA2] + size * prior[TAU2]
     return 0.5 * (math.log(prior[SIGMA2] / spread) + prior[TAU2] * total * total / (prior[SIGMA2] * spread))
 
 
-@kernel(f8(floats_1, f8, f8, f8, f8))
+@kernel(f8(floats_1, f8, f8, f8, f8), inline=True, allocates=False)
 def split_gain(
-    prior: Floats, left_size: float, left_total: float, right_size: float, right_total: float
-) -> float:
+    prior: Floats, left_size: Float, left_total: Float, right_size: Float, right_total: Float
+) -> Float:
     """l(left) + l(right) - l(both), with one logarithm."""
     sigma2, tau2 = prior[SIGMA2], prior[TAU2]
     left = sigma2 + left_size * tau2
@@ -48,34 +48,34 @@ def split_gain(
     return 0.5 * (math.log(sigma2 * both / (left * right)) + tau2 / sigma2 * fit)
 
 
-@kernel(f8(floats_1, floats_2, i8))
-def log_stay(prior: Floats, depths: Floats, depth: int) -> float:
+@kernel(f8(floats_1, floats_2, i8), inline=True, allocates=False)
+def log_stay(prior: Floats, depths: Floats, depth: Int) -> Float:
     """log(1 - p) at a depth, p = alpha (1 + depth)^-beta; shallow depths are tabled."""
     if depth < depths.shape[1]:
-        return depths[0, depth]  # type: ignore[no-any-return]
+        return depths[0, depth]
     return math.log1p(-prior[ALPHA] * (1.0 + depth) ** -prior[BETA])
 
 
-@kernel(f8(floats_1, floats_2, i8))
-def log_split(prior: Floats, depths: Floats, depth: int) -> float:
-    """log p at a depth."""
+@kernel(f8(floats_1, floats_2, i8), inline=True, allocates=False)
+def log_split(prior: Floats, depths: Floats, depth: Int) -> Float:
+    """Log p at a depth."""
     if depth < depths.shape[1]:
-        return depths[1, depth]  # type: ignore[no-any-return]
+        return depths[1, depth]
     return math.log(prior[ALPHA]) - prior[BETA] * math.log1p(depth)
 
 
-@kernel(f8(floats_1, f8, f8, words_1))
-def draw_leaf(prior: Floats, size: float, total: float, random: Words) -> float:
+@kernel(f8(floats_1, f8, f8, words_1), inline=True, allocates=False)
+def draw_leaf(prior: Floats, size: Float, total: Float, random: Words) -> Float:
     """A leaf value from its conditional (`sampler_math` 0.6), not yet rounded to the grid."""
     spread = prior[SIGMA2] + size * prior[TAU2]
-    return (prior[TAU2] * total + math.sqrt(prior[SIGMA2] * prior[TAU2] * spread) * normal(random)) / spread  # type: ignore[no-any-return]
+    return (prior[TAU2] * total + math.sqrt(prior[SIGMA2] * prior[TAU2] * spread) * normal(random)) / spread
 
 
-@kernel(f8(floats_1, f8, f8, words_1))
-def draw_sigma2(prior: Floats, squares: float, num_rows: float, random: Words) -> float:
+@kernel(f8(floats_1, f8, f8, words_1), inline=True, allocates=False)
+def draw_sigma2(prior: Floats, squares: Float, num_rows: Float, random: Words) -> Float:
     """sigma^2 from its conditional: (nu lambda + sum of squares) / chi-square(nu + n)."""
     if prior[SIGMA_FIXED] != 0.0:
-        return prior[SIGMA2]  # type: ignore[no-any-return]
+        return prior[SIGMA2]
     seen = prior[LIKELIHOOD]
     scale = prior[NU] * prior[LAMBDA] + seen * squares
-    return scale / (2.0 * gamma(random, 0.5 * (prior[NU] + seen * num_rows)))  # type: ignore[no-any-return]
+    return scale / (2.0 * gamma(random, 0.5 * (prior[NU] + seen * num_rows)))

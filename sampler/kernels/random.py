@@ -1,7 +1,7 @@
 """Random numbers in compiled code: the whole generator is four words, so a checkpoint can hold it.
 
-xoshiro256++ (Blackman and Vigna 2021), seeded by numpy's SeedSequence; normals by the ziggurat in Doornik's form
-(2005, 128 boxes, the box number and the uniform from different bits); gammas by Marsaglia and Tsang (2000).
+xoshiro256++ (Blackman and Vigna 2021), seeded by numpy's SeedSequence; normals by the ziggurat in Doornik's
+form (2005, 128 boxes, the box number and the uniform from different bits); gammas by Marsaglia and Tsang (2000).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sampler.kernels.shapes import boolean, f8, i8, u8, words_1
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.kernels.shapes import Words
+    from sampler.kernels.shapes import Bool, Float, Int, Word, Words
 
 BOXES = 128
 TAIL = 3.442619855899  # where the lowest box's tail starts
@@ -40,8 +40,8 @@ def _ziggurat() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 EDGE, SHARE = _ziggurat()
 
 
-@kernel(u8(words_1))
-def next_word(random: Words) -> np.uint64:
+@kernel(u8(words_1), inline=True, allocates=False)
+def next_word(random: Words) -> Word:
     """64 random bits (xoshiro256++)."""
     s0, s1, s2, s3 = random[0], random[1], random[2], random[3]
     x = s0 + s3
@@ -53,17 +53,17 @@ def next_word(random: Words) -> np.uint64:
     random[0] = s0 ^ s3
     random[2] = s2 ^ shifted
     random[3] = (s3 << np.uint64(45)) | (s3 >> np.uint64(19))
-    return result  # type: ignore[no-any-return]
+    return result
 
 
-@kernel(f8(words_1))
-def uniform(random: Words) -> float:
+@kernel(f8(words_1), inline=True, allocates=False)
+def uniform(random: Words) -> Float:
     """A uniform number inside (0, 1), an odd multiple of 2^-53: its logarithm is finite."""
     return (float(next_word(random) >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
-@kernel(i8(words_1, i8))
-def below(random: Words, bound: int) -> int:
+@kernel(i8(words_1, i8), inline=True, allocates=False)
+def below(random: Words, bound: Int) -> Int:
     """A uniform integer in 0..bound-1, without bias (Lemire 2019); bound < 2^32."""
     wide = np.uint64(bound)
     product = (next_word(random) >> np.uint64(32)) * wide
@@ -73,11 +73,11 @@ def below(random: Words, bound: int) -> int:
         while low < threshold:
             product = (next_word(random) >> np.uint64(32)) * wide
             low = product & MASK32
-    return np.int64(product >> np.uint64(32))  # type: ignore[return-value]
+    return np.int64(product >> np.uint64(32))
 
 
-@kernel(f8(words_1, boolean))
-def _tail(random: Words, negative: bool) -> float:
+@kernel(f8(words_1, boolean), allocates=False)
+def _tail(random: Words, negative: Bool) -> Float:
     """A normal beyond TAIL (Marsaglia 1964)."""
     while True:
         x = math.log(uniform(random)) / TAIL
@@ -86,26 +86,26 @@ def _tail(random: Words, negative: bool) -> float:
             return x - TAIL if negative else TAIL - x
 
 
-@kernel(f8(words_1))
-def normal(random: Words) -> float:
+@kernel(f8(words_1), allocates=False)
+def normal(random: Words) -> Float:
     """A standard normal."""
     while True:
         word = next_word(random)
         u = float(np.int64(word) >> 11) * 2.0**-52  # in [-1, 1)
         box = np.int64(word & np.uint64(BOXES - 1))
         if abs(u) < SHARE[box]:
-            return u * EDGE[box]  # type: ignore[no-any-return]
+            return u * EDGE[box]
         if box == 0:
             return _tail(random, u < 0)
         x = u * EDGE[box]
         upper = math.exp(-0.5 * (EDGE[box] * EDGE[box] - x * x))
         lower = math.exp(-0.5 * (EDGE[box + 1] * EDGE[box + 1] - x * x))
         if lower + uniform(random) * (upper - lower) < 1.0:
-            return x  # type: ignore[no-any-return]
+            return x
 
 
-@kernel(f8(words_1, f8))
-def gamma(random: Words, shape: float) -> float:
+@kernel(f8(words_1, f8), allocates=False)
+def gamma(random: Words, shape: Float) -> Float:
     """A gamma number of scale 1; a shape below 1 is boosted."""
     boost = 1.0
     if shape < 1.0:

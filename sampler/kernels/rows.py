@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import types
 
 from sampler.compile import kernel
 from sampler.kernels.shapes import (
-    ABSENT,
     CUT,
     FEATURE,
     LEFT,
@@ -25,16 +23,17 @@ from sampler.kernels.shapes import (
     i4,
     i8,
     ints_1,
+    pair,
     u1,
     void,
 )
 
 if TYPE_CHECKING:
-    from sampler.kernels.shapes import Bytes, Ints
+    from sampler.kernels.shapes import Bool, Bytes, Float, Int, Ints
 
 
-@kernel(types.UniTuple(i8, 3)(bytes_1, bytes_1, u1))
-def code_range(slots: Bytes, column: Bytes, leaf: int) -> tuple[int, int, int]:
+@kernel(pair(i8, i8, i8)(bytes_1, bytes_1, u1), allocates=False)
+def code_range(slots: Bytes, column: Bytes, leaf: Int) -> tuple[Int, Int, Int]:
     """Lowest and highest present code of a column in a leaf, and whether any is missing there.
 
     (255, -1, ...) when no row of the leaf has a code.
@@ -46,16 +45,16 @@ def code_range(slots: Bytes, column: Bytes, leaf: int) -> tuple[int, int, int]:
         low = min(low, code if inside else np.uint8(MISSING))
         above = max(above, np.uint8(code + 1) if inside else np.uint8(0))  # a missing code wraps to 0
         missing = np.uint8(missing | (np.uint8(1) if inside & (code == MISSING) else np.uint8(0)))
-    return np.int64(low), np.int64(above) - 1, np.int64(missing)  # type: ignore[return-value]
+    return np.int64(low), np.int64(above) - 1, np.int64(missing)
 
 
-@kernel(boolean(bytes_2, bytes_1, u1, i8, bytes_1, u1, u1, boolean))
+@kernel(boolean(bytes_2, bytes_1, u1, i8, bytes_1, u1, u1, boolean), allocates=False)
 def splittable(
-    codes: Bytes, slots: Bytes, leaf: int, num_rows: int, column: Bytes, cut: int, side: int, left: bool
-) -> bool:
+    codes: Bytes, slots: Bytes, leaf: Int, num_rows: Int, column: Bytes, cut: Int, side: Int, left: Bool
+) -> Bool:
     """Whether the part of a leaf that a rule sends left (or right) holds two rows that differ in some column.
 
-    `cut` and `side` as `shifted` gives them. Stops at the first pair; nearly always the first two rows looked at.
+    `cut` and `side` as `shifted` gives them. Stops at the first pair, nearly always the first two rows.
     """
     first = -1
     for i in range(num_rows):
@@ -70,25 +69,25 @@ def splittable(
     return False
 
 
-@kernel(types.UniTuple(u1, 2)(i8, i8))
-def shifted(cut: int, side: int) -> tuple[int, int]:
+@kernel(pair(u1, u1)(i8, i8), allocates=False)
+def shifted(cut: Int, side: Int) -> tuple[Int, Int]:
     """A rule as one comparison: a code goes left iff uint8(code + side) <= uint8(cut + side).
 
     With the missing on the left, adding 1 wraps their code 255 to 0.
     """
-    return np.uint8(cut + side), np.uint8(side)  # type: ignore[return-value]
+    return np.uint8(cut + side), np.uint8(side)
 
 
-@kernel(void(bytes_1, bytes_1, u1, u1, u1, u1))
-def relabel_grown(slots: Bytes, column: Bytes, leaf: int, cut: int, side: int, new: int) -> None:
+@kernel(void(bytes_1, bytes_1, u1, u1, u1, u1), allocates=False)
+def relabel_grown(slots: Bytes, column: Bytes, leaf: Int, cut: Int, side: Int, new: Int) -> None:
     """The rows of a leaf that its new rule sends right take the new slot."""
     for i in range(len(slots)):
         right = (slots[i] == leaf) & (np.uint8(column[i] + side) > cut)
         slots[i] = new if right else slots[i]
 
 
-@kernel(void(bytes_1, u1, u1, u1))
-def relabel_pruned(slots: Bytes, keep: int, drop: int, last: int) -> None:
+@kernel(void(bytes_1, u1, u1, u1), allocates=False)
+def relabel_pruned(slots: Bytes, keep: Int, drop: Int, last: Int) -> None:
     """Slot `drop` joins `keep`, and `last` takes the number that became free."""
     for i in range(len(slots)):
         slot = slots[i]
@@ -96,9 +95,9 @@ def relabel_pruned(slots: Bytes, keep: int, drop: int, last: int) -> None:
         slots[i] = drop if (slot == last) & (last != drop) else joined
 
 
-@kernel(void(bytes_1, bytes_1, bytes_1, i8, u1, u1, i8, i8))
+@kernel(void(bytes_1, bytes_1, bytes_1, i8, u1, u1, i8, i8), allocates=False)
 def relabel_grown_wide(
-    slots: Bytes, high: Bytes, column: Bytes, leaf: int, cut: int, side: int, new: int, num_rows: int
+    slots: Bytes, high: Bytes, column: Bytes, leaf: Int, cut: Int, side: Int, new: Int, num_rows: Int
 ) -> None:
     """`relabel_grown` for slots of two bytes."""
     for i in range(num_rows):
@@ -107,8 +106,8 @@ def relabel_grown_wide(
             high[i] = np.uint8(new >> 8)
 
 
-@kernel(void(bytes_1, bytes_1, i8, i8, i8, i8))
-def relabel_pruned_wide(slots: Bytes, high: Bytes, keep: int, drop: int, last: int, num_rows: int) -> None:
+@kernel(void(bytes_1, bytes_1, i8, i8, i8, i8), allocates=False)
+def relabel_pruned_wide(slots: Bytes, high: Bytes, keep: Int, drop: Int, last: Int, num_rows: Int) -> None:
     """`relabel_pruned` for slots of two bytes."""
     for i in range(num_rows):
         slot = slots[i] + 256 * np.int64(high[i])
@@ -120,17 +119,17 @@ def relabel_pruned_wide(slots: Bytes, high: Bytes, keep: int, drop: int, last: i
         high[i] = np.uint8(slot >> 8)
 
 
-@kernel(void(bytes_1, bytes_1, i8, i8, bytes_1))
-def mark_leaf(slots: Bytes, high: Bytes, leaf: int, num_rows: int, mask: Bytes) -> None:
-    """mask = 1 for the rows of a leaf of a tree whose slots take two bytes."""
+@kernel(void(bytes_1, bytes_1, i8, i8, bytes_1), allocates=False)
+def mark_leaf(slots: Bytes, high: Bytes, leaf: Int, num_rows: Int, mask: Bytes) -> None:
+    """Mask = 1 for the rows of a leaf of a tree whose slots take two bytes."""
     for i in range(num_rows):
         mask[i] = np.uint8(slots[i] + 256 * np.int64(high[i]) == leaf)
 
 
-@kernel(types.Tuple((f8, i8))(ints_1, bytes_1, bytes_1, boolean, ints_1, i8, i8))
+@kernel(pair(f8, i8)(ints_1, bytes_1, bytes_1, boolean, ints_1, i8, i8), allocates=False)
 def settle(
-    residual: Ints, slots: Bytes, high: Bytes, wide: bool, delta: Ints, now: int, num_rows: int
-) -> tuple[float, int]:
+    residual: Ints, slots: Bytes, high: Bytes, wide: Bool, delta: Ints, now: Int, num_rows: Int
+) -> tuple[Float, Int]:
     """Apply a tree's change of leaf values; returns the residual's sum of squares and largest absolute value.
 
     `now` 0: there is no change to apply.
@@ -150,22 +149,22 @@ def settle(
             block += r * r
             largest = max(largest, abs(r))
         squares += float(block)
-    return squares, largest  # type: ignore[return-value]
+    return squares, largest
 
 
-@kernel(i8(ints_1))
-def largest_absolute(residual: Ints) -> int:
+@kernel(i8(ints_1), allocates=False)
+def largest_absolute(residual: Ints) -> Int:
     """The largest absolute value of the residual."""
     low, high = np.int32(0), np.int32(0)
     for i in range(len(residual)):
         low = min(low, residual[i])
         high = max(high, residual[i])
-    return max(np.int64(high), -np.int64(low))  # type: ignore[return-value]
+    return max(np.int64(high), -np.int64(low))
 
 
-@kernel(void(bytes_2, array(i4, 2), i4, bytes_1, bytes_1, boolean, i8))
+@kernel(void(bytes_2, array(i4, 2), i4, bytes_1, bytes_1, boolean, i8), allocates=False)
 def route(
-    codes: Bytes, node: Ints, num_leaves: int, slots: Bytes, high: Bytes, wide: bool, num_rows: int
+    codes: Bytes, node: Ints, num_leaves: Int, slots: Bytes, high: Bytes, wide: Bool, num_rows: Int
 ) -> None:
     """The leaf slot of every row, by walking down a tree; rows that pad get PAD."""
     for i in range(len(slots)):

@@ -1,4 +1,4 @@
-"""Rules drawn from their prior at a node: a column among those that still differ there, then a cut and a side."""
+"""Rules drawn from their prior at a node: a column among those that differ there, then a cut and a side."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sampler.kernels.rows import code_range
 from sampler.kernels.shapes import boolean, bytes_1, data_t, i8, ints_1, longs_1, u1, void, words_1
 
 if TYPE_CHECKING:
-    from sampler.kernels.shapes import Bytes, Data, Ints, Longs, Words
+    from sampler.kernels.shapes import Bool, Bytes, Data, Int, Ints, Longs, Words
 
 BLIND_DRAWS = 8  # columns drawn before V(node) is listed: most nodes can be split on most columns
 PRESENT_OR_MISSING = 254
 
 
-@kernel(i8(i8, i8, i8))
-def num_rules(low: int, high: int, missing: int) -> int:
+@kernel(i8(i8, i8, i8), inline=True, allocates=False)
+def num_rules(low: Int, high: Int, missing: Int) -> Int:
     """Rules of a column whose present codes span low..high: cuts, by side if some are missing, and one more.
 
     n_adj of `sampler_math` 14.1 and 14.4: without missing values the side is a coin and not counted.
@@ -27,24 +27,24 @@ def num_rules(low: int, high: int, missing: int) -> int:
     return 2 * (high - low) + 1 if missing else high - low
 
 
-@kernel(i8(data_t, bytes_1, u1, boolean, i8, longs_1))
-def look_at_column(data: Data, slots: Bytes, leaf: int, everywhere: bool, column: int, span: Longs) -> int:
+@kernel(i8(data_t, bytes_1, u1, boolean, i8, longs_1), inline=True, allocates=False)
+def look_at_column(data: Data, slots: Bytes, leaf: Int, everywhere: Bool, column: Int, span: Longs) -> Int:
     """The number of rules of a column at a node; its low, high and missing go to `span`."""
     if everywhere:
         span[0], span[1], span[2] = data.low[column], data.high[column], data.missing[column]
     else:
         span[0], span[1], span[2] = code_range(slots, data.codes[column], leaf)
-    return num_rules(span[0], span[1], span[2])  # type: ignore[no-any-return]
+    return num_rules(span[0], span[1], span[2])
 
 
-@kernel(i8(data_t, bytes_1, u1, boolean, words_1, ints_1, longs_1))
+@kernel(i8(data_t, bytes_1, u1, boolean, words_1, ints_1, longs_1), inline=True, allocates=False)
 def draw_column(
-    data: Data, slots: Bytes, leaf: int, everywhere: bool, random: Words, columns: Ints, span: Longs
-) -> int:
+    data: Data, slots: Bytes, leaf: Int, everywhere: Bool, random: Words, columns: Ints, span: Longs
+) -> Int:
     """A column uniform on V(node), which must not be empty; its low, high and missing go to `span`.
 
-    Any column is drawn and a constant one redrawn; after a few failures V(node) is listed instead, which leaves
-    the law as it is and bounds the work when thousands of columns are constant.
+    Any column is drawn and a constant one redrawn; after a few failures V(node) is listed instead, which
+    leaves the law as it is and bounds the work when thousands of columns are constant.
     """
     num_columns = len(data.codes)
     for _ in range(BLIND_DRAWS):
@@ -61,8 +61,8 @@ def draw_column(
     return column
 
 
-@kernel(void(words_1, i8, i8, i8, longs_1))
-def draw_cut(random: Words, low: int, high: int, missing: int, rule: Longs) -> None:
+@kernel(void(words_1, i8, i8, i8, longs_1), inline=True, allocates=False)
+def draw_cut(random: Words, low: Int, high: Int, missing: Int, rule: Longs) -> None:
     """A rule uniform on those of a column: rule[1] the cut, rule[2] whether the missing go left."""
     width = high - low
     if missing:
@@ -76,12 +76,12 @@ def draw_cut(random: Words, low: int, high: int, missing: int, rule: Longs) -> N
         rule[1], rule[2] = low + (which >> 1), which & 1
 
 
-@kernel(void(data_t, bytes_1, u1, boolean, words_1, ints_1, longs_1, longs_1))
+@kernel(void(data_t, bytes_1, u1, boolean, words_1, ints_1, longs_1, longs_1), inline=True, allocates=False)
 def draw_rule(
     data: Data,
     slots: Bytes,
-    leaf: int,
-    everywhere: bool,
+    leaf: Int,
+    everywhere: Bool,
     random: Words,
     columns: Ints,
     rule: Longs,

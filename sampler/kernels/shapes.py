@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numba import types
 
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     Longs = NDArray[np.int64]
     Words = NDArray[np.uint64]
     Floats = NDArray[np.float64]
+    # machine scalars, whose widths the kernels' signatures give; the names are for the reader
+    Int = Any
+    Float = Any
+    Bool = Any
+    Word = Any
 
 MISSING = 255
 ABSENT = -1  # no parent, no high plane, no pending move
@@ -44,7 +49,7 @@ DONE, NEEDS_LEAVES, NEEDS_PLANE, NEEDS_ROOM, OUT_OF_GRID = 0, 1, 2, 3, 4
 
 
 class Data(NamedTuple):
-    """Training rows: codes uint8 [p, rows], padded; low, high, missing per column over all rows; weights int32."""
+    """Training rows: codes uint8 [p, rows], padded; low, high, missing of each column; weights int32."""
 
     codes: Bytes
     low: Longs
@@ -73,6 +78,7 @@ class Work(NamedTuple):
     delta: Ints  # [capacity], that pending change, by the last tree's slots
     old: Ints  # [capacity]
     sums: Longs  # [2 + capacity]: the trial's left sum and count, then each leaf's sum
+    lanes: Longs  # [4, capacity], sums under way
     total: Floats  # [capacity], partial residual sum of each leaf
     size: Floats  # [capacity], count (or weight) of each leaf
     rule: Longs  # [3], the proposed rule: feature, cut, side
@@ -107,6 +113,11 @@ u1, i4, i8, u8, f8, void, boolean = (
 )
 
 
+def pair(first: Any, second: Any, *more: Any) -> Any:
+    """The type of a tuple returned."""
+    return types.Tuple((first, second, *more))  # type: ignore[no-untyped-call]
+
+
 def array(dtype: types.Type, dimensions: int = 1) -> types.Array:
     """A C-contiguous array type."""
     return types.Array(dtype, dimensions, "C")
@@ -121,19 +132,8 @@ forest_t = types.NamedTuple(
 )
 work_t = types.NamedTuple(
     (
-        ints_1,
-        ints_1,
-        ints_1,
-        longs_1,
-        floats_1,
-        floats_1,
-        longs_1,
-        longs_1,
-        longs_1,
-        ints_1,
-        bytes_1,
-        longs_1,
-        words_1,
+        *(ints_1, ints_1, ints_1, longs_1, longs_2, floats_1, floats_1),
+        *(longs_1, longs_1, longs_1, ints_1, bytes_1, longs_1, words_1),
     ),
     Work,
 )

@@ -31,18 +31,19 @@ from sampler.kernels.shapes import (
     i8,
     kept_t,
     longs_2,
+    pair,
     void,
     work_t,
 )
 from sampler.kernels.trees import write_tree
-from sampler.kernels.update import GRID_LIMIT, finish_prune, high_bytes, set_bound, update_tree
+from sampler.kernels.update import GRID_LIMIT, finish_prune, plane_of, set_bound, update_tree
 
 if TYPE_CHECKING:
-    from sampler.kernels.shapes import Data, Floats, Forest, Kept, Longs, Work
+    from sampler.kernels.shapes import Bool, Data, Floats, Forest, Int, Kept, Longs, Work
 
 
-@kernel(i8(forest_t, kept_t, types.boolean))
-def room_for_iteration(forest: Forest, kept: Kept, keeps: bool) -> int:
+@kernel(i8(forest_t, kept_t, types.boolean), inline=True, allocates=False)
+def room_for_iteration(forest: Forest, kept: Kept, keeps: Bool) -> Int:
     """Whether every array has room for one more leaf in each tree, and for the draw if it is kept."""
     nodes = 0
     for tree in range(len(forest.num_leaves)):
@@ -57,7 +58,7 @@ def room_for_iteration(forest: Forest, kept: Kept, keeps: bool) -> int:
     return DONE
 
 
-@kernel(void(forest_t, work_t, kept_t, floats_1))
+@kernel(void(forest_t, work_t, kept_t, floats_1), allocates=False)
 def keep_draw(forest: Forest, work: Work, kept: Kept, prior: Floats) -> None:
     """Append the forest and sigma to the kept draws."""
     draw, position = kept.fill[0], kept.fill[1]
@@ -73,12 +74,12 @@ def keep_draw(forest: Forest, work: Work, kept: Kept, prior: Floats) -> None:
     kept.fill[0], kept.fill[1] = draw + 1, position
 
 
-@kernel(void(data_t, forest_t, work_t, floats_1))
+@kernel(void(data_t, forest_t, work_t, floats_1), inline=True, allocates=False)
 def end_iteration(data: Data, forest: Forest, work: Work, prior: Floats) -> None:
     """Apply the last tree's change, then draw sigma."""
     state = work.state
     tree, labels = state[PREVIOUS], state[PENDING_LEAVES]
-    slots, high = forest.slots[tree], high_bytes(forest, tree)
+    slots, high = forest.slots[tree], forest.high[plane_of(forest, tree)]
     squares, largest = settle(
         work.residual, slots, high, labels > BYTE_LEAVES, work.delta, labels, data.num_rows
     )
@@ -91,18 +92,17 @@ def end_iteration(data: Data, forest: Forest, work: Work, prior: Floats) -> None
 
 
 @kernel(
-    types.UniTuple(i8, 2)(
-        data_t, forest_t, work_t, floats_1, floats_2, floats_1, longs_2, kept_t, i8, i8, i8, i8
-    )
+    pair(i8, i8)(data_t, forest_t, work_t, floats_1, floats_2, floats_1, longs_2, kept_t, i8, i8, i8, i8),
+    allocates=False,
 )
 def sweep(
     data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, moves: Floats, counters: Longs,
-    kept: Kept, iteration: int, stop: int, num_burnin: int, thin: int,
-) -> tuple[int, int]:  # fmt: skip
+    kept: Kept, iteration: Int, stop: Int, num_burnin: Int, thin: Int,
+) -> tuple[Int, Int]:  # fmt: skip
     """Run iterations up to `stop`; returns the iterations done and why it came back (DONE or what it needs).
 
-    What is needed is found before an iteration starts, so the call can simply be repeated once it is there, and
-    the chain is the same however often that happens.
+    What is needed is found before an iteration starts, so the call can simply be repeated once it is there,
+    and the chain is the same however often that happens.
     """
     while iteration < stop:
         past = iteration + 1 - num_burnin
@@ -122,12 +122,12 @@ def sweep(
     return iteration, DONE
 
 
-@kernel(void(data_t, forest_t, work_t))
+@kernel(void(data_t, forest_t, work_t), allocates=False)
 def rebuild(data: Data, forest: Forest, work: Work) -> None:
     """Slots, counts and residual from the trees; the residual must hold y on entry."""
     for tree in range(len(forest.num_leaves)):
         num_leaves = np.int64(forest.num_leaves[tree])
-        slots, high = forest.slots[tree], high_bytes(forest, tree)
+        slots, high = forest.slots[tree], forest.high[plane_of(forest, tree)]
         wide = num_leaves > BYTE_LEAVES
         route(data.codes, forest.node[tree], forest.num_leaves[tree], slots, high, wide, data.num_rows)
         forest.count[tree, :num_leaves] = 0

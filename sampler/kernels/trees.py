@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numba import types
-
 from sampler.compile import kernel
 from sampler.kernels.shapes import (
     ABOVE,
@@ -31,14 +28,14 @@ from sampler.kernels.shapes import (
 )
 
 if TYPE_CHECKING:
-    from sampler.kernels.shapes import Bytes, Ints, Longs
+    from sampler.kernels.shapes import Bool, Bytes, Int, Ints, Longs
 
 table_t = array(i4, 2)
 
 
-@kernel(void(table_t, table_t, i8, i8, longs_1, boolean, boolean))
+@kernel(void(table_t, table_t, i8, i8, longs_1, boolean, boolean), inline=True, allocates=False)
 def grow_leaf(
-    node: Ints, leaf: Ints, num_leaves: int, slot: int, rule: Longs, left_growable: bool, right_growable: bool
+    node: Ints, leaf: Ints, num_leaves: Int, slot: Int, rule: Longs, left_growable: Bool, right_growable: Bool
 ) -> None:
     """Split a leaf: the left child keeps its slot, the right one is slot `num_leaves`, both with its value."""
     new = num_leaves - 1
@@ -55,8 +52,8 @@ def grow_leaf(
     leaf[num_leaves, GROWABLE] = right_growable
 
 
-@kernel(void(table_t, table_t, i8, i8))
-def prune_node(node: Ints, leaf: Ints, num_leaves: int, at: int) -> None:
+@kernel(void(table_t, table_t, i8, i8), inline=True, allocates=False)
+def prune_node(node: Ints, leaf: Ints, num_leaves: Int, at: Int) -> None:
     """Make a leaf of a split whose children are leaves.
 
     The lower of their slots stays; the last slot takes the other's number, and the last split this one's.
@@ -71,40 +68,46 @@ def prune_node(node: Ints, leaf: Ints, num_leaves: int, at: int) -> None:
     leaf[keep, GROWABLE] = True
     last = num_leaves - 1
     if drop != last:
-        leaf[drop] = leaf[last]
+        _copy_row(leaf, last, drop)
         _replace_child(node, leaf[last, ABOVE], ~last, ~drop)
     last_node = num_leaves - 2
     if at != last_node:
-        node[at] = node[last_node]
+        _copy_row(node, last_node, at)
         _replace_child(node, node[last_node, PARENT], last_node, at)
         _set_parent(node, leaf, node[at, LEFT], at)
         _set_parent(node, leaf, node[at, RIGHT], at)
 
 
-@kernel(void(table_t, i8, i8, i8))
-def _replace_child(node: Ints, parent: int, before: int, after: int) -> None:
+@kernel(void(table_t, i8, i8), inline=True, allocates=False)
+def _copy_row(table: Ints, source: Int, target: Int) -> None:
+    for k in range(table.shape[1]):
+        table[target, k] = table[source, k]
+
+
+@kernel(void(table_t, i8, i8, i8), inline=True, allocates=False)
+def _replace_child(node: Ints, parent: Int, before: Int, after: Int) -> None:
     if node[parent, LEFT] == before:
         node[parent, LEFT] = after
     else:
         node[parent, RIGHT] = after
 
 
-@kernel(void(table_t, table_t, i8, i8))
-def _set_parent(node: Ints, leaf: Ints, child: int, parent: int) -> None:
+@kernel(void(table_t, table_t, i8, i8), inline=True, allocates=False)
+def _set_parent(node: Ints, leaf: Ints, child: Int, parent: Int) -> None:
     if child >= 0:
         node[child, PARENT] = parent
     else:
         leaf[~child, ABOVE] = parent
 
 
-@kernel(boolean(table_t, i8))
-def is_bottom(node: Ints, at: int) -> bool:
+@kernel(boolean(table_t, i8), inline=True, allocates=False)
+def is_bottom(node: Ints, at: Int) -> Bool:
     """Whether both children of a split are leaves (it is in W(T))."""
-    return node[at, LEFT] < 0 and node[at, RIGHT] < 0  # type: ignore[no-any-return]
+    return node[at, LEFT] < 0 and node[at, RIGHT] < 0
 
 
-@kernel(i8(table_t, i8))
-def num_bottom(node: Ints, num_leaves: int) -> int:
+@kernel(i8(table_t, i8), inline=True, allocates=False)
+def num_bottom(node: Ints, num_leaves: Int) -> Int:
     """|W(T)|, splits whose children are both leaves."""
     count = 0
     for at in range(num_leaves - 1):
@@ -112,8 +115,8 @@ def num_bottom(node: Ints, num_leaves: int) -> int:
     return count
 
 
-@kernel(i8(table_t, i8, i8))
-def nth_bottom(node: Ints, num_leaves: int, n: int) -> int:
+@kernel(i8(table_t, i8, i8), inline=True, allocates=False)
+def nth_bottom(node: Ints, num_leaves: Int, n: Int) -> Int:
     """The n-th (from 0) split whose children are both leaves."""
     for at in range(num_leaves - 1):
         if is_bottom(node, at):
@@ -123,8 +126,8 @@ def nth_bottom(node: Ints, num_leaves: int, n: int) -> int:
     return -1
 
 
-@kernel(i8(table_t, i8))
-def num_growable(leaf: Ints, num_leaves: int) -> int:
+@kernel(i8(table_t, i8), inline=True, allocates=False)
+def num_growable(leaf: Ints, num_leaves: Int) -> Int:
     """|G(T)|, leaves that hold two rows that differ."""
     count = 0
     for slot in range(num_leaves):
@@ -132,8 +135,8 @@ def num_growable(leaf: Ints, num_leaves: int) -> int:
     return count
 
 
-@kernel(i8(table_t, i8, i8))
-def nth_growable(leaf: Ints, num_leaves: int, n: int) -> int:
+@kernel(i8(table_t, i8, i8), inline=True, allocates=False)
+def nth_growable(leaf: Ints, num_leaves: Int, n: Int) -> Int:
     """The n-th (from 0) growable leaf's slot."""
     for slot in range(num_leaves):
         if leaf[slot, GROWABLE]:
@@ -143,11 +146,11 @@ def nth_growable(leaf: Ints, num_leaves: int, n: int) -> int:
     return -1
 
 
-@kernel(i8(table_t, table_t, i8, ints_1, ints_1, bytes_1, bytes_1, ints_1, i8))
+@kernel(i8(table_t, table_t, i8, ints_1, ints_1, bytes_1, bytes_1, ints_1, i8), allocates=False)
 def write_tree(
-    node: Ints, leaf: Ints, num_leaves: int, stack: Ints,
-    feature: Ints, cut: Bytes, missing_left: Bytes, value: Ints, start: int,
-) -> int:  # fmt: skip
+    node: Ints, leaf: Ints, num_leaves: Int, stack: Ints,
+    feature: Ints, cut: Bytes, missing_left: Bytes, value: Ints, start: Int,
+) -> Int:  # fmt: skip
     """Write a tree in pre-order from position `start`; returns the position after it."""
     stack[0] = 0 if num_leaves > 1 else ~0
     waiting = 1

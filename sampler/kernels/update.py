@@ -45,13 +45,13 @@ from sampler.kernels.shapes import (
     UNIT,
     VALUE,
     boolean,
-    bytes_1,
     data_t,
     floats_1,
     floats_2,
     forest_t,
     i8,
     longs_2,
+    u1,
     void,
     work_t,
 )
@@ -66,20 +66,20 @@ from sampler.kernels.trees import (
 )
 
 if TYPE_CHECKING:
-    from sampler.kernels.shapes import Bytes, Data, Floats, Forest, Longs, Work
+    from sampler.kernels.shapes import Bool, Data, Floats, Forest, Int, Longs, Work
 
 GRID_LIMIT = 1 << 25  # of a residual or a leaf value, in grid steps; the data fill about 2^20
 LARGEST_BLOCK = 8192
 SMALLEST_BLOCK = 64
 
 
-@kernel(bytes_1(forest_t, i8))
-def high_bytes(forest: Forest, tree: int) -> Bytes:
-    """The high bytes of a tree's slots (any row of the plane if it has none)."""
-    return forest.high[max(forest.plane[tree], 0)]
+@kernel(i8(forest_t, i8), inline=True, allocates=False)
+def plane_of(forest: Forest, tree: Int) -> Int:
+    """The row of `high` with the high bytes of a tree's slots (any row if it has none)."""
+    return max(np.int64(forest.plane[tree]), 0)
 
 
-@kernel(void(work_t))
+@kernel(void(work_t), inline=True, allocates=False)
 def choose_block(work: Work) -> None:
     """The most rows whose sum must fit an int32, from the bound on the residual; 0 if even 64 might not."""
     block = LARGEST_BLOCK
@@ -88,47 +88,48 @@ def choose_block(work: Work) -> None:
     work.state[BLOCK] = block if block >= SMALLEST_BLOCK else 0
 
 
-@kernel(void(work_t, i8))
-def set_bound(work: Work, bound: int) -> None:
-    """Note that no |residual| exceeds `bound`; blocks are chosen for twice that, so that it may grow a while."""
+@kernel(void(work_t, i8), inline=True, allocates=False)
+def set_bound(work: Work, bound: Int) -> None:
+    """Note that no |residual| exceeds `bound`; blocks are chosen for twice that: it may grow a while."""
     work.state[BOUND] = 2 * bound + 1
     choose_block(work)
     work.state[BOUND] = bound
 
 
-@kernel(void(work_t, i8))
-def widen_bound(work: Work, change: int) -> None:
-    """Note that the residual will move by `change` at most; measure it anew when the bound has grown large."""
+@kernel(void(work_t, i8), inline=True, allocates=False)
+def widen_bound(work: Work, change: Int) -> None:
+    """Note that the residual will move by `change` at most; measure it anew when the bound is large."""
     work.state[BOUND] += change
     if work.state[BOUND] * max(work.state[BLOCK], SMALLEST_BLOCK) >= 2**31:
         set_bound(work, largest_absolute(work.residual) + change)
 
 
-@kernel(i8(data_t, forest_t, work_t, i8))
-def propose_grow(data: Data, forest: Forest, work: Work, tree: int) -> int:
+@kernel(u1(data_t, forest_t, work_t, i8, i8), inline=True, allocates=False)
+def mark_wide(data: Data, forest: Forest, work: Work, tree: Int, slot: Int) -> Int:
+    """The number of a leaf's rows in a byte array: its slot in the tree's own, or 1 in the mask made here."""
+    if forest.num_leaves[tree] <= BYTE_LEAVES:
+        return np.uint8(slot)
+    mark_leaf(forest.slots[tree], forest.high[plane_of(forest, tree)], slot, data.num_rows, work.mask)
+    return np.uint8(1)
+
+
+@kernel(i8(data_t, forest_t, work_t, i8), inline=True, allocates=False)
+def propose_grow(data: Data, forest: Forest, work: Work, tree: Int) -> Int:
     """A growable leaf, uniformly, and a rule from the prior (in work.rule); -1 when no leaf can grow."""
     num_leaves = np.int64(forest.num_leaves[tree])
     growable = num_growable(forest.leaf[tree], num_leaves)
     if growable == 0:
         return -1
     slot = nth_growable(forest.leaf[tree], num_leaves, below(work.random, growable))
-    slots, leaf = leaf_rows(data, forest, work, tree, slot)
+    leaf = mark_wide(data, forest, work, tree, slot)
+    slots = forest.slots[tree] if num_leaves <= BYTE_LEAVES else work.mask
     draw_rule(data, slots, leaf, num_leaves == 1, work.random, work.columns, work.rule, work.span)
-    return slot  # type: ignore[no-any-return]
+    return slot
 
 
-@kernel((data_t, forest_t, work_t, i8, i8))
-def leaf_rows(data: Data, forest: Forest, work: Work, tree: int, slot: int) -> tuple[Bytes, int]:
-    """A leaf as (slots, number) with slots of one byte: the tree's own, or a mask of the leaf's rows."""
-    if forest.num_leaves[tree] > BYTE_LEAVES:
-        mark_leaf(forest.slots[tree], high_bytes(forest, tree), slot, data.num_rows, work.mask)
-        return work.mask, np.uint8(1)  # type: ignore[return-value]
-    return forest.slots[tree], np.uint8(slot)  # type: ignore[return-value]
-
-
-@kernel(void(data_t, forest_t, work_t, i8, i8))
-def pass_rows(data: Data, forest: Forest, work: Work, tree: int, slot: int) -> None:
-    """Apply the previous tree's change, sum in this tree's leaves, and in the left part of leaf `slot` (if >= 0).
+@kernel(void(data_t, forest_t, work_t, i8, i8), inline=True, allocates=False)
+def pass_rows(data: Data, forest: Forest, work: Work, tree: Int, slot: Int) -> None:
+    """Apply the previous tree's change; sum in this tree's leaves and, if `slot` >= 0, in its trial's left part.
 
     Then a pruned previous tree can be relabelled: its two leaves' rows had different changes.
     """
@@ -149,14 +150,14 @@ def pass_rows(data: Data, forest: Forest, work: Work, tree: int, slot: int) -> N
         )  # fmt: skip
     else:
         scatter_pass(
-            work.residual, forest.slots[previous], high_bytes(forest, previous), before > BYTE_LEAVES, work.delta,
-            forest.slots[tree], high_bytes(forest, tree), now > BYTE_LEAVES, now,
-            column, slot, cut, side, data.num_rows, work.sums,
+            work.residual, forest.slots[previous], forest.high[plane_of(forest, previous)], before > BYTE_LEAVES, work.delta,
+            forest.slots[tree], forest.high[plane_of(forest, tree)], now > BYTE_LEAVES, now,
+            column, slot, cut, side, data.num_rows, work.sums, work.lanes,
         )  # fmt: skip
     finish_prune(data, forest, work)
 
 
-@kernel(void(data_t, forest_t, work_t))
+@kernel(void(data_t, forest_t, work_t), inline=True, allocates=False)
 def finish_prune(data: Data, forest: Forest, work: Work) -> None:
     """Relabel the rows of the previous tree if it was pruned."""
     state = work.state
@@ -164,7 +165,7 @@ def finish_prune(data: Data, forest: Forest, work: Work) -> None:
     if tree < 0 or state[KEEP] < 0:
         return
     if state[PENDING_LEAVES] > BYTE_LEAVES:
-        high = high_bytes(forest, tree)
+        high = forest.high[plane_of(forest, tree)]
         relabel_pruned_wide(forest.slots[tree], high, state[KEEP], state[DROP], state[LAST], data.num_rows)
     else:
         keep, drop, last = np.uint8(state[KEEP]), np.uint8(state[DROP]), np.uint8(state[LAST])
@@ -172,8 +173,8 @@ def finish_prune(data: Data, forest: Forest, work: Work) -> None:
     state[KEEP] = -1
 
 
-@kernel(void(forest_t, work_t, floats_1, i8))
-def load_leaves(forest: Forest, work: Work, prior: Floats, tree: int) -> None:
+@kernel(void(forest_t, work_t, floats_1, i8), inline=True, allocates=False)
+def load_leaves(forest: Forest, work: Work, prior: Floats, tree: Int) -> None:
     """Partial residual sums and sizes of the leaves, and their old values, by slot."""
     scale = prior[LIKELIHOOD]
     for k in range(forest.num_leaves[tree]):
@@ -184,10 +185,10 @@ def load_leaves(forest: Forest, work: Work, prior: Floats, tree: int) -> None:
         work.size[k] = scale * prior[UNIT] * float(count)
 
 
-@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, floats_1, i8, i8))
+@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, floats_1, i8, i8), inline=True, allocates=False)
 def decide_grow(
-    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, moves: Floats, tree: int, slot: int
-) -> bool:
+    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, moves: Floats, tree: Int, slot: Int
+) -> Bool:
     """Accept or reject the proposed split of leaf `slot` (`sampler_math` 2.1) and, if accepted, make it.
 
     The children's valid-split factors are at most 1, so whether rows of the children differ is looked at only
@@ -211,7 +212,8 @@ def decide_grow(
     threshold = math.log(uniform(work.random))
     if threshold >= ratio:
         return False
-    slots, number = leaf_rows(data, forest, work, tree, slot)
+    number = mark_wide(data, forest, work, tree, slot)
+    slots = forest.slots[tree] if num_leaves <= BYTE_LEAVES else work.mask
     column = data.codes[work.rule[0]]
     cut, side = shifted(work.rule[1], work.rule[2])
     left = splittable(data.codes, slots, number, data.num_rows, column, cut, side, True)
@@ -226,17 +228,17 @@ def decide_grow(
     work.total[slot], work.total[num_leaves] = left_total, right_total
     work.size[slot], work.size[num_leaves] = left_size, right_size
     if num_leaves + 1 > BYTE_LEAVES:
-        high = high_bytes(forest, tree)
+        high = forest.high[plane_of(forest, tree)]
         relabel_grown_wide(forest.slots[tree], high, column, slot, cut, side, num_leaves, data.num_rows)
     else:
         relabel_grown(forest.slots[tree], column, np.uint8(slot), cut, side, np.uint8(num_leaves))
     return True
 
 
-@kernel(boolean(forest_t, work_t, floats_1, floats_2, floats_1, i8, i8))
+@kernel(boolean(forest_t, work_t, floats_1, floats_2, floats_1, i8, i8), inline=True, allocates=False)
 def decide_prune(
-    forest: Forest, work: Work, prior: Floats, depths: Floats, moves: Floats, tree: int, at: int
-) -> bool:
+    forest: Forest, work: Work, prior: Floats, depths: Floats, moves: Floats, tree: Int, at: Int
+) -> Bool:
     """Accept or reject making a leaf of split `at` (`sampler_math` 2.2) and, if accepted, do so.
 
     The rows keep their slots until the change of leaf values has been applied: state says how to relabel.
@@ -264,9 +266,9 @@ def decide_prune(
     return True
 
 
-@kernel(void(forest_t, work_t, floats_1, i8))
-def draw_leaves(forest: Forest, work: Work, prior: Floats, tree: int) -> None:
-    """Draw every leaf value; the residual's change, by the rows' slots, is left for the next pass to apply."""
+@kernel(void(forest_t, work_t, floats_1, i8), inline=True, allocates=False)
+def draw_leaves(forest: Forest, work: Work, prior: Floats, tree: Int) -> None:
+    """Draw every leaf value; the residual's change, by the rows' slots, is left to the next pass."""
     leaf, state, delta = forest.leaf[tree], work.state, work.delta
     num_leaves = np.int64(forest.num_leaves[tree])
     for k in range(num_leaves):
@@ -292,7 +294,9 @@ def draw_leaves(forest: Forest, work: Work, prior: Floats, tree: int) -> None:
     widen_bound(work, largest)
 
 
-@kernel(void(data_t, forest_t, work_t, floats_1, floats_2, floats_1, longs_2, i8))
+@kernel(
+    void(data_t, forest_t, work_t, floats_1, floats_2, floats_1, longs_2, i8), inline=True, allocates=False
+)
 def update_tree(
     data: Data,
     forest: Forest,
@@ -301,7 +305,7 @@ def update_tree(
     depths: Floats,
     moves: Floats,
     counters: Longs,
-    tree: int,
+    tree: Int,
 ) -> None:
     """One step of the chain for one tree, leaf values integrated out, then its leaf values."""
     move = draw_move(work, moves)
@@ -323,8 +327,8 @@ def update_tree(
     draw_leaves(forest, work, prior, tree)
 
 
-@kernel(i8(work_t, floats_1))
-def draw_move(work: Work, moves: Floats) -> int:
+@kernel(i8(work_t, floats_1), inline=True, allocates=False)
+def draw_move(work: Work, moves: Floats) -> Int:
     """GROW, PRUNE, CHANGE or SWAP, by their probabilities."""
     u = uniform(work.random)
     for move in range(3):
