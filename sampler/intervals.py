@@ -70,7 +70,7 @@ def _shares(name: str, values: Any) -> tuple[float, ...]:
         return ()
     items = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
     for item in items:
-        if not isinstance(item, Real) or isinstance(item, bool) or not 0 < item < 1:
+        if isinstance(item, bool) or not isinstance(item, Real) or not 0 < float(item) < 1:
             raise SettingsError(f"{name} must be between 0 and 1 (0.9 for 90%), not {item!r}")
     return tuple(float(item) for item in items)
 
@@ -86,7 +86,7 @@ class Answer:
 
     def fill(self, rows: slice, sums: Sums, offset: float, step: float, sigma: Floats) -> None:
         """Put in the figures of a block from its sums of trees [draw, row], in grid steps."""
-        steps = np.ascontiguousarray(sums.T)
+        steps: Sums = sums.T.copy()  # row by row
         total = steps.sum(axis=1, dtype=np.int64)
         self.mean[rows] = offset + step * (total / steps.shape[1])
         centred = steps - (total / steps.shape[1])[:, None]
@@ -126,12 +126,9 @@ def _sample_quantiles(steps: Sums, tails: Floats) -> Floats:
 
 def _predictive(steps: Sums, step: float, sigma: Floats, tails: Floats) -> Floats:
     quantiles = np.empty((len(steps), len(tails)))
-    if steps.dtype == np.int32:
-        mixture_quantiles(steps, step, sigma, tails, ndtri(np.abs(tails)), quantiles)
-        return quantiles.T
-    # sums past int32: on a grid coarse enough to fit, 2^-30 of the largest
-    coarse = max(1, int(np.abs(steps).max()) >> 30)
-    fitting = np.rint(steps / coarse).astype(np.int32)
+    largest = int(np.abs(steps).max()) if steps.dtype == np.int64 else 0
+    coarse = 1 + (largest >> 31)  # sums past int32 are taken on a grid that fits, 2^-31 of the largest
+    fitting = steps.astype(np.int32, copy=False) if coarse == 1 else np.rint(steps / coarse).astype(np.int32)
     mixture_quantiles(fitting, step * coarse, sigma, tails, ndtri(np.abs(tails)), quantiles)
     return quantiles.T
 

@@ -55,10 +55,10 @@ def pack(draws: Draws) -> bytes:
     written = packing.encode_trees(
         words,
         num_bits,
-        *(
-            np.require(part, requirements="CW")
-            for part in (draws.feature, draws.cut, draws.missing_left, draws.leaf)
-        ),
+        np.require(draws.feature, np.int32, ["C", "W"]),
+        np.require(draws.cut, np.uint8, ["C", "W"]),
+        np.require(draws.missing_left, np.uint8, ["C", "W"]),
+        np.require(draws.leaf, np.int32, ["C", "W"]),
         feature_bits,
         leaf_bits,
     )

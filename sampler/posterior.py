@@ -212,7 +212,7 @@ class Posterior:
     def _f(self, codes: NDArray[np.uint8], num_draws: int | None = None) -> Floats:
         chosen, used = self._choose(num_draws)
         sums = self._ensemble.sums(codes, chosen)
-        f: Floats = self._offset + self._step * sums
+        f = self._offset + self._step * sums.astype(np.float64)
         return f.reshape(self.num_chains, used, codes.shape[1])
 
     def _choose(self, num_draws: int | None) -> tuple[NDArray[np.int64], int]:

@@ -8,7 +8,6 @@ import numpy as np
 
 from sampler.errors import PackedError
 from sampler.kernels import predicting
-from sampler.kernels.predicting import BIG, LEAVES, LEFT, RIGHT, SPLITS, TWO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,8 +53,8 @@ class Ensemble:
         if codes.shape[0] != self.num_features:
             msg = f"rows have {codes.shape[0]} codes, the model has {self.num_features}"
             raise ValueError(msg)
-        codes = np.require(codes, np.uint8, "CW")
-        chosen = np.arange(self.num_draws) if draws is None else np.require(draws, np.int64, "CW")
+        codes = np.require(codes, np.uint8, ["C", "W"])
+        chosen = np.arange(self.num_draws) if draws is None else np.require(draws, np.int64, ["C", "W"])
         (scale, first), *rest = self._parts
         if not rest:
             return _sums(first, codes, chosen)
@@ -82,19 +81,7 @@ def _sort(chains: Sequence[Draws], leaves: Sequence[NDArray[np.int32]]) -> predi
         counts.append(count)
     start = np.zeros((sum(map(len, counts)) + 1, predicting.NUM_SHAPES), dtype=np.int64)
     np.cumsum(np.concatenate(counts), axis=0, out=start[1:])
-    size = start[-1]
-    i4, u2, u1 = np.int32, np.uint16, np.uint8
-    into = predicting.Ensemble(
-        np.empty(len(start) - 1, i4),
-        start,
-        *_arrays(size[TWO], u2, u1, i4),
-        *_arrays(2 * size[RIGHT], u2, u1, i4),
-        *_arrays(2 * size[LEFT], u2, u1, i4),
-        np.zeros(size[BIG] + 1, np.int64),
-        np.zeros(size[BIG] + 1, np.int64),
-        *_arrays(size[SPLITS], u2, u1, i4, i4, i4, i4),
-        np.empty(size[LEAVES], i4),
-    )
+    into = _room(start)
     first = 0
     for draws, leaf in zip(chains, leaves, strict=True):
         predicting.sort_trees(
@@ -104,8 +91,31 @@ def _sort(chains: Sequence[Draws], leaves: Sequence[NDArray[np.int32]]) -> predi
     return into
 
 
-def _arrays(size: int, *dtypes: type) -> list[NDArray[np.generic]]:
-    return [np.empty(size, dtype) for dtype in dtypes]
+def _room(start: NDArray[np.int64]) -> predicting.Ensemble:
+    """An ensemble to fill, of the sizes that `start` ends with."""
+    two, right, left, big, splits, leaves = (int(size) for size in start[-1])
+    return predicting.Ensemble(
+        base=np.empty(len(start) - 1, np.int32),
+        start=start,
+        two_rule=np.empty(two, np.uint16),
+        two_cut=np.empty(two, np.uint8),
+        two_near=np.empty(two, np.int32),
+        right_rule=np.empty(2 * right, np.uint16),
+        right_cut=np.empty(2 * right, np.uint8),
+        right_value=np.empty(2 * right, np.int32),
+        left_rule=np.empty(2 * left, np.uint16),
+        left_cut=np.empty(2 * left, np.uint8),
+        left_value=np.empty(2 * left, np.int32),
+        big_split=np.zeros(big + 1, np.int64),
+        big_leaf=np.zeros(big + 1, np.int64),
+        rule=np.empty(splits, np.uint16),
+        cut=np.empty(splits, np.uint8),
+        here=np.empty(splits, np.int32),
+        there=np.empty(splits, np.int32),
+        left=np.empty(splits, np.int32),
+        right=np.empty(splits, np.int32),
+        leaf=np.empty(leaves, np.int32),
+    )
 
 
 def _sums(

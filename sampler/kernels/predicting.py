@@ -62,7 +62,7 @@ class Ensemble(NamedTuple):
 
 
 rules_1 = array(types.uint16)
-ensemble_t = types.NamedTuple(
+ensemble_t = types.NamedTuple(  # type: ignore[no-untyped-call]
     (
         ints_1,
         longs_2,
