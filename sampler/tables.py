@@ -96,6 +96,14 @@ def read_column(values: Any, name: str) -> RawColumn:
         return _from_array(values, name)
     if isinstance(values, list | tuple):
         return from_cells(list(values), name)
+    if (
+        type(values).__module__ == "pyarrow.lib"
+        and hasattr(values, "to_numpy")
+        and not hasattr(values, "chunks")
+    ):
+        return _from_array(
+            values.to_numpy(zero_copy_only=False), name
+        )  # a plain array is no series to narwhals
     try:
         return _from_series(nw.from_native(values, series_only=True), name)
     except TypeError:

@@ -6,7 +6,7 @@ from sampler.draws import MISSING, Draws
 
 
 def random_draws(seed, num_draws=3, num_trees=4, num_features=5, grow=0.45, num_codes=255, leaf_sd=20_000):
-    """Draws with trees grown at random, any shape and depth, or as the default prior does (`grow="prior"`)."""
+    """Draws with trees grown at random, of any shape and depth, or as the default prior does ("prior")."""
     rng = np.random.default_rng(seed)
     starts, feature, cut, side, leaf = [0], [], [], [], []
     for _ in range(num_draws * num_trees):

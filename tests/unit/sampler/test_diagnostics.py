@@ -1,0 +1,132 @@
+"""Agreement of chains: the figures equal arviz-stats', and the verdict says what the design says."""
+
+import numpy as np
+import pytest
+from arviz_stats.base import array_stats
+
+from sampler import diagnostics
+from sampler.summary import Agreement, judge, summarise
+
+SHAPES = [(4, 250), (2, 101), (3, 7), (4, 4), (1, 60)]
+
+
+def chains(shape, seed=0):
+    """Quantities [30, chain, draw]: slow, independent, tied, drifting, one chain elsewhere."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(30, *shape))
+    for t in range(1, shape[1]):
+        x[:10, :, t] += 0.9 * x[:10, :, t - 1]
+    x[20:] = np.round(x[20:])
+    x[5] += np.arange(shape[0])[:, None]
+    x[6] += np.linspace(0, 2, shape[1])
+    return x
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (diagnostics.rhat, lambda x: array_stats.rhat(x, method="rank")),
+        (diagnostics.ess_bulk, lambda x: array_stats.ess(x, method="bulk")),
+        (diagnostics.ess_tail, lambda x: array_stats.ess(x, method="tail", prob=(0.05, 0.95))),
+        (diagnostics.ess_mean, lambda x: array_stats.ess(x, method="mean")),
+        (diagnostics.mcse_mean, lambda x: array_stats.mcse(x, method="mean")),
+        (
+            lambda x: diagnostics.mcse_quantile(x, 0.05),
+            lambda x: array_stats.mcse(x, method="quantile", prob=0.05),
+        ),
+    ],
+    ids=["rhat", "ess_bulk", "ess_tail", "ess_mean", "mcse_mean", "mcse_quantile"],
+)
+def test_equals_arviz(shape, ours, theirs):
+    """The same figure as arviz-stats for every kind of chain (R-hat needs two chains there)."""
+    x = chains(shape)
+    expected = np.array([theirs(quantity) for quantity in x])
+    seen = np.isfinite(expected)
+    assert seen.any() or shape[0] == 1
+    np.testing.assert_allclose(ours(x)[seen], expected[seen], rtol=1e-10)
+
+
+def test_what_never_moves():
+    """A constant quantity (a stump, a fixed sigma) agrees with itself."""
+    still = np.full((2, 4, 50), 3.7)
+    np.testing.assert_array_equal(diagnostics.rhat(still), 1)
+    np.testing.assert_array_equal(diagnostics.ess_bulk(still), 200)
+    np.testing.assert_allclose(diagnostics.mcse_mean(still), 0, atol=1e-15)
+
+
+def test_chains_that_stand_apart():
+    """Chains that are constant at different values have an R-hat far above any limit."""
+    apart = np.tile(np.arange(4.0)[None, :, None], (1, 1, 50))
+    assert diagnostics.rhat(apart)[0] > 5
+
+
+def agreement(rhat, error, rows=200):
+    """Figures of so many rows, all alike but for the first tenth of a share given as a list."""
+    return Agreement(*(np.broadcast_to(v, rows).astype(float) for v in (rhat, error, 400, 400)))
+
+
+@pytest.mark.parametrize(
+    ("rhat", "error", "sigma_rhat", "num_chains", "expected"),
+    [
+        (1.05, 0.099, 1.05, 4, "converged"),
+        (1.051, 0.099, 1.05, 4, "approximate"),
+        (1.05, 0.1, 1.05, 4, "approximate"),
+        (1.05, 0.099, 1.051, 4, "approximate"),
+        (1.10, 0.199, 1.20, 4, "approximate"),
+        (1.101, 0.199, 1.20, 4, "not_converged"),
+        (1.10, 0.2, 1.20, 4, "not_converged"),
+        (1.10, 0.199, 1.201, 4, "not_converged"),
+        (1.0, 0.01, None, 4, "converged"),
+        (1.0, 0.01, 1.0, 1, "approximate"),
+    ],
+)
+def test_verdict_limits(rhat, error, sigma_rhat, num_chains, expected):
+    """The three steps of the design's section 5, at their edges; one chain alone is never converged."""
+    verdict, reasons = judge(agreement(rhat, error), sigma_rhat, num_chains)
+    assert verdict == expected
+    assert reasons
+
+
+@pytest.mark.parametrize(("bad", "expected"), [(10, "converged"), (11, "approximate")])
+def test_one_row_in_twenty_may_fail(bad, expected):
+    """95% of the reference rows are enough, one row fewer is not."""
+    rhat = np.where(np.arange(200) < bad, 1.09, 1.0)
+    assert judge(agreement(rhat, 0.05), 1.0, 4)[0] == expected
+
+
+def summary_of(f, num_chains=4, draws=250):
+    sigma = np.random.default_rng(1).normal(1, 0.1, (num_chains, draws))
+    leaves = np.full((num_chains, draws, 5), 2)
+    moves = {"moves": {"grow": {"proposed": 10, "accepted": 3}}}
+    return summarise(f, sigma, leaves, [moves] * num_chains)
+
+
+def test_summary_of_good_chains():
+    """Independent draws converge; the summary reads so and holds the contract's fields."""
+    summary = summary_of(np.random.default_rng(0).normal(size=(50, 4, 250)))
+    assert summary.verdict == "converged"
+    data = summary.to_json()
+    assert {"verdict", "reasons", "advice", "sigma", "f", "moves", "leaves"} <= set(data)
+    assert set(data["sigma"]) == {"rhat", "ess_bulk", "ess_tail"}
+    assert data["f"]["rows"] == 50
+    assert data["moves"]["grow"] == {"proposed": 40, "accepted": 12, "acceptance": 0.3}
+    assert data["leaves"]["mean"] == 2
+    assert "converged: 4 chains of 250 draws" in str(summary)
+
+
+def test_summary_of_bad_chains_says_what_to_do():
+    """Chains that disagree are not converged, with figures and advice."""
+    f = np.random.default_rng(0).normal(size=(50, 4, 250)) + 2 * np.arange(4)[:, None]
+    summary = summary_of(f)
+    assert summary.verdict == "not_converged"
+    assert "0%" in summary.reasons[0]
+    assert "num_draws" in summary.advice
+
+
+def test_summary_of_too_few_draws():
+    """A handful of draws has no figures, and the summary still reads."""
+    summary = summary_of(np.zeros((5, 4, 3)), draws=3)
+    assert summary.verdict == "not_converged"
+    assert summary.f["rhat_median"] is None
+    assert str(summary)

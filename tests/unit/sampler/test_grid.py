@@ -1,0 +1,80 @@
+"""Codes say exactly which side of every cut point a value is on."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from sampler.grid import Grid, cut_points
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False, width=64)
+COLUMNS = arrays(
+    np.float64,
+    st.integers(1, 700),
+    elements=st.one_of(NUMBERS, st.just(np.nan), st.integers(0, 9).map(float)),
+)
+
+
+@given(values=COLUMNS, scheme=st.sampled_from(["quantile", "uniform"]))
+def test_codes_agree_with_cut_points(values, scheme):
+    """code <= c just when x <= cuts[c], for every value and every cut; missing is 255."""
+    cuts = cut_points(values, scheme)
+    codes = Grid((cuts,)).encode(0, values)
+    present = ~np.isnan(values)
+    assert len(cuts) <= 254
+    assert np.all(np.diff(cuts) > 0)
+    assert np.all(codes[~present] == 255)
+    left = codes[present, None] <= np.arange(len(cuts))
+    np.testing.assert_array_equal(left, values[present, None] <= cuts)
+
+
+@given(values=COLUMNS, scheme=st.sampled_from(["quantile", "uniform"]))
+def test_every_cut_divides_the_training_rows(values, scheme):
+    """No cut point has all the values on one side, so none is wasted."""
+    present = values[~np.isnan(values)]
+    for cut in cut_points(values, scheme):
+        assert 0 < np.sum(present <= cut) < len(present)
+
+
+@given(values=arrays(np.float64, st.integers(2, 250), elements=st.integers(-(10**6), 10**6).map(float)))
+def test_few_distinct_values_are_all_told_apart(values):
+    """With at most 255 distinct values each has its own code, and no cut point equals a value."""
+    cuts = cut_points(values)
+    assert len(cuts) == len(np.unique(values)) - 1
+    assert not np.isin(cuts, values).any()
+
+
+def test_quantile_cuts_divide_the_rows_evenly():
+    """255 codes share 100,000 skewed rows almost equally."""
+    values = np.exp(np.random.default_rng(0).normal(size=100_000) * 3)
+    cuts = cut_points(values)
+    counts = np.bincount(Grid((cuts,)).encode(0, values), minlength=255)
+    assert len(cuts) == 254
+    assert counts.min() > 0.95 * 100_000 / 255
+    assert counts.max() < 1.05 * 100_000 / 255
+
+
+def test_uniform_cuts_are_equally_spaced():
+    """254 inner points at equal distances, whatever the rows' distribution and number."""
+    cuts = cut_points(np.array([0.0, 0.1, 0.15, 255.0]), "uniform")
+    np.testing.assert_allclose(cuts, np.arange(1, 255))
+
+
+def test_uniform_cuts_of_whole_numbers_are_midpoints():
+    """Equally spaced values need no more than their midpoints."""
+    np.testing.assert_array_equal(cut_points(np.array([3.0, 1, 2, 2]), "uniform"), [1.5, 2.5])
+
+
+@pytest.mark.parametrize("values", [[np.nan, np.nan], [3.0, 3.0, np.nan], [7.0]])
+def test_nothing_to_cut(values):
+    """A column without two distinct values has no cut points and one code."""
+    assert len(cut_points(np.array(values))) == 0
+
+
+def test_neighbouring_floats_and_huge_values():
+    """Values with no float between them, and values whose sum overflows, are still told apart."""
+    low = 1.0
+    values = np.array([low, np.nextafter(low, 2), 1.7e308, 1.6e308, -1.7e308, 5e-324, 0.0])
+    codes = Grid((cut_points(values),)).encode(0, values)
+    np.testing.assert_array_equal(codes, np.argsort(np.argsort(values)))

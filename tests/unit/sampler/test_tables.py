@@ -1,0 +1,154 @@
+"""Any table becomes the same typed columns."""
+
+import datetime as dt
+import math
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from sampler import DataError, describe
+from sampler.tables import read, read_column
+
+VALUES = {
+    "whole": [1, 2, None],
+    "real": [1.5, None, -2.0],
+    "flag": [True, False, None],
+    "full_flag": [True, False, True],
+    "text": ["b", None, "a"],
+    "time": [dt.datetime.fromisoformat("2020-01-01T12:00"), None, dt.datetime.fromisoformat("1969-12-31")],
+    "day": [dt.date(2020, 1, 1), None, dt.date(1969, 12, 31)],
+}
+TABLES = {
+    "mapping": lambda values: values,
+    "pyarrow": pa.table,
+    "polars": pl.DataFrame,
+    "pandas": pd.DataFrame,
+    "pandas nullable": lambda values: pd.DataFrame(values).convert_dtypes(),
+    "pandas arrow": lambda values: pd.DataFrame(values).convert_dtypes(dtype_backend="pyarrow"),
+}
+
+
+@pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)
+def test_every_library_gives_the_same_columns(make):
+    """Types, values and missing cells don't depend on the library that holds them."""
+    table = read(make(VALUES))
+    assert (table.names, table.num_rows) == (list(VALUES), 3)
+    expected = {
+        "whole": ("number", [1, 2, math.nan]),
+        "real": ("number", [1.5, math.nan, -2]),
+        "flag": ("boolean", [1, 0, math.nan]),
+        "full_flag": ("boolean", [1, 0, 1]),
+        "time": ("date", [18262.5, math.nan, -1]),
+        "day": ("date", [18262, math.nan, -1]),
+    }
+    for name, (kind, numbers) in expected.items():
+        column = table.column(name)
+        assert column.type == kind
+        np.testing.assert_array_equal(column.numbers, numbers)
+    assert table.column("text").cells == ["b", None, "a"]
+
+
+def test_time_zones_are_converted_to_utc():
+    """The same instant is the same number, whatever zone it is told in."""
+    zone = dt.timezone(dt.timedelta(hours=6))
+    cells = [dt.datetime(2020, 1, 1, 6, tzinfo=zone), None]
+    for column in (cells, pa.array(cells), pl.Series(cells), pd.Series(cells)):
+        np.testing.assert_array_equal(read_column(column, "t").numbers, [18262, math.nan])
+
+
+def test_numpy_columns_are_numbered():
+    """A 2-D array has columns x1, x2, ..., objects by their cells."""
+    assert read(np.zeros((4, 2))).names == ["x1", "x2"]
+    table = read(np.array([[1, "a"], [2.5, None]], dtype=object))
+    np.testing.assert_array_equal(table.column("x1").numbers, [1, 2.5])
+    assert table.column("x2").cells == ["a", None]
+    assert read(np.zeros((0, 3))).num_rows == 0
+
+
+def test_odd_cells():
+    """Decimals, huge integers, NA and numpy scalars are read as what they mean."""
+    column = read_column([Decimal("1.5"), 10**400, pd.NA, np.int8(3), float("nan")], "x")
+    np.testing.assert_array_equal(column.numbers, [1.5, math.inf, math.nan, 3, math.nan])
+    masked = np.ma.MaskedArray([1.0, 2.0], mask=[False, True])
+    np.testing.assert_array_equal(read_column(masked, "x").numbers, [1, math.nan])
+
+
+@pytest.mark.parametrize("values", [pa.array([[1], [2]]), pa.array([b"a", b"b"]), np.array([1j, 2])])
+def test_types_that_cannot_be_used_say_so(values):
+    """A column of lists, bytes or complex numbers is described as unusable, with its type."""
+    (summary,) = describe({"x": values})
+    assert summary.kind == "unusable"
+    assert summary.note
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        5,
+        "text",
+        None,
+        [1, 2],
+        np.zeros(3),
+        np.zeros((2, 2, 2)),
+        pd.Series([1.0]),
+        {"a": [1], "b": [1, 2]},
+        {"a": 3},
+        {"a": "text"},
+        pl.LazyFrame({"a": [1]}),
+    ],
+    ids=str,
+)
+def test_what_is_no_table_is_refused(table):
+    """A clear error, never a crash from inside a library."""
+    with pytest.raises(DataError):
+        read(table)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: pa.table([[1], [2]], names=["a", "a"]), lambda: pd.DataFrame([[1, 2]], columns=["a", "a"])],
+)
+def test_doubled_names_are_refused(make):
+    """Two columns of one name are an error that names it."""
+    with pytest.raises(DataError, match=r"'a'.*several columns"):
+        read(make())
+
+
+def test_pandas_names_of_any_type():
+    """Numbers as column names are read as text."""
+    assert read(pd.DataFrame(np.zeros((2, 2)))).names == ["0", "1"]
+
+
+def test_describe():
+    """Kinds, missing, distinct, range and levels of every column, dates as text."""
+    found = {summary.name: summary.to_json() for summary in describe(VALUES)}
+    assert found["whole"] == {
+        "name": "whole", "kind": "number", "missing": 1, "distinct": 2,
+        "min": 1.0, "max": 2.0, "levels": [], "note": "",
+    }  # fmt: skip
+    assert (found["text"]["kind"], found["text"]["levels"]) == ("category", ["a", "b"])
+    assert (found["time"]["min"], found["time"]["max"]) == ("1969-12-31", "2020-01-01T12:00:00")
+    assert found["flag"]["kind"] == "boolean"
+
+
+def test_text_of_many_levels_is_text():
+    """51 levels are text, 50 a category."""
+    kinds = [describe({"x": [f"v{i}" for i in range(n)]})[0].kind for n in (50, 51)]
+    assert kinds == ["category", "text"]
+
+
+def test_numbers_with_another_spelling_of_missing():
+    """A column of numbers with a `?` in it is text, and its note says which cell to look at."""
+    (summary,) = describe({"hp": ["130", "?", "95.5", "?", "?"]})
+    assert summary.note == ""  # most of it is no number
+    (summary,) = describe({"hp": ["130", "?", "95.5"]})
+    assert "'?' in row 2" in summary.note
+
+
+def test_levels_that_are_numbers_are_sorted_as_numbers():
+    """2 comes before 10."""
+    assert describe({"x": ["10", "2", "1"]})[0].levels == ("1", "2", "10")
