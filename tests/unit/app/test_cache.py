@@ -1,0 +1,89 @@
+"""`app.services.cache`: bounded in bytes, loaded once, the longest unused goes first."""
+
+import threading
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from app.services.cache import Cache
+
+
+@dataclass
+class Thing:
+    nbytes: int
+
+
+def test_the_longest_unused_goes_first():
+    """The sum of sizes never passes the bound; what was just asked stays."""
+    cache = Cache(100)
+    loads: list[str] = []
+
+    def ask(key: str) -> None:
+        cache.get(key, lambda: loads.append(key) or Thing(40))
+
+    for key in ("a", "b", "a", "c", "a", "b"):
+        ask(key)
+        assert cache.nbytes <= 100
+
+    assert loads == ["a", "b", "c", "b"]
+    assert (cache.hits, cache.misses) == (2, 4)
+
+
+def test_what_is_too_large_is_given_and_not_kept():
+    """And throws nothing else out."""
+    cache = Cache(100)
+    cache.get("small", lambda: Thing(60))
+
+    assert cache.get("large", lambda: Thing(101)).nbytes == 101
+    assert cache.nbytes == 60
+    assert cache.get("small", lambda: pytest.fail("loaded again")).nbytes == 60
+
+
+def test_many_who_ask_at_once_share_one_load():
+    """One load, the same object for all."""
+    cache = Cache(100)
+    loads: list[int] = []
+    start = threading.Barrier(8)
+    got: list[Thing] = []
+
+    def load() -> Thing:
+        loads.append(1)
+        time.sleep(0.05)
+        return Thing(1)
+
+    def ask() -> None:
+        start.wait()
+        got.append(cache.get("a", load))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(loads) == 1
+    assert len({id(thing) for thing in got}) == 1
+
+
+def test_a_load_that_fails_is_tried_again():
+    """Whoever waited gets the error, the next one a new try."""
+    cache = Cache(100)
+
+    def fail() -> Thing:
+        raise OSError("away")
+
+    with pytest.raises(OSError, match="away"):
+        cache.get("a", fail)
+    assert cache.get("a", lambda: Thing(1)).nbytes == 1
+
+
+def test_dropping():
+    """What is dropped is loaded anew, and its bytes are free."""
+    cache = Cache(100)
+    cache.get("a", lambda: Thing(70))
+    cache.drop("a")
+    cache.drop("never there")
+
+    assert cache.nbytes == 0
+    assert cache.get("a", lambda: Thing(30)).nbytes == 30

@@ -1,0 +1,68 @@
+"""`app.api.json_body.parse`: what others let pass is refused by name, everything else is as json reads it."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.api.json_body import parse
+from app.services.errors import InvalidRequestError
+
+STORABLE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | STORABLE,
+    lambda inner: st.lists(inner) | st.dictionaries(STORABLE, inner),
+)
+
+
+@given(VALUES)
+def test_plain_json_is_read_as_it_is(value):
+    """What is finite, storable and has no doubled key comes through unchanged, escaped or not."""
+    assert value == parse(json.dumps(value).encode())
+    assert value == parse(json.dumps(value, ensure_ascii=False).encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "row"),
+    [
+        ('{"a": 1, "a": 1}', "a", None),
+        ('{"a": {"b": 1, "b": 2}}', "a.b", None),
+        ('{"rows": [{}, {"x": 1, "x": 2}]}', "x", 2),
+        ('{"rows": [{"x": 1e400}]}', "x", 1),
+        ('{"columns": {"x": [1, NaN]}}', "x", 2),
+        ('{"columns": {"x": [1], "x": [1]}}', "x", None),
+        ('{"level": [0.5, Infinity]}', "level.1", None),
+        ('{"a": -1e999}', "a", None),
+        ("1e999", None, None),
+        ('{"rows": [{"x": "\\u0000"}]}', "x", 1),
+        ('{"a": "\\ud800"}', "a", None),
+        ('{"\\udfff": 1}', "\udfff", None),
+    ],
+)
+def test_refusals_name_the_place(text, column, row):
+    """The field, or the column and the row of the data."""
+    with pytest.raises(InvalidRequestError) as caught:
+        parse(text.encode())
+
+    assert [(column, row)] == [(fault.column, fault.row) for fault in caught.value.errors]
+
+
+def test_whole_surrogate_pairs_pass():
+    """An escape that spells a character with its other half is a character."""
+    assert parse(b'"\\ud83d\\ude00"') == "\U0001f600"
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"nul", b"\xff", b"[1,]", b"01", b"'a'", b"[" * 10**6, b"{} {}"])
+def test_what_is_no_json_is_refused(body):
+    """With where reading ended, and never by another exception."""
+    with pytest.raises(InvalidRequestError, match=r"JSON|UTF-8|deep"):
+        parse(body)
+
+
+def test_every_bad_place_is_named_at_once():
+    """So that a request is mended once."""
+    with pytest.raises(InvalidRequestError) as caught:
+        parse(b'{"rows": [{"x": NaN}, {"x": 1}, {"x": 1, "y": NaN}]}')
+
+    assert [(fault.column, fault.row) for fault in caught.value.errors] == [("x", 1), ("y", 3)]
