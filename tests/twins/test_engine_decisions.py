@@ -1,0 +1,99 @@
+"""The engine's own decisions, pinned to the exact acceptance probability from both sides.
+
+Every proposal from every tree of an enumerated problem is put to the engine's compiled decision with a
+uniform number a relative 1e-12 below and above the twin's min(1, e^r): it must accept and reject. So the
+engine's acceptance probabilities are the twin's, and those leave the posterior invariant (test_moves).
+"""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from sampler.chain import Chain
+from sampler.kernels import update
+from tests.statistical.drive import of_toy, plant
+from tests.twins import moves, toys
+from tests.twins.enumerator import LEAF, nodes
+from tests.twins.prior import Sampled, SampledForest
+
+MIX = {"grow": 0.3, "prune": 0.7}
+SLACK = 1e-12
+
+
+class Planted:
+    """A chain of one tree on a toy that can be set to any tree, and its next uniform number to any value."""
+
+    def __init__(self, toy):
+        self.toy = toy
+        self.chain = Chain.start(of_toy(toy, num_trees=1, num_draws=1, moves=MIX), 0)
+        self.rng = np.random.default_rng(0)
+
+    def put(self, tree, u):
+        """Plant a tree with some leaf values; returns the engine's arrays."""
+        toy, places = self.toy, [n for n in nodes(self.toy, tree) if n.tree == LEAF]
+        growable = [bool(toy.rules(n.rows)) for n in places]
+        sampled = Sampled(tree, None, [n.depth for n in places], growable)
+        values = self.rng.normal(0, 0.25, len(places))
+        plant(self.chain, SampledForest(None, [sampled], [values]), toy.sigma2)
+        word = np.uint64(int(u * 2**52) << 12)
+        self.chain._work.random[:] = 0, 5, 7, (word >> np.uint64(23)) | (word << np.uint64(41))
+        return self.chain._data, self.chain._forest, self.chain._work
+
+    def grows(self, tree, slot, rule, u):
+        """Whether the engine accepts splitting the leaf numbered `slot` in pre-order."""
+        data, forest, work = self.put(tree, u)
+        work.rule[:3] = rule
+        update.pass_rows(data, forest, work, 0, slot)
+        update.load_leaves(forest, work, self.chain._prior, 0)
+        tables = self.chain._prior, self.chain._depths, self.chain._moves
+        return update.decide_grow(data, forest, work, *tables, 0, slot)
+
+    def prunes(self, tree, at, u):
+        """Whether the engine accepts pruning the split numbered `at` in pre-order."""
+        data, forest, work = self.put(tree, u)
+        update.pass_rows(data, forest, work, 0, -1)
+        update.load_leaves(forest, work, self.chain._prior, 0)
+        tables = self.chain._prior, self.chain._depths, self.chain._moves
+        return update.decide_prune(forest, work, *tables, 0, at)
+
+
+def check_pinned(decide, log_ratio):
+    """Accepted just below the exact probability, rejected just above."""
+    probability = np.exp(min(log_ratio, 0.0))
+    below = min(probability * (1 - SLACK), 1 - 2.0**-52)
+    assert decide(below), f"rejected below {probability}"
+    if log_ratio < -SLACK:
+        assert not decide(min(probability * (1 + SLACK) + 2.0**-51, 1 - 2.0**-52)), (
+            f"accepted above {probability}"
+        )
+
+
+def quantised(make):
+    """The toy with y on the engine's grid, where its sums are exact."""
+    toy = make()
+    toy.y = np.round(toy.y * 2**15) / 2**15
+    return toy
+
+
+@pytest.mark.parametrize("make", [toys.golden, toys.gapped, toys.missing])
+def test_grow(make):
+    """Every split of every leaf of every tree."""
+    toy = quantised(make)
+    planted = Planted(toy)
+    for tree in toy.trees:
+        slots = {n.turns: k for k, n in enumerate(n for n in nodes(toy, tree) if n.tree == LEAF)}
+        choices = [(slots[n.turns], rule) for n in moves.growable(toy, tree) for rule in toy.rules(n.rows)]
+        for (slot, rule), step in zip(choices, moves.grow(toy, tree, MIX), strict=True):
+            check_pinned(partial(planted.grows, tree, slot, rule), step.log_ratio)
+
+
+@pytest.mark.parametrize("make", [toys.golden, toys.gapped, toys.missing])
+def test_prune(make):
+    """Every prune of every tree."""
+    toy = quantised(make)
+    planted = Planted(toy)
+    for tree in toy.trees:
+        places = {n.turns: k for k, n in enumerate(n for n in nodes(toy, tree) if n.tree != LEAF)}
+        for node, step in zip(moves.nog(toy, tree), moves.prune(toy, tree, MIX), strict=True):
+            check_pinned(partial(planted.prunes, tree, places[node.turns]), step.log_ratio)
