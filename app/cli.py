@@ -7,7 +7,7 @@ import threading
 import time
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -42,8 +42,7 @@ def up(
     from app.store import schema
     from app.supervisor import Supervisor, SupervisorError, sole_use
 
-    given = {} if data_dir is None else {"data_dir": data_dir.resolve()}
-    settings = Settings(host="127.0.0.1", port=port, **given)
+    settings = _settings(host="127.0.0.1", port=port, data_dir=data_dir and data_dir.resolve())
     try:
         _refuse_taken_port(settings.host, port)
         with sole_use(settings.data_dir):
@@ -87,8 +86,7 @@ def worker(
     from app.supervisor import end_with_supervisor
 
     end_with_supervisor()
-    given = {} if slots is None else {"worker_slots": slots}
-    run_worker(Settings(**given))
+    run_worker(_settings(worker_slots=slots))
 
 
 @app.command()
@@ -170,6 +168,11 @@ def revoke_key(key_id: str) -> None:
     except ServiceError as error:
         _fail(str(error))
     typer.echo(f"{key_id} is revoked.")
+
+
+def _settings(**given: Any) -> Settings:
+    """The environment's settings, with the options that were given."""
+    return Settings(**{name: value for name, value in given.items() if value is not None})
 
 
 def _fail(sentence: str) -> None:

@@ -38,7 +38,7 @@ def run_demo() -> None:
     DemoError
         Any step failed.
     """
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     data = _example()
     with tempfile.TemporaryDirectory(prefix="bartserve-demo-") as folder:
         try:
@@ -151,7 +151,8 @@ def _train(client: httpx.Client, console: Console, dataset_id: str) -> Json:
 def _phase(chain: Json) -> str:
     if chain["phase"] == "compiling":
         return f"compiling, first run only ({chain['iteration']} of {chain['iterations']})"
-    return str(chain["state"] if chain["state"] != "running" else chain["phase"]).replace("_", "-")
+    phase = (chain["phase"] or "starting") if chain["state"] == "running" else chain["state"]
+    return str(phase).replace("_", "-")
 
 
 def _about_dataset(dataset: Json) -> str:
@@ -166,9 +167,10 @@ def _about_model(model: Json) -> str:
     coverage = {round(row["level"], 2): row["coverage"] for row in held["coverage"]}
     return "\n".join(
         [
-            f"verdict   {model['verdict'].replace('_', ' ')}: R-hat of sigma {sigma['rhat']:.3f}, of f "
-            f"{f['rhat_median']:.3f} (median of {f['rows']} rows); ESS of sigma {sigma['ess_bulk']:.0f}, "
-            f"of f {f['ess_bulk_median']:.0f}",
+            f"verdict   {model['verdict'].replace('_', ' ')}: R-hat {sigma['rhat']:.3f} for sigma and "
+            f"{f['rhat_median']:.3f} for f (median of {f['rows']} rows)",
+            f"          effective sample size {sigma['ess_bulk']:.0f} for sigma, "
+            f"{f['ess_bulk_median']:.0f} for f",
             f"held out  {held['rows']} cars it never saw: RMSE {held['rmse']:.2f} mpg, "
             f"linear model {held['linear_rmse']:.2f} mpg",
             f"honest?   90% predictive intervals hold {coverage[0.9]:.0%} of the held-out cars, "
