@@ -90,25 +90,26 @@ def read(table: Any) -> Table:
 
 def read_column(values: Any, name: str) -> RawColumn:
     """A single 1-D column: numpy, a pandas, polars or pyarrow column, or a list; raises DataError."""
+    values = _unwrapped(values)
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise DataError(f"{name!r} must have one dimension; this array has {values.ndim}")
         return _from_array(values, name)
     if isinstance(values, list | tuple):
         return from_cells(list(values), name)
-    if (
-        type(values).__module__ == "pyarrow.lib"
-        and hasattr(values, "to_numpy")
-        and not hasattr(values, "chunks")
-    ):
-        return _from_array(
-            values.to_numpy(zero_copy_only=False), name
-        )  # a plain array is no series to narwhals
     try:
         return _from_series(nw.from_native(values, series_only=True), name)
     except TypeError:
         kind = type(values).__name__
         raise DataError(f"{name!r} must be one column: an array, a series or a list, not {kind}") from None
+
+
+def _unwrapped(values: Any) -> Any:
+    """Numpy's view of the columns that are no series to narwhals: pyarrow's plain arrays, pandas' indexes."""
+    kind, module = type(values).__name__, type(values).__module__.partition(".")[0]
+    if module == "pyarrow" and kind.endswith("Array") and kind != "ChunkedArray":
+        return values.to_numpy(zero_copy_only=False)
+    return np.asarray(values) if module == "pandas" and kind.endswith("Index") else values
 
 
 def _from_mapping(columns: Mapping[Any, Any], num_rows: int = 0) -> Table:

@@ -1,0 +1,159 @@
+"""New rows are matched by name; whatever doesn't fit is named, never guessed."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampler import DataError, prepare
+from sampler.design import encode
+
+SETTINGS = {"num_trees": 5, "num_chains": 1, "num_burnin": 1, "num_draws": 2}
+TRAIN = pd.DataFrame(
+    {
+        "size": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+        "hole": [1.0, math.nan, 3.0, 4.0, 5.0, 6.0],
+        "flag": [True, False, True, False, True, False],
+        "pair": ["no", "yes", "no", "yes", "no", "yes"],
+        "trio": ["a", "b", "c", "a", "b", "c"],
+        "when": pd.date_range("2020-01-01", periods=6),
+        "y": [1.0, 5.0, 2.0, 4.0, 3.0, 6.0],
+        "name": [f"n{i}" for i in range(6)],
+    }
+)
+PROBLEM = prepare(TRAIN.drop(columns=["name"]), TRAIN["y"], ignored=["name"], **SETTINGS)
+ROW = {"size": 2.5, "hole": 1.0, "flag": True, "pair": "yes", "trio": "b", "when": "2020-01-03"}
+
+
+def encoded(rows):
+    return encode(rows, PROBLEM.schema, PROBLEM.grid)
+
+
+def columns(*rows):
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def bad(**change):
+    with pytest.raises(DataError) as caught:
+        encoded(columns(ROW | change))
+    return caught.value.problems
+
+
+def test_training_rows_get_their_training_codes():
+    """Encoding the training table again gives the training codes, in any column order and library."""
+    for X in (TRAIN, TRAIN[TRAIN.columns[::-1]], pa.Table.from_pandas(TRAIN), TRAIN.to_dict("list")):
+        np.testing.assert_array_equal(encoded(X).codes, PROBLEM.training.codes)
+
+
+def test_unused_training_columns_are_ignored_and_named():
+    """The target and other columns of the training data may come along."""
+    assert encoded(TRAIN).warnings[0] == "not used by the model: y, name"
+    assert encoded(columns(ROW)).warnings == []
+
+
+@given(st.permutations(list(ROW)))
+def test_order_never_matters(names):
+    """Columns are matched by name, in any order."""
+    shuffled = {name: [ROW[name]] for name in names}
+    np.testing.assert_array_equal(encoded(shuffled).codes, encoded(columns(ROW)).codes)
+
+
+def test_absent_unknown_and_doubled_columns():
+    """Each is an error that names the column; all are named at once."""
+    row = {name: value for name, value in ROW.items() if name != "size"} | {"colour": "red"}
+    with pytest.raises(DataError) as caught:
+        encoded(columns(row))
+    assert [p.column for p in caught.value.problems] == ["size", "colour"]
+    doubled = pa.table([[1.0]] * 7, names=["size", "size", "hole", "flag", "pair", "trio", "when"])
+    with pytest.raises(DataError, match="several columns"):
+        encoded(doubled)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("size", "abc", "the text 'abc' where a number belongs"),
+        ("size", "12", "send it without quotes"),
+        ("size", math.inf, "infinite"),
+        ("size", -math.inf, "infinite"),
+        ("size", 10**400, "infinite"),
+        ("size", [1], "type list"),
+        ("size", {"a": 1}, "type dict"),
+        ("flag", 2, "boolean must be true or false"),
+        ("flag", "true", "where true or false belongs"),
+        ("when", "tomorrow", "where a date like 2026-01-31 belongs"),
+        ("when", 5, "where a date"),
+        ("trio", ["a"], "type list"),
+    ],
+    ids=str,
+)
+def test_cells_of_the_wrong_type(column, value, words):
+    """Column, row and cell are named; nothing is guessed."""
+    with pytest.raises(DataError) as caught:
+        encoded(columns(ROW | {column: value}))
+    (problem,) = caught.value.problems
+    assert problem.column == column
+    assert words in problem.detail
+
+
+def test_rows_are_named_from_one():
+    """The second row is row 2."""
+    with pytest.raises(DataError) as caught:
+        encoded(columns(ROW, ROW | {"size": "x", "trio": "b"}))
+    assert [p.row for p in caught.value.problems] == [2]
+
+
+def test_several_problems_at_once():
+    """Everything that is wrong is told in one go."""
+    assert {p.column for p in bad(size="x", when="y", hole=math.inf)} == {"size", "when", "hole"}
+
+
+def test_numbers_and_booleans_for_a_boolean():
+    """1 and 0 are true and false."""
+    assert encoded(columns(ROW | {"flag": 1})).codes[2, 0] == encoded(columns(ROW)).codes[2, 0]
+
+
+@pytest.mark.parametrize("when", ["2020-01-03", "2020-01-03T00:00:00Z", "2020-01-03T02:00:00+02:00"])
+def test_dates_in_text(when):
+    """ISO dates and times are understood, zones converted."""
+    np.testing.assert_array_equal(encoded(columns(ROW | {"when": when})).codes, encoded(columns(ROW)).codes)
+
+
+def test_unseen_levels_are_named_not_refused():
+    """A new level of three is none of them; of two it is treated as missing; both are in the warnings."""
+    coded = encoded(columns(ROW | {"trio": "z", "pair": "maybe"}, ROW))
+    assert coded.codes[:, 0].tolist()[3:7] == [255, 0, 0, 0]
+    assert coded.warnings == [
+        "pair: levels never seen in training: 'maybe' (1 row)",
+        "trio: levels never seen in training: 'z' (1 row)",
+    ]
+
+
+def test_missing_values_are_counted():
+    """Missing where training had some is counted; where it had none, called a guess."""
+    coded = encoded(columns(ROW | {"hole": None, "size": None, "trio": None}, ROW | {"hole": math.nan}))
+    np.testing.assert_array_equal(coded.codes[:2] == 255, [[True, False], [True, True]])
+    assert coded.warnings == [
+        "size: missing in 1 row, though none was in training: such an answer is a guess",
+        "hole: missing in 2 rows",
+        "trio: missing in 1 row, though none was in training: such an answer is a guess",
+    ]
+
+
+def test_zero_rows():
+    """A table without rows is answered without rows."""
+    assert encoded({name: [] for name in ROW}).num_rows == 0
+
+
+def test_numbers_for_categories_are_spelled():
+    """A category of whole numbers takes 1, 1.0 and "1" alike."""
+    problem = prepare({"x": [1, 2, 3] * 5}, np.arange(15.0), columns={"x": "category"}, **SETTINGS)
+    codes = [
+        encode({"x": [value]}, problem.schema, problem.grid).codes.tolist()
+        for value in (2, 2.0, "2", np.int8(2))
+    ]
+    assert codes == [[[0], [1], [0]]] * 4

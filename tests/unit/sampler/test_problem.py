@@ -1,0 +1,274 @@
+"""What becomes of a table's columns in a fit, and every way the data can be wrong."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sampler import DataError, SettingsError, choose, describe, prepare
+from sampler.header import Header
+
+N = 60
+RNG = np.random.default_rng(0)
+SETTINGS = {"num_trees": 5, "num_chains": 1, "num_burnin": 1, "num_draws": 2}
+
+
+def table(**more):
+    columns = {
+        "size": RNG.normal(size=N).tolist(),
+        "flag": (RNG.random(N) < 0.5).tolist(),
+        "pair": RNG.choice(["no", "yes"], N).tolist(),
+        "trio": RNG.choice(["a", "b", "c"], N).tolist(),
+        "when": pd.date_range("2020-01-01", periods=N).to_numpy(),
+        "name": [f"n{i}" for i in range(N)],
+    }
+    return columns | more
+
+
+def y():
+    return RNG.normal(size=N)
+
+
+def problem_of(X=None, outcome=None, **arguments):
+    return prepare(table() if X is None else X, y() if outcome is None else outcome, **SETTINGS, **arguments)
+
+
+def test_columns_of_a_fit():
+    """Kinds, indicators (one for two levels, q for q > 2) and the column left out."""
+    problem = problem_of()
+    kinds = {column.name: column.kind for column in problem.schema.columns}
+    assert kinds == {
+        "size": "number",
+        "flag": "boolean",
+        "pair": "category",
+        "trio": "category",
+        "when": "date",
+    }
+    assert [level for _, level in problem.schema.coded] == [None, None, "yes", "a", "b", "c", None]
+    (left_out,) = problem.schema.left_out
+    assert (left_out.name, problem.warnings) == ("name", [f"name is left out: {left_out.why}"])
+    assert "60 levels" in left_out.why
+    assert problem.training.codes.shape == (7, N)
+
+
+def test_left_out_text_can_be_named():
+    """Text of many levels is used when `features` or `columns` says so."""
+    assert len(problem_of(features=["name"]).schema.coded) == N
+    assert "name" in [column.name for column in problem_of(columns={"name": "category"}).schema.columns]
+
+
+def test_number_as_category():
+    """Levels are spelled as the user would: "1", not "1.0"; half numbers keep their half."""
+    X = {"x": [1.0, 2, 1, 10.5] * 15}
+    (column,) = problem_of(X, columns={"x": "category"}).schema.columns
+    assert column.levels == ("1", "2", "10.5")
+    (column,) = problem_of({"x": [True, False] * 30}, columns={"x": "category"}).schema.columns
+    assert column.levels == ("false", "true")
+
+
+def test_text_as_number():
+    """Text that spells numbers becomes numbers on request; the cells that don't are named by row."""
+    (column,) = problem_of({"x": ["1", " 2.5", None] * 20}, columns={"x": "number"}).schema.columns
+    assert (column.kind, column.min, column.max, column.missing) == ("number", 1.0, 2.5, 20)
+    with pytest.raises(DataError) as caught:
+        problem_of({"x": ["1", "?", "2"] * 20}, columns={"x": "number"})
+    assert [(p.column, p.row) for p in caught.value.problems[:2]] == [("x", 2), ("x", 5)]
+    assert "'?'" in caught.value.problems[0].detail
+    assert "10 more" in caught.value.problems[-1].detail
+
+
+def test_text_as_date():
+    """ISO dates in text become days since 1970."""
+    (column,) = problem_of(
+        {"x": ["1970-01-02", "1971-01-01T12:00:00Z"] * 30}, columns={"x": "date"}
+    ).schema.columns
+    assert (column.min, column.max) == (1.0, 365.5)
+
+
+def test_missing_category_is_a_level():
+    """Two levels and missing values are three indicators."""
+    problem = problem_of({"x": ["a", None, "b"] * 20})
+    assert [level for _, level in problem.schema.coded] == ["a", "b", None]
+    assert not np.any(problem.training.codes == 255)
+
+
+def test_missing_numbers_are_coded_as_missing():
+    """NaN is 255, and counted in the schema."""
+    problem = problem_of({"x": [1.0, math.nan, 3.0] * 20})
+    assert problem.schema.columns[0].missing == 20
+    assert np.sum(problem.training.codes == 255) == 20
+
+
+def test_the_target_is_not_a_feature():
+    """A table that contains the target's column doesn't learn from it."""
+    frame = pd.DataFrame({"x": RNG.normal(size=N), "y": y()})
+    problem = prepare(frame, frame["y"], **SETTINGS)
+    assert [column.name for column in problem.schema.columns] == ["x"]
+    assert problem.schema.target.name == "y"
+    with pytest.raises(DataError, match="target"):
+        prepare(frame, frame["y"], features=["x", "y"], **SETTINGS)
+
+
+def test_columns_without_values_are_left_out():
+    """A column that is missing throughout can't be learnt from."""
+    problem = problem_of({"x": RNG.normal(size=N), "empty": [None] * N})
+    assert [item.name for item in problem.schema.left_out] == ["empty"]
+
+
+def test_constant_column_stays():
+    """A constant column is a feature that no rule can use."""
+    problem = problem_of({"x": RNG.normal(size=N), "c": [1.0] * N, "one": ["a"] * N})
+    assert problem.training.num_codes.tolist()[1:] == [1, 1 + 0]
+
+
+def test_header_is_the_same_bytes_and_comes_back():
+    """The same problem has the same header, which holds the schema, the grid and up to 200 rows."""
+    X, outcome = table(), y()
+    problem = problem_of(X, outcome)
+    assert problem.header() == problem_of(X, outcome).header()
+    header = Header.from_bytes(problem.header())
+    assert header.schema == problem.schema
+    assert header.to_bytes() == problem.header()
+    assert header.constants == problem.training.constants.to_json()
+    for ours, theirs in zip(header.grid.cuts, problem.grid.cuts, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(header.reference, problem.training.codes)
+
+
+def test_reference_rows_are_at_most_200():
+    """Large data keep 200 rows of reference, spread over all."""
+    problem = prepare({"x": np.arange(5000.0)}, RNG.normal(size=5000), **SETTINGS)
+    assert Header.from_bytes(problem.header()).reference.shape == (1, 200)
+
+
+def test_given_cuts():
+    """Cut points can be fixed, by column."""
+    problem = problem_of({"x": np.arange(60.0), "z": np.arange(60.0)}, prior={"cuts": {"x": [10, 20.5]}})
+    assert [len(cuts) for cuts in problem.grid.cuts] == [2, 59]
+    assert problem.training.codes[0].tolist() == [0] * 11 + [1] * 10 + [2] * 39
+
+
+def bad(X=None, outcome=None, error=DataError, **arguments):
+    with pytest.raises(error) as caught:
+        problem_of(X, outcome, **arguments)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("change", "row", "words"),
+    [
+        ({3: math.nan}, 4, "missing"),
+        ({0: math.inf}, 1, "infinite"),
+        ({9: -math.inf}, 10, "infinite"),
+    ],
+)
+def test_bad_target_rows_are_named(change, row, words):
+    """A missing or infinite target is an error with its row."""
+    outcome = y()
+    for i, value in change.items():
+        outcome[i] = value
+    (problem,) = bad(outcome=outcome, target_name="mpg").problems
+    assert (problem.column, problem.row) == ("mpg", row)
+    assert words in problem.detail
+
+
+def test_many_bad_target_rows():
+    """Ten are named, the others counted."""
+    problems = bad(outcome=np.full(N, math.nan)).problems
+    assert [p.row for p in problems] == [*range(1, 11), None]
+    assert "50 more" in problems[-1].detail
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        ([3.0] * N, "constant target"),
+        (["low", "high"] * 30, "must be numeric"),
+        (["12", "13"] * 30, "must be numeric"),
+        ([True, False] * 30, "0 and 1"),
+        (pd.date_range("2020", periods=N), "must be numeric"),
+        ([1.0, "a"] * 30, "row 2 holds 'a'"),
+        (np.zeros((N, 2)), "one dimension"),
+        ([1.0, 2.0], "2 rows"),
+        ([], "no rows"),
+        (3.0, "one column"),
+        ([1e308, -1e308] * 30, "overflows"),
+    ],
+    ids=str,
+)
+def test_targets_that_cannot_be_fitted(outcome, words):
+    """Each says what is wrong and what to do."""
+    assert words in str(bad(outcome=outcome))
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ([1.0] * (N - 1) + [0.0], "positive"),
+        ([1.0] * (N - 1) + [-1.0], "row 60"),
+        ([1.0] * (N - 1) + [math.nan], "missing"),
+        ([1.0] * (N - 1) + [math.inf], "finite"),
+        (["a"] * N, "numbers"),
+        ([1.0], "1 rows"),
+    ],
+)
+def test_weights_that_make_no_sense(weights, words):
+    """Weights must be positive numbers, one a row."""
+    assert words in str(bad(weights=weights))
+
+
+def test_infinite_values_are_named():
+    """An infinite feature is an error with column and row."""
+    (problem,) = bad({"x": [1.0, math.inf] + [2.0] * 58}).problems
+    assert (problem.column, problem.row) == ("x", 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"features": ["size", "nope"]}, DataError, "'nope': there is no such column"),
+        ({"features": ["size", "size"]}, DataError, "named twice"),
+        ({"features": []}, DataError, "no column to learn from"),
+        ({"columns": {"nope": "number"}}, SettingsError, "'nope'"),
+        ({"columns": {"size": "nominal"}}, SettingsError, "one of number, boolean, category, date"),
+        ({"columns": {"size": "boolean"}}, DataError, "true or false"),
+        ({"columns": {"size": "date"}}, DataError, "where a date"),
+        ({"columns": {"when": "number"}}, DataError, "dates where a number"),
+        ({"columns": {"trio": "boolean"}}, DataError, "true or false"),
+        ({"prior": {"cuts": "medians"}}, SettingsError, "quantile"),
+        ({"prior": {"cuts": {"nope": [1]}}}, SettingsError, "nope"),
+        ({"prior": {"cuts": {"size": [2, 1]}}}, SettingsError, "increasing"),
+        ({"prior": {"kk": 1}}, SettingsError, "kk"),
+        ({"family": "poisson"}, SettingsError, "family"),
+    ],
+    ids=str,
+)
+def test_bad_arguments(arguments, error, words):
+    """Each names what was given and what is accepted."""
+    assert words in str(bad(error=error, **arguments))
+
+
+def test_unusable_columns():
+    """A mixed column is left out with a reason, and an error when it is named."""
+    X = {"x": RNG.normal(size=N), "m": [1, "a"] * 30}
+    assert "several types" in problem_of(X).schema.left_out[0].why
+    assert "several types" in str(bad(X, features=["m"]))
+    assert problem_of(X, columns={"m": "category"}).schema.columns[1].levels == ("1", "a")
+
+
+def test_too_many_levels():
+    """A category of thousands of levels would fill the memory with indicators."""
+    X = {"x": [f"v{i}" for i in range(3000)]}
+    with pytest.raises(DataError, match="too many"):
+        prepare(X, RNG.normal(size=3000), features=["x"], **SETTINGS)
+
+
+def test_the_service_can_choose_without_the_data():
+    """`choose` needs the summaries only, as stored with a dataset, and refuses alike."""
+    summaries = describe(table())
+    assert list(choose(summaries, features=["size", "name"]).kinds) == ["size", "name"]
+    with pytest.raises(DataError, match="no such column"):
+        choose(summaries, features=["nope"])
+    with pytest.raises(DataError, match="target"):
+        choose(summaries, features=["size"], reserved=["size"])
