@@ -1,6 +1,6 @@
 """How often the intervals cover: Friedman's function, fresh data per seed, the service's own defaults.
 
-    python benchmarks/coverage.py [--sizes 500 1000 10000] [--seeds 10] [--moves default]
+    python benchmarks/interval_coverage.py [--sizes 500 1000 10000] [--seeds 10] [--moves default]
 
 Prints, per size, the mean over the data seeds and its standard error.
 """
