@@ -81,9 +81,8 @@ def worker(
     slots: Annotated[int | None, typer.Option(help="Units worked on at once; default: one per core.")] = None,
 ) -> None:
     """Run one worker (`bartserve migrate` first)."""
-    from worker.main import run_worker
-
     from app.supervisor import end_with_supervisor
+    from worker.main import run_worker
 
     end_with_supervisor()
     run_worker(_settings(worker_slots=slots))
