@@ -5,7 +5,6 @@ from app.store.tables import Json
 from app.store.units import Directive
 from sampler import DataError, SamplerError, SettingsError
 
-
 MOST_SAID = 300  # characters of an exception nobody foresaw; the log has it whole
 
 
@@ -29,6 +28,7 @@ def sentence(error: Exception) -> Json:
     for kind, name in kinds:
         if isinstance(error, kind):
             return {"type": name, "detail": str(error) or "The worker ran out of memory."}
+    said = " ".join(str(error).split())[:MOST_SAID]
     return {
         "type": "internal",
         "detail": f"The worker met an unexpected error ({type(error).__name__}: {said}).",

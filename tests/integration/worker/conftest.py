@@ -2,7 +2,14 @@
 
 import pytest
 
+from sampler import warm
 from tests.integration.worker.harness import make_service
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kernels():
+    """Compiled once, before any test counts seconds."""
+    warm()
 
 
 @pytest.fixture(params=["embedded", "team"])

@@ -25,7 +25,7 @@ from worker.spec import prepare_problem, read_rows, read_spec, split
 
 OWNER = "local"
 LEASE_SECONDS = 2.0
-SLICE_SECONDS = 0.1
+SLICE_SECONDS = 0.05
 
 
 def friedman(num_rows=300, seed=0) -> pa.Table:
@@ -48,8 +48,8 @@ SHORT = {
     "seed": 5,
     "holdout": 0.2,
 }
-# Some seconds per chain, in slices of a tenth: time to interfere.
-LONG = {"num_trees": 200, "num_chains": 2, "num_burnin": 4000, "num_draws": 300, "thin": 20, "seed": 6}
+# A second or more per chain, most of it sampling, in slices of a twentieth: time to interfere.
+LONG = {"num_trees": 200, "num_chains": 2, "num_burnin": 300, "num_draws": 200, "thin": 25, "seed": 6}
 
 
 @dataclass

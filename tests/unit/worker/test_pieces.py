@@ -1,0 +1,97 @@
+"""Pieces of the worker that need neither a process nor a database."""
+
+import math
+
+import numpy as np
+import pytest
+
+from app.store.draws import Block  # noqa: TC001  tests annotate lightly
+from app.store.errors import CorruptBlockError
+from sampler import DataError, Draws, unpack
+from sampler.draws import concatenate
+from worker.blocks import BlockWriter, draws_per_block
+from worker.errors import sentence
+from worker.finish import json_safe
+from worker.holdout import holdout_rows
+
+
+def stumps(num_draws, num_trees, seed=0):
+    """Draws whose trees are all stumps."""
+    generator = np.random.default_rng(seed)
+    nodes = num_draws * num_trees
+    return Draws(
+        num_trees=num_trees,
+        sigma=generator.uniform(size=num_draws),
+        tree_start=np.arange(nodes + 1),
+        feature=np.full(nodes, -1, np.int32),
+        cut=np.zeros(nodes, np.uint8),
+        missing_left=np.zeros(nodes, np.uint8),
+        leaf=generator.integers(-1000, 1000, nodes).astype(np.int32),
+    )
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.2, 0.25, 0.5, 0.999])
+def test_the_held_out_part(fraction):
+    """So many rows, each once, in order, the same for the same seed, and at least one left to learn from."""
+    rows = holdout_rows(397, fraction, seed=3)
+
+    assert len(rows) == min(round(397 * fraction), 396)
+    assert np.all(np.diff(rows) > 0)
+    assert set(rows.tolist()) <= set(range(397))
+    assert np.array_equal(rows, holdout_rows(397, fraction, seed=3))
+
+
+def test_the_held_out_rows_follow_the_seed():
+    """Another seed holds out other rows; no fraction holds out none; the least part is one row."""
+    assert not np.array_equal(holdout_rows(100, 0.3, 1), holdout_rows(100, 0.3, 2))
+    assert len(holdout_rows(100, None, 1)) == 0
+    assert len(holdout_rows(10, 0.001, 1)) == 1
+
+
+def test_the_held_out_rows_are_fixed_for_good():
+    """These very rows: a released version's models must find their held-out part again."""
+    assert holdout_rows(20, 0.25, 0).tolist() == [1, 5, 7, 13, 19]
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [70], [131], [132], [40, 41, 130, 262, 299], list(range(1, 300))])
+def test_blocks_do_not_depend_on_slices(cuts):
+    """Wherever slices fall, and with a resume after each, the last written blocks are the same."""
+    num_trees, num_draws = 200, 300
+    draws = stumps(num_draws, num_trees)
+    whole = {block.seq: block for block in BlockWriter(num_trees).add(draws)}
+    stored: dict[int, Block] = {}
+    for start, stop in zip([0, *cuts], [*cuts, num_draws], strict=True):
+        writer = BlockWriter(num_trees, stored[max(stored)] if stored else None)
+        assert writer.num_draws == start
+        stored |= {block.seq: block for block in writer.add(draws[start:stop])}
+
+    assert stored == whole
+    assert concatenate([unpack(stored[seq].data) for seq in sorted(stored)]) == draws
+    assert [block.num_draws for block in whole.values()] == [131, 131, 38]
+
+
+def test_a_block_holds_at_least_one_draw():
+    """However large the forest, a block has a draw; nothing to store gives no block."""
+    assert draws_per_block(10_000_000) == 1
+    assert BlockWriter(10).add(None) == []
+
+
+def test_errors_become_sentences():
+    """What ends a model is said in its own words when foreseen, shortly when not."""
+    assert sentence(DataError("The target is constant.")) == {
+        "type": "data",
+        "detail": "The target is constant.",
+    }
+    assert sentence(CorruptBlockError("damaged"))["type"] == "store"
+    assert sentence(MemoryError())["detail"] == "The worker ran out of memory."
+    unforeseen = sentence(KeyError("x\n" * 1000))
+    assert unforeseen["type"] == "internal"
+    assert len(unforeseen["detail"]) < 400
+    assert "\n" not in unforeseen["detail"]
+
+
+def test_json_has_no_nan():
+    """Numbers that JSON (and Postgres) can't spell become null; arrays and numpy numbers become plain."""
+    given = {"a": math.nan, "b": [np.float64(1.5), math.inf], "c": np.array([1, 2]), 4: (None, True)}
+
+    assert json_safe(given) == {"a": None, "b": [1.5, None], "c": [1, 2], "4": [None, True]}
