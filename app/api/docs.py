@@ -11,7 +11,7 @@ from fastapi import APIRouter, FastAPI, Response
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import FileResponse
 
-from app.api.problems import Problem
+from app.api.problems import Problem, titles
 from app.services.errors import NotFoundError
 
 router = APIRouter(include_in_schema=False)
@@ -67,6 +67,14 @@ async def file(name: str) -> Response:
     if name not in FILES:
         raise NotFoundError("The API's page has no such file.")
     return FileResponse(_folder() / name, media_type=FILES[name])
+
+
+@router.get("/problems/{slug}")
+async def problem_type(slug: str) -> dict[str, str]:
+    """What a problem document's `type` points at."""
+    if slug not in titles():
+        raise NotFoundError("There is no problem of this type.")
+    return {"type": f"/problems/{slug}", "title": titles()[slug]}
 
 
 def document(app: FastAPI) -> None:

@@ -27,11 +27,14 @@ def create_app(settings: Settings) -> FastAPI:
     """The service over HTTP; it opens the database when it starts and closes it when it stops."""
     engine = make_engine(settings.database_url)
     bell = Bell(settings)
+    predictor = Predictor(engine, settings.cache_bytes, settings.max_predict_rows)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.gate = Gate()
+        predictor.start(compile_kernels=not settings.embedded)
         yield
+        predictor.close()
         bell.close()
         engine.dispose()
 
@@ -56,7 +59,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.engine = engine
     app.state.bell = bell
     app.state.settings = settings
-    app.state.predictor = Predictor(engine, settings.cache_bytes, settings.max_predict_rows)
+    app.state.predictor = predictor
     app.state.readiness = Readiness(engine, settings)
     problems.install(app)
     for router in ROUTERS:

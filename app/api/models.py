@@ -7,7 +7,7 @@ from fastapi import APIRouter, BackgroundTasks, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.datasets import Cursor, Limit
-from app.api.deps import Owner, Reading, TheBell, TheEngine, Writing
+from app.api.deps import Owner, Reading, TheBell, TheEngine, ThePredictor, Writing
 from app.api.json_body import StrictRoute
 from app.api.problems import responses
 from app.services import fits, models
@@ -163,6 +163,7 @@ def cancel(model_id: str, session: Writing, owner: Owner) -> ModelView:
 
 
 @router.delete("/{model_id}", status_code=204, responses=responses())
-def delete_model(model_id: str, session: Writing, owner: Owner) -> None:
+def delete_model(model_id: str, session: Writing, predictor: ThePredictor, owner: Owner) -> None:
     """Remove a model with its draws; one that is running stops."""
     models.delete(session, owner, model_id)
+    predictor.cache.drop(model_id)

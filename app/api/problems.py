@@ -62,11 +62,16 @@ PLAIN = {
     ),
 }
 
-TYPES: dict[str, str] = {slug: title for slug, title, _ in PLAIN.values()} | {
-    kind.slug: kind.title
-    for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, ServiceError)
-}
+
+def titles() -> dict[str, str]:
+    """The title of every problem type there is."""
+    found = {slug: title for slug, title, _ in PLAIN.values()}
+    left = [ServiceError]
+    while left:
+        kind = left.pop()
+        found[kind.slug] = kind.title
+        left += kind.__subclasses__()
+    return found
 
 
 def request_id_of(scope: Mapping[str, Any]) -> str:

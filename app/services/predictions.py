@@ -1,5 +1,7 @@
 """Predictions from a stored posterior."""
 
+import logging
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +28,9 @@ from app.store import models as store
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError
 from app.store.tables import OPEN_STATES, SUCCEEDED, Model
-from sampler import DataError, PackedError, Posterior, Prediction, SettingsError, warm
+from sampler import DataError, PackedError, Posterior, Prediction, SettingsError, is_warm, warm
 
+log = logging.getLogger(__name__)
 VERDICTS = ("not_converged", "approximate", "converged")  # each better than the one before
 
 
@@ -56,6 +59,10 @@ class DamagedError(ServiceError):
     slug, title = "damaged", "The stored model is damaged"
 
 
+class _ClosingError(Exception):
+    """Stops the loading of kernels when the process is to end."""
+
+
 class Predictor:
     """Answers from posteriors that it keeps decoded; its methods may be called from many threads."""
 
@@ -63,6 +70,39 @@ class Predictor:
         self.engine = engine
         self.max_rows = max_rows
         self.cache: Cache[Posterior] = Cache(cache_bytes)
+        self._warming: threading.Thread | None = None
+        self._closing = threading.Event()
+
+    def start(self, *, compile_kernels: bool) -> None:
+        """Load the compiled kernels in the background, so that the first prediction needn't wait for them.
+
+        Parameters
+        ----------
+        compile_kernels
+            Compile them too when nobody has. Not where a worker of this machine does it anyway: compiling
+            makes a process slow to answer.
+        """
+        if is_warm() or compile_kernels:
+            self._warming = threading.Thread(target=self._warm, name="warm", daemon=True)
+            self._warming.start()
+
+    def close(self) -> None:
+        """End what `start` began."""
+        self._closing.set()
+        if self._warming is not None:
+            self._warming.join()
+
+    def _warm(self) -> None:
+        def go_on(_done: int, _total: int) -> None:
+            if self._closing.is_set():
+                raise _ClosingError
+
+        try:
+            warm(go_on)
+        except _ClosingError:
+            pass
+        except Exception:
+            log.exception("The kernels could not be loaded; the first prediction tries again")
 
     def predict(self, owner: str, model: str, request: PredictRequest) -> dict[str, Any]:
         """Predict new rows.

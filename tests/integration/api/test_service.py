@@ -27,6 +27,21 @@ def test_http_refusals_are_problem_documents_too(client):
 
 
 @only("sqlite")
+def test_a_problem_type_leads_somewhere(client):
+    """The relative URI of a type can be asked what it means."""
+    refusals = [
+        client.get("/nowhere"),
+        client.put("/datasets"),
+        client.post("/datasets"),
+        post_csv(client, ""),
+    ]
+    for refusal in refusals:
+        named = refusal.json()
+        assert client.get(named["type"]).json() == {"type": named["type"], "title": named["title"]}
+    problem(client.get("/problems/unheard-of"), 404)
+
+
+@only("sqlite")
 def test_request_ids_come_back(client):
     """A well-formed X-Request-ID is kept, any other is replaced; errors carry it too."""
     assert (
