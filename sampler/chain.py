@@ -342,6 +342,14 @@ def _make_work(data: Data, capacity: int, random: np.ndarray[Any, Any], *, rows:
         mask=np.zeros(width, np.uint8),
         address=np.array([address(entry) for entry in fused.FUSED], np.int64),
         random=np.array(random, np.uint64),
+        bins=np.zeros((2, 272), np.int64),
+        code_sum=np.zeros((2, 256), np.int64),
+        code_count=np.zeros((2, 256), np.int64),
+        code_total=np.zeros((2, 257)),
+        code_size=np.zeros((2, 257)),
+        terms=np.zeros((2, 512)),
+        factors=np.zeros((2, 512)),
+        info=np.zeros((2, 9), np.int64),
     )
 
 

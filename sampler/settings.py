@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 FAMILIES = ("gaussian",)
 METHODS = ("bart",)
 MOVE_SETS: dict[str, dict[str, float]] = {
-    "default": {"grow": 0.5, "prune": 0.5},
+    "default": {"grow": 0.5, "prune": 0.5, "rule": 1.0},
     "growprune": {"grow": 0.5, "prune": 0.5},
 }
 MOVES = ("grow", "prune", "change", "swap")
 RULE_DRAW = "rule"
-AVAILABLE_MOVES = ("grow", "prune")
+AVAILABLE_MOVES = ("grow", "prune", "rule")
 
 LIMITS: dict[str, tuple[int, int]] = {
     "num_trees": (1, 10_000),

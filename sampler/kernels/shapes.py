@@ -88,6 +88,14 @@ class Work(NamedTuple):
     mask: Bytes  # [rows]
     address: Longs  # the fused passes' addresses
     random: Words  # [4]
+    bins: Longs  # [2, 272], the rule draw's histograms under way, of two columns
+    code_sum: Longs  # [2, 256]
+    code_count: Longs  # [2, 256]
+    code_total: Floats  # [2, 257], the same as the evidence takes them, with the totals
+    code_size: Floats  # [2, 257]
+    terms: Floats  # [2, 512]
+    factors: Floats  # [2, 512]
+    info: Longs  # [2, 9]
 
 
 class Kept(NamedTuple):
@@ -134,6 +142,7 @@ work_t = types.NamedTuple(
     (
         *(ints_1, ints_1, ints_1, longs_1, longs_2, floats_1, floats_1),
         *(longs_1, longs_1, longs_1, ints_1, bytes_1, longs_1, words_1),
+        *(longs_2, longs_2, longs_2, floats_2, floats_2, floats_2, floats_2, longs_2),
     ),
     Work,
 )

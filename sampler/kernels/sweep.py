@@ -35,8 +35,9 @@ from sampler.kernels.shapes import (
     void,
     work_t,
 )
+from sampler.kernels.state import GRID_LIMIT, plane_of, set_bound
 from sampler.kernels.trees import write_tree
-from sampler.kernels.update import GRID_LIMIT, finish_prune, plane_of, set_bound, update_tree
+from sampler.kernels.update import finish_prune, update_tree
 
 if TYPE_CHECKING:
     from sampler.kernels.shapes import Bool, Data, Floats, Forest, Int, Kept, Longs, Work

@@ -12,7 +12,6 @@ from sampler.kernels.fused import MOST_LEAVES, TRIAL, fused_pass, scatter_pass
 from sampler.kernels.leaves import draw_leaf, log_split, log_stay, split_gain
 from sampler.kernels.random import below, uniform
 from sampler.kernels.rows import (
-    largest_absolute,
     mark_leaf,
     relabel_grown,
     relabel_grown_wide,
@@ -22,11 +21,11 @@ from sampler.kernels.rows import (
     splittable,
 )
 from sampler.kernels.rules import draw_rule
+from sampler.kernels.rulestep import draw_split_rule
 from sampler.kernels.shapes import (
     ABOVE,
     ABSENT,
     BLOCK,
-    BOUND,
     BROKEN,
     BYTE_LEAVES,
     DEPTH,
@@ -42,6 +41,7 @@ from sampler.kernels.shapes import (
     PREVIOUS,
     PRUNE,
     RIGHT,
+    RULE,
     UNIT,
     VALUE,
     boolean,
@@ -55,6 +55,7 @@ from sampler.kernels.shapes import (
     void,
     work_t,
 )
+from sampler.kernels.state import GRID_LIMIT, plane_of, widen_bound
 from sampler.kernels.trees import (
     grow_leaf,
     is_bottom,
@@ -67,41 +68,6 @@ from sampler.kernels.trees import (
 
 if TYPE_CHECKING:
     from sampler.kernels.shapes import Bool, Data, Floats, Forest, Int, Longs, Work
-
-GRID_LIMIT = 1 << 25  # of a residual or a leaf value, in grid steps; the data fill about 2^20
-LARGEST_BLOCK = 8192
-SMALLEST_BLOCK = 64
-
-
-@kernel(i8(forest_t, i8), inline=True, allocates=False)
-def plane_of(forest: Forest, tree: Int) -> Int:
-    """The row of `high` with the high bytes of a tree's slots (any row if it has none)."""
-    return max(np.int64(forest.plane[tree]), 0)
-
-
-@kernel(void(work_t), inline=True, allocates=False)
-def choose_block(work: Work) -> None:
-    """The most rows whose sum must fit an int32, from the bound on the residual; 0 if even 64 might not."""
-    block = LARGEST_BLOCK
-    while block >= SMALLEST_BLOCK and block * work.state[BOUND] >= 2**31:
-        block //= 2
-    work.state[BLOCK] = block if block >= SMALLEST_BLOCK else 0
-
-
-@kernel(void(work_t, i8), inline=True, allocates=False)
-def set_bound(work: Work, bound: Int) -> None:
-    """Note that no |residual| exceeds `bound`; blocks are chosen for twice that: it may grow a while."""
-    work.state[BOUND] = 2 * bound + 1
-    choose_block(work)
-    work.state[BOUND] = bound
-
-
-@kernel(void(work_t, i8), inline=True, allocates=False)
-def widen_bound(work: Work, change: Int) -> None:
-    """Note that the residual will move by `change` at most; measure it anew when the bound is large."""
-    work.state[BOUND] += change
-    if work.state[BOUND] * max(work.state[BLOCK], SMALLEST_BLOCK) >= 2**31:
-        set_bound(work, largest_absolute(work.residual) + change)
 
 
 @kernel(u1(data_t, forest_t, work_t, i8, i8), inline=True, allocates=False)
@@ -324,6 +290,9 @@ def update_tree(
         counters[move, 1] += decide_grow(data, forest, work, prior, depths, moves, tree, slot)
     elif at >= 0:
         counters[move, 1] += decide_prune(forest, work, prior, depths, moves, tree, at)
+    if moves[RULE] > 0.0 and (moves[RULE] >= 1.0 or uniform(work.random) < moves[RULE]):
+        counters[RULE, 0] += 1
+        counters[RULE, 1] += draw_split_rule(data, forest, work, prior, depths, tree)
     draw_leaves(forest, work, prior, tree)
 
 

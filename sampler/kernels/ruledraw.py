@@ -1,0 +1,360 @@
+"""The exact draw of one split rule (`sampler_math` 14.3): no proposal, no rejection.
+
+At a split whose children are leaves, the sums of partial residuals by code give the evidence of every rule of a
+column at once, so the rule can be drawn from its full conditional among all rules of two columns: the split's own
+and one other.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.compile import kernel
+from sampler.kernels.random import next_word, uniform
+from sampler.kernels.rules import PRESENT_OR_MISSING, num_rules
+from sampler.kernels.shapes import (
+    MISSING,
+    SIGMA2,
+    TAU2,
+    boolean,
+    bytes_1,
+    bytes_2,
+    data_t,
+    f8,
+    floats_1,
+    i4,
+    i8,
+    ints_1,
+    longs_1,
+    pair,
+    u1,
+    void,
+    words_1,
+)
+
+if TYPE_CHECKING:
+    from sampler.kernels.shapes import Bool, Bytes, Data, Float, Floats, Int, Ints, Longs, Words
+
+CODES = 256
+SPILL = 16  # bins for rows of other leaves, several so that neighbours don't wait for each other
+COUNT_SHIFT = 40  # a bin holds a count above and a sum below this bit
+HISTOGRAM_BLOCK = 4096  # rows: a sum of |partial residual| < 2^27 stays inside 40 bits
+TERMS = 2 * CODES  # a term for each cut with the missing right, then left; the last is present | missing
+LAST_TERM = TERMS - 1
+
+# info of a column at a node: codes, whether some are missing, the number of rules, and which groups can be split
+LOW, SECOND, BELOW, HIGH, GAPS, RULES, LOW_SPLITS, HIGH_SPLITS, MISSING_SPLITS = 0, 1, 2, 3, 4, 5, 6, 7, 8
+INFO_SIZE = 9
+
+LOG2_E = 1.4426950408889634
+LN2_HIGH = 0.693147180369123816490  # the first 33 bits, so that its multiples by whole numbers are exact
+LN2_LOW = 1.90821492927058770002e-10
+LOWEST = -700.0
+POWERS = 2.0 ** -np.arange(1024.0)
+
+
+@kernel(f8(f8), inline=True, allocates=False)
+def exp_negative(x: Float) -> Float:
+    """e^x for x <= 0 (0.0 below -700), in plain arithmetic so that it vectorises: within 1e-15, relatively."""
+    y = max(x, LOWEST)
+    k = np.rint(y * LOG2_E)
+    f = (y - k * LN2_HIGH) - k * LN2_LOW
+    p = 1.0 / 6227020800.0
+    p = p * f + 1.0 / 479001600.0
+    p = p * f + 1.0 / 39916800.0
+    p = p * f + 1.0 / 3628800.0
+    p = p * f + 1.0 / 362880.0
+    p = p * f + 1.0 / 40320.0
+    p = p * f + 1.0 / 5040.0
+    p = p * f + 1.0 / 720.0
+    p = p * f + 1.0 / 120.0
+    p = p * f + 1.0 / 24.0
+    p = p * f + 1.0 / 6.0
+    p = p * f + 0.5
+    p = p * f + 1.0
+    p = p * f + 1.0
+    return p * POWERS[np.int32(-k)] if x > LOWEST else 0.0
+
+
+@kernel(
+    void(
+        bytes_1,
+        u1,
+        u1,
+        ints_1,
+        i4,
+        i4,
+        bytes_1,
+        bytes_1,
+        i8,
+        longs_1,
+        longs_1,
+        longs_1,
+        longs_1,
+        longs_1,
+        longs_1,
+    ),
+    allocates=False,
+)
+def histograms(
+    slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int,
+    first: Bytes, second: Bytes, num_rows: Int,
+    first_bins: Longs, second_bins: Longs, first_sum: Longs, first_count: Longs, second_sum: Longs, second_count: Longs,
+) -> None:  # fmt: skip
+    """Sums of partial residuals (residual + old leaf value) and counts, by code, of two columns over two leaves."""
+    one = np.int64(1) << COUNT_SHIFT
+    first_sum[:] = 0
+    first_count[:] = 0
+    second_sum[:] = 0
+    second_count[:] = 0
+    for start in range(0, num_rows, HISTOGRAM_BLOCK):
+        first_bins[:] = 0
+        second_bins[:] = 0
+        for i in range(start, min(start + HISTOGRAM_BLOCK, num_rows)):
+            slot = slots[i]
+            inside = (slot == left) | (slot == right)
+            value = one + residual[i] + (left_old if slot == left else right_old)
+            spill = CODES + (i & (SPILL - 1))
+            first_bins[np.int64(first[i]) if inside else spill] += value
+            second_bins[np.int64(second[i]) if inside else spill] += value
+        unpack_bins(first_bins, first_sum, first_count)
+        unpack_bins(second_bins, second_sum, second_count)
+
+
+@kernel(void(longs_1, longs_1, longs_1), inline=True, allocates=False)
+def unpack_bins(bins: Longs, sums: Longs, counts: Longs) -> None:
+    """Add bins' sums (the low 40 bits, signed) and counts (the rest)."""
+    low = 64 - COUNT_SHIFT
+    for code in range(CODES):
+        total = (bins[code] << low) >> low
+        sums[code] += total
+        counts[code] += (bins[code] - total) >> COUNT_SHIFT
+
+
+@kernel(boolean(bytes_2, bytes_1, u1, u1, bytes_1, u1, i8), allocates=False)
+def group_splittable(
+    codes: Bytes, slots: Bytes, left: Int, right: Int, column: Bytes, code: Int, num_rows: Int
+) -> Bool:
+    """Whether the rows of two leaves that have one code of a column differ in some other column."""
+    first = -1
+    for start in range(0, num_rows, 64):
+        stop = min(start + 64, num_rows)
+        found = np.uint8(0)
+        for i in range(start, stop):
+            inside = (column[i] == code) & ((slots[i] == left) | (slots[i] == right))
+            found = np.uint8(found | np.uint8(inside))
+        if found == 0:
+            continue
+        for i in range(start, stop):
+            if column[i] != code or (slots[i] != left and slots[i] != right):
+                continue
+            if first < 0:
+                first = i
+                continue
+            for j in range(len(codes)):
+                if codes[j, i] != codes[j, first]:
+                    return True
+    return False
+
+
+@kernel(pair(i8, i8, i8, i8, i8)(longs_1), inline=True, allocates=False)
+def occupied(counts: Longs) -> tuple[Int, Int, Int, Int, Int]:
+    """Of the present codes: the lowest occupied, the next one up, the next one below the highest, the highest.
+
+    And how many are occupied. (With one occupied code all four are it; with none, -1.)
+    """
+    lowest = second = below = highest = np.int64(-1)
+    number = 0
+    for code in range(MISSING):
+        if counts[code] == 0:
+            continue
+        if number == 0:
+            lowest = second = below = code
+        elif number == 1:
+            second = code
+        below = highest if number > 0 else code
+        highest = code
+        number += 1
+    return lowest, second, below, highest, number
+
+
+@kernel(void(data_t, bytes_1, u1, u1, i8, longs_1, longs_1), allocates=False)
+def look_at_groups(
+    data: Data, slots: Bytes, left: Int, right: Int, column: Int, counts: Longs, info: Longs
+) -> None:
+    """What the valid-split factors of a column's rules need, into `info` (its columns are named above).
+
+    A child with two occupied codes of the column can be split. Only the rows of the lowest code, of the highest
+    and the missing ones can be a child alone, so only these groups are looked at.
+    """
+    low, second, below, high, number = occupied(counts)
+    missing = np.int64(counts[MISSING] > 0)
+    info[LOW], info[SECOND], info[BELOW], info[HIGH], info[GAPS] = low, second, below, high, missing
+    info[RULES] = num_rules(low, high, missing) if number > 0 else 0
+    info[LOW_SPLITS] = info[HIGH_SPLITS] = info[MISSING_SPLITS] = 0
+    if info[RULES] == 0:
+        return
+    codes, values, rows = data.codes, data.codes[column], data.num_rows
+    if counts[low] > 1:
+        info[LOW_SPLITS] = group_splittable(codes, slots, left, right, values, np.uint8(low), rows)
+    if high > low and counts[high] > 1:
+        info[HIGH_SPLITS] = group_splittable(codes, slots, left, right, values, np.uint8(high), rows)
+    if counts[MISSING] > 1:
+        info[MISSING_SPLITS] = group_splittable(codes, slots, left, right, values, np.uint8(MISSING), rows)
+
+
+@kernel(
+    void(floats_1, floats_1, floats_1, i8, i8, f8, f8, floats_1, floats_1, i8), inline=True, allocates=False
+)
+def cut_terms(
+    prior: Floats, sums: Floats, sizes: Floats, low: Int, high: Int, left_total: Float, left_size: Float,
+    terms: Floats, factors: Floats, shift: Int,
+) -> None:  # fmt: skip
+    """The evidence of every cut low..high-1 when the left part starts with `left_total` and `left_size`.
+
+    e^(l(left) + l(right)) is factors e^terms; both stand at `shift` + cut.
+    """
+    for cut in range(low, high):
+        left_total += sums[cut]
+        left_size += sizes[cut]
+        terms[shift + cut] = left_total
+        factors[shift + cut] = left_size
+    total, size = sums[CODES], sizes[CODES]
+    sigma2, tau2 = prior[SIGMA2], prior[TAU2]
+    half = 0.5 * tau2 / sigma2
+    for k in range(shift + low, shift + high):
+        left, right = terms[k], total - terms[k]
+        left_spread = sigma2 + factors[k] * tau2
+        right_spread = sigma2 + (size - factors[k]) * tau2
+        terms[k] = half * (left * left / left_spread + right * right / right_spread)
+        factors[k] = sigma2 / math.sqrt(left_spread * right_spread)
+
+
+@kernel(f8(floats_1, floats_1, floats_1, f8, longs_1, floats_1, floats_1), allocates=False)
+def weigh_rules(
+    prior: Floats, sums: Floats, sizes: Floats, stay: Float, info: Longs, terms: Floats, factors: Floats
+) -> Float:
+    """Every rule's e^(l(left) + l(right)) s(left) s(right) as factors e^terms; returns the largest term.
+
+    `stay` is s of a child that can be split. A cut stands at its number with the missing on the right (or none),
+    at CODES + its number with them on the left; the rule present | missing is LAST_TERM.
+    """
+    low, second, below, high = info[LOW], info[SECOND], info[BELOW], info[HIGH]
+    gaps = info[GAPS] != 0
+    low_stay = stay if info[LOW_SPLITS] != 0 else 1.0
+    high_stay = stay if info[HIGH_SPLITS] != 0 else 1.0
+    cut_terms(prior, sums, sizes, low, high, 0.0, 0.0, terms, factors, 0)
+    for cut in range(low, high):
+        left = stay if cut >= second else low_stay
+        right = stay if gaps or cut < below else high_stay
+        factors[cut] *= left * right
+    largest = -np.inf
+    for cut in range(low, high):
+        largest = max(largest, terms[cut])
+    if not gaps:
+        return largest
+    cut_terms(prior, sums, sizes, low, high, sums[MISSING], sizes[MISSING], terms, factors, CODES)
+    for cut in range(low, high):
+        factors[CODES + cut] *= stay * (stay if cut < below else high_stay)
+        largest = max(largest, terms[CODES + cut])
+    total, size = sums[CODES] - sums[MISSING], sizes[CODES] - sizes[MISSING]
+    present_spread = prior[SIGMA2] + size * prior[TAU2]
+    missing_spread = prior[SIGMA2] + sizes[MISSING] * prior[TAU2]
+    fit = total * total / present_spread + sums[MISSING] * sums[MISSING] / missing_spread
+    terms[LAST_TERM] = 0.5 * prior[TAU2] / prior[SIGMA2] * fit
+    factors[LAST_TERM] = prior[SIGMA2] / math.sqrt(present_spread * missing_spread)
+    factors[LAST_TERM] *= (stay if high > low else low_stay) * (stay if info[MISSING_SPLITS] != 0 else 1.0)
+    return max(largest, terms[LAST_TERM])
+
+
+@kernel(f8(longs_1, floats_1, floats_1, f8), allocates=False)
+def sum_rules(info: Longs, terms: Floats, factors: Floats, largest: Float) -> Float:
+    """Make every factor the rule's weight relative to e^largest, and return their sum."""
+    low, high = info[LOW], info[HIGH]
+    total = 0.0
+    for shift in range(0, TERMS if info[GAPS] != 0 else CODES, CODES):
+        for k in range(shift + low, shift + high):
+            factors[k] *= exp_negative(terms[k] - largest)
+        for k in range(shift + low, shift + high):
+            total += factors[k]
+    if info[GAPS] != 0:
+        factors[LAST_TERM] *= exp_negative(terms[LAST_TERM] - largest)
+        total += factors[LAST_TERM]
+    return total
+
+
+@kernel(i8(words_1), inline=True, allocates=False)
+def flip(random: Words) -> Int:
+    """A fair coin."""
+    return np.int64(next_word(random) >> np.uint64(63))
+
+
+@kernel(pair(i8, i8)(longs_1, floats_1, f8, words_1), allocates=False)
+def pick_rule(info: Longs, factors: Floats, total: Float, random: Words) -> tuple[Int, Int]:
+    """A rule (cut, side) with probability proportional to its weight; without missing values the side is a coin."""
+    low, high = info[LOW], info[HIGH]
+    left = uniform(random) * total
+    if info[GAPS] != 0:
+        left -= factors[LAST_TERM]
+        if left < 0.0:
+            return PRESENT_OR_MISSING, 0
+    sides = 2 if info[GAPS] != 0 else 1
+    cut = side = np.int64(-1)
+    for at in range(sides):
+        for k in range(low, high):
+            if factors[at * CODES + k] > 0.0:  # rounding may leave a little over: then the last possible rule
+                cut, side = k, at
+                left -= factors[at * CODES + k]
+                if left < 0.0:
+                    break
+        if left < 0.0:
+            break
+    if cut < 0:
+        return PRESENT_OR_MISSING, 0
+    return cut, side if sides == 2 else flip(random)
+
+
+@kernel(void(ints_1, bytes_1, u1, u1, i4, i4, bytes_1, u1, u1), allocates=False)
+def reroute_pair(
+    residual: Ints, slots: Bytes, left: Int, right: Int, left_old: Int, right_old: Int,
+    column: Bytes, cut: Int, side: Int,
+) -> None:  # fmt: skip
+    """Give the rows of two leaves their old values back (so that a new leaf is not of two minds) and a new rule."""
+    for i in range(len(slots)):
+        slot = slots[i]
+        inside = (slot == left) | (slot == right)
+        old = left_old if slot == left else right_old
+        residual[i] = np.int32(residual[i] + (old if inside else np.int32(0)))
+        new = left if np.uint8(column[i] + side) <= cut else right
+        slots[i] = new if inside else slot
+
+
+@kernel(void(ints_1, bytes_1, u1, u1, i4, i4), allocates=False)
+def give_back(residual: Ints, slots: Bytes, first: Int, second: Int, first_old: Int, second_old: Int) -> None:
+    """Give the rows of two leaves their old values back."""
+    for i in range(len(slots)):
+        slot = slots[i]
+        inside = (slot == first) | (slot == second)
+        old = first_old if slot == first else second_old
+        residual[i] = np.int32(residual[i] + (old if inside else np.int32(0)))
+
+
+@kernel(void(bytes_1, bytes_1, i8, i8, i8, bytes_1), allocates=False)
+def mark_pair(slots: Bytes, high: Bytes, left: Int, right: Int, num_rows: Int, mask: Bytes) -> None:
+    """mask = 1 and 2 for the rows of two leaves of a tree whose slots take two bytes."""
+    for i in range(num_rows):
+        slot = slots[i] + 256 * np.int64(high[i])
+        mask[i] = np.uint8(1 if slot == left else (2 if slot == right else 0))
+
+
+@kernel(void(bytes_1, bytes_1, i8, i8, i8, bytes_1), allocates=False)
+def unmark_pair(slots: Bytes, high: Bytes, left: Int, right: Int, num_rows: Int, mask: Bytes) -> None:
+    """The slots that `mask` says."""
+    for i in range(num_rows):
+        if mask[i] != 0:
+            slot = left if mask[i] == 1 else right
+            slots[i] = np.uint8(slot & 255)
+            high[i] = np.uint8(slot >> 8)

@@ -1,0 +1,202 @@
+"""The rule draw as a step of a tree update: choose the split, draw, and carry the rows over."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.compile import kernel
+from sampler.kernels.leaves import log_stay
+from sampler.kernels.random import below, uniform
+from sampler.kernels.rows import relabel_pruned, relabel_pruned_wide, shifted
+from sampler.kernels.ruledraw import (
+    BELOW,
+    CODES,
+    GAPS,
+    HIGH_SPLITS,
+    LOW_SPLITS,
+    MISSING_SPLITS,
+    RULES,
+    SECOND,
+    give_back,
+    histograms,
+    look_at_groups,
+    mark_pair,
+    pick_rule,
+    reroute_pair,
+    sum_rules,
+    unmark_pair,
+    weigh_rules,
+)
+from sampler.kernels.rules import PRESENT_OR_MISSING
+from sampler.kernels.shapes import (
+    BYTE_LEAVES,
+    CUT,
+    DEPTH,
+    DROP,
+    FEATURE,
+    GROWABLE,
+    KEEP,
+    LAST,
+    LEFT,
+    LIKELIHOOD,
+    MISSING,
+    RIGHT,
+    SIDE,
+    UNIT,
+    boolean,
+    data_t,
+    floats_1,
+    floats_2,
+    forest_t,
+    i8,
+    longs_1,
+    pair,
+    void,
+    work_t,
+)
+from sampler.kernels.state import plane_of, widen_bound
+from sampler.kernels.trees import nth_bottom, num_bottom
+
+if TYPE_CHECKING:
+    from sampler.kernels.shapes import Bool, Data, Floats, Forest, Int, Longs, Work
+
+
+@kernel(void(data_t, forest_t, work_t, i8), inline=True, allocates=False)
+def settle_prune(data: Data, forest: Forest, work: Work, tree: Int) -> None:
+    """Relabel a tree that has just been pruned: its merged rows, of two old values, get them back first."""
+    state, old = work.state, work.old
+    keep, drop, last = state[KEEP], state[DROP], state[LAST]
+    slots = forest.slots[tree]
+    if last + 1 > BYTE_LEAVES:
+        high = forest.high[plane_of(forest, tree)]
+        mark_pair(slots, high, keep, drop, data.num_rows, work.mask)
+        give_back(work.residual, work.mask, np.uint8(1), np.uint8(2), old[keep], old[drop])
+        relabel_pruned_wide(slots, high, keep, drop, last, data.num_rows)
+    else:
+        give_back(work.residual, slots, np.uint8(keep), np.uint8(drop), old[keep], old[drop])
+        relabel_pruned(slots, np.uint8(keep), np.uint8(drop), np.uint8(last))
+    widen_bound(work, max(abs(np.int64(old[keep])), abs(np.int64(old[drop]))))
+    old[drop] = old[last]
+    old[keep] = 0
+    state[KEEP] = -1
+
+
+@kernel(void(work_t, floats_1, i8), inline=True, allocates=False)
+def load_bins(work: Work, prior: Floats, which: Int) -> None:
+    """Sums and sizes of a column's codes as the evidence takes them, their totals last."""
+    sums, sizes = work.code_total[which], work.code_size[which]
+    scale = prior[LIKELIHOOD]
+    sums[CODES] = sizes[CODES] = 0.0
+    total = count = np.int64(0)
+    for code in range(CODES):
+        sums[code] = scale * float(work.code_sum[which, code])
+        sizes[code] = scale * prior[UNIT] * float(work.code_count[which, code])
+        total += work.code_sum[which, code]
+        count += work.code_count[which, code]
+    sums[CODES] = scale * float(total)
+    sizes[CODES] = scale * prior[UNIT] * float(count)
+
+
+@kernel(pair(boolean, boolean)(longs_1, i8, i8), inline=True, allocates=False)
+def children_growable(info: Longs, cut: Int, side: Int) -> tuple[Bool, Bool]:
+    """Whether the children of a rule of a column can be split, by the column's groups."""
+    gaps = info[GAPS] != 0
+    if cut == PRESENT_OR_MISSING:
+        return info[SECOND] < 0 or info[RULES] > 1 or info[LOW_SPLITS] != 0, info[MISSING_SPLITS] != 0
+    left = cut >= info[SECOND] or (gaps and side == 1) or info[LOW_SPLITS] != 0
+    right = cut < info[BELOW] or (gaps and side == 0) or info[HIGH_SPLITS] != 0
+    return left, right
+
+
+@kernel(void(forest_t, work_t, floats_1, i8, i8, i8, i8, i8, i8), inline=True, allocates=False)
+def load_children(
+    forest: Forest, work: Work, prior: Floats, tree: Int, which: Int, a: Int, b: Int, cut: Int, side: Int
+) -> None:
+    """Counts, sums and sizes of the two leaves of a drawn rule; their rows hold no old value any more."""
+    left = right = left_count = right_count = np.int64(0)
+    for code in range(CODES):
+        total, count = work.code_sum[which, code], work.code_count[which, code]
+        goes_left = side != 0 if code == MISSING else code <= cut
+        if goes_left:
+            left += total
+            left_count += count
+        else:
+            right += total
+            right_count += count
+    scale = prior[LIKELIHOOD]
+    work.total[a], work.total[b] = scale * float(left), scale * float(right)
+    work.size[a] = scale * prior[UNIT] * float(left_count)
+    work.size[b] = scale * prior[UNIT] * float(right_count)
+    forest.count[tree, a], forest.count[tree, b] = left_count, right_count
+    work.old[a] = work.old[b] = 0
+
+
+@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8), allocates=False)
+def draw_split_rule(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int) -> Bool:
+    """Draw the rule of one split above two leaves from its full conditional; returns whether it changed.
+
+    The split is uniform among them (the draw leaves them as they are), the other column uniform among all.
+    """
+    node, leaf, random = forest.node[tree], forest.leaf[tree], work.random
+    num_leaves = np.int64(forest.num_leaves[tree])
+    bottoms = num_bottom(node, num_leaves)
+    if bottoms == 0:
+        return False
+    if work.state[KEEP] >= 0:
+        settle_prune(data, forest, work, tree)
+    at = nth_bottom(node, num_leaves, below(random, bottoms))
+    a, b = np.int64(~node[at, LEFT]), np.int64(~node[at, RIGHT])
+    own, other = np.int64(node[at, FEATURE]), below(random, len(data.codes))
+    wide = num_leaves > BYTE_LEAVES
+    slots = work.mask if wide else forest.slots[tree]
+    left, right = np.uint8(1 if wide else a), np.uint8(2 if wide else b)
+    if wide:
+        mark_pair(forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.mask)
+    left_old, right_old = work.old[a], work.old[b]
+    histograms(
+        slots, left, right, work.residual, left_old, right_old, data.codes[own], data.codes[other], data.num_rows,
+        work.bins[0], work.bins[1], work.code_sum[0], work.code_count[0], work.code_sum[1], work.code_count[1],
+    )  # fmt: skip
+    stay = math.exp(log_stay(prior, depths, np.int64(leaf[a, DEPTH])))
+    largest = -np.inf
+    columns = 1 if own == other else 2
+    for which in range(columns):
+        column = own if which == 0 else other
+        info = work.info[which]
+        look_at_groups(data, slots, left, right, column, work.code_count[which], info)
+        if info[RULES] > 0:
+            load_bins(work, prior, which)
+            term = weigh_rules(
+                prior,
+                work.code_total[which],
+                work.code_size[which],
+                stay,
+                info,
+                work.terms[which],
+                work.factors[which],
+            )
+            largest = max(largest, term)
+    own_sum = sum_rules(work.info[0], work.terms[0], work.factors[0], largest)
+    own_weight = own_sum / float(work.info[0, RULES])
+    other_sum = other_weight = 0.0
+    if columns == 2 and work.info[1, RULES] > 0:
+        other_sum = sum_rules(work.info[1], work.terms[1], work.factors[1], largest)
+        other_weight = other_sum / float(work.info[1, RULES])
+    which = np.int64(uniform(random) * (own_weight + other_weight) >= own_weight)
+    column = other if which == 1 else own
+    info = work.info[which]
+    cut, side = pick_rule(info, work.factors[which], other_sum if which == 1 else own_sum, random)
+    if column == own and cut == node[at, CUT] and side == node[at, SIDE]:
+        return False
+    node[at, FEATURE], node[at, CUT], node[at, SIDE] = column, cut, side
+    key, shift = shifted(cut, side)
+    reroute_pair(work.residual, slots, left, right, left_old, right_old, data.codes[column], key, shift)
+    if wide:
+        unmark_pair(forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.mask)
+    widen_bound(work, max(abs(np.int64(left_old)), abs(np.int64(right_old))))
+    leaf[a, GROWABLE], leaf[b, GROWABLE] = children_growable(info, cut, side)
+    load_children(forest, work, prior, tree, which, a, b, cut, side)
+    return True
