@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.api.json_body import parse
@@ -17,6 +17,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
+@settings(deadline=None)
 def test_plain_json_is_read_as_it_is(value):
     """What is finite, storable and has no doubled key comes through unchanged, escaped or not."""
     assert value == parse(json.dumps(value).encode())
