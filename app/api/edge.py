@@ -3,7 +3,7 @@
 import logging
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -43,21 +43,16 @@ class Edge:
     ----------
     app
         What is inside.
-    max_json_bytes
-        The largest body anywhere but in an upload.
-    max_upload_bytes
-        The largest body of a POST to one of `upload_paths`.
-    upload_paths
-        Where files come in.
+    limit
+        The largest body, in bytes.
+    limits
+        By path, where it is another one.
     """
 
-    def __init__(
-        self, app: ASGIApp, *, max_json_bytes: int, max_upload_bytes: int, upload_paths: Iterable[str]
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, limit: int, limits: Mapping[str, int]) -> None:
         self.app = app
-        self.max_json_bytes = max_json_bytes
-        self.max_upload_bytes = max_upload_bytes
-        self.upload_paths = frozenset(upload_paths)
+        self.limit = limit
+        self.limits = dict(limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -76,7 +71,7 @@ class Edge:
                 message["headers"] = _with_ours(message["headers"], request_id_of(scope))
             await send(message)
 
-        limit = self.max_upload_bytes if scope["path"] in self.upload_paths else self.max_json_bytes
+        limit = self.limits.get(scope["path"], self.limit)
         try:
             if _declared(given) > limit:
                 raise BodyTooLargeError  # noqa: TRY301  one place answers both

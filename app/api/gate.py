@@ -1,7 +1,8 @@
 """Work that takes a core: in threads, as many at once as there are cores, a bounded wait for others."""
 
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import anyio
@@ -27,12 +28,18 @@ class Gate:
         self._wait_seconds = wait_seconds
 
     async def run(self, work: Callable[[], T]) -> T:
-        """The result of `work`, run in a thread.
+        """The result of `work`, run in a thread; raises as `place`."""
+        async with self.place():
+            return await to_thread.run_sync(work, limiter=self._threads)
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """One of the places, for the length of a block.
 
         Raises
         ------
         BusyError
-            No core came free in time.
+            None came free in time.
         """
         if self._places.statistics().tasks_waiting >= MAX_WAITING:
             raise _busy()
@@ -42,10 +49,10 @@ class Gate:
         except TimeoutError:
             raise _busy() from None
         try:
-            return await to_thread.run_sync(work, limiter=self._threads)
+            yield
         finally:
             self._places.release()
 
 
 def _busy() -> BusyError:
-    return BusyError("Too many predictions are asked for at once; try again.", retry_after=RETRY_SECONDS)
+    return BusyError("Too much is asked for at once; try again.", retry_after=RETRY_SECONDS)

@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +18,20 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
 from app.api.problems import place, render_error
-from app.services.errors import Fault, InvalidRequestError, ServiceError, UnsupportedMediaError
+from app.services.errors import (
+    Fault,
+    InvalidRequestError,
+    ServiceError,
+    UnsupportedMediaError,
+    enough,
+)
 
 UNSTORABLE = re.compile(
     rb"\\u(d[89a-f]|0000)", re.IGNORECASE
 )  # escapes that may spell one; raw ones don't parse
-SMALL_BYTES = 64 * 1024
+SMALL_BYTES = 64 * 1024  # are parsed at once, without a thread
+LARGE_BYTES = 1024 * 1024
+MAX_FIELDS = 100
 Path = tuple[str | int, ...]
 
 
@@ -96,16 +105,16 @@ def parse(body: bytes) -> Any:
 
 
 def _refuse_marked(value: Any) -> None:
-    faults = []
-    for path, found in _walk(value):
-        column, row = place(path)
-        if isinstance(found, _Refused):
-            at_key = place((*path, found.key)) if found.key is not None else (column, row)
-            faults.append(Fault(*at_key, found.detail))
-        elif isinstance(found, str) and not _storable(found):
-            faults.append(Fault(column, row, "text may not hold a NUL or half a surrogate pair"))
-    if faults:
+    if faults := enough(_marked(value)):
         raise InvalidRequestError(errors=faults)
+
+
+def _marked(value: Any) -> Iterator[Fault]:
+    for path, found in _walk(value):
+        if isinstance(found, _Refused):
+            yield Fault(*place(path if found.key is None else (*path, found.key)), found.detail)
+        elif isinstance(found, str) and not _storable(found):
+            yield Fault(*place(path), "text may not hold a NUL or half a surrogate pair")
 
 
 def _storable(text: str) -> bool:
@@ -147,16 +156,28 @@ class StrictRoute(APIRoute):
         async def handle(request: Request) -> Response:
             strict = _StrictRequest(request.scope, request.receive)
             try:
-                # Before FastAPI's own reading, which would turn what we raise into a bare 400.
-                if _says_json(request.headers.get("content-type", "")):
-                    await strict.json()
-                elif await strict.body():
+                size = len(await strict.body())
+                if size and not _says_json(request.headers.get("content-type", "")):
                     raise UnsupportedMediaError("Send JSON, with the header  Content-Type: application/json")
+                # A large body takes many times its length once it is read: few of them at once.
+                places = request.app.state.large_bodies
+                async with places.place() if size > LARGE_BYTES else nullcontext():
+                    if size:
+                        # Before FastAPI reads it, which would turn what we raise into a bare 400.
+                        _refuse_many_fields(await strict.json())
+                    return await handler(strict)
             except ServiceError as error:
                 return render_error(request.scope, error)
-            return await handler(strict)
 
         return handle
+
+
+def _refuse_many_fields(value: Any) -> None:
+    """An object of a million unknown fields would be a million complaints."""
+    if isinstance(value, dict) and len(value) > MAX_FIELDS:
+        raise InvalidRequestError(
+            f"The request has {len(value)} fields, where at most {MAX_FIELDS} are read."
+        )
 
 
 def _says_json(content_type: str) -> bool:

@@ -19,7 +19,9 @@ from app.services.predictions import Predictor
 from app.settings import Settings
 from app.store.engine import make_engine
 
-MAX_JSON_BYTES = 64 * 1024 * 1024  # a hundred thousand rows of a few columns; uploads have their own limit
+# Rows to predict: JSON takes up to twenty times its length in memory (a list of empty objects).
+MAX_JSON_BYTES = 16 * 1024 * 1024
+MAX_SETTINGS_BYTES = 4 * 1024 * 1024  # of a fit: names of thousands of columns at most
 ROUTERS = (datasets.router, models.router, predict.router, health.router, docs.router)
 
 
@@ -32,6 +34,7 @@ def create_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.gate = Gate()
+        app.state.large_bodies = Gate()
         predictor.start(compile_kernels=not settings.embedded)
         yield
         predictor.close()
@@ -49,9 +52,8 @@ def create_app(settings: Settings) -> FastAPI:
         middleware=[
             Middleware(
                 Edge,
-                max_json_bytes=min(MAX_JSON_BYTES, settings.max_body_bytes),
-                max_upload_bytes=settings.max_body_bytes,
-                upload_paths={"/datasets"},
+                limit=min(MAX_JSON_BYTES, settings.max_body_bytes),
+                limits={"/datasets": settings.max_body_bytes, "/models": MAX_SETTINGS_BYTES},
             ),
             Middleware(Access, host=settings.host, authenticate=partial(keys.authenticate, engine)),
         ],

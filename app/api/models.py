@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, BackgroundTasks, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from app.api.datasets import Cursor, Limit
 from app.api.deps import Owner, Reading, TheBell, TheEngine, ThePredictor, Writing
@@ -20,6 +20,21 @@ State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 KNOBS = ("family", "method", "num_trees", "num_chains", "num_burnin", "num_draws", "thin", "moves", "seed")
 
 
+def _check_texts(given: Any) -> Any:
+    """One complaint, where pydantic has one for each entry."""
+    if isinstance(given, dict):
+        strange = next((name for name, kind in given.items() if not isinstance(kind, str)), None)
+        if strange is not None:
+            raise ValueError(f"the kind of {strange[:100]} must be text")
+    return given
+
+
+def _check_few(given: Any) -> Any:
+    if isinstance(given, dict) and len(given) > 20:
+        raise ValueError("there are fewer moves than that")
+    return given
+
+
 class ModelRequest(BaseModel):
     """What to fit. Everything but the dataset and the target has a default."""
 
@@ -27,8 +42,10 @@ class ModelRequest(BaseModel):
 
     dataset_id: str
     target: str = Field(description="The numeric column to predict.")
-    features: list[str] | None = Field(None, description="Columns to learn from; null: all that are usable.")
-    columns: dict[str, str] | None = Field(
+    features: Annotated[list[str], Field(fail_fast=True)] | None = Field(
+        None, description="Columns to learn from; null: all that are usable."
+    )
+    columns: Annotated[dict[str, str], BeforeValidator(_check_texts)] | None = Field(
         None, description="Kinds to use instead of the inferred ones: number, boolean, category, date."
     )
     weights: str | None = Field(None, description="A column of positive precision weights.")
@@ -39,7 +56,9 @@ class ModelRequest(BaseModel):
     num_burnin: int | None = Field(None, description="Iterations before the first kept draw.")
     num_draws: int | None = Field(None, description="Kept draws per chain; 250 unless given.")
     thin: int | None = Field(None, description="Iterations per kept draw; 4 unless given.")
-    moves: str | dict[str, float] | None = Field(None, description="A move set, or probabilities by move.")
+    moves: str | Annotated[dict[str, float], BeforeValidator(_check_few)] | None = Field(
+        None, description="A move set, or probabilities by move."
+    )
     prior: dict[str, Any] | None = Field(
         None, description="k, alpha, beta, nu, q, sigma_estimate, or absolute constants."
     )

@@ -1,6 +1,6 @@
 """Datasets: from a file to a stored table with its schema, and back."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, time
 from pathlib import PurePath
 from typing import Any, BinaryIO
@@ -18,6 +18,9 @@ from app.store.tables import Dataset
 from sampler import ColumnSummary, DataError, describe
 
 MAX_NAME = 200
+MAX_NOTE = 500  # letters shown
+MAX_LEVELS_LENGTH = 10_000  # letters of all levels of a column that are shown
+MAX_CELL = 1_000  # letters of a text shown in a preview
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ def parse(file: BinaryIO) -> Parsed:
         summaries = describe(table)
     except DataError as error:
         raise UnusableDataError(errors=[Fault.of(problem) for problem in error.problems]) from None
+    summaries = [_bounded(summary) for summary in summaries]
     columns = [summary.to_json() for summary in summaries]
     return Parsed(store.encode(table), columns, [note for s in summaries if (note := _note(s))])
 
@@ -118,6 +122,14 @@ def summaries_of(dataset: Dataset) -> list[ColumnSummary]:
     ]
 
 
+def _bounded(summary: ColumnSummary) -> ColumnSummary:
+    """A summary is shown in every list: texts of many thousand letters are not."""
+    note = summary.note if len(summary.note) <= MAX_NOTE else f"{summary.note[:MAX_NOTE]}..."
+    if sum(map(len, summary.levels)) <= MAX_LEVELS_LENGTH:
+        return replace(summary, note=note)
+    return replace(summary, levels=(), note="its levels are too long to be listed")
+
+
 def _note(summary: ColumnSummary) -> str:
     told = f": {summary.note}" if summary.note else ""
     if summary.kind == "text":
@@ -130,6 +142,8 @@ def _note(summary: ColumnSummary) -> str:
 
 def _plain(cell: Any) -> Any:
     """A cell as a JSON value; a date without a time of day shows none."""
+    if isinstance(cell, str) and len(cell) > MAX_CELL:
+        return f"{cell[:MAX_CELL]}..."
     if not isinstance(cell, datetime):
         return cell
     whole_day = cell.tzinfo is None and cell.time() == time()

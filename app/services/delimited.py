@@ -14,7 +14,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from app.services.errors import Fault, UnusableDataError
+from app.services.errors import ENOUGH, Fault, UnusableDataError
 
 DELIMITERS = ",;\t|"  # tried in this order
 BLOCK_BYTES = 8 * 1024 * 1024  # read at once; a row must fit
@@ -68,7 +68,7 @@ def read_delimited(file: BinaryIO) -> pa.Table:
 
     def note_ragged(row: pacsv.InvalidRow) -> str:
         ragged.append(_ragged(row, start))
-        return "skip"
+        return "skip" if len(ragged) < ENOUGH else "error"
 
     file.seek(start.offset)
     try:
@@ -82,7 +82,8 @@ def read_delimited(file: BinaryIO) -> pa.Table:
             pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), check_utf8=False),
         )
     except pa.ArrowInvalid as error:
-        raise UnusableDataError(_reason(str(error))) from None
+        if not ragged:
+            raise UnusableDataError(_reason(str(error))) from None
     if ragged:
         raise UnusableDataError(errors=ragged)
     _check_rows(table, start)

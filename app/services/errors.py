@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import ClassVar, Protocol
 
+ENOUGH = 1000  # faults are not looked for beyond so many
 SHOWN = 100  # entries of `errors` in an answer; `detail` says how many more there are
 
 
@@ -69,11 +71,16 @@ class ServiceError(Exception):
         super().__init__(self.detail)
 
 
+def enough(faults: Iterable[Fault]) -> list[Fault]:
+    """The first of what may be a million faults: nobody reads more, and each takes memory."""
+    return list(islice(faults, ENOUGH))
+
+
 def _told(faults: Sequence[Fault]) -> str:
     if not faults:
         return ""
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    return f"{faults[0]}{more}"
+    more = "many more" if len(faults) >= ENOUGH else f"{len(faults) - 1} more"
+    return f"{faults[0]} (and {more})" if len(faults) > 1 else str(faults[0])
 
 
 class NotFoundError(ServiceError):

@@ -2,7 +2,14 @@
 
 from typing import Any
 
-from app.services.errors import SHOWN, Fault, InvalidRequestError, TooLargeError, UnusableDataError
+from app.services.errors import (
+    ENOUGH,
+    Fault,
+    InvalidRequestError,
+    TooLargeError,
+    UnusableDataError,
+    enough,
+)
 
 Columns = dict[str, list[Any]]
 PLAIN = frozenset({str, int, float, bool, type(None)})
@@ -41,10 +48,9 @@ def _check_count(count: int, max_rows: int) -> None:
 
 
 def _from_rows(rows: list[Any]) -> Columns:
-    strangers = [i for i, row in enumerate(rows) if not isinstance(row, dict)]
-    if strangers:
-        told = "a row is an object of values by the columns' names"
-        raise UnusableDataError(errors=[Fault(None, i + 1, told) for i in strangers])
+    told = "a row is an object of values by the columns' names"
+    if faults := enough(Fault(None, i + 1, told) for i, row in enumerate(rows) if not isinstance(row, dict)):
+        raise UnusableDataError(errors=faults)
     names = rows[0].keys()
     if any(row.keys() != names for row in rows):
         _refuse_uneven(rows)
@@ -54,17 +60,14 @@ def _from_rows(rows: list[Any]) -> Columns:
 def _refuse_uneven(rows: list[dict[str, Any]]) -> None:
     names = dict.fromkeys(name for row in rows for name in row)
     told = "this row lacks the column, which others have; send null where the value is unknown"
-    faults = []
-    for i, row in enumerate(rows):
-        faults += [Fault(name, i + 1, told) for name in names if name not in row]
-        if len(faults) > SHOWN:
-            break
-    raise UnusableDataError(errors=faults)
+    absent = (Fault(name, i + 1, told) for i, row in enumerate(rows) for name in names if name not in row)
+    raise UnusableDataError(errors=enough(absent))
 
 
 def _checked(columns: dict[str, Any]) -> Columns:
     lists = {name: values for name, values in columns.items() if isinstance(values, list)}
-    faults = [Fault(name, None, "a column is a list of values") for name in columns if name not in lists]
+    told = "a column is a list of values"
+    faults = enough(Fault(name, None, told) for name in columns if name not in lists)
     if not faults and len({len(values) for values in lists.values()}) > 1:
         faults = [Fault(name, None, f"it has {len(values)} values") for name, values in lists.items()]
         raise UnusableDataError("The columns differ in length.", faults)
@@ -79,6 +82,10 @@ def _check_cells(columns: Columns) -> None:
         if {type(value) for value in values} <= PLAIN:
             continue
         told = "a value is a number, text, true, false or null"
-        faults += [Fault(name, i + 1, told) for i, value in enumerate(values) if type(value) not in PLAIN]
+        faults += enough(
+            Fault(name, i + 1, told) for i, value in enumerate(values) if type(value) not in PLAIN
+        )
+        if len(faults) >= ENOUGH:
+            break
     if faults:
         raise UnusableDataError(errors=faults)
