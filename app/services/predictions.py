@@ -158,8 +158,8 @@ def find(session: Session, owner: str, model: str) -> Model:
     if model.startswith("mdl_"):
         found = store.get(session, owner, model) if is_id(model) else None
     elif model.isprintable() and len(model) <= 200:
-        newest = store.list_page(session, owner, 1, name=model)
-        found = store.newest_succeeded(session, owner, model) or (newest[0] if newest else None)
+        found = store.newest_succeeded(session, owner, model)
+        found = found or next(iter(store.list_page(session, owner, 1, name=model)), None)
     if found is None:
         raise NotFoundError("There is no model of this id or name: GET /models lists yours.")
     if found.state != SUCCEEDED:
