@@ -50,6 +50,8 @@ def _configuration(settings: Settings) -> dict[str, Any]:
         # SIGTERM stays a warm shutdown, not remapped to the soft one, which sleeps its whole time: units
         # drain within a slice, and the dispatcher ends the process should one not.
         "worker_soft_shutdown_timeout": 20,
+        # A child that died holds its slot until its result is given up; there is no result.
+        "worker_lost_wait": 1.0,
         "worker_cancel_long_running_tasks_on_connection_loss": False,
         "worker_enable_remote_control": False,
         "worker_send_task_events": False,

@@ -86,7 +86,7 @@ class Service:
         table = friedman() if table is None else table
         encoded = datasets.encode(table)
         columns = [{"name": name} for name in table.column_names]
-        full = {"family": "gaussian", "method": "bart", "moves": "default", "features": None, **settings}
+        full = {"family": "gaussian", "method": "bart", "moves": "growprune", "features": None, **settings}
         with session_scope(self.engine) as session:
             dataset = datasets.save(
                 session, encoded, owner=OWNER, name="friedman", columns=columns, warnings=[]
@@ -169,9 +169,9 @@ def _digest(chains: list[list[bytes]]) -> str:
 
 
 def children(process: subprocess.Popen) -> list[int]:
-    """The process ids right below a process."""
-    found = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [int(pid) for pid in found]
+    """The process ids right below a process, whichever of its threads made them."""
+    lists = [file.read_text().split() for file in Path(f"/proc/{process.pid}/task").glob("*/children")]
+    return [int(pid) for pids in lists for pid in pids]
 
 
 def alive(pid: int) -> bool:

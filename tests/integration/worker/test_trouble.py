@@ -1,0 +1,102 @@
+"""Bells stay few, compiling can be cancelled, poison stops, a cut database costs time only."""
+
+import os
+import signal
+import time
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from app.settings import BELL_QUEUE
+from tests.integration.worker.harness import LONG, SHORT, children
+from tests.servers import redis_client
+
+team = pytest.mark.parametrize("service", ["team"], indirect=True)
+embedded = pytest.mark.parametrize("service", ["embedded"], indirect=True)
+
+
+@team
+def test_bells_are_bounded(service, valkey_url):
+    """However much waits, and though nobody answers, the queue has no more bells than the worker slots."""
+    broker = redis_client(valkey_url)
+    key = service.environment["BARTSERVE_KEY_PREFIX"] + BELL_QUEUE
+    for seed in range(10):
+        service.create_model(**LONG | {"seed": seed, "num_draws": 2000})
+    worker = service.start_worker(slots=1)
+    service.eventually(lambda: any(chain.state == "running" for chain in _first_chains(service)))
+    (child,) = children(worker)
+    os.kill(child, signal.SIGSTOP)
+    longest = 0
+    for _ in range(60):
+        longest = max(longest, broker.llen(key))
+        time.sleep(0.05)
+
+    assert longest <= 1
+
+
+@embedded
+def test_cancel_while_compiling(service, tmp_path):
+    """Compiling is a phase that shows, and that a cancel ends within 5 s of a kernel's own time."""
+    model_id = service.create_model(**SHORT)
+    service.start_worker(slots=1, XDG_CACHE_HOME=str(tmp_path / "cold"))
+    chain = service.eventually(lambda: _compiling(service, model_id))
+    assert 0 <= chain.iteration <= chain.iterations
+    service.cancel(model_id)
+
+    assert service.ended(model_id, 12).state == "cancelled"
+
+
+@embedded
+def test_poison_stops_after_three_attempts(service, tmp_path):
+    """A model that takes its worker with it each time fails, and says why, after three attempts."""
+    model_id = service.create_model(**SHORT | {"num_chains": 1})
+    worker = service.start_worker(slots=1, XDG_CACHE_HOME=str(tmp_path / "cold"))
+    for attempt in (1, 2, 3):
+        service.eventually(lambda attempt=attempt: _attempt(service, model_id) == (attempt, "compiling"))
+        for pid in service.eventually(lambda: children(worker)):
+            os.kill(pid, signal.SIGKILL)
+    model = service.ended(model_id)
+
+    assert (model.state, model.error["type"]) == ("failed", "worker_lost")
+    assert _attempt(service, model_id)[0] == 3
+
+
+@team
+def test_cut_database_sessions_cost_time_only(service):
+    """Every session ended by the database, again and again: the fit goes on, same draws."""
+    model_id = service.create_model(**LONG)
+    service.start_worker()
+    service.sampling(model_id)
+    admin = create_engine(service.engine.url)
+    for _ in range(3):
+        with admin.begin() as connection:
+            connection.execute(
+                text(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> "
+                    "pg_backend_pid() AND datname = current_database()"
+                )
+            )
+        time.sleep(0.3)
+    admin.dispose()
+    service.engine.dispose()
+
+    assert service.ended(model_id, 40).state == "succeeded"
+    assert service.digest(model_id) == service.undisturbed_digest(model_id)
+
+
+def _first_chains(service):
+    from app.store import models
+    from app.store.engine import session_scope
+
+    with session_scope(service.engine, read_only=True) as session:
+        ids = [model.id for model in models.list_page(session, "local", 100)]
+        return [chain for chains in models.chains(session, ids).values() for chain in chains]
+
+
+def _compiling(service, model_id):
+    return next((chain for chain in service.chains(model_id) if chain.phase == "compiling"), None)
+
+
+def _attempt(service, model_id):
+    (chain,) = service.chains(model_id)
+    return chain.attempts, chain.phase if chain.state == "running" else chain.state

@@ -1,0 +1,19 @@
+"""House rules that no linter knows."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_only_session_scope_commits():
+    """One transaction per request or slice, committed at the edge: no code calls commit itself."""
+    breaches = [
+        f"{file.relative_to(ROOT)}:{number}"
+        for package in ("app", "worker")
+        for file in sorted((ROOT / package).rglob("*.py"))
+        for number, line in enumerate(file.read_text().splitlines(), 1)
+        if re.search(r"\.commit\(|Session\(", line) and file.name != "engine.py"
+    ]
+
+    assert breaches == []
