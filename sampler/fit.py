@@ -6,7 +6,7 @@ import os
 import threading
 import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -126,22 +126,22 @@ def run(problem: Problem, *, progress: bool = False) -> Posterior:
 def _run_chains(training: Training, report: Report) -> tuple[list[Chain], bool]:
     """All chains run to their end, or to the interruption; which it was."""
     stop = threading.Event()
-    chains: list[Chain] = []
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     number = training.settings.num_chains
     chains = [Chain.start(training, chain) for chain in range(number)]
     with ThreadPoolExecutor(max_workers=min(cores, number)) as pool:
         futures = [pool.submit(_run_chain, i, chain, stop, report) for i, chain in enumerate(chains)]
         try:
-            for future in futures:
-                future.result()
+            unfinished: set[Future[None]] = set(futures)
+            while unfinished:  # waiting without end would not notice an interruption everywhere
+                done, unfinished = wait(unfinished, timeout=SLICE_SECONDS, return_when=FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
         except KeyboardInterrupt:
+            return chains, True
+        finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
-            return chains, True
-        except BaseException:
-            stop.set()
-            raise
     return chains, False
 
 

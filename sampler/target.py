@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from sampler.tables import RawColumn
 
+ENGINE_WEIGHS_ROWS = False
+
 
 def read_target(y: Any, name: str, num_rows: int) -> tuple[Column, NDArray[np.float64]]:
     """A numeric outcome; raises DataError for missing, infinite, constant or non-numeric ones."""
@@ -46,6 +48,8 @@ def read_weights(weights: Any, num_rows: int) -> NDArray[np.float64]:
     _reject_rows("weights", np.isnan(raw.numbers), "the weight is missing")
     bad = ~((raw.numbers > 0) & np.isfinite(raw.numbers))
     _reject_rows("weights", bad, "a weight must be positive and finite; leave rows of weight 0 out")
+    if not ENGINE_WEIGHS_ROWS:  # an answer that ignores them would be confidently wrong
+        raise DataError([DataProblem("weights", None, "rows can't be weighted yet: leave weights out")])
     return raw.numbers
 
 

@@ -1,0 +1,208 @@
+"""The notebook contract: one call fits, the intervals cover, the same seed gives the same bytes."""
+
+import _thread
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import sampler
+from sampler import DataError, DataWarning, Posterior, SettingsError, fit
+from sampler.problem import prepare
+
+SHORT = {"num_trees": 20, "num_chains": 2, "num_burnin": 50, "num_draws": 25, "thin": 1, "progress": False}
+
+
+def friedman(num_rows, seed):
+    """Friedman's first function of five of ten columns, and outcomes with noise of sd 1."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(num_rows, 10))
+    f = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
+    return X, f, f + rng.normal(size=num_rows)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """Friedman's function from 500 rows: the defaults, but for shorter chains."""
+    X, _, y = friedman(500, 1)
+    return fit(X, y, num_burnin=150, num_draws=100, thin=1, progress=False)
+
+
+def test_friedman_is_recovered(fitted):
+    """The mean is far nearer to f than the best linear fit (2.4) at new rows, and sigma near 1."""
+    X, f, _ = friedman(1000, 2)
+    assert np.sqrt(np.mean((fitted.predict(X).mean - f) ** 2)) < 1.1
+    assert 0.7 < np.median(fitted.sigma) < 1.3
+
+
+def test_intervals_cover(fitted):
+    """90% intervals hold f and new outcomes about that often, at rows the fit never saw."""
+    X, f, y = friedman(1000, 2)
+    for interval, truth in (("credible", f), ("predictive", y)):
+        said = fitted.predict(X, interval=interval)
+        assert 0.80 < np.mean((said.lower <= truth) & (truth <= said.upper)) < 0.99
+
+
+def test_relevant_columns_are_used_more(fitted):
+    """The five columns of the function lead the inclusion proportions."""
+    mean = fitted.inclusion().mean
+    assert mean[:5].mean() > 1.2 * mean[5:].mean()
+
+
+def test_shapes_of_the_contract(fitted):
+    """sample, sigma, leaf_counts and weights have the promised shapes."""
+    assert fitted.sample(friedman(7, 3)[0]).shape == (4, 100, 7)
+    assert fitted.sigma.shape == (4, 100)
+    assert fitted.leaf_counts.shape == (4, 100, 200)
+    assert fitted.weights is None
+
+
+def test_size_of_the_file(fitted):
+    """At most 14 bytes a tree at default settings, header and all."""
+    assert len(fitted.to_bytes()) / fitted.leaf_counts.size < 14
+
+
+def test_same_seed_same_bytes():
+    """Two fits are the same file; another seed is another."""
+    X, _, y = friedman(80, 1)
+    ours, again, other = (fit(X, y, seed=seed, **SHORT).to_bytes() for seed in (3, 3, 4))
+    assert ours == again
+    assert ours != other
+
+
+def test_chains_do_not_depend_on_how_many_there_are():
+    """The first chains of four are the chains of two."""
+    X, _, y = friedman(80, 1)
+    two, four = (fit(X, y, **SHORT | {"num_chains": k}) for k in (2, 4))
+    np.testing.assert_array_equal(four.sigma[:2], two.sigma)
+
+
+def test_tables_of_any_library_fit_alike():
+    """numpy, pandas, polars and pyarrow give the same draws."""
+    X, _, y = friedman(60, 1)
+    columns = {f"x{j + 1}": X[:, j] for j in range(10)}
+    sigma = fit(X, y, **SHORT).sigma
+    for table, outcome in (
+        (pd.DataFrame(columns), pd.Series(y)),
+        (pl.DataFrame(columns), pl.Series(y)),
+        (pa.table(columns), pa.array(y)),
+        (columns, y.tolist()),
+    ):
+        np.testing.assert_array_equal(fit(table, outcome, **SHORT).sigma, sigma)
+
+
+def test_missing_values_are_learnt():
+    """Rows whose value is missing are told apart from the others."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=300)
+    x[:150] = np.nan
+    y = np.where(np.isnan(x), 5.0, 0.0) + rng.normal(0, 0.1, 300)
+    posterior = fit({"x": x}, y, **SHORT | {"num_draws": 100})
+    said = posterior.predict({"x": [None, 0.5]}).mean
+    np.testing.assert_allclose(said, [5, 0], atol=0.3)
+
+
+def test_weights_are_refused_while_the_engine_ignores_them():
+    """Weights that would have no effect are an error, never a silent one."""
+    X, _, y = friedman(60, 1)
+    with pytest.raises(DataError, match="can't be weighted yet"):
+        fit(X, y, np.full(60, 2.0), **SHORT)
+
+
+def test_warnings_about_the_data_are_shown():
+    """What was left out is said when fitting, and kept."""
+    X = {"x": np.arange(60.0), "name": [f"n{i}" for i in range(60)]}
+    with pytest.warns(DataWarning, match="name is left out"):
+        posterior = fit(X, np.sin(np.arange(60.0)), **SHORT)
+    assert "name is left out" in posterior.warnings[0]
+
+
+def test_bad_input_is_refused_before_any_work():
+    """Errors of data and settings reach the caller as ValueError."""
+    X, _, y = friedman(20, 1)
+    with pytest.raises(DataError):
+        fit(X, np.zeros(20), progress=False)
+    with pytest.raises(SettingsError):
+        fit(X, y, num_trees=0, progress=False)
+    with pytest.raises(ValueError, match="moves"):
+        fit(X, y, moves="fast", progress=False)
+
+
+def interrupt_when(ready):
+    """Press Ctrl-C in the main thread once `ready` says so."""
+
+    def press():
+        while not ready():
+            time.sleep(0.02)
+        _thread.interrupt_main()
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    return thread
+
+
+def test_interrupted_fit_keeps_what_was_drawn():
+    """Ctrl-C gives a posterior of the draws so far."""
+    X, _, y = friedman(200, 1)
+    start = time.monotonic()
+    settings = SHORT | {"num_chains": 2, "num_burnin": 0, "num_draws": 1_000_000}
+    thread = interrupt_when(lambda: time.monotonic() - start > 1.5)
+    with pytest.warns(DataWarning, match="interrupted"):
+        posterior = fit(X, y, **settings)
+    thread.join()
+    assert 10 < posterior.num_draws < 1_000_000
+    assert len(posterior.predict(X).mean) == 200
+
+
+def test_interrupted_before_the_first_draw():
+    """Ctrl-C during burn-in is an interruption like any other."""
+    X, _, y = friedman(200, 1)
+    start = time.monotonic()
+    thread = interrupt_when(lambda: time.monotonic() - start > 1)
+    with pytest.raises(KeyboardInterrupt):
+        fit(X, y, **SHORT | {"num_burnin": 1_000_000})
+    thread.join()
+
+
+def test_progress_bar(capsys):
+    """The bar names every chain and goes to stderr."""
+    X, _, y = friedman(50, 1)
+    fit(X, y, **SHORT | {"progress": True})
+    captured = capsys.readouterr()
+    assert "chain 2" in captured.err
+    assert captured.out == ""
+
+
+def test_blocks_may_fall_anywhere():
+    """A posterior from many small blocks, as the worker stores them, equals one from a whole fit."""
+    X, _, y = friedman(80, 1)
+    settings = {name: value for name, value in SHORT.items() if name != "progress"}
+    problem = prepare(X, y, **settings)
+    blocks = []
+    for c in range(2):
+        chain = sampler.Chain.start(problem.training, c)
+        blocks.append([])
+        while not chain.done:
+            chain.run(7)
+            draws = chain.take()
+            blocks[-1] += [sampler.pack(draws)] if draws is not None else []
+    assert len(blocks[0]) > 2
+    posterior = Posterior.from_blocks(problem.header(), blocks)
+    np.testing.assert_array_equal(posterior.sample(X), fit(X, y, **SHORT).sample(X))
+
+
+def test_importing_the_package_is_light():
+    """`import sampler` reads no heavy library; every exported name is there when asked for."""
+    code = (
+        "import sys, sampler; heavy = {'numba', 'scipy', 'narwhals', 'pandas', 'rich'} & set(sys.modules); "
+        "assert not heavy, heavy; [getattr(sampler, name) for name in sampler.__all__]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="nothing"):
+        sampler.nothing  # noqa: B018

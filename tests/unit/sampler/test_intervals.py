@@ -1,0 +1,110 @@
+"""Intervals are exact quantiles: of the draws for f, of their mixture of normals for a new outcome."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+from sampler.errors import SettingsError
+from sampler.intervals import Answer, Request
+
+STEP = 2.0**-18
+
+
+def answer(steps, sigma, level=0.9, interval="credible", quantiles=None):
+    found = Answer(steps.shape[1], Request.check(level, interval, quantiles))
+    found.fill(slice(0, steps.shape[1]), steps, 3.0, STEP, sigma)
+    return found
+
+
+def draws(seed, num_draws=200, num_rows=4, spread=0.5):
+    rng = np.random.default_rng(seed)
+    steps = (rng.normal(size=(num_draws, num_rows)) * spread / STEP).astype(np.int32)
+    return steps, rng.uniform(0.8, 1.2, num_draws)
+
+
+@pytest.mark.parametrize("num_draws", [1, 2, 3, 100, 101])
+def test_credible_intervals_are_sample_quantiles(num_draws):
+    """Mean, sd and every quantile equal numpy's on the draws of f."""
+    steps, sigma = draws(1, num_draws)
+    found = answer(steps, sigma, [0.5, 0.9], quantiles=[0.01, 0.5, 0.999])
+    f = 3.0 + STEP * steps
+    np.testing.assert_allclose(found.mean, f.mean(axis=0), rtol=1e-14)
+    np.testing.assert_allclose(found.sd, f.std(axis=0, ddof=1) if num_draws > 1 else 0, rtol=1e-12)
+    for level, lower, upper in found.intervals:
+        np.testing.assert_allclose(lower, np.quantile(f, (1 - level) / 2, axis=0), rtol=1e-13)
+        np.testing.assert_allclose(upper, np.quantile(f, (1 + level) / 2, axis=0), rtol=1e-13)
+    for q, values in found.quantiles:
+        np.testing.assert_allclose(values, np.quantile(f, q, axis=0), rtol=1e-13)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    spread=st.sampled_from([0.0, 1e-3, 0.3, 2.0, 50.0]),
+    q=st.one_of(st.floats(1e-6, 1 - 1e-6), st.sampled_from([0.05, 0.5, 0.95, 1e-9])),
+)
+def test_predictive_quantiles_solve_the_mixture(seed, spread, q):
+    """The mixture's distribution function at the quantile is the level, as scipy finds it, to 1e-10."""
+    steps, sigma = draws(seed, 60, 1, spread)
+    f = 3.0 + STEP * steps[:, 0]
+    ((_, (found,)),) = answer(steps, sigma, None, "predictive", q).quantiles
+    ends = (f - 12 * sigma).min(), (f + 12 * sigma).max()
+    if q <= 0.5:
+        exact = brentq(lambda x: ndtr((x - f) / sigma).mean() - q, *ends, xtol=1e-13, rtol=1e-15)
+    else:
+        exact = brentq(lambda x: (1 - q) - ndtr((f - x) / sigma).mean(), *ends, xtol=1e-13, rtol=1e-15)
+    density = np.mean(np.exp(-0.5 * ((exact - f) / sigma) ** 2) / sigma) / np.sqrt(2 * np.pi)
+    # rounding of the distribution function itself moves the root by this much where it is flat
+    assert abs(found - exact) < 1e-10 * np.hypot(f.std(), 1) + 1e-15 / density
+
+
+def test_predictive_of_clusters_far_apart():
+    """A mixture with gaps, where Newton's method alone would be lost, is still solved."""
+    steps = (np.repeat([0, 1000, 5000], 20)[:, None] / STEP / 10).astype(np.int32)
+    sigma = np.full(60, 1e-3)
+    for q in (0.1, 0.3, 0.5, 0.9, 0.999):
+        ((_, (found,)),) = answer(steps, sigma, None, "predictive", q).quantiles
+        assert abs(ndtr((found - 3.0 - STEP * steps[:, 0]) / sigma).mean() - q) < 1e-9
+
+
+def test_predictive_mean_and_sd():
+    """The mean is f's, the variance adds the noise's."""
+    steps, sigma = draws(2)
+    f = STEP * steps
+    found = answer(steps, sigma, interval="predictive")
+    np.testing.assert_allclose(found.mean, 3 + f.mean(axis=0))
+    np.testing.assert_allclose(found.sd**2, f.var(axis=0, ddof=1) + np.mean(sigma**2))
+
+
+def test_predictive_contains_credible():
+    """An outcome is less certain than the function."""
+    steps, sigma = draws(3)
+    (inner,) = answer(steps, sigma).intervals
+    (outer,) = answer(steps, sigma, interval="predictive").intervals
+    assert np.all(outer.lower < inner.lower)
+    assert np.all(inner.upper < outer.upper)
+
+
+def test_sums_past_32_bits():
+    """Sums in int64 have the intervals that their values have."""
+    steps, sigma = draws(4)
+    wide = steps.astype(np.int64) * 2**16
+    (found,) = answer(wide, sigma * 2**16, interval="predictive").intervals
+    (plain,) = answer(steps, sigma, interval="predictive").intervals
+    np.testing.assert_allclose((found.lower - 3) / 2**16, plain.lower - 3, rtol=1e-6)
+
+
+@pytest.mark.parametrize("level", [0, 1, -0.5, 1.5, 90, "high", float("nan"), True, [0.9, 95], [None]])
+def test_bad_levels(level):
+    """A level that is no probability is refused, percents among them."""
+    with pytest.raises(SettingsError, match=r"between 0 and 1 \(0.9 for 90%\)"):
+        Request.check(level, "credible", None)
+
+
+def test_bad_kind():
+    """Only credible and predictive intervals exist."""
+    with pytest.raises(SettingsError, match="credible, predictive"):
+        Request.check(0.9, "confidence", None)

@@ -1,0 +1,228 @@
+"""A posterior answers the same whoever asks, wherever it was stored."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sampler import DataError, NotFittedError, PackedError, Posterior, SettingsError, load, pack
+from sampler.modelfile import read_model, write_model
+from tests.unit.sampler.forests import random_codes, walk
+from tests.unit.sampler.posteriors import make_draws, make_posterior, make_problem
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+ROWS = {"x1": [0.5, None, -1.0], "x2": [None, 0.1, 2.0], "x3": [0.0, 1.0, 2.0], "c": ["a", "z", "e"]}
+
+
+def fingerprint(posterior):
+    """A hash of everything a posterior says about some rows."""
+    codes = random_codes(5, 7, 300)
+    hashed = hashlib.sha256(posterior._f(codes).tobytes())
+    for interval in ("credible", "predictive"):
+        said = posterior.predict(ROWS, [0.5, 0.9], interval, 0.3)
+        hashed.update(
+            np.array([said.mean, said.sd, *said.lower, *said.upper, said.quantiles[0].values]).tobytes()
+        )
+    return hashed.hexdigest()
+
+
+def test_sample_is_offset_plus_steps_times_sums():
+    """Draws of f are the plain walk's sums, exactly, chain by chain."""
+    posterior, X, chains = make_posterior()
+    f = posterior.sample(X)
+    assert f.shape == (2, 12, 80)
+    codes = posterior.encode(X).codes
+    for chain, draws in enumerate(chains):
+        np.testing.assert_array_equal(f[chain], 10 + 2.0**-16 * walk(draws, codes))
+
+
+def test_predict_agrees_with_sample():
+    """Mean and credible interval are those of the draws of f pooled over chains."""
+    posterior, X, _ = make_posterior()
+    f = posterior.sample(X).reshape(-1, 80)
+    said = posterior.predict(X, level=0.8)
+    np.testing.assert_allclose(said.mean, f.mean(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(said.lower, np.quantile(f, 0.1, axis=0), rtol=1e-12)
+    np.testing.assert_allclose(said.upper, np.quantile(f, 0.9, axis=0), rtol=1e-12)
+    assert said.draws == 12
+
+
+def test_rows_do_not_depend_on_their_company():
+    """A row has the same answer, bit for bit, alone and among thousands."""
+    posterior, _, _ = make_posterior()
+    many = {name: (column * 1000)[:2500] for name, column in ROWS.items()}
+    for interval in ("credible", "predictive"):
+        alone, among = (posterior.predict(rows, 0.9, interval) for rows in (ROWS, many))
+        for part in ("mean", "sd", "lower", "upper"):
+            np.testing.assert_array_equal(
+                getattr(among, part)[-1000:][2::3][:3], [getattr(alone, part)[i] for i in (2, 2, 2)]
+            )
+
+
+def test_pinned_draws_stay_the_same_when_more_are_drawn():
+    """An answer from the first k draws per chain is the same bytes after the chains went on."""
+    shorter, X, chains = make_posterior()
+    longer = Posterior.from_blocks(
+        make_problem()[0].header(),
+        [[pack(draws), pack(more)] for draws, more in zip(chains, make_draws(9), strict=True)],
+    )
+    assert (shorter.num_draws, longer.num_draws) == (12, 24)
+    for k in (1, 5, 12):
+        ours, theirs = (p.predict(X, 0.9, "predictive", num_draws=k) for p in (shorter, longer))
+        assert ours.draws == k
+        np.testing.assert_array_equal(ours.lower, theirs.lower)
+        np.testing.assert_array_equal(ours.mean, theirs.mean)
+
+
+def test_chains_of_unequal_length():
+    """The chains are used up to the shortest; those without draws are left out."""
+    posterior, X, chains = make_posterior(num_draws=(12, 0, 9))
+    assert (posterior.num_chains, posterior.num_draws) == (2, 9)
+    assert posterior.sample(X).shape == (2, 9, 80)
+    np.testing.assert_array_equal(posterior.sigma[1], chains[2].sigma)
+
+
+def test_no_draws_yet():
+    """A posterior without draws can't answer, and says so."""
+    with pytest.raises(NotFittedError, match="no draw"):
+        Posterior.from_blocks(make_problem()[0].header(), [[], []])
+
+
+def test_saved_and_loaded_in_another_process(tmp_path):
+    """The file gives the same bits in a new process, and is the same file when saved again."""
+    posterior, _, _ = make_posterior()
+    path = tmp_path / "model.bart"
+    posterior.save(path)
+    assert load(path).to_bytes() == path.read_bytes()
+    code = (
+        "import sys; sys.path.insert(0, '.'); from sampler import load; "
+        "from tests.unit.sampler.test_posterior import fingerprint; print(fingerprint(load(sys.argv[1])))"
+    )
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", code, path], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == fingerprint(posterior)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_model_file_of_format_1_reads_for_ever():
+    """The fixture, written once, loads and predicts the very numbers it did then."""
+    posterior = load(FIXTURES / "model_v1.bart")
+    expected = json.loads((FIXTURES / "model_v1.json").read_text())
+    said = posterior.predict(ROWS, 0.9)
+    assert said.mean.tolist() == expected["mean"]
+    assert said.lower.tolist() == expected["lower"]
+    assert said.upper.tolist() == expected["upper"]
+    np.testing.assert_allclose(
+        posterior.predict(ROWS, 0.9, "predictive").lower, expected["predictive_lower"], rtol=1e-10
+    )
+    assert posterior.sigma.tolist() == expected["sigma"]
+
+
+@pytest.mark.parametrize("position", [0, 9, 12, 16, 40, 400, -1])
+def test_damaged_files(position):
+    """Any changed byte is noticed."""
+    posterior, _, _ = make_posterior()
+    data = bytearray(posterior.to_bytes())
+    data[position] ^= 4
+    with pytest.raises(PackedError):
+        Posterior.from_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("kept", [0, 5, 17, 300, -1])
+def test_truncated_files(kept):
+    """A file cut short is refused."""
+    posterior, _, _ = make_posterior()
+    with pytest.raises(PackedError):
+        Posterior.from_bytes(posterior.to_bytes()[:kept])
+
+
+def test_parts_that_do_not_belong_together():
+    """Trees of another model, with columns this one lacks, are refused though every checksum fits."""
+    header, blocks, statistics = read_model(make_posterior()[0].to_bytes())
+    with pytest.raises(PackedError, match="header"):
+        Posterior.from_bytes(write_model(b"BARTHEAD" + header[8:40], blocks, statistics))
+    stranger = [[pack(draws)] for draws in make_draws()]
+    stranger[1] = [pack(make_draws(num_trees=3)[0])]
+    with pytest.raises(PackedError, match="number of trees"):
+        Posterior.from_bytes(write_model(header, stranger, statistics))
+
+
+def test_warnings_travel_with_the_answer():
+    """What is odd about the rows is said with the prediction."""
+    posterior, _, _ = make_posterior()
+    warnings = posterior.predict(ROWS | {"y": [0, 0, 0]}).warnings
+    assert any("'z'" in warning for warning in warnings)
+    assert any("x1: missing in 1 row" in warning for warning in warnings)
+    assert any("not used by the model: y" in warning for warning in warnings)
+
+
+@pytest.mark.parametrize("num_draws", [0, 13, -1, 2.5, True])
+def test_bad_number_of_draws(num_draws):
+    """A pin must be between one and the draws there are."""
+    posterior, X, _ = make_posterior()
+    with pytest.raises(SettingsError, match="from 1 to 12"):
+        posterior.predict(X, num_draws=num_draws)
+
+
+def test_zero_rows_and_no_level():
+    """No rows have no answers; without a level there are no intervals."""
+    posterior, X, _ = make_posterior()
+    assert posterior.predict({name: [] for name in ROWS}, interval="predictive").lower.shape == (0,)
+    assert posterior.predict(X, level=None).intervals == []
+
+
+def test_several_levels():
+    """Each level has its interval, wider for a higher one."""
+    posterior, X, _ = make_posterior()
+    said = posterior.predict(X, level=[0.5, 0.95])
+    assert said.lower.shape == (2, 80)
+    assert np.all(said.lower[1] <= said.lower[0])
+    assert [interval.level for interval in said.intervals] == [0.5, 0.95]
+
+
+def test_rows_that_do_not_fit():
+    """Bad rows raise before any prediction."""
+    posterior, _, _ = make_posterior()
+    with pytest.raises(DataError, match="'x1', row 2"):
+        posterior.predict(ROWS | {"x1": [1.0, "many", 2.0]})
+
+
+def test_inclusion_proportions():
+    """Shares of the rules per feature, a category's indicators together; they sum to one."""
+    posterior, _, chains = make_posterior()
+    found = posterior.inclusion()
+    assert found.names == ["x1", "x2", "x3", "c"]
+    assert found.mean.sum() == pytest.approx(1)
+    shares = []
+    for draws in chains:
+        for d in range(draws.num_draws):
+            used = draws[d : d + 1].feature
+            used = used[used >= 0]
+            shares.append([np.mean(used == j) for j in range(3)] + [np.mean(used >= 3)])
+    np.testing.assert_allclose(found.mean, np.mean(shares, axis=0))
+    np.testing.assert_allclose(found.lower, np.quantile(shares, 0.05, axis=0))
+    assert "x1" in str(found)
+
+
+def test_summary_of_a_posterior():
+    """Reference rows, moves and leaves are there; the verdict is one of three."""
+    posterior, _, chains = make_posterior()
+    summary = posterior.summary()
+    assert summary.verdict in {"converged", "approximate", "not_converged"}
+    assert summary.f["rows"] == 80
+    assert summary.moves["grow"]["acceptance"] == 0.25
+    assert summary.leaves["mean"] == pytest.approx(np.mean([draws.leaf_counts.mean() for draws in chains]))
+    assert json.loads(json.dumps(summary.to_json(), allow_nan=False)) == summary.to_json()
+
+
+def test_size():
+    """`nbytes` counts the arrays that are held."""
+    posterior, _, _ = make_posterior()
+    assert len(posterior.to_bytes()) < posterior.nbytes < 100_000
+    assert "2 chains of 12 draws of 7 trees" in repr(posterior)
