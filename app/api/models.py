@@ -1,5 +1,6 @@
 """Models over HTTP: accept, look, stop, remove."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -18,6 +19,16 @@ LOOK_AGAIN = "1"  # seconds after which the state of a new model is worth asking
 
 State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 KNOBS = ("family", "method", "num_trees", "num_chains", "num_burnin", "num_draws", "thin", "moves", "seed")
+
+
+def _range(knob: str) -> Callable[[dict[str, Any]], None]:
+    """Document the range of a knob; the sampler checks it, with a sentence."""
+    low, high = fits.RANGES[knob]
+
+    def extend(schema: dict[str, Any]) -> None:
+        schema["anyOf"][0] |= {"minimum": low, "maximum": high}
+
+    return extend
 
 
 def _check_texts(given: Any) -> Any:
@@ -51,11 +62,21 @@ class ModelRequest(BaseModel):
     weights: str | None = Field(None, description="A column of positive precision weights.")
     family: str | None = Field(None, description="gaussian (the default).")
     method: str | None = Field(None, description="bart (the default).")
-    num_trees: int | None = Field(None, description="200 unless given.")
-    num_chains: int | None = Field(None, description="4 unless given.")
-    num_burnin: int | None = Field(None, description="Iterations before the first kept draw.")
-    num_draws: int | None = Field(None, description="Kept draws per chain; 250 unless given.")
-    thin: int | None = Field(None, description="Iterations per kept draw; 4 unless given.")
+    num_trees: int | None = Field(
+        None, description="200 unless given.", json_schema_extra=_range("num_trees")
+    )
+    num_chains: int | None = Field(
+        None, description="4 unless given.", json_schema_extra=_range("num_chains")
+    )
+    num_burnin: int | None = Field(
+        None, description="Iterations before the first kept draw.", json_schema_extra=_range("num_burnin")
+    )
+    num_draws: int | None = Field(
+        None, description="Kept draws per chain; 250 unless given.", json_schema_extra=_range("num_draws")
+    )
+    thin: int | None = Field(
+        None, description="Iterations per kept draw; 4 unless given.", json_schema_extra=_range("thin")
+    )
     moves: str | Annotated[dict[str, float], BeforeValidator(_check_few)] | None = Field(
         None, description="A move set, or probabilities by move."
     )
@@ -66,7 +87,11 @@ class ModelRequest(BaseModel):
     holdout: Annotated[float, Field(ge=0, le=0.9)] | None = Field(
         None, description="The fraction of rows kept back and scored; the model never sees them."
     )
-    seed: int | None = Field(None, description="The same data, settings and seed give the same model.")
+    seed: int | None = Field(
+        None,
+        description="The same data, settings and seed give the same model.",
+        json_schema_extra=_range("seed"),
+    )
     name: str | None = Field(None, description="Predictions can be asked of the newest model of a name.")
 
     def fit_request(self) -> fits.FitRequest:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
+from starlette.routing import compile_path
 
 from app.services import errors
 from app.services.errors import SHOWN, Fault, ServiceError
@@ -133,7 +134,11 @@ def install(app: FastAPI) -> None:
 
     async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return render_plain(request.scope, error.status_code, error.headers)
+        headers = dict(error.headers or {})
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            # The router names the methods of the first route of that path, not of them all.
+            headers["Allow"] = _methods(app, request.url.path) or headers.get("Allow", "")
+        return render_plain(request.scope, error.status_code, headers)
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
@@ -147,6 +152,17 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, invalid)
     for kind in UNREACHABLE:
         app.add_exception_handler(kind, database_error)
+
+
+def _methods(app: FastAPI, path: str) -> str:
+    """What an address takes, as the Allow header has it; nothing for one that isn't documented."""
+    found = {
+        method.upper()
+        for pattern, methods in app.openapi()["paths"].items()
+        if compile_path(pattern)[0].match(path)
+        for method in methods
+    }
+    return ", ".join(sorted(found))
 
 
 def _faults(error: RequestValidationError) -> list[Fault]:

@@ -19,8 +19,10 @@ from app.store.tables import Dataset
 from sampler import DataError, Settings, SettingsError, choose
 from sampler.prior import DEFAULTS, check_prior
 from sampler.schema import Choice
+from sampler.settings import LIMITS
 from sampler.target import read_target, read_weights
 
+RANGES = LIMITS  # of the knobs that are counts, for the documentation; the sampler checks them
 MIN_ROWS = 10  # to learn from; a promise of HTTP, not of the sampler
 MAX_NAME = 200
 MAX_SAID = 500  # characters of a refusal: the sampler repeats the value, whose length is the sender's choice

@@ -8,6 +8,7 @@ import pytest
 from app.store import workers
 from app.store.engine import session_scope
 from app.store.tables import Worker
+from sampler.settings import LIMITS
 from tests.conftest import only
 from tests.integration.api.asking import post_csv, problem, table
 from tests.integration.api.serving import serving
@@ -18,9 +19,10 @@ def test_http_refusals_are_problem_documents_too(client):
     """404 and 405 of the router look like every other error; 405 says what is allowed."""
     problem(client.get("/nowhere"), 404, "not-found")
     problem(client.get("/datasets/"), 404)
-    response = client.put("/datasets")
-    problem(response, 405, "method-not-allowed")
-    assert response.headers["allow"]
+    for path, methods in [("/datasets", "GET, POST"), ("/models/x", "DELETE, GET"), ("/docs", "GET")]:
+        response = client.put(path)
+        problem(response, 405, "method-not-allowed")
+        assert response.headers["allow"] == methods
     for query in ({"limit": 0}, {"limit": 201}, {"limit": "x"}, {"limit": "9" * 5000}):
         body = problem(client.get("/datasets", params=query), 422, "invalid-request")
         assert body["errors"][0]["column"] == "limit"
@@ -134,6 +136,8 @@ def test_the_openapi_document_says_what_errors_look_like(client):
     assert not {"HTTPValidationError", "ValidationError"} & set(schemas)
     rows = schemas["PredictBody"]["properties"]["rows"]["anyOf"][0]
     assert (rows["type"], rows["items"]["type"]) == ("array", "object")
+    thin = schemas["ModelRequest"]["properties"]["thin"]["anyOf"][0]
+    assert (thin["type"], thin["minimum"], thin["maximum"]) == ("integer", *LIMITS["thin"])
     upload = document["paths"]["/datasets"]["post"]["requestBody"]["content"]
     assert set(upload) == {"text/csv", "multipart/form-data"}
 
