@@ -39,10 +39,9 @@ def of_toy(toy, prior=None, **settings):
 
 
 def move_sets():
-    """The named move sets, one name each where two are the same."""
-    return sorted(
-        {tuple(sorted(mix.items())): name for name, mix in MOVE_SETS.items() if name != "default"}.values()
-    )
+    """The named move sets; "default" gives way to another name of the same mix."""
+    names = sorted(MOVE_SETS, key=lambda name: name != "default")
+    return sorted({tuple(sorted(MOVE_SETS[name].items())): name for name in names}.values())
 
 
 def draws_of(data, chain=0):

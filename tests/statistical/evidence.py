@@ -22,8 +22,24 @@ class Verdict:
         )
 
 
+def pooled(counts, expected, least):
+    """Cells merged, the rarest first, until each is expected `least` times: (counts, expected)."""
+    order = np.argsort(expected, kind="stable")
+    seen, wanted, start = [], [], 0
+    total = np.cumsum(expected[order])
+    while start < len(order):
+        before = total[start - 1] if start else 0.0
+        stop = min(int(np.searchsorted(total, before + least)) + 1, len(order))
+        if total[-1] - total[stop - 1] < least:
+            stop = len(order)
+        seen.append(counts[order[start:stop]].sum())
+        wanted.append(expected[order[start:stop]].sum())
+        start = stop
+    return np.array(seen), np.array(wanted)
+
+
 def chi_square(counts, probabilities, least=8.0):
-    """Pearson's test of independent counts against a law; cells expected below `least` are pooled.
+    """Pearson's test of independent counts against a law; cells expected below `least` are merged.
 
     counts outside the law's support must be given as a cell of probability 0: any such count is p = 0.
     """
@@ -35,17 +51,7 @@ def chi_square(counts, probabilities, least=8.0):
     reference = 0.5 * np.sqrt(2 / np.pi * probabilities * (1 - probabilities) / total).sum()
     if counts[probabilities == 0].sum():
         return Verdict(0.0, variation, reference)
-    order = np.argsort(expected)
-    small = np.cumsum(expected[order]) < least
-    if expected[order][small].sum() > 0:
-        small[min(int(small.sum()), len(small) - 1)] = True  # the pool itself must reach `least`
-        pool, rest = order[small], order[~small]
-    else:
-        pool, rest = order[:0], order
-    many = rest[expected[rest] > 0]
-    seen, wanted = counts[many], expected[many]
-    if len(pool):
-        seen, wanted = np.append(seen, counts[pool].sum()), np.append(wanted, expected[pool].sum())
+    seen, wanted = pooled(counts, expected, least)
     statistic = ((seen - wanted) ** 2 / wanted).sum()
     return Verdict(float(stats.chi2.sf(statistic, max(len(seen) - 1, 1))), variation, reference)
 

@@ -15,7 +15,7 @@ DRAWS = 63
 # one tree that may be deep does not forget its start within these runs, whatever its law: five do
 DEEP = {"name": "deep trees", "num_rows": 70, "num_trees": 5, "beta": 0.35, "levels": (40, 3, 250, 9)}
 CALIBRATED = [options for options in COVERING if options["name"] != "one deep tree"] + [DEEP]
-SHORT, LONG = 128, 1000
+SHORT, LONG = 96, 512
 
 
 def ranks_of(model, seed, rng, thin, num_burnin):
@@ -39,11 +39,13 @@ def ranks_of(model, seed, rng, thin, num_burnin):
     }
 
 
-def calibrate(model, replications, thin=50, num_burnin=2500):
+def calibrate(model, replications, thin=None, num_burnin=1500):
     """p of uniform ranks, by name."""
     rng = np.random.default_rng(99)
+    thin = thin or (15 if model.num_trees > 10 else 40)  # many trees share the work of forgetting
+    bins = 8 if replications < 200 else 16
     ranks = [ranks_of(model, seed, rng, thin, num_burnin) for seed in range(replications)]
-    return {name: uniform_ranks([r[name] for r in ranks], DRAWS) for name in ranks[0]}
+    return {name: uniform_ranks([r[name] for r in ranks], DRAWS, bins) for name in ranks[0]}
 
 
 @pytest.mark.parametrize("options", CALIBRATED, ids=lambda options: options["name"])
@@ -57,4 +59,4 @@ def test_calibrated(options):
 @pytest.mark.parametrize("options", CALIBRATED, ids=lambda options: options["name"])
 def test_calibrated_long(options, moves):
     """Every move set with every option, many more replications."""
-    all_above(calibrate(Model(**options, moves=moves), LONG, thin=100, num_burnin=5000), ALARM)
+    all_above(calibrate(Model(**options, moves=moves), LONG, thin=60, num_burnin=3000), ALARM)

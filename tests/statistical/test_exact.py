@@ -9,13 +9,10 @@ from scipy import stats
 from tests.statistical.drive import draws_of, fits, move_sets, of_toy, partition_counts, tree_counts
 from tests.statistical.evidence import ALARM, chi_square, mean_is
 from tests.twins.enumerator import Forest
-from tests.twins.toys import gapped, golden, missing
+from tests.twins.toys import FORGETS, gapped, golden, missing
 
 PROBLEMS = {"golden": golden, "gapped": gapped, "missing": missing}
-# the exact second eigenvalues of the chains on these problems are .94 to .997: a handful of slow directions
-# still correlate after this many iterations, and add a few units to a chi-square of hundreds
-THIN = 100
-SHORT, LONG = 15_000, 200_000
+SHORT, LONG = 8_000, 100_000
 
 
 @cache
@@ -25,10 +22,18 @@ def forest_of(name, num_trees):
     return Forest(toy, num_trees)
 
 
-def run(toy, num_trees, moves, num_draws, **more):
+def run(name, num_trees, moves, num_draws, **more):
     """Draws of one long thinned chain, and f at the rows."""
+    toy = forest_of(name, num_trees).toy
     data = of_toy(
-        toy, num_trees=num_trees, num_draws=num_draws, num_burnin=1000, thin=THIN, moves=moves, seed=7, **more
+        toy,
+        num_trees=num_trees,
+        num_draws=num_draws,
+        num_burnin=1000,
+        thin=FORGETS[name],
+        moves=moves,
+        seed=7,
+        **more,
     )
     draws = draws_of(data)
     return draws, fits(draws, toy.codes, data.constants)
@@ -38,7 +43,7 @@ def check_one_tree(name, moves, num_draws):
     """A forest of one tree: the frequency of every tree, E[f]."""
     forest = forest_of(name, 1)
     toy = forest.toy
-    draws, f = run(toy, 1, moves, num_draws)
+    draws, f = run(name, 1, moves, num_draws)
     verdict = chi_square(tree_counts(toy, draws), np.append(toy.posterior, 0.0))
     mean = mean_is(f, forest.mean())
     print(f"\n{name}, {moves}, one tree, {num_draws} draws: {verdict}; E[f] p {mean:.3g}")
@@ -49,7 +54,7 @@ def check_one_tree(name, moves, num_draws):
 def check_two_trees(name, moves, num_draws):
     """A forest of two trees: the frequency of every pair of partitions, total leaves, and E[f]."""
     forest = forest_of(name, 2)
-    draws, f = run(forest.toy, 2, moves, num_draws)
+    draws, f = run(name, 2, moves, num_draws)
     verdict = chi_square(partition_counts(forest, draws), np.append(forest.posterior(), 0.0))
     total = np.bincount(draws.leaf_counts.sum(1), minlength=2 * forest.toy.num_rows + 1)[2:]
     sizes = chi_square(total, forest.total_leaves())
@@ -66,9 +71,8 @@ def check_two_trees(name, moves, num_draws):
 def check_unknown_noise(name, num_trees, moves, num_draws):
     """sigma drawn too: its exact marginal law, the forest summed out."""
     forest, nu, lambda_ = forest_of(name, num_trees), 3.0, 0.05
-    draws, _ = run(
-        forest.toy, num_trees, moves, num_draws, prior={"nu": nu, "lambda": lambda_, "sigma_start": 0.3}
-    )
+    prior = {"nu": nu, "lambda": lambda_, "sigma_start": 0.3}
+    draws, _ = run(name, num_trees, moves, num_draws, prior=prior)
     log_grid = np.linspace(np.log(1e-4), np.log(1e4), 4000)
     # density of log sigma2: cells of the cumulative sum are fine enough that their width does not show
     cdf = np.cumsum(forest.sigma_law(nu, lambda_, np.exp(log_grid)))

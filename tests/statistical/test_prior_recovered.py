@@ -9,7 +9,7 @@ from sampler.problem import prepare
 from tests.statistical.drive import draws_of, move_sets, of_toy, tree_counts
 from tests.statistical.evidence import ALARM, chi_square
 from tests.twins.prior import draw_tree
-from tests.twins.toys import gapped, golden, missing
+from tests.twins.toys import FORGETS, gapped, golden, missing
 
 CGM10 = [
     0.0500,
@@ -30,9 +30,9 @@ def test_toy(make, moves):
         toy,
         prior,
         num_trees=1,
-        num_draws=15_000,
+        num_draws=8_000,
         num_burnin=500,
-        thin=80,
+        thin=FORGETS[make.__name__],
         moves=moves,
         prior_only=True,
         seed=3,
@@ -62,7 +62,7 @@ def test_leaf_counts(scale):
     rng = np.random.default_rng(11)
     X, y = SCALES[scale](rng.uniform(size=(300, 4))), rng.normal(size=300)
     problem = prepare(
-        X, y, num_trees=50, num_chains=1, num_burnin=100, num_draws=150, thin=40, prior_only=True, seed=5
+        X, y, num_trees=50, num_chains=1, num_burnin=100, num_draws=100, thin=40, prior_only=True, seed=5
     )
     chain = Chain.start(problem.training, 0)
     chain.run(chain.iterations)
