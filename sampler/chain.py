@@ -219,7 +219,13 @@ class Chain:
         self._forest = old._replace(node=new.node, leaf=new.leaf, count=new.count)
         state = self._work
         fresh = _make_work(self._data, capacity, state.random, rows=False)
-        self._work = fresh._replace(residual=state.residual, state=state.state, mask=state.mask)
+        self._work = fresh._replace(
+            residual=state.residual,
+            state=state.state,
+            mask=state.mask,
+            member=state.member,
+            latent=state.latent,
+        )
 
     def _add_planes(self) -> None:
         """A high byte per row for each tree that is about to have more leaves than a byte can number."""
@@ -279,7 +285,11 @@ def _make_data(training: Training) -> Data:
     low = np.array([column.min(initial=255) for column in present], np.int64)
     high = np.array([column.max(initial=0) if len(column) else -1 for column in present], np.int64)
     missing = np.array([len(column) < codes.shape[1] for column in present], np.uint8)
-    return Data(training.padded_codes, low, high, missing, np.zeros(0, np.int32), codes.shape[1])
+    rows, weights = codes.shape[1], training.grid_weights
+    seen = rows if len(weights) == 0 else int(np.count_nonzero(weights))
+    probit = training.settings.family == "probit"
+    labels = training.y.astype(np.uint8) if probit else np.zeros(0, np.uint8)
+    return Data(training.padded_codes, low, high, missing, weights, rows, seen, labels)
 
 
 def _can_split(data: Data) -> bool:
@@ -301,7 +311,8 @@ def _make_prior(
     prior[shapes.NU], prior[shapes.LAMBDA] = constants.nu, constants.lambda_ / step**2
     prior[shapes.ALPHA], prior[shapes.BETA] = constants.alpha, constants.beta
     prior[shapes.LIKELIHOOD] = not settings.prior_only
-    prior[shapes.SIGMA_FIXED], prior[shapes.UNIT], prior[shapes.STEP] = constants.sigma_fixed, 1.0, step
+    prior[shapes.SIGMA_FIXED], prior[shapes.STEP] = constants.sigma_fixed, step
+    prior[shapes.UNIT], prior[shapes.OFFSET] = training.weight_unit, constants.offset
     split = constants.alpha * (1.0 + np.arange(DEPTHS)) ** -constants.beta
     depths = np.stack([np.log1p(-split), np.log(split)])
     moves = np.array([settings.moves.get(name, 0.0) for name in COUNTED])
@@ -340,11 +351,15 @@ def _make_work(data: Data, capacity: int, random: np.ndarray[Any, Any], *, rows:
         state=np.zeros(shapes.STATE_SIZE, np.int64),
         columns=np.zeros(len(data.codes), np.int32),
         mask=np.zeros(width, np.uint8),
+        member=np.zeros(width, np.uint8),
+        latent=np.zeros(width, np.int32),
         address=np.array([address(entry) for entry in fused.FUSED], np.int64),
         random=np.array(random, np.uint64),
-        bins=np.zeros((2, 272), np.int64),
+        values=np.zeros(2048, np.int64),
+        bins=np.zeros((2, 256), np.int64),
         code_sum=np.zeros((2, 256), np.int64),
         code_count=np.zeros((2, 256), np.int64),
+        code_rows=np.zeros((2, 256), np.int64),
         code_total=np.zeros((2, 257)),
         code_size=np.zeros((2, 257)),
         terms=np.zeros((2, 512)),

@@ -32,6 +32,8 @@ DEFAULTS: dict[str, Any] = {
     "q": 0.9,
     "sigma_estimate": "linear",
 }
+PROBIT_KEYS = ("k", "alpha", "beta", "offset", "leaf_sd", "step")
+PROBIT_REACH = 8.0  # of the latent outcomes, in their noise
 ABSOLUTE = ("offset", "leaf_sd", "lambda", "sigma", "sigma_start", "step")
 # what each key must satisfy: (lowest, highest, whether the ends count)
 RANGES: dict[str, tuple[float, float, bool]] = {
@@ -110,6 +112,8 @@ def calibrate(
     """
     given = check_prior(prior)
     knobs = DEFAULTS | given
+    if settings.family == "probit":
+        return _calibrate_probit(y, weights, settings, given)
     low, high = float(np.min(y)), float(np.max(y))
     spread = high - low if high > low else 1.0
     offset = knobs.get("offset", low + 0.5 * (high - low))
@@ -131,6 +135,37 @@ def calibrate(
         lambda_=float(lambda_),
         sigma_start=float(sigma_start),
         sigma_fixed=sigma_fixed,
+        alpha=float(knobs["alpha"]),
+        beta=float(knobs["beta"]),
+    )
+
+
+def _calibrate_probit(
+    y: NDArray[np.float64], weights: NDArray[np.float64] | None, settings: Settings, given: Mapping[str, Any]
+) -> Constants:
+    """P(y = 1) = Phi(offset + f), noise 1: nothing is scaled from y but the offset (`sampler_math` 8.1)."""
+    from scipy.special import ndtri  # noqa: PLC0415
+
+    if weights is not None:
+        raise SettingsError("probit takes no weights")
+    for name in given:
+        if name not in PROBIT_KEYS:
+            raise SettingsError(
+                f"prior {name} has no meaning for probit; accepted are {', '.join(PROBIT_KEYS)}"
+            )
+    knobs = DEFAULTS | given
+    edge = 0.5 / len(y)
+    share = min(max(float(np.mean(y)), edge), 1 - edge)
+    leaf_sd = knobs.get("leaf_sd", 3.0 / (knobs["k"] * math.sqrt(settings.num_trees)))
+    reach = max(PROBIT_REACH, leaf_sd)
+    return Constants(
+        offset=float(knobs.get("offset", ndtri(share))),
+        step=float(knobs.get("step", 2.0 ** (math.ceil(math.log2(reach)) - GRID_BITS))),
+        leaf_sd=float(leaf_sd),
+        nu=float(knobs["nu"]),
+        lambda_=1.0,
+        sigma_start=1.0,
+        sigma_fixed=True,
         alpha=float(knobs["alpha"]),
         beta=float(knobs["beta"]),
     )

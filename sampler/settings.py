@@ -12,15 +12,16 @@ from sampler.errors import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FAMILIES = ("gaussian",)
+FAMILIES = ("gaussian", "probit")
 METHODS = ("bart",)
 MOVE_SETS: dict[str, dict[str, float]] = {
     "default": {"grow": 0.5, "prune": 0.5, "rule": 1.0},
     "growprune": {"grow": 0.5, "prune": 0.5},
+    "growprunechange": {"grow": 0.28, "prune": 0.28, "change_nog": 0.44},
 }
-MOVES = ("grow", "prune", "change", "swap")
+MOVES = ("grow", "prune", "change_nog", "change", "swap")
 RULE_DRAW = "rule"
-AVAILABLE_MOVES = ("grow", "prune", "rule")
+AVAILABLE_MOVES = ("grow", "prune", "change_nog", "rule")
 
 LIMITS: dict[str, tuple[int, int]] = {
     "num_trees": (1, 10_000),
@@ -36,8 +37,8 @@ LIMITS: dict[str, tuple[int, int]] = {
 class Settings:
     """Every knob of a fit, resolved.
 
-    `moves` gives the probabilities of grow, prune, change and swap, which sum to one, and of `rule`: the
-    chance that a tree update is followed by an exact draw of one split rule.
+    `moves` gives the probabilities of grow, prune, change_nog (a new rule for a split above two leaves),
+    change (for any split) and swap, which sum to one, and of `rule`: the chance that a tree update is followed by an exact draw of one split rule.
     """
 
     family: str

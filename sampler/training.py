@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from sampler.prior import Constants
     from sampler.settings import Settings
 
+WEIGHT_BITS = 36  # shared by a weight and the number of rows; a residual takes up to 26 of 62
 LANES = 64  # rows are padded to whole vector registers
 
 
@@ -55,6 +57,10 @@ class Training:
             )
         if len(self.y) == 0 or len(self.codes) == 0:
             raise DataError("there must be at least one row and one column")
+        if self.weights is not None and not (np.all(self.weights >= 0) and np.any(self.weights > 0)):
+            raise DataError("weights must not be negative, and some must be positive")
+        if self.settings.family == "probit" and not np.all((self.y == 0) | (self.y == 1)):
+            raise DataError("probit takes outcomes 0 and 1")
         largest = float(np.max(np.abs(self.y - self.constants.offset))) / self.constants.step
         if not largest < 2**25:  # also catches NaN
             raise SettingsError("y leaves the grid: give a larger prior step, or leave step out")
@@ -71,14 +77,32 @@ class Training:
 
     @cached_property
     def grid_y(self) -> NDArray[np.int32]:
-        """Y minus the offset, in whole grid steps, int32 [n]."""
+        """Y minus the offset, in whole grid steps, int32 [n]; zeros for probit, whose outcomes are latent."""
+        if self.settings.family == "probit":
+            return np.zeros(len(self.y), np.int32)
         return np.rint((self.y - self.constants.offset) / self.constants.step).astype(np.int32)
+
+    @cached_property
+    def weight_unit(self) -> float:
+        """What a whole number in `grid_weights` stands for: sums of weight x residual are exact in 64 bits."""
+        if self.weights is None:
+            return 1.0
+        bits = WEIGHT_BITS - math.ceil(math.log2(len(self.y)))
+        return float(2.0 ** (math.floor(math.log2(float(self.weights.max()))) + 1 - bits))
+
+    @cached_property
+    def grid_weights(self) -> NDArray[np.int32]:
+        """The weights in whole units, int32 [n], at least one where positive; empty without weights."""
+        if self.weights is None:
+            return np.zeros(0, np.int32)
+        units = np.maximum(np.rint(self.weights / self.weight_unit), 1)
+        return np.where(self.weights > 0, units, 0).astype(np.int32)
 
     @cached_property
     def fingerprint(self) -> int:
         """A checksum of data and model: a checkpoint fits only the training it was made from."""
-        check = zlib.crc32(np.ascontiguousarray(self.codes))
-        check = zlib.crc32(self.grid_y, check)
+        check = zlib.crc32(np.ascontiguousarray(self.codes).data)
+        check = zlib.crc32(self.y.tobytes(), check)
         if self.weights is not None:
-            check = zlib.crc32(np.ascontiguousarray(self.weights), check)
+            check = zlib.crc32(self.weights.tobytes(), check)
         return zlib.crc32(repr((self.constants, self.settings.num_trees, self.settings.seed)).encode(), check)

@@ -153,15 +153,18 @@ _slots_t = (bytes_1, bytes_1, boolean)
 _rule_t = (bytes_1, i8, u1, u1)
 
 
-@kernel(void(ints_1, *_slots_t, ints_1, *_slots_t, i8, *_rule_t, i8, longs_1, longs_2), allocates=False)
+@kernel(
+    void(ints_1, *_slots_t, ints_1, *_slots_t, i8, *_rule_t, ints_1, i8, longs_1, longs_2), allocates=False
+)
 def scatter_pass(
     residual: Ints, previous: Bytes, previous_high: Bytes, previous_wide: Bool, delta: Ints,
     current: Bytes, current_high: Bytes, current_wide: Bool, now: Int,
-    column: Bytes, leaf: Int, cut: Int, side: Int, num_rows: Int, sums: Longs, lanes: Longs,
+    column: Bytes, leaf: Int, cut: Int, side: Int, weights: Ints, num_rows: Int, sums: Longs, lanes: Longs,
 ) -> None:  # fmt: skip
     """The same for trees of any size; slots of two bytes are `low + 256 x high`. `leaf` -1: no trial."""
     lanes[:, :now] = 0  # four, so that neighbouring rows of one leaf don't wait for each other's sum
-    left = count = 0
+    left = count = np.int64(0)
+    weighted = len(weights) > 0
     for i in range(num_rows):
         p = np.int64(previous[i])
         if previous_wide:
@@ -171,10 +174,11 @@ def scatter_pass(
             s += 256 * np.int64(current_high[i])
         r = np.int32(residual[i] + delta[p])
         residual[i] = r
-        lanes[i & 3, s] += r
+        weight = np.int64(weights[i]) if weighted else np.int64(1)
+        lanes[i & 3, s] += weight * r
         if s == leaf and np.uint8(column[i] + side) <= cut:
-            left += r
-            count += 1
+            left += weight * r
+            count += weight
     sums[0], sums[1] = left, count
     for k in range(now):
         sums[TRIAL + k] = lanes[0, k] + lanes[1, k] + lanes[2, k] + lanes[3, k]

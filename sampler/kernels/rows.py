@@ -126,15 +126,16 @@ def mark_leaf(slots: Bytes, high: Bytes, leaf: Int, num_rows: Int, mask: Bytes) 
         mask[i] = np.uint8(slots[i] + 256 * np.int64(high[i]) == leaf)
 
 
-@kernel(pair(f8, i8)(ints_1, bytes_1, bytes_1, boolean, ints_1, i8, i8), allocates=False)
+@kernel(pair(f8, i8)(ints_1, bytes_1, bytes_1, boolean, ints_1, i8, ints_1, i8), allocates=False)
 def settle(
-    residual: Ints, slots: Bytes, high: Bytes, wide: Bool, delta: Ints, now: Int, num_rows: Int
+    residual: Ints, slots: Bytes, high: Bytes, wide: Bool, delta: Ints, now: Int, weights: Ints, num_rows: Int
 ) -> tuple[Float, Int]:
-    """Apply a tree's change of leaf values; returns the residual's sum of squares and largest absolute value.
+    """Apply a tree's change of leaf values; returns the residual's (weighted) sum of squares and largest size.
 
     `now` 0: there is no change to apply.
     """
     squares = 0.0
+    weighted = len(weights) > 0
     largest = np.int64(0)
     for start in range(0, num_rows, 1024):
         block = np.int64(0)  # |residual| < 2^25 here, so 1,024 squares stay inside an int64
@@ -146,8 +147,11 @@ def settle(
                     slot += 256 * np.int64(high[i])
                 r += delta[slot]
                 residual[i] = np.int32(r)
-            block += r * r
             largest = max(largest, abs(r))
+            if weighted:
+                squares += float(weights[i]) * float(r * r)
+            else:
+                block += r * r
         squares += float(block)
     return squares, largest
 

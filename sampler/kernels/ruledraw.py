@@ -29,6 +29,7 @@ from sampler.kernels.shapes import (
     i8,
     ints_1,
     longs_1,
+    longs_2,
     pair,
     u1,
     void,
@@ -39,9 +40,8 @@ if TYPE_CHECKING:
     from sampler.kernels.shapes import Bool, Bytes, Data, Float, Floats, Int, Ints, Longs, Words
 
 CODES = 256
-SPILL = 16  # bins for rows of other leaves, several so that neighbours don't wait for each other
 COUNT_SHIFT = 40  # a bin holds a count above and a sum below this bit
-HISTOGRAM_BLOCK = 4096  # rows: a sum of |partial residual| < 2^27 stays inside 40 bits
+HISTOGRAM_BLOCK = 2048  # rows: a sum of |partial residual| < 2^27 stays inside 40 bits
 TERMS = 2 * CODES  # a term for each cut with the missing right, then left; the last is present | missing
 LAST_TERM = TERMS - 1
 
@@ -79,59 +79,86 @@ def exp_negative(x: Float) -> Float:
     return p * POWERS[np.int32(-k)] if x > LOWEST else 0.0
 
 
-@kernel(
-    void(
-        bytes_1,
-        u1,
-        u1,
-        ints_1,
-        i4,
-        i4,
-        bytes_1,
-        bytes_1,
-        i8,
-        longs_1,
-        longs_1,
-        longs_1,
-        longs_1,
-        longs_1,
-        longs_1,
-    ),
-    allocates=False,
-)
-def histograms(
-    slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int,
-    first: Bytes, second: Bytes, num_rows: Int,
-    first_bins: Longs, second_bins: Longs, first_sum: Longs, first_count: Longs, second_sum: Longs, second_count: Longs,
-) -> None:  # fmt: skip
-    """Sums of partial residuals (residual + old leaf value) and counts, by code, of two columns over two leaves."""
+@kernel(void(bytes_1, u1, u1, ints_1, i4, i4, longs_1), allocates=False)
+def partial_residuals(
+    slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int, values: Longs
+) -> None:
+    """A count of one and the partial residual (residual + old leaf value), packed; 0 for other leaves' rows."""
     one = np.int64(1) << COUNT_SHIFT
-    first_sum[:] = 0
-    first_count[:] = 0
-    second_sum[:] = 0
-    second_count[:] = 0
-    for start in range(0, num_rows, HISTOGRAM_BLOCK):
-        first_bins[:] = 0
-        second_bins[:] = 0
-        for i in range(start, min(start + HISTOGRAM_BLOCK, num_rows)):
-            slot = slots[i]
-            inside = (slot == left) | (slot == right)
-            value = one + residual[i] + (left_old if slot == left else right_old)
-            spill = CODES + (i & (SPILL - 1))
-            first_bins[np.int64(first[i]) if inside else spill] += value
-            second_bins[np.int64(second[i]) if inside else spill] += value
-        unpack_bins(first_bins, first_sum, first_count)
-        unpack_bins(second_bins, second_sum, second_count)
+    for i in range(len(slots)):
+        slot = slots[i]
+        inside = (slot == left) | (slot == right)
+        value = one + residual[i] + (left_old if slot == left else right_old)
+        values[i] = value if inside else 0
 
 
-@kernel(void(longs_1, longs_1, longs_1), inline=True, allocates=False)
-def unpack_bins(bins: Longs, sums: Longs, counts: Longs) -> None:
-    """Add bins' sums (the low 40 bits, signed) and counts (the rest)."""
+@kernel(void(bytes_1, bytes_1, longs_1, longs_1, longs_1), allocates=False)
+def scatter_pair(first: Bytes, second: Bytes, values: Longs, first_bins: Longs, second_bins: Longs) -> None:
+    """Add packed values to the bins of two columns' codes."""
+    for i in range(len(first)):
+        value = values[i]
+        first_bins[first[i]] += value
+        second_bins[second[i]] += value
+
+
+@kernel(void(longs_1, i8, longs_1, longs_1), inline=True, allocates=False)
+def unpack_bins(bins: Longs, width: Int, sums: Longs, counts: Longs) -> None:
+    """Add bins' sums (the low 40 bits, signed) and counts (the rest), and empty them."""
     low = 64 - COUNT_SHIFT
-    for code in range(CODES):
+    for code in range(width):
         total = (bins[code] << low) >> low
         sums[code] += total
         counts[code] += (bins[code] - total) >> COUNT_SHIFT
+        bins[code] = 0
+    total = (bins[MISSING] << low) >> low
+    sums[MISSING] += total
+    counts[MISSING] += (bins[MISSING] - total) >> COUNT_SHIFT
+    bins[MISSING] = 0
+
+
+_pair_t = (bytes_1, u1, u1, ints_1, i4, i4)
+
+
+@kernel(void(*_pair_t, bytes_1, bytes_1, i8, i8, longs_1, longs_2, longs_2, longs_2), allocates=False)
+def histograms(
+    slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int,
+    first: Bytes, second: Bytes, first_width: Int, second_width: Int,
+    values: Longs, bins: Longs, sums: Longs, counts: Longs,
+) -> None:  # fmt: skip
+    """Sums and counts of the partial residuals of two leaves by code of two columns; codes below their widths."""
+    for code in range(first_width):
+        sums[0, code] = counts[0, code] = 0
+    for code in range(second_width):
+        sums[1, code] = counts[1, code] = 0
+    sums[0, MISSING] = sums[1, MISSING] = counts[0, MISSING] = counts[1, MISSING] = 0
+    for start in range(0, len(slots), HISTOGRAM_BLOCK):
+        stop = min(start + HISTOGRAM_BLOCK, len(slots))
+        partial_residuals(slots[start:stop], left, right, residual[start:stop], left_old, right_old, values)
+        scatter_pair(first[start:stop], second[start:stop], values, bins[0], bins[1])
+        unpack_bins(bins[0], first_width, sums[0], counts[0])
+        unpack_bins(bins[1], second_width, sums[1], counts[1])
+
+
+@kernel(void(*_pair_t, bytes_1, bytes_1, ints_1, i8, longs_2, longs_2, longs_2), allocates=False)
+def weighted_histograms(
+    slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int,
+    first: Bytes, second: Bytes, weights: Ints, num_rows: Int, sums: Longs, counts: Longs, rows: Longs,
+) -> None:  # fmt: skip
+    """The same with weights, which also need the number of rows of each code."""
+    sums[:] = 0
+    counts[:] = 0
+    rows[:] = 0
+    for i in range(num_rows):
+        slot = slots[i]
+        if slot != left and slot != right:
+            continue
+        weight = np.int64(weights[i])
+        value = weight * (residual[i] + (left_old if slot == left else right_old))
+        for which in range(2):
+            code = first[i] if which == 0 else second[i]
+            sums[which, code] += value
+            counts[which, code] += weight
+            rows[which, code] += 1
 
 
 @kernel(boolean(bytes_2, bytes_1, u1, u1, bytes_1, u1, i8), allocates=False)
@@ -160,25 +187,28 @@ def group_splittable(
     return False
 
 
-@kernel(pair(i8, i8, i8, i8, i8)(longs_1), inline=True, allocates=False)
-def occupied(counts: Longs) -> tuple[Int, Int, Int, Int, Int]:
-    """Of the present codes: the lowest occupied, the next one up, the next one below the highest, the highest.
+@kernel(pair(i8, i8, i8, i8)(longs_1, i8), inline=True, allocates=False)
+def occupied(counts: Longs, width: Int) -> tuple[Int, Int, Int, Int]:
+    """Of the present codes the lowest occupied, the next one up, the next one down from the highest, the highest.
 
-    And how many are occupied. (With one occupied code all four are it; with none, -1.)
+    All are the same when only one code is occupied, and -1 when none is.
     """
-    lowest = second = below = highest = np.int64(-1)
-    number = 0
-    for code in range(MISSING):
-        if counts[code] == 0:
-            continue
-        if number == 0:
-            lowest = second = below = code
-        elif number == 1:
-            second = code
-        below = highest if number > 0 else code
-        highest = code
-        number += 1
-    return lowest, second, below, highest, number
+    lowest = np.int64(0)
+    while lowest < width and counts[lowest] == 0:
+        lowest += 1
+    if lowest == width:
+        return np.int64(-1), np.int64(-1), np.int64(-1), np.int64(-1)
+    highest = np.int64(width - 1)
+    while counts[highest] == 0:
+        highest -= 1
+    second, below = lowest, highest
+    if highest > lowest:
+        second, below = lowest + 1, highest - 1
+        while counts[second] == 0:
+            second += 1
+        while counts[below] == 0:
+            below -= 1
+    return lowest, second, below, highest
 
 
 @kernel(void(data_t, bytes_1, u1, u1, i8, longs_1, longs_1), allocates=False)
@@ -190,10 +220,10 @@ def look_at_groups(
     A child with two occupied codes of the column can be split. Only the rows of the lowest code, of the highest
     and the missing ones can be a child alone, so only these groups are looked at.
     """
-    low, second, below, high, number = occupied(counts)
+    low, second, below, high = occupied(counts, data.high[column] + 1)
     missing = np.int64(counts[MISSING] > 0)
     info[LOW], info[SECOND], info[BELOW], info[HIGH], info[GAPS] = low, second, below, high, missing
-    info[RULES] = num_rules(low, high, missing) if number > 0 else 0
+    info[RULES] = num_rules(low, high, missing) if low >= 0 else 0
     info[LOW_SPLITS] = info[HIGH_SPLITS] = info[MISSING_SPLITS] = 0
     if info[RULES] == 0:
         return
@@ -344,7 +374,7 @@ def give_back(residual: Ints, slots: Bytes, first: Int, second: Int, first_old: 
 
 @kernel(void(bytes_1, bytes_1, i8, i8, i8, bytes_1), allocates=False)
 def mark_pair(slots: Bytes, high: Bytes, left: Int, right: Int, num_rows: Int, mask: Bytes) -> None:
-    """mask = 1 and 2 for the rows of two leaves of a tree whose slots take two bytes."""
+    """Mask = 1 and 2 for the rows of two leaves of a tree whose slots take two bytes."""
     for i in range(num_rows):
         slot = slots[i] + 256 * np.int64(high[i])
         mask[i] = np.uint8(1 if slot == left else (2 if slot == right else 0))

@@ -29,6 +29,7 @@ from sampler.kernels.ruledraw import (
     sum_rules,
     unmark_pair,
     weigh_rules,
+    weighted_histograms,
 )
 from sampler.kernels.rules import PRESENT_OR_MISSING
 from sampler.kernels.shapes import (
@@ -84,20 +85,20 @@ def settle_prune(data: Data, forest: Forest, work: Work, tree: Int) -> None:
     state[KEEP] = -1
 
 
-@kernel(void(work_t, floats_1, i8), inline=True, allocates=False)
-def load_bins(work: Work, prior: Floats, which: Int) -> None:
+@kernel(void(work_t, floats_1, i8, i8), inline=True, allocates=False)
+def load_bins(work: Work, prior: Floats, which: Int, width: Int) -> None:
     """Sums and sizes of a column's codes as the evidence takes them, their totals last."""
     sums, sizes = work.code_total[which], work.code_size[which]
-    scale = prior[LIKELIHOOD]
-    sums[CODES] = sizes[CODES] = 0.0
-    total = count = np.int64(0)
-    for code in range(CODES):
-        sums[code] = scale * float(work.code_sum[which, code])
-        sizes[code] = scale * prior[UNIT] * float(work.code_count[which, code])
-        total += work.code_sum[which, code]
-        count += work.code_count[which, code]
-    sums[CODES] = scale * float(total)
-    sizes[CODES] = scale * prior[UNIT] * float(count)
+    code_sum, code_count = work.code_sum[which], work.code_count[which]
+    unit = prior[LIKELIHOOD] * prior[UNIT]
+    total, count = code_sum[MISSING], code_count[MISSING]
+    sums[MISSING], sizes[MISSING] = unit * float(total), unit * float(count)
+    for code in range(width):
+        sums[code] = unit * float(code_sum[code])
+        sizes[code] = unit * float(code_count[code])
+        total += code_sum[code]
+        count += code_count[code]
+    sums[CODES], sizes[CODES] = unit * float(total), unit * float(count)
 
 
 @kernel(pair(boolean, boolean)(longs_1, i8, i8), inline=True, allocates=False)
@@ -111,25 +112,38 @@ def children_growable(info: Longs, cut: Int, side: Int) -> tuple[Bool, Bool]:
     return left, right
 
 
-@kernel(void(forest_t, work_t, floats_1, i8, i8, i8, i8, i8, i8), inline=True, allocates=False)
+@kernel(void(forest_t, work_t, floats_1, i8, i8, i8, i8, i8, i8, i8), inline=True, allocates=False)
 def load_children(
-    forest: Forest, work: Work, prior: Floats, tree: Int, which: Int, a: Int, b: Int, cut: Int, side: Int
+    forest: Forest,
+    work: Work,
+    prior: Floats,
+    tree: Int,
+    which: Int,
+    width: Int,
+    a: Int,
+    b: Int,
+    cut: Int,
+    side: Int,
 ) -> None:
     """Counts, sums and sizes of the two leaves of a drawn rule; their rows hold no old value any more."""
-    left = right = left_count = right_count = np.int64(0)
-    for code in range(CODES):
-        total, count = work.code_sum[which, code], work.code_count[which, code]
-        goes_left = side != 0 if code == MISSING else code <= cut
-        if goes_left:
-            left += total
-            left_count += count
-        else:
-            right += total
-            right_count += count
-    scale = prior[LIKELIHOOD]
-    work.total[a], work.total[b] = scale * float(left), scale * float(right)
-    work.size[a] = scale * prior[UNIT] * float(left_count)
-    work.size[b] = scale * prior[UNIT] * float(right_count)
+    code_sum, code_count = work.code_sum[which], work.code_count[which]
+    left = left_count = right = right_count = np.int64(0)
+    middle = min(cut + 1, width)
+    for code in range(middle):
+        left += code_sum[code]
+        left_count += code_count[code]
+    for code in range(middle, width):
+        right += code_sum[code]
+        right_count += code_count[code]
+    if side != 0:
+        left += code_sum[MISSING]
+        left_count += code_count[MISSING]
+    else:
+        right += code_sum[MISSING]
+        right_count += code_count[MISSING]
+    unit = prior[LIKELIHOOD] * prior[UNIT]
+    work.total[a], work.total[b] = unit * float(left), unit * float(right)
+    work.size[a], work.size[b] = unit * float(left_count), unit * float(right_count)
     forest.count[tree, a], forest.count[tree, b] = left_count, right_count
     work.old[a] = work.old[b] = 0
 
@@ -156,19 +170,27 @@ def draw_split_rule(data: Data, forest: Forest, work: Work, prior: Floats, depth
     if wide:
         mark_pair(forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.mask)
     left_old, right_old = work.old[a], work.old[b]
-    histograms(
-        slots, left, right, work.residual, left_old, right_old, data.codes[own], data.codes[other], data.num_rows,
-        work.bins[0], work.bins[1], work.code_sum[0], work.code_count[0], work.code_sum[1], work.code_count[1],
-    )  # fmt: skip
+    weighted = len(data.weights) > 0
+    code_rows = work.code_rows if weighted else work.code_count
+    if weighted:
+        weighted_histograms(
+            slots, left, right, work.residual, left_old, right_old, data.codes[own], data.codes[other],
+            data.weights, data.num_rows, work.code_sum, work.code_count, work.code_rows,
+        )  # fmt: skip
+    else:
+        histograms(
+            slots, left, right, work.residual, left_old, right_old, data.codes[own], data.codes[other],
+            data.high[own] + 1, data.high[other] + 1, work.values, work.bins, work.code_sum, work.code_count,
+        )  # fmt: skip
     stay = math.exp(log_stay(prior, depths, np.int64(leaf[a, DEPTH])))
     largest = -np.inf
     columns = 1 if own == other else 2
     for which in range(columns):
         column = own if which == 0 else other
         info = work.info[which]
-        look_at_groups(data, slots, left, right, column, work.code_count[which], info)
+        look_at_groups(data, slots, left, right, column, code_rows[which], info)
         if info[RULES] > 0:
-            load_bins(work, prior, which)
+            load_bins(work, prior, which, data.high[column] + 1)
             term = weigh_rules(
                 prior,
                 work.code_total[which],
@@ -198,5 +220,5 @@ def draw_split_rule(data: Data, forest: Forest, work: Work, prior: Floats, depth
         unmark_pair(forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.mask)
     widen_bound(work, max(abs(np.int64(left_old)), abs(np.int64(right_old))))
     leaf[a, GROWABLE], leaf[b, GROWABLE] = children_growable(info, cut, side)
-    load_children(forest, work, prior, tree, which, a, b, cut, side)
+    load_children(forest, work, prior, tree, which, data.high[column] + 1, a, b, cut, side)
     return True

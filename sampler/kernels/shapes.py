@@ -34,11 +34,11 @@ VALUE, ABOVE, DEPTH, GROWABLE = 0, 1, 2, 3
 
 # Prior vector, in grid steps where a unit is needed
 SIGMA2, TAU2, NU, LAMBDA, ALPHA, BETA, LIKELIHOOD, SIGMA_FIXED, UNIT, STEP = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
-PRIOR_SIZE = 10
+OFFSET, PRIOR_SIZE = 10, 11
 
 # moves
-GROW, PRUNE, CHANGE, SWAP, RULE = 0, 1, 2, 3, 4
-NUM_MOVES = 5
+GROW, PRUNE, CHANGE_NOG, CHANGE, SWAP, RULE = 0, 1, 2, 3, 4, 5
+NUM_MOVES = 6
 
 # Work.state
 PREVIOUS, PENDING_LEAVES, KEEP, DROP, LAST, BLOCK, BOUND, BROKEN = 0, 1, 2, 3, 4, 5, 6, 7
@@ -57,6 +57,8 @@ class Data(NamedTuple):
     missing: Bytes
     weights: Ints
     num_rows: int
+    num_seen: int  # rows with a positive weight
+    labels: Bytes  # [n] 0 or 1 for probit, else empty
 
 
 class Forest(NamedTuple):
@@ -86,11 +88,15 @@ class Work(NamedTuple):
     state: Longs  # [STATE_SIZE]
     columns: Ints  # [p]
     mask: Bytes  # [rows]
+    member: Bytes  # [rows], rows of the node that a move is about
+    latent: Ints  # [rows], probit's outcome minus the offset, in grid steps; 0 between calls is as good
     address: Longs  # the fused passes' addresses
     random: Words  # [4]
-    bins: Longs  # [2, 272], the rule draw's histograms under way, of two columns
+    values: Longs  # [2048], the rule draw's packed partial residuals
+    bins: Longs  # [2, 256], and their histograms under way, of two columns
     code_sum: Longs  # [2, 256]
     code_count: Longs  # [2, 256]
+    code_rows: Longs  # [2, 256], where rows have weights
     code_total: Floats  # [2, 257], the same as the evidence takes them, with the totals
     code_size: Floats  # [2, 257]
     terms: Floats  # [2, 512]
@@ -133,7 +139,7 @@ def array(dtype: types.Type, dimensions: int = 1) -> types.Array:
 
 bytes_1, ints_1, longs_1, words_1, floats_1 = (array(dtype) for dtype in (u1, i4, i8, u8, f8))
 bytes_2, floats_2, longs_2 = array(u1, 2), array(f8, 2), array(i8, 2)
-data_t = types.NamedTuple((bytes_2, longs_1, longs_1, bytes_1, ints_1, i8), Data)
+data_t = types.NamedTuple((bytes_2, longs_1, longs_1, bytes_1, ints_1, i8, i8, bytes_1), Data)
 forest_t = types.NamedTuple(
     (ints_1, array(i4, 3), array(i4, 3), longs_2, bytes_2, ints_1, bytes_2),
     Forest,
@@ -141,8 +147,8 @@ forest_t = types.NamedTuple(
 work_t = types.NamedTuple(
     (
         *(ints_1, ints_1, ints_1, longs_1, longs_2, floats_1, floats_1),
-        *(longs_1, longs_1, longs_1, ints_1, bytes_1, longs_1, words_1),
-        *(longs_2, longs_2, longs_2, floats_2, floats_2, floats_2, floats_2, longs_2),
+        *(longs_1, longs_1, longs_1, ints_1, bytes_1, bytes_1, ints_1, longs_1, words_1),
+        *(longs_1, longs_2, longs_2, longs_2, longs_2, floats_2, floats_2, floats_2, floats_2, longs_2),
     ),
     Work,
 )

@@ -9,20 +9,24 @@ from numba import types
 
 from sampler.compile import kernel
 from sampler.kernels.leaves import draw_sigma2
+from sampler.kernels.probit import draw_latent
 from sampler.kernels.rows import largest_absolute, route, settle
 from sampler.kernels.shapes import (
     BROKEN,
     BYTE_LEAVES,
     DONE,
     KEEP,
+    LIKELIHOOD,
     NEEDS_LEAVES,
     NEEDS_PLANE,
     NEEDS_ROOM,
+    OFFSET,
     OUT_OF_GRID,
     PENDING_LEAVES,
     PREVIOUS,
     SIGMA2,
     STEP,
+    UNIT,
     VALUE,
     data_t,
     floats_1,
@@ -82,14 +86,14 @@ def end_iteration(data: Data, forest: Forest, work: Work, prior: Floats) -> None
     tree, labels = state[PREVIOUS], state[PENDING_LEAVES]
     slots, high = forest.slots[tree], forest.high[plane_of(forest, tree)]
     squares, largest = settle(
-        work.residual, slots, high, labels > BYTE_LEAVES, work.delta, labels, data.num_rows
+        work.residual, slots, high, labels > BYTE_LEAVES, work.delta, labels, data.weights, data.num_rows
     )
     finish_prune(data, forest, work)
     state[PREVIOUS] = -1
     if largest > GRID_LIMIT:
         state[BROKEN] = 1
     set_bound(work, largest)
-    prior[SIGMA2] = draw_sigma2(prior, squares, float(data.num_rows), work.random)
+    prior[SIGMA2] = draw_sigma2(prior, prior[UNIT] * squares, float(data.num_seen), work.random)
 
 
 @kernel(
@@ -112,6 +116,9 @@ def sweep(
         if need != DONE:
             return iteration, need
         work.state[PREVIOUS] = work.state[KEEP] = -1
+        if len(data.labels) > 0 and prior[LIKELIHOOD] != 0.0:
+            draw_latent(data.labels, work.residual, work.latent, prior[OFFSET], prior[STEP], work.random)
+            set_bound(work, largest_absolute(work.residual))
         for tree in range(len(forest.num_leaves)):
             update_tree(data, forest, work, prior, depths, moves, counters, tree)
         end_iteration(data, forest, work, prior)
@@ -126,6 +133,7 @@ def sweep(
 @kernel(void(data_t, forest_t, work_t), allocates=False)
 def rebuild(data: Data, forest: Forest, work: Work) -> None:
     """Slots, counts and residual from the trees; the residual must hold y on entry."""
+    weighted = len(data.weights) > 0
     for tree in range(len(forest.num_leaves)):
         num_leaves = np.int64(forest.num_leaves[tree])
         slots, high = forest.slots[tree], forest.high[plane_of(forest, tree)]
@@ -136,8 +144,9 @@ def rebuild(data: Data, forest: Forest, work: Work) -> None:
             slot = np.int64(slots[i])
             if wide:
                 slot += 256 * np.int64(high[i])
-            forest.count[tree, slot] += 1
+            forest.count[tree, slot] += np.int64(data.weights[i]) if weighted else np.int64(1)
             work.residual[i] -= forest.leaf[tree, slot, VALUE]
     work.state[PREVIOUS] = work.state[KEEP] = -1
     work.state[BROKEN] = 0
+    work.latent[:] = 0
     set_bound(work, largest_absolute(work.residual))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sampler.compile import kernel
+from sampler.kernels.change import change_bottom
 from sampler.kernels.fused import MOST_LEAVES, TRIAL, fused_pass, scatter_pass
 from sampler.kernels.leaves import draw_leaf, log_split, log_stay, split_gain
 from sampler.kernels.random import below, uniform
@@ -28,6 +29,7 @@ from sampler.kernels.shapes import (
     BLOCK,
     BROKEN,
     BYTE_LEAVES,
+    CHANGE_NOG,
     DEPTH,
     DROP,
     GROW,
@@ -42,6 +44,7 @@ from sampler.kernels.shapes import (
     PRUNE,
     RIGHT,
     RULE,
+    SWAP,
     UNIT,
     VALUE,
     boolean,
@@ -108,7 +111,7 @@ def pass_rows(data: Data, forest: Forest, work: Work, tree: Int, slot: Int) -> N
     now = np.int64(forest.num_leaves[tree])
     column = data.codes[work.rule[0] if slot >= 0 else 0]
     cut, side = shifted(work.rule[1], work.rule[2])
-    if max(before, now) <= MOST_LEAVES and state[BLOCK] > 0:
+    if max(before, now) <= MOST_LEAVES and state[BLOCK] > 0 and len(data.weights) == 0:
         leaf = np.uint8(slot if slot >= 0 else NO_LEAF)
         fused_pass(
             work.address, work.residual, forest.slots[previous], before, work.delta, forest.slots[tree], now,
@@ -118,7 +121,7 @@ def pass_rows(data: Data, forest: Forest, work: Work, tree: Int, slot: Int) -> N
         scatter_pass(
             work.residual, forest.slots[previous], forest.high[plane_of(forest, previous)], before > BYTE_LEAVES, work.delta,
             forest.slots[tree], forest.high[plane_of(forest, tree)], now > BYTE_LEAVES, now,
-            column, slot, cut, side, data.num_rows, work.sums, work.lanes,
+            column, slot, cut, side, data.weights, data.num_rows, work.sums, work.lanes,
         )  # fmt: skip
     finish_prune(data, forest, work)
 
@@ -142,13 +145,13 @@ def finish_prune(data: Data, forest: Forest, work: Work) -> None:
 @kernel(void(forest_t, work_t, floats_1, i8), inline=True, allocates=False)
 def load_leaves(forest: Forest, work: Work, prior: Floats, tree: Int) -> None:
     """Partial residual sums and sizes of the leaves, and their old values, by slot."""
-    scale = prior[LIKELIHOOD]
+    scale = prior[LIKELIHOOD] * prior[UNIT]
     for k in range(forest.num_leaves[tree]):
         old = forest.leaf[tree, k, VALUE]
         count = forest.count[tree, k]
         work.old[k] = old
         work.total[k] = scale * float(work.sums[TRIAL + k] + count * old)
-        work.size[k] = scale * prior[UNIT] * float(count)
+        work.size[k] = scale * float(count)
 
 
 @kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, floats_1, i8, i8), inline=True, allocates=False)
@@ -163,10 +166,10 @@ def decide_grow(
     node, leaf = forest.node[tree], forest.leaf[tree]
     num_leaves = np.int64(forest.num_leaves[tree])
     depth = leaf[slot, DEPTH]
-    scale = prior[LIKELIHOOD]
+    scale = prior[LIKELIHOOD] * prior[UNIT]
     left_count = work.sums[1]
     left_total = scale * float(work.sums[0] + left_count * work.old[slot])
-    left_size = scale * prior[UNIT] * float(left_count)
+    left_size = scale * float(left_count)
     right_total, right_size = work.total[slot] - left_total, work.size[slot] - left_size
     parent = leaf[slot, ABOVE]
     bottoms = num_bottom(node, num_leaves) + 1
@@ -290,6 +293,8 @@ def update_tree(
         counters[move, 1] += decide_grow(data, forest, work, prior, depths, moves, tree, slot)
     elif at >= 0:
         counters[move, 1] += decide_prune(forest, work, prior, depths, moves, tree, at)
+    elif move == CHANGE_NOG:
+        counters[move, 1] += change_bottom(data, forest, work, prior, depths, tree)
     if moves[RULE] > 0.0 and (moves[RULE] >= 1.0 or uniform(work.random) < moves[RULE]):
         counters[RULE, 0] += 1
         counters[RULE, 1] += draw_split_rule(data, forest, work, prior, depths, tree)
@@ -298,10 +303,10 @@ def update_tree(
 
 @kernel(i8(work_t, floats_1), inline=True, allocates=False)
 def draw_move(work: Work, moves: Floats) -> Int:
-    """GROW, PRUNE, CHANGE or SWAP, by their probabilities."""
+    """GROW to SWAP, by their probabilities."""
     u = uniform(work.random)
-    for move in range(3):
+    for move in range(SWAP):
         if u < moves[move]:
             return move
         u -= moves[move]
-    return 3
+    return SWAP
