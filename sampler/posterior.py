@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+MAX_CELLS = 1 << 21  # draws times rows held at a time: 8 MB, a few times over
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -194,10 +196,11 @@ class Posterior:
         request = Request.check(level, interval, quantiles)
         chosen, used = self._choose(num_draws)
         coded = X if isinstance(X, Coded) else self.encode(X)
-        sigma = self.sigma[:, :used].reshape(-1)
+        sigma = np.ascontiguousarray(self.sigma[:, :used]).reshape(-1)
         answer = Answer(coded.num_rows, request)
-        for start in range(0, coded.num_rows, BLOCK):
-            rows = slice(start, min(start + BLOCK, coded.num_rows))
+        block = min(BLOCK, max(16, MAX_CELLS // len(chosen)))
+        for start in range(0, coded.num_rows, block):
+            rows = slice(start, min(start + block, coded.num_rows))
             sums = self._ensemble.sums(coded.codes[:, rows], chosen)
             answer.fill(rows, sums, self._offset, self._step, sigma)
         return Prediction(

@@ -29,6 +29,8 @@ class Ensemble:
     def __init__(self, chains: Sequence[Draws], num_features: int) -> None:
         self.num_draws = sum(draws.num_draws for draws in chains)
         self.num_features = num_features
+        if num_features > predicting.MAX_FEATURES:
+            raise PackedError(f"the model has more than {predicting.MAX_FEATURES} columns")
         for draws in chains:
             if int(draws.feature.max(initial=-1)) >= num_features:
                 raise PackedError("the draws split on columns that the model doesn't have")

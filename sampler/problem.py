@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from sampler.schema import FeatureKind
     from sampler.tables import Table
 
+MAX_COLUMNS = 32_767  # coded ones: prediction keeps their numbers in 16 bits
+MAX_CELLS = 1 << 28  # 2 GB while the noise is estimated, a quarter of a GB afterwards
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -124,7 +127,16 @@ def prepare(
         constants=constants,
         settings=resolved,
     )
-    return Problem(training, schema, grid, list(choice.warnings))
+    return Problem(training, schema, grid, [*choice.warnings, *_index_warning(X, y)])
+
+
+def _index_warning(X: Any, y: Any) -> list[str]:
+    """Pandas would match rows by their labels; that they are matched by position is said where it differs."""
+    ours: Any = getattr(X, "index", None)
+    theirs: Any = getattr(y, "index", None)
+    if not hasattr(ours, "equals") or not hasattr(theirs, "equals") or ours.equals(theirs):
+        return []
+    return ["the table and the target have different row labels: rows are matched by position"]
 
 
 def _read_features(
@@ -137,6 +149,11 @@ def _read_features(
         column, values = train_column(table.column(name), kind, problems)
         used.append(column)
         design += values
+        if len(design) > MAX_COLUMNS or len(design) * table.num_rows > MAX_CELLS:
+            size = (
+                f"{table.num_rows} rows of more than {len(design) - 1} coded columns (a category takes many)"
+            )
+            raise DataError(f"this is too large: {size}; name fewer features")
     if problems:
         raise DataError(problems)
     return tuple(used), np.stack(design)

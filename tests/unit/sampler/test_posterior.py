@@ -63,6 +63,17 @@ def test_rows_do_not_depend_on_their_company():
             )
 
 
+def test_answers_do_not_depend_on_the_size_of_blocks(monkeypatch):
+    """However few draws may be held at a time, the answer is the same bytes."""
+    posterior, _, _ = make_posterior()
+    many = {name: column * 20 for name, column in ROWS.items()}
+    whole = posterior.predict(many, 0.9, "predictive")
+    monkeypatch.setattr("sampler.posterior.MAX_CELLS", 1)
+    parts = posterior.predict(many, 0.9, "predictive")
+    for part in ("mean", "sd", "lower", "upper"):
+        np.testing.assert_array_equal(getattr(parts, part), getattr(whole, part))
+
+
 def test_pinned_draws_stay_the_same_when_more_are_drawn():
     """An answer from the first k draws per chain is the same bytes after the chains went on."""
     shorter, X, chains = make_posterior()

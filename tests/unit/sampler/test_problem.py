@@ -264,6 +264,20 @@ def test_too_many_levels():
         prepare(X, RNG.normal(size=3000), features=["x"], **SETTINGS)
 
 
+def test_row_labels_that_differ_are_mentioned():
+    """Rows are matched by position, and pandas labels that say otherwise are a warning."""
+    X, outcome = pd.DataFrame({"x": RNG.normal(size=N)}), pd.Series(y())
+    assert problem_of(X, outcome).warnings == []
+    assert "different row labels" in problem_of(X, outcome[::-1]).warnings[0]
+
+
+def test_too_many_cells(monkeypatch):
+    """Data whose indicators would fill the memory are refused with their size."""
+    monkeypatch.setattr("sampler.problem.MAX_CELLS", 300)
+    with pytest.raises(DataError, match="60 rows of more than 5 coded columns"):
+        problem_of()
+
+
 def test_the_service_can_choose_without_the_data():
     """`choose` needs the summaries only, as stored with a dataset, and refuses alike."""
     summaries = describe(table())
