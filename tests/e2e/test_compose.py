@@ -160,7 +160,7 @@ def _train(client: httpx.Client) -> dict[str, Any]:
     }
     created = client.post("/models", json=request)
     assert created.status_code == 202, created.text
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300  # the kernels may have to be compiled first
     while time.monotonic() < deadline:
         model: dict[str, Any] = client.get(created.headers["location"]).json()
         if model["state"] not in {"queued", "running"}:
