@@ -9,6 +9,7 @@ row]).
 from __future__ import annotations
 
 import json
+import math
 import struct
 import zlib
 from dataclasses import dataclass
@@ -83,17 +84,23 @@ class Header:
             header = cls(
                 schema=Schema.from_json(fields["schema"]),
                 grid=grid,
-                constants=fields["constants"],
-                settings=fields["settings"],
+                constants=dict(fields["constants"]),
+                settings=dict(fields["settings"]),
                 reference=reference,
                 weighted=fields["weighted"],
                 warnings=fields["warnings"],
             )
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise PackedError(f"the model's header can't be read: {error}") from error
+        if not all(_is_finite(header.constants.get(name)) for name in ("offset", "step")):
+            raise PackedError("the model's header can't be read: it has no offset or no step")
         if len(header.schema.coded) != len(grid.cuts):
             raise PackedError("the model's header can't be read: its grid doesn't fit its columns")
         return header
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _checked(data: bytes) -> tuple[bytes, bytes]:

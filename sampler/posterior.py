@@ -101,6 +101,8 @@ class Posterior:
             raise NotFittedError("there is no draw yet: let the chains run past their burn-in first")
         if len({draws.num_trees for draws in chains}) > 1:
             raise PackedError("the chains differ in their number of trees")
+        if not all(np.all(np.isfinite(draws.sigma) & (draws.sigma > 0)) for draws in chains):
+            raise PackedError("the draws of sigma are not all positive numbers")
         self._header = header
         self._blocks = [list(chain) for chain in blocks]
         self._statistics = list(statistics)

@@ -116,7 +116,10 @@ class Schema:
 
 
 def _column(data: Mapping[str, Any]) -> Column:
-    return Column(**{**data, "levels": tuple(data["levels"])})
+    column = Column(**{**data, "levels": tuple(data["levels"])})
+    if column.kind not in KINDS or not all(isinstance(text, str) for text in (column.name, *column.levels)):
+        raise ValueError(f"a column of kind {column.kind!r} or with names that are no text")
+    return column
 
 
 def _listed(names: Sequence[str], shown: int = 10) -> str:

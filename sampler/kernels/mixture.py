@@ -28,6 +28,7 @@ DENSITY = np.exp(-0.5 * NODES**2) / math.sqrt(2 * math.pi)
 PASSES = 80  # only bisection of a mixture far from normal comes near it
 CLOSE = 2e-3  # of the smallest sigma: from there one third-order step is exact to about 1e-11
 LANES = 4
+LAST = len(NODES) - 1
 
 
 @kernel(void(floats_1, floats_1, f8, floats_2, floats_1))
@@ -42,6 +43,7 @@ def _sums_at(shift: Floats, inverse: Floats, q: float, room: NDArray[np.float64]
         scale = inverse[d]
         z = min(max(q * scale - shift[d], -float(REACH)), float(REACH))
         nearest = np.int32(z * PER_UNIT + (REACH * PER_UNIT + 0.5))
+        nearest = min(max(nearest, np.int32(0)), np.int32(LAST))  # whatever z is, NaN too
         x = np.float64(nearest - np.int32(REACH * PER_UNIT)) * (1 / PER_UNIT)
         t = z - x
         h2 = x * x - 1

@@ -1,5 +1,6 @@
 """A posterior answers the same whoever asks, wherever it was stored."""
 
+import dataclasses
 import hashlib
 import json
 import subprocess
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from sampler import DataError, NotFittedError, PackedError, Posterior, SettingsError, load, pack
+from sampler.header import Header
 from sampler.modelfile import read_model, write_model
 from tests.unit.sampler.forests import random_codes, walk
 from tests.unit.sampler.posteriors import make_draws, make_posterior, make_problem
@@ -162,6 +164,35 @@ def test_parts_that_do_not_belong_together():
     stranger[1] = [pack(make_draws(num_trees=3)[0])]
     with pytest.raises(PackedError, match="number of trees"):
         Posterior.from_bytes(write_model(header, stranger, statistics))
+
+
+@pytest.mark.parametrize("sigma", [0.0, -1.0, np.nan, np.inf])
+def test_sigma_that_makes_no_sense(sigma):
+    """A noise that is no positive number never reaches a kernel."""
+    draws = make_draws()[0]
+    draws.sigma[3] = sigma
+    with pytest.raises(PackedError, match="sigma"):
+        Posterior.from_blocks(make_problem()[0].header(), [[pack(draws)]])
+
+
+@pytest.mark.parametrize(
+    "constants", [{}, {"offset": 1.0, "step": float("nan")}, {"offset": "a", "step": 1}, None]
+)
+def test_headers_that_make_no_sense(constants):
+    """A header whose checksum fits but whose content doesn't is refused."""
+    header = Header.from_bytes(make_problem()[0].header())
+    with pytest.raises(PackedError, match="header"):
+        Header.from_bytes(dataclasses.replace(header, constants=constants).to_bytes())
+
+
+def test_the_smallest_noise():
+    """Predictive intervals of an almost noiseless fit are finite and end near the draws."""
+    chains = make_draws()
+    for draws in chains:
+        draws.sigma[:] = 1e-300
+    posterior = Posterior.from_blocks(make_problem()[0].header(), [[pack(draws)] for draws in chains])
+    said, f = posterior.predict(ROWS, 0.8, "predictive"), posterior.sample(ROWS).reshape(-1, 3)
+    assert np.all((f.min(axis=0) <= said.lower) & (said.upper <= f.max(axis=0)) & (said.lower < said.upper))
 
 
 def test_warnings_travel_with_the_answer():
