@@ -289,7 +289,7 @@ def _make_data(training: Training) -> Data:
     seen = rows if len(weights) == 0 else int(np.count_nonzero(weights))
     probit = training.settings.family == "probit"
     labels = training.y.astype(np.uint8) if probit else np.zeros(0, np.uint8)
-    return Data(training.padded_codes, low, high, missing, weights, rows, seen, labels)
+    return Data(training.padded_codes, low, high, missing, weights, rows, seen, labels, training.examples)
 
 
 def _can_split(data: Data) -> bool:
@@ -360,8 +360,6 @@ def _make_work(data: Data, capacity: int, random: np.ndarray[Any, Any], *, rows:
         code_sum=np.zeros((2, 256), np.int64),
         code_count=np.zeros((2, 256), np.int64),
         code_rows=np.zeros((2, 256), np.int64),
-        code_total=np.zeros((2, 257)),
-        code_size=np.zeros((2, 257)),
         terms=np.zeros((2, 512)),
         factors=np.zeros((2, 512)),
         info=np.zeros((2, 9), np.int64),

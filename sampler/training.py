@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sampler.settings import Settings
 
 WEIGHT_BITS = 36  # shared by a weight and the number of rows; a residual takes up to 26 of 62
+EXAMPLES = 8
 LANES = 64  # rows are padded to whole vector registers
 
 
@@ -81,6 +82,16 @@ class Training:
         if self.settings.family == "probit":
             return np.zeros(len(self.y), np.int32)
         return np.rint((self.y - self.constants.offset) / self.constants.step).astype(np.int32)
+
+    @cached_property
+    def examples(self) -> NDArray[np.int32]:
+        """A few rows of each code of each column, int32 [p, 256, 8], -1 where there are fewer."""
+        from sampler.kernels.ruledraw import find_examples  # noqa: PLC0415  # kernels load with the first chain
+
+        found = np.empty((len(self.codes), 256, EXAMPLES), np.int32)
+        for column, place in zip(self.padded_codes, found, strict=True):
+            find_examples(column, len(self.y), place)
+        return found
 
     @cached_property
     def weight_unit(self) -> float:

@@ -16,9 +16,12 @@ from sampler.compile import kernel
 from sampler.kernels.random import next_word, uniform
 from sampler.kernels.rules import PRESENT_OR_MISSING, num_rules
 from sampler.kernels.shapes import (
+    LIKELIHOOD,
     MISSING,
     SIGMA2,
     TAU2,
+    UNIT,
+    array,
     boolean,
     bytes_1,
     bytes_2,
@@ -76,7 +79,7 @@ def exp_negative(x: Float) -> Float:
     p = p * f + 0.5
     p = p * f + 1.0
     p = p * f + 1.0
-    return p * POWERS[np.int32(-k)] if x > LOWEST else 0.0
+    return p * POWERS[np.uint32(-k)] if x > LOWEST else 0.0
 
 
 @kernel(void(bytes_1, u1, u1, ints_1, i4, i4, longs_1), allocates=False)
@@ -161,12 +164,43 @@ def weighted_histograms(
             rows[which, code] += 1
 
 
-@kernel(boolean(bytes_2, bytes_1, u1, u1, bytes_1, u1, i8), allocates=False)
+@kernel(boolean(bytes_2, i8, i8), inline=True, allocates=False)
+def differ(codes: Bytes, i: Int, k: Int) -> Bool:
+    """Whether two rows differ in some column."""
+    for j in range(len(codes)):
+        if codes[j, i] != codes[j, k]:
+            return True
+    return False
+
+
+@kernel(void(bytes_1, i8, array(i4, 2)), allocates=False)
+def find_examples(column: Bytes, num_rows: Int, examples: Ints) -> None:
+    """The first few rows of each code of a column, -1 where there are no more."""
+    examples[:] = -1
+    for i in range(num_rows):
+        code = column[i]
+        for k in range(examples.shape[1]):
+            if examples[code, k] < 0:
+                examples[code, k] = i
+                break
+
+
+@kernel(boolean(bytes_2, bytes_1, u1, u1, bytes_1, u1, i8, ints_1), allocates=False)
 def group_splittable(
-    codes: Bytes, slots: Bytes, left: Int, right: Int, column: Bytes, code: Int, num_rows: Int
+    codes: Bytes, slots: Bytes, left: Int, right: Int, column: Bytes, code: Int, num_rows: Int, examples: Ints
 ) -> Bool:
-    """Whether the rows of two leaves that have one code of a column differ in some other column."""
-    first = -1
+    """Whether the rows of two leaves that have one code of a column differ in some other column.
+
+    Nearly always two of the code's few example rows are there and differ; else all rows are looked at.
+    """
+    first = np.int64(-1)
+    for example in range(len(examples)):
+        i = np.int64(examples[example])
+        if i >= 0 and (slots[i] == left or slots[i] == right):
+            if first >= 0 and differ(codes, i, first):
+                return True
+            first = i
+    first = np.int64(-1)
     for start in range(0, num_rows, 64):
         stop = min(start + 64, num_rows)
         found = np.uint8(0)
@@ -181,9 +215,8 @@ def group_splittable(
             if first < 0:
                 first = i
                 continue
-            for j in range(len(codes)):
-                if codes[j, i] != codes[j, first]:
-                    return True
+            if differ(codes, i, first):
+                return True
     return False
 
 
@@ -227,32 +260,40 @@ def look_at_groups(
     info[LOW_SPLITS] = info[HIGH_SPLITS] = info[MISSING_SPLITS] = 0
     if info[RULES] == 0:
         return
-    codes, values, rows = data.codes, data.codes[column], data.num_rows
+    codes, values, rows, examples = data.codes, data.codes[column], data.num_rows, data.examples[column]
     if counts[low] > 1:
-        info[LOW_SPLITS] = group_splittable(codes, slots, left, right, values, np.uint8(low), rows)
+        info[LOW_SPLITS] = group_splittable(
+            codes, slots, left, right, values, np.uint8(low), rows, examples[low]
+        )
     if high > low and counts[high] > 1:
-        info[HIGH_SPLITS] = group_splittable(codes, slots, left, right, values, np.uint8(high), rows)
+        info[HIGH_SPLITS] = group_splittable(
+            codes, slots, left, right, values, np.uint8(high), rows, examples[high]
+        )
     if counts[MISSING] > 1:
-        info[MISSING_SPLITS] = group_splittable(codes, slots, left, right, values, np.uint8(MISSING), rows)
+        info[MISSING_SPLITS] = group_splittable(
+            codes, slots, left, right, values, np.uint8(MISSING), rows, examples[MISSING]
+        )
 
 
 @kernel(
-    void(floats_1, floats_1, floats_1, i8, i8, f8, f8, floats_1, floats_1, i8), inline=True, allocates=False
+    void(floats_1, longs_1, longs_1, i8, i8, i8, i8, f8, f8, floats_1, floats_1, i8),
+    inline=True,
+    allocates=False,
 )
 def cut_terms(
-    prior: Floats, sums: Floats, sizes: Floats, low: Int, high: Int, left_total: Float, left_size: Float,
-    terms: Floats, factors: Floats, shift: Int,
+    prior: Floats, sums: Longs, counts: Longs, low: Int, high: Int, left_sum: Int, left_count: Int,
+    total: Float, size: Float, terms: Floats, factors: Floats, shift: Int,
 ) -> None:  # fmt: skip
-    """The evidence of every cut low..high-1 when the left part starts with `left_total` and `left_size`.
+    """The evidence of every cut low..high-1 when the left part starts with `left_sum` and `left_count`.
 
     e^(l(left) + l(right)) is factors e^terms; both stand at `shift` + cut.
     """
+    unit = prior[LIKELIHOOD] * prior[UNIT]
     for cut in range(low, high):
-        left_total += sums[cut]
-        left_size += sizes[cut]
-        terms[shift + cut] = left_total
-        factors[shift + cut] = left_size
-    total, size = sums[CODES], sizes[CODES]
+        left_sum += sums[cut]
+        left_count += counts[cut]
+        terms[shift + cut] = unit * float(left_sum)
+        factors[shift + cut] = unit * float(left_count)
     sigma2, tau2 = prior[SIGMA2], prior[TAU2]
     half = 0.5 * tau2 / sigma2
     for k in range(shift + low, shift + high):
@@ -263,9 +304,9 @@ def cut_terms(
         factors[k] = sigma2 / math.sqrt(left_spread * right_spread)
 
 
-@kernel(f8(floats_1, floats_1, floats_1, f8, longs_1, floats_1, floats_1), allocates=False)
+@kernel(f8(floats_1, longs_1, longs_1, f8, longs_1, floats_1, floats_1), allocates=False)
 def weigh_rules(
-    prior: Floats, sums: Floats, sizes: Floats, stay: Float, info: Longs, terms: Floats, factors: Floats
+    prior: Floats, sums: Longs, counts: Longs, stay: Float, info: Longs, terms: Floats, factors: Floats
 ) -> Float:
     """Every rule's e^(l(left) + l(right)) s(left) s(right) as factors e^terms; returns the largest term.
 
@@ -276,7 +317,14 @@ def weigh_rules(
     gaps = info[GAPS] != 0
     low_stay = stay if info[LOW_SPLITS] != 0 else 1.0
     high_stay = stay if info[HIGH_SPLITS] != 0 else 1.0
-    cut_terms(prior, sums, sizes, low, high, 0.0, 0.0, terms, factors, 0)
+    unit = prior[LIKELIHOOD] * prior[UNIT]
+    present = present_count = np.int64(0)
+    for code in range(low, high + 1):
+        present += sums[code]
+        present_count += counts[code]
+    missing, missing_count = sums[MISSING], counts[MISSING]
+    total, size = unit * float(present + missing), unit * float(present_count + missing_count)
+    cut_terms(prior, sums, counts, low, high, 0, 0, total, size, terms, factors, 0)
     for cut in range(low, high):
         left = stay if cut >= second else low_stay
         right = stay if gaps or cut < below else high_stay
@@ -286,14 +334,14 @@ def weigh_rules(
         largest = max(largest, terms[cut])
     if not gaps:
         return largest
-    cut_terms(prior, sums, sizes, low, high, sums[MISSING], sizes[MISSING], terms, factors, CODES)
+    cut_terms(prior, sums, counts, low, high, missing, missing_count, total, size, terms, factors, CODES)
     for cut in range(low, high):
         factors[CODES + cut] *= stay * (stay if cut < below else high_stay)
         largest = max(largest, terms[CODES + cut])
-    total, size = sums[CODES] - sums[MISSING], sizes[CODES] - sizes[MISSING]
-    present_spread = prior[SIGMA2] + size * prior[TAU2]
-    missing_spread = prior[SIGMA2] + sizes[MISSING] * prior[TAU2]
-    fit = total * total / present_spread + sums[MISSING] * sums[MISSING] / missing_spread
+    here, away = unit * float(present), unit * float(missing)
+    present_spread = prior[SIGMA2] + unit * float(present_count) * prior[TAU2]
+    missing_spread = prior[SIGMA2] + unit * float(missing_count) * prior[TAU2]
+    fit = here * here / present_spread + away * away / missing_spread
     terms[LAST_TERM] = 0.5 * prior[TAU2] / prior[SIGMA2] * fit
     factors[LAST_TERM] = prior[SIGMA2] / math.sqrt(present_spread * missing_spread)
     factors[LAST_TERM] *= (stay if high > low else low_stay) * (stay if info[MISSING_SPLITS] != 0 else 1.0)

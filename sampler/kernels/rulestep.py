@@ -13,7 +13,6 @@ from sampler.kernels.random import below, uniform
 from sampler.kernels.rows import relabel_pruned, relabel_pruned_wide, shifted
 from sampler.kernels.ruledraw import (
     BELOW,
-    CODES,
     GAPS,
     HIGH_SPLITS,
     LOW_SPLITS,
@@ -83,22 +82,6 @@ def settle_prune(data: Data, forest: Forest, work: Work, tree: Int) -> None:
     old[drop] = old[last]
     old[keep] = 0
     state[KEEP] = -1
-
-
-@kernel(void(work_t, floats_1, i8, i8), inline=True, allocates=False)
-def load_bins(work: Work, prior: Floats, which: Int, width: Int) -> None:
-    """Sums and sizes of a column's codes as the evidence takes them, their totals last."""
-    sums, sizes = work.code_total[which], work.code_size[which]
-    code_sum, code_count = work.code_sum[which], work.code_count[which]
-    unit = prior[LIKELIHOOD] * prior[UNIT]
-    total, count = code_sum[MISSING], code_count[MISSING]
-    sums[MISSING], sizes[MISSING] = unit * float(total), unit * float(count)
-    for code in range(width):
-        sums[code] = unit * float(code_sum[code])
-        sizes[code] = unit * float(code_count[code])
-        total += code_sum[code]
-        count += code_count[code]
-    sums[CODES], sizes[CODES] = unit * float(total), unit * float(count)
 
 
 @kernel(pair(boolean, boolean)(longs_1, i8, i8), inline=True, allocates=False)
@@ -190,11 +173,10 @@ def draw_split_rule(data: Data, forest: Forest, work: Work, prior: Floats, depth
         info = work.info[which]
         look_at_groups(data, slots, left, right, column, code_rows[which], info)
         if info[RULES] > 0:
-            load_bins(work, prior, which, data.high[column] + 1)
             term = weigh_rules(
                 prior,
-                work.code_total[which],
-                work.code_size[which],
+                work.code_sum[which],
+                work.code_count[which],
                 stay,
                 info,
                 work.terms[which],

@@ -59,6 +59,7 @@ class Data(NamedTuple):
     num_rows: int
     num_seen: int  # rows with a positive weight
     labels: Bytes  # [n] 0 or 1 for probit, else empty
+    examples: Ints  # [p, 256, 8], some rows of each code
 
 
 class Forest(NamedTuple):
@@ -97,8 +98,6 @@ class Work(NamedTuple):
     code_sum: Longs  # [2, 256]
     code_count: Longs  # [2, 256]
     code_rows: Longs  # [2, 256], where rows have weights
-    code_total: Floats  # [2, 257], the same as the evidence takes them, with the totals
-    code_size: Floats  # [2, 257]
     terms: Floats  # [2, 512]
     factors: Floats  # [2, 512]
     info: Longs  # [2, 9]
@@ -139,7 +138,7 @@ def array(dtype: types.Type, dimensions: int = 1) -> types.Array:
 
 bytes_1, ints_1, longs_1, words_1, floats_1 = (array(dtype) for dtype in (u1, i4, i8, u8, f8))
 bytes_2, floats_2, longs_2 = array(u1, 2), array(f8, 2), array(i8, 2)
-data_t = types.NamedTuple((bytes_2, longs_1, longs_1, bytes_1, ints_1, i8, i8, bytes_1), Data)
+data_t = types.NamedTuple((bytes_2, longs_1, longs_1, bytes_1, ints_1, i8, i8, bytes_1, array(i4, 3)), Data)
 forest_t = types.NamedTuple(
     (ints_1, array(i4, 3), array(i4, 3), longs_2, bytes_2, ints_1, bytes_2),
     Forest,
@@ -148,7 +147,7 @@ work_t = types.NamedTuple(
     (
         *(ints_1, ints_1, ints_1, longs_1, longs_2, floats_1, floats_1),
         *(longs_1, longs_1, longs_1, ints_1, bytes_1, bytes_1, ints_1, longs_1, words_1),
-        *(longs_1, longs_2, longs_2, longs_2, longs_2, floats_2, floats_2, floats_2, floats_2, longs_2),
+        *(longs_1, longs_2, longs_2, longs_2, longs_2, floats_2, floats_2, longs_2),
     ),
     Work,
 )
