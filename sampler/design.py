@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sampler.convert import Labels, to_floats, to_labels
 from sampler.errors import DataError, DataProblem
+from sampler.flags import mark_levels, mark_numbers
 from sampler.schema import Column
 from sampler.summaries import sort_levels
 from sampler.tables import read
@@ -29,10 +30,14 @@ NAMED_LEVELS = 5
 
 @dataclass(frozen=True)
 class Coded:
-    """New rows on a model's grid: `codes` uint8 [coded column, row], and what their sender should know."""
+    """New rows on a model's grid: `codes` uint8 [coded column, row], and what their sender should know.
+
+    `marks` uint8 [column, row] says what is unusual about each cell (`sampler.flags`).
+    """
 
     codes: NDArray[np.uint8]
     warnings: list[str]
+    marks: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
 
     @property
     def num_rows(self) -> int:
@@ -92,14 +97,15 @@ def encode(table: Any, schema: Schema, grid: Grid) -> Coded:
     warnings = schema.match(table.names)
     codes = np.empty((len(schema.coded), table.num_rows), dtype=np.uint8)
     problems: list[DataProblem] = []
+    marks = np.zeros((len(schema.columns), table.num_rows), dtype=np.uint8)
     position = 0
-    for column in schema.columns:
-        for values in _new_values(table.column(column.name), column, problems, warnings):
+    for j, column in enumerate(schema.columns):
+        for values in _new_values(table.column(column.name), column, problems, warnings, marks[j]):
             codes[position] = grid.encode(position, values)
             position += 1
     if problems:
         raise DataError(problems)
-    return Coded(codes, warnings)
+    return Coded(codes, warnings, marks)
 
 
 def numbers(table: Any, schema: Schema) -> NDArray[np.float64]:
@@ -118,11 +124,17 @@ def numbers(table: Any, schema: Schema) -> NDArray[np.float64]:
 
 
 def _new_values(
-    raw: RawColumn, column: Column, problems: list[DataProblem], warnings: list[str]
+    raw: RawColumn,
+    column: Column,
+    problems: list[DataProblem],
+    warnings: list[str],
+    marks: NDArray[np.uint8] | None = None,
 ) -> Iterator[NDArray[np.float64]]:
     if column.kind == "category":
         labels = to_labels(raw, problems)
         level = _level_of(column, labels)
+        if marks is not None:
+            marks[:] = mark_levels(level, column)
         _warn_missing(column, int(np.count_nonzero(labels.index < 0)), warnings)
         unseen = sorted(set(labels.names) - set(column.levels))
         if unseen:
@@ -133,6 +145,8 @@ def _new_values(
         yield from _indicators(column, level)
     else:
         values = to_floats(raw, column.kind, problems, read_text=column.from_text)
+        if marks is not None:
+            marks[:] = mark_numbers(values, column)
         _warn_missing(column, int(np.count_nonzero(np.isnan(values))), warnings)
         yield values
 

@@ -1,0 +1,124 @@
+"""What is known of the very rows asked: the Monte Carlo error of their figures, and whether chains agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr
+
+from sampler import diagnostics
+from sampler.design import Coded
+from sampler.errors import SettingsError
+from sampler.intervals import Interval, Quantile
+from sampler.summary import FEWEST_DRAWS, Agreement, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from sampler.posterior import Posterior, Prediction
+    from sampler.summary import Verdict
+
+    Floats = NDArray[np.float64]
+
+BLOCK_CELLS = 1 << 18  # draws times rows held at a time: 2 MB, some ten times over
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Monte Carlo standard errors of a prediction: float64 [row] of the mean and of each bound."""
+
+    mean: Floats
+    intervals: list[Interval]
+    quantiles: list[Quantile]
+
+
+@dataclass(frozen=True)
+class RowsVerdict:
+    """Whether the chains agree at the rows asked, and on sigma, and why it is no better."""
+
+    verdict: Verdict
+    reasons: list[str]
+
+
+def errors(posterior: Posterior, coded: Coded, prediction: Prediction, kind: str) -> Errors:
+    """Monte Carlo standard errors of what `prediction` says of those rows, from as many draws as it used.
+
+    A credible bound's is that of a sample quantile. A predictive one's follows from that of the mixture's
+    distribution function at the bound, divided by its density there.
+
+    Raises
+    ------
+    SettingsError
+        Fewer than 8 draws per chain.
+
+    """
+    check_draws(prediction.draws)
+    intervals = [
+        Interval(each.level, np.empty(coded.num_rows), np.empty(coded.num_rows))
+        for each in prediction.intervals
+    ]
+    quantiles = [Quantile(each.q, np.empty(coded.num_rows)) for each in prediction.quantiles]
+    bounds = [*_bounds(prediction.intervals, prediction.quantiles)]
+    into = [*_bounds(intervals, quantiles)]
+    mean = np.empty(coded.num_rows)
+    sigma = posterior.sigma if kind == "predictive" else None
+    for rows, f in _blocks(posterior, coded, prediction.draws):
+        mean[rows] = diagnostics.mcse_mean(f)
+        for (level, values), (_, found) in zip(bounds, into, strict=True):
+            if sigma is None:
+                found[rows] = diagnostics.mcse_quantile(f, level)
+            else:
+                found[rows] = _mixture_error(f, sigma[:, : prediction.draws], values[rows])
+    return Errors(mean, intervals, quantiles)
+
+
+def agreement(posterior: Posterior, coded: Coded, num_draws: int) -> Agreement:
+    """R-hat, effective draws and Monte Carlo error of f at each row; raises as `errors`."""
+    check_draws(num_draws)
+    parts = [Agreement.of(f) for _, f in _blocks(posterior, coded, num_draws)]
+    names = ("rhat", "error", "ess_bulk", "ess_tail")
+    return Agreement(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def verdict(posterior: Posterior, found: Agreement, num_draws: int) -> RowsVerdict:
+    """The verdict on rows with that agreement, by the limits and the share of rows of `summary`."""
+    of_sigma = float(diagnostics.rhat(posterior.sigma[None, :, :num_draws])[0])
+    best, reasons = judge(found, of_sigma, posterior.num_chains)
+    return RowsVerdict(best, [reason.replace("reference rows", "rows asked") for reason in reasons])
+
+
+def check_draws(num_draws: int) -> None:
+    """Raise SettingsError when there are too few draws to know anything of their error."""
+    if num_draws < FEWEST_DRAWS:
+        raise SettingsError(
+            f"num_draws: R-hat and Monte Carlo errors take at least {FEWEST_DRAWS} draws per chain, "
+            f"and there are {num_draws}"
+        )
+
+
+def _bounds(intervals: list[Interval], quantiles: list[Quantile]) -> Iterator[tuple[float, Floats]]:
+    """The probability of each bound, and its values."""
+    for level, lower, upper in intervals:
+        yield (1 - level) / 2, lower
+        yield (1 + level) / 2, upper
+    yield from quantiles
+
+
+def _blocks(posterior: Posterior, coded: Coded, num_draws: int) -> Iterator[tuple[slice, Floats]]:
+    """Draws of f [row, chain, draw] for some rows after the others."""
+    size = max(16, BLOCK_CELLS // (posterior.num_chains * num_draws))
+    for start in range(0, coded.num_rows, size):
+        rows = slice(start, min(start + size, coded.num_rows))
+        f = posterior.sample(Coded(coded.codes[:, rows], []), num_draws)
+        yield rows, np.ascontiguousarray(f.transpose(2, 0, 1))
+
+
+def _mixture_error(f: Floats, sigma: Floats, bound: Floats) -> Floats:
+    z = (bound[:, None, None] - f) / sigma
+    below = ndtr(z)
+    density = np.mean(np.exp(-0.5 * z**2) / (np.sqrt(2 * np.pi) * sigma), axis=(1, 2))
+    return np.asarray(diagnostics.mcse_mean(below) / density)

@@ -1,0 +1,106 @@
+"""What is known of the very rows asked: flags, Monte Carlo errors, R-hat."""
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+
+from sampler import SettingsError, flags, rowwise
+from sampler.kernels.mixture import mixture_quantiles
+from sampler.schema import Column
+from tests.unit.sampler.posteriors import make_posterior
+
+ROWS = {"x1": [0.5, None, -1.0], "x2": [None, 0.1, 2.0], "x3": [0.0, 1.0, 2.0], "c": ["a", "z", "e"]}
+
+
+def test_flags_name_what_training_never_saw():
+    """Beyond the range, unseen, missing for the first time: each marked; what training knew is not."""
+    number = Column("x", "number", min=0.0, max=1.0)
+    holed = Column("h", "number", missing=2, min=0.0, max=1.0)
+    town = Column("t", "category", ("a", "b"))
+    values = np.array([0.0, 1.0, -1e-9, 1.1, np.nan])
+    marks = np.stack(
+        [
+            flags.mark_numbers(values, number),
+            flags.mark_numbers(values, holed),
+            flags.mark_levels(np.array([0, 1, -2, 0, -1]), town),
+        ]
+    )
+    columns = [number, holed, town]
+
+    found = flags.by_row(marks, columns)
+
+    assert found == [
+        [],
+        [],
+        [("x", "outside_range"), ("h", "outside_range"), ("t", "unseen_level")],
+        [("x", "outside_range"), ("h", "outside_range")],
+        [("x", "missing"), ("t", "missing")],
+    ]
+    assert flags.as_text(found[4]) == "missing: x; missing: t"
+    assert flags.count(marks, columns) == {
+        "x": {"outside_range": 2, "missing": 1},
+        "h": {"outside_range": 2},
+        "t": {"unseen_level": 1, "missing": 1},
+    }
+
+
+def test_flags_of_one_row_are_bounded():
+    """A row unusual in a thousand columns names ten: an answer isn't larger than its question."""
+    columns = [Column(f"x{j}", "number", min=0.0, max=1.0) for j in range(1000)]
+    marks = np.ones((1000, 2), np.uint8)
+
+    assert [len(row) for row in flags.by_row(marks, columns)] == [10, 10]
+
+
+def test_the_error_of_a_predictive_bound_is_its_spread_over_repetitions():
+    """With independent draws the stated error is the standard deviation of the bound over many posteriors."""
+    generator = np.random.default_rng(5)
+    chains, draws, repeats, tail = 4, 100, 400, 0.05
+    f = np.rint(generator.normal(size=(repeats, chains, draws)) * 1000)
+    sigma = generator.uniform(0.5, 1.5, size=(chains, draws))
+    bound = np.empty((repeats, 1))
+    steps = f.reshape(repeats, -1).astype(np.int32)
+    mixture_quantiles(steps, 0.001, sigma.reshape(-1), np.array([tail]), ndtri(np.array([tail])), bound)
+
+    stated = rowwise._mixture_error(f * 0.001, sigma, bound[:, 0])
+
+    assert np.sqrt(np.mean(stated**2)) == pytest.approx(bound.std(), rel=0.15)
+
+
+@pytest.mark.parametrize("kind", ["credible", "predictive"])
+def test_errors_belong_to_their_rows(kind):
+    """Every bound has an error per row, the same bytes whatever rows come along."""
+    posterior, _, _ = make_posterior()
+    coded = posterior.encode(ROWS)
+    asked = {"level": [0.5, 0.9], "interval": kind, "quantiles": [0.2]}
+    whole = rowwise.errors(posterior, coded, posterior.predict(coded, **asked), kind)
+    one = {name: column[1:2] for name, column in ROWS.items()}
+    single = posterior.encode(one)
+    alone = rowwise.errors(posterior, single, posterior.predict(single, **asked), kind)
+
+    assert [each.level for each in whole.intervals] == [0.5, 0.9]
+    assert alone.mean[0] == pytest.approx(whole.mean[1], rel=1e-12)
+    for few, many in zip(alone.intervals, whole.intervals, strict=True):
+        assert few.upper[0] == pytest.approx(many.upper[1], rel=1e-12)
+    assert np.all(whole.mean >= 0)
+    assert np.all(np.isfinite(whole.quantiles[0].values))
+
+
+def test_the_verdict_on_rows_is_that_of_the_summary():
+    """Judged at the reference rows themselves, rows asked have the model's own verdict."""
+    posterior, _, _ = make_posterior()
+    reference = rowwise.Coded(posterior._header.reference, [])
+    found = rowwise.agreement(posterior, reference, posterior.num_draws)
+
+    judged = rowwise.verdict(posterior, found, posterior.num_draws)
+
+    assert judged.verdict == posterior.summary().verdict
+    assert not any("reference" in reason for reason in judged.reasons)
+
+
+def test_too_few_draws_have_no_known_error():
+    """Seven draws of a chain are refused with a sentence."""
+    posterior, _, _ = make_posterior()
+
+    with pytest.raises(SettingsError, match="at least 8"):
+        rowwise.agreement(posterior, posterior.encode(ROWS), 7)
