@@ -14,17 +14,20 @@ class Context:
 
     settings: Settings
     worker_id: str
+    forks: bool = True  # true in the worker's main process, false in its children
     _engines: list[Engine] = field(default_factory=list)
 
     @property
     def engine(self) -> Engine:
         """A small engine: units in a process come one after the other."""
         if not self._engines:
-            self._engines.append(make_engine(self.settings.database_url, pool_size=1, max_overflow=1))
+            made = make_engine(self.settings.database_url, pool_size=1, max_overflow=1, forks=self.forks)
+            self._engines.append(made)
         return self._engines[0]
 
     def after_fork(self) -> None:
         """In a child: forget the parent's connections without closing them."""
+        self.forks = False
         while self._engines:
             self._engines.pop().dispose(close=False)
 

@@ -31,6 +31,7 @@ def run_worker(settings: Settings) -> None:
     _quieten()
     context = Context(settings, f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}")
     enter(context)
+    _refuse_other_schema(context)
     _load_kernels()
     worker, dispatcher = _make_worker(context)
     worker.start()
@@ -44,6 +45,25 @@ def _quieten() -> None:
     logging.getLogger("celery").setLevel(logging.WARNING)
     # It warns of root for fear of pickled messages; ours are JSON and say nothing.
     warnings.filterwarnings("ignore", category=SecurityWarning)
+
+
+def _refuse_other_schema(context: Context) -> None:
+    """A database of an older or newer version is left alone; one that is away may come back."""
+    from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
+
+    from app.store import schema  # noqa: PLC0415
+
+    try:
+        found = schema.current_revision(context.engine)
+    except DBAPIError:
+        return
+    finally:
+        context.close()
+    if found != schema.expected_revision():
+        sys.exit(
+            f"The database is at revision {found}, this version works with {schema.expected_revision()}: "
+            "run `bartserve migrate`, or the version of bartserve that it belongs to."
+        )
 
 
 def _load_kernels() -> None:

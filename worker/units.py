@@ -1,6 +1,7 @@
 """One unit of work: claim it, do what its kind says, and end it in the database whatever happens."""
 
 import logging
+import time
 from collections.abc import Callable
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -16,6 +17,9 @@ from worker.errors import Stopped, sentence
 from worker.finish import run_finish
 
 log = logging.getLogger(__name__)
+
+GIVE_BACK_SECONDS = 10.0  # a database that was away for longer finds the unit's lease at its end
+RETRY_SECONDS = 0.5
 
 _RUN: dict[str, Callable[[Context, Claim], None]] = {CHAIN: run_chain, FINISH: run_finish}
 
@@ -42,8 +46,9 @@ def _run(context: Context, claim: Claim) -> None:
     except LeaseLostError:
         log.warning("Unit %s went to another worker; what this one still had is dropped.", claim.unit_id)
     except DBAPIError as error:
-        # Whether the last commit happened is unknown: the lease decides who goes on from the last checkpoint.
-        log.warning("Unit %s is left to its lease: %s", claim.unit_id, error)
+        # Whether the last commit happened is unknown; what the database holds is right either way.
+        log.warning("Unit %s lost the database: %s", claim.unit_id, " ".join(str(error.orig).split()))
+        _give_back(context, claim)
     except Exception as error:  # the unit must end, whatever its data did to us
         log.exception("Unit %s failed", claim.unit_id)
         _fail(context, claim, sentence(error))
@@ -51,24 +56,35 @@ def _run(context: Context, claim: Claim) -> None:
 
 def _end(context: Context, claim: Claim, directive: Directive) -> None:
     end = units.stop if directive is Directive.CANCEL else units.release
-    _write(context, claim, lambda: _in_session(context, claim, end))
+    try:
+        _in_session(context, claim, end)
+    except (LeaseLostError, DBAPIError) as error:
+        log.warning("The end of unit %s wasn't written: %s", claim.unit_id, error)
+
+
+def _give_back(context: Context, claim: Claim) -> None:
+    """Release the unit once the database answers again, so that nobody waits for its lease to end."""
+    deadline = time.monotonic() + GIVE_BACK_SECONDS
+    while time.monotonic() < deadline:
+        time.sleep(RETRY_SECONDS)
+        try:
+            return _in_session(context, claim, units.release)
+        except LeaseLostError:
+            return None  # it had ended, or somebody else has it
+        except DBAPIError:
+            continue
+    log.warning("Unit %s is left to its lease.", claim.unit_id)
+    return None
 
 
 def _fail(context: Context, claim: Claim, error: Json) -> None:
-    def write() -> None:
+    try:
         with session_scope(context.engine) as session:
             units.fail(session, claim, error)
-
-    _write(context, claim, write)
+    except (LeaseLostError, DBAPIError) as problem:
+        log.warning("The failure of unit %s wasn't written: %s", claim.unit_id, problem)
 
 
 def _in_session(context: Context, claim: Claim, end: Callable[..., None]) -> None:
     with session_scope(context.engine) as session:
         end(session, claim)
-
-
-def _write(context: Context, claim: Claim, write: Callable[[], None]) -> None:
-    try:
-        write()
-    except (LeaseLostError, DBAPIError) as error:
-        log.warning("The end of unit %s of %s wasn't written: %s", claim.unit_id, context.worker_id, error)

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import NullPool
 
 BUSY_SECONDS = 20.0  # a writer waits this long for another one
 CONNECT_SECONDS = 5
@@ -21,13 +22,20 @@ _READ_ONLY = "bartserve_read_only"
 _BINARY = "bartserve_binary"
 
 
-def make_engine(url: str, *, pool_size: int = 5, max_overflow: int = 5) -> Engine:
+def make_engine(url: str, *, pool_size: int = 5, max_overflow: int = 5, forks: bool = False) -> Engine:
     """An engine for a SQLite or Postgres URL, set up as this module says.
 
-    A process that forks must not share it: `engine.dispose(close=False)` in the child.
+    Parameters
+    ----------
+    forks
+        The process forks. Then no connection to SQLite stays open between transactions: a child would inherit
+        SQLite's belief to hold locks that it doesn't hold. In the child: `engine.dispose(close=False)`.
+
     """
     parsed = make_url(url)
-    pool = {"pool_size": pool_size, "max_overflow": max_overflow, "pool_timeout": 5.0}
+    pool: dict[str, Any] = {"pool_size": pool_size, "max_overflow": max_overflow, "pool_timeout": 5.0}
+    if forks and parsed.get_backend_name() == "sqlite":
+        pool = {"poolclass": NullPool}
     if parsed.get_backend_name() == "sqlite":
         engine = create_engine(parsed, connect_args={"timeout": BUSY_SECONDS}, **pool)
         _set_up_sqlite(engine)

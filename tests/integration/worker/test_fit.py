@@ -1,8 +1,10 @@
 """A worker, embedded or in a team, takes an accepted model to its end."""
 
+import os
 import signal
 
 import pytest
+from sqlalchemy import text
 
 from app.store import workers
 from app.store.engine import session_scope
@@ -92,6 +94,30 @@ def test_cancel(service, moment):
     service.cancel(model_id)
     service.ended(model_id, 5)
     assert kept == service.digest(cancelled)
+
+
+def test_children_of_an_embedded_worker_are_nice(service):
+    """On a newcomer's own machine chains leave the processor to predictions; a team's workers don't."""
+    worker = service.start_worker()
+    service.eventually(lambda: len(children(worker)) == 2)
+    own = os.getpriority(os.PRIO_PROCESS, worker.pid)
+    wanted = min(own + 10, 19) if service.environment.get("BARTSERVE_REDIS_URL") is None else own
+
+    def nice():
+        return {os.getpriority(os.PRIO_PROCESS, pid) for pid in children(worker)}
+
+    service.eventually(lambda: nice() == {wanted}, 5)
+
+
+def test_a_database_of_another_version_is_left_alone(service):
+    """A worker refuses a database that is not at its own schema, with a sentence, and writes nothing."""
+    with service.engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    worker = service.start_worker()
+
+    assert worker.wait(20) == 1
+    assert "bartserve migrate" in service.log.read_text()
+    assert _rows(service) == []
 
 
 def _rows(service):

@@ -3,12 +3,13 @@
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
 
 from app.settings import BELL_QUEUE
-from tests.integration.worker.harness import LONG, SHORT, children
+from tests.integration.worker.harness import LONG, SHORT, alive, children
 from tests.servers import redis_client
 
 team = pytest.mark.parametrize("service", ["team"], indirect=True)
@@ -59,6 +60,20 @@ def test_poison_stops_after_three_attempts(service, tmp_path):
 
     assert (model.state, model.error["type"]) == ("failed", "worker_lost")
     assert _attempt(service, model_id)[0] == 3
+
+
+@embedded
+def test_children_inherit_no_open_database(service):
+    """Whenever a child is forked, its parent has no connection to SQLite open, in which it would believe."""
+    worker = service.start_worker()
+    service.eventually(lambda: len(children(worker)) == 2)
+    for _ in range(8):
+        for pid in children(worker):
+            os.kill(pid, signal.SIGKILL)
+        service.eventually(lambda: len([pid for pid in children(worker) if alive(pid)]) == 2)
+        for pid in children(worker):
+            inherited = [str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir()]
+            assert not [file for file in inherited if "bartserve.db" in file]
 
 
 @team
