@@ -61,6 +61,9 @@ def fit(
         n outcomes
     weights
         n positive precision weights, or None: row i has variance sigma^2 / weight
+    family
+        "gaussian" for numbers; "probit" for two classes of any type: predictions are then the probability of
+        the second (in order of value or spelling); "auto" looks at y
     num_trees, num_chains, num_burnin, num_draws, thin, seed
         trees in the sum; chains; iterations before the first draw; draws kept per chain, one in `thin`
     prior

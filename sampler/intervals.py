@@ -13,7 +13,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from sampler.errors import SettingsError
 from sampler.kernels.mixture import mixture_quantiles
@@ -99,6 +99,13 @@ class Answer:
         self.sd[rows] = np.sqrt(variance)
         self._bounds[:, rows] = offset + bounds
 
+    def fill_probabilities(self, rows: slice, sums: Sums, offset: float, step: float) -> None:
+        """The same for two classes: figures of the second's probability, the normal cdf of f."""
+        probability = ndtr(offset + step * sums.T.astype(np.float64, order="C"))
+        self.mean[rows] = probability.mean(axis=1)
+        self.sd[rows] = probability.std(axis=1, ddof=1) if probability.shape[1] > 1 else 0.0
+        self._bounds[:, rows] = _sample_quantiles(probability, self._request.tails)
+
     @property
     def intervals(self) -> list[Interval]:
         """The intervals, in the order asked for."""
@@ -112,8 +119,8 @@ class Answer:
         return [Quantile(q, self._bounds[first + i]) for i, q in enumerate(self._request.quantiles)]
 
 
-def _sample_quantiles(steps: Sums, tails: Floats) -> Floats:
-    """Sample quantiles [level, row] of steps [row, draw], which it sorts."""
+def _sample_quantiles(steps: Sums | Floats, tails: Floats) -> Floats:
+    """Sample quantiles [level, row] of values [row, draw], which it sorts."""
     if not len(tails):
         return np.empty((0, len(steps)))
     steps.sort(axis=1)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from sampler.design import Coded, encode
 from sampler.draws import concatenate
@@ -110,7 +111,8 @@ class Posterior:
         self._starts = np.cumsum([0, *(draws.num_draws for draws in chains)])[:-1]
         self.num_chains = len(chains)
         self.num_draws = min(draws.num_draws for draws in chains)
-        self.sigma = np.array([draws.sigma[: self.num_draws] for draws in chains])
+        self.family = str(header.settings.get("family", "gaussian"))
+        self._sigma = np.array([draws.sigma[: self.num_draws] for draws in chains])
         self.leaf_counts = np.array([draws.leaf_counts[: self.num_draws] for draws in chains])
         self._rule_counts = [_rules_per_draw(draws[: self.num_draws], header) for draws in chains]
         self._offset = float(header.constants["offset"])
@@ -127,6 +129,17 @@ class Posterior:
         chains = [concatenate([unpack(block) for block in chain]) for chain in blocks if chain]
         chains = [draws for draws in chains if draws.num_draws]
         return cls(Header.from_bytes(header), chains, blocks, statistics or [])
+
+    @property
+    def sigma(self) -> Floats | None:
+        """Draws of the noise's standard deviation, float64 [chain, draw]; None for probit."""
+        return None if self.family == "probit" else self._sigma
+
+    @property
+    def classes(self) -> tuple[str, str] | None:
+        """The two classes, of which predictions give the probability of the second; None for numbers."""
+        levels = self.schema.target.levels
+        return (levels[0], levels[1]) if self.family == "probit" else None
 
     @property
     def schema(self) -> Schema:
@@ -157,7 +170,7 @@ class Posterior:
     def nbytes(self) -> int:
         """Bytes held, roughly."""
         packed = sum(len(block) for chain in self._blocks for block in chain)
-        arrays = (self.sigma, self.leaf_counts, *self._rule_counts, self._header.reference)
+        arrays = (self._sigma, self.leaf_counts, *self._rule_counts, self._header.reference)
         return packed + self._ensemble.nbytes + sum(array.nbytes for array in arrays)
 
     def encode(self, X: Any) -> Coded:
@@ -181,7 +194,7 @@ class Posterior:
         level
             probability of the interval, one or several, or None
         interval
-            "credible", for the regression function, or "predictive", for a new outcome
+            "credible", for the regression function, or "predictive", for a new outcome (of weight 1)
         quantiles
             further quantiles of the same distribution, in (0, 1)
         num_draws
@@ -196,21 +209,30 @@ class Posterior:
 
         """
         request = Request.check(level, interval, quantiles)
+        if self.family == "probit" and request.kind == "predictive":
+            advice = 'interval="credible" gives that of its probability'
+            raise SettingsError(f"a new outcome of two classes has no predictive interval: {advice}")
         chosen, used = self._choose(num_draws)
         coded = X if isinstance(X, Coded) else self.encode(X)
-        sigma = np.ascontiguousarray(self.sigma[:, :used]).reshape(-1)
+        sigma = np.ascontiguousarray(self._sigma[:, :used]).reshape(-1)
         answer = Answer(coded.num_rows, request)
         block = min(BLOCK, max(16, MAX_CELLS // len(chosen)))
         for start in range(0, coded.num_rows, block):
             rows = slice(start, min(start + block, coded.num_rows))
             sums = self._ensemble.sums(coded.codes[:, rows], chosen)
-            answer.fill(rows, sums, self._offset, self._step, sigma)
+            if self.family == "probit":
+                answer.fill_probabilities(rows, sums, self._offset, self._step)
+            else:
+                answer.fill(rows, sums, self._offset, self._step, sigma)
         return Prediction(
             answer.mean, answer.sd, answer.intervals, answer.quantiles, list(coded.warnings), used
         )
 
     def sample(self, X: Any, num_draws: int | None = None) -> Floats:
-        """Draws of f at each row of X, float64 [chain, draw, row]: 8 bytes for each, so mind the rows."""
+        """Draws of f at each row of X, float64 [chain, draw, row]: 8 bytes for each, so mind the rows.
+
+        For probit, of the probability of the second class.
+        """
         coded = X if isinstance(X, Coded) else self.encode(X)
         return self._f(coded.codes, num_draws)
 
@@ -218,6 +240,8 @@ class Posterior:
         chosen, used = self._choose(num_draws)
         sums = self._ensemble.sums(codes, chosen)
         f = self._offset + self._step * sums.astype(np.float64)
+        if self.family == "probit":
+            f = ndtr(f)
         return f.reshape(self.num_chains, used, codes.shape[1])
 
     def _choose(self, num_draws: int | None) -> tuple[NDArray[np.int64], int]:

@@ -16,7 +16,7 @@ from sampler.schema import Column, Schema, choose
 from sampler.settings import Settings
 from sampler.summaries import summarise
 from sampler.tables import read
-from sampler.target import read_target, read_weights
+from sampler.target import guess_family, read_target, read_weights
 from sampler.training import Training
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def prepare(
         hyper-parameters and absolute constants, see `sampler.prior`; `cuts` is "quantile", "uniform" or a
         mapping from column to cut points
     settings
-        the knobs of `sampler.settings.Settings`
+        the knobs of `sampler.settings.Settings`; family "auto" looks at y
 
     Raises
     ------
@@ -100,10 +100,12 @@ def prepare(
         for a setting that doesn't exist or is out of range
 
     """
+    if settings.get("family") == "auto":
+        settings = {**settings, "family": guess_family(y)}
     resolved = Settings.resolve(**settings)
     table = read(X)
     given = target_name or getattr(y, "name", None)
-    target, outcome = read_target(y, str(given or "y"), table.num_rows)
+    target, outcome = read_target(y, str(given or "y"), table.num_rows, resolved.family)
     reserved = [target.name] if given is not None and target.name in table.names else []
     summaries = [summarise(table.column(name), count_distinct=False) for name in table.names]
     choice = choose(summaries, reserved=reserved, features=features, columns=columns, num_rows=table.num_rows)

@@ -100,11 +100,11 @@ class Summary:
 
 def summarise(
     f: Floats,
-    sigma: Floats,
+    sigma: Floats | None,
     leaf_counts: NDArray[np.int64],
     statistics: Sequence[Mapping[str, Any]],
 ) -> Summary:
-    """Judge draws of f [row, chain, draw] and of sigma [chain, draw], as the design's section 5 says."""
+    """Judge draws of f [row, chain, draw] and of sigma [chain, draw] or None (design section 5)."""
     _, chains, draws = f.shape
     moves, leaves = _moves(statistics), _leaves(leaf_counts)
     if draws < FEWEST_DRAWS:
@@ -122,12 +122,10 @@ def summarise(
             leaves=leaves,
         )
     agreement = Agreement.of(f)
-    one = sigma[None]
-    of_sigma = {
-        "rhat": _number(diagnostics.rhat(one)[0]),
-        "ess_bulk": _number(diagnostics.ess_bulk(one)[0]),
-        "ess_tail": _number(diagnostics.ess_tail(one)[0]),
-    }
+    of_sigma: dict[str, float | None] = dict.fromkeys(("rhat", "ess_bulk", "ess_tail"))
+    if sigma is not None:
+        figures = (diagnostics.rhat, diagnostics.ess_bulk, diagnostics.ess_tail)
+        of_sigma = {name: _number(of(sigma[None])[0]) for name, of in zip(of_sigma, figures, strict=True)}
     verdict, reasons = judge(agreement, of_sigma["rhat"], chains)
     return Summary(
         verdict=verdict,

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.convert import NAMED_CELLS
+from sampler.convert import NAMED_CELLS, to_labels
 from sampler.errors import DataError, DataProblem
 from sampler.schema import Column
+from sampler.summaries import sort_levels
 from sampler.tables import read_column
 
 if TYPE_CHECKING:
@@ -16,13 +17,30 @@ if TYPE_CHECKING:
 
     from sampler.tables import RawColumn
 
-ENGINE_WEIGHS_ROWS = False
+
+def guess_family(y: Any) -> str:
+    """The family for `family="auto"`: probit for booleans, two levels of text, or zeros and ones."""
+    raw = read_column(y, "y")
+    if raw.numbers is None:
+        return "probit" if len({*(raw.cells or ())} - {None}) == 2 else "gaussian"
+    if raw.type == "boolean":
+        return "probit"
+    present = raw.numbers[~np.isnan(raw.numbers)]
+    zeros_and_ones = len(present) > 0 and bool(np.all((present == 0) | (present == 1)))
+    return "probit" if zeros_and_ones else "gaussian"
 
 
-def read_target(y: Any, name: str, num_rows: int) -> tuple[Column, NDArray[np.float64]]:
-    """A numeric outcome; raises DataError for missing, infinite, constant or non-numeric ones."""
+def read_target(
+    y: Any, name: str, num_rows: int, family: str = "gaussian"
+) -> tuple[Column, NDArray[np.float64]]:
+    """The outcome's column and values: numbers, or for probit 0 and 1 for its two classes of any type.
+
+    Raises DataError for missing, infinite, constant or non-numeric values, and for other than two classes.
+    """
     raw = read_column(y, name)
     _check_length(raw, num_rows)
+    if family == "probit":
+        return _read_classes(raw)
     if raw.numbers is None or raw.type != "number":
         raise DataError([DataProblem(name, None, _not_numeric(raw))])
     _reject_rows(raw.name, np.isnan(raw.numbers), "the target is missing")
@@ -34,6 +52,23 @@ def read_target(y: Any, name: str, num_rows: int) -> tuple[Column, NDArray[np.fl
     if not np.isfinite(high - low):
         raise DataError([DataProblem(name, None, "the range of the target overflows; rescale it")])
     return Column(name, "number", (), 0, low, high), raw.numbers
+
+
+def _read_classes(raw: RawColumn) -> tuple[Column, NDArray[np.float64]]:
+    problems: list[DataProblem] = []
+    labels = to_labels(raw, problems)
+    if problems:
+        raise DataError(problems)
+    _reject_rows(raw.name, labels.index < 0, "the target is missing")
+    classes = sort_levels(labels.names)
+    if len(classes) == 1:
+        detail = f"constant target: every value is {classes[0]!r}, so there is nothing to learn"
+        raise DataError([DataProblem(raw.name, None, detail)])
+    if len(classes) != 2:
+        advice = 'probit takes two; family="gaussian" takes numbers'
+        raise DataError([DataProblem(raw.name, None, f"the target has {len(classes)} classes: {advice}")])
+    second = labels.names.index(classes[1])
+    return Column(raw.name, "category", classes), (labels.index == second).astype(np.float64)
 
 
 def read_weights(weights: Any, num_rows: int) -> NDArray[np.float64]:
@@ -48,8 +83,6 @@ def read_weights(weights: Any, num_rows: int) -> NDArray[np.float64]:
     _reject_rows("weights", np.isnan(raw.numbers), "the weight is missing")
     bad = ~((raw.numbers > 0) & np.isfinite(raw.numbers))
     _reject_rows("weights", bad, "a weight must be positive and finite; leave rows of weight 0 out")
-    if not ENGINE_WEIGHS_ROWS:  # an answer that ignores them would be confidently wrong
-        raise DataError([DataProblem("weights", None, "rows can't be weighted yet: leave weights out")])
     return raw.numbers
 
 

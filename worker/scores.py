@@ -73,6 +73,7 @@ def _batches(count: int) -> Iterator[slice]:
 def _log_density(posterior: Posterior, X: pa.Table, y: Floats, weights: Floats | None) -> Floats:
     """Log of the mean over draws of the normal density of y."""
     f = posterior.sample(X)
+    assert posterior.sigma is not None  # only probit has none
     sigma = posterior.sigma[:, :, None] / np.sqrt(1.0 if weights is None else weights)
     each = -0.5 * (((y - f) / sigma) ** 2 + LOG_2PI) - np.log(sigma)
     density: Floats = np.logaddexp.reduce(each, axis=(0, 1)) - np.log(f.shape[0] * f.shape[1])

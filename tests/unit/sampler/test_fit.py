@@ -108,11 +108,63 @@ def test_missing_values_are_learnt():
     np.testing.assert_allclose(said, [5, 0], atol=0.3)
 
 
-def test_weights_are_refused_while_the_engine_ignores_them():
-    """Weights that would have no effect are an error, never a silent one."""
-    X, _, y = friedman(60, 1)
-    with pytest.raises(DataError, match="can't be weighted yet"):
-        fit(X, y, np.full(60, 2.0), **SHORT)
+def test_weights_count():
+    """A row of great weight pulls f to itself."""
+    x = np.zeros(100)
+    x[0] = 1.0
+    y = np.tile([0.0, 1.0], 50)
+    weights = np.where(y > 0.5, 9.0, 1.0)
+    prior = {"sigma": 0.5, "leaf_sd": 1.0}
+    even, pulled = (fit({"x": x}, y, w, prior=prior, **SHORT | {"num_draws": 100}) for w in (None, weights))
+    rows = {"x": [0.0]}
+    assert abs(even.predict(rows).mean[0] - 0.5) < 0.2
+    assert abs(pulled.predict(rows).mean[0] - 0.9) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (("no", "yes"), ("no", "yes")),
+        ((False, True), ("false", "true")),
+        ((0, 1), ("0", "1")),
+        ((2.0, 10.0), ("2", "10")),
+    ],
+)
+def test_two_classes(labels, classes):
+    """Two classes of any type: predictions are the probability of the second, in the user's labels."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 300)
+    y = [labels[int(value)] for value in rng.random(300) < np.where(x > 0, 0.9, 0.1)]
+    posterior = fit({"x": x}, y, family="probit", **SHORT | {"num_burnin": 100, "num_draws": 100})
+    assert posterior.classes == classes
+    assert posterior.sigma is None
+    said = posterior.predict({"x": [-0.5, 0.5]})
+    np.testing.assert_allclose(said.mean, [0.1, 0.9], atol=0.1)
+    f = posterior.sample({"x": [-0.5, 0.5]})
+    np.testing.assert_allclose(said.mean, f.mean(axis=(0, 1)))
+    np.testing.assert_allclose(said.lower, np.quantile(f, 0.05, axis=(0, 1)))
+    assert np.all((f > 0) & (f < 1))
+    assert posterior.summary().sigma["rhat"] is None
+    assert str(posterior.summary())
+    with pytest.raises(SettingsError, match="no predictive interval"):
+        posterior.predict({"x": [0.5]}, interval="predictive")
+
+
+@pytest.mark.parametrize(
+    ("y", "family"),
+    [
+        ([0, 1] * 20, "probit"),
+        ([True, False] * 20, "probit"),
+        (["a", "b"] * 20, "probit"),
+        ([1, 2] * 20, "gaussian"),
+        (np.arange(40), "gaussian"),
+    ],
+    ids=str,
+)
+def test_auto_family_looks_at_the_outcome(y, family):
+    """Booleans, two levels of text, zeros and ones are classes; other numbers are numbers."""
+    posterior = fit({"x": np.arange(40.0)}, y, family="auto", **SHORT)
+    assert posterior.settings["family"] == family
 
 
 def test_warnings_about_the_data_are_shown():

@@ -203,6 +203,23 @@ def test_targets_that_cannot_be_fitted(outcome, words):
 
 
 @pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        (["a"] * N, "constant target"),
+        (["a", "b", "c"] * 20, "3 classes: probit takes two"),
+        (np.arange(N), "60 classes"),
+        (["a", None] * 30, "row 2: the target is missing"),
+        ([1.0, math.nan] * 30, "row 2: the target is missing"),
+        ([[1], [2]] * 30, "type list"),
+    ],
+    ids=str,
+)
+def test_classes_that_cannot_be_fitted(outcome, words):
+    """Probit takes exactly two classes, in every row."""
+    assert words in str(bad(outcome=outcome, family="probit"))
+
+
+@pytest.mark.parametrize(
     ("weights", "words"),
     [
         ([1.0] * (N - 1) + [0.0], "positive"),
