@@ -34,7 +34,7 @@ def of_toy(toy, prior=None, **settings):
         "leaf_sd": toy.leaf_variance**0.5,
         "alpha": toy.alpha,
         "beta": toy.beta,
-    } | (prior or {"sigma": toy.sigma2**0.5})
+    } | ({"sigma": toy.sigma2**0.5} if prior is None else prior)
     return training(toy.codes, toy.y, weights=toy.weights, prior=prior, **settings)
 
 
@@ -54,13 +54,17 @@ def draws_of(data, chain=0):
 def with_outcome(chain, y):
     """Let a chain go on with another y: trees, leaf values, sigma and random numbers stay."""
     chain.training = replace(chain.training, y=np.asarray(y, float))
+    if chain.training.settings.family == "probit":
+        chain._data = chain._data._replace(labels=np.asarray(y, np.uint8))
     chain._recompute()
 
 
 def f_of(chain):
     """f of the chain's state at its rows, from the running residual."""
-    constants = chain.training.constants
-    return constants.offset + constants.step * (chain.training.grid_y - chain.residual())
+    constants, rows = chain.training.constants, len(chain.training.y)
+    probit = chain.training.settings.family == "probit"
+    outcome = chain._work.latent[:rows] if probit else chain.training.grid_y
+    return constants.offset + constants.step * (outcome - chain.residual())
 
 
 def tree_keys(draws):

@@ -27,8 +27,8 @@ def ranks_of(model, seed, rng, thin, num_burnin):
     f = fits(draws, model.codes, data.constants)
     first, new = 0, model.num_rows
     leaves = sum(tree.num_leaves for tree in forest.trees)
-    return {
-        "sigma": rank_of(np.sqrt(sigma2), draws.sigma, rng),
+    noise = {} if model.family == "probit" else {"sigma": rank_of(np.sqrt(sigma2), draws.sigma, rng)}
+    return noise | {
         "f at a row": rank_of(forest.f[first], f[:, first], rng),
         "f at a new row": rank_of(forest.f[new], f[:, new], rng),
         "mean of f": rank_of(forest.f[:new].mean(), f[:, :new].mean(1), rng),

@@ -8,10 +8,10 @@ from scipy import stats
 
 from tests.statistical.drive import draws_of, fits, move_sets, of_toy, partition_counts, tree_counts
 from tests.statistical.evidence import ALARM, chi_square, mean_is
-from tests.twins.enumerator import Forest
-from tests.twins.toys import FORGETS, gapped, golden, missing
+from tests.twins.enumerator import Forest, Toy, normalised
+from tests.twins.toys import FORGETS, gapped, golden, missing, weighted
 
-PROBLEMS = {"golden": golden, "gapped": gapped, "missing": missing}
+PROBLEMS = {"golden": golden, "gapped": gapped, "missing": missing, "weighted": weighted}
 SHORT, LONG = 8_000, 100_000
 
 
@@ -95,9 +95,49 @@ def test_two_trees(moves):
     check_two_trees("golden", moves, SHORT)
 
 
-def test_unknown_noise():
+@pytest.mark.parametrize("name", ["golden", "weighted"])
+def test_unknown_noise(name):
     """The noise has its exact posterior when it is drawn with the trees."""
-    check_unknown_noise("golden", 1, "default", SHORT)
+    check_unknown_noise(name, 1, "default", SHORT)
+
+
+def check_probit(num_trees, moves, num_draws):
+    """Two classes: partitions against orthant probabilities of the latent normal, m = 1 or 2."""
+    labels, offset = np.array([0, 1, 0, 0, 1]), -0.3
+    toy = golden(leaf_variance=0.8 / num_trees, sigma2=1.0)
+    forest = Forest(toy, num_trees)
+    signs = np.where(labels, 1.0, -1.0)
+    covariance = (forest.kernel + np.eye(toy.num_rows)) * np.outer(signs, signs)
+    keys, where = np.unique(covariance.reshape(len(covariance), -1), axis=0, return_inverse=True)
+    orthants = [
+        stats.multivariate_normal.cdf(
+            signs * offset, cov=key.reshape(len(signs), -1), rng=1, abseps=1e-7, releps=1e-7
+        )
+        for key in keys
+    ]
+    law = normalised(forest.log_prior + np.log(orthants)[where])
+    prior = {"offset": offset}
+    draws = draws_of(
+        of_toy(
+            replaced_outcome(toy, labels), prior, family="probit", num_trees=num_trees, num_draws=num_draws,
+            num_burnin=1000, thin=FORGETS["golden"], moves=moves, seed=9,
+        )
+    )  # fmt: skip
+    verdict = chi_square(partition_counts(forest, draws), np.append(law, 0.0))
+    print(f"\nprobit, {moves}, {num_trees} trees, {num_draws} draws: {verdict}")
+    assert verdict.p > ALARM
+    np.testing.assert_array_equal(draws.sigma, 1.0)
+
+
+def replaced_outcome(toy, y):
+    """The toy with other outcomes."""
+    return Toy(toy.codes, y, toy.alpha, toy.beta, toy.sigma2, toy.leaf_variance)
+
+
+@pytest.mark.parametrize("num_trees", [1, 2])
+def test_probit(num_trees):
+    """The probit posterior is exact too."""
+    check_probit(num_trees, "default", SHORT)
 
 
 @pytest.mark.long
@@ -114,6 +154,14 @@ def test_one_tree_long(name, moves):
 def test_two_trees_long(name, moves):
     """Two trees, at a total variation several times smaller."""
     check_two_trees(name, moves, LONG)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("num_trees", [1, 2])
+@pytest.mark.parametrize("moves", move_sets())
+def test_probit_long(moves, num_trees):
+    """The probit posterior, with more draws, for every move set."""
+    check_probit(num_trees, moves, LONG)
 
 
 @pytest.mark.long

@@ -7,14 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from sampler.chain import Chain
 from sampler.draws import concatenate
 from sampler.packed import pack
 from sampler.problem import prepare
 from tests.statistical.drive import draws_of, fits, move_sets, tree_keys
-from tests.statistical.evidence import ALARM
 
 SETTINGS = {"num_trees": 12, "num_chains": 2, "num_burnin": 60, "num_draws": 25, "thin": 4, "seed": 3}
 
@@ -213,11 +211,27 @@ def test_draws_do_not_repeat():
     assert len(np.unique(draws.sigma)) == draws.num_draws
 
 
-def test_weights_of_one_are_no_weights():
-    """All weights one, or all equal to a power of two with lambda scaled: the law of no weights."""
-    X, y = friedman()
-    plain = prepare(X, y, **SETTINGS).training
-    ones = prepare(X, y, weights=np.ones(len(y)), **SETTINGS).training
-    a, b = draws_of(plain), draws_of(ones)
-    assert stats.ks_2samp(a.sigma, b.sigma).pvalue > ALARM
+@pytest.mark.parametrize("moves", move_sets())
+@pytest.mark.parametrize("weight", [1.0, 4.0])
+def test_equal_weights(moves, weight):
+    """Weights of one are no weights, bit for bit; weights of four only double sigma, its prior alike."""
+    plain = prepared(moves)
+    constants = plain.constants
+    scaled = replace(
+        constants, lambda_=constants.lambda_ * weight, sigma_start=constants.sigma_start * weight**0.5
+    )
+    weighted = replace(plain, weights=np.full(len(plain.y), weight), constants=scaled)
+    a, b = draws_of(plain), draws_of(weighted)
+    np.testing.assert_allclose(b.sigma, a.sigma * weight**0.5, rtol=1e-12)
+    assert replace(b, sigma=a.sigma) == a
+
+
+@pytest.mark.parametrize("moves", move_sets())
+def test_integer_weights_are_copies(moves):
+    """A row of weight 3 is three rows: the tree posterior is the same (in law; the noise sees n only)."""
+    data = prepared(moves, prior={"sigma": 1.0})
+    times = np.random.default_rng(3).integers(1, 4, len(data.y))
+    copies = replace(data, codes=np.repeat(data.codes, times, axis=1), y=np.repeat(data.y, times))
+    weighted = replace(data, weights=times.astype(float))
+    a, b = draws_of(copies), draws_of(weighted)
     assert a == b

@@ -22,9 +22,12 @@ def looked_at(model, f, y, sigma2, num_leaves):
     """The functions compared; f and y at the training rows, num_leaves per tree."""
     f = f[: model.num_rows]
     num_leaves = np.asarray(num_leaves)
-    return {
+    noise = {
         "log sigma2": np.log(sigma2),
         "log sigma2 squared": np.log(sigma2) ** 2,
+        "leaves x log sigma2": num_leaves.mean() * np.log(sigma2),
+    }
+    return (noise if model.family == "gaussian" else {"leaves x y": num_leaves.mean() * y.mean()}) | {
         "leaves": num_leaves.mean(),
         "stumps": (num_leaves == 1).mean(),
         "trees of 4 leaves or more": (num_leaves >= 4).mean(),
@@ -32,9 +35,8 @@ def looked_at(model, f, y, sigma2, num_leaves):
         "f at a row squared": (f[0] - model.offset) ** 2,
         "spread of f": f.var(),
         "product of f at two rows": (f[0] - model.offset) * (f[1] - model.offset),
-        "log spread of y": np.log(y.var()),
+        "spread of y": np.log(y.var() + 0.01),
         "log likelihood": model.log_likelihood(y, f, sigma2) / model.num_rows,
-        "leaves x log sigma2": num_leaves.mean() * np.log(sigma2),
     }
 
 

@@ -7,7 +7,7 @@ from tests.twins.enumerator import Toy
 GOLDEN_X = np.array([[0, 1, 3], [1, 0, 3], [1, 2, 3], [2, 2, 3], [3, 1, 3]])
 # iterations after which the slowest direction of grow and prune alone keeps about a third (second eigenvalues
 # .993, .997, .992): draws that far apart count as independent
-FORGETS = {"golden": 150, "gapped": 350, "missing": 150}
+FORGETS = {"golden": 150, "gapped": 350, "missing": 150, "weighted": 150}
 GOLDEN_Y = np.array([0.3, -0.4, 0.1, 0.45, -0.2])
 
 
