@@ -1,0 +1,86 @@
+"""Partial dependence is the average prediction with the feature set, for every draw."""
+
+import numpy as np
+import pytest
+
+from sampler import DataError, SettingsError, fit
+from sampler.effects import default_grid
+from sampler.header import Header
+from tests.unit.sampler.posteriors import make_posterior
+
+RNG = np.random.default_rng(0)
+
+
+def test_equals_predicting_with_the_feature_set():
+    """Each point is the mean over rows of f with that value in every row; the interval is over draws."""
+    posterior, X, _ = make_posterior()
+    found = posterior.partial_dependence(["x1"], X, grid={"x1": [-1.0, 0.5, None]}, level=0.8)
+    for i, value in enumerate([-1.0, 0.5, None]):
+        f = posterior.sample(X | {"x1": [value] * 80}).mean(axis=2).reshape(-1)
+        np.testing.assert_allclose(found.mean[i], f.mean())
+        np.testing.assert_allclose([found.lower[i], found.upper[i]], np.quantile(f, [0.1, 0.9]))
+    assert found.grid == [[-1.0, 0.5, None]]
+
+
+def test_two_features():
+    """Two features give a table over both grids."""
+    posterior, X, _ = make_posterior()
+    found = posterior.partial_dependence(["c", "x1"], X, grid={"x1": [0.0, 1.0]})
+    assert found.mean.shape == found.lower.shape == (4, 2)
+    one = posterior.sample(X | {"c": ["d"] * 80, "x1": [1.0] * 80}).mean()
+    np.testing.assert_allclose(found.mean[2, 1], one)
+
+
+def test_reference_rows_by_default():
+    """Without rows of one's own those kept with the model are used: here all 80."""
+    posterior, X, _ = make_posterior()
+    np.testing.assert_array_equal(
+        posterior.partial_dependence(["x3"]).mean, posterior.partial_dependence(["x3"], X).mean
+    )
+
+
+def test_default_grids():
+    """Levels, both booleans, up to 19 numbers inside the range, dates as text."""
+    X = {
+        "many": RNG.normal(size=200),
+        "few": RNG.integers(0, 4, 200),
+        "flag": RNG.random(200) < 0.5,
+        "level": np.array(["b", "a", None, "c"] * 50, dtype=object),
+        "day": np.arange("2020-01-01", "2020-07-19", dtype="datetime64[D]"),
+    }
+    short = {"num_trees": 5, "num_chains": 1, "num_burnin": 5, "num_draws": 10, "thin": 1, "progress": False}
+    posterior = fit(X, RNG.normal(size=200), **short)
+    header = Header.from_bytes(posterior._header.to_bytes())
+    many, few, flag, level, day = (default_grid(header, j) for j in range(5))
+    assert len(many) == 19
+    assert X["many"].min() < many[0] < many[9] < many[-1] < X["many"].max()
+    assert (few, flag, level) == ([0.0, 1.0, 2.0, 3.0], [False, True], ["a", "b", "c", None])
+    assert day[9].startswith("2020-04-09")
+    for name in X:
+        assert np.all(np.isfinite(posterior.partial_dependence([name]).mean))
+
+
+def test_additive_effect_is_recovered():
+    """The curve of an additive function is that function up to a constant."""
+    x = RNG.uniform(size=(300, 2))
+    y = 4 * np.abs(x[:, 0] - 0.5) + x[:, 1] + RNG.normal(0, 0.1, 300)
+    posterior = fit(x, y, num_trees=50, num_burnin=200, num_draws=50, thin=1, progress=False)
+    grid = [0.1, 0.3, 0.5, 0.7, 0.9]
+    found = posterior.partial_dependence(["x1"], grid={"x1": grid})
+    truth = 4 * np.abs(np.array(grid) - 0.5)
+    np.testing.assert_allclose(found.mean - found.mean.mean(), truth - truth.mean(), atol=0.2)
+
+
+@pytest.mark.parametrize("features", [["x9"], [], ["x1", "x1"], ["x1", "x2", "x3"], "x1"])
+def test_bad_features(features):
+    """One or two different features of the model, in a list."""
+    with pytest.raises(SettingsError):
+        make_posterior()[0].partial_dependence(features)
+
+
+def test_bad_grid():
+    """A grid's values must fit the column, and its names the model."""
+    with pytest.raises(DataError, match="where a number belongs"):
+        make_posterior()[0].partial_dependence(["x1"], grid={"x1": ["a"]})
+    with pytest.raises(SettingsError, match="x9"):
+        make_posterior()[0].partial_dependence(["x1"], grid={"x9": [1]})
