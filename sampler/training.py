@@ -98,7 +98,7 @@ class Training:
         """What a whole number in `grid_weights` stands for: sums of weight x residual are exact in 64 bits."""
         if self.weights is None:
             return 1.0
-        bits = WEIGHT_BITS - math.ceil(math.log2(len(self.y)))
+        bits = min(WEIGHT_BITS - math.ceil(math.log2(len(self.y))), 30)
         return float(2.0 ** (math.floor(math.log2(float(self.weights.max()))) + 1 - bits))
 
     @cached_property

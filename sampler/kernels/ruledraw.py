@@ -275,33 +275,49 @@ def look_at_groups(
         )
 
 
-@kernel(
-    void(floats_1, longs_1, longs_1, i8, i8, i8, i8, f8, f8, floats_1, floats_1, i8),
-    inline=True,
-    allocates=False,
-)
-def cut_terms(
-    prior: Floats, sums: Longs, counts: Longs, low: Int, high: Int, left_sum: Int, left_count: Int,
-    total: Float, size: Float, terms: Floats, factors: Floats, shift: Int,
-) -> None:  # fmt: skip
-    """The evidence of every cut low..high-1 when the left part starts with `left_sum` and `left_count`.
+@kernel(f8(floats_1), inline=True, allocates=False)
+def highest_of(values: Floats) -> Float:
+    """The largest value, by four at a time: one comparison need not wait for the last."""
+    a = b = c = d = -np.inf
+    whole = len(values) // 4
+    for k in range(whole):
+        a, b = max(a, values[4 * k]), max(b, values[4 * k + 1])
+        c, d = max(c, values[4 * k + 2]), max(d, values[4 * k + 3])
+    for k in range(4 * whole, len(values)):
+        a = max(a, values[k])
+    return max(max(a, b), max(c, d))
 
-    e^(l(left) + l(right)) is factors e^terms; both stand at `shift` + cut.
-    """
-    unit = prior[LIKELIHOOD] * prior[UNIT]
-    for cut in range(low, high):
+
+@kernel(void(longs_1, longs_1, i8, i8, f8, floats_1, floats_1), inline=True, allocates=False)
+def left_parts(
+    sums: Longs, counts: Longs, left_sum: Int, left_count: Int, unit: Float, totals: Floats, sizes: Floats
+) -> None:
+    """Total and size of the left part of every cut of a range of codes, starting with those given."""
+    for cut in range(len(totals)):
         left_sum += sums[cut]
         left_count += counts[cut]
-        terms[shift + cut] = unit * float(left_sum)
-        factors[shift + cut] = unit * float(left_count)
+        totals[cut] = unit * float(left_sum)
+        sizes[cut] = unit * float(left_count)
+
+
+@kernel(void(floats_1, f8, f8, floats_1, floats_1), inline=True, allocates=False)
+def pair_terms(prior: Floats, total: Float, size: Float, terms: Floats, factors: Floats) -> None:
+    """From the left parts' totals and sizes: e^(l(left) + l(right)) as factors e^terms, in their place."""
     sigma2, tau2 = prior[SIGMA2], prior[TAU2]
     half = 0.5 * tau2 / sigma2
-    for k in range(shift + low, shift + high):
+    for k in range(len(terms)):
         left, right = terms[k], total - terms[k]
         left_spread = sigma2 + factors[k] * tau2
         right_spread = sigma2 + (size - factors[k]) * tau2
         terms[k] = half * (left * left / left_spread + right * right / right_spread)
         factors[k] = sigma2 / math.sqrt(left_spread * right_spread)
+
+
+@kernel(void(floats_1, f8), inline=True, allocates=False)
+def multiply(values: Floats, factor: Float) -> None:
+    """Every value times a factor."""
+    for k in range(len(values)):
+        values[k] *= factor
 
 
 @kernel(f8(floats_1, longs_1, longs_1, f8, longs_1, floats_1, floats_1), allocates=False)
@@ -324,20 +340,21 @@ def weigh_rules(
         present_count += counts[code]
     missing, missing_count = sums[MISSING], counts[MISSING]
     total, size = unit * float(present + missing), unit * float(present_count + missing_count)
-    cut_terms(prior, sums, counts, low, high, 0, 0, total, size, terms, factors, 0)
-    for cut in range(low, high):
-        left = stay if cut >= second else low_stay
-        right = stay if gaps or cut < below else high_stay
-        factors[cut] *= left * right
-    largest = -np.inf
-    for cut in range(low, high):
-        largest = max(largest, terms[cut])
+    right_terms, right_factors = terms[low:high], factors[low:high]
+    left_parts(sums[low:high], counts[low:high], 0, 0, unit, right_terms, right_factors)
+    pair_terms(prior, total, size, right_terms, right_factors)
+    multiply(factors[low:second], low_stay)
+    multiply(factors[second:high], stay)
+    multiply(factors[low:high] if gaps else factors[low:below], stay)
     if not gaps:
-        return largest
-    cut_terms(prior, sums, counts, low, high, missing, missing_count, total, size, terms, factors, CODES)
-    for cut in range(low, high):
-        factors[CODES + cut] *= stay * (stay if cut < below else high_stay)
-        largest = max(largest, terms[CODES + cut])
+        multiply(factors[below:high], high_stay)
+        return highest_of(right_terms)
+    left_terms, left_factors = terms[CODES + low : CODES + high], factors[CODES + low : CODES + high]
+    left_parts(sums[low:high], counts[low:high], missing, missing_count, unit, left_terms, left_factors)
+    pair_terms(prior, total, size, left_terms, left_factors)
+    multiply(left_factors, stay)
+    multiply(factors[CODES + low : CODES + below], stay)
+    multiply(factors[CODES + below : CODES + high], high_stay)
     here, away = unit * float(present), unit * float(missing)
     present_spread = prior[SIGMA2] + unit * float(present_count) * prior[TAU2]
     missing_spread = prior[SIGMA2] + unit * float(missing_count) * prior[TAU2]
@@ -345,20 +362,33 @@ def weigh_rules(
     terms[LAST_TERM] = 0.5 * prior[TAU2] / prior[SIGMA2] * fit
     factors[LAST_TERM] = prior[SIGMA2] / math.sqrt(present_spread * missing_spread)
     factors[LAST_TERM] *= (stay if high > low else low_stay) * (stay if info[MISSING_SPLITS] != 0 else 1.0)
-    return max(largest, terms[LAST_TERM])
+    return max(max(highest_of(right_terms), highest_of(left_terms)), terms[LAST_TERM])
+
+
+@kernel(f8(floats_1, floats_1, f8), inline=True, allocates=False)
+def sum_range(terms: Floats, factors: Floats, largest: Float) -> Float:
+    """Factors e^(terms - largest), left in `factors`, and their sum: four at a time, in a fixed order."""
+    for k in range(len(terms)):
+        factors[k] *= exp_negative(terms[k] - largest)
+    a = b = c = d = 0.0
+    whole = len(terms) // 4
+    for k in range(whole):
+        a += factors[4 * k]
+        b += factors[4 * k + 1]
+        c += factors[4 * k + 2]
+        d += factors[4 * k + 3]
+    for k in range(4 * whole, len(terms)):
+        a += factors[k]
+    return (a + b) + (c + d)
 
 
 @kernel(f8(longs_1, floats_1, floats_1, f8), allocates=False)
 def sum_rules(info: Longs, terms: Floats, factors: Floats, largest: Float) -> Float:
     """Make every factor the rule's weight relative to e^largest, and return their sum."""
     low, high = info[LOW], info[HIGH]
-    total = 0.0
-    for shift in range(0, TERMS if info[GAPS] != 0 else CODES, CODES):
-        for k in range(shift + low, shift + high):
-            factors[k] *= exp_negative(terms[k] - largest)
-        for k in range(shift + low, shift + high):
-            total += factors[k]
+    total = sum_range(terms[low:high], factors[low:high], largest)
     if info[GAPS] != 0:
+        total += sum_range(terms[CODES + low : CODES + high], factors[CODES + low : CODES + high], largest)
         factors[LAST_TERM] *= exp_negative(terms[LAST_TERM] - largest)
         total += factors[LAST_TERM]
     return total
