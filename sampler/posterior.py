@@ -13,9 +13,11 @@ from scipy.special import ndtr
 
 from sampler.design import Coded, encode
 from sampler.draws import concatenate
+from sampler.effects import PartialDependence, partial_dependence
 from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.header import Header
-from sampler.intervals import Answer, Interval, Quantile, Request, equal_tailed
+from sampler.inclusion import Inclusion, inclusion, rules_per_draw
+from sampler.intervals import Answer, Interval, Quantile, Request
 from sampler.kernels.predicting import BLOCK
 from sampler.modelfile import read_model, write_model
 from sampler.packed import unpack
@@ -23,7 +25,7 @@ from sampler.predict import Ensemble
 from sampler.summary import Summary, summarise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -64,27 +66,6 @@ class Prediction:
         return ends[0] if len(ends) == 1 else np.array(ends).reshape(len(ends), len(self.mean))
 
 
-@dataclass(frozen=True)
-class Inclusion:
-    """Share of the split rules that use each feature: mean and interval over draws, float64 [feature]."""
-
-    names: list[str]
-    mean: Floats
-    lower: Floats
-    upper: Floats
-    level: float
-    draws_without_rules: int
-
-    def __str__(self) -> str:
-        order = np.argsort(-self.mean, kind="stable")
-        width = max(len(name) for name in self.names) + 2
-        rows = (
-            f"{self.names[j]:{width}}{self.mean[j]:8.3f}{self.lower[j]:8.3f}{self.upper[j]:8.3f}"
-            for j in order
-        )
-        return "\n".join([f"{'':{width}}{'mean':>8}{'lower':>8}{'upper':>8}", *rows])
-
-
 class Posterior:
     """Draws of all chains with the schema they belong to.
 
@@ -114,7 +95,7 @@ class Posterior:
         self.family = str(header.settings.get("family", "gaussian"))
         self._sigma = np.array([draws.sigma[: self.num_draws] for draws in chains])
         self.leaf_counts = np.array([draws.leaf_counts[: self.num_draws] for draws in chains])
-        self._rule_counts = [_rules_per_draw(draws[: self.num_draws], header) for draws in chains]
+        self._rule_counts = [rules_per_draw(draws[: self.num_draws], header) for draws in chains]
         self._offset = float(header.constants["offset"])
         self._step = float(header.constants["step"])
 
@@ -266,15 +247,28 @@ class Posterior:
         A draw without any rule is left out of the mean and counted.
         """
         (level,) = Request.check(level, "credible", None).levels
-        counts = np.concatenate(self._rule_counts)
-        total = counts.sum(axis=1)
         names = [column.name for column in self.schema.columns]
-        if not np.any(total):
-            nothing = np.zeros(len(names))
-            return Inclusion(names, nothing, nothing, nothing, level, len(total))
-        shares = counts[total > 0] / total[total > 0, None]
-        lower, upper = equal_tailed(shares, level)
-        return Inclusion(names, shares.mean(axis=0), lower, upper, level, int(np.sum(total == 0)))
+        return inclusion(names, np.concatenate(self._rule_counts), level)
+
+    def partial_dependence(
+        self,
+        features: Sequence[str],
+        X: Any = None,
+        grid: Mapping[str, Sequence[Any]] | None = None,
+        level: float = 0.9,
+    ) -> PartialDependence:
+        """How the mean prediction over the rows of X moves with one or two features, with intervals.
+
+        Without X the rows are the up to 200 training rows kept for reference; without `grid` the points are
+        every level, or up to 19 values that divide the training rows evenly.
+        """
+        (level,) = Request.check(level, "credible", None).levels
+        codes = self._header.reference if X is None else self.encode(X).codes
+
+        def f(changed: NDArray[np.uint8]) -> Floats:
+            return self._f(changed).reshape(-1, changed.shape[1])
+
+        return partial_dependence(self._header, f, codes, features, grid or {}, level)
 
     def to_bytes(self) -> bytes:
         """The posterior as a model file."""
@@ -306,17 +300,3 @@ class Posterior:
 def load(path: str | os.PathLike[str]) -> Posterior:
     """The posterior that `save` wrote, here or elsewhere; raises PackedError when the file is no good."""
     return Posterior.from_bytes(Path(path).read_bytes())
-
-
-def _rules_per_draw(draws: Draws, header: Header) -> NDArray[np.int32]:
-    """How many rules of each draw use each feature, int32 [draw, feature]."""
-    column_of = np.array([column for column, _ in header.schema.coded])
-    num_columns = len(header.schema.columns)
-    if int(draws.feature.max(initial=-1)) >= len(column_of):
-        raise PackedError("the draws split on columns that the model doesn't have")
-    nodes = np.diff(draws.tree_start[:: draws.num_trees])
-    draw_of = np.repeat(np.arange(draws.num_draws), nodes)
-    splits = draws.feature >= 0
-    cell = draw_of[splits] * num_columns + column_of[draws.feature[splits]]
-    counts = np.bincount(cell, minlength=draws.num_draws * num_columns)
-    return counts.reshape(draws.num_draws, num_columns).astype(np.int32)

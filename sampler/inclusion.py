@@ -1,0 +1,68 @@
+"""Which features the trees use: the share of the split rules of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.errors import PackedError
+from sampler.intervals import equal_tailed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.draws import Draws
+    from sampler.header import Header
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Inclusion:
+    """Share of the split rules that use each feature: mean and interval over draws, float64 [feature]."""
+
+    names: list[str]
+    mean: Floats
+    lower: Floats
+    upper: Floats
+    level: float
+    draws_without_rules: int
+
+    def __str__(self) -> str:
+        order = np.argsort(-self.mean, kind="stable")
+        width = max(len(name) for name in self.names) + 2
+        rows = (
+            f"{self.names[j]:{width}}{self.mean[j]:8.3f}{self.lower[j]:8.3f}{self.upper[j]:8.3f}"
+            for j in order
+        )
+        return "\n".join([f"{'':{width}}{'mean':>8}{'lower':>8}{'upper':>8}", *rows])
+
+
+def inclusion(names: list[str], counts: NDArray[np.int32], level: float) -> Inclusion:
+    """Shares from the rules of each draw that use each feature, `counts` [draw, feature].
+
+    A draw without any rule is left out of the mean and counted.
+    """
+    total = counts.sum(axis=1)
+    if not np.any(total):
+        nothing = np.zeros(len(names))
+        return Inclusion(names, nothing, nothing, nothing, level, len(total))
+    shares = counts[total > 0] / total[total > 0, None]
+    lower, upper = equal_tailed(shares, level)
+    return Inclusion(names, shares.mean(axis=0), lower, upper, level, int(np.sum(total == 0)))
+
+
+def rules_per_draw(draws: Draws, header: Header) -> NDArray[np.int32]:
+    """How many rules of each draw use each feature, int32 [draw, feature]."""
+    column_of = np.array([column for column, _ in header.schema.coded])
+    num_columns = len(header.schema.columns)
+    if int(draws.feature.max(initial=-1)) >= len(column_of):
+        raise PackedError("the draws split on columns that the model doesn't have")
+    nodes = np.diff(draws.tree_start[:: draws.num_trees])
+    draw_of = np.repeat(np.arange(draws.num_draws), nodes)
+    splits = draws.feature >= 0
+    cell = draw_of[splits] * num_columns + column_of[draws.feature[splits]]
+    counts = np.bincount(cell, minlength=draws.num_draws * num_columns)
+    return counts.reshape(draws.num_draws, num_columns).astype(np.int32)
