@@ -39,7 +39,7 @@ def valkey_url() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def _postgres_template(postgres_server: servers.Postgres) -> Iterator[str]:
+def postgres_template(postgres_server: servers.Postgres) -> Iterator[str]:
     url = postgres_server.create()
     schema.migrate(url)
     yield url
@@ -80,7 +80,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path, dialect: str) -> It
         url, drop = f"sqlite:///{file}", file.unlink
     else:
         server = request.getfixturevalue("postgres_server")
-        url = server.create(template=request.getfixturevalue("_postgres_template"))
+        url = server.create(template=request.getfixturevalue("postgres_template"))
 
         def drop() -> None:
             server.drop(url)

