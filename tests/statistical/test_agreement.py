@@ -1,0 +1,66 @@
+"""Different move sets are different roads to one posterior: their chains together look like one sampler's."""
+
+import numpy as np
+import pytest
+from arviz_stats.base import array_stats
+from scipy import stats
+
+from sampler.chain import Chain
+from tests.statistical.drive import f_of, move_sets
+from tests.statistical.evidence import ALARM
+from tests.statistical.models import Model
+
+CHAINS, BURNIN, THIN = 4, 1500, 10
+EASY = {"num_rows": 100, "num_trees": 20, "beta": 2.0, "levels": (8, 8, 30), "missing": 0.05}
+
+
+def chains_of(model, y, draws):
+    """f [chain, draw, row] and log sigma [chain, draw] of one move set."""
+    data = model.training(y, num_draws=1, num_burnin=BURNIN + draws * THIN, seed=31)
+    f, noise = [], []
+    for number in range(CHAINS):
+        chain = Chain.start(data, number)
+        chain.run(BURNIN)
+        states = [(chain.run(THIN), f_of(chain), chain.sigma) for _ in range(draws)]
+        f.append([state[1] for state in states])
+        noise.append([np.log(state[2]) for state in states])
+    return np.array(f), np.array(noise)
+
+
+def check_agreement(family, draws, bound):
+    """R-hat over the chains of every move set, and z of each set's means against the others'."""
+    first = Model("easy", **EASY, family=family)
+    rng = np.random.default_rng(4)
+    forest, sigma2 = first.draw(rng)
+    y = first.outcome(forest.f, sigma2, rng)
+    found = {
+        moves: chains_of(Model("easy", **EASY, family=family, moves=moves), y, draws) for moves in move_sets()
+    }
+    together = np.concatenate([f for f, _ in found.values()])
+    rhat = np.asarray(array_stats.rhat(together, chain_axis=0, draw_axis=1))
+    print(
+        f"\n{family}: R-hat of f over all move sets: median {np.median(rhat):.4f}, largest {rhat.max():.4f}"
+    )
+    assert rhat.max() < bound
+    if family == "gaussian":
+        noise = np.concatenate([s for _, s in found.values()])
+        assert float(array_stats.rhat(noise, chain_axis=0, draw_axis=1)) < bound
+    # chain means are near normal: one-way analysis of variance of them, move sets as groups
+    by_set = [f.mean(1) for f, _ in found.values()]
+    if len(by_set) > 1:
+        p = np.array([stats.f_oneway(*[means[:, row] for means in by_set]).pvalue for row in range(len(y))])
+        print(f"  smallest p of {len(y)} rows: {p.min():.3g}")
+        assert p.min() * len(y) > ALARM
+
+
+@pytest.mark.parametrize("family", ["gaussian", "probit"])
+def test_agreement(family):
+    """Short chains of every move set agree on an easy posterior."""
+    check_agreement(family, 150, 1.06)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("family", ["gaussian", "probit"])
+def test_agreement_long(family):
+    """Long chains agree closely."""
+    check_agreement(family, 1500, 1.01)
