@@ -17,7 +17,7 @@ from celery import Celery
 from kombu.connection import Connection  # noqa: TC002  annotations are read at run time
 
 from app.settings import BELL_QUEUE, BELL_TASK
-from app.store import units, workers
+from app.store import ends, units, workers
 from app.store.engine import session_scope
 from app.store.tables import Worker
 from worker.context import Context
@@ -25,6 +25,7 @@ from worker.context import Context
 log = logging.getLogger(__name__)
 
 BEAT_SECONDS = 2.0
+MOST_SWEPT = 20  # lost units ended per beat, each in a transaction of its own
 DRAIN_SECONDS = 25.0  # a unit that hasn't ended by then is left to its lease
 BROKER_SECONDS = 2.5  # the longest a mute broker may hold the dispatcher
 
@@ -103,14 +104,20 @@ class Dispatcher:
         now = time.monotonic()
         with _database:
             if now - self._beat_at >= BEAT_SECONDS:
-                with session_scope(self._context.engine) as session:
-                    known = workers.beat(session, self._context.worker_id, "ready")
-                    units.sweep(session)
-                self._beat_at = now
-                if not known:  # the database was restored, or this worker was thought dead
-                    self._enter()
+                self._beat(now)
             with session_scope(self._context.engine, read_only=True) as session:
                 self._claimable = units.count_claimable(session, slots)
+
+    def _beat(self, now: float) -> None:
+        with session_scope(self._context.engine) as session:
+            known = workers.beat(session, self._context.worker_id, "ready")
+        if not known:  # the database was restored, or this worker was thought dead
+            self._enter()
+        self._beat_at = now
+        for _ in range(MOST_SWEPT):
+            with session_scope(self._context.engine) as session:
+                if not ends.sweep(session):
+                    break
 
     def _ring(self) -> None:
         """One bell per claimable unit, but no more than free slots, those in the queue counted."""

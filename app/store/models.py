@@ -6,7 +6,7 @@ from sqlalchemy import delete as delete_from
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from app.store import units
+from app.store import ends
 from app.store.statements import After, page, rows_changed
 from app.store.tables import (
     CHAIN,
@@ -56,7 +56,7 @@ def create(
     session.add(model)
     session.flush()  # the units refer to the row
     for chain in range(num_chains):
-        session.add(units.new_unit(model.id, CHAIN, chain, iterations))
+        session.add(ends.new_unit(model.id, CHAIN, chain, iterations))
     session.flush()  # fail here, not at the edge
     return model
 
@@ -104,13 +104,13 @@ def cancel(session: Session, owner: str, model_id: str) -> Model | None:
     """
     if get(session, owner, model_id) is None:
         return None
-    units.lock_all(session, model_id)
+    ends.lock_all(session, model_id)
     wish = (
         update(Model).where(Model.id == model_id, Model.state.in_(OPEN_STATES)).values(cancel_requested=True)
     )
     if rows_changed(session, wish):
-        units.cancel_queued(session, model_id)
-        units.settle(session, model_id)
+        ends.cancel_queued(session, model_id)
+        ends.settle(session, model_id)
     session.expire_all()  # the updates went past the session's copies
     return get(session, owner, model_id)
 
@@ -119,7 +119,7 @@ def delete(session: Session, owner: str, model_id: str) -> bool:
     """Remove a model with its draws; its running chains find their lease gone. False when there is none."""
     if get(session, owner, model_id) is None:
         return False
-    units.lock_all(session, model_id)
+    ends.lock_all(session, model_id)
     for table in (Unit, DrawBlock):
         session.execute(
             delete_from(table).where(table.model_id == model_id),

@@ -15,13 +15,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from app.store import draws
+from app.store import draws, ends
 from app.store.clock import db_now, utc_now
 from app.store.errors import LeaseLostError
 from app.store.statements import rows_changed
 from app.store.tables import (
     CANCELLED,
-    CHAIN,
     DONE,
     FAILED,
     FINISH,
@@ -33,10 +32,7 @@ from app.store.tables import (
     Model,
     Unit,
     Worker,
-    new_id,
 )
-
-MAX_STALLED = 3  # claims without progress; a unit that killed so many workers would kill the next one
 
 
 class Directive(enum.Enum):
@@ -83,11 +79,6 @@ class Slice:
     blocks: Sequence[draws.Block] = ()
     header: bytes | None = None  # given by a chain's first slice; the first chain's is kept
     warnings: Sequence[str] = ()  # with the header
-
-
-def new_unit(model_id: str, kind: str, ordinal: int, iterations: int = 0) -> Unit:
-    """A queued unit, to be added to the session."""
-    return Unit(id=new_id("un"), model_id=model_id, kind=kind, ordinal=ordinal, iterations=iterations)
 
 
 def count_claimable(session: Session, limit: int) -> int:
@@ -168,7 +159,7 @@ def commit_slice(session: Session, claim: Claim, slice_: Slice) -> Directive:
 def finish_chain(session: Session, claim: Claim, slice_: Slice) -> None:
     """The chain's last slice. The chain that finishes last inserts the model's `finish` unit."""
     _store_slice(session, claim, slice_, state=DONE, lease_until=None)
-    settle(session, claim.model_id)
+    ends.settle(session, claim.model_id)
 
 
 def release(session: Session, claim: Claim) -> None:
@@ -184,20 +175,20 @@ def release(session: Session, claim: Claim) -> None:
     model = session.get(Model, claim.model_id)
     if model is None or model.cancel_requested or model.state not in OPEN_STATES:
         rows_changed(session, update(Unit).where(Unit.id == claim.unit_id).values(state=CANCELLED))
-        settle(session, claim.model_id)
+        ends.settle(session, claim.model_id)
 
 
 def stop(session: Session, claim: Claim) -> None:
     """End the unit as cancelled, as its directive said; what was drawn stays."""
     _fenced(session, claim, state=CANCELLED, lease_until=None)
-    settle(session, claim.model_id)
+    ends.settle(session, claim.model_id)
 
 
 def fail(session: Session, claim: Claim, error: Json) -> None:
     """End the unit and its model as failed. `error` is `{type, detail}`, the detail a sentence."""
-    lock_all(session, claim.model_id)
+    ends.lock_all(session, claim.model_id)
     _fenced(session, claim, state=FAILED, lease_until=None, error=error)
-    _fail_model(session, claim.model_id, error)
+    ends.fail_model(session, claim.model_id, error)
 
 
 def finish_model(
@@ -211,69 +202,8 @@ def finish_model(
     rows_changed(session, open_.values(state=state, **values))
 
 
-def sweep(session: Session) -> int:
-    """End what nobody will claim any more; how many units that were.
-
-    Units whose workers vanished too often without progress fail with their model; units whose worker vanished
-    after their model was cancelled, or failed, end as cancelled.
-    """
-    lost = and_(Unit.state == RUNNING, Unit.lease_until < db_now())
-    unwanted = or_(Model.cancel_requested, Model.state.not_in(OPEN_STATES))
-    hopeless = Unit.stalled_attempts >= MAX_STALLED
-    query = select(Unit.id, Unit.model_id).join(Model).where(lost, or_(unwanted, hopeless))
-    found = session.execute(query.order_by(Unit.model_id, Unit.id).limit(1)).first()
-    if found is None:
-        return 0
-    lock_all(session, found.model_id)
-    stale = update(Unit).where(Unit.id == found.id, lost)  # again, under the lock
-    model = session.get_one(Model, found.model_id)
-    if model.cancel_requested or model.state not in OPEN_STATES:
-        changed = rows_changed(session, stale.values(state=CANCELLED, token=Unit.token + 1))
-        settle(session, found.model_id)
-        return changed
-    error = {
-        "type": "worker_lost",
-        "detail": f"The worker ended without a word {MAX_STALLED} times in a row while on this model, and "
-        "got no further; most often that is the machine running out of memory.",
-    }
-    if changed := rows_changed(session, stale.values(state=FAILED, error=error, token=Unit.token + 1)):
-        _fail_model(session, found.model_id, error)
-    return changed
-
-
-def lock_all(session: Session, model_id: str) -> None:
-    """Lock every unit of a model, in order, before touching several or the model for good."""
-    session.execute(select(Unit.id).where(Unit.model_id == model_id).order_by(Unit.id).with_for_update())
-
-
-def cancel_queued(session: Session, model_id: str) -> None:
-    """End the model's units that nobody works on."""
-    queued = update(Unit).where(Unit.model_id == model_id, Unit.state == QUEUED)
-    rows_changed(session, queued.values(state=CANCELLED, updated_at=utc_now()))
-
-
-def settle(session: Session, model_id: str) -> None:
-    """With no unit left open, the model goes on: to its `finish` unit, or to its end when it was cancelled.
-
-    Holding the model's row while looking makes the last of several chains see the others.
-    """
-    query = select(Model).where(Model.id == model_id).with_for_update(key_share=True)
-    model = session.scalar(query, execution_options={"populate_existing": True})
-    if model is None or model.state not in OPEN_STATES:
-        return
-    states = session.execute(select(Unit.kind, Unit.state).where(Unit.model_id == model_id)).all()
-    if any(state in OPEN_STATES for _, state in states):
-        return
-    if model.cancel_requested:
-        model.state, model.finished_at = CANCELLED, utc_now()
-    elif all(state == DONE for kind, state in states if kind == CHAIN):
-        finishes = sum(kind == FINISH for kind, _ in states)
-        session.add(new_unit(model_id, FINISH, finishes))
-    session.flush()  # a second finish unit, were there one, must fail in here
-
-
 def _claimable() -> ColumnElement[bool]:
-    lost = and_(Unit.state == RUNNING, Unit.lease_until < db_now(), Unit.stalled_attempts < MAX_STALLED)
+    lost = and_(Unit.state == RUNNING, Unit.lease_until < db_now(), Unit.stalled_attempts < ends.MAX_STALLED)
     wanted = and_(Model.state.in_(OPEN_STATES), Model.cancel_requested.is_(False))
     return and_(or_(Unit.state == QUEUED, lost), wanted)
 
@@ -318,9 +248,3 @@ def _directive(session: Session, claim: Claim) -> Directive:
     if session.scalar(select(Worker.draining).where(Worker.id == claim.worker_id)):
         return Directive.DRAIN
     return Directive.CONTINUE
-
-
-def _fail_model(session: Session, model_id: str, error: Json) -> None:
-    cancel_queued(session, model_id)
-    open_ = update(Model).where(Model.id == model_id, Model.state.in_(OPEN_STATES))
-    rows_changed(session, open_.values(state=FAILED, error=error, finished_at=utc_now()))
