@@ -6,13 +6,16 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, BackgroundTasks, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from sqlalchemy.orm import Session
 
 from app.api.datasets import Cursor, Limit
 from app.api.deps import Owner, Reading, TheBell, TheEngine, ThePredictor, Writing
+from app.api.idempotent import TheAsked, render
 from app.api.json_body import StrictRoute
 from app.api.problems import responses
 from app.services import fits, models
 from app.services.errors import Fault, InvalidRequestError
+from app.services.idempotency import Answer, once
 
 router = APIRouter(prefix="/models", tags=["models"], route_class=StrictRoute)
 LOOK_AGAIN = "1"  # seconds after which the state of a new model is worth asking for
@@ -167,24 +170,37 @@ class ModelPage(BaseModel):
     next_cursor: str | None = Field(description="Where the next page begins; null on the last.")
 
 
-@router.post("", status_code=202, responses=responses(413, 415))
+@router.post("", status_code=202, response_model=ModelView, responses=responses(409, 413, 415))
 def create(
     body: ModelRequest,
     engine: TheEngine,
     bell: TheBell,
     owner: Owner,
-    response: Response,
+    asked: TheAsked,
     after: BackgroundTasks,
-) -> ModelView:
+) -> Response:
     """Fit a model in the background. 202 means that it is durably accepted; `Location` is where to look.
 
     Everything that can be refused is refused now: 422 names the field, or the column and row of the data.
     """
-    model_id, shown = fits.create(engine, owner, body.fit_request())
-    response.headers["Location"] = f"/models/{model_id}"
-    response.headers["Retry-After"] = LOOK_AGAIN
-    after.add_task(bell.ring, len(shown["progress"]["chains"]))
-    return ModelView.model_validate(shown)
+
+    def make() -> Answer:
+        answers: list[Answer] = []
+
+        def remember(session: Session, shown: dict[str, Any]) -> None:
+            answers.append(_accepted(shown))
+            asked.remember(session, answers[0])
+
+        _, shown = fits.create(engine, owner, body.fit_request(), remember)
+        after.add_task(bell.ring, len(shown["progress"]["chains"]))
+        return answers[0]
+
+    return render(once(engine, asked, make))
+
+
+def _accepted(shown: dict[str, Any]) -> Answer:
+    headers = {"Location": f"/models/{shown['id']}", "Retry-After": LOOK_AGAIN}
+    return Answer(202, headers, ModelView.model_validate(shown).model_dump_json().encode())
 
 
 @router.get("", responses=responses())

@@ -1,6 +1,6 @@
 """Accepting a fit: what can be refused is refused before the 202, by the sampler's own validators."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from sqlalchemy import Engine
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
 
 from app.services import datasets, models
 from app.services.datasets import check_name
@@ -46,11 +47,17 @@ class FitRequest:
     )  # the sampler's own knobs, those that were given
 
 
-def create(engine: Engine, owner: str, request: FitRequest) -> tuple[str, dict[str, Any]]:
+def create(
+    engine: Engine,
+    owner: str,
+    request: FitRequest,
+    also: Callable[[Session, dict[str, Any]], None] = lambda _session, _shown: None,
+) -> tuple[str, dict[str, Any]]:
     """Check a request and accept it: a model and a unit of work for each of its chains, in one transaction.
 
     Gives the model's id, and the model as `models.view` shows it. The data are read in a transaction of their
-    own, which only reads; no other one waits for the checks.
+    own, which only reads; no other one waits for the checks. `also` is done in the transaction that makes
+    the model.
 
     Raises
     ------
@@ -90,7 +97,9 @@ def create(engine: Engine, owner: str, request: FitRequest) -> tuple[str, dict[s
             iterations=settings.iterations,
             warnings=choice.warnings,
         )
-        return model.id, models.view(session, owner, model.id)
+        shown = models.view(session, owner, model.id)
+        also(session, shown)
+        return model.id, shown
 
 
 @contextmanager

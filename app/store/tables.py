@@ -182,3 +182,18 @@ class ApiKey(Base):
     expires_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
     last_used_at: Mapped[datetime | None]
+
+
+class IdempotentAnswer(Base):
+    """What a request with an `Idempotency-Key` was answered, stored with what it made."""
+
+    __tablename__ = "idempotent_answers"
+
+    owner: Mapped[str] = mapped_column(primary_key=True)
+    route: Mapped[str] = mapped_column(primary_key=True)  # method and path
+    key: Mapped[str] = mapped_column(primary_key=True)
+    fingerprint: Mapped[str]  # SHA-256 of what was sent, hexadecimal
+    status: Mapped[int]
+    headers: Mapped[Json]
+    body: Mapped[bytes]
+    created_at: Mapped[datetime] = mapped_column(default=utc_now, index=True)

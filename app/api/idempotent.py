@@ -1,0 +1,38 @@
+"""The `Idempotency-Key` header: a dependency that knows the request, and the answer as it is sent (again)."""
+
+import hashlib
+from typing import Annotated
+
+from fastapi import Depends, Header, Request, Response
+
+from app.api.deps import Owner
+from app.services.idempotency import Answer, Asked
+
+REPLAYED = "Idempotent-Replayed"
+
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="A text of your own, new for each thing to be made. The same request sent again within "
+        "24 hours under the same key is answered as the first was, with `Idempotent-Replayed: true`.",
+    ),
+]
+
+
+async def _asked(request: Request, owner: Owner, key: Key = None) -> Asked:
+    if key is None:
+        return Asked(owner, "", None, "")
+    route = f"{request.method} {request.url.path}"
+    digest = hashlib.sha256(f"{route}?{request.url.query}\n".encode() + await request.body())
+    return Asked(owner, route, key, digest.hexdigest())
+
+
+# For routes that read their whole body anyway.
+TheAsked = Annotated[Asked, Depends(_asked)]
+
+
+def render(answer: Answer) -> Response:
+    """An answer as a response."""
+    replayed = {REPLAYED: "true"} if answer.replayed else {}
+    return Response(answer.body, answer.status, answer.headers | replayed, media_type="application/json")
