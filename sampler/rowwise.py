@@ -84,16 +84,54 @@ def agreement(posterior: Posterior, coded: Coded, num_draws: int) -> Agreement:
     return Agreement(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-def verdict(posterior: Posterior, found: Agreement, num_draws: int) -> RowsVerdict:
-    """The verdict on rows with that agreement, by the limits and the share of rows of `summary`."""
-    of_sigma = float(diagnostics.rhat(posterior.sigma[None, :, :num_draws])[0])
+def verdict(posterior: Posterior, found: Agreement | None, num_draws: int) -> RowsVerdict:
+    """The verdict on rows with that agreement, by the limits and the share of rows of `summary`.
+
+    None stands for rows of which too few draws are there to know.
+    """
+    if found is None:
+        return RowsVerdict("not_converged", [f"{num_draws} draws per chain are too few to tell"])
+    sigma = posterior.sigma  # None for two classes
+    of_sigma = None if sigma is None else float(diagnostics.rhat(sigma[None, :, :num_draws])[0])
     best, reasons = judge(found, of_sigma, posterior.num_chains)
     return RowsVerdict(best, [reason.replace("reference rows", "rows asked") for reason in reasons])
 
 
+def model_verdict(posterior: Posterior, num_draws: int) -> Verdict:
+    """The verdict the model had when each chain had kept so many draws."""
+    if not is_known(num_draws):
+        return "not_converged"
+    reference = Coded(posterior._header.reference, [])  # noqa: SLF001  where `summary` looks
+    return verdict(posterior, agreement(posterior, reference, num_draws), num_draws).verdict
+
+
+def thinned(posterior: Posterior, coded: Coded, num_draws: int, count: int) -> Floats:
+    """Draws of f at each row, `count` of all chains' first `num_draws`, evenly spaced: float64 [row, count].
+
+    Raises
+    ------
+    SettingsError
+        There are not so many.
+
+    """
+    total = posterior.num_chains * num_draws
+    if not 1 <= count <= total:
+        raise SettingsError(f"samples must be from 1 to {total}, the draws of all chains, not {count}")
+    chosen = np.rint(np.linspace(0, total - 1, count)).astype(np.int64)
+    found = np.empty((coded.num_rows, count))
+    for rows, f in _blocks(posterior, coded, num_draws):
+        found[rows] = f.reshape(len(f), total)[:, chosen]
+    return found
+
+
+def is_known(num_draws: int) -> bool:
+    """Whether so many draws per chain are enough for R-hat and Monte Carlo errors."""
+    return num_draws >= FEWEST_DRAWS
+
+
 def check_draws(num_draws: int) -> None:
     """Raise SettingsError when there are too few draws to know anything of their error."""
-    if num_draws < FEWEST_DRAWS:
+    if not is_known(num_draws):
         raise SettingsError(
             f"num_draws: R-hat and Monte Carlo errors take at least {FEWEST_DRAWS} draws per chain, "
             f"and there are {num_draws}"

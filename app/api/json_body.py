@@ -147,6 +147,8 @@ class _StrictRequest(Request):
 class StrictRoute(APIRoute):
     """A route whose JSON body is read by `parse`, and whose other bodies are refused with 415."""
 
+    instead = ""  # what the refusal says is read besides JSON
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """FastAPI's handler, on a request that parses strictly."""
         handler = super().get_route_handler()
@@ -158,7 +160,9 @@ class StrictRoute(APIRoute):
             try:
                 size = len(await strict.body())
                 if size and not _says_json(request.headers.get("content-type", "")):
-                    raise UnsupportedMediaError("Send JSON, with the header  Content-Type: application/json")
+                    raise UnsupportedMediaError(
+                        f"Send JSON, with the header  Content-Type: application/json{self.instead}"
+                    )
                 # A large body takes many times its length once it is read: few of them at once.
                 places = request.app.state.large_bodies
                 async with places.place() if size > LARGE_BYTES else nullcontext():

@@ -22,7 +22,7 @@ from app.store.engine import make_engine
 # Rows to predict: JSON takes up to twenty times its length in memory (a list of empty objects).
 MAX_JSON_BYTES = 16 * 1024 * 1024
 MAX_SETTINGS_BYTES = 4 * 1024 * 1024  # of a fit: names of thousands of columns at most
-ROUTERS = (datasets.router, models.router, predict.router, health.router, docs.router)
+ROUTERS = (datasets.router, models.router, predict.files, predict.router, health.router, docs.router)
 
 
 def create_app(settings: Settings) -> FastAPI:

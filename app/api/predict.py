@@ -1,18 +1,47 @@
-"""POST /models/{id}/predict."""
+"""POST /models/{id}/predict: JSON, CSV, Parquet or an Arrow stream in; JSON, CSV or an Arrow stream out."""
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic_core import to_json
+from starlette.routing import Match
+from starlette.types import Scope
 
 from app.api.deps import Owner, TheGate, ThePredictor
 from app.api.json_body import StrictRoute
+from app.api.negotiation import ARROW, CSV, JSON, Form, chosen_form, content_type
 from app.api.problems import responses
-from app.services.predictions import PredictRequest
+from app.services.answers import Answer, to_arrow, to_csv
+from app.services.predictions import MAX_SAMPLES, PredictRequest
 
-router = APIRouter(prefix="/models", tags=["predictions"], route_class=StrictRoute)
 MAX_LEVELS, MAX_QUANTILES = 20, 100
+# Content types of rows that aren't JSON, and the kind of file each means.
+FILES = {
+    CSV: "csv",
+    "application/csv": "csv",
+    "text/tab-separated-values": "csv",
+    ARROW: "arrow",
+    "application/vnd.apache.parquet": "parquet",
+}
+
+
+class _Json(StrictRoute):
+    instead = f", or a file with one of these: {', '.join(FILES)}"
+
+
+class _File(StrictRoute):
+    """Meets the same address when the content type says that it is a file."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """No match for JSON, or what is neither."""
+        if scope["type"] == "http" and content_type(scope) not in FILES:
+            return Match.NONE, {}
+        return super().matches(scope)
+
+
+router = APIRouter(prefix="/models", tags=["predictions"], route_class=_Json)
+files = APIRouter(prefix="/models", tags=["predictions"], route_class=_File)
 
 CELL: dict[str, Any] = {
     "anyOf": [{"type": kind} for kind in ("number", "string", "boolean", "null")],
@@ -31,13 +60,9 @@ Columns = Annotated[
 ]
 
 
-class PredictBody(BaseModel):
-    """The rows to predict, and what to say of each."""
+class Wanted(BaseModel):
+    """What to say of each row."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    rows: Rows | None = Field(None, description="Objects of values by the columns' names; or else columns.")
-    columns: Columns | None = Field(None, description="Lists of values by the columns' names; or else rows.")
     level: Share | Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
         0.9, description="The probability an interval holds; one or several."
     )
@@ -50,36 +75,81 @@ class PredictBody(BaseModel):
     draws: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Use the first so many kept draws of each chain: the same answer for ever."
     )
+    mcse: bool = Field(False, description="The Monte Carlo standard error of the mean and of each bound.")
+    rhat: bool = Field(False, description="R-hat of the draws at each row: do the chains agree there?")
     require: Literal["converged", "approximate"] | None = Field(
-        None, description="Refuse with 409 when the model's verdict is worse."
+        None, description="Refuse with 409 when the verdict on the very rows asked is worse."
     )
+    samples: Annotated[int, Field(ge=1, le=MAX_SAMPLES)] | None = Field(
+        None, description="So many draws of the regression function at each row, evenly spaced among all."
+    )
+    target: Literal["all", "mean"] = Field("all", description="mean: only that, as fast as can be.")
 
-    def predict_request(self) -> PredictRequest:
+    def predict_request(self, **data: Any) -> PredictRequest:
         """The same as the service wants it."""
         return PredictRequest(
-            rows=self.rows,
-            columns=self.columns,
+            **data,
             levels=self.level if isinstance(self.level, list) else [self.level],
             interval=self.interval,
             quantiles=self.quantiles,
             draws=self.draws,
             require=self.require,
+            mcse=self.mcse,
+            rhat=self.rhat,
+            samples=self.samples,
+            target=self.target,
         )
+
+
+class PredictBody(Wanted):
+    """The rows to predict, and what to say of each."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    rows: Rows | None = Field(None, description="Objects of values by the columns' names; or else columns.")
+    columns: Columns | None = Field(None, description="Lists of values by the columns' names; or else rows.")
+
+
+class WantedQuery(Wanted):
+    """The same as parameters of the address, beside a file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    level: Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
+        [0.9], description="The probability an interval holds; repeat it for several."
+    )
 
 
 class IntervalView(BaseModel):
     """Equal-tailed intervals at one level, a bound per row."""
 
     level: float
-    lower: list[float]
-    upper: list[float]
+    lower: list[float | None]
+    upper: list[float | None]
 
 
 class QuantileView(BaseModel):
     """One quantile, a value per row."""
 
     q: float
-    values: list[float]
+    values: list[float | None]
+
+
+class ErrorsView(BaseModel):
+    """Monte Carlo standard errors, in the shape of what they belong to."""
+
+    mean: list[float | None]
+    intervals: list[IntervalView]
+    quantiles: list[QuantileView]
+
+
+class FlagView(BaseModel):
+    """One unusual cell of a row."""
+
+    column: str
+    flag: Literal["outside_range", "unseen_level", "missing"] = Field(
+        description="Beyond every training value, a level never seen, or missing where none was in training."
+    )
 
 
 class PredictionView(BaseModel):
@@ -88,29 +158,92 @@ class PredictionView(BaseModel):
     model_id: str
     draws: int = Field(description="Kept draws of each chain that were used.")
     interval: Literal["credible", "predictive"]
+    classes: list[str] | None = Field(
+        description="Of a model of two classes: the figures are the probability of the second. Else null."
+    )
     mean: list[float]
-    sd: list[float]
+    sd: list[float] | None
     intervals: list[IntervalView]
     quantiles: list[QuantileView]
     verdict: Literal["converged", "approximate", "not_converged"] | None = Field(
         description="Whether the model's chains agree."
     )
+    rows_verdict: Literal["converged", "approximate", "not_converged"] | None = Field(
+        description="The same at the rows asked, when rhat or require asked for it."
+    )
+    mcse: ErrorsView | None
+    rhat: list[float | None] | None = Field(description="Per row; null where the chains don't move.")
+    samples: list[list[float]] | None = Field(description="Draws of each row.")
+    flags: list[list[FlagView]] = Field(description="What is unusual about each row, at most ten of one.")
     warnings: list[str]
 
 
-@router.post("/{model_id}/predict", response_model=PredictionView, responses=responses(409, 413, 415))
+OPENAPI: dict[str, Any] = {
+    "requestBody": {
+        "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in FILES},
+    }
+}
+TABLES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "JSON, or by `Accept` a table with the columns mean, sd, lower_90, upper_90, ... and "
+        "flags; Bartserve-* headers say which model answered.",
+        "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (CSV, ARROW)},
+    }
+}
+FormOfAnswer = Annotated[Form, Depends(chosen_form)]
+
+
+# First, so that it is asked first: it lets JSON pass.
+@files.post("/{model_id}/predict", include_in_schema=False)
+async def predict_file(
+    model_id: str,
+    request: Request,
+    wanted: Annotated[WantedQuery, Query()],
+    predictor: ThePredictor,
+    gate: TheGate,
+    owner: Owner,
+    form: FormOfAnswer,
+) -> Response:
+    """The same for rows in a file, with what is wanted as query parameters."""
+    asked = wanted.predict_request(file=(FILES[content_type(request.scope)], await request.body()))
+    return await gate.run(lambda: _rendered(predictor.answer(owner, model_id, asked), form))
+
+
+@router.post(
+    "/{model_id}/predict",
+    response_model=PredictionView,
+    responses={**responses(406, 409, 413, 415), **TABLES},
+    openapi_extra=OPENAPI,
+)
 async def predict(
-    model_id: str, body: PredictBody, predictor: ThePredictor, gate: TheGate, owner: Owner
+    model_id: str,
+    body: PredictBody,
+    predictor: ThePredictor,
+    gate: TheGate,
+    owner: Owner,
+    form: FormOfAnswer,
 ) -> Response:
     """Predict new rows with intervals. `model_id` may be a name: then its newest succeeded model answers.
 
     Columns are matched by name. Columns of the training data that the model doesn't use are ignored and named
     in the warnings, as are levels never seen; any other name, an absent column and a value of another type
-    are a 422.
+    are a 422. The rows may also come as CSV, Parquet or an (uncompressed) Arrow stream, with what is wanted
+    as query parameters: `?level=0.5&level=0.9&interval=predictive`.
     """
-    request = body.predict_request()
+    asked = body.predict_request(rows=body.rows, columns=body.columns)
+    return await gate.run(lambda: _rendered(predictor.answer(owner, model_id, asked), form))
 
-    def answer() -> bytes:
-        return to_json(predictor.predict(owner, model_id, request))
 
-    return Response(await gate.run(answer), media_type="application/json")
+def _rendered(answer: Answer, form: Form) -> Response:
+    if form == JSON:
+        return Response(to_json(answer.to_json()), media_type=JSON)
+    table = answer.to_table()
+    headers = {
+        "Bartserve-Model-Id": answer.model_id,
+        "Bartserve-Draws": str(answer.prediction.draws),
+        "Bartserve-Verdict": answer.verdict or "",
+    }
+    if form == ARROW:
+        return Response(to_arrow(table), media_type=ARROW, headers=headers)
+    disposition = {"Content-Disposition": 'attachment; filename="predictions.csv"'}
+    return Response(to_csv(table), media_type=CSV, headers=headers | disposition)

@@ -22,6 +22,10 @@ SAMPLE_BYTES = 64 * 1024  # of the beginning, to find the delimiter
 SAMPLE_ROWS = 50
 MAX_COLUMNS = 10_000
 NO_ROWS = "The file has a header but no rows."
+SINGLE_COLUMN = (
+    "The file has a single column: none of comma, semicolon, tab and bar divides its first line. "
+    "A table needs a target and at least one feature."
+)
 MAX_NAME = 200
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 KNOWN_FORMATS = (
@@ -45,7 +49,7 @@ class _Start:
     ends_with_quote: bool
 
 
-def read_delimited(file: BinaryIO) -> pa.Table:
+def read_delimited(file: BinaryIO, fewest_columns: int = 2) -> pa.Table:
     """A file with a header as a table of text columns, cells as they stand.
 
     The delimiter is the one of comma, semicolon, tab and bar that cuts the first rows most alike.
@@ -62,6 +66,8 @@ def read_delimited(file: BinaryIO) -> pa.Table:
     sample = file.read(SAMPLE_BYTES)
     delimiter, first, second = _sniff(sample)
     names = _header(first, second, start.first_line)
+    if len(names) < fewest_columns:
+        raise UnusableDataError(SINGLE_COLUMN)
     if not second and len(sample) < SAMPLE_BYTES:
         raise UnusableDataError(NO_ROWS)
     ragged: list[Fault] = []
@@ -78,7 +84,13 @@ def read_delimited(file: BinaryIO) -> pa.Table:
             pacsv.ReadOptions(
                 use_threads=False, block_size=BLOCK_BYTES, column_names=names, skip_rows_after_names=1
             ),
-            pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=note_ragged),
+            pacsv.ParseOptions(
+                delimiter=delimiter,
+                newlines_in_values=True,
+                invalid_row_handler=note_ragged,
+                # Of a single column an empty line is a missing value.
+                ignore_empty_lines=len(names) > 1,
+            ),
             pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), check_utf8=False),
         )
     except pa.ArrowInvalid as error:
@@ -192,11 +204,6 @@ def _header(first: Sequence[str], second: Sequence[str], line: int) -> list[str]
         seen.setdefault(name, position)
     if faults:
         raise UnusableDataError(errors=faults)
-    if len(names) == 1:
-        raise UnusableDataError(
-            "The file has a single column: none of comma, semicolon, tab and bar divides its first line. "
-            "A table needs a target and at least one feature."
-        )
     if len(second) == len(names) + 1 and second[-1]:
         told = f"the header names {len(names)} columns, the first row has {len(second)} values"
         raise UnusableDataError(errors=[Fault(None, 1, f"{told}: name every column, row numbers too")])

@@ -2,14 +2,15 @@
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
+from app.services.answers import Answer
 from app.services.cache import Cache
 from app.services.errors import (
     ConflictError,
@@ -18,20 +19,28 @@ from app.services.errors import (
     NotFinishedError,
     NotFoundError,
     ServiceError,
+    TooLargeError,
     UnusableDataError,
 )
 from app.services.fits import MAX_SAID
 from app.services.pages import is_id
 from app.services.rows import columns_of
+from app.services.tabular import read_rows
 from app.store import draws as draw_store
 from app.store import models as store
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError
 from app.store.tables import OPEN_STATES, SUCCEEDED, Model
-from sampler import DataError, PackedError, Posterior, Prediction, SettingsError, is_warm, warm
+from sampler import DataError, PackedError, Posterior, SettingsError, is_warm, rowwise, warm
+from sampler.design import Coded
+from sampler.figures import are_finite
+from sampler.flags import by_row
 
 log = logging.getLogger(__name__)
 VERDICTS = ("not_converged", "approximate", "converged")  # each better than the one before
+MAX_EXAMINED = 10_000  # rows of whose draws R-hat or Monte Carlo errors are computed: half a millisecond each
+MAX_SAMPLES = 1_000_000  # draws in one answer, rows times draws of each
+MAX_VERDICTS = 1000  # remembered, of models with some of their draws
 
 
 @dataclass(frozen=True)
@@ -40,11 +49,16 @@ class PredictRequest:
 
     rows: Any = None  # a list of objects
     columns: Any = None  # or an object of lists
+    file: tuple[str, bytes] | None = None  # or a body of kind "csv", "arrow" or "parquet"
     levels: Sequence[float] = (0.9,)
     interval: str = "credible"
     quantiles: Sequence[float] | None = None
     draws: int | None = None  # per chain; None: all
-    require: str | None = None  # the verdict to answer with at least
+    require: str | None = None  # the verdict on these rows to answer with at least
+    mcse: bool = False
+    rhat: bool = False
+    samples: int | None = None  # so many draws of f themselves, evenly spaced among all
+    target: Literal["all", "mean"] = "all"  # "mean": nothing else
 
 
 class NotConvergedError(ConflictError):
@@ -70,6 +84,7 @@ class Predictor:
         self.engine = engine
         self.max_rows = max_rows
         self.cache: Cache[Posterior] = Cache(cache_bytes)
+        self._verdicts: dict[tuple[str, int], str] = {}
         self._warming: threading.Thread | None = None
         self._closing = threading.Event()
 
@@ -128,13 +143,66 @@ class Predictor:
         InvalidRequestError, UnusableDataError, TooLargeError
             The request or the rows are to blame: with the column and the row.
         """
-        columns = columns_of(request.rows, request.columns, self.max_rows)
+        return self.answer(owner, model, request).to_json()
+
+    def answer(self, owner: str, model: str, request: PredictRequest) -> Answer:
+        """The same, not yet in a form to send; raises as `predict`."""
+        given = None
+        if request.file is None:
+            given = columns_of(request.rows, request.columns, self.max_rows)
         with session_scope(self.engine, read_only=True) as session:
             found = find(session, owner, model)
-        _check_verdict(found, request.require)
         posterior = self.cache.get(found.id, lambda: self._load(found.id))
-        prediction = _ask(posterior, columns, request)
-        return {"model_id": found.id, "verdict": found.verdict, **_figures(prediction, request)}
+        if request.file is not None:
+            given = read_rows(*request.file, posterior.schema, self.max_rows)
+        with _understood():
+            coded = posterior.encode(given)
+            return self._answer(found, posterior, coded, request)
+
+    def _answer(self, model: Model, posterior: Posterior, coded: Coded, request: PredictRequest) -> Answer:
+        only_mean = request.target == "mean"
+        _check_sizes(coded.num_rows, request)
+        prediction = posterior.predict(
+            coded,
+            level=None if only_mean else list(request.levels),
+            interval=request.interval,
+            quantiles=None if only_mean else request.quantiles,
+            num_draws=request.draws,
+        )
+        if not are_finite(prediction):
+            raise UnusableDataError("The answer is beyond the largest number there is: rescale the target.")
+        agreement = judged = None
+        if request.rhat or request.require is not None:
+            if request.rhat or rowwise.is_known(prediction.draws):
+                agreement = rowwise.agreement(posterior, coded, prediction.draws)
+            judged = rowwise.verdict(posterior, agreement, prediction.draws)
+            _check_verdict(judged, request.require, coded.num_rows)
+        return Answer(
+            model_id=model.id,
+            verdict=self._verdict(model, posterior, prediction.draws),
+            interval=request.interval,
+            prediction=prediction,
+            flags=by_row(coded.marks, posterior.schema.columns),
+            only_mean=only_mean,
+            errors=rowwise.errors(posterior, coded, prediction, request.interval) if request.mcse else None,
+            rhat=agreement.rhat if agreement is not None and request.rhat else None,
+            rows_verdict=judged,
+            samples=None
+            if request.samples is None
+            else rowwise.thinned(posterior, coded, prediction.draws, request.samples),
+            classes=getattr(posterior, "classes", None),
+        )
+
+    def _verdict(self, model: Model, posterior: Posterior, draws: int) -> str | None:
+        """The model's verdict as it was when it had so many draws: a pinned answer never changes."""
+        if draws == posterior.num_draws:
+            return model.verdict
+        key = model.id, draws
+        if key not in self._verdicts:
+            if len(self._verdicts) >= MAX_VERDICTS:
+                self._verdicts.clear()
+            self._verdicts[key] = rowwise.model_verdict(posterior, draws)
+        return self._verdicts[key]
 
     def _load(self, model_id: str) -> Posterior:
         with session_scope(self.engine, read_only=True) as session:
@@ -170,50 +238,39 @@ def find(session: Session, owner: str, model: str) -> Model:
     return found
 
 
-def _check_verdict(model: Model, require: str | None) -> None:
-    if require is None or model.verdict is None:
+def _check_verdict(found: rowwise.RowsVerdict, require: str | None, num_rows: int) -> None:
+    if require is None or VERDICTS.index(found.verdict) >= VERDICTS.index(require):
         return
-    if VERDICTS.index(model.verdict) < VERDICTS.index(require):
-        diagnostics = model.diagnostics or {}
-        reasons = [Fault(None, None, str(reason)) for reason in diagnostics.get("reasons", [])]
-        told = f"The model's verdict is {model.verdict}, and {require} is required."
-        advice = diagnostics.get("advice")
-        raise NotConvergedError(f"{told} {advice}" if advice else told, reasons)
+    rows = "row" if num_rows == 1 else f"{num_rows} rows"
+    raise NotConvergedError(
+        f"The verdict on the {rows} asked is {found.verdict}, and {require} is required. More draws or more "
+        "chains help.",
+        [Fault(None, None, reason) for reason in found.reasons],
+    )
 
 
-def _ask(posterior: Posterior, columns: dict[str, list[Any]], request: PredictRequest) -> Prediction:
-    try:
-        return posterior.predict(
-            columns,
-            level=list(request.levels),
-            interval=request.interval,
-            quantiles=request.quantiles,
-            num_draws=request.draws,
+def _check_sizes(num_rows: int, request: PredictRequest) -> None:
+    examined = request.mcse or request.rhat or request.require is not None
+    if examined and num_rows > MAX_EXAMINED:
+        raise TooLargeError(
+            f"mcse, rhat and require look at every draw of every row: at most {MAX_EXAMINED} rows at once."
         )
+    if request.samples is not None and num_rows * request.samples > MAX_SAMPLES:
+        raise TooLargeError(
+            f"{request.samples} draws of {num_rows} rows are too many for one answer: rows times samples may "
+            f"be {MAX_SAMPLES}."
+        )
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    """The sampler's refusals as ours, in the words of the request."""
+    try:
+        yield
     except DataError as error:
         faults = [Fault(p.column, p.row, p.detail[:MAX_SAID]) for p in error.problems]
         raise UnusableDataError(errors=faults) from None
     except SettingsError as error:
         told = str(error)[:MAX_SAID].replace("num_draws", "draws")
-        field = "draws" if told.startswith("draws") else None
+        field = next((name for name in ("draws", "samples") if told.startswith(name)), None)
         raise InvalidRequestError(errors=[Fault(field, None, told)]) from None
-
-
-def _figures(prediction: Prediction, request: PredictRequest) -> dict[str, Any]:
-    figures = [prediction.mean, prediction.sd]
-    figures += [bound for interval in prediction.intervals for bound in (interval.lower, interval.upper)]
-    figures += [quantile.values for quantile in prediction.quantiles]
-    if not all(np.isfinite(values).all() for values in figures):
-        raise UnusableDataError("The answer is beyond the largest number there is: rescale the target.")
-    return {
-        "draws": prediction.draws,
-        "interval": request.interval,
-        "mean": prediction.mean.tolist(),
-        "sd": prediction.sd.tolist(),
-        "intervals": [
-            {"level": level, "lower": lower.tolist(), "upper": upper.tolist()}
-            for level, lower, upper in prediction.intervals
-        ],
-        "quantiles": [{"q": q, "values": values.tolist()} for q, values in prediction.quantiles],
-        "warnings": list(prediction.warnings),
-    }

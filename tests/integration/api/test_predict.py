@@ -210,7 +210,10 @@ def test_requests_that_make_no_sense_are_refused_by_name(client, model):
         "draws": [0, -1, 1.5, "3", 10**30],
         "require": ["not_converged", "yes", 1],
         "rows": [5, "x", {"a": 1}],
-        "mcse": [True],
+        "mcse": [1, "yes"],
+        "rhat": [1, "yes"],
+        "samples": [0, -1, 1.5, 10**30],
+        "target": ["median", None],
         "seed": [1],
     }.items():
         for value in values:

@@ -1,0 +1,140 @@
+"""Answers as JSON, CSV or an Arrow stream."""
+
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+from numpy.typing import NDArray
+
+from sampler import Prediction
+from sampler.figures import columns
+from sampler.flags import Flag
+from sampler.rowwise import Errors, RowsVerdict
+
+Floats = NDArray[np.float64]
+# What a spreadsheet would run as a formula when a cell begins with it.
+FORMULA = r"^[=+\-@\t\r]"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is said of the rows asked."""
+
+    model_id: str
+    verdict: str | None
+    interval: str
+    prediction: Prediction
+    flags: list[list[Flag]]
+    only_mean: bool = False
+    errors: Errors | None = None
+    rhat: Floats | None = None
+    rows_verdict: RowsVerdict | None = None
+    samples: Floats | None = None  # [row, draw]
+    classes: tuple[str, str] | None = None  # of which the second's probability is predicted
+
+    def facts(self) -> dict[str, Any]:
+        """What holds for all rows together."""
+        return {
+            "model_id": self.model_id,
+            "draws": self.prediction.draws,
+            "interval": self.interval,
+            "verdict": self.verdict,
+            "classes": None if self.classes is None else list(self.classes),
+            "warnings": list(self.prediction.warnings),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """The contract's answer as JSON values."""
+        prediction = self.prediction
+        return {
+            **self.facts(),
+            "mean": prediction.mean.tolist(),
+            "sd": None if self.only_mean else prediction.sd.tolist(),
+            **_bounds(prediction),
+            "mcse": self.errors and {"mean": _finite(self.errors.mean), **_bounds(self.errors)},
+            "rhat": None if self.rhat is None else _finite(self.rhat),
+            "rows_verdict": self.rows_verdict and self.rows_verdict.verdict,
+            "samples": None if self.samples is None else self.samples.tolist(),
+            "flags": [[flag._asdict() for flag in row] for row in self.flags],
+        }
+
+    def to_table(self) -> pa.Table:
+        """The same as columns, what holds for all rows in the schema's metadata."""
+        named = columns(
+            self.prediction,
+            only_mean=self.only_mean,
+            errors=self.errors,
+            rhat=None if self.rhat is None else np.where(np.isfinite(self.rhat), self.rhat, np.nan),
+            samples=self.samples,
+            flags=None if self.only_mean else self.flags,
+        )
+        return with_facts(pa.table({name: _array(values) for name, values in named.items()}), self.facts())
+
+
+def with_facts(table: pa.Table, facts: Mapping[str, Any]) -> pa.Table:
+    """The table with `bartserve` among its metadata: the facts as JSON."""
+    return table.replace_schema_metadata({"bartserve": json.dumps(facts)})
+
+
+def to_arrow(table: pa.Table) -> bytes:
+    """An Arrow stream."""
+    return b"".join(arrow_parts(table.schema, table.to_batches()))
+
+
+def arrow_parts(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
+    """An Arrow stream of batches as they come."""
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            yield sink.getvalue()
+            sink.seek(0)
+            sink.truncate()
+    yield sink.getvalue()
+
+
+def to_csv(table: pa.Table, *, header: bool = True) -> bytes:
+    """CSV in which no text begins like a formula; missing values are empty cells."""
+    names = [f"'{name}" if name[:1] in "=+-@\t\r" else name for name in table.column_names]
+    safe = [_without_formulas(column) for column in table.columns]
+    sink = io.BytesIO()
+    options = pacsv.WriteOptions(include_header=header, quoting_style="needed")
+    pacsv.write_csv(pa.table(safe, names=names), sink, options)
+    return sink.getvalue()
+
+
+def _without_formulas(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not pa.types.is_string(column.type):
+        return column
+    return pc.if_else(
+        pc.match_substring_regex(column, FORMULA), pc.binary_join_element_wise("'", column, ""), column
+    )
+
+
+def _bounds(given: Prediction | Errors) -> dict[str, Any]:
+    return {
+        "intervals": [
+            {"level": level, "lower": _finite(lower), "upper": _finite(upper)}
+            for level, lower, upper in given.intervals
+        ],
+        "quantiles": [{"q": q, "values": _finite(values)} for q, values in given.quantiles],
+    }
+
+
+def _finite(values: Floats) -> list[float | None]:
+    """As JSON has it: no infinity."""
+    if np.isfinite(values).all():
+        return list(values.tolist())
+    return [value if np.isfinite(value) else None for value in values.tolist()]
+
+
+def _array(values: Any) -> pa.Array:
+    if isinstance(values, np.ndarray):
+        return pa.array(values, from_pandas=True)
+    return pa.array(values, pa.string())

@@ -1,0 +1,69 @@
+"""A prediction as named columns: what a CSV or Arrow answer holds, in this order."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.flags import as_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.flags import Flag
+    from sampler.posterior import Prediction
+    from sampler.rowwise import Errors
+
+    Floats = NDArray[np.float64]
+
+
+def percent(share: float) -> str:
+    """A share as the per cent of a column's name: 0.9 is "90", 0.975 "97.5", exactly."""
+    return format((Decimal(repr(share)) * 100).normalize(), "f")
+
+
+def columns(
+    prediction: Prediction,
+    *,
+    only_mean: bool = False,
+    errors: Errors | None = None,
+    rhat: Floats | None = None,
+    samples: Floats | None = None,
+    flags: Sequence[Sequence[Flag]] | None = None,
+) -> dict[str, Any]:
+    """Columns by name, float64 [row], but `flags`, which are text.
+
+    They are ``mean``, ``sd``, ``lower_90``, ``upper_90`` (of each level), ``quantile_5`` (of each), the same
+    with ``mcse_`` before them, ``rhat``, ``draw_1``, ``draw_2``, ... (`samples` [row, draw]), and ``flags``.
+    """
+    found: dict[str, Any] = {"mean": prediction.mean}
+    if not only_mean:
+        found["sd"] = prediction.sd
+    found |= _bounds("", prediction)
+    if errors is not None:
+        found |= {"mcse_mean": errors.mean, **_bounds("mcse_", errors)}
+    if rhat is not None:
+        found["rhat"] = rhat
+    if samples is not None:
+        found |= {f"draw_{k + 1}": samples[:, k] for k in range(samples.shape[1])}
+    if flags is not None:
+        found["flags"] = [as_text(row) for row in flags]
+    return found
+
+
+def are_finite(prediction: Prediction) -> bool:
+    """Whether every figure is a number: a target near the largest float64 may overflow."""
+    bounds = [*_bounds("", prediction).values()]
+    return all(bool(np.isfinite(values).all()) for values in (prediction.mean, prediction.sd, *bounds))
+
+
+def _bounds(prefix: str, given: Prediction | Errors) -> dict[str, Floats]:
+    found = {}
+    for level, lower, upper in given.intervals:
+        found[f"{prefix}lower_{percent(level)}"] = lower
+        found[f"{prefix}upper_{percent(level)}"] = upper
+    return found | {f"{prefix}quantile_{percent(q)}": values for q, values in given.quantiles}
