@@ -118,6 +118,11 @@ class Chain:
         """The noise standard deviation of the current state, in units of y."""
         return float(np.sqrt(self._prior[0])) * self.training.constants.step
 
+    @property
+    def leaf_counts(self) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+        """Leaves of each tree of the current state, int32 [m]."""
+        return self._forest.num_leaves.copy()
+
     def run(self, iterations: int) -> int:
         """Do up to that many iterations, without the GIL; returns how many were done (fewer only at the end).
 

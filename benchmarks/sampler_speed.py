@@ -1,0 +1,218 @@
+"""Nanoseconds per row and tree of whole sampler iterations: ours by move set, and our peers', in one run.
+
+    python benchmarks/sampler_speed.py [--sizes 1000 10000 100000 1000000] [--rounds 5] [--seconds 2]
+
+Friedman's function, p = 10, m = 200, CGM10's prior (alpha .95, beta 2, k 2), 100 cuts by quantiles, one chain
+on one thread. bartz and stochtree are measured where they can be imported (the bench group), dbarts where an R
+with it is on the path; each is said to be absent otherwise. Rounds go through all of them alternately, so that a
+busy machine slows all alike; compiling and burn-in are not counted. Medians over rounds of processor time.
+
+ours:      100 cuts, leaf minimum 1 row, any depth; prior with the valid-split factor
+bartz:     100 cuts, its default leaf minimum (5 rows), depth at most 6
+stochtree: every distinct value a cut, leaf minimum 1 row, depth unbounded (max_depth -1)
+dbarts:    100 cuts, its own defaults
+"""
+
+import argparse
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import time
+
+for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(threads, "1")
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+
+import numpy as np  # noqa: E402  # after the thread counts
+
+TREES, COLUMNS, CUTS = 200, 10, 100
+MOVE_SETS = ("growprune", "default", "growprunechange", "cgm")
+
+
+def friedman(num_rows, seed=1):
+    """X [n, 10], y [n]: Friedman's function, noise sd 1."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((num_rows, COLUMNS))
+    f = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
+    return X, f + rng.normal(size=num_rows)
+
+
+class Ours:
+    """A chain of ours, run on and on."""
+
+    def __init__(self, X, y, moves):
+        from sampler.chain import Chain
+        from sampler.prior import calibrate
+        from sampler.settings import Settings
+        from sampler.training import Training
+
+        settings = Settings.resolve(
+            num_trees=TREES, moves=moves, num_burnin=0, num_draws=1_000_000, thin=10_000
+        )
+        inner = np.arange(1, CUTS + 1) / (CUTS + 1)
+        codes = np.stack([np.searchsorted(np.quantile(x, inner), x) for x in X.T]).astype(np.uint8)
+        constants = calibrate(y, X.T, None, settings, {})
+        training = Training(codes, codes.max(1).astype(np.int64) + 1, y, None, constants, settings)
+        before = peak_memory()
+        self.chain = Chain.start(training, 0)
+        self.chain.run(1)
+        self.megabytes = peak_memory() - before
+
+    def run(self, iterations):
+        start = time.process_time()
+        self.chain.run(iterations)
+        return time.process_time() - start
+
+    def about(self):
+        leaves = float(np.mean(self.chain.leaf_counts))
+        return (
+            f"leaves {leaves:.2f}, sigma {self.chain.sigma:.3f}, {self.megabytes:.0f} MB above the coded data"
+        )
+
+
+class Bartz:
+    """bartz: a whole fit of the same settings with a longer and a shorter run; the difference is the iterations."""
+
+    def __init__(self, X, y):
+        from bartz.BART import gbart
+
+        self.fit = lambda draws: gbart(
+            X.T,
+            y.astype(np.float32),
+            ntree=TREES,
+            ndpost=draws,
+            nskip=0,
+            numcut=CUTS,
+            usequants=True,
+            printevery=None,
+        )  # fmt: skip
+        self.times = {}
+
+    def seconds(self, draws):
+        if draws not in self.times:
+            self.fit(draws)  # compiles for this length
+            self.times[draws] = None
+        start = time.process_time()
+        np.asarray(self.fit(draws).sigma)
+        return time.process_time() - start
+
+    def run(self, iterations):
+        return max(self.seconds(2 * iterations) - self.seconds(iterations), 1e-9)
+
+    def about(self):
+        return "the difference of two whole fits"
+
+
+class Stochtree:
+    """stochtree: the same difference of two fits."""
+
+    def __init__(self, X, y):
+        from stochtree import BARTModel
+
+        self.make, self.X, self.y = BARTModel, X, y
+
+    def seconds(self, draws):
+        model = self.make()
+        mean = {"num_trees": TREES, "min_samples_leaf": 1, "max_depth": -1}
+        start = time.process_time()
+        model.sample(
+            X_train=self.X, y_train=self.y, num_gfr=0, num_burnin=0, num_mcmc=draws, mean_forest_params=mean,
+            general_params={"num_threads": 1},
+        )  # fmt: skip
+        return time.process_time() - start
+
+    def run(self, iterations):
+        return max(self.seconds(2 * iterations) - self.seconds(iterations), 1e-9)
+
+    def about(self):
+        return "the difference of two whole fits"
+
+
+class Dbarts:
+    """dbarts in a process of R, timed inside it."""
+
+    SCRIPT = """
+    library(dbarts); a <- commandArgs(TRUE); d <- matrix(scan(a[1], quiet = TRUE), ncol = 11, byrow = TRUE)
+    s <- dbarts(d[, 1:10], d[, 11], control = dbartsControl(n.trees = 200L, n.chains = 1L, n.threads = 1L,
+      n.burn = 0L, n.samples = 1L, updateState = FALSE, verbose = FALSE))
+    k <- as.integer(a[2]); s$run(0L, k); t <- system.time(s$run(0L, k))[["elapsed"]]; cat(t)
+    """
+
+    def __init__(self, X, y):
+        if not shutil.which("Rscript"):
+            raise ImportError("no R")
+        if subprocess.run(["Rscript", "-e", "library(dbarts)"], capture_output=True, check=False).returncode:
+            raise ImportError("an R without dbarts")
+        self.table = "/tmp/friedman.txt"
+        np.savetxt(self.table, np.column_stack([X, y]))
+
+    def run(self, iterations):
+        command = ["Rscript", "-e", self.SCRIPT, self.table, str(iterations)]
+        return float(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+
+    def about(self):
+        return "timed inside R"
+
+
+def peak_memory():
+    """Peak resident memory of this process, MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def contestants(X, y, moves):
+    """Name -> what runs, those that are there; says which are not."""
+    made = {}
+    for name in moves:
+        try:
+            made[f"ours {name}"] = Ours(X, y, name)
+        except ValueError as error:
+            print(f"  ours {name}: {error}")
+    for name, kind in (("bartz", Bartz), ("stochtree", Stochtree), ("dbarts", Dbarts)):
+        try:
+            made[name] = kind(X, y)
+        except ImportError as error:
+            print(f"  {name} is absent ({error})")
+    return made
+
+
+def measure(num_rows, rounds, seconds, moves):
+    X, y = friedman(num_rows)
+    runners = contestants(X, y, moves)
+    iterations, settled = {}, max(20, int(seconds / (TREES * num_rows * 0.5e-9)))
+    for name, runner in runners.items():
+        if name.startswith("ours"):
+            runner.run(min(settled, 1000))
+        guess = 10 if num_rows < 100_000 else 2
+        iterations[name] = max(guess, int(guess * seconds / max(runner.run(guess), 1e-6)))
+        if not name.startswith("ours"):
+            iterations[name] = max(2, iterations[name] // 3)
+    figures = {name: [] for name in runners}
+    for _ in range(rounds):
+        for name, runner in runners.items():
+            figures[name].append(runner.run(iterations[name]) / (iterations[name] * TREES * num_rows) * 1e9)
+    ours = statistics.median(figures["ours growprune"])
+    for name, runner in runners.items():
+        median = statistics.median(figures[name])
+        print(
+            f"  {name:24s} {median:8.3f} ns (best {min(figures[name]):.3f})"
+            f"  {median / ours:6.2f} x ours growprune   [{runner.about()}]"
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=float, nargs="+", default=[1e3, 1e4, 1e5, 1e6])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each run")
+    parser.add_argument("--moves", nargs="+", default=list(MOVE_SETS))
+    options = parser.parse_args()
+    print(__doc__.split("\n\n")[-1])
+    for size in map(int, options.sizes):
+        print(f"n = {size:,}")
+        measure(size, options.rounds, options.seconds, list(dict.fromkeys(["growprune", *options.moves])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""Chains: valid states, the same bytes wherever they are cut, and errors that say what to do."""
+
+import numpy as np
+import pytest
+
+from sampler.chain import Chain
+from sampler.draws import concatenate
+from sampler.errors import PackedError, SettingsError
+from sampler.prior import Constants, calibrate
+from sampler.settings import MOVE_SETS, Settings
+from sampler.training import Training
+from tests.unit.sampler.tree_checks import check_all
+
+KINDS = {
+    "plain": {},
+    "weighted": {"weighted": True},
+    "probit": {"family": "probit"},
+    "deep": {"prior": {"alpha": 0.999, "beta": 0.02, "k": 0.02}, "num_trees": 2},
+    "prior only": {"prior_only": True},
+}
+
+
+def training(
+    *, num_rows=130, moves="default", weighted=False, prior=None, family="gaussian", seed=3, **settings
+):
+    """A problem with everything: gaps among codes, a dummy, a constant column, missing values, ties."""
+    rng = np.random.default_rng(11)
+    codes = np.stack([
+        rng.integers(0, 60, num_rows), 4 * rng.integers(0, 4, num_rows), rng.integers(0, 2, num_rows),
+        np.zeros(num_rows, int), np.full(num_rows, 255),
+    ])  # fmt: skip
+    codes[0, rng.random(num_rows) < 0.1] = 255
+    codes[2, rng.random(num_rows) < 0.3] = 255
+    y = np.sin(codes[0] / 9.0) + codes[2] % 3 + 0.3 * rng.normal(size=num_rows)
+    if family == "probit":
+        y = (y > np.median(y)).astype(float)
+    weights = rng.choice([0.0, 0.5, 1.0, 3.0], num_rows) if weighted else None
+    resolved = Settings.resolve(
+        family=family, moves=moves, seed=seed,
+        **({"num_trees": 12, "num_burnin": 7, "num_draws": 12, "thin": 3} | settings),
+    )  # fmt: skip
+    constants = calibrate(y, np.where(codes == 255, np.nan, codes), weights, resolved, prior or {})
+    codes = codes.astype(np.uint8)
+    return Training(codes, codes.max(1).astype(np.int64) + 1, y, weights, constants, resolved)
+
+
+def cases():
+    """Every move set with every kind of problem."""
+    return [pytest.param(m, k, id=f"{m}-{k}") for m in MOVE_SETS for k in KINDS]
+
+
+@pytest.mark.parametrize(("moves", "kind"), cases())
+def test_every_state_is_valid(moves, kind):
+    """Every check of the registry holds at every iteration, and the residual is exact."""
+    data = training(moves=moves, **KINDS[kind])
+    chain = Chain.start(data, 0)
+    check_all(chain)
+    while not chain.done:
+        chain.run(1)
+        check_all(chain)
+    accepted = chain.statistics()["moves"]
+    assert all(accepted[name]["proposed"] > 0 for name in data.settings.moves)
+    assert sum(counts["accepted"] for counts in accepted.values()) > 0
+
+
+@pytest.mark.parametrize(("moves", "kind"), cases())
+def test_resuming_is_exact(moves, kind):
+    """Cut anywhere, saved, loaded and continued: the same draws and the same last state as one run."""
+    data = training(moves=moves, **KINDS[kind])
+    whole = Chain.start(data, 1)
+    assert whole.run(10**6) == data.settings.iterations
+    chain, parts = Chain.start(data, 1), []
+    while not chain.done:
+        chain.run(1 + chain.iteration % 3)
+        parts.append(chain.take())
+        chain = Chain.resume(data, chain.checkpoint())
+    assert concatenate([part for part in parts if part is not None]) == whole.take()
+    assert chain.checkpoint() == whole.checkpoint()
+    assert chain.statistics() == whole.statistics()
+
+
+def test_more_leaves_than_a_byte_numbers():
+    """A tree that passes 256 leaves stays valid and resumes exactly."""
+    data = training(
+        num_rows=900, num_trees=1, num_burnin=0, num_draws=300, thin=4,
+        prior={"alpha": 0.9999, "beta": 0.001, "leaf_sd": 5.0, "sigma": 0.01},
+    )  # fmt: skip
+    chain = Chain.start(data, 0)
+    chain.run(900)
+    assert chain.leaf_counts.max() > 256, "the problem no longer grows a wide tree"
+    check_all(chain)
+    again = Chain.resume(data, chain.checkpoint())
+    chain.run(50)
+    again.run(50)
+    check_all(again)
+    assert again.checkpoint() == chain.checkpoint()
+
+
+def test_seed_and_chain_decide_the_bytes():
+    """The same seed and chain, the same draws; another of either, others; the number of chains is no matter."""
+
+    def draws(seed, chain, num_chains):
+        running = Chain.start(training(seed=seed, num_chains=num_chains), chain)
+        running.run(10**6)
+        return running.take()
+
+    first = draws(3, 0, 1)
+    assert draws(3, 0, 4) == first
+    assert draws(4, 0, 1) != first
+    assert draws(3, 1, 1) != first
+
+
+def test_progress_is_told():
+    """Phase, iteration, kept draws and done follow the iterations."""
+    chain = Chain.start(training(), 0)
+    assert (chain.phase, chain.done, chain.num_kept, chain.take()) == ("burn_in", False, 0, None)
+    assert chain.run(7) == 7
+    assert (chain.phase, chain.iteration, chain.num_kept) == ("sampling", 7, 0)
+    assert chain.run(8) == 8
+    assert chain.num_kept == 2
+    assert chain.take().num_draws == 2
+    assert chain.run(1000) == chain.iterations - 15
+    assert chain.done
+    assert chain.run(5) == 0
+    assert chain.num_kept == 12
+
+
+def test_damaged_checkpoints_are_refused():
+    """A flipped bit, a cut end, or another problem's data: an error, not another chain."""
+    data = training()
+    saved = Chain.start(data, 0).checkpoint()
+    for broken in (b"", saved[:10], saved[:-1], saved[:60] + bytes([saved[60] ^ 1]) + saved[61:]):
+        with pytest.raises(PackedError):
+            Chain.resume(data, broken)
+    with pytest.raises(PackedError, match="other data"):
+        Chain.resume(training(num_rows=131), saved)
+
+
+def test_constants_and_settings_survive_json():
+    """from_json(to_json) is the same, for constants bit for bit."""
+    data = training()
+    assert Constants.from_json(data.constants.to_json()) == data.constants
+    assert Settings.from_json(data.settings.to_json()) == data.settings
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"num_trees": 0}, "num_trees must be a whole number from 1"),
+        ({"num_draws": 2.5}, "num_draws"),
+        ({"seed": True}, "seed"),
+        ({"family": "poisson"}, "gaussian, probit"),
+        ({"moves": "fast"}, "growprune"),
+        ({"moves": {"grow": 1.0}}, "both grow and prune"),
+        ({"moves": {"grow": 0.5, "prune": 0.4}}, "sum to 1"),
+        ({"moves": {"grow": 0.5, "prune": 0.5, "jump": 0.1}}, "unknown move 'jump'"),
+        ({"moves": {"grow": 0.5, "prune": 0.5, "rule": 1.5}}, "from 0 to 1"),
+    ],
+)
+def test_wrong_settings_say_what_is_accepted(wrong, says):
+    """Each wrong knob is named with what it may be."""
+    with pytest.raises(SettingsError, match=says):
+        Settings.resolve(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("prior", "says"),
+    [
+        ({"kk": 1}, "accepted are k, alpha"),
+        ({"k": 0}, "prior k must be a number"),
+        ({"alpha": 1.0}, "between 0 and 1"),
+        ({"beta": -1}, "from 0 up"),
+        ({"sigma_estimate": "robust"}, "linear, naive"),
+        ({"sigma": 1, "lambda": 1}, "not both"),
+    ],
+)
+def test_wrong_priors_say_what_is_accepted(prior, says):
+    """Each wrong entry is named with what it may be."""
+    with pytest.raises(SettingsError, match=says):
+        training(prior=prior)
+
+
+def test_probit_takes_no_weights():
+    """Weights and noise settings have no meaning for probit."""
+    with pytest.raises(SettingsError, match="no weights"):
+        training(family="probit", weighted=True)
+    with pytest.raises(SettingsError, match="no meaning for probit"):
+        training(family="probit", prior={"nu": 4.0})

@@ -1,0 +1,319 @@
+"""Every pass over the rows equals its plain NumPy twin, for any number of leaves and any number of rows."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sampler.compile import address, warm
+from sampler.kernels import change, fused, rows, ruledraw, shapes
+
+ROWS = [1, 63, 64, 200, 1000]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled():
+    """All kernels."""
+    warm()
+
+
+@pytest.fixture
+def rng(request):
+    """Random numbers seeded by the test's name."""
+    return np.random.default_rng(list(request.node.name.encode()))
+
+
+def padded(values, fill):
+    """Rows padded to whole registers."""
+    rows_ = -(-len(values) // 64) * 64
+    out = np.full(rows_, fill, values.dtype)
+    out[: len(values)] = values
+    return out
+
+
+def goes_left(codes, cut, side):
+    """Where rows go by a rule (cut, missing side)."""
+    return np.where(codes == 255, side == 1, codes <= cut)
+
+
+def codes_of(rng, n, highest=20, missing=0.1):
+    """Codes with some missing."""
+    return np.where(rng.random(n) < missing, 255, rng.integers(0, highest + 1, n)).astype(np.uint8)
+
+
+def case(rng, n, before, now):
+    """Two trees' slots, a residual, a change of leaf values, a trial."""
+    return {
+        "residual": rng.integers(-(2**18), 2**18, n).astype(np.int32),
+        "previous": rng.integers(0, before, n).astype(np.uint8),
+        "current": rng.integers(0, now, n).astype(np.uint8),
+        "delta": np.append(rng.integers(-1000, 1000, before), np.zeros(16)).astype(np.int32),
+        "column": codes_of(rng, n),
+        "leaf": int(rng.integers(0, now)),
+        "cut": int(rng.integers(0, 20)),
+        "side": int(rng.integers(0, 2)),
+    }
+
+
+def twin(residual, previous, current, delta, column, leaf, cut, side, now, weights=None):
+    """The pass as three plain lines: new residual, leaf sums, the trial's left sum and count."""
+    w = np.ones(len(residual), np.int64) if weights is None else weights.astype(np.int64)
+    after = residual + delta[previous]
+    left = (current == leaf) & goes_left(column, cut, side)
+    sums = [int((w * after)[current == k].sum()) for k in range(now)]
+    return after, sums, int((w * after)[left].sum()), int(w[left].sum())
+
+
+@pytest.mark.parametrize("n", ROWS)
+@pytest.mark.parametrize("before", range(1, 9))
+@pytest.mark.parametrize("now", range(1, 9))
+def test_fused_pass(rng, n, before, now):
+    """Each pair of leaf counts: the residual and all sums, whatever the block of rows and the padding."""
+    c = case(rng, n, before, now)
+    addresses = np.array([address(entry) for entry in fused.FUSED], np.int64)
+    for block in (64, 8192):
+        residual, sums = padded(c["residual"], 0), np.zeros(32, np.int64)
+        cut, side = rows.shifted(c["cut"], c["side"])
+        fused.fused_pass(
+            addresses, residual, padded(c["previous"], 255), before, c["delta"], padded(c["current"], 255), now,
+            padded(c["column"], 0), np.uint8(c["leaf"]), np.uint8(cut), np.uint8(side), n, block, sums,
+        )  # fmt: skip
+        after, expected, left, count = twin(**c, now=now)
+        np.testing.assert_array_equal(residual[:n], after)
+        assert not residual[n:].any()
+        assert (sums[0], sums[1]) == (left, count)
+        assert list(sums[2 : 2 + now]) == expected
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("now", [1, 3, 9, 200, 700])
+def test_scatter_pass(rng, now, weighted):
+    """The pass for any number of leaves, two-byte slots and weights."""
+    n, before = 500, 300
+    c = case(rng, n, 200, min(now, 200))
+    slots, leaf = rng.integers(0, now, n), int(rng.integers(0, now))
+    before_slots = rng.integers(0, before, n)
+    delta = rng.integers(-1000, 1000, before).astype(np.int32)
+    weights = rng.integers(0, 1000, n).astype(np.int32) if weighted else np.zeros(0, np.int32)
+    residual, sums = c["residual"].copy(), np.zeros(now + 2, np.int64)
+    cut, side = rows.shifted(c["cut"], c["side"])
+    low, high = (
+        [(x & 255).astype(np.uint8) for x in (before_slots, slots)],
+        [(x >> 8).astype(np.uint8) for x in (before_slots, slots)],
+    )
+    fused.scatter_pass(
+        residual, low[0], high[0], True, delta, low[1], high[1], True, now, c["column"], leaf, np.uint8(cut),
+        np.uint8(side), weights, n, sums, np.zeros((4, now), np.int64),
+    )  # fmt: skip
+    after, expected, left, count = twin(
+        c["residual"], before_slots, slots, delta, c["column"], leaf, c["cut"], c["side"], now,
+        weights if weighted else None,
+    )  # fmt: skip
+    np.testing.assert_array_equal(residual, after)
+    assert (sums[0], sums[1]) == (left, count)
+    assert list(sums[2:]) == expected
+
+
+@pytest.mark.parametrize("n", ROWS)
+def test_code_range(rng, n):
+    """Lowest, highest and missing of the codes in a leaf; nothing of other leaves or padding."""
+    slots = rng.integers(0, 3, n).astype(np.uint8)
+    column = codes_of(rng, n, highest=254)
+    for leaf in range(4):
+        inside = column[slots == leaf]
+        present = inside[inside != 255]
+        expected = (
+            int(present.min()) if len(present) else 255,
+            int(present.max()) if len(present) else -1,
+            int((inside == 255).any()),
+        )
+        assert rows.code_range(padded(slots, 255), padded(column, 7), np.uint8(leaf)) == expected
+
+
+@pytest.mark.parametrize("cut", [0, 10, 253, 254])
+@pytest.mark.parametrize("side", [0, 1])
+def test_one_comparison_is_the_rule(cut, side):
+    """Uint8(code + side) <= uint8(cut + side) sends every code and the missing where the rule says."""
+    if cut == 254 and side == 1:
+        return  # no such rule: present | missing has the missing on the right
+    codes = np.arange(256).astype(np.uint8)
+    key, shift = rows.shifted(cut, side)
+    np.testing.assert_array_equal((codes + np.uint8(shift)) <= key, goes_left(codes, cut, side))
+
+
+def test_splittable(rng):
+    """True exactly when two rows of the part differ in some column."""
+    answers = set()
+    for _ in range(300):
+        n = int(rng.integers(1, 12))
+        codes = codes_of(rng, (2, n), highest=1, missing=0.2)
+        slots = rng.integers(0, 2, n).astype(np.uint8)
+        cut, side, left = int(rng.integers(0, 2)), int(rng.integers(0, 2)), bool(rng.integers(0, 2))
+        part = codes[:, (slots == 1) & (goes_left(codes[0], cut, side) == left)]
+        expected = bool((part != part[:, :1]).any()) if part.shape[1] else False
+        key, shift = rows.shifted(cut, side)
+        got = rows.splittable(codes, slots, np.uint8(1), n, codes[0], np.uint8(key), np.uint8(shift), left)
+        assert got == expected
+        answers.add(got)
+    assert answers == {True, False}
+
+
+@pytest.mark.parametrize("n", ROWS)
+def test_relabelling(rng, n):
+    """A grown leaf's right rows move to the new slot; a pruned one's join, and the last slot fills the gap."""
+    slots = padded(rng.integers(0, 5, n).astype(np.uint8), 255)
+    column = padded(codes_of(rng, n), 0)
+    grown = slots.copy()
+    key, shift = rows.shifted(9, 1)
+    rows.relabel_grown(grown, column, np.uint8(2), np.uint8(key), np.uint8(shift), np.uint8(5))
+    expected = np.where((slots == 2) & ~goes_left(column, 9, 1), 5, slots)
+    np.testing.assert_array_equal(grown, expected)
+    for keep, drop, last in ((1, 3, 4), (1, 4, 4)):
+        pruned = slots.copy()
+        rows.relabel_pruned(pruned, np.uint8(keep), np.uint8(drop), np.uint8(last))
+        name = {drop: keep} | ({last: drop} if last != drop else {})
+        np.testing.assert_array_equal(pruned, [name.get(s, s) for s in slots.tolist()])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_settle(rng, weighted):
+    """The change is applied; sum of squares and largest size are those of the new residual."""
+    n = 3000
+    residual = rng.integers(-(2**19), 2**19, n).astype(np.int32)
+    slots = rng.integers(0, 3, n).astype(np.uint8)
+    delta = np.array([5, -7, 11], np.int32)
+    weights = rng.integers(0, 9, n).astype(np.int32) if weighted else np.zeros(0, np.int32)
+    after = residual.astype(np.int64) + delta[slots]
+    squares, largest = rows.settle(residual, slots, slots, False, delta, 3, weights, n)
+    np.testing.assert_array_equal(residual, after)
+    expected = ((weights if weighted else 1) * after**2).sum()
+    assert squares == pytest.approx(float(expected), rel=1e-13)
+    assert largest == np.abs(after).max()
+
+
+@pytest.mark.parametrize("n", [100, 5000])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_histograms(rng, n, weighted):
+    """Sums and counts of partial residuals by code, of two columns, over the rows of two leaves only."""
+    slots = rng.integers(0, 4, n).astype(np.uint8)
+    residual = rng.integers(-(2**20), 2**20, n).astype(np.int32)
+    columns = [codes_of(rng, n), codes_of(rng, n, highest=5)]
+    weights = rng.integers(1, 100, n).astype(np.int32)
+    sums, counts, found = (np.full((2, 256), 99, np.int64) for _ in range(3))
+    pair = (np.uint8(1), np.uint8(3), padded(residual, 0), np.int32(-50), np.int32(70))
+    slots_, (first, second) = padded(slots, 255), [padded(column, 0) for column in columns]
+    if weighted:
+        ruledraw.weighted_histograms(slots_, *pair, first, second, weights, n, sums, counts, found)
+    else:
+        values, bins = np.zeros(2048, np.int64), np.zeros((2, 256), np.int64)
+        ruledraw.histograms(slots_, *pair, first, second, 21, 6, values, bins, sums, counts)
+        assert not bins.any()
+    inside = (slots == 1) | (slots == 3)
+    w = weights.astype(np.int64) if weighted else np.ones(n, np.int64)
+    partial = w * (residual + np.where(slots == 1, -50, 70))
+    for which, (column, width) in enumerate(zip(columns, (21, 6), strict=True)):
+        for code in [*range(width), 255]:
+            here = inside & (column == code)
+            assert sums[which, code] == partial[here].sum()
+            assert counts[which, code] == w[here].sum()
+            if weighted:
+                assert found[which, code] == here.sum()
+
+
+def test_exp_negative():
+    """e^x of the rule draw is within 1e-15 of the library's, and 0 below -700."""
+    x = -np.concatenate([np.linspace(0, 50, 5001), np.linspace(50, 699, 3001)])
+    got = np.array([ruledraw.exp_negative(value) for value in x])
+    assert np.max(np.abs(got / np.exp(x) - 1)) < 1e-15
+    assert ruledraw.exp_negative(0.0) == 1.0
+    assert ruledraw.exp_negative(-701.0) == 0.0
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_rule_weights(rng, gaps):
+    """Every rule's weight is e^(l(left) + l(right)) s(left) s(right), by the formula of the conjugate leaf."""
+    sums, counts = np.zeros(256, np.int64), np.zeros(256, np.int64)
+    occupied = np.array([3, 4, 7, 8, 11, 12])
+    counts[occupied] = rng.integers(1, 9, len(occupied))
+    sums[occupied] = rng.integers(-300, 300, len(occupied))
+    if gaps:
+        counts[255], sums[255] = 4, 111
+    prior = np.zeros(shapes.PRIOR_SIZE)
+    prior[[shapes.SIGMA2, shapes.TAU2, shapes.LIKELIHOOD, shapes.UNIT]] = 900.0, 250.0, 1.0, 0.5
+    info = np.zeros(9, np.int64)
+    info[[ruledraw.LOW, ruledraw.SECOND, ruledraw.BELOW, ruledraw.HIGH]] = 3, 4, 11, 12
+    info[ruledraw.GAPS], info[ruledraw.RULES] = gaps, 19 if gaps else 9
+    info[[ruledraw.LOW_SPLITS, ruledraw.HIGH_SPLITS, ruledraw.MISSING_SPLITS]] = 0, 1, 0
+    stay = 0.7
+    terms, factors = np.zeros(512), np.zeros(512)
+    largest = ruledraw.weigh_rules(prior, sums, counts, stay, info, terms, factors)
+    total = ruledraw.sum_rules(info, terms, factors, largest)
+
+    def evidence(member):
+        size, s = 0.5 * counts[member].sum(), 0.5 * sums[member].sum()
+        spread = 900.0 + size * 250.0
+        return 0.5 * math.log(900.0 / spread) + 250.0 * s * s / (2 * 900.0 * spread)
+
+    def factor(member):
+        held = [code for code in member if counts[code]]
+        alone = {3: 1.0, 12: stay, 255: 1.0}
+        return stay if len(held) > 1 else alone[held[0]]
+
+    expected = {}
+    present, lone = list(range(3, 13)), ([255] if gaps else [])
+    for cut in range(3, 12):
+        left, right = [c for c in present if c <= cut], [c for c in present if c > cut]
+        for side in range(2 if gaps else 1):
+            parts = (left + lone, right) if side else (left, right + lone)
+            expected[side * 256 + cut] = math.exp(sum(map(evidence, parts)) - largest) * math.prod(
+                map(factor, parts)
+            )
+    if gaps:
+        parts = (present, lone)
+        expected[511] = math.exp(sum(map(evidence, parts)) - largest) * math.prod(map(factor, parts))
+    for place, value in expected.items():
+        assert factors[place] == pytest.approx(value, rel=1e-11)
+    assert total == pytest.approx(sum(expected.values()), rel=1e-11)
+
+
+def test_rerouting_gives_old_values_back(rng):
+    """After a new rule the rows of two leaves are where it sends them, their old values back in the residual."""
+    n = 300
+    slots = padded(rng.integers(0, 3, n).astype(np.uint8), 255)
+    residual = padded(rng.integers(-999, 999, n).astype(np.int32), 0)
+    column = padded(codes_of(rng, n), 0)
+    key, shift = rows.shifted(8, 0)
+    after, moved = residual.copy(), slots.copy()
+    ruledraw.reroute_pair(
+        after,
+        moved,
+        np.uint8(0),
+        np.uint8(2),
+        np.int32(40),
+        np.int32(-60),
+        column,
+        np.uint8(key),
+        np.uint8(shift),
+    )
+    np.testing.assert_array_equal(after, residual + np.select([slots == 0, slots == 2], [40, -60], 0))
+    inside = (slots == 0) | (slots == 2)
+    np.testing.assert_array_equal(moved, np.where(inside, np.where(goes_left(column, 8, 0), 0, 2), slots))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_left_part(rng, weighted):
+    """CHANGE's left child: sum of partial residuals and count."""
+    n = 300
+    slots = rng.integers(0, 3, n).astype(np.uint8)
+    residual = rng.integers(-999, 999, n).astype(np.int32)
+    column = codes_of(rng, n)
+    weights = rng.integers(0, 9, n).astype(np.int32)
+    key, shift = rows.shifted(8, 1)
+    got = change.left_part(
+        slots, np.uint8(0), np.uint8(2), residual, np.int32(40), np.int32(-60), column, np.uint8(key), np.uint8(shift),
+        weights if weighted else weights[:0], n,
+    )  # fmt: skip
+    w = weights.astype(np.int64) if weighted else np.ones(n, np.int64)
+    here = ((slots == 0) | (slots == 2)) & goes_left(column, 8, 1)
+    partial = residual + np.where(slots == 0, 40, -60)
+    assert got == ((w * partial)[here].sum(), w[here].sum())
