@@ -19,6 +19,7 @@ from sqlalchemy import Engine
 from app.store import datasets, draws, models
 from app.store.engine import session_scope
 from app.store.tables import Model, Unit
+from app.supervisor import LIFELINE
 from sampler import Chain
 from worker.blocks import BlockWriter
 from worker.spec import prepare_problem, read_rows, read_spec, split
@@ -59,10 +60,11 @@ class Service:
     engine: Engine
     environment: dict[str, str]
     log: Path
+    lifeline: int  # its other end is ours alone: workers end with this process, however it ends
     workers: list[subprocess.Popen] = field(default_factory=list)
 
     def start_worker(self, slots=2, **environment) -> subprocess.Popen:
-        given = {"BARTSERVE_WORKER_SLOTS": str(slots), **environment}
+        given = {"BARTSERVE_WORKER_SLOTS": str(slots), LIFELINE: str(self.lifeline), **environment}
         with self.log.open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "app.cli", "worker"],
@@ -70,6 +72,7 @@ class Service:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                pass_fds=(self.lifeline,),
                 start_new_session=True,
             )
         self.workers.append(process)
@@ -195,8 +198,11 @@ def make_service(database, redis_url, folder) -> Iterator[Service]:
     }
     if redis_url is not None:
         environment |= {"BARTSERVE_REDIS_URL": redis_url, "BARTSERVE_KEY_PREFIX": f"test-{uuid.uuid4().hex}:"}
-    service = Service(database.engine, environment, folder / "workers.log")
+    lifeline, ours = os.pipe()
+    service = Service(database.engine, environment, folder / "workers.log", lifeline)
     try:
         yield service
     finally:
         service.stop()
+        os.close(ours)
+        os.close(lifeline)
