@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from app.store.engine import binary_results
 from app.store.errors import CorruptBlockError, StillNeededError
 from app.store.statements import After, page, rows_changed
-from app.store.tables import Dataset, DatasetBlock, Json, Model, new_id
+from app.store.tables import OPEN_STATES, BatchPrediction, Dataset, DatasetBlock, Json, Model, new_id
 
 BLOCK_ROWS = 65_536  # of float64: 512 KiB before compression
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -89,12 +89,17 @@ def read(session: Session, dataset_id: str, columns: Sequence[str] | None = None
     CorruptBlockError
         Stored bytes differ from their checksum.
     """
-    return _read(session, dataset_id, columns, only_first_block=False)
+    return _read(session, dataset_id, columns)
+
+
+def read_block(session: Session, dataset_id: str, columns: Sequence[str], seq: int) -> pa.Table:
+    """Rows `seq * BLOCK_ROWS` and following of those columns, a block of them; raises as `read`."""
+    return _read(session, dataset_id, columns, only=seq)
 
 
 def head(session: Session, dataset_id: str, num_rows: int) -> pa.Table:
     """The first rows (up to 65,536) of every column; raises as `read`."""
-    return _read(session, dataset_id, None, only_first_block=True).slice(0, num_rows)
+    return _read(session, dataset_id, None, only=0).slice(0, num_rows)
 
 
 def get(session: Session, owner: str, dataset_id: str) -> Dataset | None:
@@ -114,7 +119,7 @@ def delete(session: Session, owner: str, dataset_id: str) -> bool:
     Raises
     ------
     StillNeededError
-        A model was, or is being, fitted to it.
+        A model was, or is being, fitted to it, or predictions of its rows are being made.
     """
     # The lock holds off a model that is being created on it: its foreign key waits, then fails.
     mine = select(Dataset.id).where(Dataset.id == dataset_id, Dataset.owner == owner).with_for_update()
@@ -123,6 +128,10 @@ def delete(session: Session, owner: str, dataset_id: str) -> bool:
     needing = select(Model.id).where(Model.dataset_id == dataset_id).order_by(Model.created_at).limit(_NAMED)
     if model_ids := list(session.scalars(needing)):
         raise StillNeededError(dataset_id, model_ids)
+    table = BatchPrediction
+    open_ = select(table.id).where(table.dataset_id == dataset_id, table.state.in_(OPEN_STATES))
+    if ids := list(session.scalars(open_.order_by(table.created_at).limit(_NAMED))):
+        raise StillNeededError(dataset_id, ids, "let those predictions end, or cancel them, first")
     return rows_changed(session, delete_from(Dataset).where(Dataset.id == dataset_id)) == 1
 
 
@@ -155,7 +164,7 @@ def _write(column: pa.ChunkedArray) -> bytes:
 
 
 def _read(
-    session: Session, dataset_id: str, columns: Sequence[str] | None, *, only_first_block: bool
+    session: Session, dataset_id: str, columns: Sequence[str] | None, only: int | None = None
 ) -> pa.Table:
     dataset = session.get(Dataset, dataset_id)
     if dataset is None:
@@ -171,8 +180,8 @@ def _read(
         .where(block.dataset_id == dataset_id, block.column_index.in_(list(parts)))
         .order_by(block.column_index, block.seq)
     )
-    if only_first_block:
-        query = query.where(block.seq == 0)
+    if only is not None:
+        query = query.where(block.seq == only)
     for column, seq, data, stored in session.execute(query, execution_options=binary_results(session)):
         if checksum(data) != stored:
             raise CorruptBlockError(f"Dataset {dataset_id}: block {seq} of column {column} is damaged.")

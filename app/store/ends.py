@@ -1,11 +1,14 @@
-"""How units and models come to their end, other than by a worker's own word.
+"""How units, and the models and predictions they are for, come to their end.
 
-Lock order: rows of units (several: by id), then the model's row. See `app.store.tables`.
+Lock order: rows of units (several: by id), then the prediction's row, then the model's (`app.store.tables`).
 """
 
-from sqlalchemy import and_, or_, select, update
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, case, not_, or_, select, update
 from sqlalchemy.orm import Session
 
+from app.store import prediction_state
 from app.store.clock import db_now, utc_now
 from app.store.statements import rows_changed
 from app.store.tables import (
@@ -17,6 +20,7 @@ from app.store.tables import (
     OPEN_STATES,
     QUEUED,
     RUNNING,
+    BatchPrediction,
     Json,
     Model,
     Unit,
@@ -26,9 +30,18 @@ from app.store.tables import (
 MAX_STALLED = 3  # claims without progress; a unit that killed so many workers would kill the next one
 
 
-def new_unit(model_id: str, kind: str, ordinal: int, iterations: int = 0) -> Unit:
+def new_unit(
+    model_id: str, kind: str, ordinal: int, iterations: int = 0, prediction_id: str | None = None
+) -> Unit:
     """A queued unit, to be added to the session."""
-    return Unit(id=new_id("un"), model_id=model_id, kind=kind, ordinal=ordinal, iterations=iterations)
+    return Unit(
+        id=new_id("un"),
+        model_id=model_id,
+        prediction_id=prediction_id,
+        kind=kind,
+        ordinal=ordinal,
+        iterations=iterations,
+    )
 
 
 def lock_all(session: Session, model_id: str) -> None:
@@ -37,8 +50,8 @@ def lock_all(session: Session, model_id: str) -> None:
 
 
 def cancel_queued(session: Session, model_id: str) -> None:
-    """End the model's units that nobody works on."""
-    queued = update(Unit).where(Unit.model_id == model_id, Unit.state == QUEUED)
+    """End the units of a model's fit that nobody works on."""
+    queued = update(Unit).where(_of_fit(model_id), Unit.state == QUEUED)
     rows_changed(session, queued.values(state=CANCELLED, updated_at=utc_now()))
 
 
@@ -51,7 +64,7 @@ def settle(session: Session, model_id: str) -> None:
     model = session.scalar(query, execution_options={"populate_existing": True})
     if model is None or model.state not in OPEN_STATES:
         return
-    states = session.execute(select(Unit.kind, Unit.state).where(Unit.model_id == model_id)).all()
+    states = session.execute(select(Unit.kind, Unit.state).where(_of_fit(model_id))).all()
     if any(state in OPEN_STATES for _, state in states):
         return
     if model.cancel_requested:
@@ -76,24 +89,72 @@ def sweep(session: Session) -> int:
     after their model was cancelled, or failed, end as cancelled.
     """
     lost = and_(Unit.state == RUNNING, Unit.lease_until < db_now())
-    unwanted = or_(Model.cancel_requested, Model.state.not_in(OPEN_STATES))
     hopeless = Unit.stalled_attempts >= MAX_STALLED
-    query = select(Unit.id, Unit.model_id).join(Model).where(lost, or_(unwanted, hopeless))
+    query = select(Unit.id, Unit.model_id, Unit.prediction_id).join(Model).outerjoin(BatchPrediction, ITS)
+    query = query.where(lost, or_(not_(wanted()), hopeless))
     found = session.execute(query.order_by(Unit.model_id, Unit.id).limit(1)).first()
     if found is None:
         return 0
-    lock_all(session, found.model_id)
+    lock_siblings(session, found)
     stale = update(Unit).where(Unit.id == found.id, lost)  # again, under the lock
-    model = session.get_one(Model, found.model_id)
-    if model.cancel_requested or model.state not in OPEN_STATES:
+    table, parent_id = parent(found)
+    its: Model | BatchPrediction = session.get_one(table, parent_id)
+    if its.cancel_requested or its.state not in OPEN_STATES:
         changed = rows_changed(session, stale.values(state=CANCELLED, token=Unit.token + 1))
-        settle(session, found.model_id)
+        settle_parent(session, found)
         return changed
     error = {
         "type": "worker_lost",
-        "detail": f"The worker ended without a word {MAX_STALLED} times in a row while on this model, and "
-        "got no further; most often that is the machine running out of memory.",
+        "detail": f"The worker ended without a word {MAX_STALLED} times in a row while on this, and got no "
+        "further; most often that is the machine running out of memory.",
     }
     if changed := rows_changed(session, stale.values(state=FAILED, error=error, token=Unit.token + 1)):
-        fail_model(session, found.model_id, error)
+        fail_parent(session, found, error)
     return changed
+
+
+# Of a query of units that is to know what `wanted` says: it joins models, and predictions by this.
+ITS = Unit.prediction_id == BatchPrediction.id
+
+
+def wanted() -> ColumnElement[bool]:
+    """Whether a unit's model or prediction is still open."""
+    of_fit = and_(Model.state.in_(OPEN_STATES), Model.cancel_requested.is_(False))
+    of_prediction = and_(BatchPrediction.state.in_(OPEN_STATES), BatchPrediction.cancel_requested.is_(False))
+    return case((Unit.prediction_id.is_(None), of_fit), else_=of_prediction)
+
+
+def parent(unit: Any) -> tuple[Any, str]:
+    """The table and id of what a unit, or a claim of one, works for: a prediction or a model."""
+    if unit.prediction_id is None:
+        return Model, unit.model_id
+    return BatchPrediction, unit.prediction_id
+
+
+def lock_siblings(session: Session, unit: Any) -> None:
+    """Lock every unit that works for the same, in order."""
+    if unit.prediction_id is None:
+        lock_all(session, unit.model_id)
+    else:
+        prediction_state.lock_all(session, unit.prediction_id)
+
+
+def settle_parent(session: Session, unit: Any) -> None:
+    """With no unit left open, what it works for goes on, or has ended."""
+    if unit.prediction_id is None:
+        settle(session, unit.model_id)
+    else:
+        prediction_state.settle(session, unit.prediction_id)
+
+
+def fail_parent(session: Session, unit: Any, error: Json) -> None:
+    """End what the unit works for as failed; under `lock_siblings`."""
+    if unit.prediction_id is None:
+        fail_model(session, unit.model_id, error)
+    else:
+        prediction_state.fail(session, unit.prediction_id, error)
+
+
+def _of_fit(model_id: str) -> ColumnElement[bool]:
+    """The units that make the model; predictions by it are others."""
+    return and_(Unit.model_id == model_id, Unit.prediction_id.is_(None))

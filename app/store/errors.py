@@ -6,13 +6,11 @@ class StoreError(Exception):
 
 
 class StillNeededError(StoreError):
-    """A dataset can't be deleted while a model needs it; `model_ids` names up to ten of them."""
+    """A dataset can't be deleted while models or predictions need it; `ids` names up to ten of them."""
 
-    def __init__(self, dataset_id: str, model_ids: list[str]) -> None:
-        self.model_ids = model_ids
-        super().__init__(
-            f"Dataset {dataset_id} is needed by {', '.join(model_ids)}: delete those models first."
-        )
+    def __init__(self, dataset_id: str, ids: list[str], advice: str = "delete those models first") -> None:
+        self.ids = ids
+        super().__init__(f"Dataset {dataset_id} is needed by {', '.join(ids)}: {advice}.")
 
 
 class CorruptBlockError(StoreError):

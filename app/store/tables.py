@@ -1,14 +1,14 @@
 """The tables. Portable types only: one migration chain serves SQLite and Postgres.
 
 Lock order, so that nothing deadlocks: the rows of `units` first (several: in order of their id), then the
-row of `models`. A claim locks one unit (skipping locked ones), a slice its own unit.
+row of `predictions`, then that of `models`. A claim locks one unit (skipping locked ones), a slice its own.
 """
 
 import secrets
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Double, ForeignKey, Index, LargeBinary, MetaData, String, Text
+from sqlalchemy import JSON, BigInteger, Double, ForeignKey, Index, LargeBinary, MetaData, String, Text, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from app.store.clock import UtcDateTime, utc_now
@@ -112,14 +112,23 @@ class Unit(Base):
 
     __tablename__ = "units"
     __table_args__ = (
-        Index(None, "model_id", "kind", "ordinal", unique=True),
+        Index(
+            "ix_units_of_models",
+            *("model_id", "kind", "ordinal"),
+            unique=True,
+            sqlite_where=text("prediction_id IS NULL"),
+            postgresql_where=text("prediction_id IS NULL"),
+        ),
+        Index("ix_units_of_predictions", "prediction_id", "ordinal", unique=True),
+        Index(None, "model_id"),
         Index(None, "state", "created_at"),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True)
     kind: Mapped[str]
     model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"))
-    ordinal: Mapped[int]  # the chain's number
+    prediction_id: Mapped[str | None] = mapped_column(ForeignKey("predictions.id", ondelete="CASCADE"))
+    ordinal: Mapped[int]  # the chain's number, or that of the block of rows
     state: Mapped[str] = mapped_column(default=QUEUED)
     token: Mapped[int] = mapped_column(default=0)  # the fence: raised by every claim
     lease_until: Mapped[float | None]  # by the database's clock
@@ -148,6 +157,42 @@ class DrawBlock(Base):
     seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     first_draw: Mapped[int]
     num_draws: Mapped[int]
+    data: Mapped[bytes]
+    checksum: Mapped[str]  # SHA-256 of `data`, hexadecimal
+
+
+class BatchPrediction(Base):
+    """Predictions of a stored dataset by a model, made in the background, block of rows by block of rows."""
+
+    __tablename__ = "predictions"
+    __table_args__ = (Index(None, "owner", "created_at", "id"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    owner: Mapped[str]
+    model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"), index=True)
+    # The dataset can't go while this is open; afterwards it may.
+    dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id", ondelete="SET NULL"), index=True)
+    num_rows: Mapped[int]
+    request: Mapped[Json]  # levels, quantiles, the number of draws: resolved
+    state: Mapped[str]
+    flags: Mapped[Json | None]  # rows by column and flag, once succeeded
+    error: Mapped[Json | None]
+    cancel_requested: Mapped[bool] = mapped_column(default=False)
+    created_at: Mapped[datetime] = mapped_column(default=utc_now)
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+
+
+class PredictionBlock(Base):
+    """The predictions of a block of rows: an Arrow stream of one batch, zstd inside."""
+
+    __tablename__ = "prediction_blocks"
+
+    prediction_id: Mapped[str] = mapped_column(
+        ForeignKey("predictions.id", ondelete="CASCADE"), primary_key=True
+    )
+    seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    num_rows: Mapped[int]
     data: Mapped[bytes]
     checksum: Mapped[str]  # SHA-256 of `data`, hexadecimal
 

@@ -3,7 +3,7 @@
 A claim raises the unit's token; every later write is conditional on it (`_fenced`), so a worker that comes
 back from the dead, after another one has claimed its unit, writes nothing.
 
-Lock order: rows of units (several: by id), then the model's row. See `app.store.tables`.
+Lock order: rows of units (several: by id), then the prediction's row, then the model's (`app.store.tables`).
 """
 
 import enum
@@ -21,13 +21,16 @@ from app.store.errors import LeaseLostError
 from app.store.statements import rows_changed
 from app.store.tables import (
     CANCELLED,
+    CHAIN,
     DONE,
     FAILED,
     FINISH,
     OPEN_STATES,
+    PREDICTION,
     QUEUED,
     RUNNING,
     SUCCEEDED,
+    BatchPrediction,
     Json,
     Model,
     Unit,
@@ -56,13 +59,14 @@ class Claim:
     lease_seconds: float
     num_draws: int  # kept and stored so far
     created_at: datetime
+    prediction_id: str | None = None  # of a unit of a background prediction
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a chain is."""
+    """How far a chain is, or a block of predictions with its rows as iterations."""
 
-    phase: str  # compiling, burn_in, sampling
+    phase: str  # compiling, burn_in, sampling, predicting
     iteration: int
     iterations: int
     num_draws: int = 0
@@ -83,19 +87,28 @@ class Slice:
 
 def count_claimable(session: Session, limit: int) -> int:
     """How many units could be claimed now, counted up to `limit`."""
-    some = select(Unit.id).join(Model).where(_claimable()).limit(limit).subquery()
-    return session.scalar(select(func.count()).select_from(some)) or 0
+    some = select(Unit.id).join(Model).outerjoin(BatchPrediction, ends.ITS).where(_claimable())
+    some_of_them = some.limit(limit).subquery()
+    return session.scalar(select(func.count()).select_from(some_of_them)) or 0
 
 
 def claim(session: Session, worker_id: str, lease_seconds: float) -> Claim | None:
-    """Take the oldest claimable unit, finishes first; None when there is none or the worker is draining."""
+    """Take the oldest claimable unit, finishes first, then predictions, whose units are short.
+
+    None when there is none or the worker is draining.
+    """
     if session.scalar(select(Worker.draining).where(Worker.id == worker_id)):
         return None
     query = (
         select(Unit)
         .join(Model)
+        .outerjoin(BatchPrediction, ends.ITS)
         .where(_claimable())
-        .order_by(case((Unit.kind == FINISH, 0), else_=1), Unit.created_at, Unit.ordinal)
+        .order_by(
+            case((Unit.kind == FINISH, 0), (Unit.kind == PREDICTION, 1), else_=2),
+            Unit.created_at,
+            Unit.ordinal,
+        )
         .limit(1)
         .with_for_update(of=Unit, skip_locked=True)
     )
@@ -113,9 +126,10 @@ def claim(session: Session, worker_id: str, lease_seconds: float) -> Claim | Non
         "updated_at": utc_now(),
     }
     rows_changed(session, update(Unit).where(Unit.id == unit.id).values(values))
-    started = update(Model).where(Model.id == unit.model_id, Model.state == QUEUED)
+    table, parent_id = ends.parent(unit)
+    started = update(table).where(table.id == parent_id, table.state == QUEUED)
     rows_changed(
-        session, started.values(state=RUNNING, started_at=func.coalesce(Model.started_at, utc_now()))
+        session, started.values(state=RUNNING, started_at=func.coalesce(table.started_at, utc_now()))
     )
     return Claim(
         unit.id,
@@ -127,6 +141,7 @@ def claim(session: Session, worker_id: str, lease_seconds: float) -> Claim | Non
         lease_seconds,
         unit.num_draws,
         unit.created_at,
+        unit.prediction_id,
     )
 
 
@@ -172,23 +187,38 @@ def release(session: Session, claim: Claim) -> None:
         worker_id=None,
         stalled_attempts=case((Unit.stalled_attempts > 0, Unit.stalled_attempts - 1), else_=0),
     )
-    model = session.get(Model, claim.model_id)
-    if model is None or model.cancel_requested or model.state not in OPEN_STATES:
+    table, parent_id = ends.parent(claim)
+    parent: Model | BatchPrediction | None = session.get(table, parent_id)
+    if parent is None or parent.cancel_requested or parent.state not in OPEN_STATES:
         rows_changed(session, update(Unit).where(Unit.id == claim.unit_id).values(state=CANCELLED))
-        ends.settle(session, claim.model_id)
+        ends.settle_parent(session, claim)
 
 
 def stop(session: Session, claim: Claim) -> None:
     """End the unit as cancelled, as its directive said; what was drawn stays."""
     _fenced(session, claim, state=CANCELLED, lease_until=None)
-    ends.settle(session, claim.model_id)
+    table, parent_id = ends.parent(claim)
+    wish = select(table.state, table.cancel_requested).where(table.id == parent_id)
+    state, cancel_requested = session.execute(wish).one()
+    if claim.kind in {CHAIN, FINISH} and state in OPEN_STATES and not cancel_requested:
+        # Retried since the directive was read: somebody must go on with it.
+        rows_changed(session, update(Unit).where(Unit.id == claim.unit_id).values(state=QUEUED))
+    ends.settle_parent(session, claim)
 
 
 def fail(session: Session, claim: Claim, error: Json) -> None:
-    """End the unit and its model as failed. `error` is `{type, detail}`, the detail a sentence."""
-    ends.lock_all(session, claim.model_id)
+    """End the unit and its model or prediction as failed. `error` is `{type, detail}`, a sentence."""
+    ends.lock_siblings(session, claim)
     _fenced(session, claim, state=FAILED, lease_until=None, error=error)
-    ends.fail_model(session, claim.model_id, error)
+    ends.fail_parent(session, claim, error)
+
+
+def finish_block(session: Session, claim: Claim, num_rows: int, statistics: Json) -> None:
+    """The end of a block of predictions; with the last one the prediction has succeeded."""
+    _fenced(
+        session, claim, state=DONE, lease_until=None, iteration=num_rows, statistics=statistics, rate=None
+    )
+    ends.settle_parent(session, claim)
 
 
 def finish_model(
@@ -204,8 +234,7 @@ def finish_model(
 
 def _claimable() -> ColumnElement[bool]:
     lost = and_(Unit.state == RUNNING, Unit.lease_until < db_now(), Unit.stalled_attempts < ends.MAX_STALLED)
-    wanted = and_(Model.state.in_(OPEN_STATES), Model.cancel_requested.is_(False))
-    return and_(or_(Unit.state == QUEUED, lost), wanted)
+    return and_(or_(Unit.state == QUEUED, lost), ends.wanted())
 
 
 def _fenced(session: Session, claim: Claim, **values: Any) -> None:
@@ -241,7 +270,8 @@ def _shown(progress: Progress) -> dict[str, Any]:
 
 
 def _directive(session: Session, claim: Claim) -> Directive:
-    wish = select(Model.state, Model.cancel_requested).where(Model.id == claim.model_id)
+    table, parent_id = ends.parent(claim)
+    wish = select(table.state, table.cancel_requested).where(table.id == parent_id)
     state, cancel_requested = session.execute(wish).one()
     if cancel_requested or state not in OPEN_STATES:
         return Directive.CANCEL

@@ -1,0 +1,72 @@
+"""How the units of a background prediction end it, as `app.store.units` has it for models."""
+
+from typing import Any
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from app.store.clock import utc_now
+from app.store.statements import rows_changed
+from app.store.tables import (
+    CANCELLED,
+    FAILED,
+    OPEN_STATES,
+    QUEUED,
+    SUCCEEDED,
+    BatchPrediction,
+    Json,
+    Unit,
+)
+
+
+def lock_all(session: Session, prediction_id: str) -> None:
+    """Lock every unit of a prediction, in order, before touching several or the prediction for good."""
+    mine = select(Unit.id).where(Unit.prediction_id == prediction_id).order_by(Unit.id)
+    session.execute(mine.with_for_update())
+
+
+def cancel_queued(session: Session, prediction_id: str) -> None:
+    """End the units that nobody works on."""
+    queued = update(Unit).where(Unit.prediction_id == prediction_id, Unit.state == QUEUED)
+    rows_changed(session, queued.values(state=CANCELLED, updated_at=utc_now()))
+
+
+def settle(session: Session, prediction_id: str) -> None:
+    """With no unit left open, the prediction has succeeded, or was cancelled.
+
+    Holding its row while looking makes the last of several units see the others.
+    """
+    query = select(BatchPrediction).where(BatchPrediction.id == prediction_id)
+    query = query.with_for_update(key_share=True)
+    found = session.scalar(query, execution_options={"populate_existing": True})
+    if found is None or found.state not in OPEN_STATES:
+        return
+    rows = session.execute(select(Unit.state, Unit.statistics).where(Unit.prediction_id == prediction_id))
+    states, statistics = zip(*rows, strict=True)
+    if any(state in OPEN_STATES for state in states):
+        return
+    found.finished_at = utc_now()
+    if found.cancel_requested:
+        found.state = CANCELLED
+    else:
+        found.state, found.flags = SUCCEEDED, _added_up(statistics)
+    session.flush()
+
+
+def fail(session: Session, prediction_id: str, error: Json) -> None:
+    """End the prediction as failed, and the units that nobody works on."""
+    cancel_queued(session, prediction_id)
+    open_ = update(BatchPrediction).where(
+        BatchPrediction.id == prediction_id, BatchPrediction.state.in_(OPEN_STATES)
+    )
+    rows_changed(session, open_.values(state=FAILED, error=error, finished_at=utc_now()))
+
+
+def _added_up(statistics: tuple[Json | None, ...]) -> Json:
+    total: dict[str, dict[str, Any]] = {}
+    for one in statistics:
+        for column, counts in ((one or {}).get("flags") or {}).items():
+            into = total.setdefault(column, {})
+            for flag, rows in counts.items():
+                into[flag] = into.get(flag, 0) + rows
+    return total
