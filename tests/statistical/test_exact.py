@@ -9,6 +9,8 @@ from scipy import stats
 from tests.statistical.drive import draws_of, fits, move_sets, of_toy, partition_counts, tree_counts
 from tests.statistical.evidence import ALARM, chi_square, mean_is
 from tests.twins.enumerator import Forest, Toy, normalised
+from tests.twins.moves import stationary, transition
+from tests.twins.test_moves import TRAPS
 from tests.twins.toys import FORGETS, gapped, golden, missing, weighted
 
 PROBLEMS = {"golden": golden, "gapped": gapped, "missing": missing, "weighted": weighted}
@@ -127,6 +129,23 @@ def check_probit(num_trees, moves, num_draws):
     print(f"\nprobit, {moves}, {num_trees} trees, {num_draws} draws: {verdict}")
     assert verdict.p > ALARM
     np.testing.assert_array_equal(draws.sigma, 1.0)
+
+
+@pytest.mark.parametrize("trap", [name for name, trap in TRAPS.items() if trap[3] in ("golden", "gapped")])
+def test_power(trap):
+    """The same number of draws rejects the law that a published mistake would settle to."""
+    mix, options, forced, name = TRAPS[trap]
+    toy = forest_of(name, 1).toy
+    wrong = np.maximum(stationary(transition(toy, mix, options, forced)), 1e-12)
+    verdict = chi_square(engine_counts(name), np.append(wrong, 0.0))
+    print(f"\n{trap}: {verdict}")
+    assert verdict.p < ALARM
+
+
+@cache
+def engine_counts(name):
+    """How often the engine drew each tree of a problem, in a short run."""
+    return tree_counts(forest_of(name, 1).toy, run(name, 1, "growprune", SHORT)[0])
 
 
 def replaced_outcome(toy, y):
