@@ -110,20 +110,19 @@ def calibrate(
         For an unknown key or a value out of range, naming what is accepted.
 
     """
-    given = check_prior(prior)
-    knobs = DEFAULTS | given
+    knobs = check_prior(prior, settings.family)
     if settings.family == "probit":
-        return _calibrate_probit(y, weights, settings, given)
+        return _calibrate_probit(y, weights, settings, knobs)
     low, high = float(np.min(y)), float(np.max(y))
     spread = high - low if high > low else 1.0
     offset = knobs.get("offset", low + 0.5 * (high - low))
     leaf_sd = knobs.get("leaf_sd", 0.5 * spread / (knobs["k"] * math.sqrt(settings.num_trees)))
-    sigma_fixed = "sigma" in given
+    sigma_fixed = "sigma" in knobs
     if sigma_fixed:
-        lambda_ = given["sigma"] ** 2
-        sigma_start = given["sigma"]
+        lambda_ = knobs["sigma"] ** 2
+        sigma_start = knobs["sigma"]
     else:
-        estimate = max(_sigma_estimate(y, design, weights, knobs, given), SIGMA_FLOOR * spread)
+        estimate = max(_sigma_estimate(y, design, weights, knobs), SIGMA_FLOOR * spread)
         lambda_ = knobs.get("lambda", estimate**2 * _chi2_quantile(1 - knobs["q"], knobs["nu"]) / knobs["nu"])
         sigma_start = knobs.get("sigma_start", estimate)
     reach = max(spread, abs(high - offset), abs(low - offset), leaf_sd)
@@ -141,19 +140,13 @@ def calibrate(
 
 
 def _calibrate_probit(
-    y: NDArray[np.float64], weights: NDArray[np.float64] | None, settings: Settings, given: Mapping[str, Any]
+    y: NDArray[np.float64], weights: NDArray[np.float64] | None, settings: Settings, knobs: Mapping[str, Any]
 ) -> Constants:
     """P(y = 1) = Phi(offset + f), noise 1: nothing is scaled from y but the offset (`sampler_math` 8.1)."""
     from scipy.special import ndtri  # noqa: PLC0415
 
     if weights is not None:
         raise SettingsError("probit takes no weights")
-    for name in given:
-        if name not in PROBIT_KEYS:
-            raise SettingsError(
-                f"prior {name} has no meaning for probit; accepted are {', '.join(PROBIT_KEYS)}"
-            )
-    knobs = DEFAULTS | given
     edge = 0.5 / len(y)
     share = min(max(float(np.mean(y)), edge), 1 - edge)
     leaf_sd = knobs.get("leaf_sd", 3.0 / (knobs["k"] * math.sqrt(settings.num_trees)))
@@ -162,7 +155,7 @@ def _calibrate_probit(
         offset=float(knobs.get("offset", ndtri(share))),
         step=float(knobs.get("step", 2.0 ** (math.ceil(math.log2(reach)) - GRID_BITS))),
         leaf_sd=float(leaf_sd),
-        nu=float(knobs["nu"]),
+        nu=float(DEFAULTS["nu"]),
         lambda_=1.0,
         sigma_start=1.0,
         sigma_fixed=True,
@@ -181,8 +174,14 @@ def grid_step(reach: float, sigma: float, num_rows: int) -> float:
     return 2.0 ** max(min(exponent, sharp), math.floor(math.log2(reach)) - FINEST_BITS + 1)
 
 
-def check_prior(prior: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The given prior entries, each checked.
+def _known_to(family: str) -> dict[str, Any]:
+    if family == "probit":
+        return {name: value for name, value in DEFAULTS.items() if name in PROBIT_KEYS}
+    return dict(DEFAULTS)
+
+
+def check_prior(prior: Mapping[str, Any] | None, family: str = "gaussian") -> dict[str, Any]:
+    """The prior entries that the family knows: those given, each checked, and the defaults of the others.
 
     Raises
     ------
@@ -192,6 +191,10 @@ def check_prior(prior: Mapping[str, Any] | None) -> dict[str, Any]:
     """
     given = dict(prior or {})
     for name, value in given.items():
+        if family == "probit" and name in {*DEFAULTS, *ABSOLUTE} - {*PROBIT_KEYS}:
+            raise SettingsError(
+                f"prior {name} has no meaning for probit; accepted are {', '.join(PROBIT_KEYS)}"
+            )
         if name == "sigma_estimate":
             if value not in ESTIMATES:
                 raise SettingsError(
@@ -205,7 +208,7 @@ def check_prior(prior: Mapping[str, Any] | None) -> dict[str, Any]:
             )
     if "sigma" in given and "lambda" in given:
         raise SettingsError("prior takes sigma (known noise) or lambda (its scale), not both")
-    return given
+    return _known_to(family) | given
 
 
 def _in_range(name: str, value: Any) -> float:
@@ -229,9 +232,8 @@ def _sigma_estimate(
     design: NDArray[np.float64],
     weights: NDArray[np.float64] | None,
     knobs: Mapping[str, Any],
-    given: Mapping[str, Any],
 ) -> float:
-    if "lambda" in given and "sigma_start" in given:
+    if "lambda" in knobs and "sigma_start" in knobs:
         return 0.0
     weight = np.ones(len(y)) if weights is None else weights
     naive = _weighted_sd(y, weight)

@@ -6,20 +6,52 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.special import betaincinv
 
 from app.store.tables import Json
 from sampler import Posterior
 from sampler.design import numbers
+from sampler.target import read_target
 from worker.spec import Rows
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 BATCH_ROWS = 2_000  # predicted at once: 1,000 draws of so many rows are 16 MB
+TINY = 1e-12  # a probability is never taken for certain
 LOG_2PI = float(np.log(2 * np.pi))
 
 Floats = NDArray[np.float64]
 
 
 def score(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], None]) -> Json:
+    """How the posterior does on the held-out rows: `_score_numbers`, or `_score_classes` for two classes."""
+    of = _score_numbers if posterior.classes is None else _score_classes
+    return of(posterior, training, held, beat)
+
+
+def _score_classes(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], None]) -> Json:
+    """`log_loss`, `brier` and `accuracy` of the mean probability; `base_log_loss` of the plain share."""
+    everything = pa.chunked_array([*training.y.chunks, *held.y.chunks])
+    _, outcome = read_target(everything, "target", len(everything), "probit")
+    seen, y = outcome[: len(training.y)], outcome[len(training.y) :]
+    p = np.zeros(len(y))
+    for batch in _batches(len(y)):
+        beat()
+        p[batch] = posterior.predict(held.X.slice(batch.start, batch.stop - batch.start)).mean
+    return {
+        "rows": len(y),
+        "log_loss": _log_loss(y, p),
+        "base_log_loss": _log_loss(y, np.full(len(y), seen.mean())),
+        "brier": float(np.mean((p - y) ** 2)),
+        "accuracy": float(np.mean((p > 0.5) == (y == 1))),
+    }
+
+
+def _log_loss(y: Floats, p: Floats) -> float:
+    p = np.clip(p, TINY, 1 - TINY)
+    return float(-np.mean(y * np.log(p) + (1 - y) * np.log1p(-p)))
+
+
+def _score_numbers(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], None]) -> Json:
     """Errors and coverage on the held-out rows.
 
     Parameters
@@ -35,7 +67,8 @@ def score(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], N
     -------
     dict
         `rows`; `rmse` of the posterior mean and `linear_rmse` of least squares; `log_score`, the mean log
-        density of the outcomes under the posterior predictive mixture; `coverage`, of predictive intervals.
+        density of the outcomes under the posterior predictive mixture; `coverage`, of predictive intervals,
+        each with its 95% binomial interval (Clopper and Pearson 1934).
 
     """
     y = _floats(held.y)
@@ -58,10 +91,22 @@ def score(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], N
         "rmse": float(np.sqrt(squared.mean())),
         "linear_rmse": float(np.sqrt(np.mean((linear - y) ** 2))),
         "log_score": float(density.mean()),
-        "coverage": [
-            {"level": level, "interval": "predictive", "coverage": inside[level] / len(y), "expected": level}
-            for level in LEVELS
-        ],
+        "coverage": [_coverage(level, inside[level], len(y)) for level in LEVELS],
+    }
+
+
+def _coverage(level: float, inside: int, rows: int) -> Json:
+    """The share of outcomes inside intervals of that level, with its own 95% interval."""
+    outside = rows - inside
+    lower = betaincinv(inside, outside + 1, 0.025) if inside else 0.0
+    upper = betaincinv(inside + 1, outside, 0.975) if outside else 1.0
+    return {
+        "level": level,
+        "interval": "predictive",
+        "coverage": inside / rows,
+        "expected": level,
+        "lower": float(lower),
+        "upper": float(upper),
     }
 
 

@@ -18,10 +18,10 @@ from app.store import models as store
 from app.store.engine import session_scope
 from app.store.tables import Dataset
 from sampler import DataError, Settings, SettingsError, choose
-from sampler.prior import DEFAULTS, check_prior
+from sampler.prior import check_prior
 from sampler.schema import Choice
 from sampler.settings import LIMITS
-from sampler.target import read_target, read_weights
+from sampler.target import guess_family, read_target, read_weights
 
 RANGES = LIMITS  # of the knobs that are counts, for the documentation; the sampler checks them
 MIN_ROWS = 10  # to learn from; a promise of HTTP, not of the sampler
@@ -67,16 +67,16 @@ def create(
         A setting is out of range; the target, a feature or the weights can't be used: names the column.
     """
     name = None if request.name is None else _check_model_name(request.name)
-    settings, prior = _resolve(request)
     with session_scope(engine, read_only=True) as session:
         dataset = datasets.get(session, owner, request.dataset_id)
         reserved = [request.target, *([request.weights] if request.weights is not None else [])]
         _check_columns(dataset, reserved)
         table = dataset_store.read(session, dataset.id, list(dict.fromkeys(reserved)))
+    settings, prior = _resolve(request, table)
     _check_rows(dataset, request.holdout)
     choice = _choose(dataset, reserved, request)
     _check_cuts(prior.get("cuts", "quantile"), choice)
-    _check_values(table, request)
+    _check_values(table, request, settings.family)
     spec = settings.to_json() | {
         "features": list(choice.kinds),
         "columns": dict(choice.kinds),
@@ -119,12 +119,16 @@ def _check_model_name(name: str) -> str:
     return name
 
 
-def _resolve(request: FitRequest) -> tuple[Settings, dict[str, Any]]:
-    """The sampler's settings and the prior, every entry resolved that doesn't depend on the data."""
+def _resolve(request: FitRequest, table: pa.Table) -> tuple[Settings, dict[str, Any]]:
+    """The sampler's settings and the prior, every entry resolved that doesn't depend on the features."""
+    knobs = dict(request.settings)
+    if knobs.get("family") == "auto":
+        knobs["family"] = guess_family(table.column(request.target))
     prior = dict(request.prior or {})
     cuts = {"cuts": prior.pop("cuts")} if "cuts" in prior else {}
     try:
-        return Settings.resolve(**request.settings), DEFAULTS | check_prior(prior) | cuts
+        settings = Settings.resolve(**knobs)
+        return settings, check_prior(prior, settings.family) | cuts
     except SettingsError as error:
         raise _out_of_range(error) from None
 
@@ -153,13 +157,16 @@ def _check_columns(dataset: Dataset, names: Sequence[str]) -> None:
         raise UnusableDataError(errors=faults)
 
 
-def _check_values(table: pa.Table, request: FitRequest) -> None:
+def _check_values(table: pa.Table, request: FitRequest, family: str) -> None:
     try:
-        read_target(table.column(request.target), request.target, table.num_rows)
+        read_target(table.column(request.target), request.target, table.num_rows, family)
     except DataError as error:
         raise _unusable(error) from None
     if request.weights is None:
         return
+    if family == "probit":
+        told = "probit takes no weights: leave them out"
+        raise UnusableDataError(errors=[Fault(request.weights, None, told)])
     if request.weights == request.target:
         told = "the target can't be the weights as well"
         raise UnusableDataError(errors=[Fault(request.weights, None, told)])
