@@ -40,7 +40,7 @@ def prepared(moves="default", X=None, y=None, **changes):
     return prepare(X, y, moves=moves, **{**SETTINGS, **changes}).training
 
 
-def wide():
+def wide(moves="default"):
     """Few trees of hundreds of leaves: slots that take two bytes."""
     rng = np.random.default_rng(8)
     X = rng.uniform(size=(1500, 5))
@@ -151,9 +151,10 @@ def test_residual_is_exact(moves):
     check_residual(prepared(moves), 20)
 
 
-def test_residual_is_exact_wide():
-    """The same for trees past 256 leaves."""
-    check_residual(wide(), 5)
+@pytest.mark.parametrize("moves", move_sets())
+def test_residual_is_exact_wide(moves):
+    """The same for trees past 256 leaves, grown and shrunk by every move."""
+    check_residual(wide(moves), 5)
 
 
 def check_residual(data, looks):
