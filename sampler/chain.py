@@ -52,6 +52,7 @@ class Chain:
         self._data = _make_data(training)
         self._prior, self._depths, self._moves = _make_prior(training)
         self._counters = np.zeros((len(COUNTED), 2), np.int64)
+        self._reshapes = bool({"change", "swap"} & training.settings.moves.keys())
         self._kept = _make_kept(0, 0, training.settings.num_trees)
         self._forest: Forest
         self._work: Work
@@ -64,7 +65,9 @@ class Chain:
         self._forest = _make_forest(self._data, num_trees, FIRST_LEAVES)
         self._forest.leaf[:, 0] = (0, -1, 0, _can_split(self._data))
         seed = np.random.SeedSequence(training.settings.seed, spawn_key=(chain,))
-        self._work = _make_work(self._data, FIRST_LEAVES, seed.generate_state(4, np.uint64))
+        self._work = _make_work(
+            self._data, FIRST_LEAVES, seed.generate_state(4, np.uint64), reshapes=self._reshapes
+        )
         self._recompute()
         return self
 
@@ -88,7 +91,7 @@ class Chain:
         self._forest = _make_forest(self._data, num_trees, capacity)
         reader = _Reader(body)
         words = reader.take(np.uint64, 4)
-        self._work = _make_work(self._data, capacity, words)
+        self._work = _make_work(self._data, capacity, words, reshapes=self._reshapes)
         self._prior[0] = reader.take(np.float64, 1)[0]
         self._counters[:] = reader.take(np.int64, self._counters.size).reshape(self._counters.shape)
         self._forest.num_leaves[:] = reader.take(np.int32, num_trees)
@@ -223,7 +226,7 @@ class Chain:
             getattr(new, name)[:, : old.leaf.shape[1]] = getattr(old, name)
         self._forest = old._replace(node=new.node, leaf=new.leaf, count=new.count)
         state = self._work
-        fresh = _make_work(self._data, capacity, state.random, rows=False)
+        fresh = _make_work(self._data, capacity, state.random, reshapes=self._reshapes, rows=False)
         self._work = fresh._replace(
             residual=state.residual,
             state=state.state,
@@ -339,7 +342,9 @@ def _make_forest(data: Data, num_trees: int, capacity: int, *, rows: bool = True
     )
 
 
-def _make_work(data: Data, capacity: int, random: np.ndarray[Any, Any], *, rows: bool = True) -> Work:
+def _make_work(
+    data: Data, capacity: int, random: np.ndarray[Any, Any], *, reshapes: bool, rows: bool = True
+) -> Work:
     from sampler.kernels import fused, shapes  # noqa: PLC0415
 
     width = data.codes.shape[1] if rows else 0
@@ -357,7 +362,7 @@ def _make_work(data: Data, capacity: int, random: np.ndarray[Any, Any], *, rows:
         columns=np.zeros(len(data.codes), np.int32),
         mask=np.zeros(width, np.uint8),
         member=np.zeros(width, np.uint8),
-        latent=np.zeros(width, np.int32),
+        latent=np.zeros(width if len(data.labels) else 0, np.int32),
         address=np.array([address(entry) for entry in fused.FUSED], np.int64),
         random=np.array(random, np.uint64),
         values=np.zeros(2048, np.int64),
@@ -368,6 +373,12 @@ def _make_work(data: Data, capacity: int, random: np.ndarray[Any, Any], *, rows:
         terms=np.zeros((2, 512)),
         factors=np.zeros((2, 512)),
         info=np.zeros((2, 9), np.int64),
+        order=np.zeros(capacity, np.int32),
+        stack=np.zeros(capacity, np.int32),
+        below_top=np.zeros(capacity, np.int32),
+        place=np.zeros(width if reshapes else 0, np.int32),
+        leaf_ranges=np.zeros((capacity if reshapes else 1, len(data.codes), 3), np.int32),
+        node_ranges=np.zeros((capacity if reshapes else 1, len(data.codes), 3), np.int32),
     )
 
 

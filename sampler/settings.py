@@ -17,11 +17,12 @@ METHODS = ("bart",)
 MOVE_SETS: dict[str, dict[str, float]] = {
     "default": {"grow": 0.5, "prune": 0.5, "rule": 1.0},
     "growprune": {"grow": 0.5, "prune": 0.5},
+    "cgm": {"grow": 0.25, "prune": 0.25, "change": 0.40, "swap": 0.10},
     "growprunechange": {"grow": 0.28, "prune": 0.28, "change_nog": 0.44},
 }
 MOVES = ("grow", "prune", "change_nog", "change", "swap")
 RULE_DRAW = "rule"
-AVAILABLE_MOVES = ("grow", "prune", "change_nog", "rule")
+AVAILABLE_MOVES = (*MOVES, RULE_DRAW)
 
 LIMITS: dict[str, tuple[int, int]] = {
     "num_trees": (1, 10_000),

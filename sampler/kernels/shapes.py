@@ -101,6 +101,12 @@ class Work(NamedTuple):
     terms: Floats  # [2, 512]
     factors: Floats  # [2, 512]
     info: Longs  # [2, 9]
+    order: Ints  # [capacity], splits below the top of a move that reshapes, parents first
+    stack: Ints  # [capacity]
+    below_top: Ints  # [capacity], 1 for the leaves below it
+    place: Ints  # [rows], the slot of the rows below it
+    leaf_ranges: Ints  # [capacity, p, 3]
+    node_ranges: Ints  # [capacity, p, 3]
 
 
 class Kept(NamedTuple):
@@ -148,6 +154,7 @@ work_t = types.NamedTuple(
         *(ints_1, ints_1, ints_1, longs_1, longs_2, floats_1, floats_1),
         *(longs_1, longs_1, longs_1, ints_1, bytes_1, bytes_1, ints_1, longs_1, words_1),
         *(longs_1, longs_2, longs_2, longs_2, longs_2, floats_2, floats_2, longs_2),
+        *(ints_1, ints_1, ints_1, ints_1, array(i4, 3), array(i4, 3)),
     ),
     Work,
 )

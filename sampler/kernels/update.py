@@ -12,6 +12,7 @@ from sampler.kernels.change import change_bottom
 from sampler.kernels.fused import MOST_LEAVES, TRIAL, fused_pass, scatter_pass
 from sampler.kernels.leaves import draw_leaf, log_split, log_stay, split_gain
 from sampler.kernels.random import below, uniform
+from sampler.kernels.reshape import change_any, swap_rules
 from sampler.kernels.rows import (
     mark_leaf,
     relabel_grown,
@@ -29,6 +30,7 @@ from sampler.kernels.shapes import (
     BLOCK,
     BROKEN,
     BYTE_LEAVES,
+    CHANGE,
     CHANGE_NOG,
     DEPTH,
     DROP,
@@ -295,6 +297,10 @@ def update_tree(
         counters[move, 1] += decide_prune(forest, work, prior, depths, moves, tree, at)
     elif move == CHANGE_NOG:
         counters[move, 1] += change_bottom(data, forest, work, prior, depths, tree)
+    elif move == CHANGE:
+        counters[move, 1] += change_any(data, forest, work, prior, depths, tree)
+    elif move == SWAP:
+        counters[move, 1] += swap_rules(data, forest, work, prior, depths, tree)
     if moves[RULE] > 0.0 and (moves[RULE] >= 1.0 or uniform(work.random) < moves[RULE]):
         counters[RULE, 0] += 1
         counters[RULE, 1] += draw_split_rule(data, forest, work, prior, depths, tree)
