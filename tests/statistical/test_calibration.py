@@ -15,7 +15,7 @@ DRAWS = 63
 # one tree that may be deep does not forget its start within these runs, whatever its law: five do
 DEEP = {"name": "deep trees", "num_rows": 70, "num_trees": 5, "beta": 0.35, "levels": (40, 3, 250, 9)}
 CALIBRATED = [options for options in COVERING if options["name"] != "one deep tree"] + [DEEP]
-SHORT, LONG = 96, 512
+SHORT, LONG = 96, 320
 
 
 def ranks_of(model, seed, rng, thin, num_burnin):
