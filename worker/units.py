@@ -9,19 +9,24 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from app.store import units
 from app.store.engine import session_scope
 from app.store.errors import LeaseLostError
-from app.store.tables import CHAIN, FINISH, Json
+from app.store.tables import CHAIN, FINISH, PREDICTION, Json
 from app.store.units import Claim, Directive
 from worker.chain import run_chain
 from worker.context import Context
 from worker.errors import Stopped, sentence
 from worker.finish import run_finish
+from worker.prediction import run_prediction
 
 log = logging.getLogger(__name__)
 
 GIVE_BACK_SECONDS = 10.0  # a database that was away for longer finds the unit's lease at its end
 RETRY_SECONDS = 0.5
 
-_RUN: dict[str, Callable[[Context, Claim], None]] = {CHAIN: run_chain, FINISH: run_finish}
+_RUN: dict[str, Callable[[Context, Claim], None]] = {
+    CHAIN: run_chain,
+    FINISH: run_finish,
+    PREDICTION: run_prediction,
+}
 
 
 def run_one(context: Context) -> bool:

@@ -1,0 +1,169 @@
+"""Predictions of stored datasets over HTTP, made in the background."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, BackgroundTasks, Depends, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import StreamingResponse
+
+from app.api.datasets import Cursor, Limit
+from app.api.deps import Owner, Reading, TheBell, TheEngine, ThePredictor, Writing
+from app.api.json_body import StrictRoute
+from app.api.models import ErrorView, State
+from app.api.negotiation import ARROW, CSV, JSON, Form, chosen_form
+from app.api.predict import MAX_LEVELS, MAX_QUANTILES, Share
+from app.api.problems import responses
+from app.services import batches
+
+router = APIRouter(tags=["predictions"], route_class=StrictRoute)
+LOOK_AGAIN = "1"  # seconds after which the state of a new one is worth asking for
+
+
+class BatchBody(BaseModel):
+    """A dataset to predict, and what to say of each row."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    dataset_id: str
+    level: Share | Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
+        0.9, description="The probability an interval holds; one or several."
+    )
+    interval: Literal["credible", "predictive"] = "credible"
+    quantiles: Annotated[list[Share], Field(max_length=MAX_QUANTILES)] | None = None
+    draws: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Use the first so many kept draws of each chain; all there are now unless given."
+    )
+    mcse: bool = Field(False, description="Monte Carlo standard errors too: half a millisecond more per row.")
+    rhat: bool = Field(False, description="R-hat at each row too, at the same cost.")
+
+    def batch_request(self) -> batches.BatchRequest:
+        """The same as the service wants it."""
+        return batches.BatchRequest(
+            dataset_id=self.dataset_id,
+            levels=self.level if isinstance(self.level, list) else [self.level],
+            interval=self.interval,
+            quantiles=self.quantiles,
+            draws=self.draws,
+            mcse=self.mcse,
+            rhat=self.rhat,
+        )
+
+
+class RowsView(BaseModel):
+    """How far it is."""
+
+    fraction: float
+    rows_done: int
+    rows: int
+
+
+class BatchView(BaseModel):
+    """Predictions of a dataset: done, being made, or ended before their time."""
+
+    id: str
+    model_id: str
+    dataset_id: str | None = Field(description="Null when it was deleted since.")
+    state: State
+    level: list[float]
+    interval: Literal["credible", "predictive"]
+    quantiles: list[float]
+    draws: int = Field(description="Kept draws of each chain that are used.")
+    mcse: bool
+    rhat: bool
+    verdict: str | None
+    classes: list[str] | None
+    warnings: list[str]
+    progress: RowsView
+    flags: dict[str, dict[str, int]] | None = Field(
+        description="Once succeeded: how many rows have which flag, by column."
+    )
+    error: ErrorView | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class BatchPage(BaseModel):
+    """Some of them, newest first."""
+
+    items: list[BatchView]
+    next_cursor: str | None = Field(description="Where the next page begins; null on the last.")
+
+
+@router.post("/models/{model_id}/predictions", status_code=202, responses=responses(409, 413, 415))
+def create(
+    model_id: str,
+    body: BatchBody,
+    predictor: ThePredictor,
+    bell: TheBell,
+    owner: Owner,
+    response: Response,
+    after: BackgroundTasks,
+) -> BatchView:
+    """Predict every row of a stored dataset in the background; `model_id` may be a name.
+
+    202 means that it is durably accepted; `Location` is where to look, and `Location`/result where the answer
+    will be.
+    """
+    made = batches.create(predictor, owner, model_id, body.batch_request())
+    response.headers["Location"] = f"/predictions/{made['id']}"
+    response.headers["Retry-After"] = LOOK_AGAIN
+    after.add_task(bell.ring)
+    return BatchView.model_validate(made)
+
+
+@router.get("/predictions", responses=responses())
+def list_predictions(session: Reading, owner: Owner, limit: Limit = 50, cursor: Cursor = None) -> BatchPage:
+    """Your background predictions, newest first."""
+    items, next_cursor = batches.list_page(session, owner, limit, cursor)
+    return BatchPage.model_validate({"items": items, "next_cursor": next_cursor})
+
+
+@router.get("/predictions/{prediction_id}", responses=responses())
+def get_prediction(prediction_id: str, session: Reading, owner: Owner) -> BatchView:
+    """Predictions with their progress."""
+    return BatchView.model_validate(batches.view(session, owner, prediction_id))
+
+
+@router.post("/predictions/{prediction_id}/cancel", responses=responses(409))
+def cancel_prediction(prediction_id: str, session: Writing, owner: Owner) -> BatchView:
+    """Stop them; blocks that were done are of no use any more."""
+    return BatchView.model_validate(batches.cancel(session, owner, prediction_id))
+
+
+@router.delete("/predictions/{prediction_id}", status_code=204, responses=responses())
+def delete_prediction(prediction_id: str, session: Writing, owner: Owner) -> None:
+    """Remove them with their result; what is under way stops."""
+    batches.delete(session, owner, prediction_id)
+
+
+_WRITE: dict[Form, Callable[[batches.Result], Iterator[bytes]]] = {
+    JSON: batches.Result.as_json,
+    CSV: batches.Result.as_csv,
+    ARROW: batches.Result.as_arrow,
+}
+_CONTENT: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "As POST /models/{model_id}/predict answers: JSON, or by `Accept` a table.",
+        "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (CSV, ARROW)}
+        | {JSON: {"schema": {"type": "object"}}},
+    }
+}
+
+
+@router.get(
+    "/predictions/{prediction_id}/result",
+    response_class=StreamingResponse,
+    responses={**responses(406, 409), **_CONTENT},
+)
+def result(
+    prediction_id: str, engine: TheEngine, owner: Owner, form: Annotated[Form, Depends(chosen_form)]
+) -> StreamingResponse:
+    """The predictions, in the order of the dataset's rows, streamed."""
+    found = batches.Result(engine, owner, prediction_id)
+    headers = {} if form == JSON else {"Bartserve-Model-Id": found.prediction.model_id}
+    if form == CSV:
+        headers["Content-Disposition"] = f'attachment; filename="{found.prediction.id}.csv"'
+    return StreamingResponse(_WRITE[form](found), media_type=form, headers=headers)

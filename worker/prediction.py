@@ -1,0 +1,132 @@
+"""A `prediction` unit: the rows of one block of a dataset, predicted in parts, stored at its end.
+
+The parts depend on the rows alone, and nothing is stored before the end, so a unit that is killed begins
+again and gives the same bytes.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from app.store import datasets, draws, models, predictions, units
+from app.store.engine import session_scope
+from app.store.errors import LeaseLostError, StoreError
+from app.store.tables import BatchPrediction, Json
+from app.store.units import Claim, Directive, Progress
+from sampler import DataError, Posterior, SamplerError, rowwise
+from sampler.design import Coded
+from sampler.figures import are_finite, columns
+from sampler.flags import Flag, by_row, count
+from worker.chain import _compile as load_kernels
+from worker.context import Context
+from worker.errors import Stopped
+
+PART_ROWS = 2048  # between two looks at the clock
+EXAMINED_ROWS = 256  # the same where every draw of a row is looked at
+BEAT_SECONDS = 1.0
+FLAGS = pa.list_(pa.struct([("column", pa.string()), ("flag", pa.string())]))
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    model_id: str
+    posterior: Posterior
+
+
+_last_loaded: list[_Loaded] = []  # blocks of one prediction follow each other in a process
+
+
+def run_prediction(context: Context, claim: Claim) -> None:
+    """Predict the claimed block; raises as `worker.chain.run_chain`."""
+    load_kernels(context, claim)
+    assert claim.prediction_id is not None
+    with session_scope(context.engine, read_only=True) as session:
+        found = session.get(BatchPrediction, claim.prediction_id)
+        if found is None or found.dataset_id is None:
+            raise LeaseLostError(f"Prediction {claim.prediction_id} was deleted.")
+        request = found.request
+        posterior = _posterior(context, claim.model_id, request["draws"])
+        names = [column.name for column in posterior.schema.columns]
+        table = datasets.read_block(session, found.dataset_id, names, claim.ordinal)
+    _beat(context, claim, 0, table.num_rows)
+    coded = _encoded(posterior, table, claim.ordinal)
+    del table
+    parts = _parts(context, claim, posterior, coded, request)
+    data = predictions.encode(pa.concat_tables(list(parts)))
+    statistics = {"flags": count(coded.marks, posterior.schema.columns)}
+    with session_scope(context.engine) as session:
+        # The fence comes first: whoever lost the unit stores nothing.
+        units.finish_block(session, claim, coded.num_rows, statistics)
+        predictions.write_block(session, claim.prediction_id, claim.ordinal, coded.num_rows, data)
+
+
+def _posterior(context: Context, model_id: str, num_draws: int) -> Posterior:
+    if _last_loaded:
+        last = _last_loaded[0]
+        if last.model_id == model_id and last.posterior.num_draws >= num_draws:
+            return last.posterior
+    _last_loaded.clear()  # free it before the next one takes its room
+    with session_scope(context.engine, read_only=True) as session:
+        header = models.header(session, model_id)
+        blocks = draws.read(session, model_id)
+    if header is None:
+        raise StoreError(f"Model {model_id} has no draws.")
+    _last_loaded.append(_Loaded(model_id, Posterior.from_blocks(header, blocks)))
+    return _last_loaded[0].posterior
+
+
+def _encoded(posterior: Posterior, table: pa.Table, block: int) -> Coded:
+    """The rows as codes; errors name the rows of the whole dataset."""
+    try:
+        return posterior.encode(table)
+    except DataError as error:
+        first = block * datasets.BLOCK_ROWS
+        raise DataError(
+            [replace(p, row=None if p.row is None else p.row + first) for p in error.problems]
+        ) from None
+
+
+def _parts(
+    context: Context, claim: Claim, posterior: Posterior, coded: Coded, request: Json
+) -> Iterator[pa.Table]:
+    size = EXAMINED_ROWS if request["mcse"] or request["rhat"] else PART_ROWS
+    told, began = time.monotonic(), time.monotonic()
+    for start in range(0, coded.num_rows, size):
+        yield _predict(posterior, _rows(coded, start, start + size), request)
+        now = time.monotonic()
+        if now - told > BEAT_SECONDS:
+            told, done = now, min(start + size, coded.num_rows)
+            _beat(context, claim, done, coded.num_rows, done / (now - began))
+
+
+def _rows(coded: Coded, first: int, end: int) -> Coded:
+    return Coded(coded.codes[:, first:end], [], coded.marks[:, first:end])
+
+
+def _predict(posterior: Posterior, coded: Coded, request: Json) -> pa.Table:
+    kind, num_draws = request["interval"], request["draws"]
+    said = posterior.predict(coded, request["levels"], kind, request["quantiles"], num_draws)
+    if not are_finite(said):
+        raise SamplerError("The predictions are beyond the largest number there is: rescale the target.")
+    rhat = rowwise.agreement(posterior, coded, num_draws).rhat if request["rhat"] else None
+    named = columns(
+        said,
+        errors=rowwise.errors(posterior, coded, said, kind) if request["mcse"] else None,
+        rhat=None if rhat is None else np.where(np.isfinite(rhat), rhat, np.nan),
+    )
+    table = pa.table({name: pa.array(values, from_pandas=True) for name, values in named.items()})
+    return table.append_column("flags", _flags(by_row(coded.marks, posterior.schema.columns)))
+
+
+def _flags(rows: list[list[Flag]]) -> pa.Array:
+    return pa.array([[flag._asdict() for flag in row] for row in rows], FLAGS)
+
+
+def _beat(context: Context, claim: Claim, done: int, rows: int, rate: float | None = None) -> None:
+    with session_scope(context.engine) as session:
+        directive = units.heartbeat(session, claim, Progress("predicting", done, rows, rate=rate))
+    if directive is not Directive.CONTINUE:
+        raise Stopped(directive)
