@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.api.negotiation import content_type
 from app.api.problems import render_plain, request_id_of
 
 GIVEN_ID = re.compile(
@@ -47,12 +48,22 @@ class Edge:
         The largest body, in bytes.
     limits
         By path, where it is another one.
+    files
+        By path and content type, where it is yet another one.
     """
 
-    def __init__(self, app: ASGIApp, *, limit: int, limits: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        limit: int,
+        limits: Mapping[str, int],
+        files: Mapping[tuple[str, str], int] | None = None,
+    ) -> None:
         self.app = app
         self.limit = limit
         self.limits = dict(limits)
+        self.files = dict(files or {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -72,6 +83,7 @@ class Edge:
             await send(message)
 
         limit = self.limits.get(scope["path"], self.limit)
+        limit = self.files.get((scope["path"], content_type(scope)), limit)
         try:
             if _declared(given) > limit:
                 raise BodyTooLargeError  # noqa: TRY301  one place answers both

@@ -8,13 +8,14 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from app.api import datasets, docs, health, models, predict, problems
+from app.api import datasets, docs, health, modelfiles, models, predict, problems
 from app.api.access import Access
 from app.api.edge import Edge
 from app.api.gate import Gate
 from app.services import keys
 from app.services.bell import Bell
 from app.services.health import Readiness
+from app.services.modelfiles import MAX_BYTES, MEDIA_TYPE
 from app.services.predictions import Predictor
 from app.settings import Settings
 from app.store.engine import make_engine
@@ -22,7 +23,16 @@ from app.store.engine import make_engine
 # Rows to predict: JSON takes up to twenty times its length in memory (a list of empty objects).
 MAX_JSON_BYTES = 16 * 1024 * 1024
 MAX_SETTINGS_BYTES = 4 * 1024 * 1024  # of a fit: names of thousands of columns at most
-ROUTERS = (datasets.router, models.router, predict.files, predict.router, health.router, docs.router)
+ROUTERS = (
+    datasets.router,
+    modelfiles.files,
+    modelfiles.router,
+    models.router,
+    predict.files,
+    predict.router,
+    health.router,
+    docs.router,
+)
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -54,6 +64,7 @@ def create_app(settings: Settings) -> FastAPI:
                 Edge,
                 limit=min(MAX_JSON_BYTES, settings.max_body_bytes),
                 limits={"/datasets": settings.max_body_bytes, "/models": MAX_SETTINGS_BYTES},
+                files={("/models", MEDIA_TYPE): min(MAX_BYTES, settings.max_body_bytes)},
             ),
             Middleware(Access, host=settings.host, authenticate=partial(keys.authenticate, engine)),
         ],

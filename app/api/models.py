@@ -16,8 +16,28 @@ from app.api.problems import responses
 from app.services import fits, models
 from app.services.errors import Fault, InvalidRequestError
 from app.services.idempotency import Answer, once
+from app.services.modelfiles import MEDIA_TYPE
 
-router = APIRouter(prefix="/models", tags=["models"], route_class=StrictRoute)
+
+
+class _Json(StrictRoute):
+    instead = f", or a model file as {MEDIA_TYPE}"
+
+
+router = APIRouter(prefix="/models", tags=["models"], route_class=_Json)
+# A body of that type is taken by `app.api.modelfiles`.
+FILE_TOO: dict[str, Any] = {
+    "requestBody": {"content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}},
+    "parameters": [
+        {
+            "name": "name",
+            "in": "query",
+            "required": False,
+            "schema": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "description": "Of the model in a model file.",
+        }
+    ],
+}
 LOOK_AGAIN = "1"  # seconds after which the state of a new model is worth asking for
 
 State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
@@ -170,7 +190,16 @@ class ModelPage(BaseModel):
     next_cursor: str | None = Field(description="Where the next page begins; null on the last.")
 
 
-@router.post("", status_code=202, response_model=ModelView, responses=responses(409, 413, 415))
+@router.post(
+    "",
+    status_code=202,
+    response_model=ModelView,
+    responses={
+        **responses(409, 413, 415),
+        201: {"model": ModelView, "description": "Of a model file: the finished model."},
+    },
+    openapi_extra=FILE_TOO,
+)
 def create(
     body: ModelRequest,
     engine: TheEngine,
@@ -182,6 +211,8 @@ def create(
     """Fit a model in the background. 202 means that it is durably accepted; `Location` is where to look.
 
     Everything that can be refused is refused now: 422 names the field, or the column and row of the data.
+    A model file (what `posterior.save` writes, up to 128 MiB) becomes a finished model at once: 201. Its
+    verdict is found anew.
     """
 
     def make() -> Answer:

@@ -71,7 +71,7 @@ def _shown(model: Model, chains: Sequence[Unit]) -> dict[str, Any]:
         "target": model.target,
         "settings": model.settings,
         "progress": progress(model.state, model.settings, chains),
-        "draws": min((chain.num_draws for chain in chains), default=0),
+        "draws": _draws(model, chains),
         "verdict": model.verdict,
         "diagnostics": model.diagnostics,
         "holdout": model.holdout,
@@ -81,6 +81,12 @@ def _shown(model: Model, chains: Sequence[Unit]) -> dict[str, Any]:
         "started_at": _moment(model.started_at),
         "finished_at": _moment(model.finished_at),
     }
+
+
+def _draws(model: Model, chains: Sequence[Unit]) -> int:
+    """Kept per chain; a finished model may come with chains that kept none, which it answers without."""
+    ended = model.state == SUCCEEDED
+    return min((chain.num_draws for chain in chains if chain.num_draws or not ended), default=0)
 
 
 def progress(state: str, settings: Mapping[str, Any], chains: Sequence[Unit]) -> dict[str, Any]:

@@ -1,0 +1,98 @@
+"""Models as files: GET /models/{id}/file, and POST /models with one as its body."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from tempfile import SpooledTemporaryFile
+from typing import Annotated, Any, BinaryIO, cast
+
+from anyio import to_thread
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.routing import APIRoute
+from sqlalchemy.orm import Session
+from starlette.datastructures import UploadFile
+from starlette.routing import Match
+from starlette.types import Scope
+
+from app.api.deps import Owner, TheEngine, TheGate
+from app.api.idempotent import Key, render
+from app.api.models import ModelView
+from app.api.negotiation import content_type
+from app.api.problems import responses
+from app.api.uploads import IN_MEMORY_BYTES
+from app.services import modelfiles
+from app.services.idempotency import Answer, Asked, once
+from app.services.modelfiles import MEDIA_TYPE
+
+
+class _ModelFile(APIRoute):
+    """Meets the address of new models when the content type says that it is one already fitted."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """No match for anything else."""
+        if scope["type"] == "http" and content_type(scope) != MEDIA_TYPE:
+            return Match.NONE, {}
+        return super().matches(scope)
+
+
+router = APIRouter(prefix="/models", tags=["models"])
+files = APIRouter(prefix="/models", tags=["models"], route_class=_ModelFile)
+BINARY: dict[str, Any] = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
+FILE: dict[int | str, dict[str, Any]] = {200: {"description": "The model file.", "content": BINARY}}
+
+
+async def _spooled(request: Request) -> AsyncIterator[BinaryIO]:
+    """The body on the disk: only a few of them are read into memory at once."""
+    with SpooledTemporaryFile(IN_MEMORY_BYTES) as file:
+        upload = UploadFile(cast("BinaryIO", file))
+        async for chunk in request.stream():
+            await upload.write(chunk)  # in a thread once it is on the disk
+        await upload.seek(0)
+        yield upload.file
+
+
+# First, so that it is asked first: it lets JSON pass. Documented where the JSON is.
+@files.post("", status_code=201, include_in_schema=False)
+async def accept(
+    request: Request,
+    body: Annotated[BinaryIO, Depends(_spooled)],
+    engine: TheEngine,
+    gate: TheGate,
+    owner: Owner,
+    name: Annotated[str | None, Query()] = None,
+    key: Key = None,
+) -> Response:
+    """Make a model file a finished model."""
+    route = f"{request.method} {request.url.path}"
+
+    def work() -> Response:
+        data = body.read()
+        digest = hashlib.sha256(f"{route}?{request.url.query}\n".encode() + data).hexdigest()
+        asked = Asked(owner, route, key, digest)
+
+        def make() -> Answer:
+            answers: list[Answer] = []
+
+            def remember(session: Session, shown: dict[str, Any]) -> None:
+                made = ModelView.model_validate(shown).model_dump_json().encode()
+                answers.append(Answer(201, {"Location": f"/models/{shown['id']}"}, made))
+                asked.remember(session, answers[0])
+
+            modelfiles.accept(engine, owner, data, name, remember)
+            return answers[0]
+
+        return render(once(engine, asked, make))
+
+    # A file takes many times its length once it is decoded: few of them at once, besides a core.
+    async with request.app.state.large_bodies.place():
+        return await gate.run(work)
+
+
+@router.get("/{model_id}/file", response_class=Response, responses={**responses(409), **FILE})
+async def model_file(model_id: str, engine: TheEngine, owner: Owner) -> Response:
+    """The model as a file: exactly what `sampler.load` reads and `posterior.save` writes.
+
+    `model_id` may be a name: then it is the newest succeeded model of that name.
+    """
+    found, data = await to_thread.run_sync(modelfiles.file_of, engine, owner, model_id)
+    disposition = {"Content-Disposition": f'attachment; filename="{found}.bartserve"'}
+    return Response(data, media_type=MEDIA_TYPE, headers=disposition)

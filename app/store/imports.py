@@ -1,0 +1,71 @@
+"""Models that were fitted elsewhere: stored as if their chains had ended here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from app.store import draws, ends
+from app.store.clock import utc_now
+from app.store.draws import Block
+from app.store.tables import CHAIN, DONE, SUCCEEDED, Json, Model, new_id
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A chain as its file has it; it may have kept no draw, and may lack statistics."""
+
+    blocks: Sequence[Block]
+    statistics: Json | None
+
+    @property
+    def num_draws(self) -> int:
+        """Kept draws."""
+        return sum(block.num_draws for block in self.blocks)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What is known of a model that comes finished."""
+
+    name: str | None
+    target: str
+    settings: Json
+    header: bytes
+    chains: Sequence[Chain]
+    verdict: str
+    diagnostics: Json
+    warnings: list[str]
+    iterations: int  # of one chain
+
+
+def add(session: Session, owner: str, imported: Imported) -> Model:
+    """Store a finished model, which belongs to no dataset."""
+    now = utc_now()
+    model = Model(
+        id=new_id("mdl"),
+        owner=owner,
+        name=imported.name,
+        dataset_id=None,
+        target=imported.target,
+        settings=imported.settings,
+        state=SUCCEEDED,
+        header=imported.header,
+        verdict=imported.verdict,
+        diagnostics=imported.diagnostics,
+        warnings=imported.warnings,
+        created_at=now,
+        started_at=now,
+        finished_at=now,
+    )
+    session.add(model)
+    session.flush()  # the units refer to the row
+    for number, chain in enumerate(imported.chains):
+        unit = ends.new_unit(model.id, CHAIN, number, imported.iterations)
+        unit.state, unit.phase = DONE, "sampling"
+        unit.iteration, unit.num_draws = imported.iterations, chain.num_draws
+        unit.statistics = chain.statistics
+        session.add(unit)
+        draws.write(session, model.id, number, chain.blocks)
+    session.flush()  # fail here, not at the edge
+    return model

@@ -1,0 +1,184 @@
+"""What a model file from elsewhere holds, judged before it is decoded and before anyone relies on it.
+
+`load` reads whatever its checksums allow, since the file is one's own. Who takes files from others asks here:
+the sizes are bounded first, then every name is text that can be stored and shown, every figure finite, and
+the settings are ones that this version knows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sampler import packed
+from sampler.errors import NotFittedError, PackedError, SettingsError
+from sampler.header import Header
+from sampler.modelfile import read_model
+from sampler.posterior import Posterior
+from sampler.settings import LIMITS, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from sampler.schema import Column
+
+MAX_NODES = 20_000_000  # of all trees, some twenty times a default model: 40 bytes each while they are sorted
+MAX_DRAWS = 50_000  # of all chains: the verdict looks at each of them at 200 rows
+MAX_SHARES = 50_000_000  # draws times features: a count is kept of each
+MAX_TEXT = 1 << 20  # characters of all warnings and statistics: they are shown, or kept, as they are
+LARGEST = 1e150  # of a prediction or sigma: its square is still a number
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive draws of a chain, packed."""
+
+    num_draws: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The parts of a model file: header, blocks and statistics by chain (none at all, or one of each)."""
+
+    header: bytes
+    chains: list[list[Block]]
+    statistics: list[dict[str, Any]]
+    posterior: Posterior
+
+
+def read_contents(data: bytes) -> Contents:
+    """Take a model file apart and decode it.
+
+    Raises
+    ------
+    PackedError
+        It is none, damaged, of a newer format, too large, or says what can't be.
+
+    """
+    try:
+        header, blocks, statistics = read_model(data)
+        chains = [[_measured(block) for block in chain] for chain in blocks]
+        known = Header.from_bytes(header)
+        _check_sizes(known, blocks)
+        _check_header(known)
+        _check_statistics(statistics, len(chains))
+        posterior = Posterior.from_blocks(header, blocks, statistics)
+    except NotFittedError:
+        raise PackedError("the model file holds no draws") from None
+    except RecursionError:
+        raise PackedError("the model file can't be read: it is nested too deeply") from None
+    if float(posterior._sigma.max()) > LARGEST:  # noqa: SLF001  its public twin is None for probit
+        raise _wrong("its draws of sigma are out of range")
+    return Contents(header, chains, statistics, posterior)
+
+
+def _measured(block: bytes) -> Block:
+    """A block with the number of draws its head states; `unpack` finds out whether that is so."""
+    if len(block) < packed.HEAD.size:
+        raise PackedError("this is no block of draws")
+    return Block(packed.HEAD.unpack_from(block)[6], block)
+
+
+def _check_sizes(header: Header, blocks: Sequence[Sequence[bytes]]) -> None:
+    heads = [packed.HEAD.unpack_from(block) for chain in blocks for block in chain]
+    draws = sum(head[6] for head in heads)
+    nodes = sum(head[8] for head in heads)
+    if not all(head[6] and head[7] == header.settings.get("num_trees") for head in heads):
+        raise _wrong("its blocks of draws don't fit its settings")
+    if len(blocks) > LIMITS["num_chains"][1] or nodes > MAX_NODES or draws > MAX_DRAWS:
+        raise PackedError(
+            f"the model is too large to be taken: {draws} draws of {nodes} nodes in all, where up to "
+            f"{MAX_DRAWS} of {MAX_NODES} are"
+        )
+    if draws * len(header.schema.columns) > MAX_SHARES:
+        raise PackedError(f"the model is too large to be taken: {draws} draws of so many features")
+
+
+def _check_header(header: Header) -> None:
+    schema = header.schema
+    _check_plain([header.settings, header.constants, schema.to_json(), header.warnings])
+    try:
+        settings = Settings.from_json(header.settings)
+    except (SettingsError, TypeError) as error:
+        raise PackedError(f"the model's settings are none that this version knows: {error}") from None
+    _check_texts(header)
+    for column in (*schema.columns, schema.target):
+        _check_column(column)
+    names = [column.name for column in schema.columns]
+    if len(set(names)) < len(names):
+        raise _wrong("two of its columns have one name")
+    if settings.family == "probit" and len(schema.target.levels) != 2:
+        raise _wrong("its target doesn't have two classes")
+    offset, step = float(header.constants["offset"]), float(header.constants["step"])
+    if step <= 0 or abs(offset) + step * 2**40 > LARGEST:
+        raise _wrong("its offset and step are out of range")
+    if not header.reference.shape[1]:
+        raise _wrong("it has no reference rows")
+
+
+def _check_texts(header: Header) -> None:
+    if not isinstance(header.warnings, list) or not isinstance(header.weighted, bool):
+        raise _wrong("its warnings or weights are not described as such")
+    left_out = [text for item in header.schema.left_out for text in (item.name, item.why)]
+    if not all(isinstance(text, str) for text in [*header.warnings, *header.schema.ignored, *left_out]):
+        raise _wrong("a warning or a name is no text")
+    if sum(map(len, header.warnings)) > MAX_TEXT:
+        raise _wrong("its warnings are too long")
+
+
+def _check_column(column: Column) -> None:
+    counts = isinstance(column.missing, int) and column.missing >= 0
+    ends = all(end is None or _is_number(end) for end in (column.min, column.max))
+    levels = len(set(column.levels)) == len(column.levels)
+    if not (counts and ends and levels and isinstance(column.from_text, bool)):
+        raise _wrong(f"column {column.name[:100]!r} is not described as columns are")
+
+
+def _check_statistics(statistics: Sequence[Mapping[str, Any]], num_chains: int) -> None:
+    if len(statistics) not in (0, num_chains):
+        raise _wrong("it doesn't have statistics of each chain")
+    if len(repr(statistics)) > MAX_TEXT:
+        raise _wrong("its statistics are too long")
+    _check_plain(list(statistics))
+    for chain in statistics:
+        moves = chain.get("moves", {})
+        counts = [move.values() for move in moves.values()] if isinstance(moves, dict) else [[None]]
+        if not all(isinstance(count, int) and count >= 0 for move in counts for count in move):
+            raise _wrong("its counts of moves are no counts")
+        if not all({"proposed", "accepted"} <= set(move) for move in moves.values()):
+            raise _wrong("its counts of moves are no counts")
+
+
+def _check_plain(value: Any) -> None:
+    """Refuse what a JSON column or a text of a database can't hold: NaN, NUL, half a surrogate pair."""
+    for found in _scalars(value):
+        if isinstance(found, str):
+            fine = "\0" not in found and not any("\ud800" <= letter <= "\udfff" for letter in found)
+        else:
+            fine = found is None or isinstance(found, bool) or _is_number(found)
+        if not fine:
+            raise _wrong("a text or number in it can't be stored")
+
+
+def _scalars(value: Any) -> Iterator[Any]:
+    """Every scalar and key; a loop, since depth is the sender's choice."""
+    left = [value]
+    while left:
+        found = left.pop()
+        if isinstance(found, dict):
+            left += [*found.keys(), *found.values()]
+        elif isinstance(found, list | tuple):
+            left += found
+        else:
+            yield found
+
+
+def _is_number(value: Any) -> bool:
+    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    return whole or (isinstance(value, float) and math.isfinite(value))
+
+
+def _wrong(what: str) -> PackedError:
+    return PackedError(f"the model file can't be used: {what}")
