@@ -2,10 +2,11 @@
 
     python benchmarks/sampler_speed.py [--sizes 1000 10000 100000 1000000] [--rounds 5] [--seconds 2]
 
-Friedman's function, p = 10, m = 200, CGM10's prior (alpha .95, beta 2, k 2), 100 cuts by quantiles, one chain
-on one thread. bartz and stochtree are measured where they can be imported (the bench group), dbarts where an R
-with it is on the path; each is said to be absent otherwise. Rounds go through all of them alternately, so that a
-busy machine slows all alike; compiling and burn-in are not counted. Medians over rounds of processor time.
+Friedman's function, p = 10, m = 200, CGM10's prior (alpha .95, beta 2, k 2), 100 cuts by quantiles, one
+chain on one thread. bartz and stochtree are measured where they can be imported (the bench group), dbarts
+where an R with it is on the path; each is said to be absent otherwise. Rounds go through all of them
+alternately, so that a busy machine slows all alike; compiling and burn-in are not counted. Medians over
+rounds of processor time.
 
 ours:      100 cuts, leaf minimum 1 row, any depth; prior with the valid-split factor
 bartz:     100 cuts, its default leaf minimum (5 rows), depth at most 6
@@ -73,7 +74,7 @@ class Ours:
 
 
 class Bartz:
-    """bartz: a whole fit of the same settings with a longer and a shorter run; the difference is the iterations."""
+    """bartz: the difference between a longer and a shorter fit is the iterations."""
 
     def __init__(self, X, y):
         from bartz.BART import gbart

@@ -39,7 +39,7 @@ WAIT_SECONDS = 0.5  # between looks at a lock that another process holds
 
 _registry: list[_Entry] = []
 _lock = threading.RLock()
-_state = {"loaded": False}
+_state: dict[str, Any] = {"loaded": False}
 
 
 @dataclass
@@ -67,10 +67,10 @@ class _Entry:
 def kernel(signature: Any, *, inline: bool = False, allocates: bool = True) -> Callable[[F], F]:
     """Compile a function for one signature (of `kernels.shapes`' types): serial, no GIL, no fast maths.
 
-    Nothing is compiled here but by `warm`; called before it, a kernel compiles for the types it meets. `inline`
-    puts it into its callers whole: passing a tuple of arrays costs a hundred machine words. A kernel that makes
-    no array says so with `allocates=False` and counts no references: those atomic counts took more than half of
-    a sweep over a thousand rows.
+    Nothing is compiled here but by `warm`; called before it, a kernel compiles for the types it meets.
+    `inline` puts it into its callers whole: passing a tuple of arrays costs a hundred machine words. A
+    kernel that makes no array says so with `allocates=False` and counts no references: those atomic counts
+    took more than half of a sweep over a thousand rows.
     """
 
     def decorate(function: F) -> F:
@@ -109,7 +109,8 @@ def warm(progress: Callable[[int, int], None] | None = None) -> None:
     ----------
     progress
         Called with (kernels done, kernels in all) between kernels, and every half second while another
-        process compiles. What it raises ends the wait or the compiling cleanly; what was compiled stays on disk.
+        process compiles. What it raises ends the wait or the compiling cleanly; what was compiled stays on
+        disk.
 
     """
     if _state["loaded"]:

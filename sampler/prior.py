@@ -55,9 +55,9 @@ RANGES: dict[str, tuple[float, float, bool]] = {
 class Constants:
     """The prior in absolute constants, in units of y.
 
-    A leaf value is Normal(0, leaf_sd^2); sigma^2 is nu lambda / chi-square(nu), or known when `sigma_fixed`;
-    a node of depth d splits with probability alpha (1 + d)^-beta while it can; f = offset + sum of trees. Leaf
-    values and residuals are whole multiples of `step`, a power of two.
+    A leaf value is Normal(0, leaf_sd^2); sigma^2 is nu lambda / chi-square(nu), or known when
+    `sigma_fixed`; a node of depth d splits with probability alpha (1 + d)^-beta while it can; f = offset +
+    sum of trees. Leaf values and residuals are whole multiples of `step`, a power of two.
     """
 
     offset: float
@@ -213,7 +213,7 @@ def check_prior(prior: Mapping[str, Any] | None, family: str = "gaussian") -> di
 
 def _in_range(name: str, value: Any) -> float:
     low, high, closed = RANGES[name]
-    number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+    number = math.nan if isinstance(value, bool) or not isinstance(value, numbers.Real) else float(value)
     inside = low < number < high or (closed and low <= number < high)
     if not inside:
         between = f"from {low:g} up" if closed else f"between {low:g} and {high:g}"
@@ -254,8 +254,8 @@ def _residual_sd(
 ) -> float | None:
     """Residual standard deviation of least squares with intercept; None with too few rows for it.
 
-    By the normal equations in blocks of rows, columns standardised, missing cells at the column's mean: a design
-    of a million rows is not copied, and a nearly dependent column counts as dependent.
+    By the normal equations in blocks of rows, columns standardised, missing cells at the column's mean: a
+    design of a million rows is not copied, and a nearly dependent column counts as dependent.
     """
     seen = weight > 0
     num_rows = int(seen.sum())

@@ -39,7 +39,8 @@ class Settings:
     """Every knob of a fit, resolved.
 
     `moves` gives the probabilities of grow, prune, change_nog (a new rule for a split above two leaves),
-    change (for any split) and swap, which sum to one, and of `rule`: the chance that a tree update is followed by an exact draw of one split rule.
+    change (for any split) and swap, which sum to one, and of `rule`: the chance that a tree update is
+    followed by an exact draw of one split rule.
     """
 
     family: str
@@ -68,7 +69,7 @@ class Settings:
         moves: str | Mapping[str, float] = "default",
         prior_only: bool = False,
     ) -> Settings:
-        """Settings from what a user gave; `num_burnin` None takes as many iterations as sampling, 100 to 1000.
+        """Settings from what a user gave; `num_burnin` None: as many iterations as sampling, 100 to 1000.
 
         Raises
         ------
@@ -136,7 +137,7 @@ def resolve_moves(moves: str | Mapping[str, float]) -> dict[str, float]:
     for name, value in moves.items():
         if name not in AVAILABLE_MOVES:
             raise SettingsError(f"unknown move {name!r}; accepted are {accepted}")
-        if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 <= value <= 1:
+        if not _is_number(value) or not 0 <= value <= 1:
             raise SettingsError(
                 f"the probability of move {name!r} must be a number from 0 to 1, not {value!r}"
             )
@@ -149,6 +150,10 @@ def resolve_moves(moves: str | Mapping[str, float]) -> dict[str, float]:
     if abs(total - 1) > 1e-9:
         raise SettingsError(f"the probabilities of {', '.join(MOVES)} must sum to 1, not {total:g}")
     return chosen
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def _integer(name: str, value: Any) -> int:

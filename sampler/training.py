@@ -68,7 +68,7 @@ class Training:
 
     @cached_property
     def padded_codes(self) -> NDArray[np.uint8]:
-        """The codes with rows padded to a multiple of 64, shared by all chains; no copy where none is needed."""
+        """The codes with rows padded to a multiple of 64, for all chains; no copy where none is needed."""
         columns, rows = self.codes.shape
         if rows % LANES == 0 and self.codes.flags.c_contiguous:
             return self.codes
@@ -86,7 +86,7 @@ class Training:
     @cached_property
     def examples(self) -> NDArray[np.int32]:
         """A few rows of each code of each column, int32 [p, 256, 8], -1 where there are fewer."""
-        from sampler.kernels.ruledraw import find_examples  # noqa: PLC0415  # kernels load with the first chain
+        from sampler.kernels.ruledraw import find_examples  # noqa: PLC0415  # kernels load late
 
         found = np.empty((len(self.codes), 256, EXAMPLES), np.int32)
         for column, place in zip(self.padded_codes, found, strict=True):
@@ -95,7 +95,7 @@ class Training:
 
     @cached_property
     def weight_unit(self) -> float:
-        """What a whole number in `grid_weights` stands for: sums of weight x residual are exact in 64 bits."""
+        """What one in `grid_weights` stands for: sums of weight x residual are exact in 64 bits."""
         if self.weights is None:
             return 1.0
         bits = min(WEIGHT_BITS - math.ceil(math.log2(len(self.y))), 30)

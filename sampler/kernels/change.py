@@ -62,7 +62,7 @@ def left_part(
     if len(weights) > 0:
         for i in range(num_rows):
             slot = slots[i]
-            if (slot == left or slot == right) and np.uint8(column[i] + side) <= cut:
+            if slot in (left, right) and np.uint8(column[i] + side) <= cut:
                 total += np.int64(weights[i]) * (residual[i] + (left_old if slot == left else right_old))
                 count += np.int64(weights[i])
         return total, count
@@ -75,18 +75,16 @@ def left_part(
     return total, count
 
 
-@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8), allocates=False)
-def change_bottom(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int) -> Bool:
-    """Propose a rule from the prior at a split uniform on W(T); accept by the evidence and the valid-split factors.
+@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8, i8), allocates=False)
+def change_at(
+    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int, at: Int
+) -> Bool:
+    """Propose a rule from the prior at a split above two leaves; accept by evidence and valid-split factors.
 
     The number of rules at the split is the same before and after, so it cancels against the proposal.
     """
     node, leaf = forest.node[tree], forest.leaf[tree]
     num_leaves = np.int64(forest.num_leaves[tree])
-    bottoms = num_bottom(node, num_leaves)
-    if bottoms == 0:
-        return False
-    at = nth_bottom(node, num_leaves, below(work.random, bottoms))
     a, b = np.int64(~node[at, LEFT]), np.int64(~node[at, RIGHT])
     wide = num_leaves > BYTE_LEAVES
     slots = work.mask if wide else forest.slots[tree]
@@ -126,3 +124,14 @@ def change_bottom(data: Data, forest: Forest, work: Work, prior: Floats, depths:
     work.size[a], work.size[b] = left_size, right_size
     work.old[a] = work.old[b] = 0
     return True
+
+
+@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8), allocates=False)
+def change_bottom(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int) -> Bool:
+    """CHANGE at a split uniform on W(T)."""
+    node, num_leaves = forest.node[tree], np.int64(forest.num_leaves[tree])
+    bottoms = num_bottom(node, num_leaves)
+    if bottoms == 0:
+        return False
+    at = nth_bottom(node, num_leaves, below(work.random, bottoms))
+    return change_at(data, forest, work, prior, depths, tree, at)

@@ -1,9 +1,9 @@
-"""The pass that a tree update costs: move the residual by the last tree's change, sum it in this tree's leaves.
+"""The pass that a tree update costs: move the residual by the last tree's change, sum it by leaf.
 
 A partial residual's sum in a leaf is the residual's sum plus count x old leaf value, so nothing is added
-back. Up to 8 leaves the leaf is found by a chain of selects, which vectorises where an indexed scatter does not;
-one kernel is compiled for each pair of leaf-count buckets of the previous and the current tree. Sums are of
-int32 in blocks of rows, flushed to int64: exact, whatever the block and the vector width.
+back. Up to 8 leaves the leaf is found by a chain of selects, which vectorises where an indexed scatter does
+not; one kernel is compiled for each pair of leaf-count buckets of the previous and the current tree. Sums
+are of int32 in blocks of rows, flushed to int64: exact, whatever the block and the vector width.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ _fused_t = void(
 def make_fused(before: Int, now: Int) -> Callable[..., None]:
     """The fused pass for `before` leaves at most in the previous tree and `now` in the current one.
 
-    Its arguments: residual, the previous tree's slots and change of leaf values, the current tree's slots, the
-    trial rule's column, its leaf (NO_LEAF for no trial), cut + side and side, rows (a multiple of 64), rows a
-    block (|residual| x block < 2^31), and where the sums go. Rows that pad the column have slot 255 in every
-    tree, so they take the last leaf's change and enter only the total; the caller corrects for them.
+    Its arguments: residual, the previous tree's slots and change of leaf values, the current tree's slots,
+    the trial rule's column, its leaf (NO_LEAF for no trial), cut + side and side, rows (a multiple of 64),
+    rows a block (|residual| x block < 2^31), and where the sums go. Rows that pad the column have slot 255
+    in every tree, so they take the last leaf's change and enter only the total; the caller corrects for
+    them.
     """
 
     def fused(
@@ -122,7 +123,7 @@ def _codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     return context.get_dummy_value()
 
 
-@_intrinsic
+@_intrinsic  # type: ignore[untyped-decorator]
 def call_address(_context: Any, address: Any, arguments: Any) -> Any:
     """Call the compiled function at an address."""
     return types.void(address, arguments), _codegen

@@ -43,9 +43,7 @@ def draw_latent(
     for i in range(len(labels)):
         f = latent[i] - residual[i]
         mean = offset + step * f
-        if labels[i] != 0:
-            z = mean + normal_above(random, -mean)
-        else:
-            z = mean - normal_above(random, mean)
+        sign = 1.0 if labels[i] != 0 else -1.0
+        z = mean + sign * normal_above(random, -sign * mean)
         latent[i] = np.int32(np.rint((z - offset) / step))
         residual[i] = np.int32(latent[i] - f)

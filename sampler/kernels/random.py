@@ -1,7 +1,8 @@
 """Random numbers in compiled code: the whole generator is four words, so a checkpoint can hold it.
 
 xoshiro256++ (Blackman and Vigna 2021), seeded by numpy's SeedSequence; normals by the ziggurat in Doornik's
-form (2005, 128 boxes, the box number and the uniform from different bits); gammas by Marsaglia and Tsang (2000).
+form (2005, 128 boxes, the box number and the uniform from different bits); gammas by Marsaglia and Tsang
+(2000).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CHANGE at any split and SWAP (`sampler_math` 2.3, 2.4): new rules inside a tree whose shape stays.
 
-Every row below the top split is routed anew, and the prior of every split and leaf below it is recomputed from
-the codes that reach them.
+Every row below the top split is routed anew, and the prior of every split and leaf below it is recomputed
+from the codes that reach them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sampler.compile import kernel
+from sampler.kernels.change import change_at
 from sampler.kernels.leaves import log_evidence, log_split, log_stay
 from sampler.kernels.random import below, uniform
 from sampler.kernels.rules import PRESENT_OR_MISSING, draw_rule, num_rules
@@ -42,6 +43,7 @@ from sampler.kernels.shapes import (
     work_t,
 )
 from sampler.kernels.state import plane_of, widen_bound
+from sampler.kernels.trees import is_bottom
 
 if TYPE_CHECKING:
     from sampler.kernels.shapes import Bool, Data, Float, Floats, Forest, Int, Ints, Work
@@ -134,7 +136,7 @@ def num_valid(ranges: Ints) -> Int:
 
 @kernel(f8(array(i4, 2), i8, i8), inline=True, allocates=False)
 def log_rule(ranges: Ints, column: Int, cut: Int) -> Float:
-    """Log p_rule of a rule (its side included: a coin where nothing is missing) at a node, -inf if invalid."""
+    """Log p_rule of a rule, its side included (a coin where nothing is missing); -inf if invalid."""
     low, high, gaps = ranges[column, LOW], ranges[column, HIGH], ranges[column, GAPS]
     if cut == PRESENT_OR_MISSING:
         if gaps == 0 or high < low:
@@ -197,7 +199,7 @@ def place_rows(data: Data, forest: Forest, work: Work, tree: Int) -> None:
 
 @kernel(void(data_t, forest_t, work_t, i8, i8), allocates=False)
 def route_again(data: Data, forest: Forest, work: Work, tree: Int, top: Int) -> None:
-    """Where the changed rules send the rows below the top, and the sums and sizes of partial residuals there."""
+    """Where the changed rules send the rows below the top; sums and sizes of partial residuals there."""
     node, codes, lanes = forest.node[tree], data.codes, work.lanes
     weighted = len(data.weights) > 0
     lanes[SUM, : forest.num_leaves[tree]] = 0
@@ -233,7 +235,7 @@ def accept_places(data: Data, forest: Forest, work: Work, prior: Floats, tree: I
         work.residual[i] += work.old[slot]
         slots[i] = np.uint8(place & 255)
     unit = prior[LIKELIHOOD] * prior[UNIT]
-    largest = np.int64(0)
+    largest: Int = 0
     for slot in range(forest.num_leaves[tree]):
         if work.below_top[slot] != 0:
             largest = max(largest, abs(np.int64(work.old[slot])))
@@ -250,7 +252,7 @@ def decide_reshape(
     data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int, top: Int, splits: Int,
     whole: Bool, log_prior: Float, log_likelihood: Float,
 ) -> Bool:  # fmt: skip
-    """With the new rules in the table: accept (rows, leaves and counts follow) or not (the caller puts them back)."""
+    """With the new rules in the table: accept (rows and leaves follow) or not (the caller puts them back)."""
     columns, num_leaves = len(data.codes), np.int64(forest.num_leaves[tree])
     route_again(data, forest, work, tree, top)
     clear_ranges(work.leaf_ranges, work.below_top, num_leaves, columns)
@@ -292,6 +294,8 @@ def change_any(data: Data, forest: Forest, work: Work, prior: Floats, depths: Fl
     if num_leaves == 1:
         return False
     top = below(work.random, num_leaves - 1)
+    if is_bottom(node, top):
+        return change_at(data, forest, work, prior, depths, tree, top)
     splits = look_below(data, forest, work, tree, top)
     log_prior = subtree_log_prior(forest, work, prior, depths, tree, splits, False)
     log_likelihood = subtree_log_evidence(forest, work, prior, tree)
@@ -306,7 +310,7 @@ def change_any(data: Data, forest: Forest, work: Work, prior: Floats, depths: Fl
 
 @kernel(void(array(i4, 2), i8, i8, i8), allocates=False)
 def exchange_rules(node: Ints, top: Int, child: Int, twin: Int) -> None:
-    """Exchange the rules of a split and its child, or of it and both children when `twin` >= 0; its own inverse."""
+    """Exchange the rules of a split and its child, or both children if `twin` >= 0; its own inverse."""
     for k in (FEATURE, CUT, SIDE):
         rule = node[top, k]
         node[top, k] = node[child, k]

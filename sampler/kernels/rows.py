@@ -130,7 +130,7 @@ def mark_leaf(slots: Bytes, high: Bytes, leaf: Int, num_rows: Int, mask: Bytes) 
 def settle(
     residual: Ints, slots: Bytes, high: Bytes, wide: Bool, delta: Ints, now: Int, weights: Ints, num_rows: Int
 ) -> tuple[Float, Int]:
-    """Apply a tree's change of leaf values; returns the residual's (weighted) sum of squares and largest size.
+    """Apply a tree's change of leaf values; returns the residual's sum of squares and largest size.
 
     `now` 0: there is no change to apply.
     """

@@ -1,8 +1,8 @@
 """The exact draw of one split rule (`sampler_math` 14.3): no proposal, no rejection.
 
-At a split whose children are leaves, the sums of partial residuals by code give the evidence of every rule of a
-column at once, so the rule can be drawn from its full conditional among all rules of two columns: the split's own
-and one other.
+At a split whose children are leaves, the sums of partial residuals by code give the evidence of every rule
+of a column at once, so the rule can be drawn from its full conditional among all rules of two columns: the
+split's own and one other.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ HISTOGRAM_BLOCK = 2048  # rows: a sum of |partial residual| < 2^27 stays inside 
 TERMS = 2 * CODES  # a term for each cut with the missing right, then left; the last is present | missing
 LAST_TERM = TERMS - 1
 
-# info of a column at a node: codes, whether some are missing, the number of rules, and which groups can be split
+# info of a column at a node: codes, whether some are missing, how many rules, which groups can be split
 LOW, SECOND, BELOW, HIGH, GAPS, RULES, LOW_SPLITS, HIGH_SPLITS, MISSING_SPLITS = 0, 1, 2, 3, 4, 5, 6, 7, 8
 INFO_SIZE = 9
 
@@ -61,7 +61,7 @@ POWERS = 2.0 ** -np.arange(1024.0)
 
 @kernel(f8(f8), inline=True, allocates=False)
 def exp_negative(x: Float) -> Float:
-    """e^x for x <= 0 (0.0 below -700), in plain arithmetic so that it vectorises: within 1e-15, relatively."""
+    """e^x for x <= 0 (0 below -700), in plain arithmetic so that it vectorises: within 1e-15, relatively."""
     y = max(x, LOWEST)
     k = np.rint(y * LOG2_E)
     f = (y - k * LN2_HIGH) - k * LN2_LOW
@@ -86,7 +86,7 @@ def exp_negative(x: Float) -> Float:
 def partial_residuals(
     slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int, values: Longs
 ) -> None:
-    """A count of one and the partial residual (residual + old leaf value), packed; 0 for other leaves' rows."""
+    """A count of one and the partial residual (residual + old value), packed; 0 for other leaves' rows."""
     one = np.int64(1) << COUNT_SHIFT
     for i in range(len(slots)):
         slot = slots[i]
@@ -128,7 +128,7 @@ def histograms(
     first: Bytes, second: Bytes, first_width: Int, second_width: Int,
     values: Longs, bins: Longs, sums: Longs, counts: Longs,
 ) -> None:  # fmt: skip
-    """Sums and counts of the partial residuals of two leaves by code of two columns; codes below their widths."""
+    """Sums and counts of two leaves' partial residuals by code of two columns; codes below their widths."""
     for code in range(first_width):
         sums[0, code] = counts[0, code] = 0
     for code in range(second_width):
@@ -153,7 +153,7 @@ def weighted_histograms(
     rows[:] = 0
     for i in range(num_rows):
         slot = slots[i]
-        if slot != left and slot != right:
+        if slot not in (left, right):
             continue
         weight = np.int64(weights[i])
         value = weight * (residual[i] + (left_old if slot == left else right_old))
@@ -167,7 +167,7 @@ def weighted_histograms(
 @kernel(boolean(bytes_2, i8, i8), inline=True, allocates=False)
 def differ(codes: Bytes, i: Int, k: Int) -> Bool:
     """Whether two rows differ in some column."""
-    for j in range(len(codes)):
+    for j in range(len(codes)):  # noqa: SIM110  # compiled
         if codes[j, i] != codes[j, k]:
             return True
     return False
@@ -193,14 +193,14 @@ def group_splittable(
 
     Nearly always two of the code's few example rows are there and differ; else all rows are looked at.
     """
-    first = np.int64(-1)
+    first: Int = -1
     for example in range(len(examples)):
         i = np.int64(examples[example])
         if i >= 0 and (slots[i] == left or slots[i] == right):
             if first >= 0 and differ(codes, i, first):
                 return True
             first = i
-    first = np.int64(-1)
+    first = -1
     for start in range(0, num_rows, 64):
         stop = min(start + 64, num_rows)
         found = np.uint8(0)
@@ -222,7 +222,7 @@ def group_splittable(
 
 @kernel(pair(i8, i8, i8, i8)(longs_1, i8), inline=True, allocates=False)
 def occupied(counts: Longs, width: Int) -> tuple[Int, Int, Int, Int]:
-    """Of the present codes the lowest occupied, the next one up, the next one down from the highest, the highest.
+    """Of the occupied present codes: lowest, next one up, next one below the highest, highest.
 
     All are the same when only one code is occupied, and -1 when none is.
     """
@@ -250,8 +250,8 @@ def look_at_groups(
 ) -> None:
     """What the valid-split factors of a column's rules need, into `info` (its columns are named above).
 
-    A child with two occupied codes of the column can be split. Only the rows of the lowest code, of the highest
-    and the missing ones can be a child alone, so only these groups are looked at.
+    A child with two occupied codes of the column can be split. Only the rows of the lowest code, of the
+    highest and the missing ones can be a child alone, so only these groups are looked at.
     """
     low, second, below, high = occupied(counts, data.high[column] + 1)
     missing = np.int64(counts[MISSING] > 0)
@@ -285,7 +285,7 @@ def highest_of(values: Floats) -> Float:
         c, d = max(c, values[4 * k + 2]), max(d, values[4 * k + 3])
     for k in range(4 * whole, len(values)):
         a = max(a, values[k])
-    return max(max(a, b), max(c, d))
+    return max(a, b, c, d)
 
 
 @kernel(void(longs_1, longs_1, i8, i8, f8, floats_1, floats_1), inline=True, allocates=False)
@@ -326,8 +326,8 @@ def weigh_rules(
 ) -> Float:
     """Every rule's e^(l(left) + l(right)) s(left) s(right) as factors e^terms; returns the largest term.
 
-    `stay` is s of a child that can be split. A cut stands at its number with the missing on the right (or none),
-    at CODES + its number with them on the left; the rule present | missing is LAST_TERM.
+    `stay` is s of a child that can be split. A cut stands at its number with the missing on the right (or
+    none), at CODES + its number with them on the left; the rule present | missing is LAST_TERM.
     """
     low, second, below, high = info[LOW], info[SECOND], info[BELOW], info[HIGH]
     gaps = info[GAPS] != 0
@@ -362,7 +362,7 @@ def weigh_rules(
     terms[LAST_TERM] = 0.5 * prior[TAU2] / prior[SIGMA2] * fit
     factors[LAST_TERM] = prior[SIGMA2] / math.sqrt(present_spread * missing_spread)
     factors[LAST_TERM] *= (stay if high > low else low_stay) * (stay if info[MISSING_SPLITS] != 0 else 1.0)
-    return max(max(highest_of(right_terms), highest_of(left_terms)), terms[LAST_TERM])
+    return max(highest_of(right_terms), highest_of(left_terms), terms[LAST_TERM])
 
 
 @kernel(f8(floats_1, floats_1, f8), inline=True, allocates=False)
@@ -402,7 +402,7 @@ def flip(random: Words) -> Int:
 
 @kernel(pair(i8, i8)(longs_1, floats_1, f8, words_1), allocates=False)
 def pick_rule(info: Longs, factors: Floats, total: Float, random: Words) -> tuple[Int, Int]:
-    """A rule (cut, side) with probability proportional to its weight; without missing values the side is a coin."""
+    """A rule (cut, side) by its weight; with nothing missing the side is a coin."""
     low, high = info[LOW], info[HIGH]
     left = uniform(random) * total
     if info[GAPS] != 0:
@@ -410,7 +410,8 @@ def pick_rule(info: Longs, factors: Floats, total: Float, random: Words) -> tupl
         if left < 0.0:
             return PRESENT_OR_MISSING, 0
     sides = 2 if info[GAPS] != 0 else 1
-    cut = side = np.int64(-1)
+    cut: Int = np.int64(-1)
+    side: Int = np.int64(0)
     for at in range(sides):
         for k in range(low, high):
             if factors[at * CODES + k] > 0.0:  # rounding may leave a little over: then the last possible rule
@@ -430,7 +431,7 @@ def reroute_pair(
     residual: Ints, slots: Bytes, left: Int, right: Int, left_old: Int, right_old: Int,
     column: Bytes, cut: Int, side: Int,
 ) -> None:  # fmt: skip
-    """Give the rows of two leaves their old values back (so that a new leaf is not of two minds) and a new rule."""
+    """Give the rows of two leaves their old values back (a new leaf may mix both) and a new rule."""
     for i in range(len(slots)):
         slot = slots[i]
         inside = (slot == left) | (slot == right)

@@ -168,6 +168,7 @@ def draw_split_rule(data: Data, forest: Forest, work: Work, prior: Floats, depth
     stay = math.exp(log_stay(prior, depths, np.int64(leaf[a, DEPTH])))
     largest = -np.inf
     columns = 1 if own == other else 2
+    which: Int
     for which in range(columns):
         column = own if which == 0 else other
         info = work.info[which]

@@ -68,7 +68,7 @@ class Forest(NamedTuple):
     num_leaves: Ints  # [m]
     node: Ints  # [m, capacity, 6]
     leaf: Ints  # [m, capacity, 4]
-    count: Longs  # [m, capacity], rows (or weight units) in a leaf
+    count: Longs  # type: ignore[assignment]  # [m, capacity], rows (or weight units) in a leaf
     slots: Bytes  # [m, rows], low byte of the leaf slot
     plane: Ints  # [m], row of `high` or ABSENT
     high: Bytes  # [planes, rows], high byte of trees that have outgrown a byte
@@ -132,6 +132,9 @@ u1, i4, i8, u8, f8, void, boolean = (
 )
 
 
+_named: Any = types.NamedTuple
+
+
 def pair(first: Any, second: Any, *more: Any) -> Any:
     """The type of a tuple returned."""
     return types.Tuple((first, second, *more))  # type: ignore[no-untyped-call]
@@ -144,12 +147,12 @@ def array(dtype: types.Type, dimensions: int = 1) -> types.Array:
 
 bytes_1, ints_1, longs_1, words_1, floats_1 = (array(dtype) for dtype in (u1, i4, i8, u8, f8))
 bytes_2, floats_2, longs_2 = array(u1, 2), array(f8, 2), array(i8, 2)
-data_t = types.NamedTuple((bytes_2, longs_1, longs_1, bytes_1, ints_1, i8, i8, bytes_1, array(i4, 3)), Data)
-forest_t = types.NamedTuple(
+data_t = _named((bytes_2, longs_1, longs_1, bytes_1, ints_1, i8, i8, bytes_1, array(i4, 3)), Data)
+forest_t = _named(
     (ints_1, array(i4, 3), array(i4, 3), longs_2, bytes_2, ints_1, bytes_2),
     Forest,
 )
-work_t = types.NamedTuple(
+work_t = _named(
     (
         *(ints_1, ints_1, ints_1, longs_1, longs_2, floats_1, floats_1),
         *(longs_1, longs_1, longs_1, ints_1, bytes_1, bytes_1, ints_1, longs_1, words_1),
@@ -158,4 +161,4 @@ work_t = types.NamedTuple(
     ),
     Work,
 )
-kept_t = types.NamedTuple((longs_1, floats_1, longs_1, ints_1, bytes_1, bytes_1, ints_1), Kept)
+kept_t = _named((longs_1, floats_1, longs_1, ints_1, bytes_1, bytes_1, ints_1), Kept)

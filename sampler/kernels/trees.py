@@ -37,7 +37,7 @@ table_t = array(i4, 2)
 def grow_leaf(
     node: Ints, leaf: Ints, num_leaves: Int, slot: Int, rule: Longs, left_growable: Bool, right_growable: Bool
 ) -> None:
-    """Split a leaf: the left child keeps its slot, the right one is slot `num_leaves`, both with its value."""
+    """Split a leaf: the left child keeps its slot, the right one is `num_leaves`, both with its value."""
     new = num_leaves - 1
     parent = leaf[slot, ABOVE]
     node[new, FEATURE], node[new, CUT], node[new, SIDE] = rule[0], rule[1], rule[2]

@@ -100,7 +100,7 @@ def propose_grow(data: Data, forest: Forest, work: Work, tree: Int) -> Int:
 
 @kernel(void(data_t, forest_t, work_t, i8, i8), inline=True, allocates=False)
 def pass_rows(data: Data, forest: Forest, work: Work, tree: Int, slot: Int) -> None:
-    """Apply the previous tree's change; sum in this tree's leaves and, if `slot` >= 0, in its trial's left part.
+    """Apply the previous tree's change; sum in this tree's leaves and, if `slot` >= 0, the trial's left.
 
     Then a pruned previous tree can be relabelled: its two leaves' rows had different changes.
     """
@@ -121,7 +121,8 @@ def pass_rows(data: Data, forest: Forest, work: Work, tree: Int, slot: Int) -> N
         )  # fmt: skip
     else:
         scatter_pass(
-            work.residual, forest.slots[previous], forest.high[plane_of(forest, previous)], before > BYTE_LEAVES, work.delta,
+            work.residual, forest.slots[previous],
+            forest.high[plane_of(forest, previous)], before > BYTE_LEAVES, work.delta,
             forest.slots[tree], forest.high[plane_of(forest, tree)], now > BYTE_LEAVES, now,
             column, slot, cut, side, data.weights, data.num_rows, work.sums, work.lanes,
         )  # fmt: skip

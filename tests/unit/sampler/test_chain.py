@@ -97,7 +97,7 @@ def test_more_leaves_than_a_byte_numbers():
 
 
 def test_seed_and_chain_decide_the_bytes():
-    """The same seed and chain, the same draws; another of either, others; the number of chains is no matter."""
+    """The same seed and chain, the same draws; another of either, others; however many chains."""
 
     def draws(seed, chain, num_chains):
         running = Chain.start(training(seed=seed, num_chains=num_chains), chain)

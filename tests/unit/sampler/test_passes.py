@@ -75,8 +75,8 @@ def test_fused_pass(rng, n, before, now):
         residual, sums = padded(c["residual"], 0), np.zeros(32, np.int64)
         cut, side = rows.shifted(c["cut"], c["side"])
         fused.fused_pass(
-            addresses, residual, padded(c["previous"], 255), before, c["delta"], padded(c["current"], 255), now,
-            padded(c["column"], 0), np.uint8(c["leaf"]), np.uint8(cut), np.uint8(side), n, block, sums,
+            addresses, residual, padded(c["previous"], 255), before, c["delta"], padded(c["current"], 255),
+            now, padded(c["column"], 0), np.uint8(c["leaf"]), np.uint8(cut), np.uint8(side), n, block, sums,
         )  # fmt: skip
         after, expected, left, count = twin(**c, now=now)
         np.testing.assert_array_equal(residual[:n], after)
@@ -160,7 +160,7 @@ def test_splittable(rng):
 
 @pytest.mark.parametrize("n", ROWS)
 def test_relabelling(rng, n):
-    """A grown leaf's right rows move to the new slot; a pruned one's join, and the last slot fills the gap."""
+    """A grown leaf's right rows take the new slot; a pruned one's join, and the last slot fills the gap."""
     slots = padded(rng.integers(0, 5, n).astype(np.uint8), 255)
     column = padded(codes_of(rng, n), 0)
     grown = slots.copy()
@@ -231,7 +231,7 @@ def test_exp_negative():
 
 @pytest.mark.parametrize("gaps", [False, True])
 def test_rule_weights(rng, gaps):
-    """Every rule's weight is e^(l(left) + l(right)) s(left) s(right), by the formula of the conjugate leaf."""
+    """Every rule's weight is e^(l(left) + l(right)) s(left) s(right), by the conjugate leaf's formula."""
     sums, counts = np.zeros(256, np.int64), np.zeros(256, np.int64)
     occupied = np.array([3, 4, 7, 8, 11, 12])
     counts[occupied] = rng.integers(1, 9, len(occupied))
@@ -277,7 +277,7 @@ def test_rule_weights(rng, gaps):
 
 
 def test_rerouting_gives_old_values_back(rng):
-    """After a new rule the rows of two leaves are where it sends them, their old values back in the residual."""
+    """After a new rule two leaves' rows are where it sends them, old values back in the residual."""
     n = 300
     slots = padded(rng.integers(0, 3, n).astype(np.uint8), 255)
     residual = padded(rng.integers(-999, 999, n).astype(np.int32), 0)
@@ -310,8 +310,8 @@ def test_left_part(rng, weighted):
     weights = rng.integers(0, 9, n).astype(np.int32)
     key, shift = rows.shifted(8, 1)
     got = change.left_part(
-        slots, np.uint8(0), np.uint8(2), residual, np.int32(40), np.int32(-60), column, np.uint8(key), np.uint8(shift),
-        weights if weighted else weights[:0], n,
+        slots, np.uint8(0), np.uint8(2), residual, np.int32(40), np.int32(-60), column,
+        np.uint8(key), np.uint8(shift), weights if weighted else weights[:0], n,
     )  # fmt: skip
     w = weights.astype(np.int64) if weighted else np.ones(n, np.int64)
     here = ((slots == 0) | (slots == 2)) & goes_left(column, 8, 1)
