@@ -236,14 +236,14 @@ def accept_places(data: Data, forest: Forest, work: Work, prior: Floats, tree: I
         slots[i] = np.uint8(place & 255)
     unit = prior[LIKELIHOOD] * prior[UNIT]
     largest: Int = 0
-    for slot in range(forest.num_leaves[tree]):
-        if work.below_top[slot] != 0:
-            largest = max(largest, abs(np.int64(work.old[slot])))
-            work.old[slot] = 0
-            forest.count[tree, slot] = work.lanes[SIZE, slot]
-            work.total[slot] = unit * float(work.lanes[SUM, slot])
-            work.size[slot] = unit * float(work.lanes[SIZE, slot])
-            leaf[slot, GROWABLE] = num_valid(work.leaf_ranges[slot]) > 0
+    for k in range(forest.num_leaves[tree]):
+        if work.below_top[k] != 0:
+            largest = max(largest, abs(np.int64(work.old[k])))
+            work.old[k] = 0
+            forest.count[tree, k] = work.lanes[SIZE, k]
+            work.total[k] = unit * float(work.lanes[SUM, k])
+            work.size[k] = unit * float(work.lanes[SIZE, k])
+            leaf[k, GROWABLE] = num_valid(work.leaf_ranges[k]) > 0
     widen_bound(work, largest)
 
 

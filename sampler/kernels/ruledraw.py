@@ -195,11 +195,11 @@ def group_splittable(
     """
     first: Int = -1
     for example in range(len(examples)):
-        i = np.int64(examples[example])
-        if i >= 0 and (slots[i] == left or slots[i] == right):
-            if first >= 0 and differ(codes, i, first):
+        row = np.int64(examples[example])
+        if row >= 0 and (slots[row] == left or slots[row] == right):
+            if first >= 0 and differ(codes, row, first):
                 return True
-            first = i
+            first = row
     first = -1
     for start in range(0, num_rows, 64):
         stop = min(start + 64, num_rows)
