@@ -233,6 +233,7 @@ class Chain:
             mask=state.mask,
             member=state.member,
             latent=state.latent,
+            place=state.place,
         )
 
     def _add_planes(self) -> None:
