@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN_READY := $(VENV)/.run-ready
 DEV_READY := $(VENV)/.dev-ready
+BENCH_READY := $(VENV)/.bench-ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo up test statistical lint format lock clean
+.PHONY: help demo up test statistical bench lint format lock clean
 
 help: ## say what each command does
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -23,6 +24,10 @@ test: $(DEV_READY) ## run every test, on SQLite and on a real Postgres and Valke
 
 statistical: $(DEV_READY) ## run the long statistical suites and print their report
 	$(BIN)/python -m pytest -m long -n 2 tests/statistical -rA
+
+bench: $(BENCH_READY) ## install the peers and measure the sampler beside them (about ten minutes)
+	$(BIN)/python benchmarks/sampler_speed.py
+	$(BIN)/python benchmarks/prediction_speed.py
 
 lint: $(DEV_READY) ## style, types and the import arrows
 	$(BIN)/ruff check .
@@ -40,6 +45,8 @@ lock: $(DEV_READY) ## pin every dependency anew, with hashes and without address
 	    pyproject.toml --group build -o locks/run.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    pyproject.toml --group build --group dev -c locks/run.txt -o locks/dev.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	    pyproject.toml --group build --group bench -c locks/run.txt -o locks/bench.txt
 
 clean: ## remove what the commands made
 	rm -rf $(VENV) build dist
@@ -62,3 +69,8 @@ $(DEV_READY): pyproject.toml locks/dev.txt | $(BIN)/python
 	@$(PIP) install --require-hashes -r locks/dev.txt
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@ $(RUN_READY)
+
+$(BENCH_READY): locks/bench.txt $(RUN_READY)
+	@echo "installing the peers to compare with (first run only)"
+	@$(PIP) install --require-hashes -r locks/bench.txt
+	@touch $@
