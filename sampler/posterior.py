@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr
 
+from sampler.checkup import diagnose
 from sampler.design import Coded, encode
 from sampler.draws import concatenate
 from sampler.effects import PartialDependence, partial_dependence
@@ -153,6 +154,25 @@ class Posterior:
         packed = sum(len(block) for chain in self._blocks for block in chain)
         arrays = (self._sigma, self.leaf_counts, *self._rule_counts, self._header.reference)
         return packed + self._ensemble.nbytes + sum(array.nbytes for array in arrays)
+
+    @property
+    def reference(self) -> Coded:
+        """Up to 200 training rows, evenly spaced, at which the chains are compared."""
+        return Coded(self._header.reference, [])
+
+    @property
+    def statistics(self) -> list[dict[str, Any]]:
+        """What each chain counted: moves proposed and accepted; empty when nobody kept it."""
+        return self._statistics
+
+    def chains(self) -> list[Draws]:
+        """The draws of each chain that has any, decoded anew; chains may differ in length."""
+        chains = [concatenate([unpack(block) for block in chain]) for chain in self._blocks if chain]
+        return [draws for draws in chains if draws.num_draws]
+
+    def diagnostics(self, max_points: int = 500) -> dict[str, Any]:
+        """All that tells whether the chains agree, with traces of at most so many points; see `checkup`."""
+        return diagnose(self, self._statistics, max_points)
 
     def encode(self, X: Any) -> Coded:
         """New rows matched to the model by name, as codes; raises DataError (see `sampler.design.encode`)."""

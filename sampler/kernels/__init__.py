@@ -1,6 +1,7 @@
 """The compiled kernels. Importing this registers them all; `sampler.compile.warm` compiles or loads them."""
 
 from sampler.kernels import (
+    depths,
     fused,
     leaves,
     mixture,
@@ -15,6 +16,7 @@ from sampler.kernels import (
 )
 
 __all__ = [
+    "depths",
     "fused",
     "leaves",
     "mixture",

@@ -1,0 +1,121 @@
+"""All that tells whether a posterior's chains agree, as one report of JSON values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler import diagnostics
+from sampler.kernels.depths import tree_depths
+from sampler.summary import FEWEST_DRAWS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.draws import Draws
+    from sampler.posterior import Posterior
+
+    Floats = NDArray[np.float64]
+
+MAX_POINTS = 500  # of a trace: more than a screen shows
+FIGURES = {
+    "rhat": diagnostics.rhat,
+    "ess_bulk": diagnostics.ess_bulk,
+    "ess_tail": diagnostics.ess_tail,
+    "mcse_mean": diagnostics.mcse_mean,
+}
+
+
+def diagnose(
+    posterior: Posterior, statistics: Sequence[Mapping[str, Any]], max_points: int = MAX_POINTS
+) -> dict[str, Any]:
+    """Verdict, figures, traces, moves and trees of a posterior.
+
+    Parameters
+    ----------
+    posterior
+        what to judge
+    statistics
+        what each chain counted; empty when that is not known
+    max_points
+        of a trace per chain; longer ones are thinned evenly, first and last draw kept
+
+    Returns
+    -------
+    dict
+        ``verdict, reasons, advice, chains, draws`` as `summary` has them; ``sigma`` (None for two classes)
+        and ``f`` with ``mean, sd, rhat, ess_bulk, ess_tail, mcse_mean``, numbers for sigma, lists over the
+        reference rows for f; figures that don't exist, since there are too few draws or the chains don't
+        move, are None; ``traces`` with the numbers of the draws shown and sigma of each chain at them;
+        ``moves`` by chain; ``trees``: leaves and depths, their mean, maximum and shares
+
+    """
+    summary = posterior.summary()
+    f = np.ascontiguousarray(posterior.sample(posterior.reference).transpose(2, 0, 1))
+    sigma = posterior.sigma
+    shown = thinned(posterior.num_draws, max_points)
+    return {
+        "verdict": summary.verdict,
+        "reasons": summary.reasons,
+        "advice": summary.advice,
+        "chains": posterior.num_chains,
+        "draws": posterior.num_draws,
+        "sigma": None if sigma is None else {name: row[0] for name, row in _figures(sigma[None]).items()},
+        "f": {"rows": len(f), **_figures(f)},
+        "traces": {
+            "draws": shown.tolist(),
+            "sigma": None if sigma is None else sigma[:, shown].tolist(),
+        },
+        "moves": [{"chain": chain, "moves": _moves(counted)} for chain, counted in enumerate(statistics)],
+        "trees": {
+            "leaves": _spread(posterior.leaf_counts.reshape(-1)),
+            "depth": _spread(np.concatenate([depths(d[: posterior.num_draws]) for d in posterior.chains()])),
+        },
+    }
+
+
+def thinned(count: int, most: int) -> NDArray[np.int64]:
+    """Numbers from 0 to count - 1, at most so many, evenly spaced, the first and the last among them."""
+    return np.unique(np.rint(np.linspace(0, count - 1, min(count, most))).astype(np.int64))
+
+
+def depths(draws: Draws) -> NDArray[np.int32]:
+    """The depth of every tree, int32 [draw * tree]; 0 for a lone leaf."""
+    depth = np.empty(len(draws.tree_start) - 1, np.int32)
+    waiting = np.empty(int(np.diff(draws.tree_start).max(initial=0)), np.int32)
+    start = np.require(draws.tree_start, np.int64, ["C", "W"])
+    tree_depths(start, np.require(draws.feature, np.int32, ["C", "W"]), waiting, depth)
+    return depth
+
+
+def _figures(x: Floats) -> dict[str, list[float | None]]:
+    """Of draws [quantity, chain, draw], lists over the quantities."""
+    found = {"mean": _plain(x.mean(axis=(1, 2))), "sd": _plain(x.std(axis=(1, 2), ddof=1))}
+    known = x.shape[2] >= FEWEST_DRAWS
+    nothing: list[float | None] = [None] * len(x)
+    return found | {name: _plain(of(x)) if known else nothing for name, of in FIGURES.items()}
+
+
+def _plain(values: Floats) -> list[float | None]:
+    return [value if np.isfinite(value) else None for value in values.tolist()]
+
+
+def _moves(counted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        name: {
+            "proposed": int(counts["proposed"]),
+            "accepted": int(counts["accepted"]),
+            "acceptance": counts["accepted"] / counts["proposed"] if counts["proposed"] else 0.0,
+        }
+        for name, counts in counted.get("moves", {}).items()
+    }
+
+
+def _spread(counts: NDArray[Any]) -> dict[str, Any]:
+    """Mean, maximum, and the share of trees of each number, those that occur."""
+    values, trees = np.unique(counts, return_counts=True)
+    shares = dict(zip(map(str, values.tolist()), (trees / trees.sum()).tolist(), strict=True))
+    return {"mean": float(counts.mean()), "max": int(counts.max()), "share": shares}

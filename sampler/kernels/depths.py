@@ -1,0 +1,33 @@
+"""How deep trees are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sampler.compile import kernel
+from sampler.kernels.shapes import ints_1, longs_1, void
+
+if TYPE_CHECKING:
+    from sampler.kernels.shapes import Ints, Longs
+
+
+@kernel(void(longs_1, ints_1, ints_1, ints_1), allocates=False)
+def tree_depths(tree_start: Longs, feature: Ints, waiting: Ints, depth: Ints) -> None:
+    """The depth of each tree's deepest leaf, 0 for a lone one; `waiting` has room for a tree's nodes.
+
+    In pre-order a leaf is followed by the right child of the nearest split that still waits for one:
+    `waiting` holds the depths of those, the nearest last.
+    """
+    for tree in range(len(depth)):
+        deepest, here, held = 0, 0, 0
+        for node in range(tree_start[tree], tree_start[tree + 1]):
+            if feature[node] >= 0:
+                here += 1
+                waiting[held] = here
+                held += 1
+            else:
+                deepest = max(deepest, here)
+                if held > 0:
+                    held -= 1
+                    here = waiting[held]
+        depth[tree] = deepest

@@ -1,0 +1,86 @@
+"""The report on a posterior says what its parts say."""
+
+import numpy as np
+import pytest
+
+from sampler import diagnostics, fit
+from sampler.checkup import depths, diagnose, thinned
+from tests.unit.sampler.forests import random_draws
+from tests.unit.sampler.posteriors import make_posterior
+
+
+def plain_depth(feature, node):
+    """The depth of the subtree that starts at a node, and the node after it."""
+    if feature[node] < 0:
+        return 0, node + 1
+    left, after = plain_depth(feature, node + 1)
+    right, after = plain_depth(feature, after)
+    return 1 + max(left, right), after
+
+
+@pytest.mark.parametrize("grow", [0.0, 0.45, 0.6, "prior"])
+def test_depths_are_those_of_a_plain_walk(grow):
+    """The kernel agrees with the definition, for lone leaves, usual trees and deep ones."""
+    draws = random_draws(4, 5, 20, grow=grow)
+    expected = [plain_depth(draws.feature, int(start))[0] for start in draws.tree_start[:-1]]
+    assert depths(draws).tolist() == expected
+    assert depths(draws[2:4]).tolist() == expected[40:80]
+
+
+@pytest.mark.parametrize(("count", "most"), [(1, 500), (7, 7), (7, 500), (1000, 500), (1001, 3), (10, 2)])
+def test_thinned_traces_are_even_and_whole(count, most):
+    """At most so many, the first and the last among them, steps alike to within one."""
+    shown = thinned(count, most)
+    assert len(shown) == min(count, most)
+    assert (shown[0], shown[-1]) == (0, count - 1)
+    steps = np.diff(shown)
+    assert len(steps) == 0 or steps.max() - steps.min() <= 1
+
+
+def test_report_of_a_posterior():
+    """Every figure is that of `diagnostics` on the draws; counts are those of the trees."""
+    posterior, _, chains = make_posterior(num_draws=(40, 50))
+    report = posterior.diagnostics(max_points=11)
+    f = posterior.sample(posterior.reference).transpose(2, 0, 1)
+    sigma = np.array([draws.sigma[:40] for draws in chains])
+    for name in ("rhat", "ess_bulk", "ess_tail", "mcse_mean"):
+        np.testing.assert_allclose(report["f"][name], getattr(diagnostics, name)(f))
+        np.testing.assert_allclose(report["sigma"][name], getattr(diagnostics, name)(sigma[None])[0])
+    np.testing.assert_allclose(report["f"]["sd"], f.std(axis=(1, 2), ddof=1))
+    assert (report["verdict"], report["draws"]) == (posterior.summary().verdict, 40)
+    assert report["traces"]["draws"][:2] == [0, 4]
+    assert report["traces"]["sigma"] == sigma[:, report["traces"]["draws"]].tolist()
+    grow = {"proposed": 4, "accepted": 1, "acceptance": 0.25}
+    assert report["moves"] == [{"chain": chain, "moves": {"grow": grow}} for chain in (0, 1)]
+    leaves = np.concatenate([draws[:40].leaf_counts.reshape(-1) for draws in chains])
+    assert report["trees"]["leaves"]["mean"] == leaves.mean()
+    assert report["trees"]["leaves"]["share"]["2"] == np.mean(leaves == 2)
+    assert sum(report["trees"]["depth"]["share"].values()) == pytest.approx(1)
+
+
+def test_report_of_few_draws_and_no_counts():
+    """What can't be known is None."""
+    report = diagnose(make_posterior(num_draws=(3, 3))[0], [])
+    assert report["f"]["rhat"] == [None] * 80
+    assert report["sigma"]["mcse_mean"] is None
+    assert report["sigma"]["mean"] > 0
+    assert report["moves"] == []
+
+
+def test_report_of_two_classes():
+    """There is no sigma; f is a probability."""
+    X = np.random.default_rng(0).uniform(size=(60, 2))
+    posterior = fit(
+        X,
+        X[:, 0] > 0.5,
+        family="probit",
+        num_trees=5,
+        num_chains=2,
+        num_draws=20,
+        num_burnin=20,
+        progress=False,
+    )
+    report = posterior.diagnostics()
+    assert report["sigma"] is None
+    assert report["traces"]["sigma"] is None
+    assert 0 <= min(report["f"]["mean"]) <= max(report["f"]["mean"]) <= 1
