@@ -1,0 +1,63 @@
+"""No kernel reads or writes beyond its arrays: every move set, family and size of tree, bounds checked."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from sampler.chain import Chain
+from tests.statistical.drive import move_sets
+from tests.statistical.models import COVERING, Model
+from tests.statistical.test_invariance import wide
+
+DEEP = {
+    "name": "deep trees",
+    "num_rows": 130,
+    "num_trees": 3,
+    "alpha": 0.99,
+    "beta": 0.1,
+    "levels": (40, 3, 250, 9),
+}
+
+
+def exercise():
+    """Run chains of every kind, resumed on the way; prints the most leaves of any tree."""
+    most = 0
+    for moves in move_sets():
+        for options in [
+            *COVERING,
+            DEEP,
+            DEEP | {"weighted": True},
+            DEEP | {"family": "probit", "missing": 0.2},
+        ]:
+            model, rng = Model(**options, moves=moves), np.random.default_rng(6)
+            forest, sigma2 = model.draw(rng)
+            data = model.training(model.outcome(forest.f, sigma2, rng), num_draws=100, thin=8, seed=2)
+            most = max(most, go(data, 4))
+        most = max(most, go(wide(moves), 2))
+    print(f"most leaves {most}")
+
+
+def go(data, pieces):
+    """One chain in pieces, each resumed from a checkpoint."""
+    chain = Chain.start(data, 0)
+    for _ in range(pieces):
+        chain.run(chain.iterations // pieces)
+        chain.take()
+        chain = Chain.resume(data, chain.checkpoint())
+    return int(chain._forest.num_leaves.max())
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_bounds(tmp_path):
+    """numba's own bounds checks find nothing, trees past 256 leaves included."""
+    code = "from tests.statistical.test_bounds import exercise; exercise()"
+    environment = os.environ | {"NUMBA_BOUNDSCHECK": "1", "XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    print(done.stdout)
+    assert int(done.stdout.split()[-1]) > 256
