@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from app.store import draws, units
 from app.store.engine import session_scope
+from app.store.tables import Json
 from app.store.units import Claim, Directive, Progress, Slice
 from sampler import Chain, Problem, is_warm, warm
 from worker.blocks import BlockWriter
@@ -48,6 +49,7 @@ def run_chain(context: Context, claim: Claim) -> None:
 @dataclass(frozen=True)
 class _Prepared:
     model_id: str
+    settings: Json  # an extended model has others
     problem: Problem
     header: bytes
     warnings: list[str]
@@ -76,11 +78,14 @@ def _compile(context: Context, claim: Claim) -> None:
 
 
 def _prepare(context: Context, claim: Claim) -> _Prepared:
-    if _last_prepared and _last_prepared[0].model_id == claim.model_id:
-        return _last_prepared[0]
-    _last_prepared.clear()  # free it before the next one takes its room
     with session_scope(context.engine, read_only=True) as session:
         spec = read_spec(session, claim.model_id)
+    if _last_prepared and (_last_prepared[0].model_id, _last_prepared[0].settings) == (
+        spec.model_id,
+        spec.settings,
+    ):
+        return _last_prepared[0]
+    _last_prepared.clear()  # free it before the next one takes its room
     cells = spec.num_rows * (len(spec.learnt) + 1)
     with session_scope(context.engine) as session:
         lease = claim.lease_seconds + cells / CELLS_PER_SECOND
@@ -91,7 +96,7 @@ def _prepare(context: Context, claim: Claim) -> _Prepared:
     training, _ = split(spec, rows)
     problem = prepare_problem(spec, training)
     warnings = list(dict.fromkeys([*spec.warnings, *problem.warnings]))
-    _last_prepared.append(_Prepared(claim.model_id, problem, problem.header(), warnings))
+    _last_prepared.append(_Prepared(spec.model_id, spec.settings, problem, problem.header(), warnings))
     return _last_prepared[0]
 
 

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from app.api import datasets, docs, health, modelfiles, models, predict, problems
+from app.api import datasets, docs, health, modelfiles, models, predict, problems, restarts
 from app.api.access import Access
 from app.api.edge import Edge
 from app.api.gate import Gate
@@ -28,6 +28,7 @@ ROUTERS = (
     modelfiles.files,
     modelfiles.router,
     models.router,
+    restarts.router,
     predict.files,
     predict.router,
     health.router,

@@ -219,7 +219,7 @@ def create(
         answers: list[Answer] = []
 
         def remember(session: Session, shown: dict[str, Any]) -> None:
-            answers.append(_accepted(shown))
+            answers.append(accepted(shown))
             asked.remember(session, answers[0])
 
         _, shown = fits.create(engine, owner, body.fit_request(), remember)
@@ -229,7 +229,8 @@ def create(
     return render(once(engine, asked, make))
 
 
-def _accepted(shown: dict[str, Any]) -> Answer:
+def accepted(shown: dict[str, Any]) -> Answer:
+    """That a model, as the service shows it, was taken on: 202 and where to look."""
     headers = {"Location": f"/models/{shown['id']}", "Retry-After": LOOK_AGAIN}
     return Answer(202, headers, ModelView.model_validate(shown).model_dump_json().encode())
 

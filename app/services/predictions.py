@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sqlalchemy import Engine
@@ -28,6 +28,7 @@ from app.services.rows import columns_of
 from app.services.tabular import read_rows
 from app.store import draws as draw_store
 from app.store import models as store
+from app.store import restarts
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError
 from app.store.tables import OPEN_STATES, SUCCEEDED, Model
@@ -40,6 +41,7 @@ log = logging.getLogger(__name__)
 VERDICTS = ("not_converged", "approximate", "converged")  # each better than the one before
 MAX_EXAMINED = 10_000  # rows of whose draws R-hat or Monte Carlo errors are computed: half a millisecond each
 MAX_SAMPLES = 1_000_000  # draws in one answer, rows times draws of each
+LOADS = 3  # of a posterior that grows while it is read
 MAX_VERDICTS = 1000  # remembered, of models with some of their draws
 
 
@@ -150,9 +152,8 @@ class Predictor:
         given = None
         if request.file is None:
             given = columns_of(request.rows, request.columns, self.max_rows)
-        with session_scope(self.engine, read_only=True) as session:
-            found = find(session, owner, model)
-        posterior = self.cache.get(found.id, lambda: self._load(found.id))
+        found, posterior, draws = self.lookup(owner, model)
+        request = replace(request, draws=draws if request.draws is None else request.draws)
         if request.file is not None:
             given = read_rows(*request.file, posterior.schema, self.max_rows)
         with _understood():
@@ -179,7 +180,7 @@ class Predictor:
             _check_verdict(judged, request.require, coded.num_rows)
         return Answer(
             model_id=model.id,
-            verdict=self._verdict(model, posterior, prediction.draws),
+            verdict=self.verdict(model, posterior, prediction.draws),
             interval=request.interval,
             prediction=prediction,
             flags=by_row(coded.marks, posterior.schema.columns),
@@ -193,9 +194,27 @@ class Predictor:
             classes=getattr(posterior, "classes", None),
         )
 
-    def _verdict(self, model: Model, posterior: Posterior, draws: int) -> str | None:
+    def lookup(self, owner: str, model: str) -> tuple[Model, Posterior, int]:
+        """The model of an id or a name, its posterior, and the draws that each of its chains has by now.
+
+        The posterior has at least so many: of a model that is being fitted it grows all the time. Raises as
+        `predict`.
+        """
+        with session_scope(self.engine, read_only=True) as session:
+            found = find(session, owner, model, partly=True)
+            draws = restarts.common_draws(session, found.id)
+        posterior = self.cache.get(found.id, lambda: self._load(found.id))
+        for _ in range(LOADS):
+            if draws is None or posterior.num_draws >= draws:
+                break
+            # What is kept, or was being read for somebody else, is older than our look.
+            self.cache.drop(found.id)
+            posterior = self.cache.get(found.id, lambda: self._load(found.id))
+        return found, posterior, min(posterior.num_draws, draws or posterior.num_draws)
+
+    def verdict(self, model: Model, posterior: Posterior, draws: int) -> str | None:
         """The model's verdict as it was when it had so many draws: a pinned answer never changes."""
-        if draws == posterior.num_draws:
+        if model.state == SUCCEEDED and draws == model.settings.get("num_draws", posterior.num_draws):
             return model.verdict
         key = model.id, draws
         if key not in self._verdicts:
@@ -220,8 +239,11 @@ class Predictor:
             raise DamagedError(f"Model {model_id}: {error}.") from error
 
 
-def find(session: Session, owner: str, model: str) -> Model:
-    """The succeeded model of an id, or the newest of a name; raises NotFoundError and NotFinishedError."""
+def find(session: Session, owner: str, model: str, *, partly: bool = False) -> Model:
+    """The model of an id, or the newest of a name that has succeeded: it has succeeded.
+
+    `partly`: it need not have, when all of its chains have draws. Raises NotFoundError and NotFinishedError.
+    """
     found = None
     if model.startswith("mdl_"):
         found = store.get(session, owner, model) if is_id(model) else None
@@ -230,12 +252,11 @@ def find(session: Session, owner: str, model: str) -> Model:
         found = found or next(iter(store.list_page(session, owner, 1, name=model)), None)
     if found is None:
         raise NotFoundError("There is no model of this id or name: GET /models lists yours.")
-    if found.state != SUCCEEDED:
-        later = (
-            f": ask again when GET /models/{found.id} says succeeded" if found.state in OPEN_STATES else ""
-        )
-        raise NotFinishedError(f"Model {found.id} is {found.state}{later}.")
-    return found
+    if found.state == SUCCEEDED or (partly and restarts.common_draws(session, found.id)):
+        return found
+    lacking = ", and not all of its chains have draws" if partly else ""
+    later = f": ask again when GET /models/{found.id} says succeeded" if found.state in OPEN_STATES else ""
+    raise NotFinishedError(f"Model {found.id} is {found.state}{lacking}{later}.")
 
 
 def _check_verdict(found: rowwise.RowsVerdict, require: str | None, num_rows: int) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sqlalchemy import delete as delete_from
-from sqlalchemy import select, update
+from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
 from app.store import ends
@@ -67,8 +67,9 @@ def get(session: Session, owner: str, model_id: str) -> Model | None:
 
 
 def newest_succeeded(session: Session, owner: str, name: str) -> Model | None:
-    """The newest succeeded model of that name."""
-    named = select(Model).where(Model.owner == owner, Model.name == name, Model.state == SUCCEEDED)
+    """The newest model of that name that has succeeded; it may be on its way to more draws."""
+    has_succeeded = or_(Model.state == SUCCEEDED, Model.verdict.is_not(None))
+    named = select(Model).where(Model.owner == owner, Model.name == name, has_succeeded)
     return session.scalar(page(named, Model, 1, None))
 
 

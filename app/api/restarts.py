@@ -1,0 +1,65 @@
+"""Going on with models that have ended, over HTTP: retry, extend."""
+
+from fastapi import APIRouter, BackgroundTasks, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.deps import Owner, TheBell, TheEngine, Writing
+from app.api.idempotent import TheAsked, render
+from app.api.json_body import StrictRoute
+from app.api.models import LOOK_AGAIN, ModelView, accepted
+from app.api.problems import responses
+from app.services import restarts
+from app.services.idempotency import Answer, once
+from app.store.engine import session_scope
+
+router = APIRouter(prefix="/models", tags=["models"], route_class=StrictRoute)
+
+
+@router.post("/{model_id}/retry", status_code=202, responses=responses(409))
+def retry(
+    model_id: str, session: Writing, bell: TheBell, owner: Owner, response: Response, after: BackgroundTasks
+) -> ModelView:
+    """Continue a cancelled or failed model from where its chains ended.
+
+    The draws become those of a fit that was never interrupted, bit for bit.
+    """
+    shown = restarts.retry(session, owner, model_id)
+    response.headers["Location"] = f"/models/{model_id}"
+    response.headers["Retry-After"] = LOOK_AGAIN
+    after.add_task(bell.ring, len(shown["progress"]["chains"]))
+    return ModelView.model_validate(shown)
+
+
+class ExtendRequest(BaseModel):
+    """How far to go on."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    num_draws: int = Field(ge=1, le=restarts.MAX_DRAWS, description="Further kept draws of each chain.")
+
+
+@router.post("/{model_id}/extend", status_code=202, response_model=ModelView, responses=responses(409, 415))
+def extend(
+    model_id: str,
+    body: ExtendRequest,
+    engine: TheEngine,
+    bell: TheBell,
+    owner: Owner,
+    asked: TheAsked,
+    after: BackgroundTasks,
+) -> Response:
+    """Continue the chains of a succeeded model for more draws; then it is judged and scored again.
+
+    It can be asked all the while: what pins `draws` is answered as before, what doesn't from all draws there
+    are. Until it has succeeded again its verdict and scores are those of the draws it had.
+    """
+
+    def make() -> Answer:
+        with session_scope(engine) as session:
+            shown = restarts.extend(session, owner, model_id, body.num_draws)
+            answer = accepted(shown)
+            asked.remember(session, answer)
+        after.add_task(bell.ring, len(shown["progress"]["chains"]))
+        return answer
+
+    return render(once(engine, asked, make))

@@ -1,0 +1,41 @@
+"""Chains taken part of the way, by the worker's own functions, and given back at will."""
+
+from app.settings import Settings
+from app.store import draws, units
+from app.store.engine import session_scope
+from app.store.units import Claim, Progress, Slice
+from sampler import Chain
+from worker.blocks import BlockWriter
+from worker.spec import prepare_problem, read_rows, read_spec, split
+
+
+def take_chains(engine, *kept: int) -> list[Claim]:
+    """Claim a chain for each number, and sample it until it has so many draws; it stays claimed."""
+    return [_take(engine, number) for number in kept]
+
+
+def give_back(engine, claims: list[Claim]) -> None:
+    for claim in claims:
+        with session_scope(engine) as session:
+            units.release(session, claim)
+
+
+def _take(engine, kept: int) -> Claim:
+    with session_scope(engine) as session:
+        claim = units.claim(session, "tests", Settings().lease_seconds)
+    assert claim is not None
+    with session_scope(engine, read_only=True) as session:
+        spec = read_spec(session, claim.model_id)
+        training, _ = split(spec, read_rows(session, spec))
+        checkpoint = units.checkpoint(session, claim)
+        last = draws.last_block(session, claim.model_id, claim.ordinal) if checkpoint else None
+    problem = prepare_problem(spec, training)
+    data, knobs = problem.training, problem.training.settings
+    chain = Chain.start(data, claim.ordinal) if checkpoint is None else Chain.resume(data, checkpoint)
+    chain.run(knobs.num_burnin + kept * knobs.thin - chain.iteration)
+    blocks = BlockWriter(knobs.num_trees, last).add(chain.take())
+    progress = Progress(chain.phase, chain.iteration, chain.iterations, chain.num_kept, 10.0)
+    slice_ = Slice(progress, chain.checkpoint(), chain.statistics(), blocks, problem.header())
+    with session_scope(engine) as session:
+        units.commit_slice(session, claim, slice_)
+    return claim
