@@ -8,7 +8,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from app.api import datasets, docs, health, modelfiles, models, predict, problems, restarts
+from app.api import batches, datasets, docs, health, modelfiles, models, predict, problems, restarts
 from app.api.access import Access
 from app.api.edge import Edge
 from app.api.gate import Gate
@@ -31,6 +31,7 @@ ROUTERS = (
     restarts.router,
     predict.files,
     predict.router,
+    batches.router,
     health.router,
     docs.router,
 )

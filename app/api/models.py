@@ -19,7 +19,6 @@ from app.services.idempotency import Answer, once
 from app.services.modelfiles import MEDIA_TYPE
 
 
-
 class _Json(StrictRoute):
     instead = f", or a model file as {MEDIA_TYPE}"
 

@@ -156,7 +156,7 @@ class Predictor:
         request = replace(request, draws=draws if request.draws is None else request.draws)
         if request.file is not None:
             given = read_rows(*request.file, posterior.schema, self.max_rows)
-        with _understood():
+        with understood():
             coded = posterior.encode(given)
             return self._answer(found, posterior, coded, request)
 
@@ -284,7 +284,7 @@ def _check_sizes(num_rows: int, request: PredictRequest) -> None:
 
 
 @contextmanager
-def _understood() -> Iterator[None]:
+def understood() -> Iterator[None]:
     """The sampler's refusals as ours, in the words of the request."""
     try:
         yield
