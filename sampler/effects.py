@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import numpy as np
 from sampler.cells import days_to_text
 from sampler.design import numbers
 from sampler.errors import SettingsError
-from sampler.intervals import equal_tailed
+from sampler.intervals import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 GRID_POINTS = 19  # as quantiles .05, .10, ..., .95
+FEWEST_ROWS = 20  # that an average may rest on when there are more
 
 
 @dataclass(frozen=True)
 class PartialDependence:
-    """f averaged over rows with the features set to each point of a grid, its mean and interval over draws.
+    """f averaged over rows with the features set to each point of a grid, its mean and intervals over draws.
 
     Attributes
     ----------
@@ -35,55 +37,134 @@ class PartialDependence:
         the one or two names
     grid
         the values of each feature: numbers, dates in ISO 8601, booleans, or levels (None: missing)
-    mean, lower, upper
+    mean
         float64 [point of the first feature] or [point of the first, point of the second]
-    level
-        of the interval
+    intervals
+        the same of their ends, at each level asked for
+    rows
+        how many rows were averaged over
+    ice
+        the same for single rows (individual conditional expectation), None unless asked for
 
     """
 
     features: list[str]
     grid: list[list[Any]]
     mean: Floats
-    lower: Floats
-    upper: Floats
-    level: float
+    intervals: list[Interval]
+    rows: int
+    ice: Ice | None = None
+
+    @property
+    def lower(self) -> Floats:
+        """Lower ends of the first interval."""
+        return self.intervals[0].lower
+
+    @property
+    def upper(self) -> Floats:
+        """Upper ends of the first interval."""
+        return self.intervals[0].upper
+
+
+@dataclass(frozen=True)
+class Ice:
+    """f at single rows with the feature set to each point: mean and interval ends, float64 [row, point].
+
+    `rows` are their numbers among the rows given.
+    """
+
+    rows: NDArray[np.int64]
+    mean: Floats
+    intervals: list[Interval]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to find out: one or two features, their grids (the default one for those absent), and levels.
+
+    `ice` is of how many rows to show the curves of their own. `max_work` bounds the trees that are looked up,
+    rows times points times draws times trees: rows are left out, evenly, as long as `FEWEST_ROWS` stay.
+    """
+
+    features: Sequence[str]
+    grid: Mapping[str, Sequence[Any]]
+    levels: tuple[float, ...]
+    ice: int = 0
+    max_work: float = math.inf
 
 
 def partial_dependence(
-    header: Header,
-    f: Callable[[NDArray[np.uint8]], Floats],
-    codes: NDArray[np.uint8],
-    features: Sequence[str],
-    grid: Mapping[str, Sequence[Any]],
-    level: float,
+    header: Header, f: Callable[[NDArray[np.uint8]], Floats], codes: NDArray[np.uint8], draws: int, wish: Wish
 ) -> PartialDependence:
-    """Draws of f (of codes, float64 [draw, row]) averaged over `codes`, `features` set to their grids."""
+    """Draws of f (of codes, float64 [draw, row]) averaged over `codes`, features set to their grids.
+
+    `draws` is how many there are. Raises SettingsError and DataError for a wish that can't be.
+    """
     names = [column.name for column in header.schema.columns]
-    chosen = list(features)
-    if isinstance(features, str) or not 1 <= len(chosen) <= 2 or len(set(chosen)) < len(chosen):
-        raise SettingsError("partial dependence is of one feature or two different ones, given as a list")
-    unknown = [name for name in [*chosen, *grid] if name not in names]
-    if unknown:
-        raise SettingsError(f"the model has no feature {unknown[0]!r}; it has {', '.join(names)}")
+    chosen = _checked(wish, names)
     values = [
-        list(grid[name]) if name in grid else default_grid(header, names.index(name)) for name in chosen
+        list(wish.grid[name]) if name in wish.grid else default_grid(header, names.index(name))
+        for name in chosen
     ]
+    if not all(values) or not codes.shape[1]:
+        raise SettingsError("grid: there must be a point of each feature, and a row to average over")
     settings = [
         _coded(header, names.index(name), points) for name, points in zip(chosen, values, strict=True)
     ]
     shape = [len(points) for points in values]
-    curves = []
-    for where in product(*(range(size) for size in shape)):
+    most = wish.max_work / (math.prod(shape) * draws * int(header.settings["num_trees"]))
+    if most < min(codes.shape[1], FEWEST_ROWS):
+        raise SettingsError("grid: these are too many points at once: give shorter grids, or pin fewer draws")
+    codes = codes[:, _spaced(codes.shape[1], most)]
+    single = _spaced(codes.shape[1], wish.ice) if wish.ice else np.empty(0, np.int64)
+    averages = np.empty((math.prod(shape), draws))
+    curves = np.empty((len(single), math.prod(shape)))
+    ends = np.empty((2 * len(wish.levels), *curves.shape))
+    tails = [tail for level in wish.levels for tail in ((1 - level) / 2, (1 + level) / 2)]
+    for point, where in enumerate(product(*(range(size) for size in shape))):
         changed = codes.copy()
-        for (positions, coded), point in zip(settings, where, strict=True):
-            changed[positions] = coded[:, point, None]
-        curves.append(f(changed).mean(axis=1))
-    draws = np.array(curves)
-    lower, upper = equal_tailed(draws.T, level)
+        for (positions, coded), at in zip(settings, where, strict=True):
+            changed[positions] = coded[:, at, None]
+        found = f(changed)
+        averages[point] = found.mean(axis=1)
+        if len(single):
+            curves[:, point] = found[:, single].mean(axis=0)
+            ends[:, :, point] = np.quantile(found[:, single], tails, axis=0)
+    bounds = np.quantile(averages, tails, axis=1).reshape(-1, *shape)
     return PartialDependence(
-        chosen, values, draws.mean(axis=1).reshape(shape), lower.reshape(shape), upper.reshape(shape), level
+        features=chosen,
+        grid=values,
+        mean=averages.mean(axis=1).reshape(shape),
+        intervals=_intervals(wish.levels, bounds),
+        rows=codes.shape[1],
+        ice=Ice(single, curves, _intervals(wish.levels, ends)) if len(single) else None,
     )
+
+
+def _checked(wish: Wish, names: Sequence[str]) -> list[str]:
+    chosen = list(wish.features)
+    if isinstance(wish.features, str) or not 1 <= len(chosen) <= 2 or len(set(chosen)) < len(chosen):
+        raise SettingsError(
+            "features: partial dependence is of one feature or two different ones, given as a list"
+        )
+    for field, given in (("features", chosen), ("grid", wish.grid)):
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise SettingsError(
+                f"{field}: the model has no feature {unknown[0]!r}; it has {', '.join(names)}"
+            )
+    if wish.ice and len(chosen) > 1:
+        raise SettingsError("ice: single rows have curves of one feature only")
+    return chosen
+
+
+def _spaced(count: int, most: float) -> NDArray[np.int64]:
+    """Numbers of at most so many of the rows, evenly spaced."""
+    return np.unique(np.linspace(0, count - 1, int(min(count, most))).astype(np.int64))
+
+
+def _intervals(levels: Sequence[float], ends: Floats) -> list[Interval]:
+    return [Interval(level, ends[2 * i], ends[2 * i + 1]) for i, level in enumerate(levels)]
 
 
 def default_grid(header: Header, index: int) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,7 @@ from scipy.special import ndtr
 from sampler.checkup import diagnose
 from sampler.design import Coded, encode
 from sampler.draws import concatenate
-from sampler.effects import PartialDependence, partial_dependence
+from sampler.effects import PartialDependence, Wish, partial_dependence
 from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.header import Header
 from sampler.inclusion import Inclusion, inclusion, rules_per_draw
@@ -160,11 +161,6 @@ class Posterior:
         """Up to 200 training rows, evenly spaced, at which the chains are compared."""
         return Coded(self._header.reference, [])
 
-    @property
-    def statistics(self) -> list[dict[str, Any]]:
-        """What each chain counted: moves proposed and accepted; empty when nobody kept it."""
-        return self._statistics
-
     def chains(self) -> list[Draws]:
         """The draws of each chain that has any, decoded anew; chains may differ in length."""
         chains = [concatenate([unpack(block) for block in chain]) for chain in self._blocks if chain]
@@ -275,20 +271,27 @@ class Posterior:
         features: Sequence[str],
         X: Any = None,
         grid: Mapping[str, Sequence[Any]] | None = None,
-        level: float = 0.9,
+        level: float | Sequence[float] = 0.9,
+        *,
+        ice: int = 0,
+        num_draws: int | None = None,
+        max_work: float = math.inf,
     ) -> PartialDependence:
         """How the mean prediction over the rows of X moves with one or two features, with intervals.
 
         Without X the rows are the up to 200 training rows kept for reference; without `grid` the points are
-        every level, or up to 19 values that divide the training rows evenly.
+        every level, or up to 19 values that divide the training rows evenly. `ice` asks for the curves of so
+        many single rows besides. `max_work`: see `effects.Wish`. Raises SettingsError and DataError.
         """
-        (level,) = Request.check(level, "credible", None).levels
-        codes = self._header.reference if X is None else self.encode(X).codes
+        levels = Request.check(level, "credible", None).levels
+        coded = self.reference if X is None else X if isinstance(X, Coded) else self.encode(X)
+        chosen, used = self._choose(num_draws)
 
         def f(changed: NDArray[np.uint8]) -> Floats:
-            return self._f(changed).reshape(-1, changed.shape[1])
+            return self._f(changed, used).reshape(-1, changed.shape[1])
 
-        return partial_dependence(self._header, f, codes, features, grid or {}, level)
+        wish = Wish(features, grid or {}, levels, ice, max_work)
+        return partial_dependence(self._header, f, coded.codes, len(chosen), wish)
 
     def to_bytes(self) -> bytes:
         """The posterior as a model file."""

@@ -84,3 +84,50 @@ def test_bad_grid():
         make_posterior()[0].partial_dependence(["x1"], grid={"x1": ["a"]})
     with pytest.raises(SettingsError, match="x9"):
         make_posterior()[0].partial_dependence(["x1"], grid={"x9": [1]})
+
+
+def test_curves_of_single_rows():
+    """ICE is f at that row with the feature set, its mean and intervals over draws; the rows are even."""
+    posterior, X, _ = make_posterior()
+    found = posterior.partial_dependence(["x1"], X, grid={"x1": [-1.0, 1.0]}, level=[0.5, 0.9], ice=5)
+    assert found.ice is not None
+    assert found.ice.rows.tolist() == [0, 19, 39, 59, 79]
+    f = posterior.sample(X | {"x1": [1.0] * 80}).reshape(-1, 80)[:, found.ice.rows]
+    np.testing.assert_allclose(found.ice.mean[:, 1], f.mean(axis=0))
+    for interval, level in zip(found.ice.intervals, (0.5, 0.9), strict=True):
+        expected = np.quantile(f, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        np.testing.assert_allclose([interval.lower[:, 1], interval.upper[:, 1]], expected)
+    with pytest.raises(SettingsError, match="one feature"):
+        posterior.partial_dependence(["x1", "x2"], ice=1)
+
+
+def test_levels_and_pinned_draws():
+    """Several intervals at once; the first draws alone, as `sample` takes them."""
+    posterior, X, _ = make_posterior()
+    found = posterior.partial_dependence(["x1"], X, grid={"x1": [0.5]}, level=[0.5, 0.9], num_draws=7)
+    f = posterior.sample(X | {"x1": [0.5] * 80}, 7).mean(axis=2)
+    np.testing.assert_allclose(found.mean[0], f.mean())
+    assert [interval.level for interval in found.intervals] == [0.5, 0.9]
+    np.testing.assert_allclose(found.intervals[1].upper[0], np.quantile(f, 0.95))
+
+
+def test_work_is_bounded_by_leaving_rows_out():
+    """Fewer rows, evenly spaced, when all would be too much; a refusal when too few would be left."""
+    posterior, X, _ = make_posterior()
+    each = 2 * 24 * 7  # points, draws and trees per row
+    grid = {"x1": [-1.0, 1.0]}
+    found = posterior.partial_dependence(["x1"], X, grid=grid, max_work=40.5 * each)
+    assert found.rows == 40
+    kept = np.linspace(0, 79, 40).astype(int)
+    some = {name: [column[row] for row in kept] for name, column in X.items()}
+    np.testing.assert_array_equal(found.mean, posterior.partial_dependence(["x1"], some, grid=grid).mean)
+    with pytest.raises(SettingsError, match="shorter"):
+        posterior.partial_dependence(["x1"], X, grid=grid, max_work=19 * each)
+    assert posterior.partial_dependence(["x1"], {n: c[:3] for n, c in X.items()}, max_work=1e9).rows == 3
+
+
+@pytest.mark.parametrize("grid", [{"x1": []}, {"x1": [1.0], "c": []}])
+def test_empty_grids(grid):
+    """A grid without points is refused."""
+    with pytest.raises(SettingsError, match="point"):
+        make_posterior()[0].partial_dependence(["x1", "c"], grid=grid)
