@@ -80,7 +80,7 @@ class Bartz:
         from bartz.BART import gbart
 
         self.fit = lambda draws: gbart(
-            X.T,
+            X,
             y.astype(np.float32),
             ntree=TREES,
             ndpost=draws,
