@@ -17,6 +17,7 @@ from scipy.special import ndtr, ndtri
 
 from sampler.errors import SettingsError
 from sampler.kernels.mixture import mixture_quantiles
+from sampler.kernels.moments import moments, turn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,18 +87,21 @@ class Answer:
 
     def fill(self, rows: slice, sums: Sums, offset: float, step: float, sigma: Floats) -> None:
         """Put in the figures of a block from its sums of trees [draw, row], in grid steps."""
-        steps: Sums = sums.T.copy()  # row by row
-        total = steps.sum(axis=1, dtype=np.int64)
-        self.mean[rows] = offset + step * (total / steps.shape[1])
-        centred = steps - (total / steps.shape[1])[:, None]
-        variance = step**2 * np.einsum("rd,rd->r", centred, centred) / max(steps.shape[1] - 1, 1)
-        if self._request.kind == "predictive":
+        mean, variance = _moments(sums)
+        self.mean[rows] = offset + step * mean
+        variance *= step**2 / max(len(sums) - 1, 1)
+        tails, predictive = self._request.tails, self._request.kind == "predictive"
+        if predictive:
             variance += np.mean(sigma**2)
-            bounds = _predictive(steps, step, sigma, self._request.tails)
-        else:
-            bounds = step * _sample_quantiles(steps, self._request.tails)
         self.sd[rows] = np.sqrt(variance)
-        self._bounds[:, rows] = offset + bounds
+        if len(tails):
+            steps = _by_row(sums)
+            bounds = (
+                _predictive(steps, step, sigma, tails)
+                if predictive
+                else step * _sample_quantiles(steps, tails)
+            )
+            self._bounds[:, rows] = offset + bounds
 
     def fill_probabilities(self, rows: slice, sums: Sums, offset: float, step: float) -> None:
         """The same for two classes: figures of the second's probability, the normal cdf of f."""
@@ -117,6 +121,26 @@ class Answer:
         """The quantiles, in the order asked for."""
         first = 2 * len(self._request.levels)
         return [Quantile(q, self._bounds[first + i]) for i, q in enumerate(self._request.quantiles)]
+
+
+def _moments(sums: Sums) -> tuple[Floats, Floats]:
+    """Mean, and sum of squares about it, of each row of sums [draw, row]."""
+    if sums.dtype == np.int64:
+        mean = sums.sum(axis=0) / len(sums)
+        return mean, np.asarray(((sums - mean) ** 2).sum(axis=0))
+    num_rows = sums.shape[1]
+    mean, squares = np.empty(num_rows), np.empty(num_rows)
+    moments(np.require(sums, np.int32, ["C", "W"]), np.empty(num_rows, np.int64), mean, squares)
+    return mean, squares
+
+
+def _by_row(sums: Sums) -> Sums:
+    """A copy [row, draw]."""
+    if sums.dtype == np.int64:
+        return sums.T.copy()
+    steps = np.empty(sums.shape[::-1], np.int32)
+    turn(np.require(sums, np.int32, ["C", "W"]), steps)
+    return steps
 
 
 def _sample_quantiles(steps: Sums | Floats, tails: Floats) -> Floats:

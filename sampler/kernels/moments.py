@@ -1,0 +1,50 @@
+"""Means and variances over draws at each row, and draws put row by row, vectorised over rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sampler.compile import kernel
+from sampler.kernels.shapes import array, floats_1, i4, longs_1, void
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sampler.kernels.shapes import Floats, Longs
+
+TILE = 32  # rows and draws turned at once: both sides of a tile stay in the nearest cache
+
+
+@kernel(void(array(i4, 2), longs_1, floats_1, floats_1))
+def moments(sums: NDArray[np.int32], total: Longs, mean: Floats, squares: Floats) -> None:
+    """Of `sums` [draw, row] the exact total, the mean, and the sum of squares about it, per row.
+
+    Each row is summed over draws in order, so it has the same answer whatever rows come along.
+    """
+    num_draws, num_rows = sums.shape
+    for i in range(num_rows):
+        total[i] = 0
+        squares[i] = 0.0
+    for d in range(num_draws):
+        for i in range(num_rows):
+            total[i] += sums[d, i]
+    for i in range(num_rows):
+        mean[i] = total[i] / num_draws
+    for d in range(num_draws):
+        for i in range(num_rows):
+            away = sums[d, i] - mean[i]
+            squares[i] += away * away
+
+
+@kernel(void(array(i4, 2), array(i4, 2)))
+def turn(sums: NDArray[np.int32], steps: NDArray[np.int32]) -> None:
+    """`sums` [draw, row] as `steps` [row, draw], tile by tile."""
+    num_draws, num_rows = sums.shape
+    for first_row in range(0, num_rows, TILE):
+        end_row = min(first_row + TILE, num_rows)
+        for first_draw in range(0, num_draws, TILE):
+            end_draw = min(first_draw + TILE, num_draws)
+            for i in range(first_row, end_row):
+                for d in range(first_draw, end_draw):
+                    steps[i, d] = sums[d, i]
