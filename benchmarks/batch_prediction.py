@@ -1,0 +1,101 @@
+"""A million rows predicted in the background: seconds, and the peak memory of every process.
+
+    python benchmarks/batch_prediction.py [--rows 1000000] [--interval predictive]
+
+Starts the embedded service (an API process and a worker) on a temporary folder, fits a model of 4 x 250 draws
+of 200 trees on Friedman's function, stores a dataset of that many rows, asks for its predictions over HTTP,
+and downloads them in every form. Peak memory is the kernel's own count (VmHWM) of each process.
+"""
+
+import argparse
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.service import embedded, fit, friedman, store, until
+
+
+def family(pid):
+    """A process and all below it."""
+    found = [pid]
+    for one in found:
+        for file in Path(f"/proc/{one}/task").glob("*/children"):
+            try:
+                found += [int(word) for word in file.read_text().split() if int(word) not in found]
+            except OSError:
+                continue
+    return found
+
+
+class Watch(threading.Thread):
+    """The peak memory of every process of a family, as long as it lives."""
+
+    def __init__(self, pid):
+        super().__init__(daemon=True)
+        self.pid, self.peaks, self.names, self.done = pid, {}, {}, threading.Event()
+
+    def run(self):
+        while not self.done.wait(0.1):
+            for pid in family(self.pid):
+                try:
+                    text = Path(f"/proc/{pid}/status").read_text()
+                    command = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+                except OSError:
+                    continue
+                for line in text.splitlines():
+                    if line.startswith("VmHWM"):
+                        self.peaks[pid] = int(line.split()[1]) / 1024
+                        self.names[pid] = " ".join(word for word in command[1:] if word)[:40]
+
+
+def download(client, path, kind):
+    began, size = time.perf_counter(), 0
+    with client.stream("GET", f"{path}/result", headers={"Accept": kind}) as response:
+        response.raise_for_status()
+        for part in response.iter_bytes():
+            size += len(part)
+    return {"seconds": round(time.perf_counter() - began, 2), "megabytes": round(size / 1e6, 1)}
+
+
+def measure(client, model, rows, asked):
+    began = time.perf_counter()
+    body = {"dataset_id": rows, "interval": asked.interval}
+    made = client.post(f"/models/{model}/predictions", json=body)
+    made.raise_for_status()
+    path = made.headers["location"]
+    until(client, path)
+    seconds = time.perf_counter() - began
+    kinds = ("application/vnd.apache.arrow.stream", "text/csv", "application/json")
+    return {
+        "rows": asked.rows,
+        "interval": asked.interval,
+        "seconds": round(seconds, 1),
+        "rows_per_second": round(asked.rows / seconds),
+        "downloads": {kind: download(client, path, kind) for kind in kinds},
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--interval", default="credible", choices=["credible", "predictive"])
+    asked = parser.parse_args()
+    with embedded() as (address, url, pid), httpx.Client(base_url=address, timeout=120) as client:
+        model = fit(client, url)
+        rows = store(url, friedman(asked.rows, 1).drop(["y"]), "rows")
+        watch = Watch(pid)
+        watch.start()
+        report = measure(client, model, rows, asked)
+        watch.done.set()
+        watch.join()
+    peaks = sorted(((round(mb), watch.names[pid]) for pid, mb in watch.peaks.items()), reverse=True)
+    print(json.dumps(report | {"peak_megabytes": peaks}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""What the benchmarks of the running service share: Friedman's data, and an embedded service of its own."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pyarrow as pa
+
+from app.settings import Settings
+from app.store import datasets, schema
+from app.store.engine import make_engine, session_scope
+from sampler import describe
+
+
+def friedman(rows, seed):
+    """Ten columns, five of which matter, and y."""
+    generator = np.random.default_rng(seed)
+    x = generator.uniform(size=(rows, 10))
+    f = 10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2 + 10 * x[:, 3] + 5 * x[:, 4]
+    return pa.table({f"x{j + 1}": x[:, j] for j in range(10)} | {"y": f + generator.normal(size=rows)})
+
+
+def store(url, table, name):
+    """Straight into the database: the upload is not what is measured."""
+    columns = [summary.to_json() for summary in describe(table.slice(0, 1000))]
+    engine = make_engine(url)
+    with session_scope(engine) as session:
+        made = datasets.save(
+            session, datasets.encode(table), owner="local", name=name, columns=columns, warnings=[]
+        )
+    engine.dispose()
+    return made.id
+
+
+@contextlib.contextmanager
+def embedded():
+    """`bartserve up` on a temporary folder and a free port: its address, database URL and process id."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        free.close()
+        url = Settings(data_dir=folder, database_url="", redis_url=None).database_url
+        schema.migrate(url)
+        with Path(folder, "log").open("wb") as log:
+            service = subprocess.Popen(
+                [sys.executable, "-m", "app.cli", "up", "--port", str(port), "--data-dir", folder],
+                stdout=log,
+                stderr=log,
+                env=os.environ | {"BARTSERVE_DATABASE_URL": url},
+            )
+        try:
+            address = f"http://127.0.0.1:{port}"
+            _wait_ready(address)
+            yield address, url, service.pid
+        finally:
+            service.terminate()
+            service.wait(30)
+
+
+def _wait_ready(address):
+    for _ in range(600):
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(f"{address}/health/ready").status_code == 200:
+                return
+        time.sleep(0.1)
+    raise TimeoutError("the service doesn't get ready")
+
+
+def until(client, path, seconds=600):
+    """What is at that address once it has succeeded."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        state = client.get(path).json()
+        if state["state"] not in {"queued", "running"}:
+            assert state["state"] == "succeeded", state["error"]
+            return state
+        time.sleep(0.2)
+    raise TimeoutError(path)
+
+
+def fit(client, url):
+    """A model of 4 x 250 draws of 200 trees on 1,000 rows; its id."""
+    made = client.post(
+        "/models", json={"dataset_id": store(url, friedman(1000, 0), "training"), "target": "y"}
+    )
+    made.raise_for_status()
+    until(client, made.headers["location"])
+    return made.json()["id"]

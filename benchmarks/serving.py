@@ -1,0 +1,151 @@
+"""Predictions over HTTP on loopback against a warm model of 1,000 draws of 200 trees.
+
+    python benchmarks/serving.py [--seconds 20]
+
+One row at 50 requests a second, open loop (each request has its time, whether or not others are answered; its
+latency counts from then): p50 and p99, beside an empty answer (/health/live) of the same server. 10,000 rows
+as an Arrow stream: the mean alone, and with 90% intervals, as multiples of the prediction kernel's own time,
+measured in turn with the requests.
+"""
+
+import argparse
+import asyncio
+import io
+import json
+import sys
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+import pyarrow as pa
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from app.store import draws, models
+from app.store.engine import make_engine, session_scope
+from benchmarks.service import embedded, fit, friedman
+from sampler import Posterior
+from sampler.kernels.predicting import BLOCK
+
+ARROW = "application/vnd.apache.arrow.stream"
+RATE, ROWS, REPEATS = 50, 10_000, 15
+
+
+async def exchange(reader, writer, message):
+    writer.write(message)
+    head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+    assert " 200 " in head.splitlines()[0], head
+    length = next(int(line.split(":")[1]) for line in head.splitlines() if line.startswith("content-length"))
+    return await reader.readexactly(length)
+
+
+async def open_loop(address, messages, rate, seconds):
+    """Latencies in ms from the time each request was due; connections are kept and made as needed."""
+    host, port = urlsplit(address).hostname, urlsplit(address).port
+    idle = [await asyncio.open_connection(host, port) for _ in range(8)]
+    latencies, running = [], set()
+
+    async def one(due, message):
+        connection = idle.pop() if idle else await asyncio.open_connection(host, port)
+        await exchange(*connection, message)
+        latencies.append(1000 * (time.perf_counter() - due))
+        idle.append(connection)
+
+    began = time.perf_counter()
+    for number in range(int(rate * seconds)):
+        due = began + number / rate
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        task = asyncio.create_task(one(due, messages[number % len(messages)]))
+        running.add(task)
+        task.add_done_callback(running.discard)
+    await asyncio.gather(*running)
+    for _, writer in idle:
+        writer.close()
+    return latencies
+
+
+def message(method, path, body=b""):
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n"
+    if body:
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    return head.encode() + b"\r\n" + body
+
+
+def shares(latencies):
+    p50, p99 = np.percentile(latencies, [50, 99])
+    return {"p50_ms": round(p50, 2), "p99_ms": round(p99, 2), "max_ms": round(max(latencies), 2)}
+
+
+def single_rows(address, path, rows, seconds):
+    report = {}
+    bodies = {
+        "credible": [{"rows": [row]} for row in rows],
+        "predictive": [{"rows": [row], "interval": "predictive"} for row in rows],
+    }
+    for name, sent in bodies.items():
+        messages = [message("POST", path, json.dumps(body).encode()) for body in sent]
+        asyncio.run(open_loop(address, messages, RATE, 2))
+        report[name] = shares(asyncio.run(open_loop(address, messages, RATE, seconds)))
+    report["empty_answer"] = shares(
+        asyncio.run(open_loop(address, [message("GET", "/health/live")], RATE, 5))
+    )
+    return report
+
+
+def many_rows(client, path, posterior, table):
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    content = sink.getvalue()
+    codes = posterior.encode(table).codes
+    chosen = np.arange(posterior.num_chains * posterior.num_draws)
+
+    def kernel():
+        for start in range(0, ROWS, BLOCK):
+            posterior._ensemble.sums(codes[:, start : start + BLOCK], chosen)  # noqa: SLF001
+
+    def request(**query):
+        headers = {"Content-Type": ARROW, "Accept": ARROW}
+        client.post(path, content=content, headers=headers, params=query).raise_for_status()
+
+    asked = {
+        "kernel": kernel,
+        "mean": lambda: request(target="mean"),
+        "credible": lambda: request(interval="credible"),
+        "predictive": lambda: request(interval="predictive"),
+    }
+    times = {name: [] for name in asked}
+    for _ in range(REPEATS):
+        for name, run in asked.items():
+            began = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - began)
+    ratios = {
+        f"{name}_over_kernel": round(float(np.median(np.divide(times[name], times["kernel"]))), 2)
+        for name in asked
+    }
+    return {name: f"{1000 * np.median(found):.1f} ms" for name, found in times.items()} | ratios
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=20)
+    asked = parser.parse_args()
+    with embedded() as (address, url, _), httpx.Client(base_url=address, timeout=120) as client:
+        model = fit(client, url)
+        path = f"/models/{model}/predict"
+        table = friedman(ROWS, 1).drop(["y"])
+        report = {
+            "one row, 50 a second": single_rows(address, path, table.slice(0, 200).to_pylist(), asked.seconds)
+        }
+        engine = make_engine(url)
+        with session_scope(engine, read_only=True) as session:
+            posterior = Posterior.from_blocks(models.header(session, model), draws.read(session, model))
+        engine.dispose()
+        report["10,000 rows as Arrow"] = many_rows(client, path, posterior, table)
+    print(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()
