@@ -13,17 +13,22 @@ from sampler.cells import days_to_text
 from sampler.design import numbers
 from sampler.errors import SettingsError
 from sampler.intervals import Interval
+from sampler.kernels.predicting import BLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from sampler.header import Header
 
     Floats = NDArray[np.float64]
+    Evaluate = Callable[[NDArray[np.uint8]], Floats]
+    Setting = tuple[list[int], NDArray[np.uint8]]  # coded columns of a feature, codes [column, value]
+    Point = tuple[int, ...]  # the number of a value of each feature
 
 GRID_POINTS = 19  # as quantiles .05, .10, ..., .95
+MAX_CELLS = 1 << 22  # draws times rows held at a time: 32 MB
 FEWEST_ROWS = 20  # that an average may rest on when there are more
 
 
@@ -94,7 +99,7 @@ class Wish:
 
 
 def partial_dependence(
-    header: Header, f: Callable[[NDArray[np.uint8]], Floats], codes: NDArray[np.uint8], draws: int, wish: Wish
+    header: Header, f: Evaluate, codes: NDArray[np.uint8], draws: int, wish: Wish
 ) -> PartialDependence:
     """Draws of f (of codes, float64 [draw, row]) averaged over `codes`, features set to their grids.
 
@@ -116,20 +121,14 @@ def partial_dependence(
     if most < min(codes.shape[1], FEWEST_ROWS):
         raise SettingsError("grid: these are too many points at once: give shorter grids, or pin fewer draws")
     codes = codes[:, _spaced(codes.shape[1], most)]
-    single = _spaced(codes.shape[1], wish.ice) if wish.ice else np.empty(0, np.int64)
-    averages = np.empty((math.prod(shape), draws))
-    curves = np.empty((len(single), math.prod(shape)))
-    ends = np.empty((2 * len(wish.levels), *curves.shape))
+    points = list(product(*(range(size) for size in shape)))
+    averages = np.zeros((len(points), draws))
+    width = min(BLOCK, max(16, MAX_CELLS // draws))
+    for start in range(0, codes.shape[1], width):
+        for at, found in _evaluated(f, codes[:, start : start + width], settings, points, width):
+            averages[at] += found.sum(axis=2).T
+    averages /= codes.shape[1]
     tails = [tail for level in wish.levels for tail in ((1 - level) / 2, (1 + level) / 2)]
-    for point, where in enumerate(product(*(range(size) for size in shape))):
-        changed = codes.copy()
-        for (positions, coded), at in zip(settings, where, strict=True):
-            changed[positions] = coded[:, at, None]
-        found = f(changed)
-        averages[point] = found.mean(axis=1)
-        if len(single):
-            curves[:, point] = found[:, single].mean(axis=0)
-            ends[:, :, point] = np.quantile(found[:, single], tails, axis=0)
     bounds = np.quantile(averages, tails, axis=1).reshape(-1, *shape)
     return PartialDependence(
         features=chosen,
@@ -137,8 +136,41 @@ def partial_dependence(
         mean=averages.mean(axis=1).reshape(shape),
         intervals=_intervals(wish.levels, bounds),
         rows=codes.shape[1],
-        ice=Ice(single, curves, _intervals(wish.levels, ends)) if len(single) else None,
+        ice=_curves(f, codes, settings, points, width, wish) if wish.ice else None,
     )
+
+
+def _curves(
+    f: Evaluate,
+    codes: NDArray[np.uint8],
+    settings: list[Setting],
+    points: list[Point],
+    width: int,
+    wish: Wish,
+) -> Ice:
+    rows = _spaced(codes.shape[1], wish.ice)
+    tails = [tail for level in wish.levels for tail in ((1 - level) / 2, (1 + level) / 2)]
+    mean = np.empty((len(rows), len(points)))
+    ends = np.empty((len(tails), *mean.shape))
+    for at, found in _evaluated(f, codes[:, rows], settings, points, width):
+        mean[:, at] = found.mean(axis=0).T
+        ends[:, :, at] = np.quantile(found, tails, axis=0).swapaxes(1, 2)
+    return Ice(rows, mean, _intervals(wish.levels, ends))
+
+
+def _evaluated(
+    f: Evaluate, codes: NDArray[np.uint8], settings: list[Setting], points: list[Point], width: int
+) -> Iterator[tuple[slice, Floats]]:
+    """Draws of f [draw, point, row] at some points after the others: about `width` rows at once."""
+    num_rows = codes.shape[1]
+    size = max(1, width // num_rows)
+    for start in range(0, len(points), size):
+        some = points[start : start + size]
+        changed = np.tile(codes, (1, len(some)))
+        for i, point in enumerate(some):
+            for (positions, coded), at in zip(settings, point, strict=True):
+                changed[positions, i * num_rows : (i + 1) * num_rows] = coded[:, at, None]
+        yield slice(start, start + len(some)), f(changed).reshape(-1, len(some), num_rows)
 
 
 def _checked(wish: Wish, names: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from app.api import batches, datasets, docs, health, modelfiles, models, predict, problems, restarts
+from app.api import batches, datasets, docs, explain, health, modelfiles, models, predict, problems, restarts
 from app.api.access import Access
 from app.api.edge import Edge
 from app.api.gate import Gate
@@ -32,6 +32,7 @@ ROUTERS = (
     predict.files,
     predict.router,
     batches.router,
+    explain.router,
     health.router,
     docs.router,
 )

@@ -42,6 +42,7 @@ VERDICTS = ("not_converged", "approximate", "converged")  # each better than the
 MAX_EXAMINED = 10_000  # rows of whose draws R-hat or Monte Carlo errors are computed: half a millisecond each
 MAX_SAMPLES = 1_000_000  # draws in one answer, rows times draws of each
 LOADS = 3  # of a posterior that grows while it is read
+FIELDS = ("draws", "samples", "features", "grid", "ice")  # that the sampler's refusals begin with
 MAX_VERDICTS = 1000  # remembered, of models with some of their draws
 
 
@@ -293,5 +294,5 @@ def understood() -> Iterator[None]:
         raise UnusableDataError(errors=faults) from None
     except SettingsError as error:
         told = str(error)[:MAX_SAID].replace("num_draws", "draws")
-        field = next((name for name in ("draws", "samples") if told.startswith(name)), None)
+        field = next((name for name in FIELDS if told.startswith(name)), None)
         raise InvalidRequestError(errors=[Fault(field, None, told)]) from None

@@ -65,15 +65,25 @@ def _refuse_uneven(rows: list[dict[str, Any]]) -> None:
 
 
 def _checked(columns: dict[str, Any]) -> Columns:
-    lists = {name: values for name, values in columns.items() if isinstance(values, list)}
-    told = "a column is a list of values"
-    faults = enough(Fault(name, None, told) for name in columns if name not in lists)
-    if not faults and len({len(values) for values in lists.values()}) > 1:
+    lists = _lists(columns)
+    if len({len(values) for values in lists.values()}) > 1:
         faults = [Fault(name, None, f"it has {len(values)} values") for name, values in lists.items()]
         raise UnusableDataError("The columns differ in length.", faults)
-    if faults:
-        raise UnusableDataError(errors=faults)
     return lists
+
+
+def lists_of(columns: dict[str, Any]) -> Columns:
+    """Lists of plain values by name, which may differ in length; raises as `columns_of`."""
+    lists = _lists(columns)
+    _check_cells(lists)
+    return lists
+
+
+def _lists(columns: dict[str, Any]) -> Columns:
+    told = "a column is a list of values"
+    if faults := enough(Fault(name, None, told) for name, v in columns.items() if not isinstance(v, list)):
+        raise UnusableDataError(errors=faults)
+    return columns
 
 
 def _check_cells(columns: Columns) -> None:
