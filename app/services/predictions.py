@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime  # noqa: TC003  beside other annotations
 from typing import Any, Literal
 
 from sqlalchemy import Engine
@@ -43,7 +44,7 @@ MAX_EXAMINED = 10_000  # rows of whose draws R-hat or Monte Carlo errors are com
 MAX_SAMPLES = 1_000_000  # draws in one answer, rows times draws of each
 LOADS = 3  # of a posterior that grows while it is read
 FIELDS = ("draws", "samples", "features", "grid", "ice")  # that the sampler's refusals begin with
-MAX_VERDICTS = 1000  # remembered, of models with some of their draws
+MAX_VERDICTS = 1000  # remembered, of models with some of their draws; and draws of models
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class Predictor:
         self.max_rows = max_rows
         self.cache: Cache[Posterior] = Cache(cache_bytes)
         self._verdicts: dict[tuple[str, int], str] = {}
+        self._draws: dict[tuple[str, datetime | None], int | None] = {}
         self._warming: threading.Thread | None = None
         self._closing = threading.Event()
 
@@ -203,7 +205,7 @@ class Predictor:
         """
         with session_scope(self.engine, read_only=True) as session:
             found = find(session, owner, model, partly=True)
-            draws = restarts.common_draws(session, found.id)
+            draws = self._common_draws(session, found)
         posterior = self.cache.get(found.id, lambda: self._load(found.id))
         for _ in range(LOADS):
             if draws is None or posterior.num_draws >= draws:
@@ -212,6 +214,17 @@ class Predictor:
             self.cache.drop(found.id)
             posterior = self.cache.get(found.id, lambda: self._load(found.id))
         return found, posterior, min(posterior.num_draws, draws or posterior.num_draws)
+
+    def _common_draws(self, session: Session, model: Model) -> int | None:
+        """The draws of every chain, which stay as they are once a model has succeeded."""
+        key = model.id, model.finished_at
+        if model.state != SUCCEEDED or model.finished_at is None:
+            return restarts.common_draws(session, model.id)
+        if key not in self._draws:
+            if len(self._draws) >= MAX_VERDICTS:
+                self._draws.clear()
+            self._draws[key] = restarts.common_draws(session, model.id)
+        return self._draws[key]
 
     def verdict(self, model: Model, posterior: Posterior, draws: int) -> str | None:
         """The model's verdict as it was when it had so many draws: a pinned answer never changes."""

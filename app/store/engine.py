@@ -58,9 +58,19 @@ def session_scope(engine: Engine, *, read_only: bool = False) -> Iterator[Sessio
 
     `read_only` sessions can't write, on either database, and on SQLite don't wait for writers.
     """
-    options: dict[str, Any] = {_READ_ONLY: True, "postgresql_readonly": True} if read_only else {}
-    with Session(engine.execution_options(**options), expire_on_commit=False) as session, session.begin():
+    chosen = _read_only(engine) if read_only else engine
+    with Session(chosen, expire_on_commit=False) as session, session.begin():
         yield session
+
+
+def _read_only(engine: Engine) -> Engine:
+    """The engine with the options of reading, made once: that takes as long as a small query."""
+    made: Engine | None = engine.__dict__.get(_READ_ONLY)
+    if made is None:
+        made = engine.__dict__[_READ_ONLY] = engine.execution_options(
+            **{_READ_ONLY: True, "postgresql_readonly": True}
+        )
+    return made
 
 
 def binary_results(session: Session) -> dict[str, Any]:
