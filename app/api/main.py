@@ -8,12 +8,25 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from app.api import batches, datasets, docs, explain, health, modelfiles, models, predict, problems, restarts
+from app.api import (
+    batches,
+    datasets,
+    docs,
+    events,
+    explain,
+    health,
+    modelfiles,
+    models,
+    predict,
+    problems,
+    restarts,
+)
 from app.api.access import Access
 from app.api.edge import Edge
 from app.api.gate import Gate
 from app.services import keys
 from app.services.bell import Bell
+from app.services.feed import Feed
 from app.services.health import Readiness
 from app.services.modelfiles import MAX_BYTES, MEDIA_TYPE
 from app.services.predictions import Predictor
@@ -29,6 +42,7 @@ ROUTERS = (
     modelfiles.router,
     models.router,
     restarts.router,
+    events.router,
     predict.files,
     predict.router,
     batches.router,
@@ -74,6 +88,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.engine = engine
     app.state.bell = bell
+    app.state.feed = Feed(engine)
     app.state.settings = settings
     app.state.predictor = predictor
     app.state.readiness = Readiness(engine, settings)

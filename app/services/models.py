@@ -71,7 +71,7 @@ def _shown(model: Model, chains: Sequence[Unit]) -> dict[str, Any]:
         "target": model.target,
         "settings": model.settings,
         "progress": progress(model.state, model.settings, chains),
-        "draws": _draws(model, chains),
+        "draws": draws_of(model, chains),
         "verdict": model.verdict,
         "diagnostics": model.diagnostics,
         "holdout": model.holdout,
@@ -83,7 +83,7 @@ def _shown(model: Model, chains: Sequence[Unit]) -> dict[str, Any]:
     }
 
 
-def _draws(model: Model, chains: Sequence[Unit]) -> int:
+def draws_of(model: Model, chains: Sequence[Unit]) -> int:
     """Kept per chain; a finished model may come with chains that kept none, which it answers without."""
     ended = model.state == SUCCEEDED
     return min((chain.num_draws for chain in chains if chain.num_draws or not ended), default=0)

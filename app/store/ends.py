@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, case, not_, or_, select, update
 from sqlalchemy.orm import Session
 
-from app.store import prediction_state
+from app.store import events, prediction_state
 from app.store.clock import db_now, utc_now
 from app.store.statements import rows_changed
 from app.store.tables import (
@@ -69,6 +69,8 @@ def settle(session: Session, model_id: str) -> None:
         return
     if model.cancel_requested:
         model.state, model.finished_at = CANCELLED, utc_now()
+        session.flush()
+        events.append(session, model_id, CANCELLED)
     elif all(state == DONE for kind, state in states if kind == CHAIN):
         finishes = sum(kind == FINISH for kind, _ in states)
         session.add(new_unit(model_id, FINISH, finishes))
@@ -79,7 +81,8 @@ def fail_model(session: Session, model_id: str, error: Json) -> None:
     """End a model as failed, and its units that nobody works on as cancelled; under `lock_all`."""
     cancel_queued(session, model_id)
     open_ = update(Model).where(Model.id == model_id, Model.state.in_(OPEN_STATES))
-    rows_changed(session, open_.values(state=FAILED, error=error, finished_at=utc_now()))
+    if rows_changed(session, open_.values(state=FAILED, error=error, finished_at=utc_now())):
+        events.append(session, model_id, FAILED, error)
 
 
 def sweep(session: Session) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from app.store import draws, ends
+from app.store import draws, ends, events
 from app.store.clock import utc_now
 from app.store.draws import Block
 from app.store.tables import CHAIN, DONE, SUCCEEDED, Json, Model, new_id
@@ -68,4 +68,6 @@ def add(session: Session, owner: str, imported: Imported) -> Model:
         session.add(unit)
         draws.write(session, model.id, number, chain.blocks)
     session.flush()  # fail here, not at the edge
+    events.append(session, model.id, "created", {"chains": len(imported.chains)})
+    events.append(session, model.id, SUCCEEDED, {"verdict": imported.verdict})
     return model

@@ -6,7 +6,7 @@ from sqlalchemy import delete as delete_from
 from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
-from app.store import ends
+from app.store import ends, events
 from app.store.statements import After, page, rows_changed
 from app.store.tables import (
     CHAIN,
@@ -58,6 +58,7 @@ def create(
     for chain in range(num_chains):
         session.add(ends.new_unit(model.id, CHAIN, chain, iterations))
     session.flush()  # fail here, not at the edge
+    events.append(session, model.id, "created", {"chains": num_chains})
     return model
 
 
@@ -110,6 +111,7 @@ def cancel(session: Session, owner: str, model_id: str) -> Model | None:
         update(Model).where(Model.id == model_id, Model.state.in_(OPEN_STATES)).values(cancel_requested=True)
     )
     if rows_changed(session, wish):
+        events.append(session, model_id, "cancel_requested")
         ends.cancel_queued(session, model_id)
         ends.settle(session, model_id)
     session.expire_all()  # the updates went past the session's copies

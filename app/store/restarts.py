@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from app.store import ends
+from app.store import ends, events
 from app.store.clock import utc_now
 from app.store.statements import rows_changed
 from app.store.tables import CANCELLED, CHAIN, FAILED, QUEUED, SUCCEEDED, Model, Unit
@@ -29,6 +29,7 @@ def retry(session: Session, model: Model) -> None:
     # Also of a chain whose worker hasn't noticed yet that the model had failed: it just goes on.
     rows_changed(session, chains.values(stalled_attempts=0))
     _queue(session, chains.where(Unit.state.in_((CANCELLED, FAILED))))
+    events.append(session, model.id, "retried")
     _reopen(session, model)
 
 
@@ -44,6 +45,7 @@ def extend(session: Session, model: Model, num_draws: int, header: bytes) -> Non
     _queue(session, chains, stalled_attempts=0, iterations=Unit.iterations + more)
     model.settings = model.settings | {"num_draws": int(model.settings["num_draws"]) + num_draws}
     model.header = header
+    events.append(session, model.id, "extended", {"num_draws": num_draws})
     _reopen(session, model)
 
 

@@ -229,6 +229,18 @@ class ApiKey(Base):
     last_used_at: Mapped[datetime | None]
 
 
+class ModelEvent(Base):
+    """What happened to a model, stored in the transaction that did it; numbered 1, 2, ... by model."""
+
+    __tablename__ = "model_events"
+
+    model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"), primary_key=True)
+    sequence: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    kind: Mapped[str]
+    at: Mapped[datetime] = mapped_column(default=utc_now)
+    detail: Mapped[Json]
+
+
 class IdempotentAnswer(Base):
     """What a request with an `Idempotency-Key` was answered, stored with what it made."""
 

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from app.store import draws, ends
+from app.store import draws, ends, events
 from app.store.clock import db_now, utc_now
 from app.store.errors import LeaseLostError
 from app.store.statements import rows_changed
@@ -128,9 +128,12 @@ def claim(session: Session, worker_id: str, lease_seconds: float) -> Claim | Non
     rows_changed(session, update(Unit).where(Unit.id == unit.id).values(values))
     table, parent_id = ends.parent(unit)
     started = update(table).where(table.id == parent_id, table.state == QUEUED)
-    rows_changed(
-        session, started.values(state=RUNNING, started_at=func.coalesce(table.started_at, utc_now()))
-    )
+    started = started.values(state=RUNNING, started_at=func.coalesce(table.started_at, utc_now()))
+    if rows_changed(session, started) and table is Model:
+        events.append(session, unit.model_id, "started")
+    if unit.state == RUNNING and unit.kind == CHAIN:
+        lost = {"chain": unit.ordinal, "attempt": unit.attempts + 1}
+        events.append(session, unit.model_id, "chain_recovered", lost)
     return Claim(
         unit.id,
         token,
@@ -174,6 +177,8 @@ def commit_slice(session: Session, claim: Claim, slice_: Slice) -> Directive:
 def finish_chain(session: Session, claim: Claim, slice_: Slice) -> None:
     """The chain's last slice. The chain that finishes last inserts the model's `finish` unit."""
     _store_slice(session, claim, slice_, state=DONE, lease_until=None)
+    ended = {"chain": claim.ordinal, "draws": slice_.progress.num_draws}
+    events.append(session, claim.model_id, "chain_finished", ended)
     ends.settle(session, claim.model_id)
 
 
@@ -229,7 +234,9 @@ def finish_model(
     values = {"verdict": verdict, "diagnostics": diagnostics, "holdout": holdout, "finished_at": utc_now()}
     state = case((Model.cancel_requested, CANCELLED), else_=SUCCEEDED)
     open_ = update(Model).where(Model.id == claim.model_id, Model.state.in_(OPEN_STATES))
-    rows_changed(session, open_.values(state=state, **values))
+    if rows_changed(session, open_.values(state=state, **values)):
+        ended = session.scalar(select(Model.state).where(Model.id == claim.model_id))
+        events.append(session, claim.model_id, ended or CANCELLED, {"verdict": verdict})
 
 
 def _claimable() -> ColumnElement[bool]:

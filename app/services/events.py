@@ -1,0 +1,35 @@
+"""The log of a model in pages."""
+
+from collections.abc import Sequence
+
+from sqlalchemy.orm import Session
+
+from app.services import models
+from app.services.errors import Fault, InvalidRequestError
+from app.store import events as store
+from app.store.tables import ModelEvent
+
+MAX_DIGITS = 15
+
+
+def page(
+    session: Session, owner: str, model_id: str, limit: int, cursor: str | None
+) -> tuple[Sequence[ModelEvent], str | None]:
+    """Events of a model, oldest first, and the next page's cursor.
+
+    Raises NotFoundError and InvalidRequestError.
+    """
+    model = models.get(session, owner, model_id)
+    found = store.page(session, model.id, after(cursor, "cursor"), limit + 1)
+    items = found[:limit]
+    return items, str(items[-1].sequence) if len(found) > limit else None
+
+
+def after(given: str | None, field: str) -> int:
+    """The number of the last event that was seen; raises InvalidRequestError for what never was one."""
+    if given is None:
+        return 0
+    if not (given.isascii() and given.isdigit() and len(given) <= MAX_DIGITS):
+        told = "no event has this number; take it from an answer as it is"
+        raise InvalidRequestError(errors=[Fault(field, None, told)])
+    return int(given)

@@ -1,0 +1,46 @@
+"""The log of a model: what happened to it, numbered without a gap, readable only once it has happened."""
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import and_, func, or_, select
+from sqlalchemy.orm import Session
+
+from app.store.tables import Json, Model, ModelEvent
+
+
+def append(session: Session, model_id: str, kind: str, detail: Json | None = None) -> None:
+    """Log it in the transaction that does it, after whatever units that one locks.
+
+    Holding the model's row until the commit, events become visible in the order of their numbers: who has
+    read number 5 will never find a new number 4.
+    """
+    session.execute(select(Model.id).where(Model.id == model_id).with_for_update(key_share=True))
+    session.add(
+        ModelEvent(model_id=model_id, sequence=last(session, model_id) + 1, kind=kind, detail=detail or {})
+    )
+    session.flush()
+
+
+def last(session: Session, model_id: str) -> int:
+    """The number of a model's newest event, 0 when there is none."""
+    newest = select(func.max(ModelEvent.sequence)).where(ModelEvent.model_id == model_id)
+    return session.scalar(newest) or 0
+
+
+def page(session: Session, model_id: str, after: int, limit: int) -> list[ModelEvent]:
+    """A model's events beyond a number, oldest first."""
+    query = select(ModelEvent).where(ModelEvent.model_id == model_id, ModelEvent.sequence > after)
+    return list(session.scalars(query.order_by(ModelEvent.sequence).limit(limit)))
+
+
+def news(session: Session, after: Mapping[str, int], limit: int) -> dict[str, Sequence[ModelEvent]]:
+    """Of each of those models its events beyond its number, oldest first, in one query."""
+    table = ModelEvent
+    wanted = [
+        and_(table.model_id == model_id, table.sequence > number, table.sequence <= number + limit)
+        for model_id, number in after.items()
+    ]
+    found: dict[str, list[ModelEvent]] = {model_id: [] for model_id in after}
+    for event in session.scalars(select(table).where(or_(*wanted)).order_by(table.sequence)):
+        found[event.model_id].append(event)
+    return dict(found)
