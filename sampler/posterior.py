@@ -17,6 +17,7 @@ from sampler.design import Coded, encode
 from sampler.draws import concatenate
 from sampler.effects import PartialDependence, Wish, partial_dependence
 from sampler.errors import NotFittedError, PackedError, SettingsError
+from sampler.export import to_arviz
 from sampler.header import Header
 from sampler.inclusion import Inclusion, inclusion, rules_per_draw
 from sampler.intervals import Answer, Interval, Quantile, Request
@@ -292,6 +293,10 @@ class Posterior:
 
         wish = Wish(features, grid or {}, levels, ice, max_work)
         return partial_dependence(self._header, f, coded.codes, len(chosen), wish)
+
+    def to_arviz(self) -> Any:
+        """Sigma, and f at the reference rows, as ArviZ's tree of data; needs the package arviz-base."""
+        return to_arviz(self)
 
     def to_bytes(self) -> bytes:
         """The posterior as a model file."""

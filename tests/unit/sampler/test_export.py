@@ -1,0 +1,33 @@
+"""The draws in the shapes that ArviZ wants."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from sampler.export import draws_of
+from tests.unit.sampler.posteriors import make_posterior
+
+
+def test_shapes_are_chain_draw_row():
+    """What `arviz_base.from_dict` takes as a posterior: chains first, then draws."""
+    posterior, X, _ = make_posterior()
+    found = draws_of(posterior)
+    assert found["sigma"].shape == (2, 12)
+    np.testing.assert_array_equal(found["f"], posterior.sample(X))  # all 80 rows are reference rows
+
+
+def test_without_arviz_the_package_is_named(monkeypatch):
+    """An optional package: the error says what to install."""
+    monkeypatch.setitem(sys.modules, "arviz_base", None)
+    with pytest.raises(ImportError, match="arviz-base"):
+        make_posterior()[0].to_arviz()
+
+
+def test_arviz_reads_the_draws():
+    """ArviZ itself, where it is installed, has them as `sigma` (chain, draw) and `f` (chain, draw, row)."""
+    pytest.importorskip("arviz_base")
+    posterior = make_posterior()[0]
+    tree = posterior.to_arviz()
+    assert tree["posterior"]["sigma"].dims == ("chain", "draw")
+    np.testing.assert_array_equal(tree["posterior"]["f"].to_numpy(), draws_of(posterior)["f"])
