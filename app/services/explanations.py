@@ -47,9 +47,14 @@ def finished(predictor: Predictor, owner: str, model: str) -> tuple[Model, Poste
         There is no such model; it has not finished.
     """
     found, posterior, _ = predictor.lookup(owner, model)
-    if found.state != SUCCEEDED:
-        raise NotFinishedError(f"Model {found.id} is {found.state}: ask again when it has succeeded.")
+    check_succeeded(found)
     return found, posterior
+
+
+def check_succeeded(model: Model) -> None:
+    """Raise NotFinishedError for a model that is being fitted or extended, though it may have draws."""
+    if model.state != SUCCEEDED:
+        raise NotFinishedError(f"Model {model.id} is {model.state}: ask again when it has succeeded.")
 
 
 def diagnostics(predictor: Predictor, owner: str, model: str, max_points: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from app.services import models
 from app.services.errors import InvalidRequestError
+from app.services.explanations import check_succeeded
 from app.services.fits import MAX_SAID, _check_model_name
 from app.services.predictions import DamagedError, find
 from app.store import draws, imports
@@ -49,6 +50,7 @@ def file_of(engine: Engine, owner: str, model: str) -> tuple[str, bytes]:
     """
     with session_scope(engine, read_only=True) as session:
         found = find(session, owner, model)
+        check_succeeded(found)
         header = store.header(session, found.id)
         chains = store.chains(session, [found.id])[found.id]
         try:

@@ -12,7 +12,8 @@ from sampler import Posterior
 from sampler.modelfile import MEDIA_TYPE
 from tests.conftest import only
 from tests.integration.api.asking import places, post_json, problem
-from tests.integration.api.fitting import fitted
+from tests.integration.api.fitting import SMALL, fitted
+from tests.integration.api.part_way import give_back, take_chains
 from tests.integration.api.test_fuzz import FUZZ, VALUES, send
 from tests.unit.sampler.posteriors import make_posterior
 
@@ -250,6 +251,18 @@ def test_explanations_of_what_is_not_there(client, settings):
     for level in (0, 1, "nan", "inf", "x", ""):
         path = f"/models/{model['id']}/variable-importance"
         problem(client.get(path, params={"level": level}), 422, "invalid-request")
+
+
+def test_a_model_part_of_the_way_explains_nothing_yet(client, database, model):
+    """Though it has draws and predicts: what is said of a model is said of all its draws."""
+    body = {"dataset_id": model["dataset_id"], "target": "y", **SMALL}
+    running = client.post("/models", json=body).json()["id"]
+    give_back(database.engine, take_chains(database.engine, 9, 9))
+
+    rows = [{"size": 3, "colour": "red"}]
+    assert client.post(f"/models/{running}/predict", json={"rows": rows}).status_code == 200
+    for what in (*GETS, "file"):
+        problem(client.get(f"/models/{running}/{what}"), 409, "model-not-finished")
 
 
 def test_two_classes_explain_themselves(client, settings):

@@ -96,6 +96,8 @@ def test_notebook_to_service_to_notebook(client, num_draws, tmp_path):
         assert answer["mean"] == expected.mean.tolist()
         assert answer["sd"] == expected.sd.tolist()
         assert [i["upper"] for i in answer["intervals"]] == [i.upper.tolist() for i in expected.intervals]
+    for verb, body in (("extend", {"num_draws": 5}), ("retry", None), ("cancel", None)):
+        problem(client.post(f"/models/{model['id']}/{verb}", json=body), 409)
     assert client.delete(f"/models/{model['id']}").status_code == 204
     problem(get_file(client, model), 404, "not-found")
 
