@@ -82,7 +82,7 @@ class ModelRequest(BaseModel):
         None, description="Kinds to use instead of the inferred ones: number, boolean, category, date."
     )
     weights: str | None = Field(None, description="A column of positive precision weights.")
-    family: str | None = Field(None, description="gaussian (the default).")
+    family: str | None = Field(None, description="gaussian (the default), probit for two classes, or auto.")
     method: str | None = Field(None, description="bart (the default).")
     num_trees: int | None = Field(
         None, description="200 unless given.", json_schema_extra=_range("num_trees")
