@@ -84,7 +84,7 @@ def create(predictor: Predictor, owner: str, model: str, request: BatchRequest) 
         "mcse": request.mcse,
         "rhat": request.rhat,
         "verdict": predictor.verdict(found, posterior, used),
-        "classes": getattr(posterior, "classes", None),
+        "classes": posterior.classes,
         "warnings": warnings,
     }
     try:

@@ -194,7 +194,7 @@ class Predictor:
             samples=None
             if request.samples is None
             else rowwise.thinned(posterior, coded, prediction.draws, request.samples),
-            classes=getattr(posterior, "classes", None),
+            classes=posterior.classes,
         )
 
     def lookup(self, owner: str, model: str) -> tuple[Model, Posterior, int]:

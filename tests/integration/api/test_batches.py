@@ -8,10 +8,10 @@ import pyarrow.csv as pacsv
 import pytest
 from sqlalchemy import update
 
+from app.store import datasets, units
 from app.store import predictions as store
-from app.store import units
 from app.store.engine import session_scope
-from app.store.tables import PredictionBlock, Worker
+from app.store.tables import Dataset, PredictionBlock, Worker
 from app.store.workers import register
 from tests.conftest import only
 from tests.integration.api.asking import places, post_csv, problem, table
@@ -226,3 +226,50 @@ def test_predictions_come_before_fits(client, settings, model, dataset_id, datab
     with session_scope(database.engine) as session:
         assert units.claim(session, "w", 60).prediction_id == made["id"]
         assert units.claim(session, "w", 60).prediction_id is None
+
+
+def test_what_is_another_owners_is_not_there(client, database, model, dataset_id):
+    """404 on every route, in no list, and nobody predicts another's dataset."""
+    with session_scope(database.engine) as session:
+        dataset = session.get_one(Dataset, dataset_id)
+        others = store.create(
+            session, owner="somebody else", model_id=model["id"], dataset=dataset, request={}
+        )
+        theirs = datasets.save(
+            session,
+            datasets.encode(pa.table({"size": [1.0], "colour": ["red"]})),
+            owner="somebody else",
+            name="x",
+            columns=[{"name": "size"}, {"name": "colour"}],
+            warnings=[],
+        )
+    for method, path in [("GET", ""), ("GET", "/result"), ("POST", "/cancel"), ("DELETE", "")]:
+        problem(client.request(method, f"/predictions/{others.id}{path}"), 404, "not-found")
+    assert client.get("/predictions").json()["items"] == []
+    problem(start(client, model, theirs.id), 404, "not-found")
+
+
+@only("sqlite")
+def test_two_classes_are_predicted_as_probabilities(client, settings):
+    """At once and in the background: the second label's probability with its interval, and the labels."""
+    text = "size,colour,bought\n" + "".join(
+        f"{row % 19},{'red' if row % 3 else 'blue'},{'yes' if row % 19 > 9 else 'no'}\n" for row in range(80)
+    )
+    model = fitted(client, settings, text=text, target="bought", family="probit")
+    new = "size,colour\n1,red\n17,blue\n"
+    path = f"/models/{model['id']}/predict"
+
+    said = client.post(path, content=new, headers={"Content-Type": CSV}, params={"mcse": True, "rhat": True})
+    refused = client.post(path, json={"columns": {"size": [1], "colour": ["red"]}, "interval": "predictive"})
+    dataset_id = post_csv(client, new).json()["id"]
+    made = start(client, model, dataset_id).json()
+    run_units(settings)
+
+    assert said.status_code == 200, said.text
+    answer = said.json()
+    assert answer["classes"] == ["no", "yes"] == made["classes"]
+    assert 0 <= answer["mean"][0] < 0.5 < answer["mean"][1] <= 1
+    assert 0 <= answer["intervals"][0]["lower"][0] <= answer["intervals"][0]["upper"][1] <= 1
+    problem(refused, 422, "invalid-request")
+    problem(start(client, model, dataset_id, interval="predictive"), 422, "invalid-request")
+    assert result(client, made).json()["mean"] == answer["mean"]
