@@ -66,7 +66,7 @@ def create(
     InvalidRequestError, NotFoundError, UnusableDataError
         A setting is out of range; the target, a feature or the weights can't be used: names the column.
     """
-    name = None if request.name is None else _check_model_name(request.name)
+    name = None if request.name is None else check_model_name(request.name)
     with session_scope(engine, read_only=True) as session:
         dataset = datasets.get(session, owner, request.dataset_id)
         reserved = [request.target, *([request.weights] if request.weights is not None else [])]
@@ -111,7 +111,7 @@ def _dataset_kept() -> Iterator[None]:
         raise NotFoundError("The dataset was deleted while the model was being accepted.") from None
 
 
-def _check_model_name(name: str) -> str:
+def check_model_name(name: str) -> str:
     name = check_name(name, MAX_NAME)
     if "/" in name or name.startswith("mdl_"):
         told = "a model's name stands in addresses: it holds no slash and doesn't begin with mdl_"

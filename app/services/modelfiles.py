@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from app.services import models
 from app.services.errors import InvalidRequestError
 from app.services.explanations import check_succeeded
-from app.services.fits import MAX_SAID, _check_model_name
+from app.services.fits import MAX_SAID, check_model_name
 from app.services.predictions import DamagedError, find
 from app.store import draws, imports
 from app.store import models as store
@@ -91,7 +91,7 @@ def accept(
     InvalidRequestError
         No model can have that name.
     """
-    name = None if name is None else _check_model_name(name)
+    name = None if name is None else check_model_name(name)
     warm()
     try:
         contents = read_contents(data)
