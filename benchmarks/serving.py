@@ -44,10 +44,11 @@ async def open_loop(address, messages, rate, seconds):
     """Latencies in ms from the time each request was due; connections are kept and made as needed."""
     host, port = urlsplit(address).hostname, urlsplit(address).port
     idle = [await asyncio.open_connection(host, port) for _ in range(8)]
-    latencies, running = [], set()
+    latencies, sent = [], []
 
     async def one(due, message):
-        connection = idle.pop() if idle else await asyncio.open_connection(host, port)
+        # The longest idle one: the server closes those that rest for five seconds.
+        connection = idle.pop(0) if idle else await asyncio.open_connection(host, port)
         await exchange(*connection, message)
         latencies.append(1000 * (time.perf_counter() - due))
         idle.append(connection)
@@ -56,10 +57,8 @@ async def open_loop(address, messages, rate, seconds):
     for number in range(int(rate * seconds)):
         due = began + number / rate
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
-        task = asyncio.create_task(one(due, messages[number % len(messages)]))
-        running.add(task)
-        task.add_done_callback(running.discard)
-    await asyncio.gather(*running)
+        sent.append(asyncio.create_task(one(due, messages[number % len(messages)])))
+    await asyncio.gather(*sent)
     for _, writer in idle:
         writer.close()
     return latencies
