@@ -20,7 +20,7 @@ def draws_of(posterior: Posterior) -> dict[str, NDArray[np.float64]]:
 def to_arviz(posterior: Posterior) -> Any:
     """The same as ArviZ's tree of data; needs the package arviz-base, raises ImportError without it."""
     try:
-        from arviz_base import from_dict  # type: ignore[import-not-found]  # noqa: PLC0415  # who asks pays
+        from arviz_base import from_dict  # noqa: PLC0415  # who asks pays
     except ImportError:
         raise ImportError("to_arviz needs ArviZ: pip install arviz-base") from None
     return from_dict({"posterior": draws_of(posterior)})

@@ -13,7 +13,7 @@ from app.services.errors import Fault, InUseError, InvalidRequestError, NotFound
 from app.services.pages import Page, is_id
 from app.services.typing_text import type_columns
 from app.store import datasets as store
-from app.store.errors import StillNeededError
+from app.store.errors import DatasetGoneError, StillNeededError
 from app.store.tables import Dataset
 from sampler import ColumnSummary, DataError, describe
 
@@ -101,7 +101,10 @@ def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> P
 def preview(session: Session, owner: str, dataset_id: str, num_rows: int) -> list[dict[str, Any]]:
     """The first rows as JSON values: null for missing, dates as ISO 8601 text."""
     dataset = get(session, owner, dataset_id)
-    rows = store.head(session, dataset.id, num_rows).to_pylist()
+    try:
+        rows = store.head(session, dataset.id, num_rows).to_pylist()
+    except DatasetGoneError as error:
+        raise NotFoundError(str(error)) from None
     return [{name: _plain(cell) for name, cell in row.items()} for row in rows]
 
 

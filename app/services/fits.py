@@ -16,6 +16,7 @@ from app.services.errors import Fault, InvalidRequestError, NotFoundError, Unusa
 from app.store import datasets as dataset_store
 from app.store import models as store
 from app.store.engine import session_scope
+from app.store.errors import DatasetGoneError
 from app.store.tables import Dataset
 from sampler import DataError, Settings, SettingsError, choose
 from sampler.prior import check_prior
@@ -67,7 +68,7 @@ def create(
         A setting is out of range; the target, a feature or the weights can't be used: names the column.
     """
     name = None if request.name is None else check_model_name(request.name)
-    with session_scope(engine, read_only=True) as session:
+    with _dataset_kept(), session_scope(engine, read_only=True) as session:
         dataset = datasets.get(session, owner, request.dataset_id)
         reserved = [request.target, *([request.weights] if request.weights is not None else [])]
         _check_columns(dataset, reserved)
@@ -107,7 +108,7 @@ def _dataset_kept() -> Iterator[None]:
     """A dataset deleted while a model was being accepted on it is one that isn't there."""
     try:
         yield
-    except IntegrityError:
+    except (IntegrityError, DatasetGoneError):
         raise NotFoundError("The dataset was deleted while the model was being accepted.") from None
 
 

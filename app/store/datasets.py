@@ -10,7 +10,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from app.store.engine import binary_results
-from app.store.errors import CorruptBlockError, StillNeededError
+from app.store.errors import CorruptBlockError, DatasetGoneError, StillNeededError
 from app.store.statements import After, page, rows_changed
 from app.store.tables import OPEN_STATES, BatchPrediction, Dataset, DatasetBlock, Json, Model, new_id
 
@@ -88,6 +88,8 @@ def read(session: Session, dataset_id: str, columns: Sequence[str] | None = None
         There is no such dataset or column.
     CorruptBlockError
         Stored bytes differ from their checksum.
+    DatasetGoneError
+        It was deleted meanwhile.
     """
     return _read(session, dataset_id, columns)
 
@@ -186,6 +188,8 @@ def _read(
         if checksum(data) != stored:
             raise CorruptBlockError(f"Dataset {dataset_id}: block {seq} of column {column} is damaged.")
         parts[column].append(_values(data))
+    if not all(parts.values()):
+        raise DatasetGoneError(f"Dataset {dataset_id} was deleted while it was being read.")
     return pa.table({name: pa.chunked_array(parts[index[name]]) for name in wanted})
 
 

@@ -13,6 +13,10 @@ class StillNeededError(StoreError):
         super().__init__(f"Dataset {dataset_id} is needed by {', '.join(ids)}: {advice}.")
 
 
+class DatasetGoneError(StoreError):
+    """A dataset was deleted while it was being read."""
+
+
 class CorruptBlockError(StoreError):
     """Stored bytes differ from their checksum."""
 

@@ -2,12 +2,12 @@
 
 import pyarrow as pa
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 
 from app.store import datasets
 from app.store.clock import utc_now
 from app.store.engine import session_scope
-from app.store.errors import CorruptBlockError, StillNeededError
+from app.store.errors import CorruptBlockError, DatasetGoneError, StillNeededError
 from app.store.tables import DatasetBlock
 from tests.integration.store.data import OWNER, create_model, save_dataset, small_table
 
@@ -44,6 +44,19 @@ def test_only_asked_columns_are_read(database):
 
     assert table.column_names == ["y", "town"]
     assert small_table().select(["y", "town"]).equals(table.combine_chunks())
+
+
+def test_a_dataset_deleted_while_it_is_read_is_gone(database):
+    """Rows whose blocks went away between two queries are an error that says so, never fewer rows."""
+    dataset = save_dataset(database.engine)
+    with session_scope(database.engine) as session:
+        session.execute(delete(DatasetBlock).where(DatasetBlock.dataset_id == dataset.id))
+
+    with (
+        session_scope(database.engine, read_only=True) as session,
+        pytest.raises(DatasetGoneError, match="was deleted while it was being read"),
+    ):
+        datasets.read(session, dataset.id)
 
 
 def test_a_damaged_block_is_noticed(database):
