@@ -1,0 +1,166 @@
+"""Draws of trees with soft splits, and their record: the second kind of `sampler.packed`'s blocks.
+
+A row goes right at a split with probability 1 / (1 + exp(-(x . direction - threshold) / sharpness)); Linero
+and Yang (2018), Cochrane, Wills and Johnson (2023). Everything is kept as sampled, in float64. Little-endian:
+
+======  =========  =====================================================================================
+offset  type       what
+======  =========  =====================================================================================
+0       4 bytes    the magic ``BDRW``
+4       uint8      format version, 1
+5       uint8      kind of record: 2, trees of soft splits
+6       uint16     0
+8       uint32     CRC-32 of the bytes before and after this field
+12      uint32     d, draws
+16      uint32     m, trees in a draw
+20      uint32     p, features of a direction
+24      uint32     k, values of a leaf (1 for a mean; a count for each class)
+28      uint64     n, nodes in all
+36      float64    sharpness
+44      float64[]  sigma of each draw, then the log weight of each draw
+...     bytes      n bits, 1 for a split, trees in pre-order, from the lowest bit of every byte up
+...     float64[]  threshold of each split, direction [split, p], value [leaf, k]
+======  =========  =====================================================================================
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.errors import PackedError
+from sampler.packed import MAGIC, VERSION
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SOFT_TREES = 2
+HEAD = struct.Struct("<4sBBHIIIIIQd")
+MOST_NODES = 1 << 32  # sizes a head may name, so that none overflows
+
+
+@dataclass(frozen=True)
+class SoftDraws:
+    """Kept draws of soft trees, in order; each tree in pre-order (node, left subtree, right subtree).
+
+    Attributes
+    ----------
+    num_trees
+        Trees in a draw, m.
+    sharpness
+        The width h of every split, in units of the scaled features.
+    sigma, log_weight
+        Float64 [draw]: the noise in units of y, and the log importance weight (0 where draws count alike).
+    is_split
+        Bool [node].
+    threshold, direction
+        Float64 [split] and [split, feature], for the splits in order.
+    value
+        Float64 [leaf, k], for the leaves in order.
+
+    """
+
+    num_trees: int
+    sharpness: float
+    sigma: NDArray[np.float64]
+    log_weight: NDArray[np.float64]
+    is_split: NDArray[np.bool_]
+    threshold: NDArray[np.float64]
+    direction: NDArray[np.float64]
+    value: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        splits = int(np.count_nonzero(self.is_split))
+        fits = (
+            self.sigma.shape == self.log_weight.shape
+            and self.threshold.shape == (splits,)
+            and len(self.direction) == splits
+            and len(self.value) == len(self.is_split) - splits
+        )
+        if not fits or len(self.tree_ends) != len(self.sigma) * self.num_trees:
+            raise PackedError("the parts of the soft draws don't belong together")
+
+    @property
+    def tree_ends(self) -> NDArray[np.int64]:
+        """The last node of each tree, int64 [draw * m]; raises PackedError when the last tree has no end."""
+        # Every split opens one subtree more, every leaf closes one: a tree ends at each new lowest count.
+        still_open = np.cumsum(np.where(self.is_split, 1, -1))
+        lowest = np.minimum.accumulate(np.minimum(still_open, 0))
+        ends: NDArray[np.int64] = np.flatnonzero(np.diff(lowest, prepend=0) < 0)
+        if len(still_open) and (len(ends) == 0 or ends[-1] != len(still_open) - 1):
+            raise PackedError("the last soft tree has no end")
+        return ends
+
+
+def pack_soft(draws: SoftDraws) -> bytes:
+    """The draws as one block; the same draws give the same bytes."""
+    head = HEAD.pack(
+        MAGIC,
+        VERSION,
+        SOFT_TREES,
+        0,
+        0,
+        len(draws.sigma),
+        draws.num_trees,
+        draws.direction.shape[1],
+        draws.value.shape[1],
+        len(draws.is_split),
+        draws.sharpness,
+    )
+    shape = np.packbits(draws.is_split, bitorder="little").tobytes()
+    before, after = (draws.sigma, draws.log_weight), (draws.threshold, draws.direction, draws.value)
+    body = b"".join([*map(_bytes, before), shape, *map(_bytes, after)])
+    return head[:8] + struct.pack("<I", _checksum(head, body)) + head[12:] + body
+
+
+def unpack_soft(data: bytes) -> SoftDraws:
+    """The draws of a block, exactly as packed; raises PackedError when it is none, damaged or newer."""
+    if len(data) < HEAD.size or not data.startswith(MAGIC):
+        raise PackedError("this is no block of draws")
+    _, version, kind, _, checksum, d, m, p, k, n, sharpness = HEAD.unpack_from(data)
+    if version > VERSION or kind != SOFT_TREES:
+        raise PackedError(
+            f"the block of draws has format {version}, kind {kind}, not {VERSION}, {SOFT_TREES}"
+        )
+    if _checksum(data[: HEAD.size], data[HEAD.size :]) != checksum:
+        raise PackedError("the block of draws is damaged: its checksum doesn't fit")
+    if n > MOST_NODES or len(data) < HEAD.size + 16 * d + (n + 7) // 8:
+        raise PackedError("the block of draws is damaged: its sizes contradict each other")
+    reader = _Reader(data)
+    sigma, log_weight = reader.floats(d), reader.floats(d)
+    is_split = reader.bits(n)
+    splits = int(np.count_nonzero(is_split))
+    if len(data) != reader.at + 8 * (splits * (1 + p) + (n - splits) * k):
+        raise PackedError("the block of draws is damaged: its sizes contradict each other")
+    threshold, direction = reader.floats(splits), reader.floats(splits * p).reshape(splits, p)
+    value = reader.floats((n - splits) * k).reshape(n - splits, k)
+    return SoftDraws(m, sharpness, sigma, log_weight, is_split, threshold, direction, value)
+
+
+class _Reader:
+    """Arrays one after another, from behind the head."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, HEAD.size
+
+    def floats(self, count: int) -> NDArray[np.float64]:
+        values = np.frombuffer(self.data, "<f8", count, self.at).astype(np.float64)
+        self.at += 8 * count
+        return values
+
+    def bits(self, count: int) -> NDArray[np.bool_]:
+        raw = np.frombuffer(self.data, np.uint8, (count + 7) // 8, self.at)
+        self.at += len(raw)
+        return np.unpackbits(raw, count=count, bitorder="little").astype(bool)
+
+
+def _bytes(values: NDArray[np.float64]) -> bytes:
+    return np.ascontiguousarray(values, "<f8").tobytes()
+
+
+def _checksum(head: bytes, body: bytes) -> Any:
+    return zlib.crc32(body, zlib.crc32(head[12:], zlib.crc32(head[:8])))

@@ -1,0 +1,107 @@
+"""The record of soft trees: exact, checked, and the same for ever."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sampler import packed
+from sampler.errors import PackedError
+from sampler.soft import SoftDraws, pack_soft, unpack_soft
+
+FIXTURE = Path(__file__).parents[2] / "fixtures" / "soft_v1.bin"
+FIELDS = ("sigma", "log_weight", "is_split", "threshold", "direction", "value")
+
+
+def random_shape(rng, depth=0):
+    """The split bits of one tree in pre-order."""
+    if rng.random() > 0.8 / (1 + depth):
+        return [False]
+    return [True, *random_shape(rng, depth + 1), *random_shape(rng, depth + 1)]
+
+
+def random_draws(seed, num_draws=5, num_trees=2, features=3, values=1):
+    rng = np.random.default_rng(seed)
+    shape = np.array([bit for _ in range(num_draws * num_trees) for bit in random_shape(rng)], bool)
+    splits = int(shape.sum())
+    return SoftDraws(
+        num_trees=num_trees,
+        sharpness=0.025,
+        sigma=rng.gamma(2.0, size=num_draws),
+        log_weight=rng.normal(size=num_draws),
+        is_split=shape,
+        threshold=rng.random(splits),
+        direction=rng.dirichlet(np.ones(features), splits).reshape(splits, features),
+        value=rng.normal(size=(len(shape) - splits, values)),
+    )
+
+
+def same(one, other):
+    return (
+        one.num_trees == other.num_trees
+        and one.sharpness == other.sharpness
+        and all(np.array_equal(getattr(one, name), getattr(other, name)) for name in FIELDS)
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    num_draws=st.integers(0, 6),
+    num_trees=st.integers(1, 3),
+    features=st.integers(1, 5),
+    values=st.integers(1, 4),
+)
+def test_soft_draws_come_back_bit_for_bit(seed, num_draws, num_trees, features, values):
+    """Whatever the topologies, every number is read back exactly; the same draws, the same bytes."""
+    draws = random_draws(seed, num_draws, num_trees, features, values)
+
+    data = pack_soft(draws)
+
+    assert same(draws, unpack_soft(data))
+    assert data == pack_soft(unpack_soft(data))
+
+
+def test_every_altered_byte_is_noticed():
+    """A flipped bit anywhere is an error, never other trees."""
+    data = pack_soft(random_draws(1))
+    for at in range(len(data)):
+        altered = bytearray(data)
+        altered[at] ^= 4
+        with pytest.raises(PackedError):
+            unpack_soft(bytes(altered))
+
+
+def test_every_truncation_is_noticed():
+    """A block cut short anywhere is an error."""
+    data = pack_soft(random_draws(2))
+    for end in range(len(data)):
+        with pytest.raises(PackedError):
+            unpack_soft(data[:end])
+
+
+def test_the_two_kinds_are_not_mistaken_for_each_other():
+    """A reader of sharp trees refuses a soft block by its kind, and the other way round."""
+    sharp = (FIXTURE.parent / "draws_v1.bin").read_bytes()
+
+    with pytest.raises(PackedError, match="kind 2"):
+        packed.unpack(pack_soft(random_draws(3)))
+    with pytest.raises(PackedError, match="kind 1"):
+        unpack_soft(sharp)
+
+
+def test_parts_that_contradict_each_other_are_refused():
+    """Draws whose trees don't end, or whose arrays don't fit, can't be made."""
+    draws = random_draws(4)
+    changes = {"is_split": draws.is_split[:-1], "threshold": draws.threshold[:-1], "num_trees": 3}
+    for name, value in changes.items():
+        with pytest.raises(PackedError):
+            SoftDraws(**{**vars(draws), name: value})
+
+
+def test_the_fixture_of_format_1_still_reads():
+    """A block written once by this format gives the same draws, and the same bytes."""
+    assert same(random_draws(20), unpack_soft(FIXTURE.read_bytes()))
+    assert pack_soft(random_draws(20)) == FIXTURE.read_bytes()
