@@ -79,9 +79,9 @@ def bartz(X_new):
     from bartz.BART import gbart
 
     X, y = friedman(1000, 0)
-    model = gbart(X.T, y, ntree=TREES, ndpost=100, nskip=50, printevery=None)
+    model = gbart(X, y.astype(np.float32), ntree=TREES, ndpost=100, nskip=50, printevery=None)
     for rows in (1, len(X_new)):
-        run = lambda r=rows: np.asarray(model.predict(X_new[:r].T))  # noqa: E731
+        run = lambda r=rows: np.asarray(model.predict(X_new[:r]))  # noqa: E731
         run()
         report(f"bartz, {rows} rows", rows, best(run, 2), 100 * TREES)
 
