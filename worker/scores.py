@@ -16,6 +16,7 @@ from worker.spec import Rows
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 BATCH_ROWS = 2_000  # predicted at once: 1,000 draws of so many rows are 16 MB
+UNSEEN = "The model that is served was fitted without these rows."
 TINY = 1e-12  # a probability is never taken for certain
 LOG_2PI = float(np.log(2 * np.pi))
 
@@ -25,7 +26,7 @@ Floats = NDArray[np.float64]
 def score(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], None]) -> Json:
     """How the posterior does on the held-out rows: `_score_numbers`, or `_score_classes` for two classes."""
     of = _score_numbers if posterior.classes is None else _score_classes
-    return of(posterior, training, held, beat)
+    return of(posterior, training, held, beat) | {"note": UNSEEN}
 
 
 def _score_classes(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], None]) -> Json:
