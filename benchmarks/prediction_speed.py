@@ -62,6 +62,11 @@ def ours(X_new, *, full):
         for interval in ("credible", "predictive"):
             seconds = best(lambda c=coded, i=interval: posterior.predict(c, 0.9, i))
             report(f"mean, sd, 90% {interval} interval, {rows} rows", rows, seconds, trees)
+    feature = posterior.schema.columns[0].name
+    effect = posterior.partial_dependence([feature])
+    points = len(effect.mean)
+    seconds = best(lambda: posterior.partial_dependence([feature]))
+    report(f"partial dependence, {points} x {effect.rows} rows", points * effect.rows, seconds, trees)
 
 
 def stochtree(X_new):
