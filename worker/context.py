@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import Engine
 
 from app.settings import Settings
-from app.store.engine import make_engine
+from app.store.engine import TRANSACTION_SECONDS, make_engine
 
 
 @dataclass
@@ -21,7 +21,13 @@ class Context:
     def engine(self) -> Engine:
         """A small engine: units in a process come one after the other."""
         if not self._engines:
-            made = make_engine(self.settings.database_url, pool_size=1, max_overflow=1, forks=self.forks)
+            made = make_engine(
+                self.settings.database_url,
+                pool_size=1,
+                max_overflow=1,
+                forks=self.forks,
+                transaction_seconds=min(TRANSACTION_SECONDS, self.settings.lease_seconds),
+            )
             self._engines.append(made)
         return self._engines[0]
 

@@ -16,13 +16,20 @@ from sqlalchemy.pool import NullPool
 
 BUSY_SECONDS = 20.0  # a writer waits this long for another one
 CONNECT_SECONDS = 5
-TRANSACTION_SECONDS = 20  # Postgres ends a transaction that has been idle for this long
+TRANSACTION_SECONDS = 20
 
 _READ_ONLY = "bartserve_read_only"
 _BINARY = "bartserve_binary"
 
 
-def make_engine(url: str, *, pool_size: int = 5, max_overflow: int = 5, forks: bool = False) -> Engine:
+def make_engine(
+    url: str,
+    *,
+    pool_size: int = 5,
+    max_overflow: int = 5,
+    forks: bool = False,
+    transaction_seconds: float = TRANSACTION_SECONDS,
+) -> Engine:
     """An engine for a SQLite or Postgres URL, set up as this module says.
 
     Parameters
@@ -30,6 +37,9 @@ def make_engine(url: str, *, pool_size: int = 5, max_overflow: int = 5, forks: b
     forks
         The process forks. Then no connection to SQLite stays open between transactions: a child would inherit
         SQLite's belief to hold locks that it doesn't hold. In the child: `engine.dispose(close=False)`.
+    transaction_seconds
+        Postgres ends a transaction that has been idle for this long. A worker's must end before its lease
+        does: one stopped in mid-transaction holds the row locks of a unit that others are to take over.
 
     """
     parsed = make_url(url)
@@ -44,8 +54,7 @@ def make_engine(url: str, *, pool_size: int = 5, max_overflow: int = 5, forks: b
             "application_name": "bartserve",
             "connect_timeout": CONNECT_SECONDS,
             "tcp_user_timeout": TRANSACTION_SECONDS * 1000,  # a cut network is an error, not a wait
-            # A process that is stopped in mid-transaction must not hold its row locks for ever.
-            "options": f"-c idle_in_transaction_session_timeout={TRANSACTION_SECONDS}s",
+            "options": f"-c idle_in_transaction_session_timeout={int(transaction_seconds * 1000)}ms",
         }
         engine = create_engine(parsed, pool_pre_ping=True, connect_args=arguments, **pool)
         event.listen(engine, "before_cursor_execute", _binary_results)

@@ -6,11 +6,15 @@ import signal
 import time
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
+from app.settings import Settings
 from app.store.engine import make_engine
 from tests.conftest import Database
 from tests.integration.worker.harness import LEASE_SECONDS, LONG, children, make_service
 from tests.servers import folder, redis_client, valkey_in
+from worker.context import Context
 
 
 def test_a_killed_child_costs_time_only(service):
@@ -128,3 +132,14 @@ def test_a_broker_that_went_away_costs_time_only(postgres_server, postgres_templ
             service.stop()
     database.engine.dispose()
     postgres_server.drop(url)
+
+
+def test_a_worker_stopped_in_mid_transaction_gives_way(postgres_server, postgres_template):
+    """A worker's idle transaction ends before its lease does: the rows it holds are free to take over."""
+    url = postgres_server.create(template=postgres_template)
+    context = Context(Settings(database_url=url, lease_seconds=1.0), "wrk_stopped")
+    with contextlib.closing(context), context.engine.connect() as connection:
+        connection.execute(text("SELECT 1"))
+        time.sleep(2.5)
+        with pytest.raises(DBAPIError, match="idle-in-transaction"):
+            connection.execute(text("SELECT 1"))
