@@ -1,0 +1,137 @@
+"""The commands that run the service: up, api, worker, migrate, demo."""
+
+import signal
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from app.cli.common import DataDir, Host, Port, fail, settings_with
+from app.settings import Settings
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `bartserve`."""
+    for command in (up, api, worker, migrate, demo):
+        app.command()(command)
+
+
+def up(
+    port: Port = 8000,
+    data_dir: DataDir = None,
+    log_file: Annotated[
+        Path | None, typer.Option(help="Where the parts write; default: this terminal.")
+    ] = None,
+) -> None:
+    """Start the embedded service: one API and one worker on this machine, on loopback."""
+    from app.store import schema
+    from app.supervisor import Supervisor, SupervisorError, sole_use
+
+    settings = settings_with(host="127.0.0.1", port=port, data_dir=data_dir and data_dir.resolve())
+    try:
+        _refuse_taken_port(settings.host, port)
+        with sole_use(settings.data_dir):
+            schema.migrate(settings.database_url)
+            log = None if log_file is None else log_file.open("ab")
+            supervisor = Supervisor(settings, log)
+            _on_stop_signal(supervisor.stopping)
+            _announce_when_ready(settings, supervisor.stopping)
+            supervisor.run(typer.echo)
+    except (SupervisorError, schema.SchemaError, OSError) as error:
+        fail(str(error))
+
+
+def api(host: Host = "127.0.0.1", port: Port = 8000) -> None:
+    """Run one API process (`bartserve migrate` first)."""
+    import uvicorn
+
+    from app.api.main import create_app
+    from app.supervisor import end_with_supervisor
+
+    end_with_supervisor()
+    settings = Settings(host=host, port=port)
+    uvicorn.run(
+        create_app(settings),
+        host=host,
+        port=port,
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=10,
+    )
+
+
+def worker(
+    slots: Annotated[int | None, typer.Option(help="Units worked on at once; default: one per core.")] = None,
+) -> None:
+    """Run one worker (`bartserve migrate` first)."""
+    from app.supervisor import end_with_supervisor
+    from worker.main import run_worker
+
+    end_with_supervisor()
+    run_worker(settings_with(worker_slots=slots))
+
+
+def migrate() -> None:
+    """Bring the database to the schema of this version."""
+    from app.store import schema
+
+    try:
+        schema.migrate(Settings().database_url)
+    except schema.SchemaError as error:
+        fail(str(error))
+    typer.echo("The database is at the schema of this version.")
+
+
+def demo() -> None:
+    """Upload real data, train a model and predict with intervals, through HTTP, in a temporary folder."""
+    from app.demo import DemoError, run_demo
+
+    try:
+        run_demo()
+    except DemoError as error:
+        fail(str(error))
+
+
+def _refuse_taken_port(host: str, port: int) -> None:
+    import socket
+
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise OSError(
+                f"Port {port} of {host} is taken ({error.strerror}): choose another with --port."
+            ) from None
+
+
+def _on_stop_signal(stopping: threading.Event) -> None:
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        stopping.set()
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+
+
+def _announce_when_ready(settings: Settings, stopping: threading.Event) -> None:
+    """Say once where the service is, when it can take work."""
+    import httpx
+
+    address = f"http://{settings.host}:{settings.port}"
+
+    def wait() -> None:
+        while not stopping.is_set():
+            try:
+                if httpx.get(f"{address}/health/ready", timeout=2.0).is_success:
+                    typer.echo(
+                        f"bartserve is ready on {address} (data in {settings.data_dir}); Ctrl-C stops it."
+                    )
+                    return
+            except httpx.HTTPError:
+                pass
+            time.sleep(0.1)
+
+    threading.Thread(target=wait, name="announce", daemon=True).start()
