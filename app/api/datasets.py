@@ -1,7 +1,8 @@
 """Datasets over HTTP."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from itertools import repeat
+from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,6 +12,7 @@ from app.api.problems import responses
 from app.api.uploads import OPENAPI, Upload
 from app.services import datasets
 from app.services.pages import MAX_LIMIT
+from app.store.tables import Dataset
 
 router = APIRouter(prefix="/datasets", tags=["datasets"])
 
@@ -35,6 +37,38 @@ class ColumnView(BaseModel):
     note: str = Field(description="What may be wrong with it; empty when nothing is.")
 
 
+class HistogramView(BaseModel):
+    """How often values lie between edges; the last bin holds its upper edge too."""
+
+    edges: list[float] | list[str] = Field(description="One more than counts; of dates as ISO 8601 text.")
+    counts: list[int]
+
+
+class FrequentView(BaseModel):
+    """One value and the rows that have it."""
+
+    value: bool | float | str = Field(description="Dates as ISO 8601 text; long texts end in three dots.")
+    count: int
+
+
+class ProfileView(BaseModel):
+    """A column in more figures, made at its upload."""
+
+    mean: float | None = Field(description="Of numbers; of booleans the share of true ones.")
+    sd: float | None = Field(description="Of numbers.")
+    quantiles: dict[str, float | str] = Field(
+        description="Of numbers and dates, by level (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)."
+    )
+    histogram: HistogramView | None = Field(description="Of numbers and dates.")
+    top: list[FrequentView] = Field(description="The ten most frequent values, most frequent first.")
+
+
+class ProfiledColumnView(ColumnView):
+    """What a column holds, in more figures."""
+
+    profile: ProfileView | None = Field(description="null for what was uploaded before there were any.")
+
+
 class DatasetView(BaseModel):
     """A dataset and its inferred schema."""
 
@@ -47,6 +81,21 @@ class DatasetView(BaseModel):
     warnings: list[str]
     num_bytes: int = Field(description="As stored.")
     created_at: datetime
+
+
+class ProfiledDatasetView(DatasetView):
+    """A dataset, its inferred schema, and the figures of each column."""
+
+    columns: list[ProfiledColumnView]  # type: ignore[assignment]
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Self:
+        """The view of a dataset whose profiles were read."""
+        profiles = dataset.profiles or repeat(None)
+        columns = [
+            {**column, "profile": profile} for column, profile in zip(dataset.columns, profiles, strict=False)
+        ]
+        return cls.model_validate({**DatasetView.model_validate(dataset).model_dump(), "columns": columns})
 
 
 class DatasetPage(BaseModel):
@@ -71,7 +120,7 @@ def upload(
     owner: Owner,
     response: Response,
     name: Annotated[str | None, Query(description="What to call it; else the file's name.")] = None,
-) -> DatasetView:
+) -> ProfiledDatasetView:
     """Upload a CSV file with a header: as the raw body (text/csv) or as a multipart file.
 
     The delimiter (comma, semicolon, tab or bar) is found by itself. Empty cells, NA, N/A, NaN, null, None, ?
@@ -81,7 +130,7 @@ def upload(
     parsed = datasets.parse(received.file)  # before the session is used: no transaction waits for this
     dataset = datasets.save(session, owner, parsed, called)
     response.headers["Location"] = f"/datasets/{dataset.id}"
-    return DatasetView.model_validate(dataset)
+    return ProfiledDatasetView.of(dataset)
 
 
 @router.get("", responses=responses())
@@ -91,9 +140,9 @@ def list_datasets(session: Reading, owner: Owner, limit: Limit = 50, cursor: Cur
 
 
 @router.get("/{dataset_id}", responses=responses())
-def get_dataset(dataset_id: str, session: Reading, owner: Owner) -> DatasetView:
-    """A dataset and its inferred schema."""
-    return DatasetView.model_validate(datasets.get(session, owner, dataset_id))
+def get_dataset(dataset_id: str, session: Reading, owner: Owner) -> ProfiledDatasetView:
+    """A dataset, its inferred schema, and the figures of each column."""
+    return ProfiledDatasetView.of(datasets.get(session, owner, dataset_id, profiles=True))
 
 
 @router.get("/{dataset_id}/preview", responses=responses())

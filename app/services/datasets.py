@@ -1,6 +1,6 @@
 """Datasets: from a file to a stored table with its schema, and back."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, time
 from pathlib import PurePath
 from typing import Any, BinaryIO
@@ -9,17 +9,16 @@ from sqlalchemy.orm import Session
 
 from app.services import pages
 from app.services.delimited import read_delimited
-from app.services.errors import Fault, InUseError, InvalidRequestError, NotFoundError, UnusableDataError
+from app.services.errors import Fault, InUseError, InvalidRequestError, NotFoundError
+from app.services.files.profile import summarise
 from app.services.pages import Page, is_id
 from app.services.typing_text import type_columns
 from app.store import datasets as store
 from app.store.errors import DatasetGoneError, StillNeededError
 from app.store.tables import Dataset
-from sampler import ColumnSummary, DataError, describe
+from sampler import ColumnSummary
 
 MAX_NAME = 200
-MAX_NOTE = 500  # letters shown
-MAX_LEVELS_LENGTH = 10_000  # letters of all levels of a column that are shown
 MAX_CELL = 1_000  # letters of a text shown in a preview
 
 
@@ -29,6 +28,7 @@ class Parsed:
 
     encoded: store.Encoded
     columns: list[dict[str, Any]]
+    profiles: list[dict[str, Any]]
     warnings: list[str]
 
 
@@ -41,13 +41,10 @@ def parse(file: BinaryIO) -> Parsed:
         It can't be read as a table; names column, row and what to do.
     """
     table = type_columns(read_delimited(file))
-    try:
-        summaries = describe(table)
-    except DataError as error:
-        raise UnusableDataError(errors=[Fault.of(problem) for problem in error.problems]) from None
-    summaries = [_bounded(summary) for summary in summaries]
-    columns = [summary.to_json() for summary in summaries]
-    return Parsed(store.encode(table), columns, [note for s in summaries if (note := _note(s))])
+    described = [summarise(name, table.column(name)) for name in table.column_names]
+    warnings = [note for summary, _ in described if (note := _note(summary))]
+    columns = [summary.to_json() for summary, _ in described]
+    return Parsed(store.encode(table), columns, [profile for _, profile in described], warnings)
 
 
 def save(session: Session, owner: str, parsed: Parsed, name: str) -> Dataset:
@@ -59,6 +56,7 @@ def save(session: Session, owner: str, parsed: Parsed, name: str) -> Dataset:
         name=name,
         columns=parsed.columns,
         warnings=parsed.warnings,
+        profiles=parsed.profiles,
     )
 
 
@@ -85,9 +83,9 @@ def check_name(name: str, longest: int) -> str:
     return name
 
 
-def get(session: Session, owner: str, dataset_id: str) -> Dataset:
-    """The owner's dataset of that id; raises NotFoundError."""
-    found = store.get(session, owner, dataset_id) if is_id(dataset_id) else None
+def get(session: Session, owner: str, dataset_id: str, *, profiles: bool = False) -> Dataset:
+    """The owner's dataset of that id, its `profiles` only when asked for; raises NotFoundError."""
+    found = store.get(session, owner, dataset_id, profiles=profiles) if is_id(dataset_id) else None
     if found is None:
         raise NotFoundError("There is no dataset of this id: GET /datasets lists yours.")
     return found
@@ -123,14 +121,6 @@ def summaries_of(dataset: Dataset) -> list[ColumnSummary]:
         ColumnSummary(**{**column, "levels": tuple(column["levels"])})  # as `to_json` gave them
         for column in dataset.columns
     ]
-
-
-def _bounded(summary: ColumnSummary) -> ColumnSummary:
-    """A summary is shown in every list: texts of many thousand letters are not."""
-    note = summary.note if len(summary.note) <= MAX_NOTE else f"{summary.note[:MAX_NOTE]}..."
-    if sum(map(len, summary.levels)) <= MAX_LEVELS_LENGTH:
-        return replace(summary, note=note)
-    return replace(summary, levels=(), note="its levels are too long to be listed")
 
 
 def _note(summary: ColumnSummary) -> str:

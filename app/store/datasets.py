@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlalchemy import delete as delete_from
 from sqlalchemy import insert, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, undefer
 
 from app.store.engine import binary_results
 from app.store.errors import CorruptBlockError, DatasetGoneError, StillNeededError
@@ -56,9 +56,21 @@ def encode(table: pa.Table) -> Encoded:
 
 
 def save(
-    session: Session, encoded: Encoded, *, owner: str, name: str, columns: list[Json], warnings: list[str]
+    session: Session,
+    encoded: Encoded,
+    *,
+    owner: str,
+    name: str,
+    columns: list[Json],
+    warnings: list[str],
+    profiles: list[Json] | None = None,
+    read_as: Json | None = None,
 ) -> Dataset:
-    """Store a table. `columns` is the schema as shown: a dict per column, in order, with its `name`."""
+    """Store a table.
+
+    `columns` is the schema as shown: a dict per column, in order, with its `name`; `profiles` has more of
+    each, read only where it is asked for.
+    """
     if [column["name"] for column in columns] != encoded.names:
         raise ValueError("the schema must describe the table's columns, in their order")
     dataset = Dataset(
@@ -67,6 +79,8 @@ def save(
         name=name,
         num_rows=encoded.num_rows,
         columns=columns,
+        profiles=profiles,
+        read_as=read_as,
         warnings=warnings,
         num_bytes=encoded.num_bytes,
         sha256=encoded.sha256,
@@ -104,9 +118,10 @@ def head(session: Session, dataset_id: str, num_rows: int) -> pa.Table:
     return _read(session, dataset_id, None, only=0).slice(0, num_rows)
 
 
-def get(session: Session, owner: str, dataset_id: str) -> Dataset | None:
-    """The dataset of that id, if it is the owner's."""
-    return session.scalar(select(Dataset).where(Dataset.id == dataset_id, Dataset.owner == owner))
+def get(session: Session, owner: str, dataset_id: str, *, profiles: bool = False) -> Dataset | None:
+    """The dataset of that id, if it is the owner's; its `profiles` only when asked for."""
+    found = select(Dataset).where(Dataset.id == dataset_id, Dataset.owner == owner)
+    return session.scalar(found.options(undefer(Dataset.profiles)) if profiles else found)
 
 
 def list_page(session: Session, owner: str, limit: int, after: After | None = None) -> list[Dataset]:

@@ -64,6 +64,8 @@ class Dataset(Base):
     name: Mapped[str] = mapped_column(Text)
     num_rows: Mapped[int]
     columns: Mapped[list[Json]]  # the inferred schema, a dict per column, in order
+    profiles: Mapped[list[Json] | None] = mapped_column(**_LARGE)  # figures of each column, in order
+    read_as: Mapped[Json | None]  # how the file was understood
     warnings: Mapped[list[str]]
     num_bytes: Mapped[int]  # stored
     sha256: Mapped[str]  # of the stored blocks' checksums, in order: equal tables have equal ones

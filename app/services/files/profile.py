@@ -1,0 +1,158 @@
+"""What a column holds, in the figures and pictures a person wants to see first: made once, at upload."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sampler.cells import MICROSECONDS_A_DAY, days_to_text
+from sampler.summaries import MAX_LEVELS, ColumnSummary, Kind, is_number, sort_levels
+
+Json = dict[str, Any]
+QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+BINS = 20
+TOP = 10  # most frequent values shown
+MAX_NOTE = 500  # letters shown
+MAX_VALUE = 100  # letters of a text shown among the most frequent
+MAX_LEVELS_LENGTH = 10_000  # letters of all levels of a column that are shown
+_NONE = np.zeros(0, np.int64)
+
+
+def summarise(name: str, column: pa.ChunkedArray, note: str = "") -> tuple[ColumnSummary, Json]:
+    """The summary of a column, as `sampler.describe` gives it, and its profile.
+
+    Parameters
+    ----------
+    column
+        float64, bool, string or timestamp[us]; null for missing.
+    note
+        What reading it found, shown before what is found here.
+
+    Returns
+    -------
+    tuple
+        The profile is `{mean, sd, quantiles: {"0.5": ..}, histogram: {edges, counts} or None,
+        top: [{value, count}]}`: numbers, or ISO 8601 text for dates. Text has no quantiles and no histogram;
+        the mean of booleans is the share of true ones.
+    """
+    if pa.types.is_string(column.type):
+        return _of_text(name, column, note)
+    if pa.types.is_timestamp(column.type):
+        days = column.cast(pa.int64()).drop_null().to_numpy() / MICROSECONDS_A_DAY
+        return _of_numbers(name, "date", column, days, note)
+    kind: Kind = "boolean" if pa.types.is_boolean(column.type) else "number"
+    present = column.drop_null().cast(pa.float64()).to_numpy()
+    return _of_numbers(name, kind, column, present, note)
+
+
+def _of_numbers(
+    name: str, kind: Kind, column: pa.ChunkedArray, present: NDArray[np.float64], note: str
+) -> tuple[ColumnSummary, Json]:
+    values = np.sort(present)
+    starts = np.flatnonzero(np.append([True], values[1:] != values[:-1])) if len(values) else _NONE
+    show = _shown[kind]
+    low, high = (float(values[0]), float(values[-1])) if len(values) else (None, None)
+    summary = ColumnSummary(
+        name=name,
+        kind=kind,
+        missing=column.null_count,
+        distinct=len(starts),
+        min=days_to_text(low) if kind == "date" and low is not None else low,
+        max=days_to_text(high) if kind == "date" and high is not None else high,
+        note=note[:MAX_NOTE],
+    )
+    with np.errstate(all="ignore"):  # beyond the largest number: then there is none
+        mean = values.mean() if len(values) and kind != "date" else math.nan
+        sd = values.std(ddof=1) if len(values) > 1 and kind == "number" else math.nan
+        width = values[-1] - values[0] if len(values) else math.inf
+    profile = {
+        "mean": _finite(mean),
+        "sd": _finite(sd),
+        "quantiles": {} if kind == "boolean" else _quantiles(values, show),
+        "histogram": _histogram(values, show, kind) if kind != "boolean" and math.isfinite(width) else None,
+        "top": _most_frequent(values, starts, show),
+    }
+    return summary, profile
+
+
+def _of_text(name: str, column: pa.ChunkedArray, note: str) -> tuple[ColumnSummary, Json]:
+    counted = pc.value_counts(column.drop_null())
+    levels, counts = counted.field("values"), counted.field("counts").to_numpy()
+    kind: Kind = "category" if len(levels) <= MAX_LEVELS else "text"
+    listed = sort_levels(levels.to_pylist()) if kind == "category" else ()
+    found = "; ".join(told for told in (note, _note_on_numbers(column, levels, counts)) if told)
+    summary = ColumnSummary(
+        name=name,
+        kind=kind,
+        missing=column.null_count,
+        distinct=len(levels),
+        levels=listed,
+        note=found if len(found) <= MAX_NOTE else f"{found[:MAX_NOTE]}...",
+    )
+    if sum(map(len, listed)) > MAX_LEVELS_LENGTH:
+        summary = replace(summary, levels=(), note="its levels are too long to be listed")
+    first = np.argsort(-counts, kind="stable")[:TOP]
+    top = [{"value": _cut(levels[int(i)].as_py()), "count": int(counts[i])} for i in first]
+    return summary, {"mean": None, "sd": None, "quantiles": {}, "histogram": None, "top": top}
+
+
+def _note_on_numbers(column: pa.ChunkedArray, levels: pa.Array, counts: NDArray[np.int64]) -> str:
+    """Text that is nearly all numbers is a number column with a spelling of "missing" in it."""
+    numeric = np.fromiter((is_number(level) for level in levels.to_pylist()), bool, len(levels))
+    present, numbers = int(counts.sum()), int(counts[numeric].sum())
+    if numbers == present or numbers * 2 < present:
+        return ""
+    other = levels[int(np.flatnonzero(~numeric)[0])]
+    row = pc.index(column, other).as_py() + 1
+    return (
+        f"{numbers} of its {present} values are numbers, but {_cut(other.as_py())!r} in row {row} is not: "
+        "leave such cells empty to use the column as numbers"
+    )
+
+
+def _quantiles(values: NDArray[np.float64], show: Any) -> Json:
+    """Values that occur (the lower of two), so that a whole number stays one."""
+    last = len(values) - 1
+    return {f"{q:g}": show(values[math.floor(q * last)]) for q in QUANTILES} if last >= 0 else {}
+
+
+def _histogram(values: NDArray[np.float64], show: Any, kind: Kind) -> Json:
+    """Counts between edges; the last bin holds its upper edge too."""
+    low, high = float(values[0]), float(values[-1])
+    whole = max(abs(low), abs(high)) < 2**52 and bool(np.all(values == np.rint(values)))
+    edges = _whole_edges(low, high) - 0.5 * (kind == "number") if whole else _edges(low, high)
+    # Of sorted values the counts are differences of positions.
+    at = np.searchsorted(values, edges[1:-1], side="left")
+    counts = np.diff(at, prepend=0, append=len(values))
+    return {"edges": [show(edge) for edge in edges], "counts": counts.tolist()}
+
+
+def _edges(low: float, high: float) -> NDArray[np.float64]:
+    return np.unique(np.linspace(low, high, BINS + 1)) if low < high else np.array([low, high])
+
+
+def _whole_edges(low: float, high: float) -> NDArray[np.float64]:
+    """Bins of equally many whole numbers, or days."""
+    width = max(1, math.ceil((high - low + 1) / BINS))
+    return np.asarray(low + width * np.arange(math.ceil((high - low + 1) / width) + 1.0))
+
+
+def _most_frequent(values: NDArray[np.float64], starts: NDArray[np.int64], show: Any) -> list[Json]:
+    counts = np.diff(starts, append=len(values))
+    first = np.argsort(-counts, kind="stable")[:TOP]
+    return [{"value": show(values[starts[i]]), "count": int(counts[i])} for i in first]
+
+
+def _finite(number: Any) -> float | None:
+    return float(number) if math.isfinite(number) else None
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}..."
+
+
+_shown: dict[str, Any] = {"number": float, "date": days_to_text, "boolean": bool}
