@@ -87,11 +87,12 @@ def migrate() -> None:
 
 def demo() -> None:
     """Upload real data, train a model and predict with intervals, through HTTP, in a temporary folder."""
-    from app.demo import DemoError, run_demo
+    from app.cli.demo import run_demo
+    from app.client import ClientError
 
     try:
         run_demo()
-    except DemoError as error:
+    except ClientError as error:
         fail(str(error))
 
 

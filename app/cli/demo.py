@@ -1,0 +1,84 @@
+"""`bartserve demo`: the main job on real data, through HTTP, with a service of its own in a temp folder."""
+
+import csv
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+
+from app.cli.embedded import embedded
+from app.cli.progress import about_dataset, about_verdict, bars
+from app.client import Client, ClientError, Model
+
+TARGET = "mpg"
+HOLDOUT = 0.25
+TRAIN_SECONDS = 600
+SHOWN = 5
+
+
+def run_demo() -> None:
+    """Start a service, upload, train, predict, say what came out, and leave nothing behind.
+
+    Raises
+    ------
+    ClientError
+        Any step failed.
+    """
+    console = Console(highlight=False, soft_wrap=True)
+    data = _example()
+    with (
+        tempfile.TemporaryDirectory(prefix="bartserve-demo-") as folder,
+        embedded(Path(folder) / "data") as address,
+        Client(address) as client,
+    ):
+        console.print(f"service   {address}, embedded: one API, one worker, SQLite")
+        dataset = client.upload(data)
+        console.print(about_dataset(dataset, data.name, "cars"))
+        model = client.fit(dataset, TARGET, name="demo", holdout=HOLDOUT, seed=1)
+        with bars(console) as show:
+            model = client.wait(model, progress=show, seconds=TRAIN_SECONDS)
+        console.print("\n".join([*about_verdict(model), *_about_holdout(model)]))
+        console.print(_about_predictions(client, model, data))
+    console.print(
+        "next      make up, then open http://127.0.0.1:8000/docs, or see the README for the same in curl"
+    )
+
+
+def _example() -> Path:
+    """The example data: beside the package in a checkout, inside it in an installed wheel."""
+    package = Path(__file__).parents[1]
+    for folder in (package.parent, package):
+        if (path := folder / "examples" / "auto_mpg.csv").exists():
+            return path
+    raise ClientError("The example data auto_mpg.csv is missing from this installation.")
+
+
+def _about_holdout(model: Model) -> list[str]:
+    held = model.holdout
+    assert held is not None, "a holdout was asked for"
+    coverage = {round(row["level"], 2): row["coverage"] for row in held["coverage"]}
+    return [
+        f"held out  {held['rows']} cars it never saw: RMSE {held['rmse']:.2f} mpg, "
+        f"linear model {held['linear_rmse']:.2f} mpg",
+        f"honest?   90% predictive intervals hold {coverage[0.9]:.0%} of the held-out cars, "
+        f"50% ones {coverage[0.5]:.0%}",
+    ]
+
+
+def _about_predictions(client: Client, model: Model, data: Path) -> str:
+    """A handful of rows, asked with 90% predictive intervals, beside what was measured."""
+    with data.open(newline="") as file:
+        cars = list(csv.DictReader(file))[:: 397 // SHOWN][:SHOWN]
+    features = [name for name in cars[0] if name not in {TARGET, "name"}]
+    rows = [{name: _cell(car[name]) for name in features} for car in cars]
+    answer = client.predict(model, rows, level=0.9, interval="predictive")
+    lines = [f"predict   {'car':<28}{'mpg':>6}{'mean':>8}   90% predictive interval"]
+    for car, mean, lower, upper in zip(cars, answer.mean, answer.lower, answer.upper, strict=True):
+        lines.append(
+            f"          {car['name']:<28}{float(car[TARGET]):>6.1f}{mean:>8.1f}   {lower:.1f} to {upper:.1f}"
+        )
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> float | None:
+    return None if text == "?" else float(text)

@@ -1,0 +1,74 @@
+"""A service for the length of a command: the one that runs already, or an embedded one of its own."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from app.client import Client, ClientError
+from app.supervisor import STOP_SECONDS
+
+READY_SECONDS = 60.0
+
+
+class StartError(ClientError):
+    """The service did not start; its last words are in the sentence."""
+
+
+@contextlib.contextmanager
+def embedded(data_dir: Path) -> Iterator[str]:
+    """The address of a `bartserve up` on a free port of loopback; stopped at the end.
+
+    Raises
+    ------
+    StartError
+        It ended before it was ready, or wasn't in time.
+    """
+    with tempfile.TemporaryDirectory(prefix="bartserve-log-") as folder:
+        log = Path(folder) / "service.log"
+        port = _free_port()
+        command = [sys.executable, "-m", "app.cli", "up", "--port", str(port), "--data-dir", str(data_dir)]
+        # Settings meant for another service must not leak into this one.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("BARTSERVE_")}
+        with log.open("wb") as output:
+            # A session of its own: Ctrl-C ends the command, which then stops the service in order.
+            process = subprocess.Popen(  # noqa: S603  the command is ours
+                command, env=environment, stdout=output, stderr=output, start_new_session=True
+            )
+        try:
+            address = f"http://127.0.0.1:{port}"
+            _wait_until_ready(address, process, log)
+            yield address
+        finally:
+            _stop(process)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_until_ready(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    with Client(address) as client:
+        while time.monotonic() < deadline and process.poll() is None:
+            if client.ready():
+                return
+            time.sleep(0.1)
+    last = (log.read_text(errors="replace").strip().splitlines() or ["it wrote nothing"])[-1]
+    raise StartError(f"The service did not start; its last words: {last}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS + 10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,34 @@
+"""A Python client of a running service: upload, fit, wait, predict.
+
+>>> from app.client import Client
+>>> with Client() as bart:                                     # BARTSERVE_URL, BARTSERVE_KEY
+...     cars = bart.upload("cars.csv")
+...     model = bart.wait(bart.fit(cars, "mpg", name="cars"), progress=print)
+...     answer = bart.predict("cars", [{"weight": 2171, "year": 75}], interval="predictive")
+...     answer.mean, answer.lower, answer.upper                 # numpy arrays, one value per row
+
+It knows HTTP and nothing of the service's inside. Every refusal is an exception that carries the service's
+problem document; what the service asks to send again later is sent again later.
+"""
+
+from app.client.client import DEFAULT_URL, Client
+from app.client.errors import ClientError, FitError, NoAnswerError, Place, ProblemError, WaitedTooLongError
+from app.client.views import Chain, Dataset, Event, Interval, Model, Prediction, PredictionJob
+
+__all__ = [
+    "DEFAULT_URL",
+    "Chain",
+    "Client",
+    "ClientError",
+    "Dataset",
+    "Event",
+    "FitError",
+    "Interval",
+    "Model",
+    "NoAnswerError",
+    "Place",
+    "Prediction",
+    "PredictionJob",
+    "ProblemError",
+    "WaitedTooLongError",
+]

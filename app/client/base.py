@@ -1,0 +1,82 @@
+"""What the parts of the client share: JSON calls, pages, waiting."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar
+from urllib.parse import quote
+
+from app.client.errors import ClientError, WaitedTooLongError
+from app.client.transport import Call, Transport
+from app.client.views import Json, without_none
+
+ARROW = "application/vnd.apache.arrow.stream"
+LOOK_FIRST, LOOK_LAST = 0.1, 2.0  # seconds between two looks at what is waited for: more and more
+LOOK_GROWTH = 1.2
+
+
+class _Open(Protocol):
+    """What may still change by itself."""
+
+    @property
+    def is_open(self) -> bool: ...
+
+
+T = TypeVar("T", bound=_Open)
+
+
+class Base:
+    """Calls whose answers are JSON documents, pages of them, or tables."""
+
+    _transport: Transport
+
+    def _json(self, call: Call) -> Json:
+        document = self._transport.send(call).json()
+        if not isinstance(document, dict):
+            raise ClientError(f"{call.method} {call.path} was answered by something that isn't bartserve.")
+        return document
+
+    def _get(self, path: str, **query: Any) -> Json:
+        return self._json(Call("GET", path, query=without_none(query), repeatable=True))
+
+    def _pages(self, path: str) -> Iterator[Json]:
+        """The items of all pages, each page asked for when it is needed."""
+        cursor: str | None = None
+        while True:
+            page = self._get(path, limit=200, cursor=cursor)
+            yield from page["items"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+    def _arrow(self, path: str, **query: Any) -> Any:
+        import pyarrow as pa
+
+        call = Call("GET", path, query=without_none(query), accept=ARROW, repeatable=True)
+        with pa.ipc.open_stream(self._transport.send(call).content) as reader:
+            return reader.read_all()
+
+    @staticmethod
+    def _look(look: Callable[[], T], progress: Callable[[T], None] | None, seconds: float | None) -> T:
+        """The first that is no longer open, looked at again and again."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        pause = LOOK_FIRST
+        while True:
+            found = look()
+            if progress is not None:
+                progress(found)
+            if not found.is_open:
+                return found
+            if deadline is not None and time.monotonic() + pause > deadline:
+                raise WaitedTooLongError(f"It did not end within {seconds:g} seconds; it goes on.")
+            time.sleep(pause)
+            pause = min(LOOK_LAST, pause * LOOK_GROWTH)
+
+
+def id_of(thing: Any) -> str:
+    """The id of a thing that has one, or the id or name that it is."""
+    return str(getattr(thing, "id", thing))
+
+
+def address(*steps: Any) -> str:
+    """A path of ids and fixed words, whatever characters a name has."""
+    return "".join(f"/{quote(id_of(step), safe='')}" for step in steps)

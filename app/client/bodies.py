@@ -1,0 +1,114 @@
+"""What is sent: files by their names, data frames of any library as Arrow streams, rows as JSON."""
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+from app.client.errors import ClientError
+
+CSV = "text/csv"
+ARROW = "application/vnd.apache.arrow.stream"
+BY_SUFFIX = {
+    ".tsv": "text/tab-separated-values",
+    ".tab": "text/tab-separated-values",
+    ".parquet": "application/vnd.apache.parquet",
+    ".pq": "application/vnd.apache.parquet",
+    ".arrow": ARROW,
+    ".arrows": ARROW,
+}
+ARRAYS = "tolist"  # what numpy's arrays and scalars, and the series of data frames, have
+
+
+@dataclass(frozen=True)
+class Body:
+    """Bytes or an open file, with its content type."""
+
+    content: bytes | IO[bytes]
+    content_type: str
+
+
+@contextmanager
+def opened(data: Any) -> Iterator[Body]:
+    """A path, bytes, an open binary file or a data frame, as a body.
+
+    Raises
+    ------
+    ClientError
+        The file can't be opened, or it is none of these.
+    """
+    if isinstance(data, (str, Path)):
+        try:
+            file = Path(data).open("rb")  # noqa: SIM115  it is closed below
+        except OSError as error:
+            raise ClientError(f"{data} can't be opened: {error.strerror}.") from None
+        with file:
+            yield Body(file, type_of(data))
+    elif isinstance(data, bytes):
+        yield Body(data, CSV)
+    elif isinstance(data, io.IOBase):
+        yield Body(cast("IO[bytes]", data), type_of(getattr(data, "name", "")))
+    elif is_frame(data):
+        yield Body(as_arrow(data), ARROW)
+    else:
+        raise ClientError(
+            f"A {type(data).__name__} can't be sent: give a path, bytes, an open binary file or a data frame."
+        )
+
+
+def type_of(name: Any) -> str:
+    """The content type of a file of that name; CSV unless its ending says otherwise."""
+    suffixes = [suffix.lower() for suffix in Path(str(name)).suffixes if suffix.lower() != ".gz"]
+    return BY_SUFFIX.get(suffixes[-1] if suffixes else "", CSV)
+
+
+def is_frame(data: Any) -> bool:
+    """Whether it is a table that gives itself to Arrow: of pandas, polars, pyarrow and others."""
+    return hasattr(data, "__arrow_c_stream__")
+
+
+def as_arrow(frame: Any) -> bytes:
+    """A data frame as an Arrow stream; the index of pandas is no column."""
+    import pyarrow as pa
+
+    if hasattr(frame, "reset_index"):
+        frame = frame.reset_index(drop=True)
+    table = pa.table(frame).replace_schema_metadata(None)
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def rows_json(rows: Any) -> dict[str, Any]:
+    """Rows as a list of objects, or columns as an object of lists; arrays and numpy's numbers become plain.
+
+    Raises
+    ------
+    ClientError
+        It is neither.
+    """
+    if isinstance(rows, Mapping):
+        return {"columns": {str(name): [_plain(v) for v in _values(rows[name])] for name in rows}}
+    if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
+        return {"rows": [_row(row) for row in rows]}
+    raise ClientError("Give rows as a list of dicts, columns as a dict of lists, a path, or a data frame.")
+
+
+def _row(row: Any) -> Any:
+    return {str(name): _plain(value) for name, value in row.items()} if isinstance(row, Mapping) else row
+
+
+def _values(column: Any) -> Any:
+    return column.tolist() if hasattr(column, ARRAYS) else list(column)
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: NaN is a missing value there, dates are text."""
+    if hasattr(value, ARRAYS):
+        value = value.tolist()
+    if isinstance(value, float) and value != value:  # noqa: PLR0124  only NaN is not itself
+        return None
+    return value.isoformat() if hasattr(value, "isoformat") else value

@@ -1,0 +1,73 @@
+"""The client of a running service."""
+
+import os
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from app.client.datasets import Datasets
+from app.client.models import Models
+from app.client.predictions import Predictions
+from app.client.transport import TIMEOUT, Transport
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+
+
+class Client(Datasets, Models, Predictions):
+    """Asks a service; usable in a `with` block, from several threads at once.
+
+    Parameters
+    ----------
+    url
+        Where it is; else BARTSERVE_URL, else http://127.0.0.1:8000.
+    key
+        An API key; else BARTSERVE_KEY, else none (a service on loopback asks for none).
+    retries
+        How often a call is sent again at most: after a 429 or 503, after the pause that the service asks for;
+        after a lost connection only what may be done twice, or carries an Idempotency-Key, which every call
+        that makes a model does.
+    patience_seconds
+        No repetition begins later than so long after the first attempt.
+    http
+        An `httpx.Client` of your own (a proxy, certificates, a unix socket); it is not closed here.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        retries: int = 5,
+        patience_seconds: float = 60.0,
+        http: httpx.Client | None = None,
+    ) -> None:
+        self.url = (url or os.environ.get("BARTSERVE_URL") or DEFAULT_URL).rstrip("/")
+        key = key or os.environ.get("BARTSERVE_KEY")
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._own = http is None
+        self._http = http or httpx.Client(base_url=self.url, headers=headers, timeout=TIMEOUT)
+        self._transport = Transport(self._http, retries=retries, patience_seconds=patience_seconds)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._own:
+            self._http.close()
+
+    def ready(self) -> bool:
+        """Whether the service takes work now."""
+        try:
+            return self._http.get("/health/ready", timeout=5.0).is_success
+        except httpx.TransportError:
+            return False

@@ -1,0 +1,59 @@
+"""The client's calls about datasets."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from app.client.base import Base, address
+from app.client.bodies import opened
+from app.client.transport import Call
+from app.client.views import Dataset, Json, without_none
+
+
+class Datasets(Base):
+    """Upload, look, remove."""
+
+    def upload(self, data: Any, *, name: str | None = None) -> Dataset:
+        """Upload a table.
+
+        Parameters
+        ----------
+        data
+            The path of a CSV, TSV, Parquet or Arrow file; bytes of CSV; an open binary file; or a data frame
+            of pandas, polars or pyarrow.
+        name
+            What to call it; else the file's name.
+
+        Raises
+        ------
+        ProblemError
+            It can't be used; `errors` names columns and rows.
+        """
+        if name is None and isinstance(data, (str, Path)):
+            name = Path(data).stem
+        with opened(data) as body:
+            call = Call(
+                "POST",
+                "/datasets",
+                query=without_none({"name": name}),
+                content=body.content,
+                content_type=body.content_type,
+            )
+            return Dataset.of(self._json(call))
+
+    def datasets(self) -> Iterator[Dataset]:
+        """Your datasets, newest first."""
+        return (Dataset.of(item) for item in self._pages("/datasets"))
+
+    def dataset(self, dataset: str | Dataset) -> Dataset:
+        """A dataset by its id."""
+        return Dataset.of(self._get(address("datasets", dataset)))
+
+    def preview(self, dataset: str | Dataset, rows: int = 20) -> list[Json]:
+        """Its first rows."""
+        found: list[Json] = self._get(address("datasets", dataset, "preview"), rows=rows)["rows"]
+        return found
+
+    def delete_dataset(self, dataset: str | Dataset) -> None:
+        """Remove it; refused while a model needs it."""
+        self._transport.send(Call("DELETE", address("datasets", dataset), repeatable=True))

@@ -1,0 +1,104 @@
+"""The client's calls that ask a model: predictions, explanations, its draws."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from app.client.base import Base, address, id_of
+from app.client.bodies import is_frame, opened, rows_json
+from app.client.errors import FitError
+from app.client.transport import Call
+from app.client.views import Dataset, Json, Model, Prediction, PredictionJob, without_none
+
+Interval = Literal["credible", "predictive"]
+
+
+class Predictions(Base):
+    """Predict rows now or a dataset in the background, and explain."""
+
+    def predict(
+        self,
+        model: str | Model,
+        rows: Any,
+        *,
+        level: float | Sequence[float] = 0.9,
+        interval: Interval = "credible",
+        quantiles: Sequence[float] | None = None,
+        **wanted: Any,
+    ) -> Prediction:
+        """Predict new rows with intervals.
+
+        Parameters
+        ----------
+        model
+            What `fit` gave, an id, or a name: then the newest succeeded model of that name.
+        rows
+            A list of dicts, a dict of lists or arrays, the path of a file, or a data frame.
+        level
+            The probability an interval holds, or several.
+        interval
+            "credible" for the regression function, "predictive" for a new outcome.
+        quantiles
+            Further quantiles of the same distribution.
+        **wanted
+            As in POST /models/{id}/predict: draws, mcse, rhat, require, samples, target.
+        """
+        path = address("models", model, "predict")
+        levels = [level] if isinstance(level, (int, float)) else list(level)
+        asked = {"level": levels, "interval": interval, "quantiles": quantiles, **wanted}
+        if not (is_frame(rows) or isinstance(rows, (str, Path, bytes))):
+            body = without_none(asked | rows_json(rows))
+            return Prediction.of(self._json(Call("POST", path, json=body, repeatable=True)))
+        with opened(rows) as body_:
+            call = Call(
+                "POST",
+                path,
+                query=without_none(asked),
+                content=body_.content,
+                content_type=body_.content_type,
+                repeatable=True,
+            )
+            return Prediction.of(self._json(call))
+
+    def predict_dataset(self, model: str | Model, dataset: str | Dataset, **wanted: Any) -> PredictionJob:
+        """Begin to predict every row of a stored dataset; `wanted` as in POST /models/{id}/predictions."""
+        body = {"dataset_id": id_of(dataset), **without_none(wanted)}
+        return PredictionJob.of(self._json(Call("POST", address("models", model, "predictions"), json=body)))
+
+    def wait_prediction(
+        self,
+        job: str | PredictionJob,
+        *,
+        progress: Callable[[PredictionJob], None] | None = None,
+        seconds: float | None = None,
+    ) -> Any:
+        """The result of `predict_dataset` as a pyarrow table, in the order of the dataset's rows.
+
+        Raises as `wait`.
+        """
+        path = address("predictions", job)
+        found = self._look(lambda: PredictionJob.of(self._get(path)), progress, seconds)
+        if found.state != "succeeded":
+            raise FitError(f"Prediction {found.id}", found.state, found.error)
+        return self._arrow(f"{path}/result")
+
+    def diagnostics(self, model: str | Model, **wanted: Any) -> Json:
+        """R-hat, effective sample sizes, traces, moves, tree sizes, and the verdict with its reasons."""
+        return self._get(address("models", model, "diagnostics"), **wanted)
+
+    def importance(self, model: str | Model, level: float = 0.9) -> list[Json]:
+        """The share of the split rules that use each feature, largest first: name, mean, lower, upper."""
+        found: list[Json] = self._get(address("models", model, "variable-importance"), level=level)[
+            "features"
+        ]
+        return found
+
+    def partial_dependence(self, model: str | Model, features: Sequence[str], **wanted: Any) -> Json:
+        """How predictions move with one or two features; `wanted` as in POST .../partial-dependence."""
+        path = address("models", model, "partial-dependence")
+        body = {"features": list(features), **without_none(wanted)}
+        return self._json(Call("POST", path, json=body, repeatable=True))
+
+    def draws(self, model: str | Model, *, f: bool = False, draws: int | None = None) -> Any:
+        """The posterior's draws as a pyarrow table: chain, draw, sigma and, on request, f."""
+        return self._arrow(address("models", model, "draws"), f=f, draws=draws)

@@ -1,0 +1,230 @@
+"""What a service answers, as typed values; `document` holds all of it, also what is new."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Json = dict[str, Any]
+Floats = NDArray[np.float64]
+OPEN_STATES = frozenset({"queued", "running"})
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """An uploaded table."""
+
+    id: str
+    name: str
+    num_rows: int
+    columns: list[Json]  # name, kind, missing, distinct, min, max, levels, note
+    warnings: list[str]
+    document: Json = field(repr=False)
+
+    @classmethod
+    def of(cls, document: Json) -> Self:
+        """From the service's document."""
+        names = ("id", "name", "num_rows", "columns", "warnings")
+        return cls(**{name: document[name] for name in names}, document=document)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """How far a chain is; `phase` is compiling, burn_in or sampling, or None before it has begun."""
+
+    number: int
+    state: str
+    phase: str | None
+    iteration: int
+    iterations: int
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model: fitted, being fitted, or ended before its time."""
+
+    id: str
+    name: str | None
+    state: str  # queued, running, succeeded, failed, cancelled
+    dataset_id: str | None
+    target: str
+    draws: int  # kept per chain so far
+    verdict: str | None  # converged, approximate, not_converged
+    fraction: float  # of its iterations
+    iterations_per_second: float | None
+    eta_seconds: float | None
+    chains: list[Chain]
+    settings: Json
+    diagnostics: Json | None
+    holdout: Json | None
+    error: str | None
+    warnings: list[str]
+    document: Json = field(repr=False)
+
+    @classmethod
+    def of(cls, document: Json) -> Self:
+        """From the service's document."""
+        same = (
+            "id",
+            "name",
+            "state",
+            "dataset_id",
+            "target",
+            "draws",
+            "verdict",
+            "settings",
+            "diagnostics",
+            "holdout",
+            "warnings",
+        )
+        progress = document["progress"]
+        return cls(
+            **{name: document[name] for name in same},
+            fraction=progress["fraction"],
+            iterations_per_second=progress["iterations_per_second"],
+            eta_seconds=progress["eta_seconds"],
+            chains=[
+                Chain(chain["chain"], chain["state"], chain["phase"], chain["iteration"], chain["iterations"])
+                for chain in progress["chains"]
+            ],
+            error=None if document["error"] is None else document["error"]["detail"],
+            document=document,
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is queued or running."""
+        return self.state in OPEN_STATES
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a model; `sequence` is None of what the log doesn't keep (progress)."""
+
+    sequence: int | None
+    kind: str
+    detail: Json
+    at: str | None = None  # RFC 3339, UTC
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Equal-tailed intervals at one level: a bound per row."""
+
+    level: float
+    lower: Floats
+    upper: Floats
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predictions, one value per row (for more than two classes one row of values per row)."""
+
+    model_id: str
+    draws: int
+    mean: Floats
+    sd: Floats | None
+    intervals: list[Interval]
+    quantiles: dict[float, Floats]
+    classes: list[str] | None
+    verdict: str | None
+    flags: list[list[Json]]
+    warnings: list[str]
+    document: Json = field(repr=False)
+
+    @classmethod
+    def of(cls, document: Json) -> Self:
+        """From the service's document."""
+        return cls(
+            model_id=document["model_id"],
+            draws=document["draws"],
+            mean=_floats(document["mean"]),
+            sd=None if document["sd"] is None else _floats(document["sd"]),
+            intervals=[
+                Interval(part["level"], _floats(part["lower"]), _floats(part["upper"]))
+                for part in document["intervals"]
+            ],
+            quantiles={part["q"]: _floats(part["values"]) for part in document["quantiles"]},
+            classes=document["classes"],
+            verdict=document["verdict"],
+            flags=document["flags"],
+            warnings=document["warnings"],
+            document=document,
+        )
+
+    @property
+    def lower(self) -> Floats:
+        """The lower bounds of the first level that was asked for."""
+        return self.intervals[0].lower
+
+    @property
+    def upper(self) -> Floats:
+        """The upper bounds of the same."""
+        return self.intervals[0].upper
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def to_dict(self) -> dict[str, Floats]:
+        """Columns by name: mean, sd, lower_90, upper_90, ..., as the service names them in tables."""
+        wide = {"mean": self.mean}
+        if self.sd is not None:
+            wide["sd"] = self.sd
+        for part in self.intervals:
+            name = f"{100 * part.level:.10g}"
+            wide |= {f"lower_{name}": part.lower, f"upper_{name}": part.upper}
+        wide |= {f"quantile_{100 * q:.10g}": values for q, values in self.quantiles.items()}
+        found: dict[str, Floats] = {}
+        for name, values in wide.items():
+            if values.ndim == 1:
+                found[name] = values
+            else:  # [row, class]
+                labels = self.classes or [str(k) for k in range(values.shape[1])]
+                found |= {f"{name}_{label}": values[:, k] for k, label in enumerate(labels)}
+        return found
+
+    def to_pandas(self) -> Any:
+        """The same as a data frame; pandas must be installed."""
+        import pandas as pd  # type: ignore[import-untyped]
+
+        return pd.DataFrame(self.to_dict())
+
+
+@dataclass(frozen=True)
+class PredictionJob:
+    """Predictions of a stored dataset, made in the background."""
+
+    id: str
+    model_id: str
+    dataset_id: str | None
+    state: str
+    fraction: float
+    error: str | None
+    warnings: list[str]
+    document: Json = field(repr=False)
+
+    @classmethod
+    def of(cls, document: Json) -> Self:
+        """From the service's document."""
+        return cls(
+            **{name: document[name] for name in ("id", "model_id", "dataset_id", "state", "warnings")},
+            fraction=document["progress"]["fraction"],
+            error=None if document["error"] is None else document["error"]["detail"],
+            document=document,
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is queued or running."""
+        return self.state in OPEN_STATES
+
+
+def without_none(values: Mapping[str, Any]) -> Json:
+    """What was given: the service has its own defaults."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _floats(values: Sequence[Any]) -> Floats:
+    return np.array(values, dtype=np.float64)  # null becomes NaN

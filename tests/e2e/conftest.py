@@ -1,0 +1,16 @@
+"""One embedded service that tests of clients share: each makes its own datasets and models in it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.service import Up, eventually, running_up
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory) -> Iterator[Up]:
+    """A ready `bartserve up`."""
+    folder = tmp_path_factory.mktemp("service")
+    with running_up(folder / "data") as up:
+        eventually(up.ready, 60, up.log.read_text())
+        yield up

@@ -1,0 +1,396 @@
+"""The Python client against a real service, and against servers that refuse and break off."""
+
+import itertools
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from app.client import (
+    Client,
+    ClientError,
+    FitError,
+    Model,
+    NoAnswerError,
+    Place,
+    ProblemError,
+    WaitedTooLongError,
+)
+from sampler import load
+
+CARS = Path(__file__).parents[2] / "examples" / "auto_mpg.csv"
+SHORT = {"num_trees": 20, "num_chains": 2, "num_burnin": 50, "num_draws": 50, "thin": 1, "seed": 1}
+NEW = {
+    "cylinders": [4, 8],
+    "displacement": [97, 302],
+    "horsepower": [75, None],
+    "weight": [2171, 3870],
+    "acceleration": [16.0, 13.0],
+    "year": [75, 76],
+    "origin": [3, 1],
+}
+
+
+@pytest.fixture(scope="module")
+def client(service) -> Iterator[Client]:
+    with Client(service.address) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def fitted(client) -> Model:
+    """A small model of the cars, named."""
+    dataset = client.upload(CARS)
+    model = client.fit(dataset, "mpg", name="client-cars", holdout=0.2, **SHORT)
+    return client.wait(model, seconds=300)
+
+
+def test_upload_tells_the_schema_and_lists_find_it(client):
+    """`upload` takes a path, is named by it, and the lists, the preview and the id lead back to it."""
+    dataset = client.upload(CARS)
+
+    assert (dataset.name, dataset.num_rows, len(dataset.columns)) == ("auto_mpg", 397, 9)
+    assert dataset.id in {other.id for other in client.datasets()}
+    assert client.dataset(dataset.id).columns == dataset.columns
+    assert len(client.preview(dataset, rows=3)) == 3
+    client.delete_dataset(dataset)
+    with pytest.raises(ProblemError) as gone:
+        client.dataset(dataset)
+    assert gone.value.status == 404
+
+
+def test_pages_are_followed_to_the_end(client):
+    """A list longer than a page is read page by page, each item once."""
+    made = {client.upload(b"x,y\n" + b"1,2\n2,3\n" * 6, name=f"page {k}").id for k in range(5)}
+
+    pages = client._pages
+    client._pages = lambda path: _small_pages(client, path)
+    try:
+        found = [dataset.id for dataset in itertools.islice(client.datasets(), 5)]
+    finally:
+        client._pages = pages
+
+    assert set(found) == made
+
+
+def _small_pages(client: Client, path: str) -> Iterator[dict]:
+    cursor = None
+    while True:
+        page = client._get(path, limit=2, cursor=cursor)
+        yield from page["items"]
+        if (cursor := page["next_cursor"]) is None:
+            return
+
+
+def test_wait_shows_progress_and_ends_with_the_model(client, fitted):
+    """`wait` hands every look to `progress`, and returns the succeeded model with its figures."""
+    seen: list[Model] = []
+
+    model = client.wait(fitted.id, progress=seen.append)
+
+    assert seen[-1] == model
+    assert (model.state, model.name, model.target, model.draws) == ("succeeded", "client-cars", "mpg", 50)
+    assert model.fraction == 1
+    assert [chain.number for chain in model.chains] == [0, 1]
+    assert model.holdout is not None
+
+
+def test_predict_takes_rows_columns_frames_and_files(client, fitted, tmp_path):
+    """The same rows in every form get the same answer, as arrays and as a data frame."""
+    frame = pd.DataFrame(NEW)
+    path = tmp_path / "new.csv"
+    frame.to_csv(path, index=False)
+    rows = [{name: values[k] for name, values in NEW.items()} for k in range(2)]
+
+    answers = [
+        client.predict(fitted, data, level=[0.5, 0.9], interval="predictive", quantiles=[0.1])
+        for data in (NEW, rows, frame, path, {name: np.array(values, float) for name, values in NEW.items()})
+    ]
+
+    first = answers[0]
+    assert len(first) == 2
+    assert np.all(first.lower < first.mean)
+    assert [part.level for part in first.intervals] == [0.5, 0.9]
+    for answer in answers[1:]:
+        assert np.array_equal(answer.mean, first.mean)
+        assert np.array_equal(answer.upper, first.upper)
+    table = first.to_pandas()
+    assert list(table) == ["mean", "sd", "lower_50", "upper_50", "lower_90", "upper_90", "quantile_10"]
+    assert np.array_equal(table["lower_50"], first.lower)
+
+
+def test_a_model_is_asked_by_name(client, fitted):
+    """A name means the newest succeeded model of that name, whose id is in the answer."""
+    assert client.predict("client-cars", NEW).model_id == fitted.id
+
+
+def test_a_dataset_is_predicted_in_the_background(client, fitted):
+    """The result is a table in the order of the rows, equal to what `predict` says of the first ones."""
+    dataset = client.upload(CARS)
+
+    job = client.predict_dataset(fitted, dataset, interval="predictive")
+    table = client.wait_prediction(job, seconds=300)
+
+    assert table.num_rows == 397
+    features = [{name: row[name] for name in NEW} for row in client.preview(dataset, rows=2)]
+    now = client.predict(fitted, features, interval="predictive")
+    assert np.array_equal(table["mean"].to_numpy()[:2], now.mean)
+
+
+def test_the_model_explains_itself(client, fitted):
+    """Diagnostics, importance, partial dependence and draws come through the client."""
+    assert client.diagnostics(fitted, points=10)["chains"] == 2
+    shares = client.importance(fitted)
+    assert sum(feature["mean"] for feature in shares) == pytest.approx(1)
+    dependence = client.partial_dependence(fitted, ["weight"], level=0.5)
+    assert len(dependence["mean"]) == len(dependence["grid"][0])
+    draws = client.draws(fitted, f=True)
+    assert draws.num_rows == 100
+    assert set(draws.column_names) == {"chain", "draw", "sigma", "f"}
+
+
+def test_a_model_travels_as_a_file(client, fitted, tmp_path):
+    """What `download` writes, `sampler.load` reads and `upload_model` takes: the same bits everywhere."""
+    path = client.download(fitted, tmp_path / "cars.bart")
+
+    back = client.upload_model(path, name="travelled")
+
+    here = load(path).predict(pd.DataFrame(NEW))
+    there = client.predict(back, NEW)
+    assert np.array_equal(here.mean, there.mean)
+    assert client.predict("travelled", NEW).model_id == back.id
+
+
+def test_events_are_listed_and_followed(client, fitted):
+    """The log lists what happened; a followed stream ends with the end, and resumes after what was seen."""
+    log = [event.kind for event in client.events(fitted)]
+    assert log[0] == "created"
+    assert log[-1] == "succeeded"
+
+    followed = list(client.follow(fitted))
+    resumed = list(client.follow(fitted, after=followed[1].sequence))
+
+    assert [event.kind for event in followed] == log
+    assert resumed == followed[2:]
+    assert list(client.follow(fitted, after=followed[-1].sequence)) == []
+
+
+def test_cancel_retry_and_extend(client):
+    """A cancelled model makes `wait` say so; retried and extended it succeeds with all its draws."""
+    dataset = client.upload(CARS)
+    long = SHORT | {"num_draws": 200, "thin": 50}
+    model = client.fit(dataset, "mpg", **long)
+    client.cancel(model)
+    with pytest.raises(FitError, match="cancelled") as ended:
+        client.wait(model, seconds=300)
+    assert ended.value.state == "cancelled"
+    client.delete_model(model)
+
+    short = client.wait(client.fit(dataset, "mpg", **SHORT), seconds=300)
+    extended = client.wait(client.extend(short, 25), seconds=300)
+
+    assert extended.draws == 75
+
+
+def test_waiting_has_an_end(client):
+    """`seconds` ends the wait with its own error; the fit goes on."""
+    dataset = client.upload(CARS)
+    model = client.fit(dataset, "mpg", **(SHORT | {"num_draws": 1000, "thin": 100}))
+    with pytest.raises(WaitedTooLongError, match="goes on"):
+        client.wait(model, seconds=0.2)
+    assert client.model(model).is_open
+    client.delete_model(model)
+
+
+def test_a_refusal_is_an_exception_with_the_problem_document(client):
+    """Type, status, places and request id of the document are there to be looked at."""
+    dataset = client.upload(CARS)
+
+    with pytest.raises(ProblemError) as refused:
+        client.fit(dataset, "no such column")
+
+    problem = refused.value
+    assert (problem.status, problem.type) == (422, problem.document["type"])
+    assert problem.errors
+    assert isinstance(problem.errors[0], Place)
+    assert problem.request_id
+    assert problem.detail in str(problem)
+
+
+def test_address_and_key_come_from_the_environment(service, monkeypatch):
+    """BARTSERVE_URL and BARTSERVE_KEY are used unless something else is given."""
+    monkeypatch.setenv("BARTSERVE_URL", service.address + "/")
+    monkeypatch.setenv("BARTSERVE_KEY", "a-key")
+
+    with Client() as client:
+        assert client.ready()
+        assert client.url == service.address
+        assert client._http.headers["authorization"] == "Bearer a-key"
+    with Client("http://127.0.0.1:9", key="another") as other:
+        assert other._http.headers["authorization"] == "Bearer another"
+        assert not other.ready()
+
+
+def test_what_cannot_be_sent_is_refused_here(client, fitted):
+    """A path that isn't there and a value that is no table are said so without a call."""
+    with pytest.raises(ClientError, match="can't be opened"):
+        client.upload("no-such-file.csv")
+    with pytest.raises(ClientError, match="can't be sent"):
+        client.upload(3)
+    with pytest.raises(ClientError, match="list of dicts"):
+        client.predict(fitted, 3)
+
+
+Answer = tuple[int, dict[str, str], bytes]
+DATASET = {"id": "d", "name": "n", "num_rows": 1, "columns": [], "warnings": []}
+MODEL = {
+    "id": "m",
+    "name": None,
+    "state": "queued",
+    "dataset_id": "d",
+    "target": "y",
+    "settings": {},
+    "draws": 0,
+    "verdict": None,
+    "diagnostics": None,
+    "holdout": None,
+    "error": None,
+    "warnings": [],
+    "progress": {"fraction": 0.0, "iterations_per_second": None, "eta_seconds": None, "chains": []},
+}
+
+
+@contextmanager
+def stubborn(script: list[Callable[[], Answer] | None]) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """A server that answers by the script, in turn (None: it hangs up); and the headers it was sent."""
+    seen: list[dict[str, str]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            seen.append(dict(self.headers) | {"path": self.path})
+            step = script[min(len(seen), len(script)) - 1]
+            if step is None:
+                self.close_connection = True
+                return
+            status, headers, body = step()
+            self.send_response(status)
+            for name, value in ({"Content-Length": str(len(body))} | headers).items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = do_DELETE = _answer  # noqa: N815  as the base class wants them
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", seen
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def said(status: int, document: dict, **headers: str) -> Callable[[], Answer]:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda: (status, {"Content-Type": "application/json"} | named, json.dumps(document).encode())
+
+
+BUSY = said(503, {"type": "/problems/busy", "title": "Busy", "detail": "later"}, Retry_After="0")
+
+
+def test_busy_and_limited_services_are_asked_again():
+    """503 and 429 are repeated after Retry-After, with the whole body, whatever the call is."""
+    limited = said(429, {"title": "Too many"}, Retry_After="0")
+    with stubborn([BUSY, limited, said(201, DATASET)]) as (url, seen), Client(url) as client:
+        assert client.upload(CARS).id == "d"
+
+    assert len(seen) == 3
+    assert {int(headers["Content-Length"]) for headers in seen} == {CARS.stat().st_size}
+
+
+def test_repetition_ends():
+    """A service that stays busy is told to the caller after the retries, or when the pause is too long."""
+    with stubborn([BUSY]) as (url, seen), Client(url, retries=2) as client:
+        with pytest.raises(ProblemError, match="later") as refused:
+            client.dataset("d")
+        assert len(seen) == 3
+        assert refused.value.retry_after == 0
+    patient = said(503, {"detail": "later"}, Retry_After="3600")
+    with stubborn([patient]) as (url, seen), Client(url) as client:
+        with pytest.raises(ProblemError):
+            client.dataset("d")
+        assert len(seen) == 1
+
+
+def test_a_lost_answer_is_asked_for_again_only_where_that_is_safe():
+    """Reading is repeated, making a model under one Idempotency-Key too; an upload is not."""
+    with stubborn([None, said(200, DATASET)]) as (url, seen), Client(url) as client:
+        assert client.dataset("d").id == "d"
+        assert len(seen) == 2
+    with stubborn([None, said(202, MODEL)]) as (url, seen), Client(url) as client:
+        assert client.fit("d", "y").id == "m"
+        assert len({headers["Idempotency-Key"] for headers in seen}) == 1
+        assert len(seen) == 2
+        client.fit("d", "y")
+        assert len({headers["Idempotency-Key"] for headers in seen}) == 2
+    with stubborn([None, said(201, DATASET)]) as (url, seen), Client(url) as client:
+        with pytest.raises(NoAnswerError, match="BARTSERVE_URL"):
+            client.upload(CARS)
+        assert len(seen) == 1
+
+
+def test_a_request_in_flight_is_waited_for():
+    """409 request-in-flight means that the answer is on its way: asked again, it is there."""
+    flying = said(409, {"type": "/problems/request-in-flight", "title": "In flight"}, Retry_After="0")
+    conflict = said(409, {"type": "/problems/conflict", "title": "No"})
+    with stubborn([flying, said(202, MODEL)]) as (url, seen), Client(url) as client:
+        assert client.fit("d", "y").id == "m"
+        assert len(seen) == 2
+    with stubborn([conflict]) as (url, seen), Client(url) as client, pytest.raises(ProblemError):
+        client.fit("d", "y")
+    assert len(seen) == 1
+
+
+def test_a_broken_stream_is_taken_up_again():
+    """`follow` comes back with Last-Event-ID after the last event it saw, and loses none."""
+    first = b'id: 1\nevent: created\ndata: {"at": "t", "detail": {}}\n\nid: 2\nevent: started\nda'
+    rest = b'id: 2\nevent: started\ndata: {"at": "t", "detail": {"a": 1}}\n\n'
+    end = b'event: progress\ndata: {"fraction": 0.5}\n\nid: 3\nevent: succeeded\ndata: {"detail": {}}\n\n'
+    stream = {"Content-Type": "text/event-stream"}
+    script = [
+        lambda: (200, stream | {"Content-Length": "9999"}, first),
+        lambda: (200, stream, rest + end),
+    ]
+    with stubborn(script) as (url, seen), Client(url) as client:
+        events = list(client.follow("m"))
+
+    assert [(event.sequence, event.kind) for event in events] == [
+        (1, "created"),
+        (2, "started"),
+        (None, "progress"),
+        (3, "succeeded"),
+    ]
+    assert events[2].detail == {"fraction": 0.5}
+    assert seen[1]["Last-Event-ID"] == "1"
+
+
+def test_another_server_is_no_surprise():
+    """An answer that isn't ours is an error with its first words, never a KeyError."""
+    page = lambda: (404, {"Content-Type": "text/html"}, b"<html>nothing here</html>")  # noqa: E731
+    with stubborn([page]) as (url, _), Client(url) as client, pytest.raises(ProblemError, match="nothing"):
+        client.dataset("d")
+    text = lambda: (200, {"Content-Type": "application/json"}, b'"hello"')  # noqa: E731
+    with stubborn([text]) as (url, _), Client(url) as client, pytest.raises(ClientError, match="isn't"):
+        client.dataset("d")
