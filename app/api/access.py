@@ -9,9 +9,11 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.problems import UNREACHABLE, render_error, render_unreachable
-from app.services.errors import ForbiddenError, ServiceError, UnauthorizedError
+from app.api.scopes import scopes_for
+from app.services.errors import ForbiddenError, ScopeMissingError, ServiceError, UnauthorizedError
+from app.services.keys import LOCAL_KEY, Key
 
-LOCAL_OWNER = "local"  # owns what is made without a key
+KEY = "bartserve.key"  # where the scope of a request that was let in has its `Key`
 OPEN = "/health/"  # answers to whoever asks
 
 
@@ -24,9 +26,10 @@ def is_loopback(host: str) -> bool:
 
 
 class Access:
-    """ASGI middleware that lets a request in, with the owner it acts for, or answers 401 or 403.
+    """ASGI middleware that lets a request in, with the key it came with, or answers 401 or 403.
 
-    It stands before the routes, so that no route can forget it and a stranger can't learn which exist.
+    It stands before the routes, so that no route can forget it and a stranger can't learn which exist. What
+    a key must be for is said by `app.api.scopes`.
 
     Parameters
     ----------
@@ -35,10 +38,10 @@ class Access:
     host
         The address the service listens on: loopback asks no key.
     authenticate
-        The owner of a key in force, None for any other text; may block.
+        The key in force that a text is, None for any other; may block.
     """
 
-    def __init__(self, app: ASGIApp, *, host: str, authenticate: Callable[[str], str | None]) -> None:
+    def __init__(self, app: ASGIApp, *, host: str, authenticate: Callable[[str], Key | None]) -> None:
         self.app = app
         self.loopback = is_loopback(host)
         self.authenticate = authenticate
@@ -55,28 +58,40 @@ class Access:
         try:
             if self.loopback:
                 check_local(headers, scope["scheme"])
-                scope["bartserve.owner"] = LOCAL_OWNER
+                key = LOCAL_KEY
             else:
-                scope["bartserve.owner"] = await self._owner_of_key(headers)
+                key = await self._key_of(headers)
+            check_scope(key, scope["method"], scope["path"])
         except ServiceError as error:
             await render_error(scope, error)(scope, receive, send)
             return
         except UNREACHABLE as error:
             await render_unreachable(scope, error)(scope, receive, send)
             return
+        scope[KEY] = key
         await self.app(scope, receive, send)
 
-    async def _owner_of_key(self, headers: Headers) -> str:
-        kind, _, key = headers.get("authorization", "").partition(" ")
-        owner = None
+    async def _key_of(self, headers: Headers) -> Key:
+        kind, _, presented = headers.get("authorization", "").partition(" ")
+        key = None
         if kind.lower() == "bearer":
-            owner = await to_thread.run_sync(self.authenticate, key.strip())
-        if owner is None:
+            key = await to_thread.run_sync(self.authenticate, presented.strip())
+        if key is None:
             raise UnauthorizedError(
                 "Send a key in force as the header  Authorization: Bearer KEY  "
                 "(whoever runs the service makes one with  bartserve keys create)."
             )
-        return owner
+        return key
+
+
+def check_scope(key: Key, method: str, path: str) -> None:
+    """Raise ScopeMissingError unless the key may do this."""
+    needed = scopes_for(method, path)
+    if not key.may(needed):
+        raise ScopeMissingError(
+            f"This takes a key with the scope {' or '.join(sorted(needed))}; "
+            f"yours has {', '.join(sorted(key.scopes))}."
+        )
 
 
 def check_local(headers: Headers, scheme: str) -> None:

@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
+from app.api.access import KEY
 from app.api.gate import Gate
 from app.services.bell import Bell
 from app.services.health import Readiness
@@ -56,7 +57,7 @@ async def gate_of(request: Request) -> Gate:
 
 async def owner_of(request: Request) -> str:
     """Whom the request acts for, as `Access` found."""
-    owner: str = request.scope["bartserve.owner"]
+    owner: str = request.scope[KEY].owner
     return owner
 
 

@@ -11,8 +11,11 @@ from fastapi import APIRouter, FastAPI, Response
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import FileResponse
 
+from app.api.access import OPEN
 from app.api.problems import Problem, titles
+from app.api.scopes import scopes_for
 from app.services.errors import NotFoundError
+from app.services.keys import SCOPES
 
 router = APIRouter(include_in_schema=False)
 FILES = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
@@ -77,6 +80,14 @@ async def problem_type(slug: str) -> dict[str, str]:
     return {"type": f"/problems/{slug}", "title": titles()[slug]}
 
 
+def _security(method: str, path: str) -> list[dict[str, list[str]]]:
+    """Nothing on loopback; elsewhere a key with one of the scopes (roles, as OpenAPI 3.1 names them)."""
+    if path.startswith(OPEN):
+        return []
+    needed = sorted(scopes_for(method, path))
+    return [{}, *({"key": [scope]} for scope in needed)] if needed else [{}, {"key": []}]
+
+
 def document(app: FastAPI) -> None:
     """Make the app's OpenAPI document say what errors look like and how a key is sent."""
 
@@ -94,10 +105,13 @@ def document(app: FastAPI) -> None:
                 "key": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "Demanded unless the service listens on loopback.",
+                    "description": "Demanded unless the service listens on loopback. A key needs a scope; "
+                    "each call says which. " + "; ".join(f"`{s}`: {told}" for s, told in SCOPES.items()),
                 }
             }
-            made["security"] = [{}, {"key": []}]
+            for path, operations in made["paths"].items():
+                for method, operation in operations.items():
+                    operation["security"] = _security(method.upper(), path)
             app.openapi_schema = made
         return app.openapi_schema
 

@@ -1,48 +1,114 @@
-"""`bartserve keys`: who may use a service that is not on loopback. Needs only the database."""
+"""`bartserve keys`: who may use a service that is not on loopback. Needs the database and nothing else."""
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
 from app.cli.common import fail
+from app.services import keys as service
+from app.services.errors import ServiceError
 from app.settings import Settings
+from app.store.engine import make_engine, session_scope
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+KEEP = "Keep it: it is not shown again. Send it as the header  Authorization: Bearer KEY"
 
 app = typer.Typer(no_args_is_help=True, help="API keys: who may use a service that is not on loopback.")
 
 
-@app.command("create")
-def create_key(name: Annotated[str, typer.Option(help="Whose key it is.")]) -> None:
-    """Make a key and show it, this once."""
-    from app.services import keys as service
-    from app.store.engine import make_engine, session_scope
+def _duration(text: str) -> timedelta:
+    form = re.fullmatch(r"(\d{1,9})([smhdw])", text.strip())
+    if form is None:
+        raise typer.BadParameter("write a number and a unit: 45s, 30m, 24h, 90d or 2w")
+    return timedelta(seconds=int(form[1]) * UNITS[form[2]])
 
-    with session_scope(make_engine(Settings().database_url)) as session:
-        made = service.create(session, name=name)
-    typer.echo(made.secret)
-    typer.echo("Keep it: it is not shown again. Send it as the header  Authorization: Bearer KEY", err=True)
+
+NameOrId = Annotated[str, typer.Argument(metavar="NAME", help="The key's name, or its id.")]
+
+
+@app.command("create")
+def create_key(
+    name: Annotated[str, typer.Option(help="What to call the key.")],
+    owner: Annotated[
+        str | None,
+        typer.Option(help="Whom it acts for: keys of one owner share all they make. Default: the name."),
+    ] = None,
+    scope: Annotated[
+        list[str],
+        typer.Option(
+            help="What it is for; may be given several times. "
+            + "; ".join(f"{name}: {told}" for name, told in service.SCOPES.items()),
+        ),
+    ] = list(service.USUAL),  # noqa: B006  typer copies it
+    expires: Annotated[
+        timedelta | None,
+        typer.Option(parser=_duration, help="It ends after so long, as 90d; default: never."),
+    ] = None,
+) -> None:
+    """Make a key and show it, this once."""
+    with _session() as session:
+        made = service.create(session, name=name, owner=owner, scopes=scope, lasts=expires)
+    _show(made)
 
 
 @app.command("list")
 def list_keys() -> None:
-    """Show the keys: id, name, state."""
-    from app.services import keys as service
-    from app.store.engine import make_engine, session_scope
-
-    with session_scope(make_engine(Settings().database_url)) as session:
+    """Show the keys: id, name, owner, scopes, state, when it ends, when it was last used (to the hour)."""
+    with _session() as session:
         for key in service.list_keys(session):
-            typer.echo(f"{key.id}  {key.name}  {'revoked' if key.revoked_at else 'in force'}")
+            told = [key.id, key.name, key.owner, ",".join(key.scopes), service.state_of(key)]
+            told += [f"ends {_minute(key.expires_at)}"] if key.expires_at else []
+            told += [f"used {_minute(key.last_used_at)}"] if key.last_used_at else ["never used"]
+            typer.echo("  ".join(told))
+
+
+@app.command("rotate")
+def rotate_key(
+    name: NameOrId,
+    overlap: Annotated[
+        timedelta, typer.Option(parser=_duration, help="How long the old key still works.")
+    ] = "24h",  # type: ignore[assignment]  # noqa: RUF100  typer parses defaults too
+) -> None:
+    """Make a key in the place of another, which ends after the overlap; show the new one, this once."""
+    with _session() as session:
+        made = service.rotate(session, name, overlap)
+    _show(made)
 
 
 @app.command("revoke")
-def revoke_key(key_id: str) -> None:
-    """End a key at once."""
-    from app.services import keys as service
-    from app.services.errors import ServiceError
-    from app.store.engine import make_engine, session_scope
+def revoke_key(name: NameOrId) -> None:
+    """End a key, or all keys of a name, at once."""
+    with _session() as session:
+        ended = service.revoke(session, name)
+    typer.echo(f"Revoked: {', '.join(ended)}.")
 
+
+@contextmanager
+def _session() -> Iterator[Session]:
+    """A session on the database of the settings; what goes wrong is a sentence."""
+    engine = make_engine(Settings().database_url)
     try:
-        with session_scope(make_engine(Settings().database_url)) as session:
-            service.revoke(session, key_id)
+        with session_scope(engine) as session:
+            yield session
     except ServiceError as error:
         fail(str(error))
-    typer.echo(f"{key_id} is revoked.")
+    except SQLAlchemyError as error:
+        reason = str(getattr(error, "orig", error)).strip().partition("\n")[0]
+        fail(f"The database can't be used ({reason}): check BARTSERVE_DATABASE_URL, or `bartserve migrate`.")
+    finally:
+        engine.dispose()
+
+
+def _show(made: service.MadeKey) -> None:
+    typer.echo(made.secret)
+    typer.echo(KEEP, err=True)
+
+
+def _minute(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"

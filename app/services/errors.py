@@ -153,3 +153,9 @@ class ForbiddenError(ServiceError):
     """The request comes from where it may not come from."""
 
     status, slug, title = 403, "forbidden", "This request is not allowed"
+
+
+class ScopeMissingError(ForbiddenError):
+    """The key is in force, and not for this."""
+
+    slug, title = "scope-missing", "The key is not for this"

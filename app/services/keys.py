@@ -1,7 +1,9 @@
 """API keys: `bart_<id>_<secret><checksum>`, of which only a hash is stored.
 
-The prefix lets scanners find a key that leaked, the checksum rejects a mistyped one without a look at the
+The prefix lets scanners find a key that leaked, the checksum refuses a mistyped one without a look at the
 database. The secret has 190 random bits, so a slow hash would add nothing.
+
+A key has a name of its own and an owner: whatever is made belongs to the owner, so several keys share it.
 """
 
 import hashlib
@@ -10,14 +12,15 @@ import re
 import secrets
 import string
 import zlib
+from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from app.services.errors import InvalidRequestError, NotFoundError
-from app.store import keys
+from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
+from app.store import keys as store
 from app.store.clock import utc_now
 from app.store.engine import session_scope
 from app.store.tables import ApiKey
@@ -26,7 +29,20 @@ ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 ID_LENGTH, SECRET_LENGTH, CHECKSUM_LENGTH = 10, 32, 6
 FORM = re.compile(rf"bart_([0-9A-Za-z]{{{ID_LENGTH}}})_([0-9A-Za-z]{{{SECRET_LENGTH + CHECKSUM_LENGTH}}})")
 USED_EVERY = timedelta(hours=1)  # "last used" is kept this coarse, so that reading doesn't mean writing
+LONGEST = timedelta(days=3660)
 MAX_NAME = 100
+NO_HASH = "0" * 64  # what an unknown key's secret is compared with, so that it takes as long
+
+READ, PREDICT, TRAIN, METRICS, ADMIN = "read", "predict", "train", "metrics", "admin"
+SCOPES = {
+    READ: "look at the owner's datasets, models and predictions, and take them away",
+    PREDICT: "ask models: predictions, also in the background, and partial dependence",
+    TRAIN: "upload, fit, cancel, retry, extend, import, delete",
+    METRICS: "scrape /metrics",
+    ADMIN: "all of these for its owner, and the audit log of every owner",
+}
+USUAL = (READ, PREDICT, TRAIN)
+LOCAL = "local"  # owns what is made without a key
 
 
 @dataclass(frozen=True)
@@ -37,59 +53,177 @@ class MadeKey:
     secret: str
 
 
-def create(session: Session, *, name: str) -> MadeKey:
-    """Make a key whose owner is `name`: several keys of one name own the same things.
+@dataclass(frozen=True)
+class Key:
+    """A key in force: whom it acts for, and what it may do (`SCOPES`)."""
+
+    id: str
+    name: str
+    owner: str
+    scopes: frozenset[str]
+
+    def may(self, any_of: Collection[str]) -> bool:
+        """Whether one of those scopes is among the key's; an admin may all, and nobody asks for nothing."""
+        return not any_of or ADMIN in self.scopes or not self.scopes.isdisjoint(any_of)
+
+
+# Whoever is on the machine of a service on loopback.
+LOCAL_KEY = Key(LOCAL, LOCAL, LOCAL, frozenset(SCOPES))
+
+
+def create(
+    session: Session,
+    *,
+    name: str,
+    owner: str | None = None,
+    scopes: Collection[str] = USUAL,
+    lasts: timedelta | None = None,
+) -> MadeKey:
+    """Make a key.
+
+    Parameters
+    ----------
+    name
+        What to call the key; no two keys in force have the same.
+    owner
+        Whom it acts for; the name unless given.
+    lasts
+        It expires after so long; None: never.
 
     Raises
     ------
     InvalidRequestError
-        The name is empty, too long or not printable.
+        The name or owner is empty, too long or not printable; a scope is unknown; the time is not positive.
+    ConflictError
+        A key in force has that name.
     """
-    name = name.strip()
-    if not name or len(name) > MAX_NAME or not name.isprintable():
-        raise InvalidRequestError(f"A key's name has 1 to {MAX_NAME} printable characters.")
-    key_id, secret = _random(ID_LENGTH), _random(SECRET_LENGTH)
-    whole = f"bart_{key_id}_{secret}{_checksum(key_id + secret)}"
-    keys.insert(session, ApiKey(id=key_id, hash=_hash(whole), name=name, scopes=[]))
-    return MadeKey(key_id, whole)
+    name = _checked("name", name)
+    owner = name if owner is None else _checked("owner", owner)
+    if unknown := sorted(set(scopes) - set(SCOPES)) or (["none"] if not scopes else []):
+        told = f"there is no scope {unknown[0]!r}: choose among {', '.join(SCOPES)}"
+        raise InvalidRequestError(errors=[Fault("scope", None, told)])
+    if lasts is not None and not timedelta(0) < lasts <= LONGEST:
+        raise InvalidRequestError(errors=[Fault("expires", None, "a key lasts up to ten years, or forever")])
+    if _in_force(session, name):
+        raise ConflictError(f"A key in force is named {name}: choose another name, rotate it or revoke it.")
+    return _insert(session, name, owner, scopes, lasts)
 
 
 def list_keys(session: Session) -> list[ApiKey]:
     """All keys, oldest first; none holds its secret."""
-    return keys.list_keys(session)
+    return store.list_keys(session)
 
 
-def revoke(session: Session, key_id: str) -> None:
-    """End a key at once.
+def state_of(key: ApiKey) -> str:
+    """`in force`, `expired` or `revoked`."""
+    if key.revoked_at is not None:
+        return "revoked"
+    return "expired" if key.expires_at is not None and key.expires_at <= utc_now() else "in force"
+
+
+def rotate(session: Session, name_or_id: str, overlap: timedelta) -> MadeKey:
+    """Make a key of the same name, owner, scopes and length of life; the old ones end after the overlap.
 
     Raises
     ------
     NotFoundError
-        There is no key in force of that id.
+        There is no key in force of that name or id.
+    InvalidRequestError
+        The overlap is negative or longer than ten years.
     """
-    if not keys.revoke(session, key_id):
-        raise NotFoundError(f"There is no key in force with the id {key_id}.")
+    if not timedelta(0) <= overlap <= LONGEST:
+        raise InvalidRequestError(errors=[Fault("overlap", None, "an overlap is 0 to ten years")])
+    old = _meant(session, name_or_id)
+    newest, end = old[-1], utc_now() + overlap
+    lasts = None if newest.expires_at is None else newest.expires_at - newest.created_at
+    for key in old:
+        store.end_by(session, key.id, end)
+    return _insert(session, newest.name, newest.owner, newest.scopes, lasts)
 
 
-def authenticate(engine: Engine, whole: str) -> str | None:
-    """The owner a key stands for, or None when it isn't a key in force."""
-    form = FORM.fullmatch(whole)
+def revoke(session: Session, name_or_id: str) -> list[str]:
+    """End a key, or all keys of a name, at once; their ids.
+
+    Raises
+    ------
+    NotFoundError
+        There is no key in force of that name or id.
+    """
+    ended = [key.id for key in _meant(session, name_or_id)]
+    for key_id in ended:
+        store.revoke(session, key_id)
+    return ended
+
+
+def authenticate(engine: Engine, presented: str) -> Key | None:
+    """The key that a text is, or None when it isn't a key in force.
+
+    A browser session begins with this: keep the `id` of the key found under a random session token (never
+    the key itself), and ask `recall` with it at every request, so that a key revoked or expired ends its
+    sessions at once.
+    """
+    form = FORM.fullmatch(presented)
     if form is None:
         return None
     key_id, secret = form[1], form[2][:SECRET_LENGTH]
     if not hmac.compare_digest(_checksum(key_id + secret), form[2][SECRET_LENGTH:]):
         return None
-    now = utc_now()
     with session_scope(engine, read_only=True) as session:
-        key = keys.get(session, key_id)
-    if key is None or not hmac.compare_digest(key.hash, _hash(whole)):
+        row = store.get(session, key_id)
+    hash_kept = NO_HASH if row is None else row.hash
+    if not hmac.compare_digest(hash_kept, _hash(presented)) or row is None:
         return None
-    if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
+    return _used(engine, row)
+
+
+def recall(engine: Engine, key_id: str) -> Key | None:
+    """The key of that id, authenticated before, when it is still in force."""
+    with session_scope(engine, read_only=True) as session:
+        row = store.get(session, key_id)
+    return None if row is None else _used(engine, row)
+
+
+def _used(engine: Engine, row: ApiKey) -> Key | None:
+    if state_of(row) != "in force":
         return None
-    if key.last_used_at is None or key.last_used_at < now - USED_EVERY:
+    if row.last_used_at is None or row.last_used_at < utc_now() - USED_EVERY:
         with session_scope(engine) as session:
-            keys.touch(session, key_id)
-    return key.name
+            store.touch(session, row.id)
+    return Key(row.id, row.name, row.owner, frozenset(row.scopes))
+
+
+def _checked(field: str, text: str) -> str:
+    text = text.strip()
+    if not text or len(text) > MAX_NAME or not text.isprintable():
+        told = f"1 to {MAX_NAME} printable characters"
+        raise InvalidRequestError(errors=[Fault(field, None, told)])
+    return text
+
+
+def _in_force(session: Session, name: str) -> list[ApiKey]:
+    return [key for key in store.list_keys(session, name) if state_of(key) == "in force"]
+
+
+def _meant(session: Session, name_or_id: str) -> list[ApiKey]:
+    one = store.get(session, name_or_id)
+    found = [one] if one is not None and state_of(one) == "in force" else _in_force(session, name_or_id)
+    if not found:
+        raise NotFoundError(f"There is no key in force with the name or id {name_or_id}.")
+    return found
+
+
+def _insert(
+    session: Session, name: str, owner: str, scopes: Collection[str], lasts: timedelta | None
+) -> MadeKey:
+    key_id, secret = _random(ID_LENGTH), _random(SECRET_LENGTH)
+    whole = f"bart_{key_id}_{secret}{_checksum(key_id + secret)}"
+    now = utc_now()
+    ends: datetime | None = None if lasts is None else now + lasts
+    in_order = [scope for scope in SCOPES if scope in scopes]
+    row = ApiKey(id=key_id, hash=_hash(whole), name=name, owner=owner, scopes=in_order)
+    row.created_at, row.expires_at = now, ends
+    store.insert(session, row)
+    return MadeKey(key_id, whole)
 
 
 def _random(length: int) -> str:

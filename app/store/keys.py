@@ -1,5 +1,7 @@
 """API keys: queries."""
 
+from datetime import datetime
+
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
@@ -18,22 +20,24 @@ def get(session: Session, key_id: str) -> ApiKey | None:
     return session.get(ApiKey, key_id)
 
 
-def list_keys(session: Session) -> list[ApiKey]:
-    """All keys, oldest first."""
-    return list(session.scalars(select(ApiKey).order_by(ApiKey.created_at, ApiKey.id)))
-
-
-def any_exists(session: Session) -> bool:
-    """Whether a key was ever made."""
-    return session.scalar(select(ApiKey.id).limit(1)) is not None
+def list_keys(session: Session, name: str | None = None) -> list[ApiKey]:
+    """All keys, or those of a name, oldest first."""
+    query = select(ApiKey).order_by(ApiKey.created_at, ApiKey.id)
+    return list(session.scalars(query if name is None else query.where(ApiKey.name == name)))
 
 
 def revoke(session: Session, key_id: str) -> bool:
-    """End a key; False when there is none in force of that id."""
+    """End a key; False when it has been revoked before, or never was."""
     statement = (
         update(ApiKey).where(ApiKey.id == key_id, ApiKey.revoked_at.is_(None)).values(revoked_at=utc_now())
     )
     return rows_changed(session, statement) == 1
+
+
+def end_by(session: Session, key_id: str, moment: datetime) -> None:
+    """Let a key expire at that moment, unless it does so before."""
+    later = (ApiKey.expires_at.is_(None)) | (ApiKey.expires_at > moment)
+    session.execute(update(ApiKey).where(ApiKey.id == key_id, later).values(expires_at=moment))
 
 
 def touch(session: Session, key_id: str) -> None:

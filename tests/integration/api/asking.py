@@ -5,6 +5,10 @@ from typing import Any
 
 import httpx
 
+from app.services import keys
+from app.store.engine import session_scope
+from tests.conftest import Database
+
 CSV = {"Content-Type": "text/csv"}
 
 
@@ -51,3 +55,13 @@ def table(num_rows: int = 30) -> str:
 
 def as_json(value: Any) -> str:
     return json.dumps(value)
+
+
+def make_key(database: Database, name: str, **given: Any) -> keys.MadeKey:
+    """A key as `bartserve keys create` makes it."""
+    with session_scope(database.engine) as session:
+        return keys.create(session, name=name, **given)
+
+
+def bearer(key: keys.MadeKey) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key.secret}"}

@@ -25,3 +25,11 @@ def settings(database: Database, tmp_path) -> Settings:
 def client(settings: Settings) -> Iterator[httpx.Client]:
     with serving(settings) as address, httpx.Client(base_url=address, timeout=30) as client:
         yield client
+
+
+@pytest.fixture
+def team(settings: Settings) -> Iterator[httpx.Client]:
+    """A service that listens beyond loopback, as far as it knows."""
+    beyond = settings.model_copy(update={"host": "0.0.0.0"})
+    with serving(beyond) as address, httpx.Client(base_url=address, timeout=30) as client:
+        yield client
