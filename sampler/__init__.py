@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from sampler.compile import is_warm, warm
     from sampler.draws import Draws
     from sampler.fit import fit
+    from sampler.modelfile import load
     from sampler.packed import pack, unpack
-    from sampler.posterior import Posterior, Prediction, load
+    from sampler.posterior import Posterior, Prediction
     from sampler.problem import Problem, prepare
     from sampler.schema import Schema, choose
     from sampler.settings import Settings
@@ -44,7 +45,7 @@ _HOMES = {
     "describe": "summaries",
     "fit": "fit",
     "is_warm": "compile",
-    "load": "posterior",
+    "load": "modelfile",
     "pack": "packed",
     "prepare": "problem",
     "unpack": "packed",

@@ -1,4 +1,7 @@
-"""The whole of a fit in one call: prepare the data, run the chains over the cores, pool their draws."""
+"""The whole of a fit in one call: prepare the data, run the chains over the cores, pool their draws.
+
+What is slow to import is imported when a fit begins: a notebook's first line should not be.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,19 @@ import time
 import warnings
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sampler.chain import Chain
-from sampler.compile import warm
-from sampler.errors import DataWarning
-from sampler.packed import pack
-from sampler.posterior import Posterior
-from sampler.problem import Problem, prepare
+from sampler.errors import DataWarning, SettingsError
+from sampler.settings import LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from sampler.chain import Chain
+    from sampler.draws import Draws
+    from sampler.posterior import Posterior
+    from sampler.problem import Problem
     from sampler.training import Training
 
     Report = Callable[[int, Chain], None]
@@ -85,6 +89,8 @@ def fit(
         for a setting that can't be
 
     """
+    from sampler.problem import prepare  # noqa: PLC0415
+
     problem = prepare(
         X,
         y,
@@ -111,28 +117,78 @@ def fit(
 
 def run(problem: Problem, *, progress: bool = False) -> Posterior:
     """Run every chain of a prepared problem and pool their draws."""
+    from sampler.chain import Chain  # noqa: PLC0415
+
+    def start(training: Training) -> list[Chain]:
+        return [Chain.start(training, chain) for chain in range(training.settings.num_chains)]
+
+    return _run(problem, start, [], progress=progress)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a posterior's chains need to go on: their data and their last states."""
+
+    problem: Problem
+    checkpoints: list[bytes]
+
+
+def extend(posterior: Posterior, origin: Origin, num_draws: int, *, progress: bool = False) -> Posterior:
+    """The posterior with so many more draws per chain: what one longer fit would have given, bit for bit."""
+    from sampler.chain import Chain  # noqa: PLC0415
+    from sampler.settings import checked_count  # noqa: PLC0415
+
+    total = posterior.num_draws + checked_count("num_draws", num_draws)
+    if total > LIMITS["num_draws"][1]:
+        most = LIMITS["num_draws"][1]
+        raise SettingsError(f"each chain would have {total} draws, where {most} is the most")
+    training = origin.problem.training
+    training = replace(training, settings=replace(training.settings, num_draws=total))
+
+    def resume(training: Training) -> list[Chain]:
+        return [Chain.resume(training, checkpoint) for checkpoint in origin.checkpoints]
+
+    return _run(
+        replace(origin.problem, training=training), resume, posterior.drawn(), progress=progress
+    )  # fmt: skip
+
+
+def _run(
+    problem: Problem,
+    begin: Callable[[Training], list[Chain]],
+    drawn: Sequence[Draws | None],
+    *,
+    progress: bool,
+) -> Posterior:
+    """Run chains to their end and pool their draws with those they had."""
+    from sampler.compile import warm  # noqa: PLC0415
+    from sampler.draws import concatenate  # noqa: PLC0415
+    from sampler.packed import pack  # noqa: PLC0415
+    from sampler.posterior import Posterior  # noqa: PLC0415
+
     training = problem.training
     with _bar(training, shown=progress) as (compiling, report):
         warm(compiling)
-        chains, interrupted = _run_chains(training, report)
-    drawn = [(chain.take(), chain) for chain in chains]
-    blocks = [[] if draws is None else [pack(draws)] for draws, _ in drawn]
+        chains = begin(training)
+        interrupted = _run_chains(chains, report)
+    before = drawn or [None] * len(chains)
+    parts = [[d for d in (b, chain.take()) if d] for b, chain in zip(before, chains, strict=True)]
+    blocks = [[pack(concatenate(part))] if part else [] for part in parts]
     if interrupted and not any(blocks):
         raise KeyboardInterrupt
-    posterior = Posterior.from_blocks(problem.header(), blocks, [chain.statistics() for _, chain in drawn])
+    posterior = Posterior.from_blocks(problem.header(), blocks, [chain.statistics() for chain in chains])
+    posterior.origin = Origin(problem, [chain.checkpoint() for chain in chains])
     if interrupted:
         kept = f"{posterior.num_chains} chains of {posterior.num_draws} draws were kept"
-        warnings.warn(f"the fit was interrupted: {kept}", DataWarning, stacklevel=3)
+        warnings.warn(f"the fit was interrupted: {kept}", DataWarning, stacklevel=4)
     return posterior
 
 
-def _run_chains(training: Training, report: Report) -> tuple[list[Chain], bool]:
-    """All chains run to their end, or to the interruption; which it was."""
+def _run_chains(chains: Sequence[Chain], report: Report) -> bool:
+    """Run all chains to their end, or to an interruption; whether there was one."""
     stop = threading.Event()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    number = training.settings.num_chains
-    chains = [Chain.start(training, chain) for chain in range(number)]
-    with ThreadPoolExecutor(max_workers=min(cores, number)) as pool:
+    with ThreadPoolExecutor(max_workers=min(cores, len(chains))) as pool:
         futures = [pool.submit(_run_chain, i, chain, stop, report) for i, chain in enumerate(chains)]
         try:
             unfinished: set[Future[None]] = set(futures)
@@ -141,11 +197,11 @@ def _run_chains(training: Training, report: Report) -> tuple[list[Chain], bool]:
                 for future in done:
                     future.result()
         except KeyboardInterrupt:
-            return chains, True
+            return True
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
-    return chains, False
+    return False
 
 
 def _run_chain(index: int, chain: Chain, stop: threading.Event, report: Report) -> None:
@@ -168,14 +224,17 @@ def _bar(training: Training, *, shown: bool) -> Iterator[tuple[Callable[[int, in
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
 
     parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*parts, console=Console(stderr=True)) as bars:
+    console = Console(stderr=True)
+    with Progress(*parts, console=console) as bars:
         compiling = bars.add_task("compiling, first run only", visible=False, total=None)
         tasks = [bars.add_task(f"chain {c + 1}", total=None) for c in range(training.settings.num_chains)]
         begun = time.monotonic()
 
         def compiled(done: int, total: int) -> None:
-            slow = time.monotonic() - begun > 1 and done < total
-            bars.update(compiling, completed=done, total=total, visible=slow)
+            took = time.monotonic() - begun
+            bars.update(compiling, completed=done, total=total, visible=took > 1 and done < total)
+            if took > 1 and done == total:
+                console.print(f"compiled in {took:.0f} s; kept on disk, so the next fit starts at once")
 
         def report(index: int, chain: Chain) -> None:
             phase = "burn-in" if chain.phase == "burn_in" else "sampling"

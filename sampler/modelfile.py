@@ -10,12 +10,16 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sampler.errors import PackedError
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping, Sequence
+
+    from sampler.posterior import Posterior
 
 MEDIA_TYPE = "application/vnd.bartserve.model"
 MAGIC = b"BARTMODL"
@@ -57,6 +61,13 @@ def read_model(data: bytes) -> tuple[bytes, list[list[bytes]], list[dict[str, An
     except (ValueError, KeyError, TypeError) as error:
         raise PackedError(f"the model file can't be read: {error}") from error
     return header, blocks, statistics
+
+
+def load(path: str | os.PathLike[str]) -> Posterior:
+    """The posterior that `save` wrote, here or elsewhere; raises PackedError when the file is no good."""
+    from sampler.posterior import Posterior  # noqa: PLC0415  # slow to import
+
+    return Posterior.from_bytes(Path(path).read_bytes())
 
 
 class _Parts:

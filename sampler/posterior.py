@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.draws import Draws
+    from sampler.fit import Origin
     from sampler.schema import Schema
 
     Floats = NDArray[np.float64]
@@ -101,6 +102,7 @@ class Posterior:
         self._rule_counts = [rules_per_draw(draws[: self.num_draws], header) for draws in chains]
         self._offset = float(header.constants["offset"])
         self._step = float(header.constants["step"])
+        self.origin: Origin | None = None  # what `fit` leaves for `extend`
 
     @classmethod
     def from_blocks(
@@ -164,8 +166,30 @@ class Posterior:
 
     def chains(self) -> list[Draws]:
         """The draws of each chain that has any, decoded anew; chains may differ in length."""
-        chains = [concatenate([unpack(block) for block in chain]) for chain in self._blocks if chain]
-        return [draws for draws in chains if draws.num_draws]
+        return [draws for draws in self.drawn() if draws is not None and draws.num_draws]
+
+    def drawn(self) -> list[Draws | None]:
+        """The same for every chain that was begun: None for one without draws."""
+        return [concatenate([unpack(block) for block in chain]) if chain else None for chain in self._blocks]
+
+    def extend(self, num_draws: int, *, progress: bool = True) -> Posterior:
+        """A new posterior: the same chains with so many more draws each.
+
+        Bit for bit what one longer fit of the same `num_burnin` would have given. Needs the training rows and
+        the chains' last states, which stay in the memory of the session that fitted: a file has neither.
+
+        Raises
+        ------
+        SettingsError
+            the posterior was loaded, or the number is out of range
+
+        """
+        if self.origin is None:
+            told = "a loaded posterior has no training rows to go on from: extend the one that fit returned"
+            raise SettingsError(f"{told}, or fit again with more draws")
+        from sampler.fit import extend  # noqa: PLC0415  # it imports this module
+
+        return extend(self, self.origin, num_draws, progress=progress)
 
     def diagnostics(self, max_points: int = 500) -> dict[str, Any]:
         """All that tells whether the chains agree, with traces of at most so many points; see `checkup`."""
@@ -317,14 +341,13 @@ class Posterior:
         finally:
             partial.unlink(missing_ok=True)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled (by joblib, by an estimator's copy) as its file: without what `extend` needs."""
+        return Posterior.from_bytes, (self.to_bytes(),)
+
     def __repr__(self) -> str:
         columns = ", ".join(column.name for column in self.schema.columns)
         return (
             f"<Posterior of {self.schema.target.name} given {columns}: "
             f"{self.num_chains} chains of {self.num_draws} draws of {self.leaf_counts.shape[2]} trees>"
         )
-
-
-def load(path: str | os.PathLike[str]) -> Posterior:
-    """The posterior that `save` wrote, here or elsewhere; raises PackedError when the file is no good."""
-    return Posterior.from_bytes(Path(path).read_bytes())

@@ -84,11 +84,11 @@ class Settings:
             "thin": thin,
             "seed": seed,
         }
-        counts = {name: _integer(name, value) for name, value in counts.items()}
+        counts = {name: checked_count(name, value) for name, value in counts.items()}
         if num_burnin is None:
             burnin = min(1000, max(100, counts["num_draws"] * counts["thin"]))
         else:
-            burnin = _integer("num_burnin", num_burnin)
+            burnin = checked_count("num_burnin", num_burnin)
         if not isinstance(prior_only, bool):
             raise SettingsError(f"prior_only must be true or false, not {prior_only!r}")
         return cls(
@@ -156,7 +156,8 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def _integer(name: str, value: Any) -> int:
+def checked_count(name: str, value: Any) -> int:
+    """A whole number inside the limits of its knob; raises SettingsError."""
     low, high = LIMITS[name]
     whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, bool) or not whole or not low <= value <= high:

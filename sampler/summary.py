@@ -60,7 +60,7 @@ class Agreement:
         return cls(diagnostics.rhat(f), error, diagnostics.ess_bulk(f), tail)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Summary:
     """Whether the chains agree, on what figures, and what to do; `str()` is made to be read."""
 
@@ -96,6 +96,8 @@ class Summary:
             rates = (f"{name} {100 * move['acceptance']:.0f}%" for name, move in self.moves.items())
             lines.append("accepted: " + ", ".join(rates))
         return "\n".join(lines)
+
+    __repr__ = __str__  # a notebook shows it when it is the last line of a cell
 
 
 def summarise(

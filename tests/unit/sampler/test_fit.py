@@ -222,6 +222,55 @@ def test_interrupted_before_the_first_draw():
     thread.join()
 
 
+def test_extended_is_a_longer_fit():
+    """Chains that go on give the file of one longer fit, bit for bit, however often they stopped."""
+    X, _, y = friedman(80, 1)
+    for more in ({}, {"family": "probit"}):
+        outcome = y > np.median(y) if more else y
+        first = fit(X, outcome, **SHORT | more)
+        longer = fit(X, outcome, **SHORT | more | {"num_draws": 60})
+        extended = first.extend(10, progress=False).extend(25, progress=False)
+        assert extended.to_bytes() == longer.to_bytes()
+        assert first.num_draws == 25
+
+
+def test_only_what_was_fitted_here_is_extended(tmp_path):
+    """A file has no training rows: extending it is refused with what to do; so is a number that can't be."""
+    X, _, y = friedman(60, 1)
+    posterior = fit(X, y, **SHORT)
+    posterior.save(tmp_path / "model")
+    with pytest.raises(SettingsError, match="extend the one that fit returned"):
+        sampler.load(tmp_path / "model").extend(10)
+    for number in (0, -1, 2.5, "many", 10**7):
+        with pytest.raises(SettingsError):
+            posterior.extend(number)
+
+
+def test_interrupted_and_extended():
+    """Ctrl-C keeps what was drawn, and the chains go on from there to the draws of an uninterrupted fit."""
+    X, _, y = friedman(200, 1)
+    start = time.monotonic()
+    settings = SHORT | {"num_burnin": 0}
+    thread = interrupt_when(lambda: time.monotonic() - start > 1)
+    with pytest.warns(DataWarning, match="interrupted"):
+        posterior = fit(X, y, **settings | {"num_draws": 1_000_000})
+    thread.join()
+    extended = posterior.extend(7, progress=False)
+    assert extended.num_draws == posterior.num_draws + 7
+    whole = fit(X, y, **settings | {"num_draws": extended.num_draws})
+    np.testing.assert_array_equal(extended.sigma, whole.sigma)
+    np.testing.assert_array_equal(extended.sample(X[:5]), whole.sample(X[:5]))
+
+
+def test_summary_reads_well():
+    """The summary shown is its text: the verdict, then what to do, then the figures."""
+    X, _, y = friedman(60, 1)
+    summary = fit(X, y, **SHORT).summary()
+    assert repr(summary) == str(summary)
+    assert str(summary).startswith(summary.verdict.replace("_", " "))
+    assert summary.advice in str(summary)
+
+
 def test_progress_bar(capsys):
     """The bar names every chain and goes to stderr."""
     X, _, y = friedman(50, 1)
@@ -250,9 +299,10 @@ def test_blocks_may_fall_anywhere():
 
 
 def test_importing_the_package_is_light():
-    """`import sampler` reads no heavy library; every exported name is there when asked for."""
+    """`from sampler import fit, load` reads no heavy library; every exported name is there when asked for."""
     code = (
-        "import sys, sampler; heavy = {'numba', 'scipy', 'narwhals', 'pandas', 'rich'} & set(sys.modules); "
+        "import sys, sampler; from sampler import fit, load, Settings; "
+        "heavy = {'numba', 'scipy', 'narwhals', 'pandas', 'rich', 'arviz_stats'} & set(sys.modules); "
         "assert not heavy, heavy; [getattr(sampler, name) for name in sampler.__all__]"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

