@@ -1,0 +1,84 @@
+"""Pages of datasets."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from app.api.datasets import Cursor
+from app.api.deps import Owner, Reading, Writing
+from app.api.uploads import Upload
+from app.dashboard import minis, pages, snippets
+from app.dashboard.forms import Form
+from app.services import datasets
+
+router = APIRouter(prefix="/ui/datasets", include_in_schema=False)
+PREVIEW_ROWS = 12
+MAX_SHOWN = 200  # columns on a page
+ON_A_PAGE = 25
+
+
+@router.get("")
+def list_datasets(request: Request, session: Reading, owner: Owner, cursor: Cursor = None) -> Response:
+    """Your datasets, and where to drop another."""
+    page = datasets.list_page(session, owner, ON_A_PAGE, cursor)
+    return pages.render(
+        request.scope,
+        "datasets.html",
+        datasets=page.items,
+        next_cursor=page.next_cursor,
+        snippets=snippets.upload(request),
+    )
+
+
+@router.post("")
+def upload(_form: Form, received: Upload, session: Writing, owner: Owner) -> Response:
+    """Take a file; then its page."""
+    called = datasets.name_for(received.name or None, received.filename)
+    dataset = datasets.save(session, owner, datasets.parse(received.file), called)
+    return pages.see_other(f"/ui/datasets/{dataset.id}")
+
+
+@router.get("/{dataset_id}")
+def show(
+    request: Request,
+    session: Reading,
+    owner: Owner,
+    dataset_id: str,
+    first: Annotated[int, Query(ge=0, description="The first column shown.")] = 0,
+) -> Response:
+    """A dataset: its columns with their profiles, and its first rows."""
+    dataset = datasets.get(session, owner, dataset_id)
+    columns = dataset.columns[first : first + MAX_SHOWN]
+    return pages.render(
+        request.scope,
+        "dataset.html",
+        dataset=dataset,
+        columns=[_shown(column, dataset.num_rows) for column in columns],
+        first=first,
+        after=first + MAX_SHOWN if first + MAX_SHOWN < len(dataset.columns) else None,
+        rows=datasets.preview(session, owner, dataset_id, PREVIEW_ROWS),
+        dialect=None,
+        missing=sum(column["missing"] for column in dataset.columns),
+        snippets=snippets.ask(request, f"/datasets/{dataset.id}"),
+    )
+
+
+@router.post("/{dataset_id}/delete")
+def delete(_form: Form, session: Writing, owner: Owner, dataset_id: str) -> Response:
+    """Remove a dataset; then the list."""
+    datasets.delete(session, owner, dataset_id)
+    return pages.see_other("/ui/datasets")
+
+
+def _shown(column: dict[str, Any], num_rows: int) -> dict[str, Any]:
+    profile = column.get("profile") or {}
+    histogram = profile.get("histogram")
+    top = profile.get("top") or []
+    return {
+        **column,
+        "share_missing": column["missing"] / num_rows if num_rows else 0.0,
+        "bars": minis.bars(histogram) if histogram else None,
+        "median": (profile.get("quantiles") or {}).get("0.5"),
+        "top": [(entry["value"], entry["count"] / max(num_rows, 1)) for entry in top],
+    }

@@ -1,0 +1,28 @@
+"""The first page: what there is, and what to do next."""
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from app.api.deps import Owner, Reading, TheReadiness
+from app.dashboard import pages, snippets
+from app.services import datasets, models
+
+router = APIRouter(include_in_schema=False)
+FEW = 6
+
+
+@router.get("/")
+def home(request: Request, session: Reading, owner: Owner, readiness: TheReadiness) -> Response:
+    """The newest models and datasets, and whether the service can work."""
+    newest, more_models = models.list_page(session, owner, FEW, None)
+    page = datasets.list_page(session, owner, FEW, None)
+    return pages.render(
+        request.scope,
+        "home.html",
+        datasets=page.items,
+        more_datasets=page.next_cursor,
+        models=newest,
+        more_models=more_models,
+        missing=readiness.missing(),
+        snippets=snippets.upload(request),
+    )

@@ -1,0 +1,95 @@
+"""Pages of models: the list, one model, and what can be done to it."""
+
+from typing import Any
+
+from fastapi import APIRouter, BackgroundTasks, Request
+from sqlalchemy.orm import Session
+from starlette.responses import Response
+
+from app.api.datasets import Cursor
+from app.api.deps import Owner, Reading, TheBell, ThePredictor, Writing
+from app.dashboard import pages, snippets, words
+from app.dashboard.forms import Form, text
+from app.services import datasets, events, models, restarts
+from app.services.errors import Fault, InvalidRequestError, NotFoundError
+from app.services.feed import all_of
+
+router = APIRouter(prefix="/ui/models", include_in_schema=False)
+ON_A_PAGE = 25
+EVENTS = 50
+OPEN = ("queued", "running")
+
+
+@router.get("")
+def list_models(request: Request, session: Reading, owner: Owner, cursor: Cursor = None) -> Response:
+    """Your models, newest first, with their progress."""
+    items, next_cursor = models.list_page(session, owner, ON_A_PAGE, cursor)
+    return pages.render(request.scope, "models.html", models=items, next_cursor=next_cursor)
+
+
+@router.get("/{model_id}")
+def show(request: Request, session: Reading, owner: Owner, model_id: str) -> Response:
+    """A model: how far it is, the verdict, and how it does on rows it never saw."""
+    model = models.view(session, owner, model_id)
+    log, _ = events.page(session, owner, model_id, EVENTS, None)
+    return pages.render(
+        request.scope,
+        "model.html",
+        model=model,
+        tab="overview",
+        dataset=dataset_of(session, owner, model),
+        events=all_of(log),
+        error_advice=words.advice_on(model["error"]),
+        snippets=snippets.ask(request, f"/models/{model_id}"),
+    )
+
+
+def dataset_of(session: Session, owner: str, model: dict[str, Any]) -> Any:
+    """The dataset that a model was fitted to; None for a model that came as a file."""
+    if model["dataset_id"] is None:
+        return None
+    try:
+        return datasets.get(session, owner, model["dataset_id"])
+    except NotFoundError:
+        return None
+
+
+@router.post("/{model_id}/cancel")
+def cancel(_form: Form, session: Writing, owner: Owner, model_id: str) -> Response:
+    """Stop it; what was drawn is kept."""
+    models.cancel(session, owner, model_id)
+    return pages.see_other(f"/ui/models/{model_id}")
+
+
+@router.post("/{model_id}/retry")
+def retry(
+    _form: Form, session: Writing, bell: TheBell, owner: Owner, model_id: str, after: BackgroundTasks
+) -> Response:
+    """Go on where its chains ended."""
+    shown = restarts.retry(session, owner, model_id)
+    after.add_task(bell.ring, len(shown["progress"]["chains"]))
+    return pages.see_other(f"/ui/models/{model_id}")
+
+
+@router.post("/{model_id}/extend")
+def extend(
+    form: Form, session: Writing, bell: TheBell, owner: Owner, model_id: str, after: BackgroundTasks
+) -> Response:
+    """Take further draws."""
+    given = text(form, "num_draws") or ""
+    if not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= restarts.MAX_DRAWS):
+        told = f"a whole number from 1 to {restarts.MAX_DRAWS}"
+        raise InvalidRequestError(errors=[Fault("num_draws", None, told)])
+    shown = restarts.extend(session, owner, model_id, int(given[:9]))
+    after.add_task(bell.ring, len(shown["progress"]["chains"]))
+    return pages.see_other(f"/ui/models/{model_id}")
+
+
+@router.post("/{model_id}/delete")
+def delete(
+    _form: Form, session: Writing, predictor: ThePredictor, owner: Owner, model_id: str
+) -> Response:
+    """Remove it with its draws."""
+    models.delete(session, owner, model_id)
+    predictor.cache.drop(model_id)
+    return pages.see_other("/ui/models")

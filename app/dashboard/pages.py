@@ -1,0 +1,118 @@
+"""Templates into answers: one environment, what every page knows, and the headers of a page."""
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from app.dashboard import words
+
+FOLDER = Path(__file__).parent
+STATIC = "/ui/static"
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; object-src 'none'; frame-ancestors 'none'; "
+    "base-uri 'none'; form-action 'self'",
+    # With no-referrer a browser hides the origin of its own forms, by which we know them.
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@cache
+def environment() -> Environment:
+    """The templates, autoescaped; an absent name is an error."""
+    made = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= words.FILTERS
+    made.globals |= {
+        "static": static,
+        "version": version("bartserve"),
+        "state_word": words.state,
+        "verdict_words": words.verdict,
+    }
+    return made
+
+
+@cache
+def static(name: str) -> str:
+    """The address of a static file; it changes with the file, so browsers may keep it for good."""
+    digest = hashlib.sha256((FOLDER / "static" / name).read_bytes()).hexdigest()
+    return f"{STATIC}/{name}?v={digest[:12]}"
+
+
+def render(scope: Mapping[str, Any], template: str, *, status: int = 200, **known: Any) -> Response:
+    """A page."""
+    csrf = scope.get("bartserve.csrf", "")
+    every: dict[str, Any] = {
+        "here": scope["path"],
+        "who": scope.get("bartserve.owner"),
+        "asks_keys": scope.get("bartserve.asks_keys", False),
+        "csrf": csrf,
+        "csrf_field": lambda: Markup('<input type="hidden" name="csrf" value="{}">').format(csrf),
+    }
+    text = environment().get_template(template).render(every | known)
+    # A name may hold half a surrogate pair, which no page can.
+    return HTMLResponse(text.encode("utf-8", "replace"), status, HEADERS)
+
+
+def see_other(path: str) -> Response:
+    """After a form: look there."""
+    return RedirectResponse(path, 303, {"Referrer-Policy": "same-origin"})
+
+
+NEXT_STEPS = {
+    401: "Sign in with a key in force.",
+    403: "Address the service directly, from its own pages.",
+    404: "It may have been deleted, or it belongs to another key. The lists show what is there.",
+    409: "Look at its page: what it is doing now says when this will work.",
+    413: "Send less at once: split the file, or leave columns out.",
+    415: "Send CSV, Parquet or an Arrow stream.",
+    422: "Mend what is named above and send it again; nothing was changed.",
+    429: "Wait a moment, then try again.",
+    503: "Wait a moment, then load this page again.",
+}
+
+
+def wanted(scope: Mapping[str, Any]) -> bool:
+    """Whether an answer is for a person: one of our pages, or a browser that goes somewhere."""
+    path = scope["path"]
+    if path == "/" or path.startswith("/ui/"):
+        return True
+    accept = next((v for k, v in scope.get("headers", []) if k == b"accept"), b"")
+    return scope.get("method") == "GET" and b"text/html" in accept
+
+
+def problem(scope: Mapping[str, Any], body: Mapping[str, Any], headers: Mapping[str, str]) -> Response:
+    """A problem document as a page that says what to do next."""
+    back, back_words = _way_back(scope, body["status"])
+    page = render(
+        scope,
+        "problem.html",
+        status=body["status"],
+        problem=body,
+        next_step=NEXT_STEPS.get(body["status"], "Go back and try another way; what happened was logged."),
+        back=back,
+        back_words=back_words,
+    )
+    page.headers.update(dict(headers))
+    return page
+
+
+def _way_back(scope: Mapping[str, Any], status: int) -> tuple[str, str]:
+    path = scope["path"]
+    if status in {429, 503} and scope["method"] == "GET":
+        return path, "Try again"
+    if path.startswith("/ui/datasets"):
+        return "/ui/datasets", "Your datasets"
+    return "/ui/models", "Your models"

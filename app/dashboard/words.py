@@ -1,0 +1,159 @@
+"""Figures and states in words."""
+
+import math
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+STATES = {
+    "not_converged": "not converged",
+    "burn_in": "burn-in",
+    "gone": "not heard of",
+}
+MINUTE, HOUR, DAY = 60, 3600, 86400
+
+
+def state(name: str | None) -> str:
+    """A state, phase or verdict as it is read."""
+    return "" if name is None else STATES.get(name, name)
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """Some significant digits, thousands apart; a dash where there is none."""
+    if value is None or isinstance(value, bool):
+        return "–" if value is None else str(value).lower()
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) or (abs(value) < 1e15 and float(value).is_integer()):
+        return f"{int(value):,}".replace(",", "\u2009")
+    if not math.isfinite(value):
+        return "–"
+    if value and not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.{digits - 1}e}"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{places}f}"
+    whole, _, part = text.partition(".")
+    part = part.rstrip("0")
+    return whole.replace(",", "\u2009") + (f".{part}" if part else "")
+
+
+def fixed(value: float | None, places: int = 3) -> str:
+    """A number with so many places."""
+    return "–" if value is None or not math.isfinite(value) else f"{value:.{places}f}"
+
+
+def percent(value: float | None, places: int = 0) -> str:
+    """A share."""
+    return "–" if value is None else f"{100 * value:.{places}f}%"
+
+
+def bytes_(value: float | None) -> str:
+    """A size in memory or on a disk."""
+    if value is None:
+        return "–"
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if abs(value) < 1000 or unit == "GB":
+            return f"{value:.0f} {unit}" if unit == "bytes" or value >= 10 else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time."""
+    if seconds is None:
+        return "–"
+    if seconds < 1:
+        return "under a second"
+    if seconds < MINUTE:
+        return f"{seconds:.0f} s"
+    if seconds < HOUR:
+        return f"{seconds // MINUTE:.0f} min {seconds % MINUTE:.0f} s"
+    if seconds < DAY:
+        return f"{seconds // HOUR:.0f} h {seconds % HOUR // MINUTE:.0f} min"
+    return f"{seconds // DAY:.0f} d {seconds % DAY // HOUR:.0f} h"
+
+
+def moment(value: datetime | str | None) -> str:
+    """A time, UTC, to the second."""
+    found = _moment(value)
+    return "–" if found is None else found.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def ago(value: datetime | str | None) -> str:
+    """How long ago, roughly."""
+    found = _moment(value)
+    if found is None:
+        return "never"
+    seconds = (datetime.now(UTC) - found).total_seconds()
+    if seconds < MINUTE:
+        return "just now"
+    if seconds < HOUR:
+        return f"{seconds // MINUTE:.0f} min ago"
+    if seconds < DAY:
+        return f"{seconds // HOUR:.0f} h ago"
+    return f"{seconds // DAY:.0f} d ago"
+
+
+def count(value: int, one: str, many: str | None = None) -> str:
+    """A number with its noun."""
+    return f"{number(value)} {one if value == 1 else many or one + 's'}"
+
+
+def _moment(value: datetime | str | None) -> datetime | None:
+    if value is None or isinstance(value, datetime):
+        return value
+    return datetime.fromisoformat(value)
+
+
+VERDICTS = {
+    "converged": (
+        "The chains agree",
+        "Independent chains ended up with the same answer, precisely enough to use the means and intervals "
+        "as they are.",
+    ),
+    "approximate": (
+        "The chains nearly agree",
+        "Means and intervals are usable, with some Monte Carlo error on top: differences of a tenth of an "
+        "interval's width may be noise of the computation.",
+    ),
+    "not_converged": (
+        "The chains don't agree yet",
+        "Independent chains give different answers, so the intervals may be too narrow or in the wrong "
+        "place. Take more draws before relying on them.",
+    ),
+}
+ADVICE = {
+    "data": "Look at the dataset's page, mend the file, upload it again, and fit a new model.",
+    "crashed": "Retry continues from the last slice. When it ends the same way, the workers have too little "
+    "memory for this fit: choose fewer trees or fewer chains.",
+}
+
+
+def verdict(name: str) -> tuple[str, str]:
+    """A verdict in plain words: a heading and what it means."""
+    return VERDICTS[name]
+
+
+def advice_on(error: Mapping[str, Any] | None) -> str:
+    """What to do about a model that failed."""
+    kind = str((error or {}).get("type", ""))
+    return next((told for known, told in ADVICE.items() if known in kind), "Retry continues where it ended.")
+
+
+def event(kind: str) -> str:
+    """An event's kind as it is read."""
+    return kind.replace("_", " ")
+
+
+FILTERS: dict[str, Callable[..., str]] = {
+    "number": number,
+    "fixed": fixed,
+    "percent": percent,
+    "bytes": bytes_,
+    "duration": duration,
+    "moment": moment,
+    "ago": ago,
+    "count": count,
+    "event": event,
+    "state": state,
+}
