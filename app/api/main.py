@@ -24,6 +24,7 @@ from app.api import (
 from app.api.access import Access
 from app.api.edge import Edge
 from app.api.gate import Gate
+from app.dashboard import routes as dashboard
 from app.services import keys
 from app.services.bell import Bell
 from app.services.feed import Feed
@@ -80,7 +81,11 @@ def create_app(settings: Settings) -> FastAPI:
             Middleware(
                 Edge,
                 limit=min(MAX_JSON_BYTES, settings.max_body_bytes),
-                limits={"/datasets": settings.max_body_bytes, "/models": MAX_SETTINGS_BYTES},
+                limits={
+                    "/datasets": settings.max_body_bytes,
+                    "/ui/datasets": settings.max_body_bytes,
+                    "/models": MAX_SETTINGS_BYTES,
+                },
                 files={("/models", MEDIA_TYPE): min(MAX_BYTES, settings.max_body_bytes)},
             ),
             Middleware(Access, host=settings.host, authenticate=partial(keys.authenticate, engine)),
@@ -95,5 +100,6 @@ def create_app(settings: Settings) -> FastAPI:
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router)
+    dashboard.install(app)
     docs.document(app)
     return app

@@ -14,6 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
+from app.dashboard import pages
 from app.services import errors
 from app.services.errors import SHOWN, Fault, ServiceError
 
@@ -89,7 +90,7 @@ def render(
     faults: Sequence[Fault] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """A problem document as a response."""
+    """A problem document as a response; as a page for whoever looks at pages."""
     body = {
         "type": f"/problems/{slug}",
         "title": title,
@@ -98,6 +99,8 @@ def render(
         "request_id": request_id_of(scope),
         "errors": [vars(fault) for fault in faults],
     }
+    if pages.wanted(scope):
+        return pages.problem(scope, body, dict(headers or {}))
     # ASCII only: a name with half a surrogate pair must not break the answer that refuses it.
     content = json.dumps(body, allow_nan=False).encode("ascii")
     return Response(content, status, dict(headers or {}), media_type=MEDIA_TYPE)

@@ -48,13 +48,14 @@ def show(
     first: Annotated[int, Query(ge=0, description="The first column shown.")] = 0,
 ) -> Response:
     """A dataset: its columns with their profiles, and its first rows."""
-    dataset = datasets.get(session, owner, dataset_id)
-    columns = dataset.columns[first : first + MAX_SHOWN]
+    dataset = datasets.get(session, owner, dataset_id, profiles=True)
+    profiles = dataset.profiles or [{}] * len(dataset.columns)
+    columns = list(zip(dataset.columns, profiles, strict=True))[first : first + MAX_SHOWN]
     return pages.render(
         request.scope,
         "dataset.html",
         dataset=dataset,
-        columns=[_shown(column, dataset.num_rows) for column in columns],
+        columns=[_shown(column, profile, dataset.num_rows) for column, profile in columns],
         first=first,
         after=first + MAX_SHOWN if first + MAX_SHOWN < len(dataset.columns) else None,
         rows=datasets.preview(session, owner, dataset_id, PREVIEW_ROWS),
@@ -71,8 +72,7 @@ def delete(_form: Form, session: Writing, owner: Owner, dataset_id: str) -> Resp
     return pages.see_other("/ui/datasets")
 
 
-def _shown(column: dict[str, Any], num_rows: int) -> dict[str, Any]:
-    profile = column.get("profile") or {}
+def _shown(column: dict[str, Any], profile: dict[str, Any], num_rows: int) -> dict[str, Any]:
     histogram = profile.get("histogram")
     top = profile.get("top") or []
     return {

@@ -9,8 +9,10 @@ SMALLEST = 1.0  # a bin with anything in it shows
 
 def bars(histogram: Mapping[str, Any]) -> list[tuple[float, float, float, float]]:
     """x, y, width and height of each bar, edges to scale."""
-    edges: Sequence[float] = histogram["edges"]
     counts: Sequence[int] = histogram["counts"]
+    edges: Sequence[Any] = histogram["edges"]
+    if not edges or isinstance(edges[0], str):  # dates: as wide as each other
+        edges = range(len(counts) + 1)
     most = max(counts, default=0)
     span = edges[-1] - edges[0] if len(edges) > 1 else 0
     made = []

@@ -86,9 +86,7 @@ def extend(
 
 
 @router.post("/{model_id}/delete")
-def delete(
-    _form: Form, session: Writing, predictor: ThePredictor, owner: Owner, model_id: str
-) -> Response:
+def delete(_form: Form, session: Writing, predictor: ThePredictor, owner: Owner, model_id: str) -> Response:
     """Remove it with its draws."""
     models.delete(session, owner, model_id)
     predictor.cache.drop(model_id)

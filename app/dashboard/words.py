@@ -10,6 +10,7 @@ STATES = {
     "burn_in": "burn-in",
     "gone": "not heard of",
 }
+NOTHING = "\u2013"  # where a figure would stand
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
 
@@ -21,13 +22,13 @@ def state(name: str | None) -> str:
 def number(value: Any, digits: int = 4) -> str:
     """Some significant digits, thousands apart; a dash where there is none."""
     if value is None or isinstance(value, bool):
-        return "–" if value is None else str(value).lower()
+        return NOTHING if value is None else str(value).lower()
     if isinstance(value, str):
         return value
     if isinstance(value, int) or (abs(value) < 1e15 and float(value).is_integer()):
         return f"{int(value):,}".replace(",", "\u2009")
     if not math.isfinite(value):
-        return "–"
+        return NOTHING
     if value and not 1e-4 <= abs(value) < 1e7:
         return f"{value:.{digits - 1}e}"
     places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
@@ -39,18 +40,18 @@ def number(value: Any, digits: int = 4) -> str:
 
 def fixed(value: float | None, places: int = 3) -> str:
     """A number with so many places."""
-    return "–" if value is None or not math.isfinite(value) else f"{value:.{places}f}"
+    return NOTHING if value is None or not math.isfinite(value) else f"{value:.{places}f}"
 
 
 def percent(value: float | None, places: int = 0) -> str:
     """A share."""
-    return "–" if value is None else f"{100 * value:.{places}f}%"
+    return NOTHING if value is None else f"{100 * value:.{places}f}%"
 
 
 def bytes_(value: float | None) -> str:
     """A size in memory or on a disk."""
     if value is None:
-        return "–"
+        return NOTHING
     for unit in ("bytes", "kB", "MB", "GB"):
         if abs(value) < 1000 or unit == "GB":
             return f"{value:.0f} {unit}" if unit == "bytes" or value >= 10 else f"{value:.1f} {unit}"
@@ -61,7 +62,7 @@ def bytes_(value: float | None) -> str:
 def duration(seconds: float | None) -> str:
     """A length of time."""
     if seconds is None:
-        return "–"
+        return NOTHING
     if seconds < 1:
         return "under a second"
     if seconds < MINUTE:
@@ -76,7 +77,7 @@ def duration(seconds: float | None) -> str:
 def moment(value: datetime | str | None) -> str:
     """A time, UTC, to the second."""
     found = _moment(value)
-    return "–" if found is None else found.strftime("%Y-%m-%d %H:%M:%S UTC")
+    return NOTHING if found is None else found.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def ago(value: datetime | str | None) -> str:

@@ -21,9 +21,10 @@ from app.store.tables import Dataset
 from sampler import DataError, Settings, SettingsError, choose
 from sampler.prior import check_prior
 from sampler.schema import Choice
-from sampler.settings import LIMITS
+from sampler.settings import FAMILIES, LIMITS, METHODS
 from sampler.target import guess_family, read_target, read_weights
 
+CHOICES = {"family": FAMILIES, "method": METHODS}
 RANGES = LIMITS  # of the knobs that are counts, for the documentation; the sampler checks them
 MIN_ROWS = 10  # to learn from; a promise of HTTP, not of the sampler
 MAX_NAME = 200

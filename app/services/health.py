@@ -2,9 +2,11 @@
 
 import socket
 import time
+from typing import Any
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
 from app.services.errors import Fault
 from app.settings import Settings
@@ -55,6 +57,30 @@ def worker_beats_here(settings: Settings) -> bool:
         return False
     finally:
         engine.dispose()
+
+
+def workers_seen(session: Session, settings: Settings) -> list[dict[str, Any]]:
+    """Every worker heard of in the last day: where it runs, and `state` ok, draining or gone."""
+    fresh = _fresh(settings)
+    return [
+        {
+            "id": worker.id,
+            "host": worker.host,
+            "pid": worker.pid,
+            "slots": worker.slots,
+            "phase": worker.phase,
+            "since": since,
+            "started_at": worker.started_at,
+            "state": "gone" if since > fresh else "draining" if worker.draining else "ok",
+        }
+        for worker, since in workers.last_beats(session)
+    ]
+
+
+def queue(session: Session) -> dict[str, Any]:
+    """Units of work `queued` and `running`, and since when the `oldest` of the queued ones waits."""
+    counts, oldest = workers.waiting(session)
+    return {"queued": counts.get("queued", 0), "running": counts.get("running", 0), "oldest": oldest}
 
 
 def _fresh(settings: Settings) -> float:

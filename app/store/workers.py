@@ -1,11 +1,13 @@
 """The workers' own rows: beats, and the wish to drain."""
 
-from sqlalchemy import delete, select, update
+from datetime import datetime
+
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from app.store.clock import db_now
 from app.store.statements import rows_changed
-from app.store.tables import Worker
+from app.store.tables import OPEN_STATES, QUEUED, Unit, Worker
 
 FORGET_SECONDS = 24 * 3600.0  # a worker not heard of for this long is no news any more
 
@@ -50,3 +52,16 @@ def fresh_beat(session: Session, within_seconds: float, host: str | None = None)
 def list_workers(session: Session) -> list[Worker]:
     """All known workers, the oldest first."""
     return list(session.scalars(select(Worker).order_by(Worker.started_at, Worker.id)))
+
+
+def last_beats(session: Session) -> list[tuple[Worker, float]]:
+    """All known workers, the oldest first, each with the seconds since its last beat."""
+    found = select(Worker, db_now() - Worker.beat_at).order_by(Worker.started_at, Worker.id)
+    return [(worker, float(since)) for worker, since in session.execute(found)]
+
+
+def waiting(session: Session) -> tuple[dict[str, int], datetime | None]:
+    """How many units are queued and running, and since when the oldest of the queued ones waits."""
+    counted = select(Unit.state, func.count()).where(Unit.state.in_(OPEN_STATES)).group_by(Unit.state)
+    oldest = session.scalar(select(func.min(Unit.created_at)).where(Unit.state == QUEUED))
+    return {state: int(count) for state, count in session.execute(counted)}, oldest

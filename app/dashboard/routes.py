@@ -1,0 +1,33 @@
+"""All routes of the dashboard."""
+
+from fastapi import APIRouter, FastAPI
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from app.dashboard import datasets, home, live, models, new_model, pages, service
+
+ROUTERS: tuple[APIRouter, ...] = (
+    home.router,
+    datasets.router,
+    new_model.router,
+    models.router,
+    service.router,
+    live.router,
+)
+FOR_GOOD = "public, max-age=31536000, immutable"
+
+
+class _Static(StaticFiles):
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        if b"v=" in scope.get("query_string", b""):  # the address changes with the file
+            response.headers["Cache-Control"] = FOR_GOOD
+        return response
+
+
+def install(app: FastAPI) -> None:
+    """Add the pages to the application."""
+    app.mount(pages.STATIC, _Static(directory=pages.FOLDER / "static"), name="static")
+    for router in ROUTERS:
+        app.include_router(router)

@@ -1,0 +1,286 @@
+"use strict";
+// The pages work without this file. It adds: uploads that show how far they are, copying, live progress.
+
+const token = document.querySelector('meta[name="csrf-token"]')?.content ?? "";
+const thin = " ";
+
+function number(value, digits = 4) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  const text = Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(digits)));
+  const [whole, part] = text.split(".");
+  return whole.replace(/\B(?=(\d{3})+$)/g, thin) + (part ? "." + part : "");
+}
+
+function duration(seconds) {
+  if (seconds === null || seconds === undefined) return "–";
+  if (seconds < 1) return "under a second";
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+}
+
+const percent = (share) => `${Math.round(100 * share)}%`;
+const phases = { burn_in: "burn-in" };
+
+// --- uploads -------------------------------------------------------------------------------------------
+
+function showProblem(box, problem) {
+  const note = document.createElement("div");
+  note.className = "note bad";
+  note.setAttribute("role", "alert");
+  const said = document.createElement("p");
+  said.textContent = `${problem.title}. ${problem.detail}`;
+  note.append(said);
+  if (problem.errors?.length) {
+    const list = document.createElement("ul");
+    for (const fault of problem.errors) {
+      const item = document.createElement("li");
+      const where = [fault.column, fault.row ? `row ${fault.row}` : null].filter(Boolean).join(", ");
+      item.textContent = (where ? `${where}: ` : "") + fault.detail;
+      list.append(item);
+    }
+    note.append(list);
+  }
+  box.replaceChildren(note);
+}
+
+function enliveUpload(form) {
+  const input = form.querySelector('input[type="file"]');
+  const state = form.querySelector("[data-upload-state]");
+  const bar = state.querySelector("progress");
+  const words = state.querySelector("[data-upload-words]");
+  const problems = form.querySelector("[data-upload-problem]");
+  const button = form.querySelector("button.primary");
+  let sending = null;
+
+  function end() {
+    sending = null;
+    state.hidden = true;
+    button.disabled = false;
+  }
+
+  function send() {
+    if (sending || !input.files.length) return;
+    const request = new XMLHttpRequest();
+    sending = request;
+    problems.replaceChildren();
+    state.hidden = false;
+    button.disabled = true;
+    bar.value = 0;
+    words.textContent = "Sending";
+    let said = 0;
+    request.upload.addEventListener("progress", (event) => {
+      if (!event.lengthComputable) return;
+      bar.value = event.loaded / event.total;
+      const tenth = Math.floor((10 * event.loaded) / event.total);
+      if (tenth !== said) words.textContent = `Sending: ${10 * tenth}%`;
+      said = tenth;
+    });
+    request.upload.addEventListener("load", () => {
+      bar.removeAttribute("value"); // from here on the server reads it
+      words.textContent = "Reading the table";
+    });
+    request.addEventListener("load", () => {
+      let answer = null;
+      try { answer = JSON.parse(request.responseText); } catch { /* told below */ }
+      if (request.status === 201 && answer) {
+        location.assign(`/ui/datasets/${encodeURIComponent(answer.id)}`);
+        return;
+      }
+      end();
+      showProblem(problems, answer ?? { title: "The upload failed", detail: `The service answered ${request.status}.` });
+    });
+    request.addEventListener("error", () => {
+      end();
+      showProblem(problems, { title: "The upload was cut off", detail: "Check that the service runs, then send the file again." });
+    });
+    request.addEventListener("abort", end);
+    request.open("POST", "/datasets");
+    if (token) request.setRequestHeader("X-CSRF-Token", token);
+    const body = new FormData();
+    const name = form.elements.namedItem("name").value.trim();
+    if (name) body.append("name", name);
+    body.append("file", input.files[0]);
+    request.send(body);
+  }
+
+  form.querySelector("[data-upload-stop]").addEventListener("click", () => sending?.abort());
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    send();
+  });
+  let depth = 0;
+  form.addEventListener("dragenter", (event) => {
+    event.preventDefault();
+    depth += 1;
+    form.classList.add("over");
+  });
+  form.addEventListener("dragover", (event) => event.preventDefault());
+  form.addEventListener("dragleave", () => {
+    depth -= 1;
+    if (depth <= 0) form.classList.remove("over");
+  });
+  form.addEventListener("drop", (event) => {
+    event.preventDefault();
+    depth = 0;
+    form.classList.remove("over");
+    if (sending || !event.dataTransfer.files.length) return;
+    const taken = new DataTransfer();
+    taken.items.add(event.dataTransfer.files[0]);
+    input.files = taken.files;
+    send();
+  });
+}
+
+// --- small helps ---------------------------------------------------------------------------------------
+
+function enliveCopy(button) {
+  const code = button.parentElement.querySelector("code");
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(code); // not a secure place: leave it selected, ready for the keyboard
+      button.textContent = "Press Ctrl+C";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+}
+
+function enliveForms() {
+  for (const form of document.querySelectorAll("form[data-confirm]")) {
+    form.addEventListener("submit", (event) => {
+      if (!confirm(form.dataset.confirm)) event.preventDefault();
+    });
+  }
+  for (const form of document.querySelectorAll("form[data-once]")) {
+    form.addEventListener("submit", () => {
+      for (const button of form.querySelectorAll("button")) button.disabled = true;
+    });
+  }
+  for (const button of document.querySelectorAll("[data-hide-when-alive]")) button.hidden = true;
+  for (const select of document.querySelectorAll("[data-submit-on-change]")) {
+    select.addEventListener("change", () => select.form.requestSubmit());
+  }
+  document.querySelector("[data-focus]")?.focus();
+}
+
+// --- live ----------------------------------------------------------------------------------------------
+
+const ENDS = ["succeeded", "failed", "cancelled", "deleted"];
+
+// An EventSource comes back by itself when it is cut off, except when it was refused: then we do.
+function follow(address, onProgress, onEnd, onTrouble) {
+  let ended = false;
+  function open() {
+    const source = new EventSource(address);
+    source.addEventListener("progress", (event) => {
+      onTrouble(false);
+      onProgress(JSON.parse(event.data));
+    });
+    for (const kind of ENDS) {
+      source.addEventListener(kind, () => {
+        ended = true;
+        source.close();
+        onEnd(kind);
+      });
+    }
+    source.addEventListener("error", () => {
+      if (ended) return;
+      onTrouble(true);
+      if (source.readyState === EventSource.CLOSED) setTimeout(open, 5000);
+    });
+    addEventListener("pagehide", () => source.close(), { once: true });
+  }
+  open();
+}
+
+function enliveModel(panel) {
+  const say = (name, text) => { panel.querySelector(`[data-words="${name}"]`).textContent = text; };
+  const status = panel.querySelector("[data-live-status]");
+  const heading = panel.querySelector("h2");
+  const tag = document.querySelector("[data-state]");
+  let told = -1;
+  let drawn = 0;
+  follow(panel.dataset.live, (now) => {
+    say("fraction", percent(now.fraction));
+    say("rate", number(now.iterations_per_second, 3));
+    say("eta", duration(now.eta_seconds));
+    say("draws", number(now.draws));
+    if (now.state === "running") heading.textContent = "Fitting";
+    tag.className = `tag ${now.state}`;
+    tag.textContent = now.state;
+    for (const chain of now.chains) {
+      const bar = panel.querySelector(`progress[data-chain="${chain.chain}"]`);
+      if (!bar) continue;
+      bar.max = chain.iterations || 1;
+      bar.value = chain.state === "done" ? bar.max : chain.iteration;
+      panel.querySelector(`[data-chain-words="${chain.chain}"]`).textContent = chain.state === "running"
+        ? `${phases[chain.phase] ?? chain.phase ?? "starting"} ${number(chain.iteration)} of ${number(chain.iterations)}`
+        : chain.state;
+    }
+    const quarter = Math.floor(4 * now.fraction);
+    if (quarter !== told) status.textContent = `${percent(now.fraction)} done`; // four times, not four times a second
+    told = quarter;
+    if (drawn === 0 && now.draws > 0 && panel.dataset.asked === undefined) drawn = now.draws;
+  }, (kind) => {
+    if (kind === "deleted") location.assign("/ui/models");
+    else location.reload();
+  }, (trouble) => {
+    if (trouble) status.textContent = "The connection was cut off; coming back.";
+    else if (status.textContent.startsWith("The connection")) status.textContent = "";
+  });
+}
+
+// Charts of a model that is being fitted: a new one when there are more draws, at most every few seconds.
+function enliveCharts(charts) {
+  let waiting = false;
+  let shown = 0;
+  follow(charts.dataset.liveCharts, (now) => {
+    if (waiting || now.draws <= shown) return;
+    shown = now.draws;
+    waiting = true;
+    setTimeout(() => { waiting = false; }, 4000);
+    for (const part of charts.querySelectorAll("img, source")) {
+      const name = part.tagName === "IMG" ? "src" : "srcset";
+      part.setAttribute(name, part.getAttribute(name).replace(/v=[^&]*/, `v=${now.draws}`));
+    }
+  }, () => location.reload(), () => {});
+}
+
+function enliveList(table) {
+  const rows = [...table.querySelectorAll('tr[data-open="yes"]')];
+  if (!rows.length) return;
+  const ids = rows.map((row) => row.dataset.model).join(",");
+  const byId = new Map(rows.map((row) => [row.dataset.model, row]));
+  const source = new EventSource(`/ui/events?models=${encodeURIComponent(ids)}`);
+  source.addEventListener("progress", (event) => {
+    const now = JSON.parse(event.data);
+    const row = byId.get(now.model);
+    if (!row) return;
+    row.querySelector("[data-fraction]").value = now.fraction;
+    const rate = now.iterations_per_second ? `, ${number(now.iterations_per_second, 3)} iterations/s` : "";
+    row.querySelector("[data-words]").textContent = percent(now.fraction) + rate;
+    row.querySelector("[data-eta]").textContent = duration(now.eta_seconds);
+    const tag = row.querySelector("[data-state]");
+    tag.className = `tag ${now.state}`;
+    tag.textContent = now.state;
+  });
+  source.addEventListener("end", () => {
+    source.close();
+    location.reload();
+  });
+  addEventListener("pagehide", () => source.close(), { once: true });
+}
+
+for (const form of document.querySelectorAll("form[data-upload]")) enliveUpload(form);
+for (const button of document.querySelectorAll("[data-copy]")) enliveCopy(button);
+enliveForms();
+const panel = document.querySelector("[data-live]");
+if (panel) enliveModel(panel);
+const charts = document.querySelector("[data-live-charts]");
+if (charts) enliveCharts(charts);
+const list = document.querySelector("[data-live-list]");
+if (list) enliveList(list);
