@@ -12,6 +12,7 @@ from app.store.units import Claim, Directive
 from sampler import Posterior, warm
 from worker.context import Context
 from worker.errors import Stopped
+from worker.held_out import look_at
 from worker.scores import score
 from worker.spec import Rows, read_rows, read_spec, split
 
@@ -28,7 +29,7 @@ def run_finish(context: Context, claim: Claim) -> None:
     posterior = Posterior.from_blocks(header, blocks, [chain.statistics or {} for chain in chains])
     summary = posterior.summary()
     _beat(context, claim)
-    holdout = _score(context, claim, posterior)
+    holdout, held_out = _score(context, claim, posterior)
     with session_scope(context.engine) as session:
         units.finish_model(
             session,
@@ -36,17 +37,23 @@ def run_finish(context: Context, claim: Claim) -> None:
             verdict=summary.verdict,
             diagnostics=json_safe(summary.to_json()),
             holdout=json_safe(holdout),
+            held_out=json_safe(held_out),
         )
 
 
-def _score(context: Context, claim: Claim, posterior: Posterior) -> Json | None:
+def _score(context: Context, claim: Claim, posterior: Posterior) -> tuple[Json | None, Json | None]:
     with session_scope(context.engine, read_only=True) as session:
         spec = read_spec(session, claim.model_id)
         if len(spec.held_out) == 0:
-            return None
+            return None, None
         rows: Rows = read_rows(session, spec)
     training, held = split(spec, rows)
-    return score(posterior, training, held, lambda: _beat(context, claim))
+
+    def beat() -> None:
+        _beat(context, claim)
+
+    scores = score(posterior, training, held, beat)
+    return scores, look_at(posterior, training, held, spec.held_out, beat)
 
 
 def _beat(context: Context, claim: Claim) -> None:

@@ -98,17 +98,23 @@ def _score_numbers(posterior: Posterior, training: Rows, held: Rows, beat: Calla
 
 def _coverage(level: float, inside: int, rows: int) -> Json:
     """The share of outcomes inside intervals of that level, with its own 95% interval."""
-    outside = rows - inside
-    lower = betaincinv(inside, outside + 1, 0.025) if inside else 0.0
-    upper = betaincinv(inside + 1, outside, 0.975) if outside else 1.0
+    lower, upper = between(inside, rows)
     return {
         "level": level,
         "interval": "predictive",
         "coverage": inside / rows,
         "expected": level,
-        "lower": float(lower),
-        "upper": float(upper),
+        "lower": lower,
+        "upper": upper,
     }
+
+
+def between(count: int, rows: int) -> tuple[float, float]:
+    """The 95% binomial interval of a share (Clopper and Pearson 1934)."""
+    other = rows - count
+    lower = betaincinv(count, other + 1, 0.025) if count else 0.0
+    upper = betaincinv(count + 1, other, 0.975) if other else 1.0
+    return float(lower), float(upper)
 
 
 def _batches(count: int) -> Iterator[slice]:

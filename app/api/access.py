@@ -14,7 +14,7 @@ from app.services.errors import ForbiddenError, ScopeMissingError, ServiceError,
 from app.services.keys import LOCAL_KEY, Key
 
 KEY = "bartserve.key"  # where the scope of a request that was let in has its `Key`
-OPEN = "/health/"  # answers to whoever asks
+OPEN = ("/health/", "/ui/static")  # answer to whoever asks
 
 
 def is_loopback(host: str) -> bool:
@@ -51,6 +51,7 @@ class Access:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close"})  # there are none, so nobody has to be let in
             return
+        scope["bartserve.asks_keys"] = not self.loopback
         if scope["type"] != "http" or scope["path"].startswith(OPEN):
             await self.app(scope, receive, send)
             return

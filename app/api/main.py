@@ -10,6 +10,7 @@ from starlette.middleware import Middleware
 
 from app.api import (
     batches,
+    checks,
     datasets,
     docs,
     events,
@@ -48,6 +49,7 @@ ROUTERS = (
     predict.router,
     batches.router,
     explain.router,
+    checks.router,
     health.router,
     docs.router,
 )

@@ -76,6 +76,7 @@ def extend(
     form: Form, session: Writing, bell: TheBell, owner: Owner, model_id: str, after: BackgroundTasks
 ) -> Response:
     """Take further draws."""
+    models.get(session, owner, model_id)
     given = text(form, "num_draws") or ""
     if not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= restarts.MAX_DRAWS):
         told = f"a whole number from 1 to {restarts.MAX_DRAWS}"

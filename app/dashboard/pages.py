@@ -56,7 +56,7 @@ def render(scope: Mapping[str, Any], template: str, *, status: int = 200, **know
     csrf = scope.get("bartserve.csrf", "")
     every: dict[str, Any] = {
         "here": scope["path"],
-        "who": scope.get("bartserve.owner"),
+        "who": scope.get("bartserve.key"),
         "asks_keys": scope.get("bartserve.asks_keys", False),
         "csrf": csrf,
         "csrf_field": lambda: Markup('<input type="hidden" name="csrf" value="{}">').format(csrf),
@@ -85,12 +85,10 @@ NEXT_STEPS = {
 
 
 def wanted(scope: Mapping[str, Any]) -> bool:
-    """Whether an answer is for a person: one of our pages, or a browser that goes somewhere."""
-    path = scope["path"]
-    if path == "/" or path.startswith("/ui/"):
-        return True
-    accept = next((v for k, v in scope.get("headers", []) if k == b"accept"), b"")
-    return scope.get("method") == "GET" and b"text/html" in accept
+    """Whether an answer is for a person: a browser that goes to an address, or sends a form of ours."""
+    accept = next((value for name, value in scope.get("headers", []) if name == b"accept"), b"")
+    ours = scope["path"].startswith("/ui/")
+    return b"text/html" in accept and (scope.get("method") == "GET" or ours)
 
 
 def problem(scope: Mapping[str, Any], body: Mapping[str, Any], headers: Mapping[str, str]) -> Response:

@@ -6,10 +6,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from sqlalchemy.orm import Session
 
 from app.services.answers import with_facts
-from app.services.errors import Fault, InvalidRequestError, NotFinishedError, TooLargeError, UnusableDataError
-from app.services.predictions import Predictor, understood
+from app.services.errors import (
+    Fault,
+    InvalidRequestError,
+    NotFinishedError,
+    NotFoundError,
+    TooLargeError,
+    UnusableDataError,
+)
+from app.services.predictions import Predictor, find, understood
 from app.services.rows import columns_of, lists_of
 from app.store import models as store
 from app.store.engine import session_scope
@@ -71,6 +79,21 @@ def diagnostics(predictor: Predictor, owner: str, model: str, max_points: int) -
         "classes": classes_of(posterior),
         **diagnose(posterior, statistics, max_points),
     }
+
+
+def held_out(session: Session, owner: str, model: str) -> dict[str, Any]:
+    """The rows that a model never saw, one by one, with what it predicts of them (`worker.held_out`).
+
+    Raises
+    ------
+    NotFoundError, NotFinishedError
+        As `finished`; or no rows were held out.
+    """
+    found = find(session, owner, model)
+    rows = store.held_out(session, found.id)
+    if rows is None:
+        raise NotFoundError("No rows of this model were held out, or it is older than this figure.")
+    return {"model_id": found.id, **rows}
 
 
 def importance(predictor: Predictor, owner: str, model: str, level: float) -> dict[str, Any]:

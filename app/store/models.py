@@ -98,6 +98,11 @@ def header(session: Session, model_id: str) -> bytes | None:
     return session.scalar(select(Model.header).where(Model.id == model_id))
 
 
+def held_out(session: Session, model_id: str) -> Json | None:
+    """The rows held out, one by one; None where there were none."""
+    return session.scalar(select(Model.held_out).where(Model.id == model_id))
+
+
 def cancel(session: Session, owner: str, model_id: str) -> Model | None:
     """Ask an open model to stop; None when the owner has none of that id.
 

@@ -100,7 +100,8 @@ class Model(Base):
     header: Mapped[bytes | None] = mapped_column(**_LARGE)  # all that prediction needs but the draws
     verdict: Mapped[str | None]
     diagnostics: Mapped[Json | None]
-    holdout: Mapped[Json | None]
+    holdout: Mapped[Json | None]  # scores of the rows held out
+    held_out: Mapped[Json | None] = mapped_column(**_LARGE)  # those rows one by one (`worker.held_out`)
     error: Mapped[Json | None]
     warnings: Mapped[list[str]] = mapped_column(default=list)
     cancel_requested: Mapped[bool] = mapped_column(default=False)

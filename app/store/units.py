@@ -227,11 +227,23 @@ def finish_block(session: Session, claim: Claim, num_rows: int, statistics: Json
 
 
 def finish_model(
-    session: Session, claim: Claim, *, verdict: str, diagnostics: Json, holdout: Json | None
+    session: Session,
+    claim: Claim,
+    *,
+    verdict: str,
+    diagnostics: Json,
+    holdout: Json | None,
+    held_out: Json | None = None,
 ) -> None:
     """The `finish` unit's end: the model is succeeded when this commits."""
     _fenced(session, claim, state=DONE, lease_until=None)
-    values = {"verdict": verdict, "diagnostics": diagnostics, "holdout": holdout, "finished_at": utc_now()}
+    values = {
+        "verdict": verdict,
+        "diagnostics": diagnostics,
+        "holdout": holdout,
+        "held_out": held_out,
+        "finished_at": utc_now(),
+    }
     state = case((Model.cancel_requested, CANCELLED), else_=SUCCEEDED)
     open_ = update(Model).where(Model.id == claim.model_id, Model.state.in_(OPEN_STATES))
     if rows_changed(session, open_.values(state=state, **values)):

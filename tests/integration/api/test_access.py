@@ -74,7 +74,7 @@ def test_on_every_route_what_is_anothers_is_not_there(team, database, anns):
             assert response.status_code == 404, (method, target, response.text)
     for method, path in sorted(named, key=lambda route: route[0] == "DELETE"):
         sent = body_for(path, ids["dataset_id"]) if method == "POST" else {}
-        if "cancel" in path or method == "DELETE":
+        if "cancel" in path or method == "DELETE" or path.endswith("/delete"):
             continue  # it would be gone for the routes after this one
         answer = team.request(method, address(path, **ids), headers=ann, **sent)
         assert answer.status_code != 404, (method, path, "tells nothing: it is 404 for its owner too")

@@ -1,0 +1,99 @@
+"""How far a model can be trusted, over HTTP: its agreement as it grew, and the rows it never saw."""
+
+from typing import Any, Literal
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, Field
+
+from app.api.deps import Owner, Reading, TheGate, ThePredictor
+from app.api.explain import json_response
+from app.api.json_body import StrictRoute
+from app.api.problems import responses
+from app.services import explanations, growth
+
+router = APIRouter(prefix="/models", tags=["explanations"], route_class=StrictRoute)
+Figures = list[float | None]
+
+
+class SigmaGrowth(BaseModel):
+    """Of sigma, a value per count of draws."""
+
+    rhat: Figures
+    ess_bulk: Figures
+    ess_tail: Figures
+
+
+class RowsGrowth(BaseModel):
+    """Of f at some reference rows: their medians, and the R-hat that 95% of them don't exceed."""
+
+    rows: int
+    rhat: Figures = []
+    rhat_p95: Figures = []
+    ess_bulk: Figures = []
+    ess_tail: Figures = []
+
+
+class LimitsView(BaseModel):
+    """The most that a verdict allows."""
+
+    rhat: float
+    sigma_rhat: float
+
+
+class GrowthView(BaseModel):
+    """R-hat and effective draws as the draws grew."""
+
+    model_id: str
+    chains: int
+    draws: list[int] = Field(
+        description="Kept draws of each chain, up to 12 counts; fewer than 8 tell nothing."
+    )
+    sigma: SigmaGrowth | None = Field(description="Null for two classes.")
+    f: RowsGrowth
+    limits: dict[str, LimitsView] = Field(description="By verdict.")
+
+
+class HeldOutRows(BaseModel):
+    """Held-out rows, evenly spaced among all, a value each."""
+
+    row: list[int] = Field(description="In the dataset, from 1.")
+    actual: list[float] = Field(description="Of two classes 0 or 1.")
+    mean: list[float | None]
+    lower: list[float | None]
+    upper: list[float | None]
+
+
+class CalibrationView(BaseModel):
+    """How often something held, with its 95% binomial interval."""
+
+    level: float = Field(description="What the model claims: of an interval, or a probability.")
+    observed: float
+    lower: float
+    upper: float
+    rows: int
+
+
+class HeldOutView(BaseModel):
+    """The rows that the model never saw."""
+
+    model_id: str
+    interval: Literal["credible", "predictive"]
+    level: float = Field(description="Of the rows' intervals.")
+    classes: list[str] | None
+    rows: HeldOutRows
+    calibration: list[CalibrationView] = Field(
+        description="Of numbers: predictive intervals by level. Of two classes: by bins of the probability."
+    )
+
+
+@router.get("/{model_id}/diagnostics/growth", response_model=GrowthView, responses=responses(409))
+async def diagnostics_growth(model_id: str, predictor: ThePredictor, gate: TheGate, owner: Owner) -> Response:
+    """R-hat and effective draws of sigma and f as the draws grew; also of a model that is being fitted."""
+    return await gate.run(lambda: json_response(growth.growth(predictor, owner, model_id)))
+
+
+@router.get("/{model_id}/holdout", responses=responses(409))
+def held_out(model_id: str, session: Reading, owner: Owner) -> HeldOutView:
+    """Up to 500 of the held-out rows with their predictions, and the calibration on up to 2,000 of them."""
+    found: dict[str, Any] = explanations.held_out(session, owner, model_id)
+    return HeldOutView.model_validate(found)
