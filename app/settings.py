@@ -1,5 +1,6 @@
 """Every setting of the service, one class; each can be given by an environment variable BARTSERVE_<NAME>."""
 
+import ipaddress
 import os
 from pathlib import Path
 from typing import Any, Self
@@ -8,6 +9,13 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 MIB = 1024 * 1024
+# Of a service that others than this machine reach.
+QUOTAS = {
+    "quota_stored_bytes": 20 * 1024 * MIB,
+    "quota_queued": 100,
+    "quota_predictions": 16,
+    "quota_requests_per_second": 100,
+}
 BELL_TASK, BELL_QUEUE = "work", "bartserve"  # what the API sends, and where, to ring the workers
 
 
@@ -19,6 +27,14 @@ def _cores() -> int:
 def _default_data_dir() -> Path:
     home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(home) / "bartserve"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on is reached from this machine alone."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 class Settings(BaseSettings):
@@ -45,6 +61,24 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(default=512 * MIB, gt=0, description="The largest upload.")
     max_predict_rows: int = Field(default=100_000, gt=0, description="The most rows of one predict call.")
     cache_bytes: int = Field(default=512 * MIB, ge=0, description="Unpacked posteriors kept in memory.")
+
+    # What one owner may have; 0: any amount. Unless given: no limit on loopback.
+    quota_stored_bytes: int | None = Field(
+        default=None, ge=0, description="Datasets, draws and predictions; beyond loopback 20 GiB."
+    )
+    quota_queued: int | None = Field(
+        default=None, ge=0, description="Fits and background predictions that are open; beyond loopback 100."
+    )
+    quota_predictions: int | None = Field(
+        default=None,
+        ge=0,
+        description="Predictions and explanations computed at once by an API process; beyond loopback 16.",
+    )
+    quota_requests_per_second: int | None = Field(
+        default=None,
+        ge=0,
+        description="Over ten seconds, to one API process; beyond loopback 100.",
+    )
 
     worker_slots: int = Field(default_factory=_cores, ge=1, description="Units worked on at once.")
     worker_memory_kib: int | None = Field(
@@ -84,11 +118,14 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _fill(self) -> Self:
-        filled = {
+        filled: dict[str, Any] = {
             "database_url": self.database_url or f"sqlite:///{self.data_dir.absolute() / 'bartserve.db'}",
             "lease_seconds": self.lease_seconds or (15.0 if self.embedded else 60.0),
             "dispatch_seconds": self.dispatch_seconds or (0.2 if self.embedded else 2.0),
         }
+        for name, usual in QUOTAS.items():
+            given = getattr(self, name)
+            filled[name] = (None if is_loopback(self.host) else usual) if given is None else given or None
         for name, value in filled.items():
             object.__setattr__(self, name, value)  # frozen for everyone else
         return self

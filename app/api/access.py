@@ -1,28 +1,33 @@
 """Who may: on loopback whoever is on this machine, but no web page; anywhere else whoever holds a key."""
 
-import ipaddress
+import math
+import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from anyio import to_thread
+from limits import RateLimitItemPerSecond
+from limits.aio.storage import MemoryStorage
+from limits.aio.strategies import FixedWindowRateLimiter
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.problems import UNREACHABLE, render_error, render_unreachable
+from app.api.problems import UNREACHABLE, render_error, render_unreachable, request_id_of
 from app.api.scopes import scopes_for
-from app.services.errors import ForbiddenError, ScopeMissingError, ServiceError, UnauthorizedError
+from app.services.acting import Actor, Limits, acting
+from app.services.errors import (
+    ForbiddenError,
+    ScopeMissingError,
+    ServiceError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
 from app.services.keys import LOCAL_KEY, Key
+from app.settings import is_loopback
 
+WINDOW = 10  # seconds over which requests are counted
 KEY = "bartserve.key"  # where the scope of a request that was let in has its `Key`
 OPEN = ("/health/", "/ui/static")  # answer to whoever asks
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address to listen on is reached from this machine alone."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 class Access:
@@ -39,12 +44,26 @@ class Access:
         The address the service listens on: loopback asks no key.
     authenticate
         The key in force that a text is, None for any other; may block.
+    limits
+        What one owner may have at once.
+    per_second
+        Requests one owner may send, over `WINDOW` seconds; None: any number.
     """
 
-    def __init__(self, app: ASGIApp, *, host: str, authenticate: Callable[[str], Key | None]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        host: str,
+        authenticate: Callable[[str], Key | None],
+        limits: Limits,
+        per_second: int | None,
+    ) -> None:
         self.app = app
         self.loopback = is_loopback(host)
         self.authenticate = authenticate
+        self.limits = limits
+        self.rate = None if per_second is None else Rate(per_second)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -63,6 +82,8 @@ class Access:
             else:
                 key = await self._key_of(headers)
             check_scope(key, scope["method"], scope["path"])
+            if self.rate is not None:
+                await self.rate.count(key.owner)
         except ServiceError as error:
             await render_error(scope, error)(scope, receive, send)
             return
@@ -70,7 +91,8 @@ class Access:
             await render_unreachable(scope, error)(scope, receive, send)
             return
         scope[KEY] = key
-        await self.app(scope, receive, send)
+        with acting(Actor(key.id, key.owner, request_id_of(scope), self.limits)):
+            await self.app(scope, receive, send)
 
     async def _key_of(self, headers: Headers) -> Key:
         kind, _, presented = headers.get("authorization", "").partition(" ")
@@ -83,6 +105,23 @@ class Access:
                 "(whoever runs the service makes one with  bartserve keys create)."
             )
         return key
+
+
+class Rate:
+    """How often each owner may ask this process."""
+
+    def __init__(self, per_second: int) -> None:
+        self._item = RateLimitItemPerSecond(per_second * WINDOW, WINDOW)
+        self._limiter = FixedWindowRateLimiter(MemoryStorage())
+
+    async def count(self, owner: str) -> None:
+        """One more request; raises TooManyRequestsError when it is one too many."""
+        if not await self._limiter.hit(self._item, owner):
+            window = await self._limiter.get_window_stats(self._item, owner)
+            raise TooManyRequestsError(
+                f"You may send {self._item.amount} requests in {WINDOW} seconds.",
+                retry_after=max(1, math.ceil(window.reset_time - time.time())),
+            )
 
 
 def check_scope(key: Key, method: str, path: str) -> None:

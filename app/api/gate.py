@@ -9,6 +9,7 @@ import anyio
 from anyio import to_thread
 
 from app.services.errors import BusyError
+from app.services.quotas import Turns
 
 T = TypeVar("T")
 WAIT_SECONDS = 5.0  # for a core; whoever would wait longer is told to come back
@@ -17,10 +18,11 @@ RETRY_SECONDS = 2
 
 
 class Gate:
-    """Lets `cores` callers work at once; to be made inside the event loop."""
+    """Lets `cores` callers work at once, of each owner as many as may be; to be made in the event loop."""
 
     def __init__(self, cores: int | None = None, wait_seconds: float = WAIT_SECONDS) -> None:
         cores = cores or len(os.sched_getaffinity(0))
+        self._turns = Turns()
         self._places = anyio.Semaphore(cores)
         self._threads = anyio.CapacityLimiter(
             cores
@@ -28,9 +30,10 @@ class Gate:
         self._wait_seconds = wait_seconds
 
     async def run(self, work: Callable[[], T]) -> T:
-        """The result of `work`, run in a thread; raises as `place`."""
-        async with self.place():
-            return await to_thread.run_sync(work, limiter=self._threads)
+        """The result of `work`, run in a thread; raises QuotaError for whom too much runs, and as `place`."""
+        with self._turns.turn():
+            async with self.place():
+                return await to_thread.run_sync(work, limiter=self._threads)
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from app.api import (
+    audit,
     batches,
     checks,
     datasets,
@@ -27,6 +28,7 @@ from app.api.edge import Edge
 from app.api.gate import Gate
 from app.dashboard import routes as dashboard
 from app.services import keys
+from app.services.acting import Limits
 from app.services.bell import Bell
 from app.services.feed import Feed
 from app.services.health import Readiness
@@ -50,6 +52,7 @@ ROUTERS = (
     batches.router,
     explain.router,
     checks.router,
+    audit.router,
     health.router,
     docs.router,
 )
@@ -90,7 +93,17 @@ def create_app(settings: Settings) -> FastAPI:
                 },
                 files={("/models", MEDIA_TYPE): min(MAX_BYTES, settings.max_body_bytes)},
             ),
-            Middleware(Access, host=settings.host, authenticate=partial(keys.authenticate, engine)),
+            Middleware(
+                Access,
+                host=settings.host,
+                authenticate=partial(keys.authenticate, engine),
+                limits=Limits(
+                    stored_bytes=settings.quota_stored_bytes,
+                    queued=settings.quota_queued,
+                    predictions=settings.quota_predictions,
+                ),
+                per_second=settings.quota_requests_per_second,
+            ),
         ],
     )
     app.state.engine = engine

@@ -196,5 +196,5 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
             "description": PLAIN[status][1] if status in PLAIN else HTTPStatus(status).phrase,
             "content": {MEDIA_TYPE: {"schema": schema}},
         }
-        for status in sorted({*statuses, 401, 403, 404, 413, 422, 500, 503})
+        for status in sorted({*statuses, 401, 403, 404, 408, 413, 422, 429, 500, 503})
     }

@@ -1,7 +1,7 @@
 """Predictions of stored datasets in the background: asking for them, looking at them, reading them."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from app.services import datasets, pages
+from app.services import audit, datasets, pages, quotas
 from app.services.answers import arrow_parts, to_csv, with_facts
 from app.services.errors import ConflictError, NotFoundError
 from app.services.pages import Page, is_id
@@ -30,6 +30,7 @@ from sampler.figures import percent
 from sampler.flags import Flag, as_text
 
 CSV_ROWS = 8192  # written at once
+FIGURE_BYTES = 8  # of each row, as stored, at most
 
 
 @dataclass(frozen=True)
@@ -90,10 +91,19 @@ def create(predictor: Predictor, owner: str, model: str, request: BatchRequest) 
     try:
         with session_scope(predictor.engine) as session:
             dataset = datasets.get(session, owner, request.dataset_id)  # again: it may be gone
+            quotas.check_queued(session, owner)
+            quotas.check_stored(session, owner, dataset.num_rows * _figures(resolved) * FIGURE_BYTES)
             made = store.create(session, owner=owner, model_id=found.id, dataset=dataset, request=resolved)
+            audit.record(session, owner, "prediction.created", made.id)
             return _shown(made, 0)
     except IntegrityError:
         raise NotFoundError("The model or the dataset was deleted meanwhile.") from None
+
+
+def _figures(request: Mapping[str, Any]) -> int:
+    """Numbers stored of each row, about."""
+    bounds = 2 * len(request["levels"]) + len(request["quantiles"])
+    return 2 + bounds + (1 + bounds if request["mcse"] else 0) + (1 if request["rhat"] else 0)
 
 
 def get(session: Session, owner: str, prediction_id: str) -> BatchPrediction:
@@ -124,6 +134,8 @@ def cancel(session: Session, owner: str, prediction_id: str) -> dict[str, Any]:
     found = get(session, owner, prediction_id)
     if found.state not in {*OPEN_STATES, CANCELLED}:
         raise ConflictError(f"The prediction has {found.state}: there is nothing left to cancel.")
+    if found.state != CANCELLED and not found.cancel_requested:
+        audit.record(session, owner, "prediction.cancelled", prediction_id)
     store.cancel(session, owner, prediction_id)
     return view(session, owner, prediction_id)
 
@@ -132,6 +144,7 @@ def delete(session: Session, owner: str, prediction_id: str) -> None:
     """Remove it with its result, whatever its state; raises NotFoundError."""
     get(session, owner, prediction_id)
     store.delete(session, owner, prediction_id)
+    audit.record(session, owner, "prediction.deleted", prediction_id)
 
 
 class Result:

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 from sqlalchemy.orm import Session
 
-from app.services import pages
+from app.services import audit, pages, quotas
 from app.services.delimited import read_delimited
 from app.services.errors import Fault, InUseError, InvalidRequestError, NotFoundError
 from app.services.files.profile import summarise
@@ -48,8 +48,9 @@ def parse(file: BinaryIO) -> Parsed:
 
 
 def save(session: Session, owner: str, parsed: Parsed, name: str) -> Dataset:
-    """Store what `parse` gave."""
-    return store.save(
+    """Store what `parse` gave; raises QuotaError when it is more than the owner may have."""
+    quotas.check_stored(session, owner, parsed.encoded.num_bytes)
+    made = store.save(
         session,
         parsed.encoded,
         owner=owner,
@@ -58,6 +59,8 @@ def save(session: Session, owner: str, parsed: Parsed, name: str) -> Dataset:
         warnings=parsed.warnings,
         profiles=parsed.profiles,
     )
+    audit.record(session, owner, "dataset.created", made.id)
+    return made
 
 
 def name_for(given: str | None, filename: str | None) -> str:
@@ -113,6 +116,7 @@ def delete(session: Session, owner: str, dataset_id: str) -> None:
         store.delete(session, owner, dataset_id)
     except StillNeededError as error:
         raise InUseError(str(error)) from None
+    audit.record(session, owner, "dataset.deleted", dataset_id)
 
 
 def summaries_of(dataset: Dataset) -> list[ColumnSummary]:

@@ -131,6 +131,18 @@ class UnusableDataError(ServiceError):
     status, slug, title = 422, "unusable-data", "The data can't be used as they are"
 
 
+class QuotaError(ServiceError):
+    """More than one owner may have at once."""
+
+    status, slug, title = 429, "quota", "That is more than your share"
+
+
+class TooManyRequestsError(ServiceError):
+    """Requests come faster than one owner may send them."""
+
+    status, slug, title = 429, "too-many-requests", "Requests come too fast"
+
+
 class BusyError(ServiceError):
     """Too much asked at once; later it works."""
 

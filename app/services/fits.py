@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from app.services import datasets, models
+from app.services import audit, datasets, models, quotas
 from app.services.datasets import check_name
 from app.services.errors import Fault, InvalidRequestError, NotFoundError, UnusableDataError
 from app.store import datasets as dataset_store
@@ -67,6 +67,8 @@ def create(
         There is no such dataset.
     InvalidRequestError, NotFoundError, UnusableDataError
         A setting is out of range; the target, a feature or the weights can't be used: names the column.
+    QuotaError
+        The owner has as much queued or stored as may be.
     """
     name = None if request.name is None else check_model_name(request.name)
     with _dataset_kept(), session_scope(engine, read_only=True) as session:
@@ -88,6 +90,8 @@ def create(
     }
     with _dataset_kept(), session_scope(engine) as session:
         datasets.get(session, owner, dataset.id)  # again: it may be gone
+        quotas.check_queued(session, owner)
+        quotas.check_stored(session, owner, quotas.expected_bytes(spec))
         model = store.create(
             session,
             owner=owner,
@@ -99,6 +103,7 @@ def create(
             iterations=settings.iterations,
             warnings=choice.warnings,
         )
+        audit.record(session, owner, "model.created", model.id)
         shown = models.view(session, owner, model.id)
         also(session, shown)
         return model.id, shown

@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
+from app.services import audit
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
 from app.store import keys as store
 from app.store.clock import utc_now
@@ -138,6 +139,7 @@ def rotate(session: Session, name_or_id: str, overlap: timedelta) -> MadeKey:
     lasts = None if newest.expires_at is None else newest.expires_at - newest.created_at
     for key in old:
         store.end_by(session, key.id, end)
+        audit.record(session, key.owner, "key.rotated", key.id)
     return _insert(session, newest.name, newest.owner, newest.scopes, lasts)
 
 
@@ -149,10 +151,11 @@ def revoke(session: Session, name_or_id: str) -> list[str]:
     NotFoundError
         There is no key in force of that name or id.
     """
-    ended = [key.id for key in _meant(session, name_or_id)]
-    for key_id in ended:
-        store.revoke(session, key_id)
-    return ended
+    ended = _meant(session, name_or_id)
+    for key in ended:
+        store.revoke(session, key.id)
+        audit.record(session, key.owner, "key.revoked", key.id)
+    return [key.id for key in ended]
 
 
 def authenticate(engine: Engine, presented: str) -> Key | None:
@@ -223,6 +226,7 @@ def _insert(
     row = ApiKey(id=key_id, hash=_hash(whole), name=name, owner=owner, scopes=in_order)
     row.created_at, row.expires_at = now, ends
     store.insert(session, row)
+    audit.record(session, owner, "key.created", key_id)
     return MadeKey(key_id, whole)
 
 

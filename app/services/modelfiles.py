@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from app.services import models
+from app.services import audit, models, quotas
 from app.services.errors import InvalidRequestError
 from app.services.explanations import check_succeeded
 from app.services.fits import MAX_SAID, check_model_name
@@ -99,7 +99,10 @@ def accept(
         raise UnusableModelError(f"{str(error)[:MAX_SAID]}.".capitalize()) from None
     imported = _imported(contents, name)
     with session_scope(engine) as session:
+        size = sum(len(block.data) for chain in imported.chains for block in chain.blocks)
+        quotas.check_stored(session, owner, size)
         model = imports.add(session, owner, imported)
+        audit.record(session, owner, "model.imported", model.id)
         shown = models.view(session, owner, model.id)
         also(session, shown)
     return shown

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from app.services import pages
+from app.services import audit, pages
 from app.services.errors import ConflictError, NotFoundError
 from app.services.pages import Page, is_id
 from app.store import models as store
@@ -52,6 +52,8 @@ def cancel(session: Session, owner: str, model_id: str) -> dict[str, Any]:
     model = get(session, owner, model_id)
     if model.state not in {*OPEN_STATES, CANCELLED}:
         raise ConflictError(f"The model has {model.state}: there is nothing left to cancel.")
+    if model.state != CANCELLED and not model.cancel_requested:
+        audit.record(session, owner, "model.cancelled", model_id)
     store.cancel(session, owner, model_id)
     return view(session, owner, model_id)
 
@@ -60,6 +62,7 @@ def delete(session: Session, owner: str, model_id: str) -> None:
     """Remove a model with its draws, whatever its state; raises NotFoundError."""
     get(session, owner, model_id)
     store.delete(session, owner, model_id)
+    audit.record(session, owner, "model.deleted", model_id)
 
 
 def _shown(model: Model, chains: Sequence[Unit]) -> dict[str, Any]:

@@ -10,12 +10,12 @@ from typing import Generic, TypeVar
 
 from app.services.errors import Fault, InvalidRequestError
 from app.store.statements import After
-from app.store.tables import BatchPrediction, Dataset, Model
+from app.store.tables import AuditEntry, BatchPrediction, Dataset, Model
 
 MAX_LIMIT = 200
 
 
-T = TypeVar("T", Dataset, Model, BatchPrediction)
+T = TypeVar("T", Dataset, Model, BatchPrediction, AuditEntry)
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,6 @@ def is_id(text: str) -> bool:
     return len(text) <= 64 and text.isascii() and text.replace("_", "").isalnum()
 
 
-def _cursor(item: Dataset | Model | BatchPrediction) -> str:
+def _cursor(item: Dataset | Model | BatchPrediction | AuditEntry) -> str:
     text = json.dumps([item.created_at.isoformat(), item.id])
     return base64.urlsafe_b64encode(text.encode()).decode()

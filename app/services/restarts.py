@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from app.services import models
+from app.services import audit, models, quotas
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
 from app.store import models as model_store
 from app.store import restarts as store
@@ -32,7 +32,9 @@ def retry(session: Session, owner: str, model_id: str) -> dict[str, Any]:
     if model.state not in {CANCELLED, FAILED}:
         told = "is being cancelled: ask again when it says cancelled" if model.cancel_requested else "goes on"
         raise ConflictError(f"The model is {model.state} and {told}.")
+    quotas.check_queued(session, owner)
     store.retry(session, model)
+    audit.record(session, owner, "model.retried", model_id)
     return _seen(session, owner, model_id)
 
 
@@ -62,7 +64,10 @@ def extend(session: Session, owner: str, model_id: str, num_draws: int) -> dict[
     header = model_store.header(session, model_id)
     if header is None or not chains or store.checkpoints(session, model_id) != chains:
         raise ConflictError("The model came without the states of its chains: they can't be continued.")
+    quotas.check_queued(session, owner)
+    quotas.check_stored(session, owner, quotas.expected_bytes(settings | {"num_draws": num_draws}))
     store.extend(session, model, num_draws, _told_of(header, total))
+    audit.record(session, owner, "model.extended", model_id)
     return _seen(session, owner, model_id)
 
 

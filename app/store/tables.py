@@ -233,6 +233,21 @@ class ApiKey(Base):
     last_used_at: Mapped[datetime | None]
 
 
+class AuditEntry(Base):
+    """One change: who made it, of what, when. Outlives what it tells of."""
+
+    __tablename__ = "audit_entries"
+    __table_args__ = (Index(None, "created_at", "id"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    created_at: Mapped[datetime]
+    who: Mapped[str]  # a key's id, or where from
+    owner: Mapped[str] = mapped_column(Text)
+    action: Mapped[str]
+    subject: Mapped[str]
+    request_id: Mapped[str | None]
+
+
 class ModelEvent(Base):
     """What happened to a model, stored in the transaction that did it; numbered 1, 2, ... by model."""
 

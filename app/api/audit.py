@@ -1,0 +1,40 @@
+"""GET /audit: who changed what, for whoever runs the service."""
+
+from datetime import datetime
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from app.api.datasets import Cursor, Limit
+from app.api.deps import Reading
+from app.api.problems import responses
+from app.services import audit
+
+router = APIRouter(tags=["audit"])
+
+
+class AuditView(BaseModel):
+    """One change."""
+
+    id: str
+    at: datetime
+    who: str = Field(description="The id of a key, `local` for this machine, or `command line`.")
+    owner: str = Field(description="Whose thing it is.")
+    action: str = Field(description="What was done, as `model.created`.")
+    subject: str = Field(description="The id of what it was done to.")
+    request_id: str | None = Field(description="Of the request that did it, as in the logs.")
+
+
+class AuditPage(BaseModel):
+    """Some changes, newest first."""
+
+    items: list[AuditView]
+    next_cursor: str | None = Field(description="Where the next page begins; null on the last.")
+
+
+@router.get("/audit", responses=responses())
+def list_changes(session: Reading, limit: Limit = 50, cursor: Cursor = None) -> AuditPage:
+    """Every change of every owner's things, newest first; kept for 400 days."""
+    page = audit.list_page(session, limit, cursor)
+    items = [AuditView.model_validate(audit.shown(entry)) for entry in page.items]
+    return AuditPage(items=items, next_cursor=page.next_cursor)

@@ -1,0 +1,55 @@
+"""What an owner has: bytes stored, work that is open."""
+
+import zlib
+
+from sqlalchemy import func, select, text
+from sqlalchemy.orm import Session
+
+from app.store.tables import (
+    OPEN_STATES,
+    BatchPrediction,
+    Dataset,
+    DrawBlock,
+    Json,
+    Model,
+    PredictionBlock,
+)
+
+
+def hold(session: Session, owner: str) -> None:
+    """Let no other transaction count the same owner's things until this one ends: none passes unseen.
+
+    On SQLite a transaction that writes is alone anyway.
+    """
+    if session.get_bind().dialect.name == "postgresql":
+        lock = text("SELECT pg_advisory_xact_lock(:space, :owner)")
+        session.execute(lock, {"space": 0x71756F74, "owner": zlib.crc32(owner.encode()) - 2**31})
+
+
+def stored_bytes(session: Session, owner: str) -> int:
+    """Of datasets, draws and background predictions, as they are stored."""
+    datasets = select(func.coalesce(func.sum(Dataset.num_bytes), 0)).where(Dataset.owner == owner)
+    draws = (
+        select(func.coalesce(func.sum(func.length(DrawBlock.data)), 0))
+        .join(Model, Model.id == DrawBlock.model_id)
+        .where(Model.owner == owner)
+    )
+    predictions = (
+        select(func.coalesce(func.sum(func.length(PredictionBlock.data)), 0))
+        .join(BatchPrediction, BatchPrediction.id == PredictionBlock.prediction_id)
+        .where(BatchPrediction.owner == owner)
+    )
+    return sum(int(session.scalar(query) or 0) for query in (datasets, draws, predictions))
+
+
+def open_settings(session: Session, owner: str) -> list[Json]:
+    """The settings of the owner's models that are queued or running."""
+    mine = select(Model.settings).where(Model.owner == owner, Model.state.in_(OPEN_STATES))
+    return list(session.scalars(mine))
+
+
+def open_predictions(session: Session, owner: str) -> int:
+    """The owner's background predictions that are queued or running."""
+    table = BatchPrediction
+    mine = select(func.count()).where(table.owner == owner, table.state.in_(OPEN_STATES))
+    return session.scalar(mine) or 0
