@@ -1,5 +1,6 @@
 """Every setting of the service, one class; each can be given by an environment variable BARTSERVE_<NAME>."""
 
+import contextlib
 import ipaddress
 import os
 from pathlib import Path
@@ -22,6 +23,15 @@ BELL_TASK, BELL_QUEUE = "work", "bartserve"  # what the API sends, and where, to
 def _cores() -> int:
     """Cores this process may use, which in a container is fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+def _memory() -> int:
+    """Bytes of memory this process may use, which in a container are fewer than the machine has."""
+    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):
+            found.append(int(Path(file).read_text()))
+    return min(found)
 
 
 def _default_data_dir() -> Path:
@@ -84,6 +94,12 @@ class Settings(BaseSettings):
     worker_memory_kib: int | None = Field(
         default=None, gt=0, description="A worker's child that has grown beyond this is replaced."
     )
+    fit_memory_bytes: int = Field(
+        default=0,
+        ge=0,
+        description="The most memory one fit may take of a worker's process, by the formula of its refusal; "
+        "0: worker_memory_kib, else this machine's memory divided by the worker's slots.",
+    )
     slice_seconds: float = Field(default=1.0, gt=0, description="Sampling between two commits of a chain.")
     lease_seconds: float = Field(
         default=0.0,
@@ -120,6 +136,9 @@ class Settings(BaseSettings):
     def _fill(self) -> Self:
         filled: dict[str, Any] = {
             "database_url": self.database_url or f"sqlite:///{self.data_dir.absolute() / 'bartserve.db'}",
+            "fit_memory_bytes": self.fit_memory_bytes
+            or 1024 * (self.worker_memory_kib or 0)
+            or _memory() * 9 // 10 // self.worker_slots,
             "lease_seconds": self.lease_seconds or (15.0 if self.embedded else 60.0),
             "dispatch_seconds": self.dispatch_seconds or (0.2 if self.embedded else 2.0),
         }

@@ -101,6 +101,7 @@ def create_app(settings: Settings) -> FastAPI:
                     stored_bytes=settings.quota_stored_bytes,
                     queued=settings.quota_queued,
                     predictions=settings.quota_predictions,
+                    fit_memory=settings.fit_memory_bytes,
                 ),
                 per_second=settings.quota_requests_per_second,
             ),

@@ -17,6 +17,7 @@ class Limits:
     stored_bytes: int | None = None
     queued: int | None = None
     predictions: int | None = None
+    fit_memory: int | None = None  # bytes of a worker's process that one fit may take
 
 
 @dataclass(frozen=True)

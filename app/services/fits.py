@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.services import audit, datasets, models, quotas
+from app.services.costs import check_memory, coded_columns
 from app.services.datasets import check_name
 from app.services.errors import Fault, InvalidRequestError, NotFoundError, UnusableDataError
 from app.store import datasets as dataset_store
@@ -67,6 +68,8 @@ def create(
         There is no such dataset.
     InvalidRequestError, NotFoundError, UnusableDataError
         A setting is out of range; the target, a feature or the weights can't be used: names the column.
+    TooMuchMemoryError
+        No worker has the memory for it.
     QuotaError
         The owner has as much queued or stored as may be.
     """
@@ -88,6 +91,7 @@ def create(
         "prior": prior,
         "holdout": request.holdout,
     }
+    check_memory(spec, dataset.num_rows, coded_columns(choice.kinds, datasets.summaries_of(dataset)))
     with _dataset_kept(), session_scope(engine) as session:
         datasets.get(session, owner, dataset.id)  # again: it may be gone
         quotas.check_queued(session, owner)

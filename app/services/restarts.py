@@ -5,7 +5,8 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from app.services import audit, models, quotas
+from app.services import audit, datasets, models, quotas
+from app.services.costs import check_memory, coded_columns
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
 from app.store import models as model_store
 from app.store import restarts as store
@@ -48,7 +49,9 @@ def extend(session: Session, owner: str, model_id: str, num_draws: int) -> dict[
     ConflictError
         It hasn't succeeded, or its chains aren't here (it came as a file).
     InvalidRequestError
-        That would be more draws than a model may have.
+        That would be more draws than a model may have, or than a worker has memory for.
+    QuotaError
+        The owner has as much queued or stored as may be.
     """
     model = _locked(session, owner, model_id)
     if model.state in {CANCELLED, FAILED}:
@@ -64,6 +67,10 @@ def extend(session: Session, owner: str, model_id: str, num_draws: int) -> dict[
     header = model_store.header(session, model_id)
     if header is None or not chains or store.checkpoints(session, model_id) != chains:
         raise ConflictError("The model came without the states of its chains: they can't be continued.")
+    if model.dataset_id is not None:
+        dataset = datasets.get(session, owner, model.dataset_id)
+        columns = coded_columns(settings.get("columns") or {}, datasets.summaries_of(dataset))
+        check_memory(settings | {"num_draws": total}, dataset.num_rows, columns)
     quotas.check_queued(session, owner)
     quotas.check_stored(session, owner, quotas.expected_bytes(settings | {"num_draws": num_draws}))
     store.extend(session, model, num_draws, _told_of(header, total))

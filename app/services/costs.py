@@ -1,0 +1,102 @@
+"""What a fit takes of a worker, before it is started: memory by a formula that a benchmark checks, and time.
+
+A worker's process holds the columns several times while it prepares them (as read, as floats, as the noise is
+estimated), then a byte per row and tree; when it finishes it holds all draws. `benchmarks/fit_cost.py`
+measures all of it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.services.acting import actor
+from app.services.errors import InvalidRequestError
+from sampler import ColumnSummary
+
+MIB = 1024 * 1024
+# Bytes, as measured, and rounded up:
+PROCESS = 420 * MIB  # a worker's process with its kernels, before any data
+CELL, CELL_SCORED = 36, 48  # per row and coded column, the target one more; with rows held out and scored
+ROW = 64  # per row besides: outcome, residual, weights
+SLOT = 1  # per row and tree
+DRAW, TREE = 24_000, 40  # per kept draw (f at 200 reference rows, several times over), and per tree of each
+# Seconds, on one core:
+UPDATE, ROW_UPDATE = 3e-6, 1.3e-9  # of a tree, and of a row of it
+PREPARE = 2e-7  # per row and coded column
+START = 1.0
+FORMULA = (
+    f"{PROCESS // MIB} MiB + the larger of  rows x ({CELL} x (columns + 1) + {ROW} + trees)  "
+    f"({CELL_SCORED} instead of {CELL} with a holdout)  and  chains x draws x ({DRAW} + {TREE} x trees)"
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one process of a worker needs, in bytes, and how long a fit takes."""
+
+    bytes: int
+    seconds: float
+
+
+class TooMuchMemoryError(InvalidRequestError):
+    """No worker of this service has the memory for the fit."""
+
+    slug, title = "fit-too-large", "No worker has the memory for this fit"
+
+
+def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int = 1) -> Cost:
+    """The memory that a fit takes of each worker process, and the time to its end.
+
+    Parameters
+    ----------
+    settings
+        Of the fit, resolved: num_trees, num_chains, num_burnin, num_draws, thin, holdout.
+    rows
+        Of the dataset.
+    columns
+        Coded ones, `coded_columns`.
+    slots
+        Chains that are worked on at once; the time supposes a core for each.
+    """
+    trees, chains = int(settings["num_trees"]), int(settings["num_chains"])
+    draws, scored = int(settings["num_draws"]), bool(settings.get("holdout"))
+    sampling = rows * ((CELL_SCORED if scored else CELL) * (columns + 1) + ROW + SLOT * trees)
+    finishing = chains * draws * (DRAW + TREE * trees)
+    iterations = int(settings["num_burnin"]) + draws * int(settings["thin"])
+    chain = iterations * trees * (UPDATE + ROW_UPDATE * rows) + PREPARE * rows * (columns + 1)
+    turns = -(-chains // max(slots, 1))
+    return Cost(PROCESS + max(sampling, finishing), START + turns * chain)
+
+
+def coded_columns(kinds: Mapping[str, str], summaries: Iterable[ColumnSummary]) -> int:
+    """Columns that the features become: a category is one for each level, and one more for missing."""
+    found = 0
+    for summary in summaries:
+        if kinds.get(summary.name) == "category":
+            found += 1 if summary.distinct <= 2 else summary.distinct + (summary.missing > 0)
+        elif summary.name in kinds:
+            found += 1
+    return found
+
+
+def check_memory(settings: Mapping[str, Any], rows: int, columns: int) -> None:
+    """Refuse a fit that would need more memory than a worker has.
+
+    Raises
+    ------
+    TooMuchMemoryError
+        With the estimate and the formula.
+    """
+    most = actor().limits.fit_memory
+    needed = estimate(settings, rows, columns).bytes
+    if most is not None and needed > most:
+        raise TooMuchMemoryError(
+            f"This fit would take about {_mib(needed)} of a worker that has {_mib(most)}: {FORMULA}. Here: "
+            f"{rows} rows, {columns} columns (a category counts once for each level), "
+            f"{settings['num_trees']} trees, {settings['num_chains']} chains of "
+            f"{settings['num_draws']} draws. Ask for fewer features, draws or trees."
+        )
+
+
+def _mib(num_bytes: int) -> str:
+    return f"{-(-num_bytes // MIB):,} MiB"

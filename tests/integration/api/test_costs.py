@@ -1,0 +1,81 @@
+"""A fit that no worker has the memory for is refused at once, with the estimate and the formula."""
+
+import pytest
+
+from app.services import costs
+from app.services.costs import FORMULA, MIB, estimate
+from tests.conftest import only
+from tests.integration.api.asking import post_csv, problem, table
+from tests.integration.api.fitting import SMALL, fitted
+from tests.integration.api.serving import serving
+
+DEFAULT = {"num_trees": 200, "num_chains": 4, "num_draws": 250, "num_burnin": 1000, "thin": 4}
+
+
+@pytest.fixture
+def settings(settings):
+    """A service whose workers have room for little more than themselves."""
+    return settings.model_copy(update={"fit_memory_bytes": 500 * MIB})
+
+
+def test_too_many_draws_for_a_worker(client):
+    """422 that says how much it would take, how much there is, and the formula; no model is made."""
+    body = {"dataset_id": post_csv(client, table()).json()["id"], "target": "y"}
+
+    told = problem(client.post("/models", json=body | {"num_draws": 100_000}), 422, "fit-too-large")["detail"]
+
+    assert FORMULA in told
+    assert "of a worker that has 500 MiB" in told
+    assert "30 rows, 34 columns" in told
+    assert "4 chains of 100000 draws" in told
+    assert client.get("/models").json()["items"] == []
+    assert client.post("/models", json=body | SMALL).status_code == 202
+
+
+def test_an_extension_is_checked_as_a_whole(client, settings):
+    """A finished model can't be extended beyond the memory that its finish would take."""
+    model = fitted(client, settings)
+
+    refused = client.post(f"/models/{model['id']}/extend", json={"num_draws": 50_000})
+
+    assert FORMULA in problem(refused, 422, "fit-too-large")["detail"]
+    assert client.get(f"/models/{model['id']}").json()["state"] == "succeeded"
+
+
+def test_the_formula_said_is_the_formula_used():
+    """The sentence in the refusal, computed as it stands, gives the estimate."""
+    rows, columns, trees, chains, draws = 100_000, 30, 200, 4, 250
+    process = FORMULA.partition(" MiB")[0]
+    assert process == str(costs.PROCESS // MIB)
+    assert f"{costs.CELL} x (columns + 1) + {costs.ROW} + trees" in FORMULA
+    sampling = rows * (costs.CELL * (columns + 1) + costs.ROW + trees)
+    finishing = chains * draws * (costs.DRAW + costs.TREE * trees)
+
+    assert estimate(DEFAULT, rows, columns).bytes == costs.PROCESS + max(sampling, finishing)
+
+
+def test_more_of_anything_never_takes_less():
+    """Memory and time grow with rows, columns, trees, chains, draws and a holdout; slots save time."""
+    least = estimate(DEFAULT, 1000, 10)
+    for name in ("num_trees", "num_chains", "num_draws", "num_burnin", "thin"):
+        more = estimate(DEFAULT | {name: 10 * DEFAULT[name]}, 1000, 10)
+        assert more.bytes >= least.bytes
+        assert more.seconds > least.seconds
+    for more in (estimate(DEFAULT, 10_000, 10), estimate(DEFAULT, 1000, 100)):
+        assert more.bytes >= least.bytes
+        assert more.seconds > least.seconds
+    large = estimate(DEFAULT, 10**6, 10)
+    assert estimate(DEFAULT | {"holdout": 0.2}, 10**6, 10).bytes > large.bytes
+    assert estimate(DEFAULT, 10**6, 10, slots=4).seconds < large.seconds / 3
+
+
+@only("sqlite")
+def test_levels_count_as_columns(client, settings):
+    """A category is estimated as a column for each of its levels."""
+    lines = ["y,size,city", *(f"{row},{row % 7},c{row % 40}" for row in range(200))]
+    dataset = post_csv(client, "\n".join(lines)).json()["id"]
+    with serving(settings.model_copy(update={"fit_memory_bytes": 1})) as address:
+        body = {"dataset_id": dataset, "target": "y"}
+        told = problem(client.post(f"{address}/models", json=body), 422, "fit-too-large")["detail"]
+
+    assert "200 rows, 41 columns" in told
