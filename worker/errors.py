@@ -16,6 +16,10 @@ class Stopped(Exception):  # noqa: N818  not an error: it was asked for
         super().__init__(directive.value)
 
 
+class OutOfTimeError(Exception):
+    """A fit's time was over before there was anything to judge."""
+
+
 def sentence(error: Exception) -> Json:
     """What a model keeps of the exception that ended it: `{type, detail}`."""
     kinds: list[tuple[type[Exception], str]] = [
@@ -23,6 +27,7 @@ def sentence(error: Exception) -> Json:
         (SettingsError, "settings"),
         (SamplerError, "sampler"),
         (StoreError, "store"),
+        (OutOfTimeError, "out_of_time"),
         (MemoryError, "out_of_memory"),
     ]
     for kind, name in kinds:

@@ -7,27 +7,44 @@ import numpy as np
 
 from app.store import draws, models, units
 from app.store.engine import session_scope
-from app.store.tables import Json
+from app.store.errors import LeaseLostError
+from app.store.tables import Json, Model
 from app.store.units import Claim, Directive
 from sampler import Posterior, warm
+from worker import stopping
 from worker.context import Context
-from worker.errors import Stopped
+from worker.errors import OutOfTimeError, Stopped
 from worker.held_out import look_at
 from worker.scores import score
 from worker.spec import Rows, read_rows, read_spec, split
 
 
 def run_finish(context: Context, claim: Claim) -> None:
-    """Judge the model and end it; raises as `worker.chain.run_chain`."""
+    """Judge the model and end it, or let its chains draw on; raises as `worker.chain.run_chain`."""
     warm()
     with session_scope(context.engine, read_only=True) as session:
+        model = session.get(Model, claim.model_id)
         header = models.header(session, claim.model_id)
         blocks = draws.read(session, claim.model_id)
         chains = models.chains(session, [claim.model_id])[claim.model_id]
-    assert header is not None, "chains store the header with their first slice"
-    _beat(context, claim)
-    posterior = Posterior.from_blocks(header, blocks, [chain.statistics or {} for chain in chains])
+    if model is None:
+        raise LeaseLostError(f"Model {claim.model_id} was deleted.")
+    time_up = _beat(context, claim)
+    if header is None or not blocks:
+        raise OutOfTimeError("Its time was over before any chain had kept a draw: retry it, or give it more.")
+    drawn = [chain.statistics or {} for chain in chains if chain.num_draws]
+    posterior = Posterior.from_blocks(header, blocks, drawn)
     summary = posterior.summary()
+    stopped, cut = None, None
+    if model.settings.get("stop") and model.stopped is None:
+        seen = stopping.look(posterior, model.settings["stop"])
+        short = min(chain.num_draws for chain in chains) < model.settings["num_draws"]
+        ended_by = stopping.what_ends(seen, model.settings, time_up=time_up, cut=short)
+        if ended_by is None:
+            _go_on(context, claim, model.settings, header, seen)
+            return
+        stopped = {"by": ended_by, **seen.to_json()}
+        cut = _cut(model, header, posterior) if short else None
     _beat(context, claim)
     holdout, held_out = _score(context, claim, posterior)
     with session_scope(context.engine) as session:
@@ -38,7 +55,27 @@ def run_finish(context: Context, claim: Claim) -> None:
             diagnostics=json_safe(summary.to_json()),
             holdout=json_safe(holdout),
             held_out=json_safe(held_out),
+            stopped=json_safe(stopped),
+            cut=cut,
         )
+
+
+def _go_on(context: Context, claim: Claim, settings: Json, header: bytes, seen: stopping.Look) -> None:
+    more = stopping.next_look(settings["num_draws"], settings["stop"]["max_draws"])
+    header = stopping.retold(header, settings | {"num_draws": more})
+    with session_scope(context.engine) as session:
+        units.go_on(session, claim, more, header, json_safe(seen.to_json()))
+
+
+def _cut(model: Model, header: bytes, posterior: Posterior) -> units.Cut:
+    """The model as its draws are: those that every chain has, of the chains that have any."""
+    asked = model.settings["num_chains"]
+    settings = model.settings | {"num_draws": posterior.num_draws, "num_chains": posterior.num_chains}
+    warnings = [*model.warnings]
+    if posterior.num_chains < asked:
+        left = f"{posterior.num_chains} of {asked}"
+        warnings.append(f"when its time was over only {left} chains had draws: the model has these alone")
+    return units.Cut(settings, stopping.retold(header, settings), warnings)
 
 
 def _score(context: Context, claim: Claim, posterior: Posterior) -> tuple[Json | None, Json | None]:
@@ -56,11 +93,13 @@ def _score(context: Context, claim: Claim, posterior: Posterior) -> tuple[Json |
     return scores, look_at(posterior, training, held, spec.held_out, beat)
 
 
-def _beat(context: Context, claim: Claim) -> None:
+def _beat(context: Context, claim: Claim) -> bool:
+    """A sign of life; whether the model's time is over, which is no reason not to finish it."""
     with session_scope(context.engine) as session:
         directive = units.heartbeat(session, claim)
-    if directive is not Directive.CONTINUE:
+    if directive in {Directive.CANCEL, Directive.DRAIN}:
         raise Stopped(directive)
+    return directive is Directive.TIME_UP
 
 
 def json_safe(value: Any) -> Any:

@@ -81,11 +81,12 @@ def _make_worker(context: Context) -> tuple[Any, Dispatcher]:
 
     from worker.app import make_app  # noqa: PLC0415
     from worker.dispatcher import Dispatcher, end_now  # noqa: PLC0415
+    from worker.pool import LastingTaskPool  # noqa: PLC0415
 
     app = make_app(context.settings)
     worker = app.Worker(
         hostname=f"{context.worker_id}@{socket.gethostname()}",
-        pool_cls="prefork",
+        pool_cls=LastingTaskPool,
         concurrency=context.settings.worker_slots,
         loglevel="WARNING",
         quiet=True,

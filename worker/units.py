@@ -28,6 +28,12 @@ _RUN: dict[str, Callable[[Context, Claim], None]] = {
     PREDICTION: run_prediction,
 }
 
+_END: dict[Directive, Callable[..., None]] = {
+    Directive.CANCEL: units.stop,
+    Directive.DRAIN: units.release,
+    Directive.TIME_UP: units.finish_early,
+}
+
 
 def run_one(context: Context) -> bool:
     """Claim the oldest unit and work on it to its end, or to this worker's; False when there was none."""
@@ -60,9 +66,8 @@ def _run(context: Context, claim: Claim) -> None:
 
 
 def _end(context: Context, claim: Claim, directive: Directive) -> None:
-    end = units.stop if directive is Directive.CANCEL else units.release
     try:
-        _in_session(context, claim, end)
+        _in_session(context, claim, _END[directive])
     except (LeaseLostError, DBAPIError) as error:
         log.warning("The end of unit %s wasn't written: %s", claim.unit_id, error)
 

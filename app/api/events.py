@@ -39,7 +39,7 @@ class EventView(BaseModel):
     sequence: int = Field(description="1, 2, 3, ... by model.")
     kind: str = Field(
         description="created, started, chain_recovered, chain_finished, cancel_requested, cancelled, failed, "
-        "retried, extended, succeeded."
+        "retried, extended, looked (stop rules were not met yet), stopped (what ended the fit), succeeded."
     )
     at: datetime
     detail: dict[str, Any]

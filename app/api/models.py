@@ -14,7 +14,6 @@ from app.api.idempotent import TheAsked, render
 from app.api.json_body import StrictRoute
 from app.api.problems import responses
 from app.services import fits, models
-from app.services.errors import Fault, InvalidRequestError
 from app.services.idempotency import Answer, once
 from app.services.modelfiles import MEDIA_TYPE
 
@@ -68,6 +67,33 @@ def _check_few(given: Any) -> Any:
     return given
 
 
+class StopRequest(BaseModel):
+    """When a fit has drawn enough: when all of these hold, or its time or its draws are at an end.
+
+    They are looked at first when every chain has kept `num_draws`, then at half as many more, and so on: at
+    numbers that depend on the request alone. So the same request gives the same bytes, but for
+    `max_seconds`, which depends on how fast the machine is.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    verdict: Literal["converged", "approximate"] | None = Field(None, description="That, or a better one.")
+    max_rhat: Annotated[float, Field(gt=1, le=10)] | None = Field(
+        None, description="Of f at 95% of the reference rows, and of sigma."
+    )
+    min_ess: Annotated[float, Field(gt=0, le=1e9)] | None = Field(
+        None, description="Bulk and tail, of f at 95% of the reference rows, and of sigma."
+    )
+    max_seconds: Annotated[float, Field(gt=0, le=31_536_000)] | None = Field(
+        None,
+        description="Since a worker first took it up. Then chains end where they are; what all of them have "
+        "is the model, and a chain without a draw is left out.",
+    )
+    max_draws: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Kept per chain; 16 times num_draws unless given."
+    )
+
+
 class ModelRequest(BaseModel):
     """What to fit. Everything but the dataset and the target has a default."""
 
@@ -105,7 +131,7 @@ class ModelRequest(BaseModel):
     prior: dict[str, Any] | None = Field(
         None, description="k, alpha, beta, nu, q, sigma_estimate, or absolute constants."
     )
-    stop: dict[str, Any] | None = Field(None, description="Not offered yet.")
+    stop: StopRequest | None = Field(None, description="Sample until these rules hold.")
     holdout: Annotated[float, Field(ge=0, le=0.9)] | None = Field(
         None, description="The fraction of rows kept back and scored; the model never sees them."
     )
@@ -117,10 +143,7 @@ class ModelRequest(BaseModel):
     name: str | None = Field(None, description="Predictions can be asked of the newest model of a name.")
 
     def fit_request(self) -> fits.FitRequest:
-        """The same as the service wants it; raises InvalidRequestError for what is not offered yet."""
-        if self.stop is not None:
-            told = "stop rules are not offered yet: leave it out and choose num_draws"
-            raise InvalidRequestError(errors=[Fault("stop", None, told)])
+        """The same as the service wants it."""
         given = {name: value for name in KNOBS if (value := getattr(self, name)) is not None}
         return fits.FitRequest(
             dataset_id=self.dataset_id,
@@ -131,6 +154,7 @@ class ModelRequest(BaseModel):
             holdout=self.holdout or 0.0,
             name=self.name,
             prior=self.prior,
+            stop=None if self.stop is None else self.stop.model_dump(),
             settings=given,
         )
 
@@ -161,6 +185,17 @@ class ErrorView(BaseModel):
     detail: str
 
 
+class StoppedView(BaseModel):
+    """What ended a fit with stop rules, and what was seen then."""
+
+    by: Literal["rules", "max_seconds", "max_draws"] = Field(description="rules: all that were given held.")
+    draws: int = Field(description="Kept per chain.")
+    held: dict[str, bool] = Field(description="By rule, but for limits of time and draws.")
+    verdict: str
+    rhat: float | None = Field(description="The largest that max_rhat looks at.")
+    ess: float | None = Field(description="The smallest that min_ess looks at; null when it wasn't asked.")
+
+
 class ModelView(BaseModel):
     """A model: fitted, being fitted, or ended before its time."""
 
@@ -175,6 +210,7 @@ class ModelView(BaseModel):
     verdict: Literal["converged", "approximate", "not_converged"] | None
     diagnostics: dict[str, Any] | None
     holdout: dict[str, Any] | None = Field(description="Scores on the rows held out.")
+    stopped: StoppedView | None = Field(None, description="Of a fit with stop rules: what ended it.")
     error: ErrorView | None
     warnings: list[str]
     created_at: datetime

@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from app.services import audit, datasets, models, quotas
+from app.services import audit, datasets, models, quotas, stopping
 from app.services.costs import check_memory, coded_columns
 from app.services.datasets import check_name
 from app.services.errors import Fault, InvalidRequestError, NotFoundError, UnusableDataError
@@ -45,6 +45,7 @@ class FitRequest:
     holdout: float = 0.0
     name: str | None = None
     prior: Mapping[str, Any] | None = None
+    stop: Mapping[str, Any] | None = None
     settings: Mapping[str, Any] = field(
         default_factory=dict
     )  # the sampler's own knobs, those that were given
@@ -80,6 +81,7 @@ def create(
         _check_columns(dataset, reserved)
         table = dataset_store.read(session, dataset.id, list(dict.fromkeys(reserved)))
     settings, prior = _resolve(request, table)
+    stop = stopping.resolve(request.stop, settings)
     _check_rows(dataset, request.holdout)
     choice = _choose(dataset, reserved, request)
     _check_cuts(prior.get("cuts", "quantile"), choice)
@@ -91,7 +93,9 @@ def create(
         "prior": prior,
         "holdout": request.holdout,
     }
-    check_memory(spec, dataset.num_rows, coded_columns(choice.kinds, datasets.summaries_of(dataset)))
+    most = spec if stop is None else spec | {"num_draws": stop["max_draws"]}
+    check_memory(most, dataset.num_rows, coded_columns(choice.kinds, datasets.summaries_of(dataset)))
+    spec |= {} if stop is None else {"stop": stop}
     with _dataset_kept(), session_scope(engine) as session:
         datasets.get(session, owner, dataset.id)  # again: it may be gone
         quotas.check_queued(session, owner)

@@ -78,6 +78,7 @@ def _shown(model: Model, chains: Sequence[Unit]) -> dict[str, Any]:
         "verdict": model.verdict,
         "diagnostics": model.diagnostics,
         "holdout": model.holdout,
+        "stopped": model.stopped,
         "error": model.error,
         "warnings": model.warnings,
         "created_at": _moment(model.created_at),

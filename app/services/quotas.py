@@ -16,9 +16,10 @@ LATER = {"stored": 3600, "queued": 30, "predictions": 1}  # seconds after which 
 
 
 def expected_bytes(settings: Mapping[str, Any]) -> int:
-    """What a model of these settings will store, about."""
+    """What a model of these settings will store, about; with stop rules, at most."""
     trees, chains = int(settings.get("num_trees", 0)), int(settings.get("num_chains", 0))
-    return BYTES_PER_TREE * trees * chains * int(settings.get("num_draws", 0))
+    draws = (settings.get("stop") or {}).get("max_draws") or settings.get("num_draws", 0)
+    return BYTES_PER_TREE * trees * chains * int(draws)
 
 
 def check_stored(session: Session, owner: str, more: int) -> None:

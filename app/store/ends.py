@@ -49,6 +49,15 @@ def lock_all(session: Session, model_id: str) -> None:
     session.execute(select(Unit.id).where(Unit.model_id == model_id).order_by(Unit.id).with_for_update())
 
 
+def set_deadline(session: Session, model_id: str) -> None:
+    """Let a model's time run from now on, the first claim of any of its units, if its stop rules give one."""
+    model = session.get_one(Model, model_id)
+    seconds = (model.settings.get("stop") or {}).get("max_seconds")
+    if seconds is not None and model.stopped is None:
+        timed = update(Model).where(Model.id == model_id, Model.deadline.is_(None))
+        rows_changed(session, timed.values(deadline=db_now() + seconds))
+
+
 def cancel_queued(session: Session, model_id: str) -> None:
     """End the units of a model's fit that nobody works on."""
     queued = update(Unit).where(_of_fit(model_id), Unit.state == QUEUED)

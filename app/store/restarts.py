@@ -6,13 +6,13 @@ Lock order: rows of units (by id), then the model's row. See `app.store.tables`.
 
 from typing import Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import ColumnElement, and_, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.store import ends, events
 from app.store.clock import utc_now
 from app.store.statements import rows_changed
-from app.store.tables import CANCELLED, CHAIN, FAILED, QUEUED, SUCCEEDED, Model, Unit
+from app.store.tables import CANCELLED, CHAIN, DONE, FAILED, QUEUED, SUCCEEDED, Model, Unit
 
 
 def locked(session: Session, owner: str, model_id: str) -> Model | None:
@@ -28,7 +28,10 @@ def retry(session: Session, model: Model) -> None:
     chains = update(Unit).where(Unit.model_id == model.id, Unit.kind == CHAIN)
     # Also of a chain whose worker hasn't noticed yet that the model had failed: it just goes on.
     rows_changed(session, chains.values(stalled_attempts=0))
-    _queue(session, chains.where(Unit.state.in_((CANCELLED, FAILED))))
+    ended: ColumnElement[bool] = Unit.state.in_((CANCELLED, FAILED))
+    if model.settings.get("stop"):  # its time may have been over: such chains are done, and short
+        ended = or_(ended, and_(Unit.state == DONE, Unit.num_draws < int(model.settings["num_draws"])))
+    _queue(session, chains.where(ended))
     events.append(session, model.id, "retried")
     _reopen(session, model)
 
@@ -40,13 +43,18 @@ def extend(session: Session, model: Model, num_draws: int, header: bytes) -> Non
     has a verdict can answer, whatever its state.
     """
     assert model.state == SUCCEEDED, model.state
-    more = num_draws * int(model.settings["thin"])
-    chains = update(Unit).where(Unit.model_id == model.id, Unit.kind == CHAIN)
-    _queue(session, chains, stalled_attempts=0, iterations=Unit.iterations + more)
-    model.settings = model.settings | {"num_draws": int(model.settings["num_draws"]) + num_draws}
-    model.header = header
+    draw_on(session, model, int(model.settings["num_draws"]) + num_draws, header)
     events.append(session, model.id, "extended", {"num_draws": num_draws})
     _reopen(session, model)
+
+
+def draw_on(session: Session, model: Model, num_draws: int, header: bytes) -> None:
+    """Queue every chain until it has kept so many draws in all; under a lock of all units."""
+    settings = model.settings | {"num_draws": num_draws}
+    iterations = int(settings["num_burnin"]) + num_draws * int(settings["thin"])
+    chains = update(Unit).where(Unit.model_id == model.id, Unit.kind == CHAIN)
+    _queue(session, chains, stalled_attempts=0, iterations=iterations)
+    model.settings, model.header = settings, header
 
 
 def checkpoints(session: Session, model_id: str) -> int:
@@ -71,6 +79,6 @@ def _queue(session: Session, chains: Any, **values: Any) -> None:
 
 def _reopen(session: Session, model: Model) -> None:
     model.state, model.cancel_requested = QUEUED, False
-    model.error = model.finished_at = None
+    model.error = model.finished_at = model.deadline = None
     session.flush()
     ends.settle(session, model.id)  # with every chain at its end only the finish is left

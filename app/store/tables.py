@@ -104,6 +104,8 @@ class Model(Base):
     held_out: Mapped[Json | None] = mapped_column(**_LARGE)  # those rows one by one (`worker.held_out`)
     error: Mapped[Json | None]
     warnings: Mapped[list[str]] = mapped_column(default=list)
+    stopped: Mapped[Json | None]  # what ended a fit with stop rules; they are not looked at again
+    deadline: Mapped[float | None]  # of such a fit, by the database's clock
     cancel_requested: Mapped[bool] = mapped_column(default=False)
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     started_at: Mapped[datetime | None]

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, case, delete, false, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from app.store import draws, ends, events
+from app.store import draws, ends, events, restarts
 from app.store.clock import db_now, utc_now
 from app.store.errors import LeaseLostError
 from app.store.statements import rows_changed
@@ -44,6 +44,7 @@ class Directive(enum.Enum):
     CONTINUE = "continue"
     CANCEL = "cancel"  # end the unit: `stop`
     DRAIN = "drain"  # this worker is to end: `release` the unit
+    TIME_UP = "time_up"  # the model's time is over: a chain ends where it is, by `finish_early`
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,15 @@ class Slice:
     blocks: Sequence[draws.Block] = ()
     header: bytes | None = None  # given by a chain's first slice; the first chain's is kept
     warnings: Sequence[str] = ()  # with the header
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What a fit became when its time was over: the settings and header of one that meant to be so short."""
+
+    settings: Json
+    header: bytes
+    warnings: list[str]
 
 
 def count_claimable(session: Session, limit: int) -> int:
@@ -131,6 +141,7 @@ def claim(session: Session, worker_id: str, lease_seconds: float) -> Claim | Non
     started = started.values(state=RUNNING, started_at=func.coalesce(table.started_at, utc_now()))
     if rows_changed(session, started) and table is Model:
         events.append(session, unit.model_id, "started")
+        ends.set_deadline(session, unit.model_id)
     if unit.state == RUNNING and unit.kind == CHAIN:
         lost = {"chain": unit.ordinal, "attempt": unit.attempts + 1}
         events.append(session, unit.model_id, "chain_recovered", lost)
@@ -179,6 +190,14 @@ def finish_chain(session: Session, claim: Claim, slice_: Slice) -> None:
     _store_slice(session, claim, slice_, state=DONE, lease_until=None)
     ended = {"chain": claim.ordinal, "draws": slice_.progress.num_draws}
     events.append(session, claim.model_id, "chain_finished", ended)
+    ends.settle(session, claim.model_id)
+
+
+def finish_early(session: Session, claim: Claim) -> None:
+    """The end of a chain whose model's time is over; its last slice is already stored."""
+    _fenced(session, claim, state=DONE, lease_until=None, rate=None)
+    kept = session.scalar(select(Unit.num_draws).where(Unit.id == claim.unit_id))
+    events.append(session, claim.model_id, "chain_finished", {"chain": claim.ordinal, "draws": kept})
     ends.settle(session, claim.model_id)
 
 
@@ -234,21 +253,66 @@ def finish_model(
     diagnostics: Json,
     holdout: Json | None,
     held_out: Json | None = None,
+    stopped: Json | None = None,
+    cut: Cut | None = None,
 ) -> None:
-    """The `finish` unit's end: the model is succeeded when this commits."""
+    """The `finish` unit's end: the model is succeeded when this commits.
+
+    Parameters
+    ----------
+    stopped
+        What ended a fit with stop rules.
+    cut
+        What such a fit became when its time was over; chains without a draw are no part of it.
+
+    """
+    if cut is not None:
+        ends.lock_all(session, claim.model_id)
     _fenced(session, claim, state=DONE, lease_until=None)
-    values = {
+    values: dict[str, Any] = {
         "verdict": verdict,
         "diagnostics": diagnostics,
         "holdout": holdout,
         "held_out": held_out,
-        "finished_at": utc_now(),
     }
+    if stopped is not None:
+        values |= {"stopped": stopped, "deadline": None}
+    if cut is not None:
+        values |= {"settings": cut.settings, "header": cut.header, "warnings": cut.warnings}
     state = case((Model.cancel_requested, CANCELLED), else_=SUCCEEDED)
     open_ = update(Model).where(Model.id == claim.model_id, Model.state.in_(OPEN_STATES))
-    if rows_changed(session, open_.values(state=state, **values)):
+    if rows_changed(session, open_.values(state=state, finished_at=utc_now(), **values)):
+        if cut is not None:
+            drawless = delete(Unit).where(Unit.model_id == claim.model_id, Unit.kind == CHAIN)
+            rows_changed(session, drawless.where(Unit.num_draws == 0))
+        if stopped is not None:
+            events.append(session, claim.model_id, "stopped", stopped)
         ended = session.scalar(select(Model.state).where(Model.id == claim.model_id))
         events.append(session, claim.model_id, ended or CANCELLED, {"verdict": verdict})
+
+
+def go_on(session: Session, claim: Claim, num_draws: int, header: bytes, looked: Json) -> None:
+    """The end of a `finish` unit that found its model's stop rules unmet: every chain draws on.
+
+    Parameters
+    ----------
+    num_draws
+        That each chain is to have when the rules are looked at next.
+    header
+        That of a fit with so many.
+    looked
+        What was seen, for the log.
+
+    """
+    ends.lock_all(session, claim.model_id)
+    _fenced(session, claim, state=DONE, lease_until=None)
+    events.append(session, claim.model_id, "looked", looked)
+    model = session.get_one(Model, claim.model_id, populate_existing=True)
+    if model.cancel_requested or model.state not in OPEN_STATES:
+        ends.settle(session, model.id)
+    else:
+        restarts.draw_on(session, model, num_draws, header)
+        session.flush()
 
 
 def _claimable() -> ColumnElement[bool]:
@@ -290,10 +354,11 @@ def _shown(progress: Progress) -> dict[str, Any]:
 
 def _directive(session: Session, claim: Claim) -> Directive:
     table, parent_id = ends.parent(claim)
-    wish = select(table.state, table.cancel_requested).where(table.id == parent_id)
-    state, cancel_requested = session.execute(wish).one()
+    late = Model.deadline < db_now() if table is Model else false()
+    wish = select(table.state, table.cancel_requested, late).where(table.id == parent_id)
+    state, cancel_requested, time_up = session.execute(wish).one()
     if cancel_requested or state not in OPEN_STATES:
         return Directive.CANCEL
     if session.scalar(select(Worker.draining).where(Worker.id == claim.worker_id)):
         return Directive.DRAIN
-    return Directive.CONTINUE
+    return Directive.TIME_UP if time_up else Directive.CONTINUE

@@ -32,6 +32,7 @@ WORDS = st.sampled_from(
             "name",
             "rows",
         ),
+        *("verdict", "max_rhat", "min_ess", "max_seconds", "max_draws"),
         *("level", "interval", "quantiles", "draws", "require", "size", "colour", "y", "note", "k", "cuts"),
         *("quantile", "credible", "predictive", "converged", "gaussian", "bart", "default", "grow", "prune"),
         *("number", "category", "date", "boolean", "red", "2026-01-31", "sigma", "alpha", "lambda"),

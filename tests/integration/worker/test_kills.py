@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from app.settings import Settings
 from app.store.engine import make_engine
 from tests.conftest import Database
-from tests.integration.worker.harness import LEASE_SECONDS, LONG, children, make_service
+from tests.integration.worker.harness import LEASE_SECONDS, LONG, SHORT, children, make_service
 from tests.servers import folder, redis_client, valkey_in
 from worker.context import Context
 
@@ -29,6 +29,19 @@ def test_a_killed_child_costs_time_only(service):
     assert (model.state, model.error) == ("succeeded", None)
     assert any(chain.attempts > 1 for chain in service.chains(model_id))
     assert service.undisturbed_digest(model_id) == service.digest(model_id)
+
+
+def test_killed_idle_children_are_replaced(service):
+    """SIGKILL of processes that wait for a bell: the worker still hears it."""
+    worker = service.start_worker()
+    first = service.eventually(lambda: len(children(worker)) == 2 and children(worker))
+    model_id = service.create_model(**SHORT)
+    service.ended(model_id)
+    for pid in first:
+        os.kill(pid, signal.SIGKILL)
+    service.eventually(lambda: len(set(children(worker)) - set(first)) == 2)
+
+    assert service.ended(service.create_model(**SHORT)).state == "succeeded"
 
 
 def test_a_killed_worker_costs_time_only(service):
