@@ -2,15 +2,17 @@
 
 from datetime import datetime
 from itertools import repeat
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.deps import Owner, Reading, Writing
+from app.api.deps import Owner, Reading, TheSettings, Writing
 from app.api.problems import responses
+from app.api.reading import UploadQuery
 from app.api.uploads import OPENAPI, Upload
 from app.services import datasets
+from app.services.files.options import DateOrder
 from app.services.pages import MAX_LIMIT
 from app.store.tables import Dataset
 
@@ -69,6 +71,35 @@ class ProfiledColumnView(ColumnView):
     profile: ProfileView | None = Field(description="null for what was uploaded before there were any.")
 
 
+class MissingView(BaseModel):
+    """A spelling of a missing value that the file has."""
+
+    text: str
+    count: int
+
+
+class ReadAsView(BaseModel):
+    """How the file was understood; what belongs to delimited files is null for others."""
+
+    summary: str = Field(
+        description="In a line, as: read as: semicolons, UTF-8, 3 columns (3 numbers), 40 rows."
+    )
+    format: Literal["csv", "parquet", "arrow"]
+    compression: Literal["gzip"] | None
+    encoding: str | None = None
+    encoding_guessed: bool | None = Field(None, description="It might be another: look at the letters.")
+    separator: str | None = Field(None, description="Also null for a single column.")
+    quote: str | None = None
+    escape: str | None = Field(
+        None, description="How a quote is written within quotes: doubled or backslash."
+    )
+    header: bool | None = None
+    header_line: int | None = Field(None, description="Where the header stands, counted from 1.")
+    decimal: Literal["point", "comma"] | None = Field(None, description="null where nothing tells.")
+    dates: DateOrder | None = Field(None, description="The order of dates, where some have it.")
+    missing: list[MissingView] | None = Field(None, description="At most twenty, most frequent first.")
+
+
 class DatasetView(BaseModel):
     """A dataset and its inferred schema."""
 
@@ -78,6 +109,9 @@ class DatasetView(BaseModel):
     name: str
     num_rows: int
     columns: list[ColumnView]
+    read_as: ReadAsView | None = Field(
+        description="How the file was understood; null for what was uploaded before this was kept."
+    )
     warnings: list[str]
     num_bytes: int = Field(description="As stored.")
     created_at: datetime
@@ -119,16 +153,20 @@ def upload(
     session: Writing,
     owner: Owner,
     response: Response,
-    name: Annotated[str | None, Query(description="What to call it; else the file's name.")] = None,
+    settings: TheSettings,
+    query: Annotated[UploadQuery, Query()],
 ) -> ProfiledDatasetView:
-    """Upload a CSV file with a header: as the raw body (text/csv) or as a multipart file.
+    """Upload a table: CSV and its like, Parquet, or an Arrow stream or file, also compressed with gzip.
 
-    The delimiter (comma, semicolon, tab or bar) is found by itself. Empty cells, NA, N/A, NaN, null, None, ?
-    and the like are missing values. 422 names the column and row of what can't be used.
+    As the raw body, or as a multipart file. How a delimited file is written (its separator, quotes, encoding,
+    decimal sign, spellings of missing values) is found by itself and told in `read_as`; each can be said as a
+    parameter instead. 422 names the column and row of what can't be used.
     """
-    called = datasets.name_for(received.name if name is None else name, received.filename)
-    parsed = datasets.parse(received.file)  # before the session is used: no transaction waits for this
-    dataset = datasets.save(session, owner, parsed, called)
+    called = datasets.name_for(received.name if query.name is None else query.name, received.filename)
+    options = query.options(received.promised)
+    # Before the session is used: no transaction waits for this.
+    with datasets.parsed(received.file, options, settings.max_body_bytes) as parsed:
+        dataset = datasets.save(session, owner, parsed, called)
     response.headers["Location"] = f"/datasets/{dataset.id}"
     return ProfiledDatasetView.of(dataset)
 

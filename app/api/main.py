@@ -31,6 +31,7 @@ from app.services import keys
 from app.services.acting import Limits
 from app.services.bell import Bell
 from app.services.feed import Feed
+from app.services.files.confined import readers
 from app.services.health import Readiness
 from app.services.modelfiles import MAX_BYTES, MEDIA_TYPE
 from app.services.predictions import Predictor
@@ -68,6 +69,7 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.gate = Gate()
         app.state.large_bodies = Gate()
+        readers.start()
         predictor.start(compile_kernels=not settings.embedded)
         yield
         predictor.close()

@@ -1,5 +1,6 @@
 """POST /models/{id}/predict: JSON, CSV, Parquet or an Arrow stream in; JSON, CSV or an Arrow stream out."""
 
+from tempfile import TemporaryFile
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -12,18 +13,12 @@ from app.api.deps import Owner, TheGate, ThePredictor
 from app.api.json_body import StrictRoute
 from app.api.negotiation import ARROW, CSV, JSON, Form, chosen_form, content_type
 from app.api.problems import responses
+from app.api.reading import BINARY, FILES, ReadingQuery
+from app.api.uploads import check_coding
 from app.services.answers import Answer, to_arrow, to_csv
 from app.services.predictions import MAX_SAMPLES, PredictRequest
 
 MAX_LEVELS, MAX_QUANTILES = 20, 100
-# Content types of rows that aren't JSON, and the kind of file each means.
-FILES = {
-    CSV: "csv",
-    "application/csv": "csv",
-    "text/tab-separated-values": "csv",
-    ARROW: "arrow",
-    "application/vnd.apache.parquet": "parquet",
-}
 
 
 class _Json(StrictRoute):
@@ -110,8 +105,8 @@ class PredictBody(Wanted):
     columns: Columns | None = Field(None, description="Lists of values by the columns' names; or else rows.")
 
 
-class WantedQuery(Wanted):
-    """The same as parameters of the address, beside a file."""
+class WantedQuery(Wanted, ReadingQuery):
+    """The same as parameters of the address, beside a file, and how that is to be read."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -178,11 +173,7 @@ class PredictionView(BaseModel):
     warnings: list[str]
 
 
-OPENAPI: dict[str, Any] = {
-    "requestBody": {
-        "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in FILES},
-    }
-}
+OPENAPI: dict[str, Any] = {"requestBody": {"content": dict.fromkeys(FILES, BINARY)}}
 TABLES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "JSON, or by `Accept` a table with the columns mean, sd, lower_90, upper_90, ... and "
@@ -205,8 +196,17 @@ async def predict_file(
     form: FormOfAnswer,
 ) -> Response:
     """The same for rows in a file, with what is wanted as query parameters."""
-    asked = wanted.predict_request(file=(FILES[content_type(request.scope)], await request.body()))
-    return await gate.run(lambda: _rendered(predictor.answer(owner, model_id, asked), form))
+    check_coding(request)
+    options = wanted.options(FILES[content_type(request.scope)])
+    body = await request.body()
+
+    def work() -> Response:
+        with TemporaryFile() as file:
+            file.write(body)
+            asked = wanted.predict_request(file=(file, options))
+            return _rendered(predictor.answer(owner, model_id, asked), form)
+
+    return await gate.run(work)
 
 
 @router.post(

@@ -2,26 +2,30 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from tempfile import SpooledTemporaryFile
-from typing import Annotated, Any, BinaryIO, cast
+from tempfile import TemporaryFile
+from typing import Annotated, Any, BinaryIO
 
+from anyio import to_thread
 from fastapi import Depends, Request
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
+from app.api.negotiation import content_type
+from app.api.reading import BINARY, FILES
 from app.services.errors import InvalidRequestError, UnsupportedMediaError
+from app.services.files.options import Format
 
-IN_MEMORY_BYTES = 4 * 1024 * 1024  # larger files go to the disk as they come
-RAW = frozenset(
-    {"text/csv", "application/csv", "text/plain", "text/tab-separated-values", "application/octet-stream"}
-)
+IN_MEMORY_BYTES = 4 * 1024 * 1024  # larger model files go to the disk as they come
+WRITE_BYTES = 1 << 20  # collected before they are written
+FORM = "multipart/form-data"
+CODINGS = {"", "identity", "gzip", "x-gzip"}  # told apart by their first bytes
 HOW = "curl: --data-binary @data.csv -H 'Content-Type: text/csv', or -F file=@data.csv"
 OPENAPI: dict[str, Any] = {
     "requestBody": {
         "required": True,
-        "content": {
-            "text/csv": {"schema": {"type": "string", "format": "binary"}},
-            "multipart/form-data": {
+        "content": dict.fromkeys(FILES, BINARY)
+        | {
+            FORM: {
                 "schema": {
                     "type": "object",
                     "required": ["file"],
@@ -38,27 +42,44 @@ OPENAPI: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Received:
-    """The file, at its beginning, and what came with it."""
+    """The file, at its beginning, and what came with it; `promised` is what its content type says it is."""
 
     file: BinaryIO
+    promised: Format | None = None
     filename: str | None = None
     name: str | None = None
 
 
+def check_coding(request: Request) -> None:
+    """Raise UnsupportedMediaError for a content coding that is not unpacked here."""
+    if (coding := request.headers.get("content-encoding", "").strip().lower()) not in CODINGS:
+        raise UnsupportedMediaError(f"The content coding {coding[:40]!r} is not read: send gzip, or none.")
+
+
 async def _received(request: Request) -> AsyncIterator[Received]:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind == "multipart/form-data":
+    check_coding(request)
+    kind = content_type(request.scope)
+    if kind == FORM:
         async for received in _from_form(request):
             yield received
-    elif kind in RAW:
-        with SpooledTemporaryFile(IN_MEMORY_BYTES) as file:
-            upload = UploadFile(cast("BinaryIO", file))
-            async for chunk in request.stream():
-                await upload.write(chunk)  # in a thread once it is on the disk
-            await upload.seek(0)
-            yield Received(upload.file)
+    elif kind in FILES:
+        with TemporaryFile() as file:
+            await _collect(request, file)
+            yield Received(file, FILES[kind])
     else:
-        raise UnsupportedMediaError(f"Send the file as text/csv or as multipart/form-data ({HOW}).")
+        raise UnsupportedMediaError(f"Send the file as {', '.join(FILES)} or {FORM} ({HOW}).")
+
+
+async def _collect(request: Request, file: BinaryIO) -> None:
+    """The body on the disk, a megabyte of it in memory at most."""
+    held = bytearray()
+    async for chunk in request.stream():
+        held += chunk
+        if len(held) >= WRITE_BYTES:
+            await to_thread.run_sync(file.write, bytes(held))
+            held.clear()
+    file.write(held)
+    file.seek(0)
 
 
 async def _from_form(request: Request) -> AsyncIterator[Received]:
@@ -73,7 +94,8 @@ async def _from_form(request: Request) -> AsyncIterator[Received]:
         if len(files) != 1:
             raise InvalidRequestError(f"Send one file as a part with a file name ({HOW}).")
         name = form.get("name")
-        yield Received(files[0].file, files[0].filename, name if isinstance(name, str) else None)
+        name = name if isinstance(name, str) else None
+        yield Received(files[0].file, None, files[0].filename, name)
     finally:
         await form.close()
 

@@ -6,11 +6,12 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from app.api.datasets import Cursor
-from app.api.deps import Owner, Reading, Writing
+from app.api.deps import Owner, Reading, TheSettings, Writing
 from app.api.uploads import Upload
 from app.dashboard import minis, pages, snippets
 from app.dashboard.forms import Form
 from app.services import datasets
+from app.services.files.options import Options
 
 router = APIRouter(prefix="/ui/datasets", include_in_schema=False)
 PREVIEW_ROWS = 12
@@ -32,10 +33,11 @@ def list_datasets(request: Request, session: Reading, owner: Owner, cursor: Curs
 
 
 @router.post("")
-def upload(_form: Form, received: Upload, session: Writing, owner: Owner) -> Response:
+def upload(_form: Form, received: Upload, session: Writing, owner: Owner, settings: TheSettings) -> Response:
     """Take a file; then its page."""
     called = datasets.name_for(received.name or None, received.filename)
-    dataset = datasets.save(session, owner, datasets.parse(received.file), called)
+    with datasets.parsed(received.file, Options(), settings.max_body_bytes) as parsed:
+        dataset = datasets.save(session, owner, parsed, called)
     return pages.see_other(f"/ui/datasets/{dataset.id}")
 
 
@@ -59,7 +61,7 @@ def show(
         first=first,
         after=first + MAX_SHOWN if first + MAX_SHOWN < len(dataset.columns) else None,
         rows=datasets.preview(session, owner, dataset_id, PREVIEW_ROWS),
-        dialect=None,
+        dialect=dataset.read_as and dataset.read_as["summary"],
         missing=sum(column["missing"] for column in dataset.columns),
         snippets=snippets.ask(request, f"/datasets/{dataset.id}"),
     )

@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,7 @@ class Answer:
     rhat: Floats | None = None
     rows_verdict: RowsVerdict | None = None
     samples: Floats | None = None  # [row, draw]
+    notes: Sequence[str] = ()  # warnings of how the rows were read
     classes: tuple[str, str] | None = None  # of which the second's probability is predicted
 
     def facts(self) -> dict[str, Any]:
@@ -46,7 +47,7 @@ class Answer:
             "interval": self.interval,
             "verdict": self.verdict,
             "classes": None if self.classes is None else list(self.classes),
-            "warnings": list(self.prediction.warnings),
+            "warnings": [*self.notes, *self.prediction.warnings],
         }
 
     def to_json(self) -> dict[str, Any]:

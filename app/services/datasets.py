@@ -1,5 +1,7 @@
 """Datasets: from a file to a stored table with its schema, and back."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, time
 from pathlib import PurePath
@@ -8,11 +10,10 @@ from typing import Any, BinaryIO
 from sqlalchemy.orm import Session
 
 from app.services import audit, pages, quotas
-from app.services.delimited import read_delimited
 from app.services.errors import Fault, InUseError, InvalidRequestError, NotFoundError
-from app.services.files.profile import summarise
+from app.services.files.confined import readers
+from app.services.files.options import KINDS, Limits, Options
 from app.services.pages import Page, is_id
-from app.services.typing_text import type_columns
 from app.store import datasets as store
 from app.store.errors import DatasetGoneError, StillNeededError
 from app.store.tables import Dataset
@@ -30,21 +31,53 @@ class Parsed:
     columns: list[dict[str, Any]]
     profiles: list[dict[str, Any]]
     warnings: list[str]
+    read_as: dict[str, Any]
 
 
-def parse(file: BinaryIO) -> Parsed:
-    """Read and describe an uploaded file; needs no database.
+@contextmanager
+def parsed(file: BinaryIO, options: Options, max_bytes: int = Limits.bytes) -> Iterator[Parsed]:
+    """Read and describe an uploaded file, in a process of its own; needs no database.
+
+    The blocks to store are on the disk as long as the context lasts.
 
     Raises
     ------
-    UnusableDataError
-        It can't be read as a table; names column, row and what to do.
+    UnusableDataError, TooLargeError, InvalidRequestError
+        It can't be read as a table, or not as asked; names column, row and what to do.
+    BusyError
+        Too many files are being read.
     """
-    table = type_columns(read_delimited(file))
-    described = [summarise(name, table.column(name)) for name in table.column_names]
-    warnings = [note for summary, _ in described if (note := _note(summary))]
-    columns = [summary.to_json() for summary, _ in described]
-    return Parsed(store.encode(table), columns, [profile for _, profile in described], warnings)
+    limits = Limits(bytes=max_bytes)
+    task = {"options": options.to_json(), "block_rows": store.BLOCK_ROWS}
+    found, blocks = readers.run("dataset", file, limits, task)
+    with blocks:
+        columns = found["columns"]
+        encoded = store.Encoded(
+            names=[column["name"] for column in columns],
+            num_rows=found["num_rows"],
+            blocks=_blocks(blocks, found["blocks"]),
+            num_bytes=sum(length for _, _, length, _ in found["blocks"]),
+            sha256=found["sha256"],
+        )
+        notes = [note for column in columns if (note := _note(column))]
+        yield Parsed(encoded, columns, found["profiles"], [*found["warnings"], *notes], found["read_as"])
+
+
+def _blocks(file: BinaryIO, index: list[tuple[int, int, int, str]]) -> Iterator[store.Block]:
+    for column, seq, length, checksum in index:
+        yield store.Block(column, seq, file.read(length), checksum)
+
+
+def kinds_of(given: Sequence[str]) -> dict[str, str]:
+    """The kinds of columns that a request gives as NAME:KIND; raises InvalidRequestError."""
+    kinds = {}
+    for entry in given:
+        name, colon, kind = entry.rpartition(":")
+        if not colon or kind not in KINDS:
+            told = f"a kind is given as NAME:KIND, where KIND is one of {', '.join(KINDS)}"
+            raise InvalidRequestError(errors=[Fault("kind", None, told)])
+        kinds[name] = kind
+    return kinds
 
 
 def save(session: Session, owner: str, parsed: Parsed, name: str) -> Dataset:
@@ -58,6 +91,7 @@ def save(session: Session, owner: str, parsed: Parsed, name: str) -> Dataset:
         columns=parsed.columns,
         warnings=parsed.warnings,
         profiles=parsed.profiles,
+        read_as=parsed.read_as,
     )
     audit.record(session, owner, "dataset.created", made.id)
     return made
@@ -127,14 +161,14 @@ def summaries_of(dataset: Dataset) -> list[ColumnSummary]:
     ]
 
 
-def _note(summary: ColumnSummary) -> str:
-    told = f": {summary.note}" if summary.note else ""
-    if summary.kind == "text":
+def _note(column: dict[str, Any]) -> str:
+    told = f": {column['note']}" if column["note"] else ""
+    if column["kind"] == "text":
         return (
-            f"{summary.name} is text with {summary.distinct} levels: models leave it out "
+            f"{column['name']} is text with {column['distinct']} levels: models leave it out "
             f"unless features names it{told}"
         )
-    return f"{summary.name}{told}" if told else ""
+    return f"{column['name']}{told}" if told else ""
 
 
 def _plain(cell: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime  # noqa: TC003  beside other annotations
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
@@ -23,6 +23,7 @@ from app.services.errors import (
     TooLargeError,
     UnusableDataError,
 )
+from app.services.files.options import Options
 from app.services.fits import MAX_SAID
 from app.services.pages import is_id
 from app.services.rows import columns_of
@@ -53,7 +54,7 @@ class PredictRequest:
 
     rows: Any = None  # a list of objects
     columns: Any = None  # or an object of lists
-    file: tuple[str, bytes] | None = None  # or a body of kind "csv", "arrow" or "parquet"
+    file: tuple[BinaryIO, Options] | None = None  # or a file, and what is known of it
     levels: Sequence[float] = (0.9,)
     interval: str = "credible"
     quantiles: Sequence[float] | None = None
@@ -152,16 +153,17 @@ class Predictor:
 
     def answer(self, owner: str, model: str, request: PredictRequest) -> Answer:
         """The same, not yet in a form to send; raises as `predict`."""
-        given = None
+        given: Any = None
+        notes: list[str] = []
         if request.file is None:
             given = columns_of(request.rows, request.columns, self.max_rows)
         found, posterior, draws = self.lookup(owner, model)
         request = replace(request, draws=draws if request.draws is None else request.draws)
         if request.file is not None:
-            given = read_rows(*request.file, posterior.schema, self.max_rows)
+            given, notes = read_rows(*request.file, posterior.schema, self.max_rows)
         with understood():
             coded = posterior.encode(given)
-            return self._answer(found, posterior, coded, request)
+            return replace(self._answer(found, posterior, coded, request), notes=notes)
 
     def _answer(self, model: Model, posterior: Posterior, coded: Coded, request: PredictRequest) -> Answer:
         only_mean = request.target == "mean"

@@ -1,22 +1,32 @@
 """Datasets: tables kept as checksummed blocks of single columns, so that a model reads only what it uses."""
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 from sqlalchemy import delete as delete_from
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session, undefer
 
+from app.store import blocks
 from app.store.engine import binary_results
 from app.store.errors import CorruptBlockError, DatasetGoneError, StillNeededError
 from app.store.statements import After, page, rows_changed
 from app.store.tables import OPEN_STATES, BatchPrediction, Dataset, DatasetBlock, Json, Model, new_id
 
-BLOCK_ROWS = 65_536  # of float64: 512 KiB before compression
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
+BLOCK_ROWS = blocks.BLOCK_ROWS
 _NAMED = 10  # models named by a refusal
+_BATCH_BYTES = 4 << 20  # of blocks sent to the database at once
+
+
+class Block(NamedTuple):
+    """Some rows of one column."""
+
+    column: int
+    seq: int
+    data: bytes
+    checksum: str
 
 
 @dataclass(frozen=True)
@@ -25,7 +35,7 @@ class Encoded:
 
     names: list[str]
     num_rows: int
-    blocks: list[tuple[int, int, bytes, str]]  # column, seq, data, checksum
+    blocks: Iterable[Block]
     num_bytes: int
     sha256: str
 
@@ -44,15 +54,15 @@ def encode(table: pa.Table) -> Encoded:
     TypeError
         A column of another type.
     """
-    blocks = []
+    made: list[Block] = []
     for index, name in enumerate(table.column_names):
-        column = _storable(name, table.column(index))
-        for seq, start in enumerate(range(0, max(table.num_rows, 1), BLOCK_ROWS)):
-            data = _write(column.slice(start, BLOCK_ROWS))
-            blocks.append((index, seq, data, checksum(data)))
-    digest = hashlib.sha256("".join([*table.column_names, *(block[3] for block in blocks)]).encode())
-    size = sum(len(block[2]) for block in blocks)
-    return Encoded(list(table.column_names), table.num_rows, blocks, size, digest.hexdigest())
+        cut = blocks.cut(blocks.storable(name, table.column(index)), BLOCK_ROWS)
+        made += [Block(index, seq, data, blocks.checksum(data)) for seq, data in enumerate(cut)]
+    size = sum(len(block.data) for block in made)
+    names = list(table.column_names)
+    return Encoded(
+        names, table.num_rows, made, size, blocks.digest(names, [block.checksum for block in made])
+    )
 
 
 def save(
@@ -87,9 +97,8 @@ def save(
     )
     session.add(dataset)
     session.flush()  # the blocks refer to the row
-    fields = ("column_index", "seq", "data", "checksum")
-    rows = [{"dataset_id": dataset.id, **dict(zip(fields, block, strict=True))} for block in encoded.blocks]
-    session.execute(insert(DatasetBlock), rows)
+    for batch in _batches(encoded.blocks):
+        session.execute(insert(DatasetBlock), [_row(dataset.id, block) for block in batch])
     return dataset
 
 
@@ -152,32 +161,28 @@ def delete(session: Session, owner: str, dataset_id: str) -> bool:
     return rows_changed(session, delete_from(Dataset).where(Dataset.id == dataset_id)) == 1
 
 
-def checksum(data: bytes) -> str:
-    """SHA-256 of stored bytes, hexadecimal."""
-    return hashlib.sha256(data).hexdigest()
+def _batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
+    """Few enough at a time that the whole table never is in memory."""
+    batch: list[Block] = []
+    size = 0
+    for block in blocks:
+        batch.append(block)
+        size += len(block.data)
+        if size > _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
-def _storable(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    kind = column.type
-    if pa.types.is_dictionary(kind) or pa.types.is_large_string(kind):
-        column = column.cast(pa.string())
-    elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        column = column.cast(pa.float64(), safe=False)
-    elif pa.types.is_timestamp(kind):
-        column = column.cast(pa.timestamp("us", tz=kind.tz))
-    elif not (pa.types.is_string(kind) or pa.types.is_boolean(kind)):
-        raise TypeError(f"column {name!r} has type {kind}, which a dataset can't hold")
-    # A table of one column with the dictionary per block: a short level costs four bytes before compression.
-    return column.dictionary_encode() if pa.types.is_string(column.type) else column
-
-
-def _write(column: pa.ChunkedArray) -> bytes:
-    sink = pa.BufferOutputStream()
-    table = pa.table({"values": column.combine_chunks()})
-    with pa.ipc.new_stream(sink, table.schema, options=_OPTIONS) as writer:
-        writer.write_table(table)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+def _row(dataset_id: str, block: Block) -> Json:
+    return {
+        "dataset_id": dataset_id,
+        "column_index": block.column,
+        "seq": block.seq,
+        "data": block.data,
+        "checksum": block.checksum,
+    }
 
 
 def _read(
@@ -200,16 +205,9 @@ def _read(
     if only is not None:
         query = query.where(block.seq == only)
     for column, seq, data, stored in session.execute(query, execution_options=binary_results(session)):
-        if checksum(data) != stored:
+        if blocks.checksum(data) != stored:
             raise CorruptBlockError(f"Dataset {dataset_id}: block {seq} of column {column} is damaged.")
-        parts[column].append(_values(data))
+        parts[column].append(blocks.read(data))
     if not all(parts.values()):
         raise DatasetGoneError(f"Dataset {dataset_id} was deleted while it was being read.")
     return pa.table({name: pa.chunked_array(parts[index[name]]) for name in wanted})
-
-
-def _values(data: bytes) -> pa.Array:
-    column = pa.ipc.open_stream(data).read_all().column("values")
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(pa.string())
-    return column.combine_chunks()

@@ -6,7 +6,8 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from app.store import ends, prediction_state
-from app.store.datasets import BLOCK_ROWS, checksum
+from app.store.blocks import checksum
+from app.store.datasets import BLOCK_ROWS
 from app.store.engine import binary_results
 from app.store.errors import CorruptBlockError
 from app.store.statements import After, page, rows_changed

@@ -1,108 +1,183 @@
-"""Reading delimited files: cells come through as written, and columns become what they hold."""
+"""Reading delimited files: cells come through as written, whatever the dialect, and the dialect is told."""
 
 import csv
 import io
-import math
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.services.delimited import DELIMITERS, read_delimited
-from app.services.errors import UnusableDataError
-from app.services.typing_text import MISSING, type_columns
+from app.services.errors import ServiceError, UnusableDataError
+from app.services.files.options import CHARACTERS, Limits, Options
+from app.services.files.table import open_table
+from app.services.files.typing_text import RAW
 
 NAME = st.text(st.sampled_from("abcxyz_ é"), min_size=1, max_size=6).filter(lambda name: name.strip() == name)
 CELL = st.text(st.sampled_from('ab 1.5-"\néß'), max_size=8)
+ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252", "latin-1")
+
+
+def read(content: bytes, fewest: int = 2, **options):
+    """The table, and its columns' cells as they stand."""
+    asked = Options(otherwise=RAW, **options)
+    with open_table(io.BytesIO(content), asked, Limits(fewest_columns=fewest)) as table:
+        found = {index: (name, values) for index, name, values, _ in table.columns()}
+    return table, {found[index][0]: found[index][1].to_pylist() for index in sorted(found)}
 
 
 @st.composite
 def tables(draw):
     names = draw(st.lists(NAME, min_size=2, max_size=5, unique=True))
     rows = draw(st.lists(st.lists(CELL, min_size=len(names), max_size=len(names)), min_size=1, max_size=8))
-    return names, rows
+    return names, [*rows, ["x"] * len(names)]
 
 
-@given(tables(), st.sampled_from(DELIMITERS), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
-@settings(deadline=None)
-def test_what_a_writer_wrote_is_read_back(table, delimiter, end, all_quoted, with_bom):
-    """Whatever the delimiter, the ends of lines, the quoting and the mark of the encoding."""
-    names, rows = table
+def written(names, rows, **dialect) -> str:
     file = io.StringIO(newline="")
-    quoting = csv.QUOTE_ALL if all_quoted else csv.QUOTE_MINIMAL
-    csv.writer(file, delimiter=delimiter, lineterminator=end, quoting=quoting).writerows([names, *rows])
-    content = file.getvalue().encode("utf-8-sig" if with_bom else "utf-8")
-
-    read = read_delimited(io.BytesIO(content))
-
-    assert read.column_names == names
-    assert [list(row.values()) for row in read.to_pylist()] == rows
+    csv.writer(file, **dialect).writerows([names, *rows])
+    return file.getvalue()
 
 
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
+@given(
+    tables(),
+    st.sampled_from([",", ";", "\t", "|"]),
+    st.sampled_from(["\n", "\r\n"]),
+    st.booleans(),
+    st.sampled_from(ENCODINGS),
+)
 @settings(deadline=None)
-def test_numbers_come_through_exactly(values):
-    """Every float64, as Python spells it, is read as the same float64."""
-    table = pa.table({"x": [repr(value) for value in values]})
+def test_what_a_writer_wrote_is_read_back(table, delimiter, end, all_quoted, encoding):
+    """Whatever the delimiter, the ends of lines, the quoting and the encoding, once the sender says them."""
+    names, rows = table
+    quoting = csv.QUOTE_ALL if all_quoted else csv.QUOTE_MINIMAL
+    content = written(names, rows, delimiter=delimiter, lineterminator=end, quoting=quoting).encode(encoding)
+    word = {sign: word for word, sign in CHARACTERS.items()}[delimiter]
 
-    (column,) = type_columns(table).columns
+    _, found = read(content, separator=word, encoding=encoding.removesuffix("-sig"), quote="double")
 
-    assert column.type == pa.float64()
-    assert all(
-        math.copysign(1, a) == math.copysign(1, b) and a == b
-        for a, b in zip(values, column.to_pylist(), strict=True)
-    )
-
-
-KINDS = [
-    (["1", "-2.5", "+3e2"], pa.float64(), [1.0, -2.5, 300.0]),
-    (["true", "False", "TRUE"], pa.bool_(), [True, False, True]),
-    (["1", "true"], pa.string(), ["1", "true"]),
-    (["1,5", "2"], pa.string(), ["1,5", "2"]),
-    (["0x10", "1_000"], pa.string(), ["0x10", "1_000"]),
-    (["2026-02-30", "2026-01-01"], pa.string(), ["2026-02-30", "2026-01-01"]),
-    ([" a ", "b"], pa.string(), ["a", "b"]),
-    (["inf", "a"], pa.string(), ["inf", "a"]),
-]
+    assert list(found) == names
+    assert list(found.values()) == [[row[k].strip() for row in rows] for k in range(len(names))]
 
 
-@pytest.mark.parametrize(("cells", "kind", "values"), KINDS)
-def test_a_column_is_what_all_its_cells_are(cells, kind, values):
-    """One cell of another kind makes it text; missing ones change nothing."""
-    typed = type_columns(pa.table({"x": ["NA", *cells, ""]}))
+@given(tables(), st.sampled_from([",", ";", "\t", "|"]), st.booleans())
+@settings(deadline=None)
+def test_the_delimiter_is_found(table, delimiter, with_bom):
+    """What nobody says is found out, as long as every cell is quoted."""
+    names, rows = table
+    content = written(names, rows, delimiter=delimiter, quoting=csv.QUOTE_ALL)
+    _, found = read(content.encode("utf-8-sig" if with_bom else "utf-8"))
 
-    assert typed.schema.field("x").type == kind
-    assert typed.column("x").to_pylist() == [None, *values, None]
-
-
-def test_dates_with_and_without_a_zone():
-    """A zone makes UTC; without one the time stands as it is; mixed, it is text."""
-    zoned = ["2026-01-31T10:00:00Z", "2026-01-31 12:00:00+02:00"]
-    table = pa.table({"z": zoned, "n": ["2026-01-31", "2026-01-31T10:00"], "m": ["2026-01-31", zoned[0]]})
-
-    typed = type_columns(table)
-
-    assert typed.schema.types == [pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.string()]
-    first, second = typed.column("z").to_pylist()
-    assert first == second
+    assert list(found) == names
+    assert list(found.values()) == [[row[k].strip() for row in rows] for k in range(len(names))]
 
 
-def test_a_column_of_missing_values_only_is_a_number_without_any():
-    """Whatever it was meant to be, there is nothing to tell."""
-    (column,) = type_columns(pa.table({"x": [word.upper() for word in MISSING]})).columns
+DIALECTS = {
+    "semicolons": ("a;b\n1;x\n2;y\n", {"separator": "semicolon"}),
+    "a first line for Excel": ("sep=;\na;b\n1;x\n2;y\n", {"separator": "semicolon", "header_line": 2}),
+    "blanks": ("a   b\n1   x\n2   y  \n", {"separator": "space"}),
+    "blanks and tabs": ("a \t b\n1\tx\n2 y\n", {"separator": "space"}),
+    "single quotes": ("'a','b'\n1,'x'\n2,'y'\n", {"quote": "single"}),
+    "blanks before quotes": ('a, "b"\n1, "x"\n2, "y"\n', {"separator": "comma"}),
+    "comments above": ("# made by hand\n# in 2026\na,b\n1,x\n2,y\n", {"header_line": 3}),
+    "a header in a comment": ("#a b\n1 2\n2 3\n", {"header_line": 1}),
+    "empty lines above": ("\n\n  \na,b\n1,x\n2,y\n", {"header_line": 4}),
+    "old ends of lines": ("a,b\r1,x\r2,y\r", {"header_line": 1}),
+    "a separator at every end": ("a,b,\n1,x,\n2,y,\n", {"separator": "comma"}),
+    "a separator at the ends of rows": ("a,b\n1,x,\n2,y,\n", {"separator": "comma"}),
+    "a separator at the end of the header": ("a,b,\n1,x\n2,y\n", {"separator": "comma"}),
+    "rows of separators at the end": ("a,b\n1,x\n2,y\n,\n ,\n", {"separator": "comma"}),
+    "row numbers without a name": (",a,b\n0,1,x\n1,2,y\n", {"separator": "comma"}),
+    "row names as R writes them": ('"a" "b"\n"r1" 1 "x"\n"r2" 2 "y"\n', {"separator": "space"}),
+    "row names and commas": ('"a","b"\n"r1",1,"x"\n"r2",2,"y"\n', {"separator": "comma"}),
+}
 
-    assert (column.type, column.null_count) == (pa.float64(), len(MISSING))
+
+@pytest.mark.parametrize("case", DIALECTS)
+def test_dialects_that_people_have(case):
+    """The same table, however it was written; what was decided is told."""
+    text, told = DIALECTS[case]
+
+    table, found = read(text.encode())
+
+    seconds = ["2", "3"] if "#" in text and "x" not in text else ["x", "y"]
+    assert found == {"a": ["1", "2"], "b": seconds}
+    assert told.items() <= table.read_as.items()
 
 
-def test_infinite_values_are_named_but_not_all_of_a_million():
-    """The first ten rows one by one, then how many more."""
-    with pytest.raises(UnusableDataError) as caught:
-        type_columns(pa.table({"x": ["1", *["1e999"] * 12]}))
+def test_quotes_escaped_by_backslashes():
+    """As databases write them."""
+    table, found = read(b'a,b\n"say \\"hi\\", twice",1\n"plain",2\n')
 
-    rows = [fault.row for fault in caught.value.errors]
-    assert rows == [*range(2, 12), None]
-    assert "2 more" in caught.value.errors[-1].detail
+    assert found == {"a": ['say "hi", twice', "plain"], "b": ["1", "2"]}
+    assert table.read_as["escape"] == "backslash"
+
+
+def test_quotes_that_are_no_quotes():
+    """A sender who says that there are none gets every cell as it stands."""
+    _, found = read(b'a\tb\n5" pipe\t"x\n6\ty"\n', quote="none")
+
+    assert found == {"a": ['5" pipe', "6"], "b": ['"x', 'y"']}
+
+
+def test_a_file_without_a_header():
+    """Its columns are numbered, once the sender says that there is none."""
+    _, found = read(b"1,2\n3,4\n", header=False)
+
+    assert found == {"column_1": ["1", "3"], "column_2": ["2", "4"]}
+
+
+def test_thousands_of_columns():
+    """A header longer than the sample that is looked at first."""
+    names = [f"a rather long name of column number {number}" for number in range(5000)]
+    content = "\n".join(";".join(row) for row in (names, ["1"] * 5000, ["2"] * 5000)).encode()
+
+    table, found = read(content)
+
+    assert list(found) == names
+    assert table.read_as["separator"] == "semicolon"
+
+
+def test_a_row_longer_than_a_block_is_refused():
+    """An open quote can't make the reader hold the whole file."""
+    with pytest.raises(UnusableDataError, match="longer than 8 MB"):
+        read(b'a,b\n1,"' + b"x\n" * (12 << 20))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1252", "name,city\nJosé,Zürich\nRenée,“Orléans”\n"),
+        ("latin-1", "navn,by\nÆrø,Århus\nÅse,Tromsø\n"),
+    ],
+)
+def test_western_text_is_read_as_windows_1252_and_said(encoding, text):
+    """The guess is told, with a line that shows it."""
+    table, found = read(text.encode(encoding))
+
+    rows = [line.split(",") for line in text.splitlines()]
+    assert [list(found), *map(list, zip(*found.values(), strict=True))] == rows
+    assert (table.read_as["encoding"], table.read_as["encoding_guessed"]) == ("Windows-1252", True)
+    assert rows[1][0] in table.warnings[0]
+
+
+WORDS = {
+    "cp1251": "\u041c\u043e\u0441\u043a\u0432\u0430",
+    "cp1253": "\u0391\u03b8\u03ae\u03bd\u03b1",
+    "shift_jis": "\u6771\u4eac\u90fd\u5e02",
+    "gb18030": "\u5317\u4eac\u57ce\u5e02",
+    "euc_kr": "\uc11c\uc6b8\uae40\ucca0",
+}
+
+
+@pytest.mark.parametrize("encoding", WORDS)
+def test_other_letters_are_not_guessed(encoding):
+    """An encoding that can't be told is asked for, and then read."""
+    content = f"a,b\n{WORDS[encoding]},1\n{WORDS[encoding]},2\n".encode(encoding)
+
+    with pytest.raises(UnusableDataError, match="encoding="):
+        read(content)
+    _, found = read(content, encoding=encoding)
+    assert found["a"] == [WORDS[encoding]] * 2
 
 
 @given(st.binary(max_size=200))
@@ -110,8 +185,8 @@ def test_infinite_values_are_named_but_not_all_of_a_million():
 def test_any_bytes_are_a_table_or_a_refusal(content):
     """Nothing else ever comes out of the reader."""
     try:
-        table = type_columns(read_delimited(io.BytesIO(content)))
-    except UnusableDataError:
+        table, found = read(content)
+    except ServiceError:
         return
     assert table.num_rows > 0
-    assert table.num_columns > 1
+    assert {len(cells) for cells in found.values()} <= {table.num_rows}

@@ -1,0 +1,46 @@
+"""Columns of text, looked at all cells at once."""
+
+import re
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from app.services.errors import ENOUGH, Fault, enough
+
+HEAD = 1000  # cells looked at before all of them
+SHOWN = 40  # letters of a cell that a refusal repeats
+
+
+def all_match(text: pa.ChunkedArray, pattern: str) -> bool:
+    """Whether every cell that is present matches; most columns are told by their first cells."""
+    compiled = re.compile(pattern)
+    head = text.slice(0, HEAD).drop_null()
+    if not all(compiled.search(cell) for cell in head.to_pylist()):
+        return False
+    return bool(pc.all(pc.match_substring_regex(text.drop_null(), pattern), min_count=0).as_py())
+
+
+def any_contains(text: pa.ChunkedArray, part: str) -> bool:
+    """Whether some cell has that part."""
+    return bool(pc.any(pc.match_substring(text.drop_null(), part), min_count=0).as_py())
+
+
+def strangers(name: str, text: pa.ChunkedArray, fits: pa.ChunkedArray, wanted: str) -> list[Fault]:
+    """The cells that are present and do not fit, by row."""
+    odd = pc.fill_null(pc.invert(fits), fill_value=False)
+    rows = pc.indices_nonzero(odd).slice(0, ENOUGH).to_pylist()
+    return enough(
+        Fault(name, row + 1, f"the text {shown(text[row].as_py())} is not {wanted}") for row in rows
+    )
+
+
+def shown(cell: str) -> str:
+    """A cell as a refusal repeats it."""
+    return repr(cell if len(cell) <= SHOWN else f"{cell[: SHOWN - 3]}...")
+
+
+def first_match(text: pa.ChunkedArray, part: str) -> str:
+    """The first cell that has that part, which some cell must have."""
+    cells = chain.from_iterable(chunk.to_pylist() for chunk in text.chunks)
+    return str(next(cell for cell in cells if cell is not None and part in cell))

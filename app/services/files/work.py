@@ -1,0 +1,57 @@
+"""What the confined process is asked to do: a dataset's blocks, or the rows of a prediction."""
+
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from app.services.files.options import Limits, Options
+from app.services.files.profile import summarise
+from app.services.files.table import open_table
+from app.store import blocks
+
+Json = dict[str, Any]
+
+
+def dataset(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
+    """Read a file, describe its columns, and write their blocks to `out`, one behind the other.
+
+    Gives the columns in their order, their profiles, the warnings, the report, and of each block its column,
+    place in the column, length and checksum, in the order of `out`.
+    """
+    found: dict[int, tuple[Json, Json]] = {}
+    index: list[tuple[int, int, int, str]] = []
+    with open_table(file, Options.from_json(task["options"]), Limits.from_json(task["limits"])) as table:
+        for position, name, values, note in table.columns():
+            summary, profile = summarise(name, values, note)
+            found[position] = summary.to_json(), profile
+            for seq, data in enumerate(blocks.cut(blocks.storable(name, values), task["block_rows"])):
+                out.write(data)
+                index.append((position, seq, len(data), blocks.checksum(data)))
+    out.flush()
+    order = {position: number for number, position in enumerate(sorted(found))}
+    columns = [found[position][0] for position in order]
+    index = [(order[position], seq, length, known) for position, seq, length, known in index]
+    checksums = [known for _, _, _, known in sorted(index)]
+    return {
+        "num_rows": table.num_rows,
+        "columns": columns,
+        "profiles": [found[position][1] for position in order],
+        "warnings": table.warnings,
+        "read_as": table.read_as | {"summary": table.summary([column["kind"] for column in columns])},
+        "blocks": index,
+        "sha256": blocks.digest([column["name"] for column in columns], checksums),
+    }
+
+
+def rows(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
+    """Read a file and write its typed columns to `out` as an Arrow stream."""
+    with open_table(file, Options.from_json(task["options"]), Limits.from_json(task["limits"])) as table:
+        found = {position: (name, values) for position, name, values, _ in table.columns()}
+        made = pa.table(dict(found[position] for position in sorted(found)))
+    with pa.ipc.new_stream(out, made.schema) as writer:
+        writer.write_table(made)
+    out.flush()
+    return {"warnings": table.warnings, "read_as": table.read_as}
+
+
+TASKS = {"dataset": dataset, "rows": rows}

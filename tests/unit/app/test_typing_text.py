@@ -1,0 +1,185 @@
+"""Columns of text become what they hold, and never a number that may be another."""
+
+import math
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.services.files.options import MISSING, Options
+from app.services.files.typing_text import Typing
+
+
+def typed(columns, **options):
+    """The columns as typed, and what typed them: each is asked once, then those that wait for others."""
+    typing = Typing(Options(**options))
+    texts = {name: pa.chunked_array([pa.array(cells, pa.string())]) for name, cells in columns.items()}
+    found = {name: typing.read(name, text) for name, text in texts.items()}
+    again = {name: typing.read(name, texts[name], last=True) for name in found if found[name] is None}
+    return found | again, typing
+
+
+def values(columns, **options):
+    found, typing = typed(columns, **options)
+    assert typing.faults == []
+    return {name: made[0].to_pylist() for name, made in found.items()}
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1), st.booleans())
+@settings(deadline=None)
+def test_numbers_come_through_exactly(numbers, with_comma):
+    """Every float64, as Python spells it, with a point or a comma, is read as the same float64."""
+    cells = [repr(number).replace(".", ",") if with_comma else repr(number) for number in numbers]
+    found, _ = typed({"x": cells}, decimal="comma" if with_comma else "point")
+    column = found["x"][0]
+
+    assert column.type == pa.float64()
+    assert all(
+        math.copysign(1, a) == math.copysign(1, b) and a == b
+        for a, b in zip(numbers, column.to_pylist(), strict=True)
+    )
+
+
+KINDS = [
+    (["1", "-2.5", "+3e2"], pa.float64(), [1.0, -2.5, 300.0]),
+    (["true", "False", "TRUE"], pa.bool_(), [True, False, True]),
+    (["1", "true"], pa.string(), ["1", "true"]),
+    (["1,5", "2"], pa.float64(), [1.5, 2.0]),
+    (["1,234.5", "2"], pa.float64(), [1234.5, 2.0]),
+    (["1.234,5", "2"], pa.float64(), [1234.5, 2.0]),
+    (["1,234,567", "2"], pa.float64(), [1234567.0, 2.0]),
+    (["1 234", "2"], pa.float64(), [1234.0, 2.0]),
+    (["1'234'567.5", "2"], pa.float64(), [1234567.5, 2.0]),
+    (["1,234", "2"], pa.string(), ["1,234", "2"]),
+    (["1,23,4", "2"], pa.string(), ["1,23,4", "2"]),
+    (["0x10", "1_000"], pa.string(), ["0x10", "1_000"]),
+    (["12%", "5%"], pa.string(), ["12%", "5%"]),
+    (["2026-02-30", "2026-01-01"], pa.string(), ["2026-02-30", "2026-01-01"]),
+    (["1/2/2026", "3/4/2026"], pa.string(), ["1/2/2026", "3/4/2026"]),
+    ([" a ", "b"], pa.string(), ["a", "b"]),
+    (["inf", "a"], pa.string(), ["inf", "a"]),
+    (["yes", "no"], pa.string(), ["yes", "no"]),
+]
+
+
+@pytest.mark.parametrize(("cells", "kind", "expected"), KINDS)
+def test_a_column_is_what_all_its_cells_are(cells, kind, expected):
+    """One cell of another kind makes it text, and so does doubt; missing ones change nothing."""
+    found, typing = typed({"x": ["NA", *cells, ""]})
+
+    assert found["x"][0].type == kind
+    assert found["x"][0].to_pylist() == [None, *expected, None]
+    assert typing.missing == {"NA": 1, "": 1}
+
+
+def test_other_columns_decide_what_a_comma_is():
+    """A comma that may be either is what the commas and points of the other columns say; a conflict, text."""
+    doubt = {"x": ["1,234", "5"], "z": ["1.234", "5"]}
+
+    assert values({**doubt, "y": ["1,5", "2"]}) == {"x": [1.234, 5], "z": [1234, 5], "y": [1.5, 2]}
+    assert values({**doubt, "y": ["1.5", "2"]}) == {"x": [1234, 5], "z": [1.234, 5], "y": [1.5, 2]}
+    mixed = values({**doubt, "y": ["1.5", "2"], "w": ["1,5", "2"]})
+    assert (mixed["x"], mixed["z"]) == (["1,234", "5"], [1.234, 5])
+    assert values(doubt, decimal="comma") == {"x": [1.234, 5], "z": [1234, 5]}
+    assert values(doubt, decimal="point") == {"x": [1234, 5], "z": [1.234, 5]}
+
+
+def test_a_doubt_is_told():
+    """The note of the column says what may be meant, and what to say."""
+    found, _ = typed({"x": ["1,234"], "d": ["1/2/2026"]})
+
+    assert "?decimal=comma or ?decimal=point" in found["x"][1]
+    assert "?dates=day-first or ?dates=month-first" in found["d"][1]
+
+
+DATES = [
+    ["2026-01-31", "2026-02-01"],
+    ["2026/1/31", "2026/2/1"],
+    ["31/1/2026", "1/2/2026"],
+    ["1/31/2026", "2/1/2026"],
+    ["31.01.2026", "1.2.2026"],
+    ["31-Jan-2026", "1-Feb-2026"],
+    ["January 31, 2026", "February 1, 2026"],
+    ["2026-01-31 00:00", "2026-02-01T00:00:00.000"],
+    ["31/1/2026 0:00", "1/2/2026"],
+]
+
+
+@pytest.mark.parametrize("cells", DATES)
+def test_dates_as_people_write_them(cells):
+    """Every way that is certain gives the same days."""
+    found = values({"x": [*cells, "NA"]})["x"]
+
+    days = [None if day is None else day.date().isoformat() for day in found]
+    assert days == ["2026-01-31", "2026-02-01", None]
+
+
+def test_other_columns_decide_the_order_of_dates():
+    """Days below 13 are read as a column beside them is, or as the sender says."""
+    assert values({"x": ["1/2/2026"], "y": ["31/1/2026"]})["x"][0].month == 2
+    assert values({"x": ["1/2/2026"]}, dates="month-first")["x"][0].month == 1
+
+
+def test_dates_with_and_without_a_zone():
+    """A zone makes UTC; without one the time stands as it is; mixed, it is text."""
+    zoned = ["2026-01-31T10:00:00Z", "2026-01-31 12:00:00+02:00"]
+    found, _ = typed({"z": zoned, "n": ["2026-01-31", "2026-01-31T10:00"], "m": ["2026-01-31", zoned[0]]})
+
+    types = [found[name][0].type for name in "znm"]
+    assert types == [pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.string()]
+    first, second = found["z"][0].to_pylist()
+    assert first == second
+
+
+def test_a_column_of_missing_values_only_is_a_number_without_any():
+    """Whatever it was meant to be, there is nothing to tell."""
+    column = typed({"x": [word.upper() for word in MISSING]})[0]["x"][0]
+
+    assert (column.type, column.null_count) == (pa.float64(), len(MISSING))
+
+
+def test_the_sender_says_what_missing_is():
+    """Other spellings instead of the usual ones: a level of that name stays one."""
+    cells = ["None", "-999", "5", ""]
+
+    assert values({"x": cells}, missing=("-999",))["x"] == ["None", None, "5", None]
+    assert values({"x": cells})["x"] == [None, -999, 5, None]
+
+
+def test_words_that_may_be_levels_are_told():
+    """A category with the level none is not quietly full of holes."""
+    found, _ = typed({"x": ["none", "full", "none"]})
+
+    assert "2 cells 'none' are read as missing" in found["x"][1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "cells", "row"),
+    [
+        ("number", ["1", "x"], 2),
+        ("number", ["1.5", "2", "1e999"], 3),
+        ("boolean", ["yes", "0", "perhaps"], 3),
+        ("date", ["2026-01-31", "soon"], 2),
+    ],
+)
+def test_a_kind_that_is_asked_for_is_kept_or_refused_with_the_row(kind, cells, row):
+    """Never text where the sender says numbers."""
+    _, typing = typed({"x": cells}, kinds={"x": kind})
+
+    assert [(fault.column, fault.row) for fault in typing.faults] == [("x", row)]
+
+
+def test_kinds_that_are_asked_for():
+    """Numbers as categories keep their spelling; yes and no, 1 and 0 are booleans."""
+    found = values({"zip": ["02134", "1"], "b": ["yes", "n"]}, kinds={"zip": "category", "b": "boolean"})
+
+    assert found == {"zip": ["02134", "1"], "b": [True, False]}
+
+
+def test_infinite_values_are_named_but_not_all_of_a_million():
+    """The first ten rows one by one, then how many more."""
+    _, typing = typed({"x": ["1", *["1e999"] * 12]})
+
+    assert [fault.row for fault in typing.faults] == [*range(2, 12), None]
+    assert "2 more" in typing.faults[-1].detail
