@@ -9,6 +9,8 @@ LOOKING = frozenset({"GET", "HEAD", "OPTIONS"})
 FOR_ALL = re.compile(r"/(openapi\.json|docs(/.*)?|problems/[^/]+)")
 ASKING = re.compile(r"/models/[^/]+/(predict|predictions|partial-dependence)")
 ASKED = re.compile(r"/predictions(/.*)?")  # background predictions, for whoever may ask for them
+# Pages that ask a model as their route of the API would.
+PAGES = re.compile(r"/ui/models/[^/]+/(predict|effects|density\.svg|dependence\.svg)")
 NOTHING: frozenset[str] = frozenset()
 
 
@@ -24,6 +26,8 @@ def scopes_for(method: str, path: str) -> frozenset[str]:
         return frozenset({METRICS if path == "/metrics" else ADMIN})
     if ASKED.fullmatch(path):
         return frozenset({READ, PREDICT}) if method in LOOKING else frozenset({PREDICT})
+    if PAGES.fullmatch(path):
+        return frozenset({PREDICT})
     if method in LOOKING:
         return NOTHING if FOR_ALL.fullmatch(path) else frozenset({READ})
     return frozenset({PREDICT if ASKING.fullmatch(path) else TRAIN})

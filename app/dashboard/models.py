@@ -1,5 +1,6 @@
 """Pages of models: the list, one model, and what can be done to it."""
 
+from contextlib import suppress
 from typing import Any
 
 from fastapi import APIRouter, BackgroundTasks, Request
@@ -10,7 +11,7 @@ from app.api.datasets import Cursor
 from app.api.deps import Owner, Reading, TheBell, ThePredictor, Writing
 from app.dashboard import pages, snippets, words
 from app.dashboard.forms import Form, text
-from app.services import datasets, events, models, restarts
+from app.services import datasets, events, explanations, models, restarts
 from app.services.errors import Fault, InvalidRequestError, NotFoundError
 from app.services.feed import all_of
 
@@ -35,23 +36,36 @@ def show(request: Request, session: Reading, owner: Owner, model_id: str) -> Res
     return pages.render(
         request.scope,
         "model.html",
-        model=model,
-        tab="overview",
-        dataset=dataset_of(session, owner, model),
+        **framed(session, owner, model, "overview"),
+        held_out=held_out_of(session, owner, model),
         events=all_of(log),
         error_advice=words.advice_on(model["error"]),
         snippets=snippets.ask(request, f"/models/{model_id}"),
     )
 
 
-def dataset_of(session: Session, owner: str, model: dict[str, Any]) -> Any:
-    """The dataset that a model was fitted to; None for a model that came as a file."""
-    if model["dataset_id"] is None:
+def framed(session: Session, owner: str, model: dict[str, Any], tab: str) -> dict[str, Any]:
+    """What all pages of a model show."""
+    dataset = None
+    if model["dataset_id"] is not None:
+        with suppress(NotFoundError):
+            dataset = datasets.get(session, owner, model["dataset_id"], profiles=True)
+    version = f"{model['draws']}-{model['finished_at'] or ''}"
+    return {
+        "model": model,
+        "tab": tab,
+        "dataset": dataset,
+        "drawn": "".join(letter for letter in version if letter.isalnum() or letter == "-"),
+    }
+
+
+def held_out_of(session: Session, owner: str, model: dict[str, Any]) -> dict[str, Any] | None:
+    """The held-out rows of a model that has some and was judged; None for any other."""
+    if model["state"] != "succeeded" or model["holdout"] is None:
         return None
-    try:
-        return datasets.get(session, owner, model["dataset_id"])
-    except NotFoundError:
-        return None
+    with suppress(NotFoundError):
+        return explanations.held_out(session, owner, model["id"])
+    return None
 
 
 @router.post("/{model_id}/cancel")

@@ -180,7 +180,7 @@ def _page(
         ticked=ticked,
         knobs=KNOBS,
         given=given,
-        target=given.get("target") or (usable[-1]["name"] if usable else ""),
+        target=given.get("target"),
         error=error,
         wrong=wrong,
         once=given.get("once") or secrets.token_urlsafe(16),

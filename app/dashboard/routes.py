@@ -5,13 +5,15 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from app.dashboard import datasets, home, live, models, new_model, pages, service
+from app.dashboard import charts, datasets, home, insight, live, models, new_model, pages, service
 
 ROUTERS: tuple[APIRouter, ...] = (
     home.router,
     datasets.router,
     new_model.router,
     models.router,
+    insight.router,
+    charts.router,
     service.router,
     live.router,
 )
@@ -29,5 +31,6 @@ class _Static(StaticFiles):
 def install(app: FastAPI) -> None:
     """Add the pages to the application."""
     app.mount(pages.STATIC, _Static(directory=pages.FOLDER / "static"), name="static")
+    app.state.studio = charts.Studio()
     for router in ROUTERS:
         app.include_router(router)

@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pprint import pformat
 from typing import Any
 
 from starlette.requests import Request
@@ -51,6 +52,7 @@ def upload(request: Request) -> list[Snippet]:
     return [Snippet("curl", curl), Snippet("Python", python)]
 
 
+SHORT = 70  # letters of a body that stay on a line
 KEY_CURL = ' \\\n     -H "Authorization: Bearer $BARTSERVE_KEY"'
 KEY_IMPORT = "import os\n\n"
 KEY_PYTHON = ', headers={"Authorization": f"Bearer {os.environ[\'BARTSERVE_KEY\']}"}'
@@ -66,7 +68,8 @@ def _curl(url: str, method: str, body: Any, query: Mapping[str, Any] | None, *, 
     for name, value in (query or {}).items():
         text += f" \\\n     --data-urlencode {shlex.quote(f'{name}={value}')}"
     if body is not None:
-        sent = shlex.quote(json.dumps(body, ensure_ascii=False))
+        sent = json.dumps(body, ensure_ascii=False)
+        sent = shlex.quote(json.dumps(body, ensure_ascii=False, indent=2) if len(sent) > SHORT else sent)
         text += f" \\\n     -H 'content-type: application/json' \\\n     -d {sent}"
     return text
 
@@ -78,8 +81,9 @@ def _python(
     if query:
         given += f", params={dict(query)!r}"
     if body is not None:
-        given += f", json={body!r}"
+        given += f", json={body!r}" if len(repr(body)) <= SHORT else ", json=body"
     if keyed:
         given += KEY_PYTHON
+    before = "" if body is None or len(repr(body)) <= SHORT else f"body = {pformat(body, sort_dicts=False)}\n"
     call = f"httpx.{method.lower()}({given}, timeout=60)"
-    return f"{KEY_IMPORT if keyed else ''}import httpx\n\nanswer = {call}\nprint({show})\n"
+    return f"{KEY_IMPORT if keyed else ''}import httpx\n\n{before}answer = {call}\nprint({show})\n"

@@ -48,6 +48,13 @@ class Cache(Generic[T]):
             self._load(key, load, loading)
         return loading.result()
 
+    def peek(self, key: str) -> T | None:
+        """The value of a key if it is there; loads nothing."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
     def drop(self, key: str) -> None:
         """Forget a value."""
         with self._lock:

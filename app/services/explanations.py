@@ -96,6 +96,19 @@ def held_out(session: Session, owner: str, model: str) -> dict[str, Any]:
     return {"model_id": found.id, **rows}
 
 
+def held_out_by(predictor: Predictor, owner: str, model: str) -> dict[str, Any]:
+    """The same, with the ``target``."""
+    with session_scope(predictor.engine, read_only=True) as session:
+        found = held_out(session, owner, model)
+        return found | {"target": find(session, owner, model).target}
+
+
+def target_of(predictor: Predictor, owner: str, model: str) -> str:
+    """What a model predicts."""
+    with session_scope(predictor.engine, read_only=True) as session:
+        return find(session, owner, model, partly=True).target
+
+
 def importance(predictor: Predictor, owner: str, model: str, level: float) -> dict[str, Any]:
     """The share of the split rules that use each feature, the largest first; raises as `finished`."""
     found, posterior = finished(predictor, owner, model)

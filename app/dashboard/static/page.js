@@ -203,7 +203,6 @@ function enliveModel(panel) {
   const heading = panel.querySelector("h2");
   const tag = document.querySelector("[data-state]");
   let told = -1;
-  let drawn = 0;
   follow(panel.dataset.live, (now) => {
     say("fraction", percent(now.fraction));
     say("rate", number(now.iterations_per_second, 3));
@@ -224,7 +223,7 @@ function enliveModel(panel) {
     const quarter = Math.floor(4 * now.fraction);
     if (quarter !== told) status.textContent = `${percent(now.fraction)} done`; // four times, not four times a second
     told = quarter;
-    if (drawn === 0 && now.draws > 0 && panel.dataset.asked === undefined) drawn = now.draws;
+    if (now.draws > 0) panel.querySelector("[data-askable]").hidden = false;
   }, (kind) => {
     if (kind === "deleted") location.assign("/ui/models");
     else location.reload();

@@ -33,6 +33,10 @@ OTHERWISE = {
     ("GET", "/predictions/{prediction_id}/result"): LOOK | ASK,
     ("POST", "/predictions/{prediction_id}/cancel"): ASK,
     ("DELETE", "/predictions/{prediction_id}"): ASK,
+    **{
+        ("GET", f"/ui/models/{{model_id}}/{page}"): ASK
+        for page in ("predict", "effects", "density.svg", "dependence.svg")
+    },
     ("GET", "/metrics"): {keys.METRICS},
     ("GET", "/audit"): {keys.ADMIN},
     **{

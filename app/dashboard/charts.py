@@ -1,0 +1,232 @@
+"""The charts' own addresses: SVG in two themes and two shapes, drawn once and kept.
+
+An address holds the version of what it shows (`v`: the draws, and when the model finished), so a browser may
+keep what it got. Data are found behind the gate before the cores; drawing takes turns in a thread of its own.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Depends, Path, Query, Request
+from starlette.responses import Response
+
+from app.api.deps import Owner, TheGate, ThePredictor
+from app.api.gate import Gate
+from app.dashboard.drawing import chains, effects, held_out
+from app.dashboard.drawing.canvas import Look, Shape, Theme
+from app.services import densities, explanations, growth
+from app.services.cache import Cache
+from app.services.errors import InvalidRequestError, NotFoundError
+from app.services.explanations import DependenceRequest
+from app.services.predictions import Predictor
+
+router = APIRouter(prefix="/ui/models", include_in_schema=False)
+KEPT_BYTES = 16 * 1024 * 1024
+MOST_FEATURES = 30  # in the picture of importance; the table has them all
+# Its styles are its own; it may run and fetch nothing.
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    "Cache-Control": "private, max-age=86400, immutable",
+}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A chart as it is sent."""
+
+    svg: bytes
+
+    @property
+    def nbytes(self) -> int:
+        """Of the document."""
+        return len(self.svg)
+
+
+class Studio:
+    """Draws charts one at a time, off the event loop, and keeps the newest."""
+
+    def __init__(self) -> None:
+        self._kept: Cache[Drawn] = Cache(KEPT_BYTES)
+        self._one = CapacityLimiter(1)
+
+    async def answer(
+        self, key: str, gate: Gate, find: Callable[[], Any], paint: Callable[[Any], bytes]
+    ) -> Response:
+        """The chart of that key as a response: `find` its data, then `paint` them, unless it is kept.
+
+        Without a key it is of a moment: nobody keeps it.
+        """
+        drawn = self._kept.peek(key) if key else None
+        if drawn is None:
+            found = await gate.run(find)
+
+            def draw() -> Drawn:
+                made = Drawn(paint(found))
+                return self._kept.get(key, lambda: made) if key else made
+
+            drawn = await to_thread.run_sync(draw, limiter=self._one)
+        headers = HEADERS if key else HEADERS | {"Cache-Control": "no-store"}
+        return Response(drawn.svg, media_type="image/svg+xml", headers=headers)
+
+
+async def _studio(request: Request) -> Studio:
+    studio: Studio = request.app.state.studio
+    return studio
+
+
+TheStudio = Annotated[Studio, Depends(_studio)]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What every chart is told."""
+
+    version: str
+    theme: Theme
+    shape: Shape
+
+    def look(self, height: float, *, half: bool = False, narrow_height: float | None = None) -> Look:
+        """With the room there is."""
+        tall = narrow_height if self.shape == "narrow" and narrow_height else height
+        return Look(self.theme, self.shape, half, tall)
+
+
+async def _wanted(
+    v: Annotated[str, Query(max_length=100)] = "",
+    theme: Literal["light", "dark"] = "light",
+    shape: Literal["wide", "narrow"] = "wide",
+) -> Wanted:
+    return Wanted(v, theme, shape)
+
+
+AsWanted = Annotated[Wanted, Depends(_wanted)]
+
+
+def _sigma(predictor: Predictor, owner: str, model_id: str) -> dict[str, Any]:
+    found = growth.traces(predictor, owner, model_id)
+    if found["sigma"] is None:
+        raise NotFoundError("A model of two classes has no sigma.")
+    return found
+
+
+def _importance(predictor: Predictor, owner: str, model_id: str) -> dict[str, Any]:
+    return explanations.importance(predictor, owner, model_id, 0.9)
+
+
+def _paint_held_out(found: dict[str, Any], wanted: Wanted) -> bytes:
+    look = wanted.look(4.2, half=True, narrow_height=3.8)
+    if found["classes"] is None:
+        return held_out.predicted(found, found["target"], look)
+    return held_out.probabilities(found, look)
+
+
+def _paint_calibration(found: dict[str, Any], wanted: Wanted) -> bytes:
+    look = wanted.look(4.2, half=True, narrow_height=3.8)
+    return held_out.calibration(found["calibration"], classes=found["classes"] is not None, look=look)
+
+
+def _paint_importance(found: dict[str, Any], wanted: Wanted) -> bytes:
+    features = found["features"][:MOST_FEATURES]
+    return effects.importance(features, wanted.look(0.75 + 0.27 * len(features)))
+
+
+def _unknown(predictor: Predictor, owner: str, model_id: str) -> dict[str, Any]:
+    explanations.target_of(predictor, owner, model_id)  # whoever may not see the model learns nothing else
+    raise InvalidRequestError(f"There is no such chart: there are {', '.join(CHARTS)}.")
+
+
+Find = Callable[[Predictor, str, str], dict[str, Any]]
+Paint = Callable[[dict[str, Any], Wanted], bytes]
+CHARTS: dict[str, tuple[Find, Paint]] = {
+    "trace": (_sigma, lambda found, wanted: chains.trace(found["trace"], found["shown"], wanted.look(2.9))),
+    "ranks": (_sigma, lambda found, wanted: chains.ranks(found["sigma"], wanted.look(2.9))),
+    "agreement": (
+        growth.growth,
+        lambda found, wanted: chains.agreement(found, wanted.look(3.1, narrow_height=5.6)),
+    ),
+    "held-out": (explanations.held_out_by, _paint_held_out),
+    "calibration": (explanations.held_out_by, _paint_calibration),
+    "importance": (_importance, _paint_importance),
+}
+
+
+@router.get("/{model_id}/charts/{name}.svg")
+async def chart(
+    request: Request,
+    predictor: ThePredictor,
+    gate: TheGate,
+    studio: TheStudio,
+    owner: Owner,
+    wanted: AsWanted,
+    model_id: str,
+    name: Annotated[str, Path(max_length=30)],
+) -> Response:
+    """A chart of a model, by its name."""
+    find, paint = CHARTS.get(name, (_unknown, _paint_held_out))
+    return await studio.answer(
+        _key(request, owner),
+        gate,
+        lambda: find(predictor, owner, model_id),
+        lambda found: paint(found, wanted),
+    )
+
+
+@router.get("/{model_id}/dependence.svg")
+async def dependence(
+    request: Request,
+    predictor: ThePredictor,
+    gate: TheGate,
+    studio: TheStudio,
+    owner: Owner,
+    wanted: AsWanted,
+    model_id: str,
+    feature: Annotated[list[str] | None, Query(max_length=2)] = None,
+) -> Response:
+    """Partial dependence of one feature or two."""
+
+    def find() -> dict[str, Any]:
+        asked = DependenceRequest(features=feature or [])
+        target = explanations.target_of(predictor, owner, model_id)
+        return explanations.dependence(predictor, owner, model_id, asked) | {"target": target}
+
+    height, narrow = (3.4, 3.2) if len(feature or ()) < 2 else (3.8, 6.6)
+    look = wanted.look(height, narrow_height=narrow)
+    return await studio.answer(
+        _key(request, owner), gate, find, lambda found: effects.dependence(found, found["target"], look)
+    )
+
+
+@router.get("/{model_id}/density.svg")
+async def density(
+    request: Request,
+    predictor: ThePredictor,
+    gate: TheGate,
+    studio: TheStudio,
+    owner: Owner,
+    wanted: AsWanted,
+    model_id: str,
+) -> Response:
+    """The posterior density of the answer to a row: `f0`, `f1`, ... are its values, in the model's order."""
+
+    def find() -> dict[str, Any]:
+        columns = densities.features(predictor, owner, model_id)
+        row = densities.row_of(columns, given_of(request, len(columns)))
+        target = explanations.target_of(predictor, owner, model_id)
+        return densities.density(predictor, owner, model_id, row) | {"target": target}
+
+    look = wanted.look(2.7, half=True)
+    return await studio.answer(
+        _key(request, owner), gate, find, lambda found: effects.density(found, found["target"], look)
+    )
+
+
+def given_of(request: Request, count: int) -> list[str | None]:
+    """The values of a row in an address, in the order of the model's features."""
+    return [request.query_params.get(f"f{i}") for i in range(count)]
+
+
+def _key(request: Request, owner: str) -> str:
+    versioned = bool(request.query_params.get("v"))
+    return f"{owner}\n{request.url.path}?{request.url.query}" if versioned else ""

@@ -1,0 +1,1 @@
+"""Charts as SVG: matplotlib's, and ArviZ's for traces and ranks."""

@@ -1,0 +1,143 @@
+"""Whether chains agree: traces, ranks, and the figures as they grew."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.dashboard.drawing.canvas import Look, draw, draw_arviz
+
+Floats = NDArray[np.float64]
+
+
+def trace(sigma: Floats, shown: NDArray[np.int64], look: Look) -> bytes:
+    """Draws of sigma as they came, a line per chain; `shown` numbers the draws."""
+
+    def make(given: dict[str, Any], look: Look) -> Any:
+        from arviz_plots import plot_trace  # noqa: PLC0415
+
+        return plot_trace(
+            _tree(sigma, shown),
+            visuals={"title": False, "xlabel": False, "trace": {"width": 0.8, "alpha": 0.85}},
+            color=list(look.colours.chains[: len(sigma)]),
+            **given,
+        )
+
+    def finish(figure: Any, look: Look) -> None:
+        (axes,) = figure.axes
+        axes.set_xlabel("kept draw")
+        axes.set_ylabel("sigma")
+        axes.margins(x=0.01)
+        _name_chains(axes, len(sigma), look)
+
+    return draw_arviz(make, finish, look)
+
+
+def ranks(sigma: Floats, look: Look) -> bytes:
+    """The distribution of each chain's ranks among all draws, less what it would be if chains agreed."""
+
+    def make(given: dict[str, Any], look: Look) -> Any:
+        from arviz_plots import plot_rank  # noqa: PLC0415
+
+        return plot_rank(
+            _tree(sigma, np.arange(sigma.shape[1])),
+            visuals={
+                "title": False,
+                "xlabel": False,
+                "ecdf_lines": {"width": 1.3},
+                "credible_interval": {"color": look.colours.soft, "alpha": 0.16},
+                "remove_axis": False,
+            },
+            color=list(look.colours.chains[: len(sigma)]),
+            **given,
+        )
+
+    def finish(figure: Any, look: Look) -> None:
+        (axes,) = figure.axes
+        axes.set_xlabel("rank among the draws of all chains, as a share")
+        axes.set_ylabel("above or below the expected")
+        axes.margins(x=0.01)
+        _name_chains(axes, len(sigma), look)
+
+    return draw_arviz(make, finish, look)
+
+
+def agreement(found: Mapping[str, Any], look: Look) -> bytes:
+    """R-hat and effective draws against the draws there were."""
+
+    def paint(figure: Any, look: Look) -> None:
+        beside = (2, 1) if look.narrow else (1, 2)
+        left, right = figure.subplots(*beside)
+        colours, draws = look.colours, found["draws"]
+        dashed: Any = (0, (3, 2))
+        series: list[tuple[str, Any, str, str, Any]] = [
+            ("f, median row", found["f"], "rhat", colours.accent, "-")
+        ]
+        if "rhat_p95" in found["f"]:
+            series.append(("f, 95% of rows", found["f"], "rhat_p95", colours.accent, dashed))
+        if found["sigma"]:
+            series.append(("sigma", found["sigma"], "rhat", colours.fair, "-"))
+        for label, of, name, colour, style in series:
+            left.plot(draws, _floats(of[name]), color=colour, ls=style, lw=1.5, marker="o", ms=3, label=label)
+        limit = found["limits"]["converged"]["rhat"]
+        left.axhline(limit, color=colours.soft, lw=0.9, ls=(0, (1, 2)))
+        left.annotate(
+            f"{limit}: converged",
+            (0.995, limit),
+            xycoords=("axes fraction", "data"),
+            ha="right",
+            va="bottom",
+            fontsize=8,
+            color=colours.soft,
+        )
+        left.set_title("R-hat")
+        bulk = [("f, centre", found["f"], "ess_bulk", "-"), ("f, tails", found["f"], "ess_tail", dashed)]
+        for label, of, name, style in bulk:
+            right.plot(
+                draws,
+                _floats(of[name]),
+                color=colours.accent,
+                ls=style,
+                lw=1.5,
+                marker="o",
+                ms=3,
+                label=label,
+            )
+        if found["sigma"]:
+            right.plot(
+                draws,
+                _floats(found["sigma"]["ess_bulk"]),
+                color=colours.fair,
+                lw=1.5,
+                marker="o",
+                ms=3,
+                label="sigma",
+            )
+        right.set_title("Effective draws")
+        right.set_ylim(bottom=0)
+        for axes in (left, right):
+            axes.set_xlabel("kept draws of each chain")
+            axes.legend(loc="best")
+
+    return draw(paint, look)
+
+
+def _tree(sigma: Floats, draws: NDArray[np.int64]) -> Any:
+    from arviz_base import from_dict  # noqa: PLC0415
+
+    return from_dict({"posterior": {"sigma": sigma}}, coords={"draw": draws})
+
+
+def _name_chains(axes: Any, count: int, look: Look) -> None:
+    from matplotlib.lines import Line2D  # noqa: PLC0415
+
+    if count > len(look.colours.chains):
+        return
+    marks = [Line2D([], [], color=colour, lw=2) for colour in look.colours.chains[:count]]
+    names = [f"chain {i + 1}" for i in range(count)]
+    axes.legend(marks, names, loc="upper right", ncols=2 if look.narrow else count, columnspacing=1.2)
+
+
+def _floats(values: Any) -> Floats:
+    return np.array([np.nan if value is None else value for value in values], np.float64)

@@ -1,0 +1,150 @@
+"""What a model makes of its features: importance, partial dependence, and the density of one answer."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from app.dashboard.drawing.canvas import Look, draw
+from app.dashboard.drawing.held_out import short
+
+SHADES = 48  # of a surface; with more a colour bar is a bitmap
+
+
+def importance(features: Sequence[Mapping[str, Any]], look: Look) -> bytes:
+    """Inclusion proportions with intervals, the largest on top."""
+    names = [short(str(feature["name"]), 22 if look.narrow else 34) for feature in features]
+    mean = np.array([feature["mean"] for feature in features])
+    lower = np.array([feature["lower"] for feature in features])
+    upper = np.array([feature["upper"] for feature in features])
+    at = np.arange(len(names))[::-1]
+
+    def paint(figure: Any, look: Look) -> None:
+        axes = figure.subplots()
+        axes.grid(visible=False, axis="y")
+        axes.grid(visible=True, axis="x")
+        axes.hlines(at, lower, upper, color=look.colours.accent, lw=5, alpha=0.28)
+        axes.plot(mean, at, ls="none", marker="o", ms=5, mew=0, color=look.colours.accent)
+        axes.axvline(1 / max(len(mean), 1), color=look.colours.soft, lw=0.9, ls=(0, (1, 2)))
+        axes.set_yticks(at, names)
+        axes.tick_params(axis="y", labelcolor=look.colours.ink)
+        axes.set_xlim(left=0)
+        axes.set_ylim(-0.7, len(names) - 0.3)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")
+        axes.set_xlabel("share of the split rules")
+
+    return draw(paint, look)
+
+
+def dependence(found: Mapping[str, Any], target: str, look: Look) -> bytes:
+    """Partial dependence of one feature, or of two."""
+    return _one(found, target, look) if len(found["features"]) == 1 else _two(found, target, look)
+
+
+def _one(found: Mapping[str, Any], target: str, look: Look) -> bytes:
+    (grid,), (name,) = found["grid"], found["features"]
+    mean = np.array(found["mean"])
+    interval = found["intervals"][0]
+    lower, upper = np.array(interval["lower"]), np.array(interval["upper"])
+    numeric = _numeric(grid)
+
+    def paint(figure: Any, look: Look) -> None:
+        axes = figure.subplots()
+        colour = look.colours.accent
+        if numeric:
+            axes.fill_between(grid, lower, upper, color=colour, alpha=0.18, lw=0)
+            axes.plot(grid, mean, color=colour, lw=1.8)
+            axes.plot(grid, mean, ls="none", marker="|", ms=5, color=colour)
+        else:
+            at = np.arange(len(grid))
+            axes.vlines(at, lower, upper, color=colour, lw=5, alpha=0.28)
+            axes.plot(at, mean, ls="none", marker="o", ms=5, mew=0, color=colour)
+            _ticks(axes.xaxis, grid, look)
+            axes.set_xlim(-0.6, len(grid) - 0.4)
+        axes.set_xlabel(short(name))
+        axes.set_ylabel(short(target))
+
+    return draw(paint, look)
+
+
+def _two(found: Mapping[str, Any], target: str, look: Look) -> bytes:
+    first, second = found["grid"]
+    mean = np.array(found["mean"])
+    interval = found["intervals"][0]
+    width = np.array(interval["upper"]) - np.array(interval["lower"])
+
+    def paint(figure: Any, look: Look) -> None:
+        from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415
+
+        ramp = LinearSegmentedColormap.from_list("ours", list(look.colours.ramp), N=SHADES)
+        panels = figure.subplots(*((2, 1) if look.narrow else (1, 2)))
+        titles = (short(target), f"width of its {100 * interval['level']:.0f}% interval")
+        for axes, values, title in zip(panels, (mean, width), titles, strict=True):
+            axes.grid(visible=False)
+            mesh = axes.pcolormesh(
+                _edges(first), _edges(second), values.T, cmap=ramp, rasterized=False, lw=0.2, edgecolor="face"
+            )
+            bar = figure.colorbar(mesh, ax=axes, pad=0.02)
+            bar.outline.set_visible(False)
+            for axis, grid in ((axes.xaxis, first), (axes.yaxis, second)):
+                if not _numeric(grid):
+                    _ticks(axis, grid, look)
+            axes.set_title(title)
+            axes.set_xlabel(short(found["features"][0]))
+            axes.set_ylabel(short(found["features"][1]))
+
+    return draw(paint, look)
+
+
+def density(found: Mapping[str, Any], target: str, look: Look) -> bytes:
+    """The posterior density of one answer, and of a new outcome around it."""
+
+    def paint(figure: Any, look: Look) -> None:
+        axes = figure.subplots()
+        colours, x = look.colours, np.array(found["x"])
+        axes.grid(visible=False)
+        axes.set_yticks([])
+        tallest = max(np.max(found[name]) for name in ("mean", "outcome") if found[name] is not None)
+        for name, colour, label, fill in (
+            ("outcome", colours.fair, "a new outcome", 0.12),
+            ("mean", colours.accent, "the probability" if found["outcome"] is None else "its mean", 0.2),
+        ):
+            if found[name] is None:
+                continue
+            height = np.array(found[name]) / tallest
+            axes.fill_between(x, height, color=colour, alpha=fill, lw=0)
+            axes.plot(x, height, color=colour, lw=1.6, label=label)
+        for i, (name, colour) in enumerate((("mean", colours.accent), ("outcome", colours.fair))):
+            if ends := found["intervals"].get(name):
+                axes.plot(ends, [-0.07 - 0.08 * i] * 2, color=colour, lw=3.5, solid_capstyle="butt")
+        axes.axvline(found["centre"], color=colours.ink, lw=0.9, ls=(0, (1, 2)))
+        axes.set_ylim(-0.22, 1.08)
+        axes.set_xlabel(short(target))
+        axes.legend(loc="upper right")
+
+    return draw(paint, look)
+
+
+def _numeric(grid: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in grid)
+
+
+def _edges(grid: Sequence[Any]) -> Any:
+    if not _numeric(grid):
+        return np.arange(len(grid) + 1) - 0.5
+    points = np.array(grid, float)
+    if len(points) == 1:
+        return np.array([points[0] - 0.5, points[0] + 0.5])
+    between = (points[1:] + points[:-1]) / 2
+    return np.concatenate([[2 * points[0] - between[0]], between, [2 * points[-1] - between[-1]]])
+
+
+def _ticks(axis: Any, grid: Sequence[Any], look: Look) -> None:
+    every = max(1, len(grid) // (6 if look.narrow else 14))
+    at = np.arange(len(grid))[::every]
+    names = ["missing" if grid[i] is None else short(str(grid[i]), 14) for i in at]
+    rotate = axis.axis_name == "x" and sum(map(len, names)) > (30 if look.narrow else 90)
+    axis.set_ticks(at, names)
+    if rotate:
+        for label in axis.get_ticklabels():
+            label.set(rotation=35, ha="right")

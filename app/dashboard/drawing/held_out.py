@@ -1,0 +1,108 @@
+"""How a model does on rows it never saw."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from app.dashboard.drawing.canvas import Look, draw
+
+
+def predicted(found: Mapping[str, Any], target: str, look: Look) -> bytes:
+    """Predicted against actual, with the interval of each row; those that miss stand out."""
+    rows = found["rows"]
+    actual, mean, lower, upper = (
+        np.array([np.nan if v is None else v for v in rows[name]], float)
+        for name in ("actual", "mean", "lower", "upper")
+    )
+
+    def paint(figure: Any, look: Look) -> None:
+        axes = figure.subplots()
+        colours = look.colours
+        axes.grid(visible=True, axis="both")
+        inside = (lower <= actual) & (actual <= upper)
+        seen = np.concatenate([actual, mean[np.isfinite(mean)]])
+        low, high = seen.min(), seen.max()
+        axes.plot([low, high], [low, high], color=colours.soft, lw=0.9, ls=(0, (4, 3)), zorder=1)
+        for which, colour, label in (
+            (inside, colours.accent, "interval holds the outcome"),
+            (~inside, colours.fair, "interval misses it"),
+        ):
+            if not which.any():
+                continue
+            axes.vlines(actual[which], lower[which], upper[which], color=colour, lw=1.0, alpha=0.38, zorder=2)
+            axes.plot(
+                actual[which],
+                mean[which],
+                ls="none",
+                marker="o" if colour == colours.accent else "D",
+                ms=3.6,
+                mew=0,
+                color=colour,
+                zorder=3,
+                label=f"{label} ({int(which.sum())})",
+            )
+        axes.set_xlabel(f"actual {short(target)}")
+        axes.set_ylabel(f"predicted {short(target)}")
+        axes.legend(loc="upper left")
+
+    return draw(paint, look)
+
+
+def probabilities(found: Mapping[str, Any], look: Look) -> bytes:
+    """Of two classes: the predicted probabilities of the rows of either, as bars."""
+    rows = found["rows"]
+    actual, mean = np.array(rows["actual"], float), np.array(rows["mean"], float)
+
+    def paint(figure: Any, look: Look) -> None:
+        axes = figure.subplots()
+        edges = np.linspace(0, 1, 21)
+        for value, colour in ((0.0, look.colours.fair), (1.0, look.colours.accent)):
+            counts, _ = np.histogram(mean[actual == value], edges)
+            axes.stairs(
+                counts if value else -counts,
+                edges,
+                fill=True,
+                color=colour,
+                alpha=0.8,
+                label=f"rows that are {short(str(found['classes'][int(value)]))}",
+            )
+        axes.axhline(0, color=look.colours.soft, lw=0.8)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
+        axes.set_xlabel(f"predicted probability of {short(str(found['classes'][1]))}")
+        axes.set_ylabel("rows")
+        axes.legend(loc="best")
+
+    return draw(paint, look)
+
+
+def calibration(entries: Sequence[Mapping[str, float]], *, classes: bool, look: Look) -> bytes:
+    """What was claimed against what was observed, with binomial intervals."""
+    claimed = np.array([entry["level"] for entry in entries])
+    observed = np.array([entry["observed"] for entry in entries])
+    ends = np.array([[entry["lower"], entry["upper"]] for entry in entries]).T
+
+    def paint(figure: Any, look: Look) -> None:
+        axes = figure.subplots()
+        colours = look.colours
+        axes.grid(visible=True, axis="both")
+        axes.plot([0, 1], [0, 1], color=colours.soft, lw=0.9, ls=(0, (4, 3)))
+        if classes:
+            axes.vlines(claimed, *ends, color=colours.accent, lw=1.4, alpha=0.6)
+        else:
+            axes.fill_between(claimed, *ends, color=colours.accent, alpha=0.18, lw=0)
+        axes.plot(claimed, observed, color=colours.accent, lw=0 if classes else 1.5, marker="o", ms=3.4)
+        axes.set_xlim(0, 1)
+        axes.set_ylim(0, 1)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+        axes.set_xlabel("predicted probability" if classes else "intervals claim to hold")
+        axes.set_ylabel("share observed" if classes else "of the outcomes they held")
+
+    return draw(paint, look)
+
+
+def short(text: str, most: int = 40) -> str:
+    """A name that fits."""
+    text = "".join(letter if letter.isprintable() else " " for letter in text)
+    return text if len(text) <= most else text[: most - 1] + "…"

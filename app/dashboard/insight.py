@@ -1,0 +1,197 @@
+"""What a model says of itself, page by page: its chains, its features, their effects, and one prediction.
+
+The figures take a core for a moment, so they are found behind the gate, as the API does.
+"""
+
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
+
+from app.api.deps import Owner, Reading, TheGate, ThePredictor
+from app.dashboard import pages, snippets
+from app.dashboard.charts import given_of
+from app.dashboard.models import framed
+from app.services import densities, explanations, growth, models
+from app.services.errors import NotFinishedError, ServiceError
+from app.services.explanations import DependenceRequest
+from app.services.predictions import Predictor, PredictRequest
+
+router = APIRouter(prefix="/ui/models", include_in_schema=False)
+LEVELS = (0.5, 0.9)
+Frame = dict[str, Any]
+
+
+def _framed(tab: str) -> Any:
+    def frame(session: Reading, owner: Owner, model_id: str) -> Frame:
+        return framed(session, owner, models.view(session, owner, model_id), tab)
+
+    return Depends(frame)
+
+
+@router.get("/{model_id}/chains")
+async def chains(
+    request: Request,
+    predictor: ThePredictor,
+    gate: TheGate,
+    owner: Owner,
+    model_id: str,
+    frame: Annotated[Frame, _framed("chains")],
+) -> Response:
+    """Whether the chains agree: traces, ranks, and the figures as they grew, also during the fit."""
+
+    def find() -> dict[str, Any] | None:
+        try:
+            return growth.growth(predictor, owner, model_id)
+        except NotFinishedError:
+            return None  # no draws yet
+
+    found = await gate.run(find)
+    path = f"/models/{model_id}/diagnostics"
+    if frame["model"]["state"] != "succeeded":
+        path += "/growth"
+    return pages.render(
+        request.scope,
+        "model_chains.html",
+        **frame,
+        growth=found,
+        topologies=(frame["model"]["diagnostics"] or {}).get("topologies"),
+        snippets=snippets.ask(request, path),
+    )
+
+
+@router.get("/{model_id}/features")
+async def features(
+    request: Request,
+    predictor: ThePredictor,
+    gate: TheGate,
+    owner: Owner,
+    model_id: str,
+    frame: Annotated[Frame, _framed("features")],
+) -> Response:
+    """How much of the trees' splitting each feature does."""
+    found = None
+    if frame["model"]["state"] == "succeeded":
+        found = await gate.run(lambda: explanations.importance(predictor, owner, model_id, 0.9))
+    path = f"/models/{model_id}/variable-importance"
+    return pages.render(
+        request.scope,
+        "model_features.html",
+        **frame,
+        importance=found,
+        snippets=snippets.ask(request, path, query={"level": 0.9}),
+    )
+
+
+@router.get("/{model_id}/effects")
+async def effects(
+    request: Request,
+    predictor: ThePredictor,
+    gate: TheGate,
+    owner: Owner,
+    model_id: str,
+    frame: Annotated[Frame, _framed("effects")],
+    feature: Annotated[list[str] | None, Query(max_length=2)] = None,
+) -> Response:
+    """How predictions move with one feature or two."""
+    chosen = list(dict.fromkeys(name for name in feature or () if name))
+    names: list[str] = []
+    found = None
+    if frame["model"]["state"] == "succeeded":
+
+        def find() -> tuple[list[str], dict[str, Any]]:
+            by_share = explanations.importance(predictor, owner, model_id, 0.9)["features"]
+            listed = [entry["name"] for entry in by_share]
+            asked = DependenceRequest(features=chosen or listed[:1])
+            return listed, explanations.dependence(predictor, owner, model_id, asked)
+
+        names, found = await gate.run(find)
+        chosen = found["features"]
+    body = {"features": chosen, "level": 0.9}
+    path = f"/models/{model_id}/partial-dependence"
+    return pages.render(
+        request.scope,
+        "model_effects.html",
+        **frame,
+        names=names,
+        chosen=chosen,
+        found=found,
+        query=urlencode([("feature", name) for name in chosen]),
+        snippets=snippets.ask(request, path, method="POST", body=body),
+    )
+
+
+@router.get("/{model_id}/predict")
+async def predict(
+    request: Request,
+    predictor: ThePredictor,
+    gate: TheGate,
+    owner: Owner,
+    model_id: str,
+    frame: Annotated[Frame, _framed("predict")],
+) -> Response:
+    """A form for one row; with its values in the address, the answer and its density."""
+    asked = "f0" in request.query_params
+    found = await gate.run(lambda: _predicted(predictor, owner, model_id, frame, request, asked=asked))
+    error = found["error"]
+    body = {"rows": [found["row"]], "level": list(LEVELS), "interval": found["interval"]}
+    return pages.render(
+        request.scope,
+        "model_predict.html",
+        status=200 if error is None else error.status,
+        **frame,
+        **found,
+        query=urlencode([(name, value) for name, value in request.query_params.items() if name[:1] == "f"]),
+        snippets=snippets.ask(request, f"/models/{model_id}/predict", method="POST", body=body)
+        if found["row"]
+        else [],
+    )
+
+
+def _predicted(
+    predictor: Predictor, owner: str, model_id: str, frame: Frame, request: Request, *, asked: bool
+) -> dict[str, Any]:
+    model, dataset = frame["model"], frame["dataset"]
+    interval = "credible" if model["settings"].get("family") != "gaussian" else "predictive"
+    nothing: dict[str, Any] = {
+        "columns": [],
+        "given": [],
+        "row": None,
+        "answer": None,
+        "error": None,
+        "wrong": {},
+        "interval": interval,
+    }
+    if not model["draws"]:
+        return nothing
+    profiles = {}
+    if dataset is not None and dataset.profiles:
+        profiles = dict(zip((c["name"] for c in dataset.columns), dataset.profiles, strict=True))
+    columns = densities.features(predictor, owner, model_id, profiles)
+    typed = given_of(request, len(columns))
+    given = typed if asked else [_typed(column["typical"]) for column in columns]
+    found = nothing | {"columns": columns, "given": given}
+    try:
+        found["row"] = densities.row_of(columns, given)
+        if asked:
+            wanted = PredictRequest(
+                rows=[found["row"]], levels=LEVELS, interval=interval, mcse=True, rhat=True
+            )
+            found["answer"] = predictor.predict(owner, model_id, wanted)
+            wanted = PredictRequest(rows=[found["row"]], levels=LEVELS, interval="credible")
+            found["credible"] = predictor.predict(owner, model_id, wanted)
+    except ServiceError as error:
+        if error.status != 422:
+            raise
+        found["error"] = error
+        found["wrong"] = {fault.column: fault.detail for fault in error.errors}
+    return found
+
+
+def _typed(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,73 @@
+"""Charts as documents: what they hold, whatever the names and figures are."""
+
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from app.dashboard.drawing import effects, held_out
+from app.dashboard.drawing.canvas import COLOURS, Look
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def checked(content: bytes) -> ET.Element:
+    root = ET.fromstring(content)
+    assert root.tag == f"{SVG}svg"
+    for element in root.iter():
+        assert element.tag not in {f"{SVG}script", f"{SVG}foreignObject", f"{SVG}image"}
+        for name, value in element.attrib.items():
+            assert not name.startswith("on")
+            if name.endswith("href"):
+                assert value.startswith("#")
+    assert not re.search(rb"url\((?!#)", content)
+    return root
+
+
+HOSTILE = '$x_{<script>"&\u202e\n'
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_hostile_names_and_bare_figures_can_be_drawn(theme):
+    """Names that are markup or mathematics are letters; one point, one level or none drawn is no error."""
+    look = Look(theme, "narrow", half=True)
+    feature = {"name": HOSTILE * 20, "mean": 0.5, "lower": 0.0, "upper": 1.0}
+    root = checked(effects.importance([feature], look))
+    assert any("<script>" in (element.text or "") for element in root.iter())
+    interval = [{"level": 0.9, "lower": [1.0], "upper": [2.0]}]
+    one = {"features": [HOSTILE], "grid": [[3.0]], "mean": [1.5], "intervals": interval}
+    checked(effects.dependence(one, HOSTILE, look))
+    checked(effects.dependence(one | {"grid": [[None]]}, HOSTILE, look))
+    flat = [{"level": 0.9, "lower": [[1.0]], "upper": [[2.0]]}]
+    two = {"features": ["a", HOSTILE], "grid": [[3.0], [None]], "mean": [[1.5]], "intervals": flat}
+    checked(effects.dependence(two, HOSTILE, look))
+    rows = {"rows": {"actual": [1.0], "mean": [None], "lower": [None], "upper": [2.0]}, "classes": None}
+    checked(held_out.predicted(rows, HOSTILE, look))
+
+
+def test_themes_differ_in_colours_alone():
+    """The same words at the same places, whichever theme."""
+    feature = [{"name": "a", "mean": 0.5, "lower": 0.4, "upper": 0.6}]
+    light, dark = (effects.importance(feature, Look(theme)).decode() for theme in ("light", "dark"))
+    assert light != dark
+    for colour, other in (
+        (getattr(COLOURS["light"], c), getattr(COLOURS["dark"], c)) for c in vars(COLOURS["light"])
+    ):
+        for a, b in [(colour, other)] if isinstance(colour, str) else zip(colour, other, strict=True):
+            light = light.replace(a, b)
+    names = r"m[0-9a-f]{10}"  # of shapes, by their look
+    assert re.sub(names, "", light) == re.sub(names, "", dark)
+
+
+def test_the_service_starts_without_the_drawing_libraries():
+    """Neither matplotlib nor ArviZ's plots, which take seconds, are there before a chart is asked for."""
+    code = (
+        "import sys, app.api.main; "
+        "print([name for name in ('matplotlib', 'arviz_plots', 'xarray') if name in sys.modules])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert run.stdout.strip() == "[]"
