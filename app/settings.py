@@ -72,6 +72,16 @@ class Settings(BaseSettings):
     max_predict_rows: int = Field(default=100_000, gt=0, description="The most rows of one predict call.")
     cache_bytes: int = Field(default=512 * MIB, ge=0, description="Unpacked posteriors kept in memory.")
 
+    body_seconds: float = Field(
+        default=10.0,
+        gt=0,
+        description="A body may keep us waiting so long, and longer as it arrives:",
+    )
+    body_bytes_per_second: int = Field(default=1024, gt=0, description="at least so fast.")
+    head_seconds: float = Field(default=20.0, gt=0, description="In which a request's headers must be sent.")
+    write_seconds: float = Field(default=60.0, gt=0, description="An answer that nobody reads is given up.")
+    max_connections: int = Field(default=800, gt=0, description="Open at once to one API process.")
+
     # What one owner may have; 0: any amount. Unless given: no limit on loopback.
     quota_stored_bytes: int | None = Field(
         default=None, ge=0, description="Datasets, draws and predictions; beyond loopback 20 GiB."

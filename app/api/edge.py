@@ -1,8 +1,10 @@
 """The outermost layer of HTTP: request ids, security headers, body limits, and no exception gets past it."""
 
+import asyncio
 import logging
 import re
 import secrets
+import time
 from collections.abc import Iterable, Mapping
 
 from starlette.datastructures import Headers
@@ -37,6 +39,13 @@ class BodyTooLargeError(HTTPException):
         super().__init__(413, headers={"Connection": "close"})
 
 
+class BodyTooSlowError(HTTPException):
+    """The body kept the service waiting for too long."""
+
+    def __init__(self) -> None:
+        super().__init__(408, headers={"Connection": "close"})
+
+
 class Edge:
     """ASGI middleware.
 
@@ -50,6 +59,8 @@ class Edge:
         By path, where it is another one.
     files
         By path and content type, where it is yet another one.
+    seconds, rate
+        How long a body may keep us waiting in all: so many seconds, and one more for each `rate` bytes of it.
     """
 
     def __init__(
@@ -59,11 +70,15 @@ class Edge:
         limit: int,
         limits: Mapping[str, int],
         files: Mapping[tuple[str, str], int] | None = None,
+        seconds: float = 10.0,
+        rate: int = 1024,
     ) -> None:
         self.app = app
         self.limit = limit
         self.limits = dict(limits)
         self.files = dict(files or {})
+        self.seconds = seconds
+        self.rate = rate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -87,11 +102,11 @@ class Edge:
         try:
             if _declared(given) > limit:
                 raise BodyTooLargeError  # noqa: TRY301  one place answers both
-            await self.app(scope, _counted(receive, limit), send_with_headers)
-        except BodyTooLargeError as error:
+            await self.app(scope, self._counted(receive, limit), send_with_headers)
+        except (BodyTooLargeError, BodyTooSlowError) as error:
             if started:
                 raise
-            await render_plain(scope, 413, error.headers)(scope, receive, send_with_headers)
+            await render_plain(scope, error.status_code, error.headers)(scope, receive, send_with_headers)
         except ClientDisconnect:
             return  # nobody is left to answer
         except Exception:
@@ -99,6 +114,29 @@ class Edge:
             if started:
                 raise
             await render_plain(scope, 500)(scope, receive, send_with_headers)
+
+    def _counted(self, receive: Receive, limit: int) -> Receive:
+        """The same, as long as the body is neither too long nor too slow."""
+        taken, waited, complete = 0, 0.0, False
+
+        async def counted() -> Message:
+            nonlocal taken, waited, complete
+            if complete:
+                return await receive()  # waits for the other side to go away, which may take its time
+            began = time.monotonic()
+            try:
+                async with asyncio.timeout(self.seconds + taken / self.rate - waited):
+                    message = await receive()
+            except TimeoutError:
+                raise BodyTooSlowError from None
+            waited += time.monotonic() - began
+            taken += len(message.get("body", b""))
+            complete = not message.get("more_body", False)
+            if taken > limit:
+                raise BodyTooLargeError
+            return message
+
+        return counted
 
 
 def _with_ours(headers: Iterable[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
@@ -111,17 +149,3 @@ def _with_ours(headers: Iterable[tuple[bytes, bytes]], request_id: str) -> list[
 def _declared(headers: Headers) -> int:
     length = headers.get("content-length", "")
     return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else 0
-
-
-def _counted(receive: Receive, limit: int) -> Receive:
-    taken = 0
-
-    async def counted() -> Message:
-        nonlocal taken
-        message = await receive()
-        taken += len(message.get("body", b""))
-        if taken > limit:
-            raise BodyTooLargeError
-        return message
-
-    return counted

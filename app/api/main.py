@@ -94,6 +94,8 @@ def create_app(settings: Settings) -> FastAPI:
                     "/models": MAX_SETTINGS_BYTES,
                 },
                 files={("/models", MEDIA_TYPE): min(MAX_BYTES, settings.max_body_bytes)},
+                seconds=settings.body_seconds,
+                rate=settings.body_bytes_per_second,
             ),
             Middleware(
                 Access,

@@ -55,13 +55,20 @@ PLAIN = {
         "This address doesn't take that method",
         "The Allow header names the methods this address takes.",
     ),
+    408: (
+        "too-slow",
+        "The request came too slowly",
+        "The service doesn't wait any longer for the rest of it; send it again, faster.",
+    ),
     413: ("too-large", "That is more than this service takes", "Send less at once."),
     415: ("unsupported-media-type", "That content type is not read here", "Send another content type."),
+    431: ("headers-too-large", "The headers are too long", "Send shorter headers: 64 KiB in all."),
     500: (
         "internal-error",
         "Something went wrong on our side",
         "It has been logged under this request_id; the same request may work later.",
     ),
+    503: ("busy", "The service is busy", "There are too many connections; try again."),
 }
 
 

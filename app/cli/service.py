@@ -1,5 +1,6 @@
 """The commands that run the service: up, api, worker, migrate, demo."""
 
+import logging
 import signal
 import threading
 import time
@@ -46,21 +47,12 @@ def up(
 
 def api(host: Host = "127.0.0.1", port: Port = 8000) -> None:
     """Run one API process (`bartserve migrate` first)."""
-    import uvicorn
-
-    from app.api.main import create_app
+    from app.api.server import server
     from app.supervisor import end_with_supervisor
 
     end_with_supervisor()
-    settings = Settings(host=host, port=port)
-    uvicorn.run(
-        create_app(settings),
-        host=host,
-        port=port,
-        log_level="warning",
-        server_header=False,
-        timeout_graceful_shutdown=10,
-    )
+    logging.getLogger("bartserve.audit").setLevel(logging.INFO)
+    server(Settings(host=host, port=port)).run()
 
 
 def worker(

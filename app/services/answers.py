@@ -19,6 +19,7 @@ from sampler.rowwise import Errors, RowsVerdict
 
 Floats = NDArray[np.float64]
 # What a spreadsheet would run as a formula when a cell begins with it.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 FORMULA = r"^[=+\-@\t\r]"
 
 
@@ -102,7 +103,7 @@ def arrow_parts(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterato
 
 def to_csv(table: pa.Table, *, header: bool = True) -> bytes:
     """CSV in which no text begins like a formula; missing values are empty cells."""
-    names = [f"'{name}" if name[:1] in "=+-@\t\r" else name for name in table.column_names]
+    names = [f"'{name}" if name.startswith(FORMULA_STARTS) else name for name in table.column_names]
     safe = [_without_formulas(column) for column in table.columns]
     sink = io.BytesIO()
     options = pacsv.WriteOptions(include_header=header, quoting_style="needed")
@@ -111,8 +112,10 @@ def to_csv(table: pa.Table, *, header: bool = True) -> bytes:
 
 
 def _without_formulas(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if not pa.types.is_string(column.type):
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         return column
+    column = column.cast(pa.string())
     return pc.if_else(
         pc.match_substring_regex(column, FORMULA), pc.binary_join_element_wise("'", column, ""), column
     )

@@ -5,19 +5,14 @@ import threading
 import time
 from collections.abc import Iterator
 
-import uvicorn
-
-from app.api.main import create_app
+from app.api.server import server as make_server
 from app.settings import Settings
 
 
 @contextlib.contextmanager
 def serving(settings: Settings) -> Iterator[str]:
     """The address of the application of those settings, on loopback whatever they say of the host."""
-    config = uvicorn.Config(
-        create_app(settings), host="127.0.0.1", port=0, log_level="error", lifespan="on", server_header=False
-    )
-    server = uvicorn.Server(config)
+    server = make_server(settings, port=0)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     deadline = time.monotonic() + 20

@@ -1,0 +1,153 @@
+"""The server as every process runs it: uvicorn, with deadlines that it doesn't have of its own.
+
+Measured on uvicorn 0.54: a connection with half of its headers sent, or that never reads its answer, stays
+open for as long as the other side likes; headers may be of any length. `app.api.edge` sees to slow bodies.
+"""
+
+import asyncio
+import json
+import secrets
+from http import HTTPStatus
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from app.api.main import create_app
+from app.api.problems import MEDIA_TYPE, PLAIN
+from app.settings import Settings
+
+MAX_HEAD_BYTES = 64 * 1024
+LINGER_SECONDS = 5.0  # for the rest of a body whose request was answered without it
+STOP_SECONDS = 10
+RETRY = "Retry-After: 2\r\n"
+
+
+class Deadlines(HttpToolsProtocol):
+    """One connection: its headers in time and not too long, its answer read in time, not one too many.
+
+    What it refuses by itself is a problem document as well.
+    """
+
+    head_seconds = 20.0
+    write_seconds = 60.0
+    most = 800
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request; refuse the connection when there are too many."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._head_bytes = 0
+        self._in_head, self._in_body = True, False
+        super().connection_made(transport)
+        if len(self.connections) > self.most:
+            self._refuse(503)
+        else:
+            self._set(self.head_seconds, self._late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the deadline."""
+        self._cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Count what is part of the headers."""
+        if self.transport.is_closing():
+            return  # refused: what it still sends isn't read
+        self._head_bytes += len(data) if self._in_head else 0
+        super().data_received(data)
+        if self._in_head and self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self._refuse(431)
+
+    def on_message_begin(self) -> None:
+        """A request begins: on a connection that was kept, too."""
+        super().on_message_begin()
+        if not self._in_head:
+            self._in_head, self._head_bytes = True, 1  # something of it has come
+            self._set(self.head_seconds, self._late)
+
+    def on_headers_complete(self) -> None:
+        """Its headers are there."""
+        self._in_head, self._in_body = False, True
+        self._cancel()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """All of it is there."""
+        self._in_body = False
+        self._cancel()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """It has been answered; if its body is still under way, not for long."""
+        super().on_response_complete()
+        if self._in_body and not self.transport.is_closing():
+            self._set(LINGER_SECONDS, self.transport.close)
+
+    def pause_writing(self) -> None:
+        """Nobody takes the answer for now."""
+        super().pause_writing()
+        self._set(self.write_seconds, self.transport.abort)  # to close would be to wait for the reader
+
+    def resume_writing(self) -> None:
+        """The answer is being taken."""
+        super().resume_writing()
+        self._cancel()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  the parser's own words
+        """What is no HTTP is refused like everything else."""
+        self._refuse(400)
+
+    def _late(self) -> None:
+        if self._head_bytes:
+            self._refuse(408)
+        else:
+            self.transport.close()
+
+    def _refuse(self, status: int) -> None:
+        slug, title, detail = PLAIN[status]
+        body = {"type": f"/problems/{slug}", "title": title, "status": status, "detail": detail}
+        content = json.dumps(body | {"request_id": (name := secrets.token_hex(8)), "errors": []}).encode()
+        head = (
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: {MEDIA_TYPE}\r\n"
+            f"Content-Length: {len(content)}\r\nConnection: close\r\nX-Request-ID: {name}\r\n"
+            f"X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n"
+            f"{RETRY if status == HTTPStatus.SERVICE_UNAVAILABLE else ''}\r\n"
+        )
+        self.transport.write(head.encode() + content)
+        self.transport.close()
+
+    def _set(self, seconds: float, then: Any) -> None:
+        self._cancel()
+        self._timer = self.loop.call_later(seconds, then)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def server(settings: Settings, *, port: int | None = None) -> uvicorn.Server:
+    """A server of the application of those settings.
+
+    Parameters
+    ----------
+    port
+        Another one than the settings say, on loopback whatever they say of the host.
+    """
+    limits = {
+        "head_seconds": settings.head_seconds,
+        "write_seconds": settings.write_seconds,
+        "most": settings.max_connections,
+    }
+    config = uvicorn.Config(
+        create_app(settings),
+        host=settings.host if port is None else "127.0.0.1",
+        port=settings.port if port is None else port,
+        http=type("Limited", (Deadlines,), limits),
+        ws="none",
+        lifespan="on",
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
+    return uvicorn.Server(config)
