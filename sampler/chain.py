@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.compile import address, warm
+from sampler.chainstate import can_split, make_data, make_forest, make_kept, make_prior, make_work
+from sampler.checkpoint import Reader, read_checkpoint, write_checkpoint
+from sampler.compile import warm
 from sampler.draws import Draws
-from sampler.errors import PackedError, SamplerError
-from sampler.settings import MOVES, RULE_DRAW
+from sampler.errors import SamplerError
+from sampler.settings import MOVE_NAMES
 
 if TYPE_CHECKING:
-    from sampler.kernels.shapes import Data, Forest, Kept, Work
+    from sampler.kernels.shapes import Forest, Work
     from sampler.training import Training
 
-MAGIC = b"BSC1"
-HEADER = struct.Struct(
-    "<4sIIIqqqi"
-)  # magic, checksum, fingerprint, chain, iteration, kept, trees' leaves, moves
 FIRST_LEAVES = 16  # room per tree; doubled when a tree needs more
-DEPTHS = 64  # tabled depths of the tree prior
-COUNTED = (*MOVES, RULE_DRAW)
 
 
 class Chain:
@@ -44,16 +38,15 @@ class Chain:
 
     def __init__(self, training: Training, chain: int) -> None:
         """Use `start` or `resume`."""
-        warm()
+        warm(training.settings)
         self.training = training
         self.chain = chain
         self.iteration = 0
         self.num_kept = 0
-        self._data = _make_data(training)
-        self._prior, self._depths, self._moves = _make_prior(training)
-        self._counters = np.zeros((len(COUNTED), 2), np.int64)
-        self._reshapes = bool({"change", "swap"} & training.settings.moves.keys())
-        self._kept = _make_kept(0, 0, training.settings.num_trees)
+        self._data = make_data(training)
+        self._prior, self._depths, self._moves = make_prior(training)
+        self._counters = np.zeros((len(MOVE_NAMES), 2), np.int64)
+        self._kept = make_kept(0, 0, training.settings.num_trees)
         self._forest: Forest
         self._work: Work
 
@@ -62,12 +55,10 @@ class Chain:
         """A chain at its first state: every tree a stump of value 0, sigma at its estimate."""
         self = cls(training, chain)
         num_trees = training.settings.num_trees
-        self._forest = _make_forest(self._data, num_trees, FIRST_LEAVES)
-        self._forest.leaf[:, 0] = (0, -1, 0, _can_split(self._data))
+        self._forest = make_forest(self._data, num_trees, FIRST_LEAVES)
+        self._forest.leaf[:, 0] = (0, -1, 0, can_split(self._data))
         seed = np.random.SeedSequence(training.settings.seed, spawn_key=(chain,))
-        self._work = _make_work(
-            self._data, FIRST_LEAVES, seed.generate_state(4, np.uint64), reshapes=self._reshapes
-        )
+        self._work = make_work(self._data, FIRST_LEAVES, seed.generate_state(4, np.uint64), training.settings)
         self._recompute()
         return self
 
@@ -81,17 +72,14 @@ class Chain:
             For bytes that are damaged or were taken of other data or settings.
 
         """
-        header, body = _open_checkpoint(checkpoint)
-        fingerprint, chain, iteration, num_kept, capacity, _moves = header
-        if fingerprint != training.fingerprint:
-            raise PackedError("the checkpoint belongs to other data or settings")
+        (chain, iteration, num_kept, capacity), body = read_checkpoint(checkpoint, training)
         self = cls(training, chain)
         num_trees = training.settings.num_trees
         self.iteration, self.num_kept = iteration, num_kept
-        self._forest = _make_forest(self._data, num_trees, capacity)
-        reader = _Reader(body)
+        self._forest = make_forest(self._data, num_trees, capacity)
+        reader = Reader(body)
         words = reader.take(np.uint64, 4)
-        self._work = _make_work(self._data, capacity, words, reshapes=self._reshapes)
+        self._work = make_work(self._data, capacity, words, training.settings)
         self._prior[0] = reader.take(np.float64, 1)[0]
         self._counters[:] = reader.take(np.int64, self._counters.size).reshape(self._counters.shape)
         self._forest.num_leaves[:] = reader.take(np.int32, num_trees)
@@ -168,7 +156,7 @@ class Chain:
             return None
         kept = self._kept
         num_trees = self.training.settings.num_trees
-        self._kept = _make_kept(0, 0, num_trees)
+        self._kept = make_kept(0, 0, num_trees)
         return Draws(
             num_trees=num_trees,
             sigma=kept.sigma[:draws].copy(),
@@ -190,17 +178,14 @@ class Chain:
         ]
         for tree, leaves in enumerate(forest.num_leaves):
             parts += [forest.node[tree, : leaves - 1], forest.leaf[tree, :leaves]]
-        body = zlib.compress(b"".join(part.tobytes() for part in parts), 1)
-        fields = (self.training.fingerprint, self.chain, self.iteration, self.num_kept, forest.leaf.shape[1])
-        head = HEADER.pack(MAGIC, 0, *fields, len(COUNTED))
-        check = zlib.crc32(head + body)
-        return HEADER.pack(MAGIC, check, *fields, len(COUNTED)) + body
+        numbers = self.chain, self.iteration, self.num_kept, forest.leaf.shape[1]
+        return write_checkpoint(self.training, numbers, b"".join(part.tobytes() for part in parts))
 
     def statistics(self) -> dict[str, Any]:
         """What the moves did so far: `{"moves": {"grow": {"proposed": .., "accepted": ..}, ..}}`."""
         moves = {
             name: {"proposed": int(proposed), "accepted": int(accepted)}
-            for name, (proposed, accepted) in zip(COUNTED, self._counters, strict=True)
+            for name, (proposed, accepted) in zip(MOVE_NAMES, self._counters, strict=True)
             if proposed
         }
         return {"moves": moves}
@@ -221,12 +206,12 @@ class Chain:
         """Twice the room for leaves in every tree."""
         old = self._forest
         capacity = 2 * old.leaf.shape[1]
-        new = _make_forest(self._data, len(old.num_leaves), capacity, rows=False)
+        new = make_forest(self._data, len(old.num_leaves), capacity, rows=False)
         for name in ("node", "leaf", "count"):
             getattr(new, name)[:, : old.leaf.shape[1]] = getattr(old, name)
         self._forest = old._replace(node=new.node, leaf=new.leaf, count=new.count)
         state = self._work
-        fresh = _make_work(self._data, capacity, state.random, reshapes=self._reshapes, rows=False)
+        fresh = make_work(self._data, capacity, state.random, self.training.settings, rows=False)
         self._work = fresh._replace(
             residual=state.residual,
             state=state.state,
@@ -257,141 +242,8 @@ class Chain:
             - max(self.iteration - settings.num_burnin, 0) // settings.thin
         )
         per_draw = int(np.sum(2 * self._forest.num_leaves + 1))
-        self._kept = _make_kept(draws + due + 1, 2 * nodes + (due + 1) * per_draw, settings.num_trees)
+        self._kept = make_kept(draws + due + 1, 2 * nodes + (due + 1) * per_draw, settings.num_trees)
         self._kept.fill[:] = draws, nodes
         for name in ("sigma", "tree_start", "feature", "cut", "missing_left", "leaf"):
             values = getattr(old, name)
             getattr(self._kept, name)[: len(values)] = values
-
-
-class _Reader:
-    """Arrays one after another from the body of a checkpoint."""
-
-    def __init__(self, body: bytes) -> None:
-        self.body, self.at = body, 0
-
-    def take(self, dtype: Any, count: int) -> np.ndarray[Any, Any]:
-        values = np.frombuffer(self.body, dtype, count, self.at)
-        self.at += values.nbytes
-        return values
-
-
-def _open_checkpoint(checkpoint: bytes) -> tuple[tuple[int, ...], bytes]:
-    if len(checkpoint) < HEADER.size or checkpoint[:4] != MAGIC:
-        raise PackedError("not a checkpoint, or of another version")
-    magic, check, *fields = HEADER.unpack_from(checkpoint)
-    body = checkpoint[HEADER.size :]
-    if zlib.crc32(HEADER.pack(magic, 0, *fields) + body) != check or fields[-1] != len(COUNTED):
-        raise PackedError("the checkpoint is damaged or of another version")
-    return tuple(fields), zlib.decompress(body)
-
-
-def _make_data(training: Training) -> Data:
-    from sampler.kernels.shapes import Data  # noqa: PLC0415
-
-    codes = training.codes
-    present = [column[column != 255] for column in codes]
-    low = np.array([column.min(initial=255) for column in present], np.int64)
-    high = np.array([column.max(initial=0) if len(column) else -1 for column in present], np.int64)
-    missing = np.array([len(column) < codes.shape[1] for column in present], np.uint8)
-    rows, weights = codes.shape[1], training.grid_weights
-    seen = rows if len(weights) == 0 else int(np.count_nonzero(weights))
-    probit = training.settings.family == "probit"
-    labels = training.y.astype(np.uint8) if probit else np.zeros(0, np.uint8)
-    return Data(training.padded_codes, low, high, missing, weights, rows, seen, labels, training.examples)
-
-
-def _can_split(data: Data) -> bool:
-    """Whether any column has two codes, so that the root can be split."""
-    rules = data.high - data.low + data.missing * (data.high >= 0)
-    return bool(np.any((data.high >= data.low) & (rules > 0)))
-
-
-def _make_prior(
-    training: Training,
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    from sampler.kernels import shapes  # noqa: PLC0415
-
-    constants, settings = training.constants, training.settings
-    step = constants.step
-    prior = np.zeros(shapes.PRIOR_SIZE)
-    prior[shapes.SIGMA2] = (constants.sigma_start / step) ** 2
-    prior[shapes.TAU2] = (constants.leaf_sd / step) ** 2
-    prior[shapes.NU], prior[shapes.LAMBDA] = constants.nu, constants.lambda_ / step**2
-    prior[shapes.ALPHA], prior[shapes.BETA] = constants.alpha, constants.beta
-    prior[shapes.LIKELIHOOD] = not settings.prior_only
-    prior[shapes.SIGMA_FIXED], prior[shapes.STEP] = constants.sigma_fixed, step
-    prior[shapes.UNIT], prior[shapes.OFFSET] = training.weight_unit, constants.offset
-    split = constants.alpha * (1.0 + np.arange(DEPTHS)) ** -constants.beta
-    depths = np.stack([np.log1p(-split), np.log(split)])
-    moves = np.array([settings.moves.get(name, 0.0) for name in COUNTED])
-    return prior, depths, moves
-
-
-def _make_forest(data: Data, num_trees: int, capacity: int, *, rows: bool = True) -> Forest:
-    from sampler.kernels.shapes import Forest  # noqa: PLC0415
-
-    width = data.codes.shape[1] if rows else 0
-    return Forest(
-        num_leaves=np.ones(num_trees, np.int32),
-        node=np.zeros((num_trees, capacity, 6), np.int32),
-        leaf=np.zeros((num_trees, capacity, 4), np.int32),
-        count=np.zeros((num_trees, capacity), np.int64),
-        slots=np.zeros((num_trees, width), np.uint8),
-        plane=np.full(num_trees, -1, np.int32),
-        high=np.zeros((1, 0), np.uint8),
-    )
-
-
-def _make_work(
-    data: Data, capacity: int, random: np.ndarray[Any, Any], *, reshapes: bool, rows: bool = True
-) -> Work:
-    from sampler.kernels import fused, shapes  # noqa: PLC0415
-
-    width = data.codes.shape[1] if rows else 0
-    return shapes.Work(
-        residual=np.zeros(width, np.int32),
-        delta=np.zeros(capacity + 16, np.int32),
-        old=np.zeros(capacity + 16, np.int32),
-        sums=np.zeros(capacity + 16, np.int64),
-        lanes=np.zeros((4, capacity + 16), np.int64),
-        total=np.zeros(capacity + 16),
-        size=np.zeros(capacity + 16),
-        rule=np.zeros(3, np.int64),
-        span=np.zeros(3, np.int64),
-        state=np.zeros(shapes.STATE_SIZE, np.int64),
-        columns=np.zeros(len(data.codes), np.int32),
-        mask=np.zeros(width, np.uint8),
-        member=np.zeros(width, np.uint8),
-        latent=np.zeros(width if len(data.labels) else 0, np.int32),
-        address=np.array([address(entry) for entry in fused.FUSED], np.int64),
-        random=np.array(random, np.uint64),
-        values=np.zeros(2048, np.int64),
-        bins=np.zeros((2, 256), np.int64),
-        code_sum=np.zeros((2, 256), np.int64),
-        code_count=np.zeros((2, 256), np.int64),
-        code_rows=np.zeros((2, 256), np.int64),
-        terms=np.zeros((2, 512)),
-        factors=np.zeros((2, 512)),
-        info=np.zeros((2, 9), np.int64),
-        order=np.zeros(capacity, np.int32),
-        stack=np.zeros(capacity, np.int32),
-        below_top=np.zeros(capacity, np.int32),
-        place=np.zeros(width if reshapes else 0, np.int32),
-        leaf_ranges=np.zeros((capacity if reshapes else 1, len(data.codes), 3), np.int32),
-        node_ranges=np.zeros((capacity if reshapes else 1, len(data.codes), 3), np.int32),
-    )
-
-
-def _make_kept(draws: int, nodes: int, num_trees: int) -> Kept:
-    from sampler.kernels.shapes import Kept  # noqa: PLC0415
-
-    return Kept(
-        fill=np.zeros(2, np.int64),
-        sigma=np.zeros(draws),
-        tree_start=np.zeros(draws * num_trees + 1, np.int64),
-        feature=np.zeros(nodes, np.int32),
-        cut=np.zeros(nodes, np.uint8),
-        missing_left=np.zeros(nodes, np.uint8),
-        leaf=np.zeros(nodes, np.int32),
-    )

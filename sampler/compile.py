@@ -1,49 +1,47 @@
-"""Compiled kernels: the one decorator with numba's flags, and a disk cache that many processes may share.
+"""Compiled kernels: the one decorator with numba's flags, and `warm`, which compiles them group by group.
 
-numba's own cache does not notice an edit in another file and breaks when several processes fill it at once.
-So the folder is named by everything the machine code depends on, one process fills it under a file lock while
-the others wait, and a marker written last says that all of it is there.
+A group is what one kind of work needs beyond others (`kernels.GROUPS`), so that a move or method that nobody
+asked for costs nobody a compile. Several processes share the work of one cold start: each takes a group that
+is free (`cachefolder`), and a process that starts alone starts a second one to help.
 """
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
-import shutil
-import tempfile
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import llvmlite
-import llvmlite.binding as llvm
-import numba
 from numba import cfunc, njit
 from numba import config as _config
 
+from sampler import cachefolder
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    from sampler.settings import Settings
+
+    Tell = Callable[[int, int], None]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 config: Any = _config  # its attributes are made at run time
 numba_jit: Any = njit  # its private options are not in its types
 
-MARKER = "complete"
-KERNELS = Path(__file__).parent / "kernels"
-WAIT_SECONDS = 0.5  # between looks at a lock that another process holds
+WAIT_SECONDS = 0.5  # between looks at what other processes compile
 
-_registry: list[_Entry] = []
+_registry: dict[str, list[Kernel]] = {}  # by module
 _lock = threading.RLock()
-_state: dict[str, Any] = {"loaded": False}
+_loaded: set[str] = set()
 
 
 @dataclass
-class _Entry:
+class Kernel:
     """One kernel of one signature; `pointer` kernels are called through their address."""
 
     name: str
@@ -53,11 +51,15 @@ class _Entry:
     compiled: Any = None
 
     def build(self) -> None:
+        """Compile, or load from disk."""
         if self.compiled is not None:
             return
         if self.pointer:
-            with _cache_folder():
-                self.compiled = cfunc(self.signature, cache=True, error_model="numpy")(self.function)
+            with _cache_in_our_folder():
+                compiled: Any = cfunc
+                self.compiled = compiled(self.signature, cache=True, error_model="numpy", _nrt=False)(
+                    self.function
+                )
         else:
             self.function.compile(self.signature)
             self.function.disable_compile()
@@ -74,143 +76,187 @@ def kernel(signature: Any, *, inline: bool = False, allocates: bool = True) -> C
     """
 
     def decorate(function: F) -> F:
-        with _cache_folder():
+        with _cache_in_our_folder():
             compiled = numba_jit(
                 nogil=True,
                 cache=True,
                 error_model="numpy",
                 boundscheck=False,
+                no_cfunc_wrapper=True,
                 forceinline=inline,
                 _nrt=allocates,
             )(function)
-        _registry.append(_Entry(function.__qualname__, compiled, signature, pointer=False))
+        _register(function.__module__, Kernel(function.__qualname__, compiled, signature, pointer=False))
         return compiled  # type: ignore[no-any-return]
 
     return decorate
 
 
-def pointer_kernel(signature: Any, function: Callable[..., None]) -> _Entry:
-    """Register a kernel that other kernels call through its address, so that they need not contain it."""
-    entry = _Entry(function.__qualname__, function, signature, pointer=True)
-    _registry.append(entry)
+def pointer_kernel(module: str, signature: Any, function: Callable[..., Any]) -> Kernel:
+    """Register a kernel that others call through its address, so that they need not contain it."""
+    entry = Kernel(function.__qualname__, function, signature, pointer=True)
+    _register(module, entry)
     return entry
 
 
-def address(entry: _Entry) -> int:
-    """Where a pointer kernel stands in this process (after `warm`)."""
+def address(entry: Kernel) -> int:
+    """Where a pointer kernel stands in this process."""
     entry.build()
     return int(entry.compiled.address)
 
 
-def warm(progress: Callable[[int, int], None] | None = None) -> None:
-    """Compile every kernel, or load it from the disk cache.
+def warm(what: Settings | str | None = None, progress: Tell | None = None) -> None:
+    """Compile the kernels that some work needs, or load them from the disk cache.
 
     Parameters
     ----------
+    what
+        The settings of a fit, the name of one of `kernels.GROUPS`, or None for every kernel.
     progress
         Called with (kernels done, kernels in all) between kernels, and every half second while another
         process compiles. What it raises ends the wait or the compiling cleanly; what was compiled stays on
         disk.
 
     """
-    if _state["loaded"]:
+    names = _groups(what)
+    if _loaded.issuperset(names):
         return
     tell = progress or (lambda _done, _total: None)
     with _lock:
-        if _state["loaded"]:
+        total = sum(len(_kernels(name)) for name in names)
+        if not all(map(cachefolder.is_complete, names)):
+            with _helper(names):
+                _compile(names, tell, total)
+        done = 0
+        for name in names:
+            for entry in _kernels(name):
+                tell(done, total)
+                entry.build()
+                done += 1
+            _loaded.add(name)
+        tell(total, total)
+
+
+def is_warm(what: Settings | str | None = None) -> bool:
+    """Whether the disk cache already holds every kernel that some work needs."""
+    return all(map(cachefolder.is_complete, _groups(what)))
+
+
+def load_ready() -> None:
+    """Load every group of kernels that the disk cache already holds."""
+    from sampler.kernels import GROUPS  # noqa: PLC0415
+
+    for name in GROUPS:
+        if is_warm(name):
+            warm(name)
+
+
+def _groups(what: Settings | str | None) -> list[str]:
+    """The groups that `what` needs, each after those that it needs itself."""
+    from sampler.kernels import GROUPS  # noqa: PLC0415  # kept out of `import sampler`
+
+    if what is None:
+        wanted: Iterable[str] = GROUPS
+    else:
+        wanted = [what] if isinstance(what, str) else what.kernel_groups
+    ordered: dict[str, None] = {}
+    for name in wanted:
+        ordered |= dict.fromkeys([*GROUPS[name].needs, name])
+    return list(ordered)
+
+
+def _kernels(group: str) -> list[Kernel]:
+    """A group's kernels, in the order of their definitions: a kernel follows those it calls."""
+    from sampler.kernels import GROUPS  # noqa: PLC0415
+
+    modules = [f"sampler.kernels.{module}" for module in GROUPS[group].modules]
+    for module in modules:
+        import_module(module)  # registers them
+    return [entry for module in modules for entry in _registry.get(module, [])]
+
+
+def _register(module: str, entry: Kernel) -> None:
+    _registry.setdefault(module, []).append(entry)
+
+
+def _compile(names: list[str], tell: Tell, total: int) -> None:
+    """Bring every group to disk, taking those that nobody else is at."""
+    while True:
+        missing = [name for name in names if not cachefolder.is_complete(name)]
+        if not missing:
             return
-        _import_kernels()
-        if not is_warm():
-            with _compile_lock(tell):
-                _build_all(tell)
-                _mark()
-        _build_all(tell)
-        _state["loaded"] = True
+        done = sum(len(_kernels(name)) for name in names if name not in missing)
+        tell(done, total)
+        if not any(_compile_group(name, tell, done, total) for name in missing):
+            time.sleep(WAIT_SECONDS)
 
 
-def is_warm() -> bool:
-    """Whether the disk cache already holds every kernel."""
-    return (_folder() / MARKER).exists()
+def _compile_group(name: str, tell: Tell, done: int, total: int) -> bool:
+    """Compile a group unless another process is at it or at what it needs; whether this was done."""
+    from sampler.kernels import GROUPS  # noqa: PLC0415
 
-
-def _build_all(tell: Callable[[int, int], None]) -> None:
-    for done, entry in enumerate(_registry):
-        tell(done, len(_registry))
-        entry.build()
-    tell(len(_registry), len(_registry))
-
-
-def _import_kernels() -> None:
-    import sampler.kernels  # noqa: F401, PLC0415  # importing registers; kept out of `import sampler`
-
-
-def _mark() -> None:
-    partial = _folder() / f"{MARKER}.{os.getpid()}"
-    partial.write_text(f"{len(_registry)} kernels\n")
-    partial.replace(_folder() / MARKER)
+    if not all(map(cachefolder.is_complete, GROUPS[name].needs)):
+        return False
+    with cachefolder.try_lock(name) as held:
+        if not held or cachefolder.is_complete(name):
+            return False
+        for needed in GROUPS[name].needs:
+            for entry in _kernels(needed):
+                entry.build()
+        for number, entry in enumerate(_kernels(name)):
+            tell(done + number, total)
+            entry.build()
+        cachefolder.mark_complete(name)
+    return True
 
 
 @contextmanager
-def _compile_lock(tell: Callable[[int, int], None]) -> Iterator[None]:
-    """Hold the folder's lock; while another process has it, keep telling."""
-    with (_folder() / "lock").open("a") as handle:
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                tell(0, len(_registry))
-                time.sleep(WAIT_SECONDS)
-        yield  # closing the file lets the lock go
+def _helper(names: list[str]) -> Iterator[None]:
+    """A second process that compiles too, where there is a second core; it ends with this one."""
+    if os.environ.get("BARTSERVE_COMPILE_ALONE") or len(names) < 2 or _cores() < 2:
+        yield
+        return
+    code = f"from sampler import compile; compile.help_parent({os.getpid()}, {names!r})"
+    above = [str(cachefolder.SOURCES.parent), os.environ.get("PYTHONPATH")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, above))}
+    helper = None
+    with suppress(OSError):
+        helper = subprocess.Popen(  # noqa: S603  our own interpreter and our own words
+            [sys.executable, "-c", code],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    try:
+        yield
+    finally:
+        if helper is not None:
+            helper.terminate()
+            helper.wait()
+
+
+def help_parent(parent: int, names: list[str]) -> None:
+    """What the helper does: compile groups as long as the process that started it lives."""
+
+    def tell(_done: int, _total: int) -> None:
+        if os.getppid() != parent:
+            sys.exit()
+
+    _compile(names, tell, 0)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
-def _cache_folder() -> Iterator[None]:
+def _cache_in_our_folder() -> Iterator[None]:
     """Numba's cache folder is ours for this moment only: other libraries' caches stay where they are."""
     with _lock:
         before = config.CACHE_DIR
-        config.CACHE_DIR = str(_folder())
+        config.CACHE_DIR = str(cachefolder.folder())
         try:
             yield
         finally:
             config.CACHE_DIR = before
-
-
-@cache
-def _folder() -> Path:
-    """The cache folder of exactly this code, numba and processor, made if absent."""
-    name = f"kernels-{_fingerprint()}"
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bartserve"
-    with suppress(OSError):
-        _make(base / name)
-        return base / name
-    fallback = Path(tempfile.gettempdir()) / f"bartserve-{os.getuid()}" / name
-    _make(fallback)
-    return fallback
-
-
-def _make(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if folder.stat().st_uid != os.getuid() or not os.access(folder, os.W_OK):
-        raise PermissionError(folder)  # machine code is loaded from here: only from our own folder
-
-
-def _fingerprint() -> str:
-    """Hash of the sources (and their time stamps, which numba's index compares), numba and the processor."""
-    digest = hashlib.sha256()
-    parts = [
-        numba.__version__,
-        llvmlite.__version__,
-        llvm.get_host_cpu_name(),
-        llvm.get_host_cpu_features().flatten(),
-    ]
-    for path in [Path(__file__), *sorted(KERNELS.glob("*.py"))]:
-        parts += [str(path), str(path.stat().st_mtime_ns), path.read_text()]
-    digest.update("\0".join(parts).encode())
-    return digest.hexdigest()[:16]
-
-
-def forget() -> None:
-    """Remove this code's cache folder (a broken one, or to measure a cold start)."""
-    shutil.rmtree(_folder(), ignore_errors=True)
-    _folder.cache_clear()

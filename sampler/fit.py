@@ -168,7 +168,7 @@ def _run(
 
     training = problem.training
     with _bar(training, shown=progress) as (compiling, report):
-        warm(compiling)
+        warm(training.settings, compiling)
         chains = begin(training)
         interrupted = _run_chains(chains, report)
     before = drawn or [None] * len(chains)

@@ -101,8 +101,7 @@ def model_verdict(posterior: Posterior, num_draws: int) -> Verdict:
     """The verdict the model had when each chain had kept so many draws."""
     if not is_known(num_draws):
         return "not_converged"
-    reference = Coded(posterior._header.reference, [])  # noqa: SLF001  where `summary` looks
-    return verdict(posterior, agreement(posterior, reference, num_draws), num_draws).verdict
+    return verdict(posterior, agreement(posterior, posterior.reference, num_draws), num_draws).verdict
 
 
 def thinned(posterior: Posterior, coded: Coded, num_draws: int, count: int) -> Floats:

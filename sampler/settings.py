@@ -22,7 +22,7 @@ MOVE_SETS: dict[str, dict[str, float]] = {
 }
 MOVES = ("grow", "prune", "change_nog", "change", "swap")
 RULE_DRAW = "rule"
-AVAILABLE_MOVES = (*MOVES, RULE_DRAW)
+MOVE_NAMES = (*MOVES, RULE_DRAW)  # by their numbers in the kernels
 
 LIMITS: dict[str, tuple[int, int]] = {
     "num_trees": (1, 10_000),
@@ -105,6 +105,21 @@ class Settings:
         """Iterations of one chain, burn-in and sampling."""
         return self.num_burnin + self.num_draws * self.thin
 
+    @property
+    def kernel_groups(self) -> tuple[str, ...]:
+        """The groups of `kernels.GROUPS` that this fit and its predictions need."""
+        from sampler.kernels import MOVES as CALLED  # noqa: PLC0415  # kernels load late
+
+        return ("bart", *(CALLED[name].group for name in self.moves if name in CALLED), "prediction")
+
+    @property
+    def of_a_chain(self) -> list[tuple[str, Any]]:
+        """What a chain depends on: everything but how many there are and when they end."""
+        values = asdict(self) | {"moves": sorted(self.moves.items())}
+        return sorted(
+            (name, value) for name, value in values.items() if name not in ("num_chains", "num_draws")
+        )
+
     def to_json(self) -> dict[str, Any]:
         """A dict that `from_json` reads back."""
         return asdict(self)
@@ -129,13 +144,13 @@ def resolve_moves(moves: str | Mapping[str, float]) -> dict[str, float]:
     """
     if isinstance(moves, str):
         return dict(MOVE_SETS[_one_of("moves", moves, tuple(MOVE_SETS))])
-    accepted = ", ".join(AVAILABLE_MOVES)
+    accepted = ", ".join(MOVE_NAMES)
     if not hasattr(moves, "items"):
         raise SettingsError(
             f"moves must be one of {', '.join(MOVE_SETS)}, or a dict of probabilities of {accepted}"
         )
     for name, value in moves.items():
-        if name not in AVAILABLE_MOVES:
+        if name not in MOVE_NAMES:
             raise SettingsError(f"unknown move {name!r}; accepted are {accepted}")
         if not _is_number(value) or not 0 <= value <= 1:
             raise SettingsError(

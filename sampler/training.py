@@ -86,7 +86,7 @@ class Training:
     @cached_property
     def examples(self) -> NDArray[np.int32]:
         """A few rows of each code of each column, int32 [p, 256, 8], -1 where there are fewer."""
-        from sampler.kernels.ruledraw import find_examples  # noqa: PLC0415  # kernels load late
+        from sampler.kernels.rows import find_examples  # noqa: PLC0415  # kernels load late
 
         found = np.empty((len(self.codes), 256, EXAMPLES), np.int32)
         for column, place in zip(self.padded_codes, found, strict=True):
@@ -111,9 +111,12 @@ class Training:
 
     @cached_property
     def fingerprint(self) -> int:
-        """A checksum of data and model: a checkpoint fits only the training it was made from."""
+        """A checksum of data and model: a checkpoint fits only the training it was made from.
+
+        More draws or chains are the same training: chains can be extended.
+        """
         check = zlib.crc32(np.ascontiguousarray(self.codes).data)
         check = zlib.crc32(self.y.tobytes(), check)
         if self.weights is not None:
             check = zlib.crc32(self.weights.tobytes(), check)
-        return zlib.crc32(repr((self.constants, self.settings.num_trees, self.settings.seed)).encode(), check)
+        return zlib.crc32(repr((self.constants, self.settings.of_a_chain)).encode(), check)

@@ -10,13 +10,13 @@ from app.store import draws, units
 from app.store.engine import session_scope
 from app.store.tables import Json
 from app.store.units import Claim, Directive, Progress, Slice
-from sampler import Chain, Problem, is_warm, warm
+from sampler import Chain, Problem
 from worker.blocks import BlockWriter
 from worker.context import Context
 from worker.errors import Stopped
-from worker.spec import prepare_problem, read_rows, read_spec, split
+from worker.kernels import load_kernels
+from worker.spec import Spec, fit_settings, prepare_problem, read_rows, read_spec, split
 
-TELL_SECONDS = 0.5  # between heartbeats while compiling
 GROWTH = 4.0  # of a slice's iterations over the one before, at most
 FIRST_SLICE = 0.2  # of a slice's time, and at most this: progress shows soon, a guess may be wrong
 NANOSECONDS = 2.0  # guessed per row and tree update, until measured
@@ -33,8 +33,10 @@ def run_chain(context: Context, claim: Claim) -> None:
     LeaseLostError
         Another worker has the unit.
     """
-    _compile(context, claim)
-    prepared = _prepare(context, claim)
+    with session_scope(context.engine, read_only=True) as session:
+        spec = read_spec(session, claim.model_id)
+    load_kernels(context, claim, fit_settings(spec))
+    prepared = _prepare(context, claim, spec)
     with session_scope(context.engine, read_only=True) as session:
         checkpoint = units.checkpoint(session, claim)
         last = draws.last_block(session, claim.model_id, claim.ordinal) if checkpoint else None
@@ -58,28 +60,7 @@ class _Prepared:
 _last_prepared: list[_Prepared] = []  # chains of one model often follow each other in a process
 
 
-def _compile(context: Context, claim: Claim) -> None:
-    """Load the kernels, or compile them, with signs of life; a cancel or drain ends the wait."""
-    if is_warm():
-        warm()
-        return
-    told = [0.0]
-
-    def tell(done: int, total: int) -> None:
-        now = time.monotonic()
-        if now - told[0] < TELL_SECONDS and done < total:
-            return
-        told[0] = now
-        with session_scope(context.engine) as session:
-            directive = units.heartbeat(session, claim, Progress("compiling", done, total))
-        _obey(directive)
-
-    warm(tell)
-
-
-def _prepare(context: Context, claim: Claim) -> _Prepared:
-    with session_scope(context.engine, read_only=True) as session:
-        spec = read_spec(session, claim.model_id)
+def _prepare(context: Context, claim: Claim, spec: Spec) -> _Prepared:
     if _last_prepared and (_last_prepared[0].model_id, _last_prepared[0].settings) == (
         spec.model_id,
         spec.settings,

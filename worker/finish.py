@@ -10,18 +10,19 @@ from app.store.engine import session_scope
 from app.store.errors import LeaseLostError
 from app.store.tables import Json, Model
 from app.store.units import Claim, Directive
-from sampler import Posterior, warm
+from sampler import Posterior
 from worker import stopping
 from worker.context import Context
 from worker.errors import OutOfTimeError, Stopped
 from worker.held_out import look_at
+from worker.kernels import PREDICTION, load_kernels
 from worker.scores import score
 from worker.spec import Rows, read_rows, read_spec, split
 
 
 def run_finish(context: Context, claim: Claim) -> None:
     """Judge the model and end it, or let its chains draw on; raises as `worker.chain.run_chain`."""
-    warm()
+    load_kernels(context, claim, PREDICTION)
     with session_scope(context.engine, read_only=True) as session:
         model = session.get(Model, claim.model_id)
         header = models.header(session, claim.model_id)

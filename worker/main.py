@@ -68,10 +68,10 @@ def _refuse_other_schema(context: Context) -> None:
 
 def _load_kernels() -> None:
     """Load compiled kernels before the pool forks, so that children share them; never wait for compiling."""
-    from sampler import Chain, Posterior, is_warm, warm  # noqa: F401, PLC0415
+    from sampler import Chain, Posterior  # noqa: F401, PLC0415
+    from sampler.compile import load_ready  # noqa: PLC0415
 
-    if is_warm():
-        warm()
+    load_ready()
 
 
 def _make_worker(context: Context) -> tuple[Any, Dispatcher]:

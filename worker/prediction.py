@@ -20,9 +20,9 @@ from sampler import DataError, Posterior, SamplerError, rowwise
 from sampler.design import Coded
 from sampler.figures import are_finite, columns
 from sampler.flags import Flag, by_row, count
-from worker.chain import _compile as load_kernels
 from worker.context import Context
 from worker.errors import Stopped
+from worker.kernels import PREDICTION, load_kernels
 
 PART_ROWS = 2048  # between two looks at the clock
 EXAMINED_ROWS = 256  # the same where every draw of a row is looked at
@@ -41,7 +41,7 @@ _last_loaded: list[_Loaded] = []  # blocks of one prediction follow each other i
 
 def run_prediction(context: Context, claim: Claim) -> None:
     """Predict the claimed block; raises as `worker.chain.run_chain`."""
-    load_kernels(context, claim)
+    load_kernels(context, claim, PREDICTION)
     assert claim.prediction_id is not None
     with session_scope(context.engine, read_only=True) as session:
         found = session.get(BatchPrediction, claim.prediction_id)

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from app.store import datasets
 from app.store.errors import LeaseLostError
 from app.store.tables import Dataset, Json, Model
-from sampler import Problem, prepare
+from sampler import Problem, Settings, prepare
 from worker.holdout import holdout_rows
 
 # Of `models.settings`, what `sampler.prepare` takes as it stands (`features`, `weights` and `holdout` name
@@ -97,6 +97,13 @@ def split(spec: Spec, rows: Rows) -> tuple[Rows, Rows]:
     if not held.any():
         return rows, _take(rows, np.zeros(0, np.int64))
     return _take(rows, np.flatnonzero(~held)), _take(rows, np.flatnonzero(held))
+
+
+def fit_settings(spec: Spec) -> Settings:
+    """The sampler's own settings, before any row is read."""
+    given = spec.settings
+    known = {name: given[name] for name in (*_PASSED, "prior_only") if given.get(name) is not None}
+    return Settings.resolve(**known)
 
 
 def prepare_problem(spec: Spec, training: Rows) -> Problem:

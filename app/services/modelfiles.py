@@ -92,7 +92,7 @@ def accept(
         No model can have that name.
     """
     name = None if name is None else check_model_name(name)
-    warm()
+    warm("prediction")
     try:
         contents = read_contents(data)
     except PackedError as error:

@@ -45,6 +45,7 @@ MAX_EXAMINED = 10_000  # rows of whose draws R-hat or Monte Carlo errors are com
 MAX_SAMPLES = 1_000_000  # draws in one answer, rows times draws of each
 LOADS = 3  # of a posterior that grows while it is read
 FIELDS = ("draws", "samples", "features", "grid", "ice")  # that the sampler's refusals begin with
+KERNELS = "prediction"  # all that the API runs of the sampler's compiled code
 MAX_VERDICTS = 1000  # remembered, of models with some of their draws; and draws of models
 
 
@@ -103,7 +104,7 @@ class Predictor:
             Compile them too when nobody has. Not where a worker of this machine does it anyway: compiling
             makes a process slow to answer.
         """
-        if is_warm() or compile_kernels:
+        if is_warm(KERNELS) or compile_kernels:
             self._warming = threading.Thread(target=self._warm, name="warm", daemon=True)
             self._warming.start()
 
@@ -119,7 +120,7 @@ class Predictor:
                 raise _ClosingError
 
         try:
-            warm(go_on)
+            warm(KERNELS, go_on)
         except _ClosingError:
             pass
         except Exception:
@@ -248,7 +249,7 @@ class Predictor:
                 raise DamagedError(str(error)) from error
         if header is None or not blocks:
             raise NotFoundError("The model was deleted.")
-        warm()
+        warm(KERNELS)
         try:
             return Posterior.from_blocks(header, blocks)
         except PackedError as error:

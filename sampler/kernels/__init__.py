@@ -1,33 +1,43 @@
-"""The compiled kernels. Importing this registers them all; `sampler.compile.warm` compiles or loads them."""
+"""The compiled kernels, by the groups that `sampler.compile.warm` compiles or loads."""
 
-from sampler.kernels import (
-    depths,
-    fused,
-    leaves,
-    mixture,
-    moments,
-    packing,
-    predicting,
-    random,
-    rows,
-    rules,
-    sweep,
-    trees,
-    update,
-)
+from __future__ import annotations
 
-__all__ = [
-    "depths",
-    "fused",
-    "leaves",
-    "mixture",
-    "moments",
-    "packing",
-    "predicting",
-    "random",
-    "rows",
-    "rules",
-    "sweep",
-    "trees",
-    "update",
-]
+from dataclasses import dataclass
+
+__all__ = ["GROUPS", "MOVES", "Group", "Move"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Modules of this package that compile together, after the groups that they need."""
+
+    modules: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Move:
+    """A move of one tree that is called through its address: its group, and where its pointer kernel is."""
+
+    group: str
+    module: str
+    name: str
+
+
+GROUPS = {
+    "base": Group(("random", "leaves", "rows", "pairs", "rules", "trees", "state")),
+    "passes": Group(("fused",)),
+    "bart": Group(("probit", "update", "sweep"), ("base", "passes")),
+    "rule": Group(("histograms", "ruledraw", "rulestep"), ("base",)),
+    "prediction": Group(("packing", "predicting", "mixture", "moments", "depths")),
+    "change": Group(("change",), ("base",)),
+    "reshape": Group(("reshape",), ("base", "change")),
+}
+
+# beside grow and prune, which every fit has
+MOVES = {
+    "rule": Move("rule", "rulestep", "DRAW_SPLIT_RULE_STEP"),
+    "change_nog": Move("change", "change", "CHANGE_BOTTOM_STEP"),
+    "change": Move("reshape", "reshape", "CHANGE_ANY_STEP"),
+    "swap": Move("reshape", "reshape", "SWAP_RULES_STEP"),
+}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.compile import kernel
+from sampler.compile import kernel, pointer_kernel
 from sampler.kernels.leaves import log_stay, split_gain
+from sampler.kernels.pairs import mark_pair, reroute_pair, unmark_pair
 from sampler.kernels.random import below, uniform
 from sampler.kernels.rows import shifted, splittable
-from sampler.kernels.ruledraw import mark_pair, reroute_pair, unmark_pair
 from sampler.kernels.rules import draw_rule
 from sampler.kernels.shapes import (
     BYTE_LEAVES,
@@ -34,6 +34,7 @@ from sampler.kernels.shapes import (
     i8,
     ints_1,
     pair,
+    step_t,
     u1,
     void,
     work_t,
@@ -135,3 +136,11 @@ def change_bottom(data: Data, forest: Forest, work: Work, prior: Floats, depths:
         return False
     at = nth_bottom(node, num_leaves, below(work.random, bottoms))
     return change_at(data, forest, work, prior, depths, tree, at)
+
+
+def _change_bottom_step(data: Any, forest: Any, work: Any, prior: Any, depths: Any, tree: Int) -> Int:
+    """`change_bottom` by address."""
+    return np.int64(change_bottom(data[0], forest[0], work[0], prior[0], depths[0], tree))
+
+
+CHANGE_BOTTOM_STEP = pointer_kernel(__name__, step_t, _change_bottom_step)

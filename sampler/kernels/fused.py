@@ -11,11 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from sampler.compile import kernel, pointer_kernel
+from sampler.kernels.calls import call_pass
 from sampler.kernels.shapes import boolean, bytes_1, i4, i8, ints_1, longs_1, longs_2, u1, void
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 BUCKETS = (2, 3, 4, 6, 8)  # leaves that a kernel can tell apart
 MOST_LEAVES = BUCKETS[-1]
 BUCKET = np.array([0, 0, 0, 1, 2, 3, 3, 4, 4])  # of a tree with that many leaves
+STEPS = len(BUCKETS) ** 2  # Work.address has the fused passes first, then the moves by number
 TRIAL = 2  # sums[0], sums[1] are the trial's; the leaves' follow
 
 _pointer: Any = types.CPointer
@@ -103,30 +103,7 @@ def make_fused(before: Int, now: Int) -> Callable[..., None]:
     return fused
 
 
-FUSED = [pointer_kernel(_fused_t, make_fused(before, now)) for before in BUCKETS for now in BUCKETS]
-
-
-_intrinsic: Any = intrinsic
-
-
-def _codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Call the address with the tuple's arrays as data pointers and its integers as they are."""
-    values = []
-    for i, kind in enumerate(signature.args[1]):
-        value = builder.extract_value(arguments[1], i)
-        if isinstance(kind, types.Array):
-            data = context.make_array(kind)(context, builder, value).data
-            value = builder.bitcast(data, ir.IntType(8).as_pointer())
-        values.append(value)
-    function = ir.FunctionType(ir.VoidType(), [value.type for value in values])
-    builder.call(builder.inttoptr(arguments[0], function.as_pointer()), values)
-    return context.get_dummy_value()
-
-
-@_intrinsic  # type: ignore[untyped-decorator]
-def call_address(_context: Any, address: Any, arguments: Any) -> Any:
-    """Call the compiled function at an address."""
-    return types.void(address, arguments), _codegen
+FUSED = [pointer_kernel(__name__, _fused_t, make_fused(before, now)) for before in BUCKETS for now in BUCKETS]
 
 
 @kernel(
@@ -142,7 +119,7 @@ def fused_pass(
     which = BUCKET[before] * len(BUCKETS) + BUCKET[now]
     rows = len(residual)
     arguments = (residual, previous, delta, current, column, leaf, cut, side, rows, block, sums)
-    call_address(address[which], arguments)
+    call_pass(address[which], arguments)
     if rows > num_rows:
         last_before = BUCKETS[BUCKET[before]] - 1
         last_now = BUCKETS[BUCKET[now]] - 1

@@ -7,11 +7,11 @@ from the codes that reach them.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.compile import kernel
+from sampler.compile import kernel, pointer_kernel
 from sampler.kernels.change import change_at
 from sampler.kernels.leaves import log_evidence, log_split, log_stay
 from sampler.kernels.random import below, uniform
@@ -39,6 +39,7 @@ from sampler.kernels.shapes import (
     i4,
     i8,
     ints_1,
+    step_t,
     void,
     work_t,
 )
@@ -344,3 +345,19 @@ def swap_rules(data: Data, forest: Forest, work: Work, prior: Floats, depths: Fl
         return True
     exchange_rules(node, top, child, twin)
     return False
+
+
+def _change_any_step(data: Any, forest: Any, work: Any, prior: Any, depths: Any, tree: Int) -> Int:
+    """`change_any` by address."""
+    return np.int64(change_any(data[0], forest[0], work[0], prior[0], depths[0], tree))
+
+
+CHANGE_ANY_STEP = pointer_kernel(__name__, step_t, _change_any_step)
+
+
+def _swap_rules_step(data: Any, forest: Any, work: Any, prior: Any, depths: Any, tree: Int) -> Int:
+    """`swap_rules` by address."""
+    return np.int64(swap_rules(data[0], forest[0], work[0], prior[0], depths[0], tree))
+
+
+SWAP_RULES_STEP = pointer_kernel(__name__, step_t, _swap_rules_step)

@@ -181,3 +181,15 @@ def route(
         slots[i] = np.uint8(slot & 255) if i < num_rows else np.uint8(PAD)
         if wide:
             high[i] = np.uint8(slot >> 8)
+
+
+@kernel(void(bytes_1, i8, array(i4, 2)), allocates=False)
+def find_examples(column: Bytes, num_rows: Int, examples: Ints) -> None:
+    """The first few rows of each code of a column, -1 where there are no more."""
+    examples[:] = -1
+    for i in range(num_rows):
+        code = column[i]
+        for k in range(examples.shape[1]):
+            if examples[code, k] < 0:
+                examples[code, k] = i
+                break

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sampler.compile import kernel
+from sampler.kernels.histograms import group_splittable
 from sampler.kernels.random import next_word, uniform
 from sampler.kernels.rules import PRESENT_OR_MISSING, num_rules
 from sampler.kernels.shapes import (
@@ -21,18 +22,12 @@ from sampler.kernels.shapes import (
     SIGMA2,
     TAU2,
     UNIT,
-    array,
-    boolean,
     bytes_1,
-    bytes_2,
     data_t,
     f8,
     floats_1,
-    i4,
     i8,
-    ints_1,
     longs_1,
-    longs_2,
     pair,
     u1,
     void,
@@ -40,11 +35,9 @@ from sampler.kernels.shapes import (
 )
 
 if TYPE_CHECKING:
-    from sampler.kernels.shapes import Bool, Bytes, Data, Float, Floats, Int, Ints, Longs, Words
+    from sampler.kernels.shapes import Bytes, Data, Float, Floats, Int, Longs, Words
 
 CODES = 256
-COUNT_SHIFT = 40  # a bin holds a count above and a sum below this bit
-HISTOGRAM_BLOCK = 2048  # rows: a sum of |partial residual| < 2^27 stays inside 40 bits
 TERMS = 2 * CODES  # a term for each cut with the missing right, then left; the last is present | missing
 LAST_TERM = TERMS - 1
 
@@ -80,144 +73,6 @@ def exp_negative(x: Float) -> Float:
     p = p * f + 1.0
     p = p * f + 1.0
     return p * POWERS[np.uint32(-k)] if x > LOWEST else 0.0
-
-
-@kernel(void(bytes_1, u1, u1, ints_1, i4, i4, longs_1), allocates=False)
-def partial_residuals(
-    slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int, values: Longs
-) -> None:
-    """A count of one and the partial residual (residual + old value), packed; 0 for other leaves' rows."""
-    one = np.int64(1) << COUNT_SHIFT
-    for i in range(len(slots)):
-        slot = slots[i]
-        inside = (slot == left) | (slot == right)
-        value = one + residual[i] + (left_old if slot == left else right_old)
-        values[i] = value if inside else 0
-
-
-@kernel(void(bytes_1, bytes_1, longs_1, longs_1, longs_1), allocates=False)
-def scatter_pair(first: Bytes, second: Bytes, values: Longs, first_bins: Longs, second_bins: Longs) -> None:
-    """Add packed values to the bins of two columns' codes."""
-    for i in range(len(first)):
-        value = values[i]
-        first_bins[first[i]] += value
-        second_bins[second[i]] += value
-
-
-@kernel(void(longs_1, i8, longs_1, longs_1), inline=True, allocates=False)
-def unpack_bins(bins: Longs, width: Int, sums: Longs, counts: Longs) -> None:
-    """Add bins' sums (the low 40 bits, signed) and counts (the rest), and empty them."""
-    low = 64 - COUNT_SHIFT
-    for code in range(width):
-        total = (bins[code] << low) >> low
-        sums[code] += total
-        counts[code] += (bins[code] - total) >> COUNT_SHIFT
-        bins[code] = 0
-    total = (bins[MISSING] << low) >> low
-    sums[MISSING] += total
-    counts[MISSING] += (bins[MISSING] - total) >> COUNT_SHIFT
-    bins[MISSING] = 0
-
-
-_pair_t = (bytes_1, u1, u1, ints_1, i4, i4)
-
-
-@kernel(void(*_pair_t, bytes_1, bytes_1, i8, i8, longs_1, longs_2, longs_2, longs_2), allocates=False)
-def histograms(
-    slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int,
-    first: Bytes, second: Bytes, first_width: Int, second_width: Int,
-    values: Longs, bins: Longs, sums: Longs, counts: Longs,
-) -> None:  # fmt: skip
-    """Sums and counts of two leaves' partial residuals by code of two columns; codes below their widths."""
-    for code in range(first_width):
-        sums[0, code] = counts[0, code] = 0
-    for code in range(second_width):
-        sums[1, code] = counts[1, code] = 0
-    sums[0, MISSING] = sums[1, MISSING] = counts[0, MISSING] = counts[1, MISSING] = 0
-    for start in range(0, len(slots), HISTOGRAM_BLOCK):
-        stop = min(start + HISTOGRAM_BLOCK, len(slots))
-        partial_residuals(slots[start:stop], left, right, residual[start:stop], left_old, right_old, values)
-        scatter_pair(first[start:stop], second[start:stop], values, bins[0], bins[1])
-        unpack_bins(bins[0], first_width, sums[0], counts[0])
-        unpack_bins(bins[1], second_width, sums[1], counts[1])
-
-
-@kernel(void(*_pair_t, bytes_1, bytes_1, ints_1, i8, longs_2, longs_2, longs_2), allocates=False)
-def weighted_histograms(
-    slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int,
-    first: Bytes, second: Bytes, weights: Ints, num_rows: Int, sums: Longs, counts: Longs, rows: Longs,
-) -> None:  # fmt: skip
-    """The same with weights, which also need the number of rows of each code."""
-    sums[:] = 0
-    counts[:] = 0
-    rows[:] = 0
-    for i in range(num_rows):
-        slot = slots[i]
-        if slot not in (left, right):
-            continue
-        weight = np.int64(weights[i])
-        value = weight * (residual[i] + (left_old if slot == left else right_old))
-        for which in range(2):
-            code = first[i] if which == 0 else second[i]
-            sums[which, code] += value
-            counts[which, code] += weight
-            rows[which, code] += 1
-
-
-@kernel(boolean(bytes_2, i8, i8), inline=True, allocates=False)
-def differ(codes: Bytes, i: Int, k: Int) -> Bool:
-    """Whether two rows differ in some column."""
-    for j in range(len(codes)):  # noqa: SIM110  # compiled
-        if codes[j, i] != codes[j, k]:
-            return True
-    return False
-
-
-@kernel(void(bytes_1, i8, array(i4, 2)), allocates=False)
-def find_examples(column: Bytes, num_rows: Int, examples: Ints) -> None:
-    """The first few rows of each code of a column, -1 where there are no more."""
-    examples[:] = -1
-    for i in range(num_rows):
-        code = column[i]
-        for k in range(examples.shape[1]):
-            if examples[code, k] < 0:
-                examples[code, k] = i
-                break
-
-
-@kernel(boolean(bytes_2, bytes_1, u1, u1, bytes_1, u1, i8, ints_1), allocates=False)
-def group_splittable(
-    codes: Bytes, slots: Bytes, left: Int, right: Int, column: Bytes, code: Int, num_rows: Int, examples: Ints
-) -> Bool:
-    """Whether the rows of two leaves that have one code of a column differ in some other column.
-
-    Nearly always two of the code's few example rows are there and differ; else all rows are looked at.
-    """
-    first: Int = -1
-    for example in range(len(examples)):
-        row = np.int64(examples[example])
-        if row >= 0 and (slots[row] == left or slots[row] == right):
-            if first >= 0 and differ(codes, row, first):
-                return True
-            first = row
-    first = -1
-    for start in range(0, num_rows, 64):
-        stop = min(start + 64, num_rows)
-        found = np.uint8(0)
-        for i in range(start, stop):
-            inside = (column[i] == code) & ((slots[i] == left) | (slots[i] == right))
-            found = np.uint8(found | np.uint8(inside))
-        if found == 0:
-            continue
-        for i in range(start, stop):
-            if column[i] != code or (slots[i] != left and slots[i] != right):
-                continue
-            if first < 0:
-                first = i
-                continue
-            if differ(codes, i, first):
-                return True
-    return False
 
 
 @kernel(pair(i8, i8, i8, i8)(longs_1, i8), inline=True, allocates=False)
@@ -424,46 +279,3 @@ def pick_rule(info: Longs, factors: Floats, total: Float, random: Words) -> tupl
     if cut < 0:
         return PRESENT_OR_MISSING, 0
     return cut, side if sides == 2 else flip(random)
-
-
-@kernel(void(ints_1, bytes_1, u1, u1, i4, i4, bytes_1, u1, u1), allocates=False)
-def reroute_pair(
-    residual: Ints, slots: Bytes, left: Int, right: Int, left_old: Int, right_old: Int,
-    column: Bytes, cut: Int, side: Int,
-) -> None:  # fmt: skip
-    """Give the rows of two leaves their old values back (a new leaf may mix both) and a new rule."""
-    for i in range(len(slots)):
-        slot = slots[i]
-        inside = (slot == left) | (slot == right)
-        old = left_old if slot == left else right_old
-        residual[i] = np.int32(residual[i] + (old if inside else np.int32(0)))
-        new = left if np.uint8(column[i] + side) <= cut else right
-        slots[i] = new if inside else slot
-
-
-@kernel(void(ints_1, bytes_1, u1, u1, i4, i4), allocates=False)
-def give_back(residual: Ints, slots: Bytes, first: Int, second: Int, first_old: Int, second_old: Int) -> None:
-    """Give the rows of two leaves their old values back."""
-    for i in range(len(slots)):
-        slot = slots[i]
-        inside = (slot == first) | (slot == second)
-        old = first_old if slot == first else second_old
-        residual[i] = np.int32(residual[i] + (old if inside else np.int32(0)))
-
-
-@kernel(void(bytes_1, bytes_1, i8, i8, i8, bytes_1), allocates=False)
-def mark_pair(slots: Bytes, high: Bytes, left: Int, right: Int, num_rows: Int, mask: Bytes) -> None:
-    """Mask = 1 and 2 for the rows of two leaves of a tree whose slots take two bytes."""
-    for i in range(num_rows):
-        slot = slots[i] + 256 * np.int64(high[i])
-        mask[i] = np.uint8(1 if slot == left else (2 if slot == right else 0))
-
-
-@kernel(void(bytes_1, bytes_1, i8, i8, i8, bytes_1), allocates=False)
-def unmark_pair(slots: Bytes, high: Bytes, left: Int, right: Int, num_rows: Int, mask: Bytes) -> None:
-    """The slots that `mask` says."""
-    for i in range(num_rows):
-        if mask[i] != 0:
-            slot = left if mask[i] == 1 else right
-            slots[i] = np.uint8(slot & 255)
-            high[i] = np.uint8(slot >> 8)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.compile import kernel
+from sampler.compile import kernel, pointer_kernel
+from sampler.kernels.histograms import histograms, weighted_histograms
 from sampler.kernels.leaves import log_stay
+from sampler.kernels.pairs import give_back, mark_pair, reroute_pair, unmark_pair
 from sampler.kernels.random import below, uniform
 from sampler.kernels.rows import relabel_pruned, relabel_pruned_wide, shifted
 from sampler.kernels.ruledraw import (
@@ -19,16 +21,10 @@ from sampler.kernels.ruledraw import (
     MISSING_SPLITS,
     RULES,
     SECOND,
-    give_back,
-    histograms,
     look_at_groups,
-    mark_pair,
     pick_rule,
-    reroute_pair,
     sum_rules,
-    unmark_pair,
     weigh_rules,
-    weighted_histograms,
 )
 from sampler.kernels.rules import PRESENT_OR_MISSING
 from sampler.kernels.shapes import (
@@ -54,6 +50,7 @@ from sampler.kernels.shapes import (
     i8,
     longs_1,
     pair,
+    step_t,
     void,
     work_t,
 )
@@ -205,3 +202,11 @@ def draw_split_rule(data: Data, forest: Forest, work: Work, prior: Floats, depth
     leaf[a, GROWABLE], leaf[b, GROWABLE] = children_growable(info, cut, side)
     load_children(forest, work, prior, tree, which, data.high[column] + 1, a, b, cut, side)
     return True
+
+
+def _draw_split_rule_step(data: Any, forest: Any, work: Any, prior: Any, depths: Any, tree: Int) -> Int:
+    """`draw_split_rule` by address."""
+    return np.int64(draw_split_rule(data[0], forest[0], work[0], prior[0], depths[0], tree))
+
+
+DRAW_SPLIT_RULE_STEP = pointer_kernel(__name__, step_t, _draw_split_rule_step)

@@ -161,4 +161,7 @@ work_t = _named(
     ),
     Work,
 )
+# a move that is called through its address: the first three and the tables come as pointers (fused.call_step)
+_pointer: Any = types.CPointer
+step_t = i8(*(_pointer(kind) for kind in (data_t, forest_t, work_t, floats_1, floats_2)), i8)
 kept_t = _named((longs_1, floats_1, longs_1, ints_1, bytes_1, bytes_1, ints_1), Kept)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sampler.compile import kernel
-from sampler.kernels.change import change_bottom
-from sampler.kernels.fused import MOST_LEAVES, TRIAL, fused_pass, scatter_pass
+from sampler.kernels.calls import call_step
+from sampler.kernels.fused import MOST_LEAVES, STEPS, TRIAL, fused_pass, scatter_pass
 from sampler.kernels.leaves import draw_leaf, log_split, log_stay, split_gain
 from sampler.kernels.random import below, uniform
-from sampler.kernels.reshape import change_any, swap_rules
 from sampler.kernels.rows import (
     mark_leaf,
     relabel_grown,
@@ -23,15 +22,12 @@ from sampler.kernels.rows import (
     splittable,
 )
 from sampler.kernels.rules import draw_rule
-from sampler.kernels.rulestep import draw_split_rule
 from sampler.kernels.shapes import (
     ABOVE,
     ABSENT,
     BLOCK,
     BROKEN,
     BYTE_LEAVES,
-    CHANGE,
-    CHANGE_NOG,
     DEPTH,
     DROP,
     GROW,
@@ -296,15 +292,15 @@ def update_tree(
         counters[move, 1] += decide_grow(data, forest, work, prior, depths, moves, tree, slot)
     elif at >= 0:
         counters[move, 1] += decide_prune(forest, work, prior, depths, moves, tree, at)
-    elif move == CHANGE_NOG:
-        counters[move, 1] += change_bottom(data, forest, work, prior, depths, tree)
-    elif move == CHANGE:
-        counters[move, 1] += change_any(data, forest, work, prior, depths, tree)
-    elif move == SWAP:
-        counters[move, 1] += swap_rules(data, forest, work, prior, depths, tree)
+    elif move > PRUNE:
+        counters[move, 1] += call_step(
+            work.address[STEPS + move], (data, forest, work, prior, depths, np.int64(tree))
+        )
     if moves[RULE] > 0.0 and (moves[RULE] >= 1.0 or uniform(work.random) < moves[RULE]):
         counters[RULE, 0] += 1
-        counters[RULE, 1] += draw_split_rule(data, forest, work, prior, depths, tree)
+        counters[RULE, 1] += call_step(
+            work.address[STEPS + RULE], (data, forest, work, prior, depths, np.int64(tree))
+        )
     draw_leaves(forest, work, prior, tree)
 
 

@@ -59,5 +59,8 @@ def test_bounds(tmp_path):
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
+    assert "IndexError" not in done.stderr, done.stderr[
+        -2000:
+    ]  # one in a move called by address is only told
     print(done.stdout)
     assert int(done.stdout.split()[-1]) > 256

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler.settings import AVAILABLE_MOVES
+from sampler.settings import MOVE_NAMES
 from tests.statistical.drive import draws_of, fits, move_sets, of_toy, partition_counts, tree_counts
 from tests.statistical.evidence import ALARM, chi_square, mean_is
 from tests.twins.enumerator import Forest, Toy, normalised
@@ -95,7 +95,7 @@ def test_one_tree(name, moves):
 def test_uneven_moves():
     """Moves of unequal probability, all at once: their ratios enter the acceptance."""
     wanted = {"grow": 0.4, "prune": 0.15, "change_nog": 0.15, "change": 0.2, "swap": 0.1}
-    moves = {name: share for name, share in wanted.items() if name in AVAILABLE_MOVES}
+    moves = {name: share for name, share in wanted.items() if name in MOVE_NAMES}
     total = sum(moves.values())
     check_one_tree("missing", {name: share / total for name, share in moves.items()} | {"rule": 0.3}, SHORT)
 

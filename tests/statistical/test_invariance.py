@@ -47,7 +47,7 @@ def wide(moves="default"):
     prior = {"alpha": 0.9999, "beta": 0.02, "sigma": 0.02, "leaf_sd": 1.0}
     y = rng.normal(size=1500)
     return prepare(
-        X, y, num_trees=2, num_chains=1, num_burnin=0, num_draws=40, thin=250, prior=prior
+        X, y, num_trees=2, num_chains=1, num_burnin=0, num_draws=40, thin=250, prior=prior, moves=moves
     ).training
 
 

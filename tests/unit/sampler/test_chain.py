@@ -136,6 +136,32 @@ def test_damaged_checkpoints_are_refused():
         Chain.resume(training(num_rows=131), saved)
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"moves": "cgm"}, {"moves": {"grow": 0.6, "prune": 0.4, "rule": 1.0}}, {"prior_only": True},
+        {"num_burnin": 8}, {"thin": 4}, {"seed": 4}, {"num_trees": 13}, {"prior": {"k": 3.0}},
+    ],
+)  # fmt: skip
+def test_checkpoints_of_other_settings_are_refused(other):
+    """A checkpoint goes on only as the chain it was taken of: no setting may change on the way."""
+    chain = Chain.start(training(), 0)
+    chain.run(11)
+    with pytest.raises(PackedError, match="other data or settings"):
+        Chain.resume(training(**other), chain.checkpoint())
+
+
+def test_more_draws_and_chains_are_the_same_training():
+    """A fit is extended by its own checkpoints, and moves named in another order are the same moves."""
+    chain = Chain.start(training(moves={"grow": 0.5, "prune": 0.5, "rule": 1.0}), 0)
+    chain.run(11)
+    same = {"rule": 1.0, "prune": 0.5, "grow": 0.5}
+    longer = Chain.resume(training(moves=same, num_draws=40, num_chains=2), chain.checkpoint())
+    longer.run(3)
+    chain.run(3)
+    np.testing.assert_array_equal(chain.residual(), longer.residual())
+
+
 def test_constants_and_settings_survive_json():
     """from_json(to_json) is the same, for constants bit for bit."""
     data = training()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sampler.compile import address, warm
-from sampler.kernels import change, fused, rows, ruledraw, shapes
+from sampler.kernels import change, fused, histograms, pairs, rows, ruledraw, shapes
 
 ROWS = [1, 63, 64, 200, 1000]
 
@@ -203,10 +203,10 @@ def test_histograms(rng, n, weighted):
     pair = (np.uint8(1), np.uint8(3), padded(residual, 0), np.int32(-50), np.int32(70))
     slots_, (first, second) = padded(slots, 255), [padded(column, 0) for column in columns]
     if weighted:
-        ruledraw.weighted_histograms(slots_, *pair, first, second, weights, n, sums, counts, found)
+        histograms.weighted_histograms(slots_, *pair, first, second, weights, n, sums, counts, found)
     else:
         values, bins = np.zeros(2048, np.int64), np.zeros((2, 256), np.int64)
-        ruledraw.histograms(slots_, *pair, first, second, 21, 6, values, bins, sums, counts)
+        histograms.histograms(slots_, *pair, first, second, 21, 6, values, bins, sums, counts)
         assert not bins.any()
     inside = (slots == 1) | (slots == 3)
     w = weights.astype(np.int64) if weighted else np.ones(n, np.int64)
@@ -284,7 +284,7 @@ def test_rerouting_gives_old_values_back(rng):
     column = padded(codes_of(rng, n), 0)
     key, shift = rows.shifted(8, 0)
     after, moved = residual.copy(), slots.copy()
-    ruledraw.reroute_pair(
+    pairs.reroute_pair(
         after,
         moved,
         np.uint8(0),

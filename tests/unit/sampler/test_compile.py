@@ -1,0 +1,95 @@
+"""A cold start compiles what is asked for and no more, tells how far it is, and stops when it is told to."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from sampler import Settings, is_warm, warm
+from sampler.compile import _groups
+from sampler.kernels import GROUPS, MOVES
+from sampler.settings import MOVE_NAMES
+
+GROUP = "prediction"
+
+COLD = """
+from sampler import is_warm, warm
+from sampler.cachefolder import is_complete
+from sampler.kernels import GROUPS
+
+class Enough(Exception): pass
+
+def stop(done, total):
+    told.append((done, total))
+    if done == 2: raise Enough
+
+told = []
+assert not is_warm("prediction")
+try:
+    warm("prediction", stop)
+except Enough:
+    pass
+else:
+    raise SystemExit("what progress raises must come through")
+assert not is_warm("prediction")
+told.clear()
+warm("prediction", lambda done, total: told.append((done, total)))
+assert [done for done, _ in told] == sorted(done for done, _ in told) or told[-1][0] == told[-1][1]
+assert told[-1][0] == told[-1][1] == told[0][1] > 5
+print(",".join(name for name in GROUPS if is_complete(name)))
+"""
+
+
+def test_cold(tmp_path):
+    """An exception of progress ends a cold start; the next one goes on, and compiles that group alone."""
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", COLD], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == GROUP
+
+
+TOGETHER = """
+from sampler import warm
+waited = []
+warm("prediction", lambda done, total: waited.append(done))
+print(len(waited))
+"""
+
+
+def test_two_at_once(tmp_path):
+    """Two processes that start cold at once both end with everything."""
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", TOGETHER]
+    both = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+        for _ in "12"
+    ]
+    for process in both:
+        out, error = process.communicate()
+        assert process.returncode == 0, error.decode()
+        assert int(out) > 2
+
+
+@pytest.mark.parametrize("moves", ["default", "growprune", "cgm", "growprunechange"])
+def test_groups_of_a_fit(moves):
+    """A fit needs its own moves' groups and those that they need, each after its needs."""
+    settings = Settings.resolve(moves=moves)
+    found = _groups(settings)
+    assert len(set(found)) == len(found)
+    for place, name in enumerate(found):
+        assert set(GROUPS[name].needs) <= set(found[:place])
+    assert {"bart", GROUP} <= set(found)
+    unused = {MOVES[name].group for name in MOVE_NAMES if name in MOVES and name not in settings.moves}
+    needed = {group for name in found for group in GROUPS[name].needs}
+    assert not (unused - needed - {MOVES[n].group for n in settings.moves if n in MOVES}) & set(found)
+
+
+def test_warm():
+    """What the test session has compiled is known to be there, by settings and by name."""
+    warm()
+    assert is_warm()
+    assert is_warm(GROUP)
+    assert is_warm(Settings.resolve(moves="cgm"))
