@@ -61,7 +61,7 @@ def show(
         first=first,
         after=first + MAX_SHOWN if first + MAX_SHOWN < len(dataset.columns) else None,
         rows=datasets.preview(session, owner, dataset_id, PREVIEW_ROWS),
-        dialect=dataset.read_as and dataset.read_as["summary"],
+        dialect=_dialect(dataset.read_as),
         missing=sum(column["missing"] for column in dataset.columns),
         snippets=snippets.ask(request, f"/datasets/{dataset.id}"),
     )
@@ -84,3 +84,15 @@ def _shown(column: dict[str, Any], profile: dict[str, Any], num_rows: int) -> di
         "median": (profile.get("quantiles") or {}).get("0.5"),
         "top": [(entry["value"], entry["count"] / max(num_rows, 1)) for entry in top],
     }
+
+
+def _dialect(read_as: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """How the file was read, as pairs of words; of missing values the spellings that it has."""
+    told = {**(read_as or {})}
+    told["missing"] = ", ".join(f"{word['text']!r}" for word in told.get("missing") or [])
+    words = {True: "yes", False: "no"}
+    return [
+        (name.replace("_", " "), str(words.get(value, value)) if isinstance(value, bool) else str(value))
+        for name, value in told.items()
+        if value not in (None, "")
+    ]

@@ -1,23 +1,26 @@
-"""One block of a stored column: an Arrow stream of one column, zstd inside, the same bytes on every database.
+"""One block of a stored column: an Arrow stream of one batch, zstd inside, the same bytes on every database.
 
 Numbers of a file are mostly decimals with few digits. Where every number of a block is a whole number divided
-by a power of ten (which gives back the very float64: both are the nearest to the same decimal), the block
-holds those whole numbers in the narrowest type, and the power in the field's metadata. Text is a dictionary
-per block.
+by a power of ten (which gives back the same float64: both are the nearest to the same decimal; minus zero
+becomes zero), the block holds those whole numbers in the narrowest type; times likewise, divided by a unit.
+Bytes of equal rank then stand together, one column each, since they are alike. Text is a dictionary per block
+where values repeat, else its lengths and its letters.
 """
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 BLOCK_ROWS = 65_536  # of float64: 512 KiB before compression
 MAX_POWER = 6
-SCALE = b"bartserve.power"
+UNITS = (86_400_000_000, 60_000_000, 1_000_000, 1_000, 1)  # microseconds: days, minutes, ...
 _OPTIONS = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 3))
-_WIDTHS = (np.int8, np.int16, np.int32)
+_WIDTHS = ("<i1", "<i2", "<i4", "<i8")
 
 
 def checksum(data: bytes) -> str:
@@ -58,50 +61,50 @@ def storable(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def write(column: pa.ChunkedArray) -> bytes:
     """The bytes of a block of at most `BLOCK_ROWS` rows of a storable column."""
-    values = column.combine_chunks()
-    if isinstance(values, pa.ChunkedArray):  # of no chunk, or of several
-        values = values.chunk(0) if values.num_chunks else pa.array([], column.type)
-    metadata = None
-    if pa.types.is_string(values.type):
-        # A short level costs four bytes before compression.
-        values = values.dictionary_encode()
-    elif pa.types.is_float64(values.type):
-        values, metadata = _narrowed(values)
-    schema = pa.schema([pa.field("values", values.type, metadata=metadata)])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema, options=_OPTIONS) as writer:
-        writer.write_batch(pa.record_batch([values], schema=schema))
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    values = _whole(column)
+    kind = values.type
+    if pa.types.is_float64(kind):
+        numbers, facts = _of_numbers(_filled(values))
+        made = _write_planes(values, numbers, facts)
+        # Values that repeat are found better as they stand.
+        return made if facts else min(made, _stream([values], ["values"], None), key=len)
+    if pa.types.is_timestamp(kind):
+        return _write_planes(values, *_of_times(_filled(values.cast(pa.int64())), kind.tz))
+    if pa.types.is_string(kind):
+        coded = values.dictionary_encode()
+        if 2 * len(coded.dictionary) > len(values) > 0:
+            return _write_letters(values)
+        values = _narrow_places(coded)
+    return _stream([values], ["values"], None)
 
 
 def read(data: bytes) -> pa.Array:
     """The values of a block."""
     table = pa.ipc.open_stream(data).read_all()
-    column = table.column("values").combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
-    if pa.types.is_dictionary(column.type):
-        return column.cast(pa.string())
-    power = (table.schema.field("values").metadata or {}).get(SCALE)
-    if power is None:
-        return column
-    numbers = column.fill_null(0).to_numpy() / 10.0 ** int(power)
-    missing = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
-    return pa.array(numbers, mask=missing)
+    facts = table.schema.metadata or {}
+    first = _whole(table.column(0))
+    if b"dtype" not in facts:
+        return first.cast(pa.string()) if pa.types.is_dictionary(first.type) else first
+    ranks = np.dtype(facts[b"dtype"].decode()).itemsize
+    planes = [_whole(plane).fill_null(0).to_numpy() for plane in table.columns[:ranks]]
+    numbers = np.ascontiguousarray(np.stack(planes, axis=1)).view(facts[b"dtype"].decode()).reshape(-1)
+    missing = first.is_null().to_numpy(zero_copy_only=False) if first.null_count else None
+    if b"letters" in facts:
+        return _texts(numbers, table.column(table.num_columns - 1), first)
+    if b"unit" in facts:
+        times = pa.array(numbers.astype(np.int64) * int(facts[b"unit"]), mask=missing)
+        return times.cast(pa.timestamp("us", facts[b"zone"].decode() or None))
+    power = int(facts.get(b"power", b"0"))
+    return pa.array(numbers / 10.0**power if b"power" in facts else numbers, mask=missing)
 
 
-def _narrowed(values: pa.Array) -> tuple[pa.Array, dict[bytes, bytes] | None]:
+def _of_numbers(numbers: NDArray[np.float64]) -> tuple[NDArray[Any], dict[str, str]]:
     """Decimals as whole numbers; as they are where that isn't exact."""
-    missing = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
-    numbers = values.fill_null(0.0).to_numpy() if missing is not None else values.to_numpy()
-    power = next((p for p in range(MAX_POWER + 1) if _is_exact(numbers[:64], p)), None)
-    while power is not None and power <= MAX_POWER:
-        if _is_exact(numbers, power):
-            whole = np.rint(numbers * 10.0**power)
-            return pa.array(whole.astype(_width(whole)), mask=missing), {SCALE: str(power).encode()}
-        power += 1
-    return values, None
+    for power in range(MAX_POWER + 1):
+        # A look at a few saves most of the rest.
+        if _is_exact(numbers[:64], power) and _is_exact(numbers, power):
+            return _narrow(np.rint(numbers * 10.0**power).astype(np.int64)), {"power": str(power)}
+    return numbers.astype("<f8"), {}
 
 
 def _is_exact(numbers: NDArray[np.float64], power: int) -> bool:
@@ -109,11 +112,86 @@ def _is_exact(numbers: NDArray[np.float64], power: int) -> bool:
         whole = np.rint(numbers * 10.0**power)
         if not np.all(np.abs(whole) < 2**31 - 1):
             return False
-        # Compared as bits: minus zero is not zero.
-        back = whole.astype(np.int32) / 10.0**power
-    return bool(np.array_equal(back.view(np.int64), numbers.view(np.int64)))
+    return bool(np.array_equal(whole.astype(np.int32) / 10.0**power, numbers))
 
 
-def _width(whole: NDArray[np.float64]) -> type[np.signedinteger]:
-    low, high = (whole.min(), whole.max()) if len(whole) else (0, 0)
-    return next(kind for kind in _WIDTHS if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
+def _of_times(times: NDArray[np.int64], zone: str | None) -> tuple[NDArray[Any], dict[str, str]]:
+    unit = next(unit for unit in UNITS if not np.any(times % unit))
+    return _narrow(times // unit), {"unit": str(unit), "zone": zone or ""}
+
+
+def _narrow(whole: NDArray[np.int64]) -> NDArray[Any]:
+    low, high = (int(whole.min()), int(whole.max())) if len(whole) else (0, 0)
+    fits = (kind for kind in _WIDTHS if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
+    return whole.astype(next(fits))
+
+
+def _write_planes(values: pa.Array, numbers: NDArray[Any], facts: dict[str, str]) -> bytes:
+    """The numbers' bytes by their rank; the first rank knows which are missing."""
+    planes = _planes(values, numbers)
+    return _stream(planes, _names(planes), {"dtype": numbers.dtype.str, **facts})
+
+
+def _planes(values: pa.Array, numbers: NDArray[Any]) -> list[pa.Array]:
+    missing = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+    width = numbers.dtype.itemsize
+    split = np.ascontiguousarray(numbers).view(np.uint8).reshape(-1, width)
+    return [
+        pa.array(np.ascontiguousarray(split[:, rank]), mask=missing if rank == 0 else None)
+        for rank in range(width)
+    ]
+
+
+def _names(columns: list[pa.Array]) -> list[str]:
+    return [str(rank) for rank in range(len(columns))]
+
+
+def _write_letters(values: pa.Array) -> bytes:
+    """Lengths, and all letters in the first row of a last column: they are more alike than their places."""
+    lengths = _narrow(_filled(pc.binary_length(values)).astype(np.int64))
+    letters = b"".join(values.drop_null().cast(pa.binary()).to_pylist())
+    places = np.full(len(values) + 1, len(letters), np.int32)
+    places[0] = 0
+    last = pa.Array.from_buffers(
+        pa.binary(), len(values), [None, pa.py_buffer(places), pa.py_buffer(letters)]
+    )
+    columns = [*_planes(values, lengths), last]
+    return _stream(columns, _names(columns), {"dtype": lengths.dtype.str, "letters": "1"})
+
+
+def _texts(lengths: NDArray[Any], letters: pa.ChunkedArray, first: pa.Array) -> pa.Array:
+    places = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=places[1:])
+    valid = pc.is_valid(first).buffers()[1] if first.null_count else None
+    data = pa.py_buffer(_whole(letters)[0].as_py())
+    return pa.Array.from_buffers(pa.string(), len(lengths), [valid, pa.py_buffer(places), data])
+
+
+def _narrow_places(coded: pa.DictionaryArray) -> pa.Array:
+    """A dictionary with narrow places."""
+    size = len(coded.dictionary)
+    place = pa.int8() if size <= 127 else pa.int16() if size <= 32_767 else pa.int32()
+    return pa.DictionaryArray.from_arrays(coded.indices.cast(place), coded.dictionary)
+
+
+def _stream(columns: list[pa.Array], names: list[str], facts: dict[str, str] | None) -> bytes:
+    batch = pa.record_batch(columns, names=names).replace_schema_metadata(facts)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
+        writer.write_batch(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _filled(values: pa.Array) -> NDArray[Any]:
+    return np.asarray(values.fill_null(0).to_numpy() if values.null_count else values.to_numpy())
+
+
+def _whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """One array, whatever it was cut into."""
+    if isinstance(column, pa.Array):
+        return column
+    values = column.combine_chunks()
+    if isinstance(values, pa.ChunkedArray):
+        values = values.chunk(0) if values.num_chunks else pa.array([], column.type)
+    return values

@@ -5,6 +5,7 @@ import re
 import httpx
 import pytest
 
+from app.api.reading import FILES
 from app.store import workers
 from app.store.engine import session_scope
 from app.store.tables import Worker
@@ -139,7 +140,7 @@ def test_the_openapi_document_says_what_errors_look_like(client):
     thin = schemas["ModelRequest"]["properties"]["thin"]["anyOf"][0]
     assert (thin["type"], thin["minimum"], thin["maximum"]) == ("integer", *LIMITS["thin"])
     upload = document["paths"]["/datasets"]["post"]["requestBody"]["content"]
-    assert set(upload) == {"text/csv", "multipart/form-data"}
+    assert set(upload) == {*FILES, "multipart/form-data"}
 
 
 @only("sqlite")
