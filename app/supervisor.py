@@ -15,6 +15,7 @@ from typing import IO
 
 from app.settings import Settings
 
+LOCK = "up.lock"  # in the data folder; held by whoever runs on it, and says where that answers
 LIFELINE = "BARTSERVE_LIFELINE_FD"  # the read end of a pipe that only the supervisor holds open
 BACKOFF_FIRST, BACKOFF_LAST = 0.5, 30.0  # seconds between restarts
 HEALTHY_AFTER = 20.0  # a part that ran this long starts again at the first backoff
@@ -27,8 +28,15 @@ class SupervisorError(Exception):
 
 
 @contextlib.contextmanager
-def sole_use(folder: Path) -> Iterator[None]:
+def sole_use(folder: Path, address: str = "") -> Iterator[None]:
     """Hold the data folder's lock; a second service on the folder is refused.
+
+    Parameters
+    ----------
+    folder
+        Made if absent.
+    address
+        Where the service will answer, for `address_of`.
 
     Raises
     ------
@@ -36,7 +44,7 @@ def sole_use(folder: Path) -> Iterator[None]:
         Another process holds it.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (folder / "up.lock").open("w") as lock:
+    with (folder / LOCK).open("a") as lock:  # emptied only once it is ours
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -44,7 +52,23 @@ def sole_use(folder: Path) -> Iterator[None]:
                 f"Another bartserve already runs on the data folder {folder}: "
                 "stop it first, or give this one a folder of its own with --data-dir."
             ) from None
+        lock.truncate(0)
+        lock.write(f"{address}\n")
+        lock.flush()
         yield
+
+
+def address_of(folder: Path) -> str | None:
+    """Where the service that runs on the data folder answers; None when none runs."""
+    try:
+        with (folder / LOCK).open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return lock.read().strip() or None
+    except FileNotFoundError:
+        pass
+    return None
 
 
 def end_with_supervisor() -> None:

@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from app.cli import check, keys, service
+from app.cli import check, keys, lists, people, service
 
 app = typer.Typer(
     name="bartserve",
@@ -17,6 +17,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Predictions that carry honest intervals: a service for Bayesian additive regression trees.",
 )
+people.register(app)
+app.add_typer(lists.models, name="models")
+app.add_typer(lists.datasets, name="datasets")
 service.register(app)
 app.add_typer(keys.app, name="keys")
 app.add_typer(check.app, name="check")

@@ -7,13 +7,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from app.cli.common import settings_with
 from app.client import Client, ClientError
-from app.supervisor import STOP_SECONDS
+from app.supervisor import STOP_SECONDS, address_of
 
 READY_SECONDS = 60.0
+RETRIES = 3  # a person waits
 
 
 class StartError(ClientError):
@@ -46,6 +48,30 @@ def embedded(data_dir: Path) -> Iterator[str]:
             yield address
         finally:
             _stop(process)
+
+
+@contextlib.contextmanager
+def reached(url: str | None, data_dir: Path | None, say: Callable[[str], None]) -> Iterator[Client]:
+    """A client of the service that the caller means; says which one that is.
+
+    It is the one of `url`, else of BARTSERVE_URL; else the embedded one on the data folder: what runs there
+    now, or one started for the length of the block.
+    """
+    url = url or os.environ.get("BARTSERVE_URL")
+    if url:
+        say(f"service   {url}")
+        with Client(url, retries=RETRIES) as client:
+            yield client
+        return
+    folder = settings_with(data_dir=data_dir and data_dir.resolve()).data_dir
+    if (running := address_of(folder)) is not None:
+        say(f"service   {running}, running on the data in {folder}")
+        with Client(running, retries=RETRIES) as client:
+            yield client
+        return
+    say(f"service   started for this command, on the data in {folder} (`bartserve up` keeps one running)")
+    with embedded(folder) as address, Client(address) as client:
+        yield client
 
 
 def _free_port() -> int:

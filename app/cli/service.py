@@ -34,7 +34,7 @@ def up(
     settings = settings_with(host="127.0.0.1", port=port, data_dir=data_dir and data_dir.resolve())
     try:
         _refuse_taken_port(settings.host, port)
-        with sole_use(settings.data_dir):
+        with sole_use(settings.data_dir, f"http://{settings.host}:{port}"):
             schema.migrate(settings.database_url)
             log = None if log_file is None else log_file.open("ab")
             supervisor = Supervisor(settings, log)

@@ -1,0 +1,204 @@
+"""`bartserve models` and `bartserve datasets`: what a service holds."""
+
+from datetime import UTC, datetime
+from http import HTTPStatus
+from itertools import islice
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from app.cli.common import DataDir, asking
+from app.cli.people import Url
+from app.client import Client, ClientError, Model, ProblemError
+from app.client.views import Json
+
+models = typer.Typer(
+    help="""List the models, newest first; look at one, stop it, save it, remove it.
+
+\b
+Examples
+  bartserve models
+  bartserve models show cars
+  bartserve models save cars cars.bart
+  bartserve models delete mdl_0123456789abcdef0123
+""",
+    invoke_without_command=True,
+)
+datasets = typer.Typer(
+    help="""List the datasets, newest first; upload one, look at its columns, remove it.
+
+\b
+Examples
+  bartserve datasets
+  bartserve datasets upload cars.csv
+  bartserve datasets show ds_0123456789abcdef0123
+""",
+    invoke_without_command=True,
+)
+Limit = Annotated[int, typer.Option(min=1, help="How many, at most.")]
+ModelName = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model's id, or its name: then its newest.")
+]
+Id = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset's id.")]
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+out = Console(highlight=False)
+
+
+@models.callback()
+def list_models(context: typer.Context, limit: Limit = 20, url: Url = None, data_dir: DataDir = None) -> None:
+    """See the help of `models`."""
+    if context.invoked_subcommand is not None:
+        return
+    with asking(url, data_dir, err.print) as client:
+        found = list(islice(client.models(), limit))
+    table = _table("id", "name", "target", "state", "done", "draws", "verdict", "made")
+    for model in found:
+        verdict = (model.verdict or "").replace("_", " ")
+        done, made = f"{model.fraction:.0%}", _ago(model.document["created_at"])
+        table.add_row(
+            model.id, model.name or "", model.target, model.state, done, str(model.draws), verdict, made
+        )
+    _print(table, "No models yet: bartserve fit FILE --target COLUMN makes one.")
+
+
+@models.command("show")
+def show_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> None:
+    """Say how far a model is, its verdict, and what its settings are."""
+    from app.cli.progress import about_verdict
+
+    with asking(url, data_dir, err.print) as client:
+        found = _newest(client, model)
+    out.print(f"model     {found.id}  {found.name or ''}", markup=False)
+    out.print(f"state     {found.state}, {found.fraction:.0%} done, {found.draws} draws kept per chain")
+    for line in about_verdict(found) if found.verdict else []:
+        out.print(line, markup=False)
+    if found.error:
+        out.print(f"error     {found.error}", markup=False)
+    settings = {name: value for name, value in found.settings.items() if value not in (None, [], {})}
+    told = ", ".join(f"{name} {value}" for name, value in settings.items())
+    out.print(f"settings  {told}", markup=False)
+
+
+@models.command("save")
+def save_model(
+    model: ModelName,
+    path: Annotated[str, typer.Argument(help="Where to write it.")],
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Write a model to a file that `sampler.load` reads in any notebook."""
+    with asking(url, data_dir, err.print) as client:
+        written = client.download(model, path)
+    out.print(f"written   {written}", markup=False)
+
+
+@models.command("cancel")
+def cancel_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> None:
+    """Stop a model at its next slice; what was drawn is kept."""
+    with asking(url, data_dir, err.print) as client:
+        found = client.cancel(_newest(client, model))
+    out.print(f"{found.id} is {'being ' if found.is_open else ''}cancelled.", markup=False)
+
+
+@models.command("delete")
+def delete_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> None:
+    """Remove a model with its draws; give its id."""
+    with asking(url, data_dir, err.print) as client:
+        client.delete_model(model)
+    out.print(f"{model} is removed.", markup=False)
+
+
+@datasets.callback()
+def list_datasets(
+    context: typer.Context, limit: Limit = 20, url: Url = None, data_dir: DataDir = None
+) -> None:
+    """See the help of `datasets`."""
+    if context.invoked_subcommand is not None:
+        return
+    with asking(url, data_dir, err.print) as client:
+        found = list(islice(client.datasets(), limit))
+    table = _table("id", "name", "rows", "columns", "made")
+    for dataset in found:
+        made = _ago(dataset.document["created_at"])
+        table.add_row(dataset.id, dataset.name, f"{dataset.num_rows:,}", str(len(dataset.columns)), made)
+    _print(table, "No datasets yet: bartserve datasets upload FILE makes one.")
+
+
+@datasets.command("upload")
+def upload_dataset(
+    path: Annotated[str, typer.Argument(help="A CSV, Parquet or Arrow file.")],
+    name: Annotated[str | None, typer.Option(help="What to call it; default: the file's name.")] = None,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Upload a file and say what was found in it."""
+    with asking(url, data_dir, err.print) as client:
+        dataset = client.upload(path, name=name)
+    _show_columns(dataset.id, dataset.columns)
+
+
+@datasets.command("show")
+def show_dataset(dataset: Id, url: Url = None, data_dir: DataDir = None) -> None:
+    """Say what its columns hold."""
+    with asking(url, data_dir, err.print) as client:
+        found = client.dataset(dataset)
+    _show_columns(found.id, found.columns)
+
+
+@datasets.command("delete")
+def delete_dataset(dataset: Id, url: Url = None, data_dir: DataDir = None) -> None:
+    """Remove it; refused while a model needs it."""
+    with asking(url, data_dir, err.print) as client:
+        client.delete_dataset(dataset)
+    out.print(f"{dataset} is removed.", markup=False)
+
+
+def _newest(client: Client, model: str) -> Model:
+    """By id, else the newest of that name."""
+    try:
+        return client.model(model)
+    except ProblemError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+    found = next((one for one in client.models() if one.name == model), None)
+    if found is None:
+        raise ClientError(f"There is no model of the id or name {model}: bartserve models lists yours.")
+    return found
+
+
+def _show_columns(dataset_id: str, columns: list[Json]) -> None:
+    out.print(f"dataset   {dataset_id}", markup=False)
+    table = _table("column", "kind", "missing", "distinct", "from", "to", "note")
+    for column in columns:
+        ends = ["" if column[end] is None else f"{column[end]}" for end in ("min", "max")]
+        table.add_row(
+            column["name"],
+            column["kind"],
+            str(column["missing"]),
+            str(column["distinct"]),
+            *ends,
+            column["note"],
+        )
+    _print(table, "It has no columns.")
+
+
+def _table(*names: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        table.add_column(name, overflow="fold", no_wrap=name == "id")
+    return table
+
+
+def _print(table: Table, instead: str) -> None:
+    out.print(table if table.row_count else instead)
+
+
+def _ago(moment: str) -> str:
+    """How long ago, in one unit."""
+    seconds = (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit} ago"
+    return f"{max(0, seconds):.0f} s ago"

@@ -1,0 +1,205 @@
+"""The commands for people: fit a file, predict rows. They ask a service as everybody does, through HTTP."""
+
+import csv
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from app.cli.common import DataDir, asking
+from app.client import Client, Dataset, Model, Prediction
+
+Url = Annotated[
+    str | None,
+    typer.Option(
+        envvar="BARTSERVE_URL",
+        help="A running service. Without one: the embedded service of the data folder, started if need be.",
+    ),
+]
+SHOWN_ROWS = 20  # of predictions on a terminal
+SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+# Help with examples, which tests run.
+FIT = """Train a model on a file (CSV, Parquet, Arrow) and say whether its chains agree.
+
+The file is uploaded, four chains are sampled with a bar each, and the verdict says how far the figures can be
+trusted. With --holdout some rows are kept back, and the score on them is what to expect of new rows.
+
+\b
+Examples
+  bartserve fit cars.csv --target mpg
+  bartserve fit cars.csv --target mpg --name cars --holdout 0.2 --seed 1
+  bartserve fit cars.csv --target mpg --features weight,year --set num_trees=100
+"""
+PREDICT = """Predict new rows, each with its interval.
+
+ROWS is a file with the columns that the model learnt from, or one row as NAME=VALUE pairs. On a terminal you
+see a table; otherwise, or with --output, you get CSV.
+
+\b
+Examples
+  bartserve predict cars new.csv
+  bartserve predict cars new.csv --level 0.5 --level 0.9 --output predicted.csv
+  bartserve predict cars weight=2171 year=75 --interval credible
+
+`predictive` intervals say where a new outcome will fall, `credible` ones where its expectation lies.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `bartserve`."""
+    app.command(help=FIT)(fit)
+    app.command(help=PREDICT)(predict)
+
+
+def fit(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A file, or the id of a dataset.")],
+    target: Annotated[str, typer.Option("--target", "-t", help="The column to predict.")],
+    name: Annotated[
+        str | None, typer.Option(help="What to call the model; default: the file's name.")
+    ] = None,
+    features: Annotated[
+        str | None, typer.Option(help="Columns to learn from, with commas between; default: all usable.")
+    ] = None,
+    holdout: Annotated[
+        float, typer.Option(min=0, max=0.9, help="The share of rows kept back and scored.")
+    ] = 0.0,
+    seed: Annotated[
+        int | None, typer.Option(help="The same data, settings and seed: the same model.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any other setting of POST /models; repeatable."),
+    ] = None,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """See FIT."""
+    from app.cli.progress import about_verdict, bars
+
+    console = Console(highlight=False, soft_wrap=True)
+    given = {"name": name, "seed": seed, **_pairs(setting or [])}
+    given["features"] = [one.strip() for one in features.split(",")] if features else given.get("features")
+    with asking(url, data_dir, console.print) as client:
+        dataset = _dataset(client, data, console)
+        model = client.fit(
+            dataset, target, holdout=holdout or None, **(given | {"name": name or dataset.name})
+        )
+        try:
+            with bars(console) as show:
+                model = client.wait(model, progress=show)
+        except KeyboardInterrupt:
+            console.print(
+                f"left      {model.id} goes on where a service runs on its data; see bartserve models"
+            )
+            raise typer.Exit(130) from None
+        for line in [*about_verdict(model), *_about_scores(model), *_about_warnings(model)]:
+            console.print(line, markup=False)
+        console.print(f"next      bartserve predict {model.name} NEW_ROWS.csv", markup=False)
+
+
+def predict(
+    model: Annotated[str, typer.Argument(help="A model's name (its newest one answers) or id.")],
+    rows: Annotated[list[str], typer.Argument(metavar="ROWS", help="A file, or NAME=VALUE pairs.")],
+    level: Annotated[
+        list[float] | None, typer.Option(help="The probability an interval holds; repeatable. Default: 0.9.")
+    ] = None,
+    interval: Annotated[str, typer.Option(help="predictive or credible.")] = "predictive",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV to this file.")] = None,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """See PREDICT."""
+    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    asked: Any = rows[0]
+    if len(rows) > 1 or (SETTING.fullmatch(rows[0]) and not Path(rows[0]).exists()):
+        asked = [_pairs(rows)]
+    with asking(url, data_dir, errors.print) as client:
+        wanted: Any = {"level": level or [0.9], "interval": interval}
+        answer = client.predict(model, asked, **wanted)
+    for warning in answer.warnings:
+        errors.print(f"warning   {warning}", markup=False)
+    if output is None and sys.stdout.isatty():
+        _show(answer, interval)
+        return
+    if output is None:
+        _write(answer, sys.stdout)
+        return
+    with output.open("w", newline="") as file:
+        _write(answer, file)
+    errors.print(f"written   {output}: {len(answer):,} rows", markup=False)
+
+
+def _dataset(client: Client, data: str, console: Console) -> Dataset:
+    """Upload a file; what is no file is the id of a dataset."""
+    from app.cli.progress import about_dataset
+
+    if not Path(data).exists() and data.startswith("ds_"):
+        dataset = client.dataset(data)
+    else:
+        dataset = client.upload(data)
+    console.print(about_dataset(dataset, Path(data).name), markup=False)
+    for warning in dataset.warnings:
+        console.print(f"          {warning}", markup=False)
+    return dataset
+
+
+def _about_scores(model: Model) -> list[str]:
+    held = model.holdout
+    if not held:
+        return []
+    told = [f"held out  {held['rows']} rows it never saw"]
+    if held.get("rmse") is not None:
+        told[0] += f": RMSE {held['rmse']:.4g}"
+        if held.get("linear_rmse") is not None:
+            told[0] += f", a linear model {held['linear_rmse']:.4g}"
+    shares = [row["coverage"] for row in held.get("coverage") or [] if round(row["level"], 2) == 0.9]
+    return told + [f"honest?   90% predictive intervals hold {share:.0%} of them" for share in shares]
+
+
+def _about_warnings(model: Model) -> list[str]:
+    return [f"warning   {warning}" for warning in model.warnings]
+
+
+def _pairs(given: list[str]) -> dict[str, Any]:
+    """NAME=VALUE, values as JSON has them, else as text.
+
+    Raises
+    ------
+    ClientError
+        There is one without an equals sign.
+    """
+    found: dict[str, Any] = {}
+    for pair in given:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"{pair} is no NAME=VALUE pair, and no file of that name is there.")
+        try:
+            found[name] = json.loads(text)
+        except ValueError:
+            found[name] = text
+    return found
+
+
+def _show(answer: Prediction, interval: str) -> None:
+    table = Table(title=f"{interval} intervals, model {answer.model_id}", title_justify="left")
+    columns = answer.to_dict()
+    for name in ("row", *columns):
+        table.add_column(name, justify="right")
+    for k in range(min(len(answer), SHOWN_ROWS)):
+        table.add_row(str(k + 1), *(f"{values[k]:.5g}" for values in columns.values()))
+    console = Console(highlight=False)
+    console.print(table)
+    if len(answer) > SHOWN_ROWS:
+        console.print(f"... and {len(answer) - SHOWN_ROWS:,} more: --output predicted.csv writes them all")
+
+
+def _write(answer: Prediction, file: Any) -> None:
+    columns = answer.to_dict()
+    writer = csv.writer(file)
+    writer.writerow(columns)
+    writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))

@@ -1,0 +1,201 @@
+"""The command line for people, against a running service and with one started for a command."""
+
+import csv
+import io
+import os
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import app
+from sampler import load
+from tests.e2e.service import Up
+
+CARS = Path(__file__).parents[2] / "examples" / "auto_mpg.csv"
+SMALL = ("num_trees=20", "num_chains=2", "num_burnin=50", "num_draws=50", "thin=1")
+FAST = [word for setting in SMALL for word in ("--set", setting)]
+CAR = [
+    "cylinders=4",
+    "displacement=97",
+    "horsepower=75",
+    "weight=2171",
+    "acceleration=16",
+    "year=75",
+    "origin=3",
+]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a command left: its exit code and what it wrote."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def bartserve(*words: str, cwd: Path, **environment: str) -> Run:
+    """The command line in this process: starting Python takes longer than most commands."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("BARTSERVE_")]:
+            patch.delenv(name)
+        for name, value in ({"COLUMNS": "200"} | environment).items():
+            patch.setenv(name, value)
+        patch.chdir(cwd)
+        result = CliRunner().invoke(app, list(words), prog_name="bartserve")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Run(result.exit_code, result.stdout, result.stderr)
+
+
+@pytest.fixture(scope="module")
+def asked(service: Up, tmp_path_factory):
+    """Runs a command line against the service, as the help has it; its model `cars` is fitted."""
+    folder = tmp_path_factory.mktemp("cli")
+    (folder / "cars.csv").write_bytes(CARS.read_bytes())
+    with CARS.open() as file, (folder / "new.csv").open("w", newline="") as new:
+        rows = [{k: v for k, v in row.items() if k not in {"mpg", "name"}} for row in csv.DictReader(file)]
+        writer = csv.DictWriter(new, rows[0])
+        writer.writeheader()
+        writer.writerows(rows[:30])
+
+    def ask(line: str) -> Run:
+        words = shlex.split(line)
+        assert words.pop(0) == "bartserve"
+        return bartserve(*words, cwd=folder, BARTSERVE_URL=service.address)
+
+    ask.folder = folder
+    fitted = ask(f"bartserve fit cars.csv --target mpg --holdout 0.2 --seed 1 {shlex.join(FAST)}")
+    assert fitted.returncode == 0, fitted.stderr + fitted.stdout
+    ask.fitted = fitted.stdout
+    return ask
+
+
+def test_fit_shows_bars_the_verdict_and_the_next_step(asked, service):
+    """The output leads from the data over the chains and the verdict to the command that comes next."""
+    shown = asked.fitted
+    assert f"service   {service.address}" in shown
+    assert "data      cars.csv: 397 rows, 9 columns, 5 missing in horsepower" in shown
+    assert re.search(r"chain 1 .*100%.*done", shown)
+    assert re.search(r"verdict   (converged|approximate|not converged): R-hat", shown)
+    assert re.search(r"held out  79 rows it never saw: RMSE \d", shown)
+    assert re.search(r"honest\?   90% predictive intervals hold \d+% of them", shown)
+    assert "next      bartserve predict cars NEW_ROWS.csv" in shown
+
+
+def test_predict_writes_csv_or_a_row_of_pairs(asked):
+    """A file of rows becomes CSV on the output or in a file; NAME=VALUE pairs are one row."""
+    piped = asked("bartserve predict cars new.csv --level 0.5 --level 0.9")
+    assert piped.returncode == 0, piped.stderr
+    rows = list(csv.DictReader(io.StringIO(piped.stdout)))
+    assert list(rows[0]) == ["mean", "sd", "lower_50", "upper_50", "lower_90", "upper_90"]
+    assert len(rows) == 30
+    assert all(float(row["lower_90"]) < float(row["mean"]) < float(row["upper_90"]) for row in rows)
+
+    written = asked("bartserve predict cars new.csv --level 0.5 --level 0.9 --output predicted.csv")
+    assert (asked.folder / "predicted.csv").read_text() == piped.stdout
+    assert "predicted.csv: 30 rows" in written.stderr
+
+    one = asked(f"bartserve predict cars {' '.join(CAR)} --interval credible")
+    assert one.returncode == 0, one.stderr
+    assert len(one.stdout.splitlines()) == 2
+
+
+def test_models_and_datasets_are_listed_shown_saved_and_removed(asked):
+    """What was made is found again by name, leaves as a file, and goes."""
+    listed = asked("bartserve models")
+    (line,) = [line for line in listed.stdout.splitlines() if " cars " in line]
+    model = line.split()[0]
+    assert "succeeded" in line
+
+    shown = asked("bartserve models show cars")
+    assert model in shown.stdout
+    assert "num_trees 20" in shown.stdout
+    assert asked("bartserve models save cars cars.bart").returncode == 0
+    assert load(asked.folder / "cars.bart").leaf_counts.shape == (2, 50, 20)
+
+    uploaded = asked("bartserve datasets upload cars.csv --name spare")
+    dataset = uploaded.stdout.split()[1]
+    assert re.search(r"horsepower +number +5", uploaded.stdout)
+    assert "spare" in asked("bartserve datasets").stdout
+    assert "horsepower" in asked(f"bartserve datasets show {dataset}").stdout
+    assert asked(f"bartserve datasets delete {dataset}").returncode == 0
+    assert dataset not in asked("bartserve datasets").stdout
+
+    again = asked(f"bartserve fit {_dataset_of(asked)} --target mpg --name again --seed 1 {shlex.join(FAST)}")
+    assert again.returncode == 0, again.stderr
+    model = next(
+        line.split()[0] for line in asked("bartserve models").stdout.splitlines() if " again " in line
+    )
+    assert asked(f"bartserve models delete {model}").returncode == 0
+    assert model not in asked("bartserve models").stdout
+
+
+def _dataset_of(asked) -> str:
+    lines = asked("bartserve datasets").stdout.splitlines()
+    return next(line.split()[0] for line in lines if " cars " in line)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("bartserve fit nowhere.csv --target y", "nowhere.csv can't be opened"),
+        ("bartserve fit cars.csv --target price", "price"),
+        ("bartserve predict no-such-model new.csv", "no model"),
+        ("bartserve predict cars weight=1", "cylinders"),
+        ("bartserve predict cars weight", "weight can't be opened"),
+        ("bartserve models show no-such-model", "no model of the id or name no-such-model"),
+        ("bartserve models --url http://127.0.0.1:9", "Is the service running there"),
+    ],
+)
+def test_what_went_wrong_is_one_sentence(asked, line, said):
+    """A mistake ends with exit code 1 and a sentence that names it; never a traceback."""
+    run = asked(line)
+
+    assert run.returncode == 1
+    assert said in run.stderr
+    assert "Traceback" not in run.stderr + run.stdout
+
+
+def test_the_embedded_service_is_started_for_a_command_and_kept_data(tmp_path):
+    """Without a service one is started on the data folder, and told so; the next command finds the model."""
+    data = str(tmp_path / "data")
+    fitted = bartserve("fit", str(CARS), "--target", "mpg", "--data-dir", data, *FAST, cwd=tmp_path)
+    assert fitted.returncode == 0, fitted.stderr + fitted.stdout
+    assert "started for this command" in fitted.stdout
+
+    listed = bartserve("models", cwd=tmp_path, BARTSERVE_DATA_DIR=data)
+
+    assert "auto_mpg" in listed.stdout, listed.stderr
+
+
+def test_a_service_on_the_data_folder_is_found(service, tmp_path):
+    """A running `up` is asked by whoever uses its data folder, wherever it listens."""
+    folder = next(
+        word
+        for word in Path(f"/proc/{service.process.pid}/cmdline").read_text().split("\0")
+        if word.endswith("data")
+    )
+
+    listed = bartserve("datasets", "--data-dir", folder, cwd=tmp_path)
+
+    assert f"{service.address}, running on the data in {folder}" in listed.stderr
+
+
+def test_every_help_has_examples_that_are_commands():
+    """Help teaches by example, and every example names commands and options that exist."""
+    found = []
+    for words in (["fit"], ["predict"], ["models"], ["datasets"]):
+        shown = bartserve(*words, "--help", cwd=Path.cwd(), TERM="dumb", COLUMNS="160").stdout
+        found += re.findall(r"^\s*(bartserve .*?)\s*$", shown, re.MULTILINE)
+    assert len(found) >= 10
+    for line in found:
+        _, command, *rest = shlex.split(line)
+        options = [word for word in rest if word.startswith("--")]
+        sub = [rest[0]] if command in {"models", "datasets"} and rest else []
+        shown = bartserve(command, *sub, "--help", cwd=Path.cwd()).stdout
+        assert all(option in shown for option in options), line
