@@ -4,7 +4,7 @@ import contextlib
 import ipaddress
 import os
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -120,6 +120,12 @@ class Settings(BaseSettings):
         default=0.0,
         ge=0,
         description="Between two looks of the dispatcher; 0: 0.2 s embedded, else 2 s.",
+    )
+    log_format: Literal["auto", "json", "text"] = Field(
+        default="auto", description="Of the logs on stderr; auto: text on a terminal, else JSON."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] | None = Field(
+        default=None, description="The least that is logged; default: info as JSON, warning as text."
     )
     key_prefix: str = Field(default="bartserve:", description="Of every key in Redis.")
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from app.store import draws, units
 from app.store.engine import session_scope
 from app.store.tables import Json
+from app.store.tallies import ITERATIONS, RESUMED, SLICES
 from app.store.units import Claim, Directive, Progress, Slice
 from sampler import Chain, Problem
 from worker.blocks import BlockWriter
@@ -42,6 +43,8 @@ def run_chain(context: Context, claim: Claim) -> None:
         last = draws.last_block(session, claim.model_id, claim.ordinal) if checkpoint else None
     training = prepared.problem.training
     start, resume = Chain.start, Chain.resume
+    if checkpoint is not None:
+        context.counts.add(RESUMED, "lost" if claim.recovered else "released")
     chain = start(training, claim.ordinal) if checkpoint is None else resume(training, checkpoint)
     writer = BlockWriter(training.settings.num_trees, last)
     assert writer.num_draws == chain.num_kept, "the stored draws end where the checkpoint does"
@@ -90,7 +93,11 @@ def _sample(context: Context, claim: Claim, chain: Chain, writer: BlockWriter, p
     while True:
         _obey(directive)
         started = time.monotonic()
-        rate = pace.measure(chain.run(pace.iterations), time.monotonic() - started)
+        done = chain.run(pace.iterations)
+        seconds = time.monotonic() - started
+        rate = pace.measure(done, seconds)
+        context.counts.add(ITERATIONS, amount=done)
+        context.counts.observe(SLICES, seconds)
         blocks = writer.add(chain.take())
         slice_ = Slice(
             Progress(chain.phase, chain.iteration, chain.iterations, chain.num_kept, rate),

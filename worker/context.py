@@ -6,6 +6,7 @@ from sqlalchemy import Engine
 
 from app.settings import Settings
 from app.store.engine import TRANSACTION_SECONDS, make_engine
+from app.store.tallies import Counts
 
 
 @dataclass
@@ -15,7 +16,11 @@ class Context:
     settings: Settings
     worker_id: str
     forks: bool = True  # true in the worker's main process, false in its children
+    counts: Counts = field(init=False)
     _engines: list[Engine] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.counts = Counts(self.settings.worker_slots + 1)  # shared with the children, who are forked later
 
     @property
     def engine(self) -> Engine:
@@ -31,9 +36,10 @@ class Context:
             self._engines.append(made)
         return self._engines[0]
 
-    def after_fork(self) -> None:
-        """In a child: forget the parent's connections without closing them."""
+    def after_fork(self, number: int) -> None:
+        """In the child of that number: forget the parent's connections without closing them."""
         self.forks = False
+        self.counts.part = 1 + number
         while self._engines:
             self._engines.pop().dispose(close=False)
 

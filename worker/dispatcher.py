@@ -20,6 +20,7 @@ from app.settings import BELL_QUEUE, BELL_TASK
 from app.store import ends, units, workers
 from app.store.engine import session_scope
 from app.store.tables import Worker
+from app.store.tallies import BELLS
 from worker.context import Context
 
 log = logging.getLogger(__name__)
@@ -110,7 +111,7 @@ class Dispatcher:
 
     def _beat(self, now: float) -> None:
         with session_scope(self._context.engine) as session:
-            known = workers.beat(session, self._context.worker_id, "ready")
+            known = workers.beat(session, self._context.worker_id, "ready", self._context.counts.sums())
         if not known:  # the database was restored, or this worker was thought dead
             self._enter()
         self._beat_at = now
@@ -130,7 +131,9 @@ class Dispatcher:
             waiting = self._connection.default_channel.queue_declare(BELL_QUEUE).message_count
             for _ in range(wanted - waiting):
                 self._app.send_task(BELL_TASK, connection=self._connection, retry=False)
+                self._context.counts.add(BELLS, "rung")
         except BaseException:
+            self._context.counts.add(BELLS, "failed")
             self._disconnect()
             raise
 

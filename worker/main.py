@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import secrets
 import signal
@@ -40,11 +39,16 @@ def run_worker(settings: Settings) -> None:
 
 
 def _quieten() -> None:
+    from celery import signals  # noqa: PLC0415
     from celery.platforms import SecurityWarning  # noqa: PLC0415
 
-    logging.getLogger("celery").setLevel(logging.WARNING)
+    signals.setup_logging.connect(_leave_logging, weak=False)
     # It warns of root for fear of pickled messages; ours are JSON and say nothing.
     warnings.filterwarnings("ignore", category=SecurityWarning)
+
+
+def _leave_logging(**_kw: Any) -> None:
+    """With a listener to this signal Celery sets up no logging of its own: `app.logs` has done it."""
 
 
 def _refuse_other_schema(context: Context) -> None:
@@ -76,6 +80,7 @@ def _load_kernels() -> None:
 
 def _make_worker(context: Context) -> tuple[Any, Dispatcher]:
     """Celery's worker, with the dispatcher tied to its life and its children set up."""
+    from billiard import current_process  # noqa: PLC0415
     from celery import signals  # noqa: PLC0415
     from celery.worker import state  # noqa: PLC0415
 
@@ -111,7 +116,7 @@ def _make_worker(context: Context) -> tuple[Any, Dispatcher]:
         dispatcher.start()
 
     def child(**_kw: Any) -> None:
-        context.after_fork()
+        context.after_fork(getattr(current_process(), "index", 0))
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent to the whole group: the parent ends its children
         if context.settings.embedded:
             os.nice(EMBEDDED_NICE)

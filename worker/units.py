@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from app.logs import bound
 from app.store import units
 from app.store.engine import session_scope
 from app.store.errors import LeaseLostError
 from app.store.tables import CHAIN, FINISH, PREDICTION, Json
+from app.store.tallies import JOBS, LOST
 from app.store.units import Claim, Directive
 from worker.chain import run_chain
 from worker.context import Context
@@ -50,19 +52,40 @@ def run_one(context: Context) -> bool:
 
 
 def _run(context: Context, claim: Claim) -> None:
+    about = {"unit_id": claim.unit_id, "kind": claim.kind, "model_id": claim.model_id, "token": claim.token}
+    part = {"chain": claim.ordinal} if claim.kind == CHAIN else {"prediction_id": claim.prediction_id}
+    began = time.monotonic()
+    with bound(**about, **part, worker_id=claim.worker_id):
+        log.info("claimed a %s", claim.kind, extra={"event": "unit_claimed"})
+        outcome = _worked(context, claim)
+        seconds = time.monotonic() - began
+        told = {"event": "unit_ended", "outcome": outcome, "duration_ms": round(1000 * seconds, 1)}
+        log.info("a %s ended: %s", claim.kind, outcome, extra=told)
+    context.counts.observe(JOBS, seconds, claim.kind, outcome)
+    if outcome == "lost":
+        context.counts.add(LOST)
+
+
+def _worked(context: Context, claim: Claim) -> str:
+    """How it ended, one of `app.store.tallies.ENDS`."""
     try:
         _RUN[claim.kind](context, claim)
     except Stopped as stopped:
         _end(context, claim, stopped.directive)
+        return "cancelled" if stopped.directive is Directive.CANCEL else "released"
     except LeaseLostError:
         log.warning("Unit %s went to another worker; what this one still had is dropped.", claim.unit_id)
+        return "lost"
     except DBAPIError as error:
         # Whether the last commit happened is unknown; what the database holds is right either way.
         log.warning("Unit %s lost the database: %s", claim.unit_id, " ".join(str(error.orig).split()))
         _give_back(context, claim)
+        return "released"
     except Exception as error:  # the unit must end, whatever its data did to us
         log.exception("Unit %s failed", claim.unit_id)
         _fail(context, claim, sentence(error))
+        return "failed"
+    return "done"
 
 
 def _end(context: Context, claim: Claim, directive: Directive) -> None:

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.negotiation import content_type
 from app.api.problems import render_plain, request_id_of
+from app.logs import bind
 
 GIVEN_ID = re.compile(
     r"[A-Za-z0-9._-]{8,64}"
@@ -88,6 +89,7 @@ class Edge:
         given = Headers(scope=scope)
         asked = given.get("x-request-id", "")
         scope["bartserve.request_id"] = asked if GIVEN_ID.fullmatch(asked) else secrets.token_hex(8)
+        bind(request_id=request_id_of(scope))
         started = False
 
         async def send_with_headers(message: Message) -> None:

@@ -9,6 +9,7 @@ import anyio
 from anyio import to_thread
 
 from app.services.errors import BusyError
+from app.services.metrics import predict_inflight
 from app.services.quotas import Turns
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ class Gate:
 
     async def run(self, work: Callable[[], T]) -> T:
         """The result of `work`, run in a thread; raises QuotaError for whom too much runs, and as `place`."""
-        with self._turns.turn():
+        with self._turns.turn(), predict_inflight.track_inprogress():
             async with self.place():
                 return await to_thread.run_sync(work, limiter=self._threads)
 

@@ -17,6 +17,7 @@ from app.api import (
     events,
     explain,
     health,
+    metrics,
     modelfiles,
     models,
     predict,
@@ -26,6 +27,7 @@ from app.api import (
 from app.api.access import Access
 from app.api.edge import Edge
 from app.api.gate import Gate
+from app.api.metrics import Measured
 from app.dashboard import routes as dashboard
 from app.services import keys
 from app.services.acting import Limits
@@ -33,6 +35,7 @@ from app.services.bell import Bell
 from app.services.feed import Feed
 from app.services.files.confined import readers
 from app.services.health import Readiness
+from app.services.metrics import Scrape
 from app.services.modelfiles import MAX_BYTES, MEDIA_TYPE
 from app.services.predictions import Predictor
 from app.settings import Settings
@@ -55,6 +58,7 @@ ROUTERS = (
     checks.router,
     audit.router,
     health.router,
+    metrics.router,
     docs.router,
 )
 
@@ -85,6 +89,7 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         middleware=[
+            Middleware(Measured),
             Middleware(
                 Edge,
                 limit=min(MAX_JSON_BYTES, settings.max_body_bytes),
@@ -117,6 +122,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.settings = settings
     app.state.predictor = predictor
     app.state.readiness = Readiness(engine, settings)
+    app.state.scrape = Scrape(engine, predictor.cache, settings.dispatch_seconds)
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router)

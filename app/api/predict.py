@@ -16,6 +16,7 @@ from app.api.problems import responses
 from app.api.reading import BINARY, FILES, ReadingQuery
 from app.api.uploads import check_coding
 from app.services.answers import Answer, to_arrow, to_csv
+from app.services.metrics import predict_seconds
 from app.services.predictions import MAX_SAMPLES, PredictRequest
 
 MAX_LEVELS, MAX_QUANTILES = 20, 100
@@ -234,6 +235,7 @@ async def predict(
     return await gate.run(lambda: _rendered(predictor.answer(owner, model_id, asked), form))
 
 
+@predict_seconds.labels("encode").time()
 def _rendered(answer: Answer, form: Form) -> Response:
     if form == JSON:
         return Response(to_json(answer.to_json()), media_type=JSON)

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -20,6 +20,7 @@ from app.services.errors import SHOWN, Fault, ServiceError
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
+PROBLEM = "bartserve.problem"  # where the scope of a refused request has the problem's type
 UNREACHABLE = (OperationalError, InterfaceError, PoolTimeoutError)  # what a database that is away raises
 log = logging.getLogger(__name__)
 
@@ -106,6 +107,8 @@ def render(
         "request_id": request_id_of(scope),
         "errors": [vars(fault) for fault in faults],
     }
+    if isinstance(scope, MutableMapping):
+        scope[PROBLEM] = slug
     if pages.wanted(scope):
         return pages.problem(scope, body, dict(headers or {}))
     # ASCII only: a name with half a surrogate pair must not break the answer that refuses it.

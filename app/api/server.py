@@ -146,7 +146,9 @@ def server(settings: Settings, *, port: int | None = None) -> uvicorn.Server:
         http=type("Limited", (Deadlines,), limits),
         ws="none",
         lifespan="on",
+        log_config=None,  # `app.logs` has set it up
         log_level="warning",
+        access_log=False,  # a line per request is written by `app.api.metrics`
         server_header=False,
         timeout_graceful_shutdown=STOP_SECONDS,
     )

@@ -3,9 +3,6 @@
 Each group of commands is a module of its own, and each command imports only the side that it starts.
 """
 
-import logging
-import sys
-
 import typer
 
 from app.cli import check, keys, lists, people, service
@@ -27,5 +24,4 @@ app.add_typer(check.app, name="check")
 
 def main() -> None:
     """Run the command line."""
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     app()

@@ -37,6 +37,7 @@ def embedded(data_dir: Path) -> Iterator[str]:
         command = [sys.executable, "-m", "app.cli", "up", "--port", str(port), "--data-dir", str(data_dir)]
         # Settings meant for another service must not leak into this one.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BARTSERVE_")}
+        environment["BARTSERVE_LOG_FORMAT"] = "text"  # whose last line may be shown
         with log.open("wb") as output:
             # A session of its own: Ctrl-C ends the command, which then stops the service in order.
             process = subprocess.Popen(  # noqa: S603  the command is ours

@@ -47,23 +47,30 @@ def up(
 
 def api(host: Host = "127.0.0.1", port: Port = 8000) -> None:
     """Run one API process (`bartserve migrate` first)."""
-    from app.api.server import server
+    from app import logs
     from app.supervisor import end_with_supervisor
 
     end_with_supervisor()
+    settings = Settings(host=host, port=port)
+    logs.configure(settings)
     logging.getLogger("bartserve.audit").setLevel(logging.INFO)
-    server(Settings(host=host, port=port)).run()
+    from app.api.server import server
+
+    server(settings).run()
 
 
 def worker(
     slots: Annotated[int | None, typer.Option(help="Units worked on at once; default: one per core.")] = None,
 ) -> None:
     """Run one worker (`bartserve migrate` first)."""
+    from app import logs
     from app.supervisor import end_with_supervisor
     from worker.main import run_worker
 
     end_with_supervisor()
-    run_worker(settings_with(worker_slots=slots))
+    settings = settings_with(worker_slots=slots)
+    logs.configure(settings)
+    run_worker(settings)
 
 
 def migrate() -> None:

@@ -25,6 +25,7 @@ from app.services.errors import (
 )
 from app.services.files.options import Options
 from app.services.fits import MAX_SAID
+from app.services.metrics import predict_seconds, predicted_rows
 from app.services.pages import is_id
 from app.services.rows import columns_of
 from app.services.tabular import read_rows
@@ -158,13 +159,16 @@ class Predictor:
         notes: list[str] = []
         if request.file is None:
             given = columns_of(request.rows, request.columns, self.max_rows)
-        found, posterior, draws = self.lookup(owner, model)
+        with predict_seconds.labels("load").time():
+            found, posterior, draws = self.lookup(owner, model)
         request = replace(request, draws=draws if request.draws is None else request.draws)
         if request.file is not None:
             given, notes = read_rows(*request.file, posterior.schema, self.max_rows)
-        with understood():
+        with understood(), predict_seconds.labels("compute").time():
             coded = posterior.encode(given)
-            return replace(self._answer(found, posterior, coded, request), notes=notes)
+            answer = self._answer(found, posterior, coded, request)
+        predicted_rows.inc(coded.num_rows)
+        return replace(answer, notes=notes)
 
     def _answer(self, model: Model, posterior: Posterior, coded: Coded, request: PredictRequest) -> Answer:
         only_mean = request.target == "mean"

@@ -47,7 +47,7 @@ def make_engine(
     if forks and parsed.get_backend_name() == "sqlite":
         pool = {"poolclass": NullPool}
     if parsed.get_backend_name() == "sqlite":
-        engine = create_engine(parsed, connect_args={"timeout": BUSY_SECONDS}, **pool)
+        engine = create_engine(parsed, connect_args={"timeout": BUSY_SECONDS}, hide_parameters=True, **pool)
         _set_up_sqlite(engine)
     else:
         arguments = {
@@ -56,7 +56,9 @@ def make_engine(
             "tcp_user_timeout": TRANSACTION_SECONDS * 1000,  # a cut network is an error, not a wait
             "options": f"-c idle_in_transaction_session_timeout={int(transaction_seconds * 1000)}ms",
         }
-        engine = create_engine(parsed, pool_pre_ping=True, connect_args=arguments, **pool)
+        engine = create_engine(
+            parsed, pool_pre_ping=True, connect_args=arguments, hide_parameters=True, **pool
+        )
         event.listen(engine, "before_cursor_execute", _binary_results)
     return engine
 

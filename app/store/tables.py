@@ -217,6 +217,7 @@ class Worker(Base):
         default=False
     )  # it was asked to stop: its units end with their slice
     phase: Mapped[str]
+    counts: Mapped[Json | None]  # of what it did since it began (`app.store.tallies`)
 
 
 class ApiKey(Base):

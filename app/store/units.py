@@ -61,6 +61,7 @@ class Claim:
     num_draws: int  # kept and stored so far
     created_at: datetime
     prediction_id: str | None = None  # of a unit of a background prediction
+    recovered: bool = False  # from a worker that was lost
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def claim(session: Session, worker_id: str, lease_seconds: float) -> Claim | Non
     unit = session.scalar(query)
     if unit is None:
         return None
-    token = unit.token + 1
+    token, recovered = unit.token + 1, unit.state == RUNNING
     values = {
         "state": RUNNING,
         "token": token,
@@ -142,7 +143,7 @@ def claim(session: Session, worker_id: str, lease_seconds: float) -> Claim | Non
     if rows_changed(session, started) and table is Model:
         events.append(session, unit.model_id, "started")
         ends.set_deadline(session, unit.model_id)
-    if unit.state == RUNNING and unit.kind == CHAIN:
+    if recovered and unit.kind == CHAIN:
         lost = {"chain": unit.ordinal, "attempt": unit.attempts + 1}
         events.append(session, unit.model_id, "chain_recovered", lost)
     return Claim(
@@ -156,6 +157,7 @@ def claim(session: Session, worker_id: str, lease_seconds: float) -> Claim | Non
         unit.num_draws,
         unit.created_at,
         unit.prediction_id,
+        recovered,
     )
 
 

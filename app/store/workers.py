@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from app.store.clock import db_now
 from app.store.statements import rows_changed
-from app.store.tables import OPEN_STATES, QUEUED, Unit, Worker
+from app.store.tables import OPEN_STATES, QUEUED, Json, Unit, Worker
 
 FORGET_SECONDS = 24 * 3600.0  # a worker not heard of for this long is no news any more
 
@@ -19,10 +19,11 @@ def register(session: Session, worker: Worker) -> None:
     beat(session, worker.id, worker.phase)
 
 
-def beat(session: Session, worker_id: str, phase: str) -> bool:
-    """A sign of life; False when the row is gone (then `register` again)."""
+def beat(session: Session, worker_id: str, phase: str, counts: Json | None = None) -> bool:
+    """A sign of life, with what was counted; False when the row is gone (then `register` again)."""
     session.execute(delete(Worker).where(Worker.beat_at < db_now() - FORGET_SECONDS, Worker.id != worker_id))
-    statement = update(Worker).where(Worker.id == worker_id).values(beat_at=db_now(), phase=phase)
+    statement = update(Worker).where(Worker.id == worker_id)
+    statement = statement.values(beat_at=db_now(), phase=phase, counts=counts)
     return rows_changed(session, statement) == 1
 
 

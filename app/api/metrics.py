@@ -1,0 +1,86 @@
+"""GET /metrics, and the middleware that counts requests and logs them."""
+
+import logging
+import re
+import time
+
+from fastapi import APIRouter, Request, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.problems import PROBLEM, request_id_of, responses
+from app.services import metrics
+from app.services.metrics import CONTENT_TYPE, NO_ROUTE
+
+router = APIRouter(tags=["health"])
+QUIET = ("/health/", "/metrics")  # asked every few seconds by machines: no line in the log unless they fail
+ID = re.compile(r"[a-z]{2,4}_[0-9a-f]{20}")
+log = logging.getLogger("app.api.requests")
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={
+        **responses(),
+        200: {
+            "description": "Prometheus' text format.",
+            "content": {CONTENT_TYPE: {"schema": {"type": "string"}}},
+        },
+    },
+)
+def read_metrics(request: Request) -> Response:
+    """What to watch, for Prometheus. Beyond loopback it takes a key with the scope `metrics`."""
+    return Response(request.app.state.scrape.text(), headers={"Content-Type": CONTENT_TYPE})
+
+
+class Measured:
+    """ASGI middleware around all others: counts every answer, and leaves a line in the log."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 499  # hung up before it was answered, as proxies call it
+
+        async def send_and_see(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_and_see)
+        finally:
+            _record(scope, status, time.perf_counter() - began)
+
+
+def _record(scope: Scope, status: int, seconds: float) -> None:
+    route = getattr(scope.get("route"), "path", None) or NO_ROUTE
+    method = scope["method"] if route != NO_ROUTE else "(any)"
+    metrics.requests.labels(route, method, str(status)).inc()
+    metrics.request_seconds.labels(route, method).observe(seconds)
+    problem = scope.get(PROBLEM)
+    if problem is not None and scope["method"] == "POST":
+        if scope["path"] == "/datasets":
+            metrics.upload_rejected.labels(problem).inc()
+        elif scope["path"].endswith("/predict"):
+            metrics.predict_rejected.labels(problem).inc()
+    quiet = scope["path"].startswith(QUIET) and status < 500
+    # The template, not the path: a path may hold a name that somebody gave to a model.
+    given = {
+        name: value for name, value in (scope.get("path_params") or {}).items() if ID.fullmatch(str(value))
+    }
+    said = {
+        "event": "request",
+        "request_id": request_id_of(scope),
+        "method": method,
+        "route": route,
+        "status": status,
+        "duration_ms": round(1000 * seconds, 1),
+        "problem": problem,
+    }
+    log.log(logging.DEBUG if quiet else logging.INFO, "%s %s %d", method, route, status, extra=said | given)

@@ -1,0 +1,104 @@
+"""How the parts write their logs: a JSON object per line on stderr, or plain lines where a person reads them.
+
+What a line says besides its message are the fields of `FIELDS`, given as `extra` or by `bound` for all lines
+of a request or a unit. Data and keys are in none of them; statements' parameters are kept out of exceptions
+by the engine.
+"""
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+FIELDS = (
+    "event",
+    "request_id",
+    "method",
+    "route",
+    "status",
+    "problem",
+    "duration_ms",
+    "model_id",
+    "prediction_id",
+    "dataset_id",
+    "unit_id",
+    "kind",
+    "chain",
+    "token",
+    "outcome",
+    "worker_id",
+)
+_bound: ContextVar[dict[str, Any]] = ContextVar("log_fields", default={})  # noqa: B039  never changed in place
+
+
+def bind(**fields: Any) -> None:
+    """These fields in every line that this request writes from now on, also by threads that anyio starts."""
+    _bound.set(_bound.get() | fields)
+
+
+@contextmanager
+def bound(**fields: Any) -> Iterator[None]:
+    """The same for a block."""
+    token = _bound.set(_bound.get() | fields)
+    try:
+        yield
+    finally:
+        _bound.reset(token)
+
+
+def configure(settings: "Settings") -> None:
+    """Set up the root logger of this process."""
+    text = settings.log_format == "text" or (settings.log_format == "auto" and sys.stderr.isatty())
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(TextLines() if text else JsonLines())
+    level = settings.log_level or ("warning" if text else "info")
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.getLogger("celery").setLevel(logging.WARNING)
+    # It tells of every address that is asked, keys in the query included.
+    for chatty in ("httpx", "httpcore", "alembic", "numba", "matplotlib"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+def fields_of(record: logging.LogRecord) -> dict[str, Any]:
+    """What a line says besides its message."""
+    given = {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}
+    return _bound.get() | given
+
+
+class JsonLines(logging.Formatter):
+    """A JSON object per line: ts, level, event, message, logger, the fields, and exception."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, ASCII only."""
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, Any] = {
+            "ts": moment.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "event": "log",
+            "message": record.getMessage(),
+            "logger": record.name,
+        }
+        line |= fields_of(record)
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class TextLines(logging.Formatter):
+    """Plain lines for a terminal."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, with what it is about at its end."""
+        fields = fields_of(record)
+        about = next((fields[name] for name in ("model_id", "request_id") if name in fields), None)
+        return super().format(record) + (f"  ({about})" if about else "")

@@ -1,0 +1,34 @@
+"""What the database knows of the queue, the fits and the workers, for whoever watches the service."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from app.store.clock import db_now
+from app.store.tables import QUEUED, Model, Unit, Worker
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Counts and times, all of one moment."""
+
+    units: dict[tuple[str, str], int]  # by kind and state
+    models: dict[str, int]  # by state
+    oldest_queued: datetime | None
+    now: float  # by the database's clock, as the beats are
+    workers: list[Worker]
+
+
+def figures(session: Session) -> Figures:
+    """All of them; a scan of the units' index and a handful of rows."""
+    units = session.execute(select(Unit.kind, Unit.state, func.count()).group_by(Unit.kind, Unit.state))
+    models = session.execute(select(Model.state, func.count()).group_by(Model.state))
+    return Figures(
+        units={(kind, state): count for kind, state, count in units},
+        models={row[0]: row[1] for row in models},
+        oldest_queued=session.scalar(select(func.min(Unit.created_at)).where(Unit.state == QUEUED)),
+        now=session.scalar(select(db_now())) or 0.0,
+        workers=list(session.scalars(select(Worker).order_by(Worker.id))),
+    )

@@ -1,0 +1,113 @@
+"""What workers count as they work: the names, and where the counts are in memory and in the database.
+
+Children of a worker are processes that may be killed at any moment, and the API must see their counts without
+asking them. So each child adds to numbers of its own in memory that it shares with its worker's main process,
+which writes the sums to the worker's row with each beat.
+"""
+
+import mmap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+
+from app.store.tables import Json
+
+LABELS_JOINED = ","
+UNIT_KINDS = ("chain", "finish", "prediction")
+ENDS = ("done", "cancelled", "released", "failed", "lost")
+
+
+@dataclass(frozen=True)
+class Tally:
+    """A counter, or with `buckets` a histogram; every value that a label may have is known."""
+
+    name: str
+    help: str
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    buckets: tuple[float, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """Numbers per combination of labels: a count; or one per bucket, those beyond, and the sum."""
+        return len(self.buckets) + 2 if self.buckets else 1
+
+    def combinations(self) -> list[tuple[str, ...]]:
+        """The values of the labels, in order."""
+        return list(product(*self.labels.values()))
+
+
+ITERATIONS = Tally("bart_chain_iterations", "Iterations of chains done.")
+SLICES = Tally(
+    "bart_chain_slice_duration_seconds",
+    "Sampling between two commits of a chain.",
+    buckets=(0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0),
+)
+LOST = Tally("bart_lease_lost", "Units that went to another worker while this one was still at them.")
+RESUMED = Tally(
+    "bart_chain_resumed",
+    "Chains that were continued from a checkpoint.",
+    {"reason": ("lost", "released")},
+)
+BELLS = Tally("bart_doorbells", "Bells that dispatchers rang.", {"result": ("rung", "failed")})
+JOBS = Tally(
+    "bart_job_duration_seconds",
+    "Units of work, from claim to end.",
+    {"kind": UNIT_KINDS, "outcome": ENDS},
+    buckets=(0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0),
+)
+TALLIES = (ITERATIONS, SLICES, LOST, RESUMED, BELLS, JOBS)
+_PLACES: dict[tuple[str, tuple[str, ...]], int] = {}
+_size = 0
+for _tally in TALLIES:
+    for _labels in _tally.combinations():
+        _PLACES[_tally.name, _labels] = _size
+        _size += _tally.width
+SIZE = _size
+_WIDTHS = {tally.name: tally.width for tally in TALLIES}
+
+
+class Counts:
+    """Numbers shared with child processes; each process adds only to a part of its own.
+
+    Parameters
+    ----------
+    parts
+        How many processes count; part 0 is the one that made this.
+    """
+
+    def __init__(self, parts: int) -> None:
+        self._memory = memoryview(mmap.mmap(-1, parts * SIZE * 8)).cast("d")
+        self._parts = parts
+        self.part = 0
+
+    def add(self, tally: Tally, *labels: str, amount: float = 1.0) -> None:
+        """Count."""
+        self._memory[self._place(tally, labels)] += amount
+
+    def observe(self, tally: Tally, value: float, *labels: str) -> None:
+        """Put a value into a histogram."""
+        place = self._place(tally, labels)
+        bucket = sum(value > bound for bound in tally.buckets)
+        self._memory[place + bucket] += 1
+        self._memory[place + tally.width - 1] += value
+
+    def sums(self) -> Json:
+        """Of all processes, by name and labels; what is zero is left out."""
+        found: Json = {}
+        for (name, labels), place in _PLACES.items():
+            starts = [part * SIZE + place for part in range(self._parts)]
+            cells = [sum(self._memory[start + k] for start in starts) for k in range(_WIDTHS[name])]
+            if any(cells):
+                found.setdefault(name, {})[LABELS_JOINED.join(labels)] = cells
+        return found
+
+    def _place(self, tally: Tally, labels: tuple[str, ...]) -> int:
+        return self.part % self._parts * SIZE + _PLACES[tally.name, labels]
+
+
+def cells_of(counts: Json, tally: Tally) -> Iterator[tuple[tuple[str, ...], list[float]]]:
+    """The numbers of a tally in what a worker wrote, by its labels; those of other versions are passed by."""
+    for joined, cells in (counts.get(tally.name) or {}).items():
+        labels = tuple(joined.split(LABELS_JOINED)) if tally.labels else ()
+        if len(labels) == len(tally.labels) and len(cells) == tally.width:
+            yield labels, cells

@@ -1,0 +1,66 @@
+"""The logs of a running service: JSON where a file or a machine reads them, with ids and without data."""
+
+import json
+import re
+
+import httpx
+
+from tests.e2e.service import Up, eventually
+
+SECRET = "bart_0123456789_0123456789abcdef0123456789abcdef012345"
+
+
+def lines(service: Up) -> list[dict]:
+    """Every JSON line that has been written so far."""
+    found = [line for line in service.log.read_text().splitlines() if line.startswith("{")]
+    return [json.loads(line) for line in found]
+
+
+def test_a_request_is_followed_from_the_api_to_the_worker_and_tells_no_data(service):
+    """A request's own id is in its answer and its line, a model's in the lines of its units.
+
+    Neither cells, nor names, nor a key, nor what follows a question mark is in any line.
+    """
+    rows = "".join(f"{k},{k % 7}.125,town of {k}\n" for k in range(40))
+    with httpx.Client(base_url=service.address, timeout=30) as client:
+        given = {"Authorization": f"Bearer {SECRET}", "X-Request-ID": "a-request.of_mine"}
+        uploaded = client.post(
+            "/datasets?name=secret-name",
+            content="x,y,z\n" + rows,
+            headers=given | {"Content-Type": "text/csv"},
+        )
+        settings = {"num_trees": 5, "num_chains": 1, "num_burnin": 5, "num_draws": 5, "thin": 1}
+        body = {"dataset_id": uploaded.json()["id"], "target": "y", "name": "named by somebody"} | settings
+        model = client.post("/models", json=body).json()["id"]
+        eventually(lambda: client.get(f"/models/{model}").json()["state"] == "succeeded", 300, "it is fitted")
+        bad = client.get("/models", headers={"X-Request-ID": "not\tallowed"})
+
+    assert uploaded.headers["x-request-id"] == "a-request.of_mine"
+    assert re.fullmatch(r"[0-9a-f]{16}", bad.headers["x-request-id"])
+
+    def ended() -> bool:
+        return (
+            sum(line["event"] == "unit_ended" and line["model_id"] == model for line in lines(service)) == 2
+        )
+
+    eventually(ended, 60, "both units have ended")
+    written = lines(service)
+    (mine,) = [line for line in written if line.get("request_id") == "a-request.of_mine"]
+    assert (mine["route"], mine["method"], mine["status"], mine["level"]) == (
+        "/datasets",
+        "POST",
+        201,
+        "info",
+    )
+    assert mine["duration_ms"] > 0
+    units = [line for line in written if line.get("model_id") == model and line["event"].startswith("unit_")]
+    assert {line["kind"] for line in units} == {"chain", "finish"}
+    assert all(line["worker_id"] and line["token"] >= 1 and line["unit_id"] for line in units)
+    assert {line["chain"] for line in units if line["kind"] == "chain"} == {0}
+    looked = [line for line in written if line.get("route") == "/models/{model_id}"]
+    assert {line["model_id"] for line in looked} >= {model}
+
+    whole = service.log.read_text()
+    for secret in (SECRET, "town of", "secret-name", "named by somebody", "6.125"):
+        assert secret not in whole
+    assert "Traceback" not in whole

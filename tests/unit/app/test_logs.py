@@ -1,0 +1,70 @@
+"""Log lines: what they say, and what they never say."""
+
+import json
+import logging
+import sys
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
+
+from app.logs import FIELDS, JsonLines, TextLines, bound
+from app.store.engine import make_engine
+
+
+def record(message: str, *arguments: object, error: bool = False, **extra: object) -> logging.LogRecord:
+    made = logging.LogRecord(
+        "app.x", logging.WARNING, "f", 1, message, arguments, sys.exc_info() if error else None
+    )
+    made.__dict__ |= extra
+    return made
+
+
+def test_a_line_is_one_json_object():
+    """Whatever is in a message, it stays one line of ASCII with time, level, event, message and fields."""
+    line = JsonLines().format(record("two\nlines of %s", "\u2028 \ud800", event="told", token=3, secret="s"))
+
+    assert "\n" not in line
+    assert line.isascii()
+    said = json.loads(line)
+    assert said["ts"].endswith("Z")
+    assert (said["level"], said["event"], said["token"], said["logger"]) == ("warning", "told", 3, "app.x")
+    assert said["message"].startswith("two\nlines")
+    assert set(said) <= {"ts", "level", "event", "message", "logger", "exception", *FIELDS}
+
+
+def test_fields_are_bound_for_a_block():
+    """What `bound` gives is in every line of the block, an inner one adding to the outer, and gone after."""
+    with bound(request_id="r1"):
+        with bound(model_id="mdl_1"):
+            inner = json.loads(JsonLines().format(record("x")))
+        outer = json.loads(JsonLines().format(record("x")))
+
+    assert (inner["request_id"], inner["model_id"]) == ("r1", "mdl_1")
+    assert "model_id" not in outer
+    assert "request_id" not in json.loads(JsonLines().format(record("x")))
+
+
+def test_people_get_plain_lines():
+    """On a terminal: time, level, message, and what it is about."""
+    line = TextLines().format(record("it went %s", "well", model_id="mdl_1"))
+
+    assert line.endswith("WARNING it went well  (mdl_1)")
+
+
+def test_statements_keep_their_values_to_themselves(tmp_path):
+    """An exception of the database, logged whole, tells the statement and none of the data in it."""
+    engine = make_engine(f"sqlite:///{tmp_path / 'x.db'}")
+    with pytest.raises(SQLAlchemyError), engine.begin() as connection:
+        connection.execute(text("INSERT INTO nowhere VALUES (:value)"), {"value": "a secret of somebody's"})
+    try:
+        with engine.begin() as connection:
+            connection.execute(
+                text("INSERT INTO nowhere VALUES (:value)"), {"value": "a secret of somebody's"}
+            )
+    except SQLAlchemyError:
+        line = JsonLines().format(record("it failed", error=True))
+    engine.dispose()
+
+    assert "INSERT INTO nowhere" in line
+    assert "a secret" not in line
