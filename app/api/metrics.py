@@ -65,7 +65,7 @@ def _record(scope: Scope, status: int, seconds: float) -> None:
     metrics.request_seconds.labels(route, method).observe(seconds)
     problem = scope.get(PROBLEM)
     if problem is not None and scope["method"] == "POST":
-        if scope["path"] == "/datasets":
+        if scope["path"] in {"/datasets", "/ui/datasets"}:
             metrics.upload_rejected.labels(problem).inc()
         elif scope["path"].endswith("/predict"):
             metrics.predict_rejected.labels(problem).inc()
