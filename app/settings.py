@@ -4,11 +4,13 @@ import contextlib
 import ipaddress
 import os
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+Url = TypeVar("Url", str, str | None)
 MIB = 1024 * 1024
 # Of a service that others than this machine reach.
 QUOTAS = {
@@ -32,6 +34,17 @@ def _memory() -> int:
         with contextlib.suppress(OSError, ValueError):
             found.append(int(Path(file).read_text()))
     return min(found)
+
+
+def _with_password(url: Url, password: str) -> Url:
+    """The URL with a password, unless it has one, is absent, or none is given."""
+    if not url or not password:
+        return url
+    parts = urlsplit(url)
+    if parts.password is not None:
+        return url
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:{quote(password, safe='')}@{host}"))
 
 
 def _default_data_dir() -> Path:
@@ -60,6 +73,10 @@ class Settings(BaseSettings):
         default="",
         description="SQLAlchemy URL of a SQLite or Postgres database; default: SQLite in the data folder.",
     )
+    database_password: str = Field(
+        default="", repr=False, description="Of the database, when it is not in its URL."
+    )
+    redis_password: str = Field(default="", repr=False, description="The same of the broker.")
     redis_url: str | None = Field(
         default=None,
         description="The broker (redis://, rediss:// or redis+socket://). None: the embedded worker, which "
@@ -121,6 +138,13 @@ class Settings(BaseSettings):
         ge=0,
         description="Between two looks of the dispatcher; 0: 0.2 s embedded, else 2 s.",
     )
+    kernels: Literal["native", "baseline"] = Field(
+        default="native",
+        description="Compiled for this very processor, or for one that nearly every server has.",
+    )
+    kernels_seed: Path | None = Field(
+        default=None, description="A folder of kernels compiled beforehand, as container images have."
+    )
     log_format: Literal["auto", "json", "text"] = Field(
         default="auto", description="Of the logs on stderr; auto: text on a terminal, else JSON."
     )
@@ -143,18 +167,33 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _no_empty_strings(cls, given: Any) -> Any:
-        """An empty environment variable means the default, as compose files write it."""
-        if isinstance(given, dict):
-            return {name: value for name, value in given.items() if value != ""}
-        return given
+        """An empty environment variable means the default, as compose files write it; secrets are in files.
+
+        BARTSERVE_<NAME>_FILE names a file with the setting, of which the white space at the end is left out.
+        """
+        if not isinstance(given, dict):
+            return given
+        found = {name: value for name, value in given.items() if value != ""}
+        for name in cls.model_fields:
+            path = os.environ.get(f"BARTSERVE_{name.upper()}_FILE")
+            if path and name not in found:
+                try:
+                    found[name] = Path(path).read_text().rstrip()
+                except OSError as error:
+                    raise ValueError(
+                        f"BARTSERVE_{name.upper()}_FILE: {path} can't be read ({error.strerror})"
+                    ) from None
+        return found
 
     @model_validator(mode="after")
     def _fill(self) -> Self:
         filled: dict[str, Any] = {
-            "database_url": self.database_url or f"sqlite:///{self.data_dir.absolute() / 'bartserve.db'}",
             "fit_memory_bytes": self.fit_memory_bytes
             or 1024 * (self.worker_memory_kib or 0)
             or _memory() * 9 // 10 // self.worker_slots,
+            "database_url": _with_password(self.database_url, self.database_password)
+            or f"sqlite:///{self.data_dir.absolute() / 'bartserve.db'}",
+            "redis_url": _with_password(self.redis_url, self.redis_password),
             "lease_seconds": self.lease_seconds or (15.0 if self.embedded else 60.0),
             "dispatch_seconds": self.dispatch_seconds or (0.2 if self.embedded else 2.0),
         }

@@ -86,8 +86,9 @@ def _fingerprint() -> str:
     parts = [
         numba.__version__,
         llvmlite.__version__,
-        llvm.get_host_cpu_name(),
-        llvm.get_host_cpu_features().flatten(),
+        # What numba compiles for: this processor, unless NUMBA_CPU_NAME and NUMBA_CPU_FEATURES say another.
+        numba.config.CPU_NAME or llvm.get_host_cpu_name(),
+        numba.config.CPU_FEATURES or llvm.get_host_cpu_features().flatten(),
     ]
     for path in [SOURCES / "compile.py", *sorted((SOURCES / "kernels").glob("*.py"))]:
         parts += [str(path), str(path.stat().st_mtime_ns), path.read_text()]

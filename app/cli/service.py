@@ -16,7 +16,7 @@ from app.settings import Settings
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `bartserve`."""
-    for command in (up, api, worker, migrate, demo):
+    for command in (up, api, worker, migrate, warm, demo):
         app.command()(command)
 
 
@@ -47,14 +47,16 @@ def up(
 
 def api(host: Host = "127.0.0.1", port: Port = 8000) -> None:
     """Run one API process (`bartserve migrate` first)."""
-    from app import logs
+    from app import kernels, logs
     from app.supervisor import end_with_supervisor
 
     end_with_supervisor()
     settings = Settings(host=host, port=port)
     logs.configure(settings)
     logging.getLogger("bartserve.audit").setLevel(logging.INFO)
-    from app.api.server import server
+    kernels.choose(settings)
+    kernels.seed(settings)
+    from app.api.server import server  # only now: it loads numba
 
     server(settings).run()
 
@@ -63,14 +65,29 @@ def worker(
     slots: Annotated[int | None, typer.Option(help="Units worked on at once; default: one per core.")] = None,
 ) -> None:
     """Run one worker (`bartserve migrate` first)."""
-    from app import logs
+    from app import kernels, logs
     from app.supervisor import end_with_supervisor
     from worker.main import run_worker
 
     end_with_supervisor()
     settings = settings_with(worker_slots=slots)
     logs.configure(settings)
+    kernels.choose(settings)
+    kernels.seed(settings)
     run_worker(settings)
+
+
+def warm() -> None:
+    """Compile the kernels into the cache folder, so that nobody waits for it later."""
+    from app import kernels
+
+    settings = Settings()
+    baseline = kernels.choose(settings)
+    kernels.seed(settings)
+    import sampler
+
+    sampler.warm(progress=lambda done, total: typer.echo(f"\rkernels: {done} of {total} ", nl=False, err=True))
+    typer.echo(f"\nThe kernels are there, for {baseline.name if baseline else 'this processor'}.")
 
 
 def migrate() -> None:

@@ -1,35 +1,36 @@
 """The stack of docker-compose.yml, without an engine: each service's own command with its own environment."""
 
-import os
 import re
 import shlex
+import shutil
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Any
 
-import httpx
 import pytest
 import yaml
 from sqlalchemy import make_url
 
-from tests.e2e.service import clean_environment, eventually, free_port
+from app.client import Client
+from app.settings import Settings
+from tests.e2e.service import eventually
+from tests.e2e.stack import PASSWORD, ROOT, Host, services
 from tests.servers import Postgres
 
-ROOT = Path(__file__).parents[2]
 OURS = ("migrate", "api", "worker")
-SERVERS = ("postgres", "redis")
+LONG_RUNNING = ("postgres", "redis", "api", "worker", "proxy")
+PROXY = ROOT / "deploy" / "nginx.conf"
+NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/bin")
+needs_nginx = pytest.mark.skipif(NGINX is None, reason="nginx is not on this machine: apt-get install nginx")
 
 
 @pytest.fixture(scope="module")
 def stack() -> dict[str, Any]:
-    text = (ROOT / "docker-compose.yml").read_text()
-    filled = re.sub(r"\$\{POSTGRES_PASSWORD:\?[^}]*\}", "a-password", text)
-    services: dict[str, Any] = yaml.safe_load(filled)["services"]
-    return services
+    return services()
 
 
 @pytest.fixture
@@ -39,80 +40,83 @@ def database_url(postgres_server: Postgres) -> Iterator[str]:
     postgres_server.drop(url)
 
 
-class Host:
-    """Stands for the engine: runs a service's command, its servers' names led to the local ones."""
-
-    def __init__(self, stack: dict[str, Any], database_url: str, redis_url: str, folder: Path) -> None:
-        self.stack, self.database_url, self.redis_url, self.folder = stack, database_url, redis_url, folder
-        self.port = free_port()
-
-    def environment(self, service: str) -> dict[str, str]:
-        given = dict(self.stack[service]["environment"])
-        assert make_url(given["BARTSERVE_DATABASE_URL"]).host == "postgres"
-        assert make_url(given["BARTSERVE_REDIS_URL"]).host == "redis"
-        given |= {"BARTSERVE_DATABASE_URL": self.database_url, "BARTSERVE_REDIS_URL": self.redis_url}
-        scripts = str(Path(sys.executable).parent)
-        return clean_environment() | {"PATH": f"{scripts}:{os.environ['PATH']}"} | given
-
-    def line(self, command: list[str]) -> list[str]:
-        """The command as the file has it, but for the port that is free here."""
-        return [str(self.port) if word == "8000" else word for word in command]
-
-    def run(self, service: str, command: list[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.line(command),
-            env=self.environment(service),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    def healthy(self, service: str) -> bool:
-        kind, *command = self.stack[service]["healthcheck"]["test"]
-        assert kind == "CMD"
-        return self.run(service, command).returncode == 0
-
-    @contextmanager
-    def running(self, service: str) -> Iterator[subprocess.Popen[bytes]]:
-        with (self.folder / f"{service}.log").open("wb") as log:
-            process = subprocess.Popen(
-                self.line(self.stack[service]["command"]),
-                env=self.environment(service),
-                stdout=log,
-                stderr=log,
-            )
-            try:
-                yield process
-            finally:
-                process.terminate()
-                try:
-                    process.wait(40)
-                finally:
-                    process.kill()
-
-
 def test_every_service_has_a_health_check_and_waits_for_what_it_needs(stack):
     """Servers are healthy before the one-shot migration, the migration done before API and worker."""
-    for name in (*SERVERS, "api", "worker"):
+    for name in LONG_RUNNING:
         assert stack[name]["healthcheck"]["test"], name
     assert stack["migrate"]["depends_on"]["postgres"]["condition"] == "service_healthy"
+    assert stack["migrate"]["restart"] == "no"
     for name in ("api", "worker"):
         assert stack[name]["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
         assert stack[name]["depends_on"]["redis"]["condition"] == "service_healthy"
+    assert stack["proxy"]["depends_on"]["api"]["condition"] == "service_healthy"
 
 
-def test_only_loopback_is_published(stack):
-    """Nothing of the stack listens on the host's outer addresses."""
+def test_only_the_proxy_is_published_and_only_on_loopback(stack):
+    """Nothing of the stack listens on the host's outer addresses, and nothing but the proxy on any."""
+    assert [name for name, service in stack.items() if service.get("ports")] == ["proxy"]
+    assert all(port.startswith("127.0.0.1:") for port in stack["proxy"]["ports"])
+
+
+def test_every_service_is_fenced_in(stack):
+    """No root, nothing to write to, no capabilities, no new privileges, a memory limit, time to stop."""
     for name, service in stack.items():
-        for port in service.get("ports", []):
-            assert port.startswith("127.0.0.1:"), name
+        assert not service["user"].startswith("0"), name
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert service["deploy"]["resources"]["limits"]["memory"], name
+        assert service["stop_grace_period"], name
+        assert service["tmpfs"], name
+    assert stack["api"]["deploy"]["replicas"] >= 2
+    assert stack["worker"]["deploy"]["replicas"] >= 1
+    assert int(stack["worker"]["stop_grace_period"][:-1]) > 30  # a worker drains within 30 s
+
+
+def test_secrets_are_files_and_nowhere_else(stack):
+    """No password stands in the file or in an environment; each is read from where the engine puts it."""
+    text = (ROOT / "docker-compose.yml").read_text()
+    assert not re.search(r"PASSWORD\w*: (?!/run/secrets/)", text)
+    assert "${" not in text
+    declared = yaml.safe_load(text)["secrets"]
+    for name, service in stack.items():
+        used = set(re.findall(r"/run/secrets/(\w+)", str(service)))
+        assert used <= set(service.get("secrets", [])), name
+        assert used <= set(declared), name
+    for ignoring in (".gitignore", ".dockerignore"):
+        assert "secrets" in (ROOT / ignoring).read_text()
+
+
+def test_images_are_pinned_to_a_version(stack):
+    """Every image is named down to its patch version: what was tested is what is started."""
+    images = [service["image"] for service in stack.values() if "build" not in service]
+    images += re.findall(r"^ARG PYTHON=(.*)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert len(images) == 4
+    for image in images:
+        assert re.search(r":\d+\.\d+(\.\d+)?-", image), image
+
+
+def test_the_proxy_has_deadlines_for_headers_and_bodies(stack):
+    """The file's own words; that they work is shown by a slow client below."""
+    text = PROXY.read_text()
+    for directive in ("client_header_timeout", "client_body_timeout", "send_timeout", "keepalive_timeout"):
+        seconds = re.search(rf"^\s*{directive} (\d+)s;", text, re.MULTILINE)
+        assert seconds is not None, directive
+        assert int(seconds[1]) <= 30
+    biggest = re.search(r"client_max_body_size (\d+)m;", text)
+    assert biggest is not None
+    assert int(biggest[1]) * 1024 * 1024 == Settings.model_fields["max_body_bytes"].default
+    (mounted,) = stack["proxy"]["volumes"]
+    assert mounted.startswith(f"./{PROXY.relative_to(ROOT)}:")
 
 
 def test_the_image_starts_what_the_package_has(stack):
     """Every command of ours in the stack and in the Dockerfile is one that `bartserve` knows."""
-    (default,) = re.findall(r"^CMD (.*)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    (default,) = re.findall(r"^CMD (.*)$", dockerfile, re.MULTILINE)
     commands = [stack[name]["command"] for name in OURS] + [yaml.safe_load(default)]
+    commands += [found.split() for found in re.findall(r"^RUN .*(bartserve warm)$", dockerfile, re.MULTILINE)]
+    assert len(commands) == 5
     for command in commands:
         shown = subprocess.run(
             [sys.executable, "-m", "app.cli", *command[1:2], "--help"],
@@ -122,49 +126,96 @@ def test_the_image_starts_what_the_package_has(stack):
         )
         assert command[0] == "bartserve"
         assert shown.returncode == 0, shlex.join(command)
+    settings = {f"BARTSERVE_{name.upper()}" for name in Settings.model_fields}
+    given = set(re.findall(r"BARTSERVE_\w+", dockerfile + (ROOT / "docker-compose.yml").read_text()))
+    assert {name.removesuffix("_FILE") for name in given} <= settings
 
 
-def test_the_stack_trains_and_predicts(stack, database_url, valkey_url, tmp_path):
-    """migrate, api and worker as the file starts them: a key, an upload, a model, an interval."""
-    host = Host(stack, database_url, valkey_url, tmp_path)
-    migrated = host.run("migrate", stack["migrate"]["command"])
-    assert migrated.returncode == 0, migrated.stderr
+def test_the_stack_trains_and_predicts(stack, database_url, tmp_path):
+    """Each service as the file starts it, through the proxy where nginx is: key, upload, model, interval."""
+    host = Host(database_url, tmp_path)
+    assert make_url(stack["api"]["environment"]["BARTSERVE_DATABASE_URL"]).host == "postgres"
     with ExitStack() as running:
+        running.enter_context(host.running("redis"))
+        migrated = host.run("migrate", stack["migrate"]["command"])
+        assert migrated.returncode == 0, migrated.stderr
         running.enter_context(host.running("api"))
         running.enter_context(host.running("worker"))
-        eventually(lambda: host.healthy("api"), 30, "the API's health check passes")
-        eventually(lambda: host.healthy("worker"), 30, "the worker's health check passes")
-        client = running.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{host.port}", timeout=30))
-        assert client.get("/datasets").status_code == 401
+        eventually(lambda: host.healthy("api"), 60, "the API's health check passes")
+        eventually(lambda: host.healthy("worker"), 60, "the worker's health check passes")
+        port = host.ports["api"]
+        if NGINX is not None:
+            running.enter_context(host.running("proxy"))
+            port = host.ports["proxy"]
         made = host.run("api", ["bartserve", "keys", "create", "--name", "test"])
-        client.headers["authorization"] = f"Bearer {made.stdout.strip()}"
+        client = running.enter_context(Client(f"http://127.0.0.1:{port}", made.stdout.strip()))
+        eventually(client.ready, 60, "the stack is ready")
 
-        model = _train(client)
-        answer = client.post(f"/models/{model['id']}/predict", json={"rows": [{"x": 3.0}], "level": 0.9})
+        dataset = client.upload(b"x,y\n" + b"".join(b"%d,%d\n" % (i, 2 * i + i % 7) for i in range(100)))
+        model = client.fit(dataset, "y", num_trees=20, num_draws=50, num_chains=2)
+        assert [event.kind for event in client.follow(model)][-1] == "succeeded"
+        answer = client.predict(model, [{"x": 3.0}])
 
-        assert answer.status_code == 200, answer.text
-        (interval,) = answer.json()["intervals"]
-        assert interval["lower"][0] < answer.json()["mean"][0] < interval["upper"][0]
+        assert answer.lower[0] < answer.mean[0] < answer.upper[0]
+    logs = "".join(path.read_text() for path in tmp_path.glob("*.log"))
+    assert PASSWORD not in logs
+    assert made.stdout.strip() not in logs
 
 
-def _train(client: httpx.Client) -> dict[str, Any]:
-    rows = "".join(f"{i / 10},{i / 5 + (i % 7)}\n" for i in range(100))
-    dataset = client.post("/datasets?name=line", content="x,y\n" + rows, headers={"content-type": "text/csv"})
-    assert dataset.status_code == 201, dataset.text
-    request = {
-        "dataset_id": dataset.json()["id"],
-        "target": "y",
-        "num_trees": 20,
-        "num_draws": 50,
-        "num_chains": 2,
-    }
-    created = client.post("/models", json=request)
-    assert created.status_code == 202, created.text
-    deadline = time.monotonic() + 300  # the kernels may have to be compiled first
-    while time.monotonic() < deadline:
-        model: dict[str, Any] = client.get(created.headers["location"]).json()
-        if model["state"] not in {"queued", "running"}:
-            break
-        time.sleep(0.2)
-    assert model["state"] == "succeeded", model
-    return model
+@needs_nginx
+def test_the_proxy_cuts_off_slow_clients_and_hides_the_metrics(tmp_path):
+    """Half a header, or half a body, is not waited for; /metrics is for the inside."""
+    host = Host("postgresql://nowhere/none", tmp_path)
+    address = ("127.0.0.1", host.ports["proxy"])
+    with host.running("proxy"):
+        eventually(lambda: _connects(address), 60, (tmp_path / "proxy.log").read_text())
+
+        half_header = _ended(address, b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+        metrics = _ended(address, b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        too_large = _ended(
+            address, b"POST /datasets HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999999\r\n\r\n"
+        )
+
+    assert half_header in {b"", b"HTTP/1.1 408"}
+    assert metrics == b"HTTP/1.1 404"
+    assert too_large == b"HTTP/1.1 413"
+
+
+def _connects(address: tuple[str, int]) -> bool:
+    try:
+        socket.create_connection(address, 5).close()
+    except OSError:
+        return False
+    return True
+
+
+def _ended(address: tuple[str, int], sent: bytes) -> bytes:
+    """The status line's beginning that a connection gets before the other side closes it."""
+    with socket.create_connection(address, 60) as connection:
+        connection.sendall(sent)
+        answer, began = b"", time.monotonic()
+        try:
+            while piece := connection.recv(4096):
+                answer += piece
+        except ConnectionResetError:
+            pass  # as `reset_timedout_connection` does
+        assert time.monotonic() - began < 60
+    return answer[:12]
+
+
+def test_secrets_come_from_files(tmp_path, monkeypatch):
+    """A setting may be in a file; passwords are put into their URLs, whatever characters they have."""
+    (tmp_path / "password").write_text("p@ss/w:ord\n")
+    monkeypatch.setenv("BARTSERVE_DATABASE_URL", "postgresql://me@host:5432/db")
+    monkeypatch.setenv("BARTSERVE_DATABASE_PASSWORD_FILE", str(tmp_path / "password"))
+    monkeypatch.setenv("BARTSERVE_REDIS_URL", "redis://host:6379/0")
+    monkeypatch.setenv("BARTSERVE_REDIS_PASSWORD_FILE", str(tmp_path / "password"))
+
+    settings = Settings()
+
+    url = make_url(settings.database_url)
+    assert (url.username, url.password, url.host, url.port) == ("me", "p@ss/w:ord", "host", 5432)
+    assert settings.redis_url == "redis://:p%40ss%2Fw%3Aord@host:6379/0"
+    monkeypatch.setenv("BARTSERVE_REDIS_PASSWORD_FILE", str(tmp_path / "absent"))
+    with pytest.raises(ValueError, match="absent can't be read"):
+        Settings()
