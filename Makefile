@@ -8,7 +8,7 @@ BENCH_READY := $(VENV)/.bench-ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo up test statistical bench lint format lock clean
+.PHONY: help demo up test statistical bench lint format lock clean docs pictures secrets
 
 help: ## say what each command does
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -47,6 +47,19 @@ lock: $(DEV_READY) ## pin every dependency anew, with hashes and without address
 	    pyproject.toml --group build --group dev -c locks/run.txt -o locks/dev.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    pyproject.toml --group build --group bench -c locks/run.txt -o locks/bench.txt
+
+docs: $(DEV_READY) ## write the HTTP reference and the OpenAPI document anew
+	$(BIN)/python docs/generate.py
+
+pictures: $(DEV_READY) ## make the pictures of docs/tutorial.md anew, with a service of their own
+	$(BIN)/python docs/pictures.py
+
+secrets: ## make the passwords of docker-compose.yml, once
+	@mkdir -p -m 0700 secrets
+	@for name in postgres_password redis_password; do \
+	    test -s secrets/$$name || (umask 022; head -c 24 /dev/urandom | od -An -tx1 | tr -d ' \n' > secrets/$$name); \
+	done
+	@echo "secrets/ has the passwords of the stack; keep it, and out of version control"
 
 clean: ## remove what the commands made
 	rm -rf $(VENV) build dist

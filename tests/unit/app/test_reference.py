@@ -1,0 +1,38 @@
+"""The checked-in OpenAPI document and HTTP reference are those of the application."""
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+DOCS = Path(__file__).parents[3] / "docs"
+AGAIN = (
+    "the routes have changed: run  make docs  and commit docs/openapi.json and docs/http.md with the change"
+)
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_openapi_document_is_current(generate):
+    """What is promised over HTTP changes only where somebody sees it in a diff."""
+    assert (DOCS / "openapi.json").read_text() == generate.as_json(generate.document()), AGAIN
+
+
+def test_the_reference_is_current_and_has_every_route(generate):
+    """docs/http.md is made from the same document, and no route is left out."""
+    made = generate.document()
+    text = generate.as_markdown(made)
+
+    assert (DOCS / "http.md").read_text() == text, AGAIN
+    routes = {f"{method.upper()} {path}" for path, methods in made["paths"].items() for method in methods}
+    assert set(re.findall(r"^### `(.*)`$", text, re.MULTILINE)) == routes

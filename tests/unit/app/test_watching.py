@@ -1,0 +1,75 @@
+"""The alert rules and the dashboard for Grafana ask for metrics and labels that there are."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from app.services.cache import Cache
+from app.services.errors import BusyError, QuotaError, UnavailableError
+from app.services.metrics import Scrape, predict_rejected, request_seconds, requests, upload_rejected
+from app.store import tallies, workers
+from app.store.engine import session_scope
+from app.store.tables import Worker
+from tests.conftest import only
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+NAME = re.compile(r"\bbart_\w+")
+
+
+def asked() -> list[str]:
+    """Every expression of both files."""
+    rules = yaml.safe_load((DEPLOY / "alerts.yml").read_text())["groups"][0]["rules"]
+    panels = json.loads((DEPLOY / "grafana.json").read_text())["panels"]
+    found = [rule["expr"] for rule in rules]
+    return found + [target["expr"] for panel in panels for target in panel["targets"]]
+
+
+@pytest.fixture
+def samples(database) -> dict[str, set[str]]:
+    """Names of samples that a service writes that has seen everything, each with its labels."""
+    counts = tallies.Counts(1)
+    for tally in tallies.TALLIES:
+        for labels in tally.combinations():
+            counts.observe(tally, 1.0, *labels) if tally.buckets else counts.add(tally, *labels)
+    with session_scope(database.engine) as session:
+        workers.register(session, Worker(id="w", host="h", pid=1, slots=1, beat_at=0.0, phase="ready"))
+        workers.beat(session, "w", "ready", counts.sums())
+    for counter in (predict_rejected, upload_rejected):
+        counter.labels("x")
+    requests.labels("/x", "GET", "200")
+    request_seconds.labels("/x", "GET")
+    text = Scrape(database.engine, Cache(1), 1.0).text().decode()
+    found: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found.setdefault(sample.name, set()).update(sample.labels)
+    return found
+
+
+@only("sqlite")
+def test_every_metric_that_is_asked_for_exists_with_its_labels(samples):
+    """A name or label that changes in the code breaks a panel or an alert, silently; so it breaks this."""
+    expressions = asked()
+    assert len(expressions) > 25
+    for expression in expressions:
+        for name in NAME.findall(expression):
+            assert name in samples, f"{name} of {expression}"
+        for name, matched in re.findall(r"(bart_\w+)\{([^}]*(?:\{[^}]*\}[^}]*)*)\}", expression):
+            labels = set(re.findall(r"(\w+)=~?\"", matched))
+            assert labels <= samples[name], expression
+        grouped = {
+            label for group in re.findall(r"by \(([^)]*)\)", expression) for label in group.split(", ")
+        }
+        known = set().union(*(samples[name] for name in NAME.findall(expression)))
+        assert grouped <= known | {"instance"}, expression
+
+
+def test_the_reasons_that_alerts_name_are_problem_types():
+    """What is refused for want of capacity is called as the service calls it."""
+    text = (DEPLOY / "alerts.yml").read_text()
+    for kind in (BusyError, UnavailableError, QuotaError):
+        assert kind.slug in text
