@@ -15,7 +15,7 @@ import tempfile
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -83,12 +83,13 @@ def _make(path: Path) -> None:
 def _fingerprint() -> str:
     """Hash of the sources (and their time stamps, which numba's index compares), numba and the processor."""
     digest = hashlib.sha256()
+    config: Any = numba.config  # its attributes are made at run time
     parts = [
         numba.__version__,
         llvmlite.__version__,
         # What numba compiles for: this processor, unless NUMBA_CPU_NAME and NUMBA_CPU_FEATURES say another.
-        numba.config.CPU_NAME or llvm.get_host_cpu_name(),
-        numba.config.CPU_FEATURES or llvm.get_host_cpu_features().flatten(),
+        config.CPU_NAME or llvm.get_host_cpu_name(),
+        config.CPU_FEATURES or llvm.get_host_cpu_features().flatten(),
     ]
     for path in [SOURCES / "compile.py", *sorted((SOURCES / "kernels").glob("*.py"))]:
         parts += [str(path), str(path.stat().st_mtime_ns), path.read_text()]

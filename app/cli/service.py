@@ -86,7 +86,9 @@ def warm() -> None:
     kernels.seed(settings)
     import sampler
 
-    sampler.warm(progress=lambda done, total: typer.echo(f"\rkernels: {done} of {total} ", nl=False, err=True))
+    sampler.warm(
+        progress=lambda done, total: typer.echo(f"\rkernels: {done} of {total} ", nl=False, err=True)
+    )
     typer.echo(f"\nThe kernels are there, for {baseline.name if baseline else 'this processor'}.")
 
 

@@ -1,0 +1,75 @@
+"""Kernels that come with an image: for what nearly every server has, and put where they are sought."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from app import kernels
+from app.settings import Settings
+
+FINGERPRINT = "from sampler import cachefolder; print(cachefolder.folder().name)"
+
+
+@pytest.fixture
+def _no_choice(monkeypatch):
+    for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"):
+        monkeypatch.setenv(name, "")  # so that it is put back
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.usefixtures("_no_choice")
+def test_the_baseline_is_chosen_only_where_the_processor_has_it(monkeypatch):
+    """A processor with more uses the baseline, one with less compiles its own; native always does."""
+    monkeypatch.setattr(kernels.platform, "machine", lambda: "x86_64")
+    needed = kernels.BASELINES["x86_64"].features
+    baseline = Settings(kernels="baseline")
+
+    monkeypatch.setattr(kernels, "host_features", lambda: needed - {"avx2"})
+    assert kernels.choose(baseline) is None
+    assert "NUMBA_CPU_NAME" not in os.environ
+
+    monkeypatch.setattr(kernels, "host_features", lambda: needed | {"avx512f"})
+    assert kernels.choose(Settings(kernels="native")) is None
+    chosen = kernels.choose(baseline)
+    assert chosen is not None
+    assert os.environ["NUMBA_CPU_NAME"] == "x86-64-v3"
+    assert "+avx2" in os.environ["NUMBA_CPU_FEATURES"]
+    assert "avx512" not in os.environ["NUMBA_CPU_FEATURES"]
+
+
+def test_kernels_of_a_baseline_have_a_folder_of_their_own(tmp_path):
+    """What was compiled for the baseline is found again on any machine, and not mixed with native kernels."""
+
+    def folder(**environment: str) -> str:
+        ran = subprocess.run(
+            [sys.executable, "-c", FINGERPRINT],
+            env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)} | environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return ran.stdout.strip()
+
+    assert folder() != folder(NUMBA_CPU_NAME="x86-64-v3", NUMBA_CPU_FEATURES="+avx2")
+
+
+def test_seeded_kernels_are_copied_once_with_their_times(tmp_path, monkeypatch):
+    """The image's kernels come into the cache folder whole; what is there already stays."""
+    seed = tmp_path / "seed"
+    (seed / "kernels-1").mkdir(parents=True)
+    (seed / "kernels-1" / "code.nbc").write_bytes(b"code")
+    os.utime(seed / "kernels-1" / "code.nbc", (1.7e9, 1.7e9))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    settings = Settings(kernels_seed=seed)
+
+    (made,) = kernels.seed(settings)
+
+    assert made == tmp_path / "cache" / "bartserve" / "kernels-1"
+    assert (made / "code.nbc").read_bytes() == b"code"
+    assert (made / "code.nbc").stat().st_mtime == 1.7e9
+    assert made.stat().st_mode & 0o077 == 0
+    assert kernels.seed(settings) == []
+    assert [path.name for path in made.parent.iterdir()] == ["kernels-1"]
+    assert kernels.seed(Settings(kernels_seed=tmp_path / "absent")) == []
