@@ -1,5 +1,6 @@
 """Who may: on loopback whoever is on this machine, but no web page; anywhere else whoever holds a key."""
 
+import hmac
 import math
 import time
 from collections.abc import Callable
@@ -10,10 +11,12 @@ from limits import RateLimitItemPerSecond
 from limits.aio.storage import MemoryStorage
 from limits.aio.strategies import FixedWindowRateLimiter
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.problems import UNREACHABLE, render_error, render_unreachable, request_id_of
 from app.api.scopes import scopes_for
+from app.services import sessions
 from app.services.acting import Actor, Limits, acting
 from app.services.errors import (
     ForbiddenError,
@@ -27,7 +30,10 @@ from app.settings import is_loopback
 
 WINDOW = 10  # seconds over which requests are counted
 KEY = "bartserve.key"  # where the scope of a request that was let in has its `Key`
-OPEN = ("/health/", "/ui/static")  # answer to whoever asks
+CSRF = "bartserve.csrf"  # and where the scope of a browser's session has what its forms must send
+COOKIE = "bartserve_session"
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+OPEN = ("/health/", "/ui/static", "/ui/sign-in")  # answer to whoever asks
 
 
 class Access:
@@ -44,6 +50,8 @@ class Access:
         The address the service listens on: loopback asks no key.
     authenticate
         The key in force that a text is, None for any other; may block.
+    recall
+        The key of a browser session's token, None for any other; may block.
     limits
         What one owner may have at once.
     per_second
@@ -56,12 +64,14 @@ class Access:
         *,
         host: str,
         authenticate: Callable[[str], Key | None],
+        recall: Callable[[str], Key | None],
         limits: Limits,
         per_second: int | None,
     ) -> None:
         self.app = app
         self.loopback = is_loopback(host)
         self.authenticate = authenticate
+        self.recall = recall
         self.limits = limits
         self.rate = None if per_second is None else Rate(per_second)
 
@@ -80,7 +90,7 @@ class Access:
                 check_local(headers, scope["scheme"])
                 key = LOCAL_KEY
             else:
-                key = await self._key_of(headers)
+                key = await self._key_of(headers, scope)
             check_scope(key, scope["method"], scope["path"])
             if self.rate is not None:
                 await self.rate.count(key.owner)
@@ -94,17 +104,53 @@ class Access:
         with acting(Actor(key.id, key.owner, request_id_of(scope), self.limits)):
             await self.app(scope, receive, send)
 
-    async def _key_of(self, headers: Headers) -> Key:
+    async def _key_of(self, headers: Headers, scope: Scope) -> Key:
         kind, _, presented = headers.get("authorization", "").partition(" ")
         key = None
         if kind.lower() == "bearer":
             key = await to_thread.run_sync(self.authenticate, presented.strip())
+        elif not kind and (token := token_of(headers)):
+            key = await to_thread.run_sync(self.recall, token)
+            if key is not None:
+                scope[CSRF] = sessions.csrf(token)
+                check_own(headers, scope)
         if key is None:
             raise UnauthorizedError(
                 "Send a key in force as the header  Authorization: Bearer KEY  "
                 "(whoever runs the service makes one with  bartserve keys create)."
             )
         return key
+
+
+def token_of(headers: Headers) -> str:
+    """The session's token that a browser sent; empty when it sent none."""
+    return cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+
+
+def check_own(headers: Headers, scope: Scope) -> None:
+    """Of a browser's session: what changes something must come from our own pages, and say so.
+
+    Forms say it by a field, which their route checks (`app.dashboard.forms`); any other request by a header.
+
+    Raises
+    ------
+    ForbiddenError
+        Another site sent it, or nobody who knows the session.
+    """
+    check_sender(headers)
+    if scope["method"] in SAFE or scope["path"].startswith("/ui/"):
+        return
+    if not hmac.compare_digest(headers.get("x-csrf-token", "").encode(), scope[CSRF].encode()):
+        raise ForbiddenError("A browser's session sends X-CSRF-Token: load the page again, then try again.")
+
+
+def check_sender(headers: Headers) -> None:
+    """Raise ForbiddenError for what a page of another site sent, as far as a browser tells."""
+    origin = headers.get("origin")
+    if origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower():
+        raise ForbiddenError("This service doesn't answer to web pages of other sites.")
+    if headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
+        raise ForbiddenError("This service doesn't answer to web pages of other sites.")
 
 
 class Rate:

@@ -7,7 +7,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import FileResponse
 
@@ -28,6 +28,7 @@ PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
+<meta name="csrf-token" content="%s">
 <title>bartserve: the API</title>
 <link rel="stylesheet" href="/docs/swagger-ui.css">
 <div id="swagger"></div>
@@ -40,6 +41,11 @@ START = """SwaggerUIBundle({
   dom_id: "#swagger",
   deepLinking: true,
   validatorUrl: null,  // else it asks a validator on the internet
+  requestInterceptor: (request) => {
+    const token = document.querySelector('meta[name="csrf-token"]');  // of whoever is signed in
+    if (token && token.content) request.headers["X-CSRF-Token"] = token.content;
+    return request;
+  },
 });
 """
 
@@ -53,9 +59,10 @@ def _folder() -> Path:
 
 
 @router.get("/docs")
-async def page() -> Response:
+async def page(request: Request) -> Response:
     """The page."""
-    return Response(PAGE, media_type="text/html", headers={"Content-Security-Policy": POLICY})
+    csrf = request.scope.get("bartserve.csrf", "")  # hexadecimal
+    return Response(PAGE % csrf, media_type="text/html", headers={"Content-Security-Policy": POLICY})
 
 
 @router.get("/docs/start.js")

@@ -29,7 +29,7 @@ from app.api.edge import Edge
 from app.api.gate import Gate
 from app.api.metrics import Measured
 from app.dashboard import routes as dashboard
-from app.services import keys
+from app.services import keys, sessions
 from app.services.acting import Limits
 from app.services.bell import Bell
 from app.services.feed import Feed
@@ -106,6 +106,7 @@ def create_app(settings: Settings) -> FastAPI:
                 Access,
                 host=settings.host,
                 authenticate=partial(keys.authenticate, engine),
+                recall=partial(sessions.recall, engine),
                 limits=Limits(
                     stored_bytes=settings.quota_stored_bytes,
                     queued=settings.quota_queued,

@@ -9,9 +9,13 @@ LOOKING = frozenset({"GET", "HEAD", "OPTIONS"})
 FOR_ALL = re.compile(r"/(openapi\.json|docs(/.*)?|problems/[^/]+)")
 ASKING = re.compile(r"/models/[^/]+/(predict|predictions|partial-dependence)")
 ASKED = re.compile(r"/predictions(/.*)?")  # background predictions, for whoever may ask for them
-# Pages that ask a model as their route of the API would.
-PAGES = re.compile(r"/ui/models/[^/]+/(predict|effects|density\.svg|dependence\.svg)")
 NOTHING: frozenset[str] = frozenset()
+# Pages are for whom their routes of the API are; what has none is said here.
+OF_PAGES = (
+    (re.compile(r"/ui/models/[^/]+/(predict|effects|density\.svg|dependence\.svg)"), frozenset({PREDICT})),
+    (re.compile(r"/ui/keys(/.*)?"), frozenset({ADMIN})),
+    (re.compile(r"/ui/sign-out"), NOTHING),
+)
 
 
 def scopes_for(method: str, path: str) -> frozenset[str]:
@@ -26,8 +30,9 @@ def scopes_for(method: str, path: str) -> frozenset[str]:
         return frozenset({METRICS if path == "/metrics" else ADMIN})
     if ASKED.fullmatch(path):
         return frozenset({READ, PREDICT}) if method in LOOKING else frozenset({PREDICT})
-    if PAGES.fullmatch(path):
-        return frozenset({PREDICT})
+    for pattern, scopes in OF_PAGES:
+        if pattern.fullmatch(path):
+            return scopes
     if method in LOOKING:
         return NOTHING if FOR_ALL.fullmatch(path) else frozenset({READ})
     return frozenset({PREDICT if ASKING.fullmatch(path) else TRAIN})

@@ -15,6 +15,17 @@ from app.services.files.options import Options
 
 router = APIRouter(prefix="/ui/datasets", include_in_schema=False)
 PREVIEW_ROWS = 12
+DIALECT = (
+    ("compression", "Compression"),
+    ("encoding", "Encoding"),
+    ("separator", "Separator"),
+    ("quote", "Quote"),
+    ("escape", "Quotes within quotes"),
+    ("header_line", "Header in line"),
+    ("decimal", "Decimal sign"),
+    ("dates", "Order of dates"),
+)
+NAMED = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar", " ": "blank"}
 MAX_SHOWN = 200  # columns on a page
 ON_A_PAGE = 25
 
@@ -61,7 +72,8 @@ def show(
         first=first,
         after=first + MAX_SHOWN if first + MAX_SHOWN < len(dataset.columns) else None,
         rows=datasets.preview(session, owner, dataset_id, PREVIEW_ROWS),
-        dialect=_dialect(dataset.read_as),
+        read_as=dataset.read_as,
+        dialect=_dialect(dataset.read_as or {}),
         missing=sum(column["missing"] for column in dataset.columns),
         snippets=snippets.ask(request, f"/datasets/{dataset.id}"),
     )
@@ -74,6 +86,16 @@ def delete(_form: Form, session: Writing, owner: Owner, dataset_id: str) -> Resp
     return pages.see_other("/ui/datasets")
 
 
+def _dialect(read_as: dict[str, Any]) -> list[tuple[str, str]]:
+    """What was found out of how the file is written: name and value, what tells nothing left out."""
+    found = [(label, read_as.get(name)) for name, label in DIALECT]
+    missing = [f"{entry['text']!r} ({entry['count']})" for entry in read_as.get("missing") or ()]
+    guessed = " (guessed: look at the letters)" if read_as.get("encoding_guessed") else ""
+    told = [(label, NAMED.get(str(value), str(value))) for label, value in found if value is not None]
+    told = [(label, value + guessed if label == "Encoding" else value) for label, value in told]
+    return told + ([("Read as missing", ", ".join(missing))] if missing else [])
+
+
 def _shown(column: dict[str, Any], profile: dict[str, Any], num_rows: int) -> dict[str, Any]:
     histogram = profile.get("histogram")
     top = profile.get("top") or []
@@ -84,15 +106,3 @@ def _shown(column: dict[str, Any], profile: dict[str, Any], num_rows: int) -> di
         "median": (profile.get("quantiles") or {}).get("0.5"),
         "top": [(entry["value"], entry["count"] / max(num_rows, 1)) for entry in top],
     }
-
-
-def _dialect(read_as: dict[str, Any] | None) -> list[tuple[str, str]]:
-    """How the file was read, as pairs of words; of missing values the spellings that it has."""
-    told = {**(read_as or {})}
-    told["missing"] = ", ".join(f"{word['text']!r}" for word in told.get("missing") or [])
-    words = {True: "yes", False: "no"}
-    return [
-        (name.replace("_", " "), str(words.get(value, value)) if isinstance(value, bool) else str(value))
-        for name, value in told.items()
-        if value not in (None, "")
-    ]

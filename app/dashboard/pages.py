@@ -6,6 +6,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -92,7 +93,11 @@ def wanted(scope: Mapping[str, Any]) -> bool:
 
 
 def problem(scope: Mapping[str, Any], body: Mapping[str, Any], headers: Mapping[str, str]) -> Response:
-    """A problem document as a page that says what to do next."""
+    """A problem document as a page that says what to do next; for whoever isn't signed in, where to."""
+    if body["status"] == 401:
+        ask = scope.get("query_string", b"").decode("latin-1")
+        path = scope["path"] + (f"?{ask}" if ask else "")
+        return see_other(f"/ui/sign-in?{urlencode({'next': path if scope['method'] == 'GET' else '/'})}")
     back, back_words = _way_back(scope, body["status"])
     page = render(
         scope,

@@ -5,7 +5,19 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from app.dashboard import charts, datasets, home, insight, live, models, new_model, pages, service
+from app.dashboard import (
+    charts,
+    datasets,
+    home,
+    insight,
+    keys,
+    live,
+    models,
+    new_model,
+    pages,
+    service,
+    signing,
+)
 
 ROUTERS: tuple[APIRouter, ...] = (
     home.router,
@@ -16,6 +28,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     charts.router,
     service.router,
     live.router,
+    keys.router,
+    signing.router,
 )
 FOR_GOOD = "public, max-age=31536000, immutable"
 

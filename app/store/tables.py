@@ -251,6 +251,17 @@ class AuditEntry(Base):
     request_id: Mapped[str | None]
 
 
+class BrowserSession(Base):
+    """A browser that signed in with a key; of its token only a hash is kept."""
+
+    __tablename__ = "sessions"
+
+    hash: Mapped[str] = mapped_column(primary_key=True)
+    key_id: Mapped[str] = mapped_column(ForeignKey("api_keys.id", ondelete="CASCADE"), index=True)
+    created_at: Mapped[datetime] = mapped_column(default=utc_now)
+    expires_at: Mapped[datetime] = mapped_column(index=True)
+
+
 class ModelEvent(Base):
     """What happened to a model, stored in the transaction that did it; numbered 1, 2, ... by model."""
 

@@ -10,6 +10,7 @@ from app.api.main import create_app
 from app.settings import Settings
 
 ABSENT = {"dataset_id": "ds_1", "model_id": "mdl_1", "prediction_id": "prd_1", "name": "x", "slug": "x"}
+ABSENT |= {"key_id": "x"}
 
 
 def every_route() -> list[tuple[str, str]]:

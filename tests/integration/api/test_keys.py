@@ -37,6 +37,11 @@ OTHERWISE = {
         ("GET", f"/ui/models/{{model_id}}/{page}"): ASK
         for page in ("predict", "effects", "density.svg", "dependence.svg")
     },
+    ("POST", "/ui/sign-out"): set(keys.SCOPES),
+    ("GET", "/ui/keys"): {keys.ADMIN},
+    ("POST", "/ui/keys"): {keys.ADMIN},
+    ("POST", "/ui/keys/{key_id}/revoke"): {keys.ADMIN},
+    ("POST", "/ui/keys/{key_id}/rotate"): {keys.ADMIN},
     ("GET", "/metrics"): {keys.METRICS},
     ("GET", "/audit"): {keys.ADMIN},
     **{

@@ -1,0 +1,93 @@
+"""Keys: whose they are, what they may do, and new ones, shown once."""
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from sqlalchemy.orm import Session
+from starlette.responses import Response
+
+from app.api.access import KEY
+from app.api.deps import Reading, Writing
+from app.dashboard import pages, words
+from app.dashboard.forms import Form, text
+from app.services import keys
+from app.services.errors import Fault, InvalidRequestError, NotFoundError
+from app.services.keys import LOCAL, Key, MadeKey
+
+router = APIRouter(prefix="/ui/keys", include_in_schema=False)
+OVERLAP = timedelta(days=1)  # in which a rotated key is still taken
+MAX_DAYS = 3650
+
+
+async def _who(request: Request) -> Key:
+    who: Key = request.scope[KEY]
+    return who
+
+
+Who = Annotated[Key, Depends(_who)]
+
+
+@router.get("")
+def list_keys(request: Request, session: Reading, who: Who) -> Response:
+    """Your owner's keys; on this machine alone, everybody's."""
+    return _page(request, session, who)
+
+
+@router.post("")
+def create(request: Request, form: Form, session: Writing, who: Who) -> Response:
+    """Make a key, and show it this once."""
+    days = text(form, "days")
+    if days is not None and not (days.isascii() and days.isdigit() and 1 <= int(days[:9]) <= MAX_DAYS):
+        told = f"a whole number of days, up to {MAX_DAYS}"
+        raise InvalidRequestError(errors=[Fault("days", None, told)])
+    made = keys.create(
+        session,
+        name=text(form, "name") or "",
+        owner=text(form, "owner") if who.id == LOCAL else who.owner,
+        scopes=[scope for scope in form.getlist("scopes") if isinstance(scope, str)],
+        lasts=None if days is None else timedelta(days=int(days)),
+    )
+    return _page(request, session, who, made)
+
+
+@router.post("/{key_id}/rotate")
+def rotate(request: Request, _form: Form, session: Writing, who: Who, key_id: str) -> Response:
+    """A new key in the place of one, which is taken for another day."""
+    _check_mine(session, who, key_id)
+    return _page(request, session, who, keys.rotate(session, key_id, OVERLAP))
+
+
+@router.post("/{key_id}/revoke")
+def revoke(_form: Form, session: Writing, who: Who, key_id: str) -> Response:
+    """End a key at once."""
+    _check_mine(session, who, key_id)
+    keys.revoke(session, key_id)
+    return pages.see_other("/ui/keys")
+
+
+def _mine(session: Session, who: Key) -> list[Any]:
+    return [key for key in keys.list_keys(session) if who.id == LOCAL or key.owner == who.owner]
+
+
+def _check_mine(session: Session, who: Key, key_id: str) -> None:
+    if key_id not in {key.id for key in _mine(session, who)}:
+        raise NotFoundError("You have no key of this id.")
+
+
+def _page(request: Request, session: Session, who: Key, made: MadeKey | None = None) -> Response:
+    shown = [
+        {
+            "id": key.id,
+            "name": key.name,
+            "owner": key.owner,
+            "scopes": key.scopes,
+            "state": keys.state_of(key),
+            "expires": "never" if key.expires_at is None else words.moment(key.expires_at),
+            "used": words.ago(key.last_used_at),
+        }
+        for key in _mine(session, who)
+    ]
+    return pages.render(
+        request.scope, "keys.html", keys=shown, made=made, scopes=keys.SCOPES, usual=keys.USUAL, who_id=who.id
+    )

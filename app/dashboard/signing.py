@@ -1,0 +1,62 @@
+"""Signing in with a key where keys are asked for, and out again."""
+
+from anyio import to_thread
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from app.api.access import COOKIE, check_sender, token_of
+from app.api.deps import TheEngine
+from app.dashboard import pages
+from app.dashboard.forms import Form
+from app.services import sessions
+
+router = APIRouter(prefix="/ui", include_in_schema=False)
+MAX_NEXT = 2000
+
+
+@router.get("/sign-in")
+async def form(request: Request, next: str = "/") -> Response:  # noqa: A002  the address's word
+    """Where a key is asked for."""
+    if not request.scope["bartserve.asks_keys"]:
+        return pages.see_other("/")
+    return pages.render(request.scope, "sign_in.html", to=_own(next), refused=False)
+
+
+@router.post("/sign-in")
+async def sign_in(request: Request, engine: TheEngine) -> Response:
+    """Begin a session; then the page that was asked for."""
+    check_sender(request.headers)
+    if not request.scope["bartserve.asks_keys"]:
+        return pages.see_other("/")
+    sent = await request.form(max_files=0, max_fields=10)
+    to, key = _own(str(sent.get("next", "/"))), str(sent.get("key", "")).strip()
+    token = await to_thread.run_sync(sessions.begin, engine, key)
+    if token is None:
+        return pages.render(request.scope, "sign_in.html", status=401, to=to, refused=True)
+    answer = pages.see_other(to)
+    answer.set_cookie(
+        COOKIE,
+        token,
+        max_age=int(sessions.LASTS.total_seconds()),
+        path="/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
+    return answer
+
+
+@router.post("/sign-out")
+async def sign_out(request: Request, _form: Form, engine: TheEngine) -> Response:
+    """End the session here and in the database."""
+    if token := token_of(request.headers):
+        await to_thread.run_sync(sessions.end, engine, token)
+    answer = pages.see_other("/ui/sign-in")
+    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    return answer
+
+
+def _own(path: str) -> str:
+    """An address of ours to go to; the first page for any other."""
+    plain = path.startswith("/") and path.isprintable() and len(path) <= MAX_NEXT
+    return path if plain and not path.startswith(("//", "/\\", "/ui/sign-")) else "/"
