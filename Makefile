@@ -20,6 +20,8 @@ up: $(RUN_READY) ## start the embedded service on http://127.0.0.1:8000
 	@$(BIN)/bartserve up
 
 test: $(DEV_READY) ## run every test, on SQLite and on a real Postgres and Valkey
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+	    echo "no Chromium was found: the pages are not tried in a browser (apt install chromium)"
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 statistical: $(DEV_READY) ## run the long statistical suites and print their report

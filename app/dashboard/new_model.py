@@ -10,11 +10,11 @@ from sqlalchemy.orm import Session
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from app.api.deps import Owner, Reading, TheBell, TheEngine
+from app.api.deps import Owner, Reading, TheBell, TheEngine, TheSettings
 from app.api.models import accepted
 from app.dashboard import pages, snippets
 from app.dashboard.forms import Form, text
-from app.services import datasets, fits
+from app.services import datasets, fits, health
 from app.services.errors import Fault, InvalidRequestError, ServiceError
 from app.services.idempotency import Answer, Asked, once
 
@@ -91,6 +91,21 @@ def create(
     return pages.see_other(f"/ui{answer.headers['Location']}")
 
 
+@router.post("/estimate")
+def estimate(
+    request: Request, form: Form, session: Reading, engine: TheEngine, settings: TheSettings, owner: Owner
+) -> Response:
+    """The form again, with what the fit would take; nothing is started."""
+    slots = sum(w["slots"] for w in health.workers_seen(session, settings) if w["state"] == "ok")
+    try:
+        cost = fits.estimated(engine, owner, fit_request(form), max(slots, 1))
+    except ServiceError as error:
+        if error.status not in {404, 422}:
+            raise
+        return _page(request, session, owner, form, error)
+    return _page(request, session, owner, form, None, {"cost": cost, "slots": slots})
+
+
 def fit_request(form: FormData) -> fits.FitRequest:
     """What the form asks for; raises InvalidRequestError for what is no number."""
     target = text(form, "target") or ""
@@ -141,6 +156,7 @@ def _page(
     owner: str,
     given: Mapping[str, Any],
     error: ServiceError | None,
+    estimated: Mapping[str, Any] | None = None,
 ) -> Response:
     listed = datasets.list_page(session, owner, MANY, None).items
     chosen = given.get("dataset_id")
@@ -182,6 +198,7 @@ def _page(
         given=given,
         target=given.get("target"),
         error=error,
+        estimated=estimated,
         wrong=wrong,
         once=given.get("once") or secrets.token_urlsafe(16),
         families=fits.CHOICES["family"],

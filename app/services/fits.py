@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.services import audit, datasets, models, quotas, stopping
-from app.services.costs import check_memory, coded_columns
+from app.services.costs import Cost, check_memory, coded_columns, estimate
 from app.services.datasets import check_name
 from app.services.errors import Fault, InvalidRequestError, NotFoundError, UnusableDataError
 from app.store import datasets as dataset_store
@@ -75,6 +75,57 @@ def create(
         The owner has as much queued or stored as may be.
     """
     name = None if request.name is None else check_model_name(request.name)
+    plan = _planned(engine, owner, request)
+    dataset, spec, stop = plan.dataset, plan.spec, plan.stop
+    most = spec if stop is None else spec | {"num_draws": stop["max_draws"]}
+    check_memory(most, dataset.num_rows, plan.coded_columns)
+    spec |= {} if stop is None else {"stop": stop}
+    with _dataset_kept(), session_scope(engine) as session:
+        datasets.get(session, owner, dataset.id)  # again: it may be gone
+        quotas.check_queued(session, owner)
+        quotas.check_stored(session, owner, quotas.expected_bytes(spec))
+        model = store.create(
+            session,
+            owner=owner,
+            name=name,
+            dataset_id=dataset.id,
+            target=request.target,
+            settings=spec,
+            num_chains=plan.settings.num_chains,
+            iterations=plan.settings.iterations,
+            warnings=plan.choice.warnings,
+        )
+        audit.record(session, owner, "model.created", model.id)
+        shown = models.view(session, owner, model.id)
+        also(session, shown)
+        return model.id, shown
+
+
+def estimated(engine: Engine, owner: str, request: FitRequest, slots: int) -> Cost:
+    """What a request would take of a worker's memory and time, were it accepted; raises as `create`.
+
+    `slots` is how many chains are worked on at once.
+    """
+    plan = _planned(engine, owner, request)
+    return estimate(plan.spec, plan.dataset.num_rows, plan.coded_columns, slots=slots)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A request that can be carried out, every setting resolved."""
+
+    dataset: Dataset
+    settings: Settings
+    choice: Choice
+    spec: dict[str, Any]
+    stop: dict[str, Any] | None
+
+    @property
+    def coded_columns(self) -> int:
+        return coded_columns(self.choice.kinds, datasets.summaries_of(self.dataset))
+
+
+def _planned(engine: Engine, owner: str, request: FitRequest) -> _Plan:
     with _dataset_kept(), session_scope(engine, read_only=True) as session:
         dataset = datasets.get(session, owner, request.dataset_id)
         reserved = [request.target, *([request.weights] if request.weights is not None else [])]
@@ -93,28 +144,7 @@ def create(
         "prior": prior,
         "holdout": request.holdout,
     }
-    most = spec if stop is None else spec | {"num_draws": stop["max_draws"]}
-    check_memory(most, dataset.num_rows, coded_columns(choice.kinds, datasets.summaries_of(dataset)))
-    spec |= {} if stop is None else {"stop": stop}
-    with _dataset_kept(), session_scope(engine) as session:
-        datasets.get(session, owner, dataset.id)  # again: it may be gone
-        quotas.check_queued(session, owner)
-        quotas.check_stored(session, owner, quotas.expected_bytes(spec))
-        model = store.create(
-            session,
-            owner=owner,
-            name=name,
-            dataset_id=dataset.id,
-            target=request.target,
-            settings=spec,
-            num_chains=settings.num_chains,
-            iterations=settings.iterations,
-            warnings=choice.warnings,
-        )
-        audit.record(session, owner, "model.created", model.id)
-        shown = models.view(session, owner, model.id)
-        also(session, shown)
-        return model.id, shown
+    return _Plan(dataset, settings, choice, spec, stop)
 
 
 @contextmanager

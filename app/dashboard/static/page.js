@@ -167,6 +167,33 @@ function enliveForms() {
   document.querySelector("[data-focus]")?.focus();
 }
 
+// What the fit would take, asked anew when the form changes.
+function enliveEstimate(form) {
+  const place = form.querySelector("[data-estimate]");
+  let asked = 0;
+  let soon = null;
+  async function ask() {
+    if (!form.elements.namedItem("target").value) return;
+    const number = ++asked;
+    try {
+      const body = new URLSearchParams(new FormData(form));
+      const answer = await fetch("/ui/models/estimate", { method: "POST", body, headers: { Accept: "text/html" } });
+      if (number !== asked) return;
+      if (!answer.ok) {
+        place.textContent = "With a field that can't be as it is, nothing can be estimated.";
+        return;
+      }
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      place.replaceChildren(...page.querySelector("[data-estimate]").childNodes);
+    } catch { /* the next change asks again */ }
+  }
+  form.addEventListener("input", () => {
+    clearTimeout(soon);
+    soon = setTimeout(ask, 500);
+  });
+  ask();
+}
+
 // --- live ----------------------------------------------------------------------------------------------
 
 const ENDS = ["succeeded", "failed", "cancelled", "deleted"];
@@ -277,6 +304,8 @@ function enliveList(table) {
 for (const form of document.querySelectorAll("form[data-upload]")) enliveUpload(form);
 for (const button of document.querySelectorAll("[data-copy]")) enliveCopy(button);
 enliveForms();
+const estimated = document.querySelector("form[data-estimated]");
+if (estimated) enliveEstimate(estimated);
 const panel = document.querySelector("[data-live]");
 if (panel) enliveModel(panel);
 const charts = document.querySelector("[data-live-charts]");

@@ -92,6 +92,25 @@ def test_a_model_is_made_by_the_form_and_a_second_click_makes_no_second(browser,
     assert model["settings"]["family"] == "gaussian"
 
 
+def test_what_a_fit_takes_is_estimated_before_it_starts(browser, client):
+    """Time and memory on the same form, more for more draws; nothing is started, wrong fields are named."""
+    dataset = post_csv(client, table(60)).json()
+    form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}")).hidden
+    form |= {"target": "y", "features": "size", "num_draws": "250"}
+
+    page = page_of(browser.post("/ui/models/estimate", data=form))
+    longer = page_of(browser.post("/ui/models/estimate", data=form | {"num_draws": "250000"}))
+
+    told = re.search(
+        r"About (.+?) once a worker is there, and (\d+) MB of memory", " ".join(page.words.split())
+    )
+    assert told is not None
+    assert f"About {told[1]} " not in longer.words
+    assert client.get("/models").json()["items"] == []
+    wrong = page_of(browser.post("/ui/models/estimate", data=form | {"num_trees": "many"}), 422)
+    assert [c["name"] for c in wrong.controls if c.get("aria-invalid") == "true"] == ["num_trees"]
+
+
 def test_a_form_that_cant_be_taken_says_what_to_mend_and_keeps_what_was_filled_in(browser, client):
     """422 on the same form: the field is marked, the rest stands as it was."""
     dataset = post_csv(client, table(60)).json()
