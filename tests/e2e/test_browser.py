@@ -123,13 +123,13 @@ def test_from_an_empty_service_by_a_file_to_a_prediction(window):
     window.shoot("empty")
 
     page.set_input_files("#file", ROOT / "examples" / "auto_mpg.csv")
-    page.click("text=Upload")
+    page.click("button:has-text('Upload')")
     page.wait_for_url("**/ui/datasets/ds_*")
     assert page.inner_text("h1") == "auto_mpg"
     assert len(page.query_selector_all(".mini svg")) == 8
     window.shoot("dataset")
 
-    page.click("text=Fit a model")
+    page.click(".buttons >> text=Fit a model")
     page.select_option("#target", "mpg")
     page.fill("#model-name", "cars")
     page.fill("#num_trees", "60")
@@ -184,10 +184,10 @@ def test_a_refused_upload_says_why_on_the_spot(window):
     page = window.page
     window.go("/ui/datasets")
     page.set_input_files("#file", {"name": "bad.csv", "mimeType": "text/csv", "buffer": b"a,a\n1,2\n"})
-    page.click("text=Upload")
+    page.click("button:has-text('Upload')")
     page.wait_for_selector("[data-upload-problem] [role=alert]")
     assert "a" in page.inner_text("[data-upload-problem]")
-    assert page.is_enabled("text=Upload")
+    assert page.is_enabled("button:has-text('Upload')")
     window.trouble = [
         told for told in window.trouble if "422" not in told
     ]  # the console tells of the refusal
