@@ -200,10 +200,12 @@ def _dates(series: Any) -> NDArray[np.float64]:
     zone = getattr(series.dtype, "time_zone", None)
     if zone is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-    missing = series.is_null().to_numpy()
+    missing = np.asarray(series.is_null().to_numpy(), dtype=bool)
     series = series.cast(nw.Datetime("us")).dt.timestamp("us")
-    days = _floats(series) / MICROSECONDS_A_DAY
-    days[np.asarray(missing, dtype=bool)] = math.nan
+    # By whole numbers: Arrow casts no microseconds of the year 9999, which stands for "never", to float64.
+    moments = series.fill_null(0) if missing.any() else series
+    days = np.asarray(moments.to_numpy(), dtype=np.int64) / MICROSECONDS_A_DAY
+    days[missing] = math.nan
     return days
 
 

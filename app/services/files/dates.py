@@ -26,6 +26,7 @@ _NAMED = (
     rf"^(?P<d>\d{{1,2}})[ -]{_MONTH}[ -](?P<y>\d{{4}}){_REST}",
     rf"^{_MONTH} (?P<d>\d{{1,2}}),? (?P<y>\d{{4}}){_REST}",
 )
+_SHORT = r"^\d{1,2}[/. -](\d{1,2}|[A-Za-z]{3,9})[/. -]\d{2}$"
 _MONTHS = pa.array(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"])
 
 
@@ -42,6 +43,13 @@ def other(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
         if all_match(text, pattern):
             return _ordered(text, pattern)
     return None
+
+
+def note(text: pa.ChunkedArray) -> str:
+    """Why a column that looks like dates is none."""
+    if not len(text.drop_null()) or not all_match(text, _SHORT):
+        return ""
+    return "years of two digits are not read as dates, since the century is not certain: write four digits"
 
 
 def look_like(text: pa.ChunkedArray) -> pa.ChunkedArray:

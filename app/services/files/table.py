@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from app.services.errors import Fault, InvalidRequestError, UnusableDataError
 from app.services.files.columnar import UNNAMED, read_columnar
 from app.services.files.delimited import read_delimited
-from app.services.files.dialect import Dialect
+from app.services.files.dialect import NUMBER, Dialect
 from app.services.files.encodings import as_utf8
 from app.services.files.options import Limits, Options
 from app.services.files.scratch import Scratch
@@ -96,7 +96,7 @@ class Table:
             self.warnings.append(f"{position} and no value: it is left out")
             return True
         are_labels = values.null_count == 0 and pc.count_distinct(values).as_py() == len(values)
-        if index == 0 and are_labels and self._may_be_labels(values):
+        if (index == 0 or self.dialect is None) and are_labels and self._may_be_labels(values):
             self.warnings.append(f"{position} and tells rows apart, as row numbers do: it is left out")
             return True
         if self.dialect is None or name in self.options.known:
@@ -173,6 +173,12 @@ def _opened(file: BinaryIO, options: Options, limits: Limits, scratch: Scratch) 
             f"The file is not UTF-8 and was read as {encoding.title}, for example {encoding.example!r}: if "
             "letters "
             "are wrong, upload it again with the encoding it has (?encoding=...)"
+        )
+    numeric = [name for name in dialect.names if dialect.header and NUMBER.fullmatch(name)]
+    if numeric and not options.known:
+        made.warnings.append(
+            f"Names of columns are numbers ({', '.join(numeric[:3])}): if line {dialect.line} is no header, "
+            "put one in its place, or say ?header=false"
         )
     if empty:
         made.warnings.append(f"{empty} rows without any value at the end of the file are left out")

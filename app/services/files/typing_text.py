@@ -46,7 +46,7 @@ class Typing:
         present, spelled = self._present(text, count=not last)
         found = self._as_kind(kind, name, present, last=last)
         if found is None:
-            return present, _note(spelled)
+            return present, "; ".join(filter(None, [_note(spelled), dates.note(present)]))
         return None if found is LATER else found
 
     def _quick(self, kind: str | None, text: pa.ChunkedArray) -> pa.ChunkedArray | None:

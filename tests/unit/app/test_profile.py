@@ -1,7 +1,6 @@
 """The profile of a column: figures that agree with numpy's, in values JSON can hold."""
 
 import json
-from datetime import date
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from app.services.files.profile import summarise
 from sampler import describe
 
-DATES = st.dates(date(1685, 1, 1), date(2255, 1, 1))
+DATES = st.dates()
 COLUMNS = st.one_of(
     st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False)).map(
         lambda cells: pa.array(cells, pa.float64())
