@@ -1,7 +1,7 @@
 """Files of many origins as people have them: uploaded, trained on and predicted from, through HTTP.
 
-The data come in packages that are installed anyway; some lie there as files with oddities of their own, others
-are written here in the dialects of those who use them.
+The data come in packages that are installed anyway; some lie there as files with oddities of their own, and
+others are written here in the dialects of those who use them.
 """
 
 import csv
