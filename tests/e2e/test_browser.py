@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Error as PlaywrightError
+from playwright.sync_api import sync_playwright
 
 from tests.e2e.service import eventually, running_up
 
@@ -53,7 +55,16 @@ class Watched:
     def until(self, what: Callable[[], Any]) -> None:
         """Wait for something, however long it takes within reason; the browser works meanwhile."""
         deadline = time.monotonic() + SECONDS
-        while not what():
+
+        def there() -> Any:
+            try:
+                return what()
+            except PlaywrightError as error:  # the page loaded itself anew just then: look again
+                if "context was destroyed" in str(error) or "not attached" in str(error):
+                    return None
+                raise
+
+        while not there():
             assert time.monotonic() < deadline, (self.page.url, self.page.inner_text("main"))
             self.page.wait_for_timeout(50)
 
@@ -89,8 +100,6 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
     flags = ["--no-sandbox", "--disable-dev-shm-usage"] if os.geteuid() == 0 else ["--disable-dev-shm-usage"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags, timeout=SECONDS * 1000)

@@ -1,5 +1,6 @@
 """Pages as a browser without JavaScript has them."""
 
+import json
 import re
 from html import escape
 
@@ -210,3 +211,23 @@ def test_static_files_are_kept_for_good_by_their_address(browser):
         assert "immutable" in answer.headers["cache-control"]
     assert "url(" not in browser.get("/ui/static/style.css").text
     assert browser.get("/ui/static/../pages.py").status_code == 404
+
+
+def test_the_list_follows_its_models_in_one_stream(browser, client):
+    """Progress of each, told apart by its id, and an end when one has ended; others' models are not there."""
+    dataset = post_csv(client, table(60)).json()
+    body = {"dataset_id": dataset["id"], "target": "y"} | SMALL
+    made = [client.post("/models", json=body).json()["id"] for _ in range(2)]
+    told: list[tuple[str, dict]] = []
+    with client.stream("GET", "/ui/events", params={"models": ",".join(made)}) as stream:
+        kind = ""
+        for line in stream.iter_lines():
+            if line.startswith("event: "):
+                kind = line.removeprefix("event: ")
+            elif line.startswith("data: "):
+                told.append((kind, json.loads(line.removeprefix("data: "))))
+                if {entry["model"] for _, entry in told} == set(made) and kind == "progress":
+                    client.post(f"/models/{made[1]}/cancel")
+    assert {entry["state"] for kind, entry in told if kind == "progress"} == {"queued"}
+    assert told[-1] == ("end", {"model": made[1]})
+    problem(client.get("/ui/events", params={"models": "mdl_none"}), 404)
