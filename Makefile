@@ -8,7 +8,7 @@ BENCH_READY := $(VENV)/.bench-ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo up test statistical bench lint format lock clean docs pictures secrets
+.PHONY: help demo up test statistical fuzz bench lint format lock clean docs pictures secrets
 
 help: ## say what each command does
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -26,6 +26,9 @@ test: $(DEV_READY) ## run every test, on SQLite and on a real Postgres and Valke
 
 statistical: $(DEV_READY) ## run the long statistical suites and print their report
 	$(BIN)/python -m pytest -m long -n 2 tests/statistical -rA
+
+fuzz: $(DEV_READY) ## feed every reader of files with mutated inputs, for some minutes
+	$(BIN)/python -m tests.fuzz_readers
 
 bench: $(BENCH_READY) ## install the peers and measure the sampler beside them (about ten minutes)
 	$(BIN)/python benchmarks/sampler_speed.py

@@ -1,13 +1,20 @@
 """POST, GET and DELETE /datasets."""
 
 import gzip
+import io
 import re
 from pathlib import Path
 
+import pyarrow.csv as pacsv
 import pytest
+from sqlalchemy import select, update
 
+from app.store import blocks, datasets
+from app.store.engine import session_scope
+from app.store.tables import Dataset, DatasetBlock
 from tests.conftest import only
 from tests.integration.api.asking import CSV, places, post_csv, problem, table
+from tests.integration.api.fitting import SMALL, run_units
 
 CARS = Path(__file__).parents[3] / "examples" / "auto_mpg.csv"
 
@@ -210,3 +217,35 @@ def test_names_are_checked(client, query):
     body = problem(post_csv(client, table(), **query), 422)
 
     assert places(body) == [("name", None)]
+
+
+def test_training_reads_only_the_columns_it_needs(client, settings, database):
+    """Blocks of the other columns could be damaged, and nobody would notice: they are not even fetched."""
+    made = post_csv(client, table(60)).json()
+    fit = {"dataset_id": made["id"], "target": "y", "features": ["size"], **SMALL}
+    model = client.post("/models", json=fit).headers["location"]
+    with session_scope(database.engine) as session:
+        needed = {"y", "size"}
+        others = [place for place, column in enumerate(made["columns"]) if column["name"] not in needed]
+        which = (DatasetBlock.dataset_id == made["id"], DatasetBlock.column_index.in_(others))
+        session.execute(update(DatasetBlock).where(*which).values(data=b"damaged"))
+
+    run_units(settings)
+
+    assert len(others) == 2
+    assert client.get(model).json()["state"] == "succeeded"
+
+
+def test_the_stored_bytes_are_the_same_on_every_database(client, database):
+    """Blocks as the reader made them, in columns that know nothing of the database they are in."""
+    made = post_csv(client, table(60)).json()
+    with session_scope(database.engine, read_only=True) as session:
+        kept = session.scalars(
+            select(DatasetBlock.checksum)
+            .where(DatasetBlock.dataset_id == made["id"])
+            .order_by(DatasetBlock.column_index, DatasetBlock.seq)
+        )
+        names = [column["name"] for column in made["columns"]]
+        assert blocks.digest(names, kept) == session.get(Dataset, made["id"]).sha256
+    again = pacsv.read_csv(io.BytesIO(table(60).encode()))
+    assert datasets.encode(again).num_bytes == made["num_bytes"]
