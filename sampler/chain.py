@@ -11,6 +11,8 @@ from sampler.checkpoint import Reader, read_checkpoint, write_checkpoint
 from sampler.compile import warm
 from sampler.draws import Draws
 from sampler.errors import SamplerError
+from sampler.hyper import GROUP, Hyper, drawn
+from sampler.particles import Particles, are_used
 from sampler.settings import MOVE_NAMES
 
 if TYPE_CHECKING:
@@ -47,6 +49,11 @@ class Chain:
         self._prior, self._depths, self._moves = make_prior(training)
         self._counters = np.zeros((len(MOVE_NAMES), 2), np.int64)
         self._kept = make_kept(0, 0, training.settings.num_trees)
+        self._particles = Particles(self._data, training.settings) if are_used(training.settings) else None
+        self._hyper: Hyper | None = None
+        if drawn(training.constants):
+            warm(GROUP)
+            self._hyper = Hyper(self._data, training)
         self._forest: Forest
         self._work: Work
 
@@ -81,6 +88,8 @@ class Chain:
         words = reader.take(np.uint64, 4)
         self._work = make_work(self._data, capacity, words, training.settings)
         self._prior[0] = reader.take(np.float64, 1)[0]
+        if self._hyper:
+            self._hyper.restore(self._prior, reader.take(np.float64, self._hyper.size))
         self._counters[:] = reader.take(np.int64, self._counters.size).reshape(self._counters.shape)
         self._forest.num_leaves[:] = reader.take(np.int32, num_trees)
         for tree, leaves in enumerate(self._forest.num_leaves):
@@ -124,18 +133,12 @@ class Chain:
 
         """
         from sampler.kernels import shapes  # noqa: PLC0415  # kernels load with the first chain, not before
-        from sampler.kernels.sweep import sweep  # noqa: PLC0415
 
-        settings = self.training.settings
         before = self.iteration
         stop = min(before + max(int(iterations), 0), self.iterations)
         while self.iteration < stop:
             kept_before = int(self._kept.fill[0])
-            reached, need = sweep(
-                self._data, self._forest, self._work, self._prior, self._depths, self._moves, self._counters,
-                self._kept, self.iteration, stop, settings.num_burnin, settings.thin,
-            )  # fmt: skip
-            self.iteration = int(reached)
+            self.iteration, need = self._sweep(stop)
             self.num_kept += int(self._kept.fill[0]) - kept_before
             if need == shapes.OUT_OF_GRID:
                 raise SamplerError(
@@ -147,7 +150,41 @@ class Chain:
                 self._add_planes()
             elif need == shapes.NEEDS_ROOM:
                 self._enlarge_kept(stop)
+            elif need == shapes.NEEDS_NODES and self._particles:
+                self._particles.enlarge()
         return self.iteration - before
+
+    def _sweep(self, stop: int) -> tuple[int, int]:
+        """Iterations up to `stop`, or until something is needed: how many are done, and what.
+
+        One call does as many as are of one kind with nothing to draw between them.
+        """
+        particles, hyper = self._particles, self._hyper
+        if hyper or (particles and not particles.alone):
+            stop = min(stop, self.iteration + 1)
+        if particles and particles.take_turn(self.iteration, self._work.random):
+            tables = self._prior, self._depths, self._counters
+            reached, need = particles.sweep(
+                self._data, self._forest, self._work, tables, self._kept, self.iteration, stop
+            )
+        else:
+            reached, need = self._sweep_locally(stop)
+        if reached > self.iteration:
+            if particles:
+                particles.end_turn()
+            if hyper:
+                hyper.step(self._data, self._forest, self._work, self._prior)
+        return reached, need
+
+    def _sweep_locally(self, stop: int) -> tuple[int, int]:
+        from sampler.kernels.sweep import sweep  # noqa: PLC0415  # kernels load with the first chain
+
+        settings = self.training.settings
+        reached, need = sweep(
+            self._data, self._forest, self._work, self._prior, self._depths, self._moves, self._counters,
+            self._kept, self.iteration, stop, settings.num_burnin, settings.thin,
+        )  # fmt: skip
+        return int(reached), int(need)
 
     def take(self) -> Draws | None:
         """The draws kept since the last take, or None; they are the caller's now."""
@@ -173,6 +210,7 @@ class Chain:
         parts = [
             self._work.random,
             self._prior[:1],
+            *(self._hyper.state(self._prior) if self._hyper else []),
             self._counters,
             forest.num_leaves,
         ]
@@ -198,21 +236,27 @@ class Chain:
         """Slots, counts and residual from the trees."""
         from sampler.kernels.sweep import rebuild  # noqa: PLC0415
 
+        if self._hyper:
+            self._work = self._hyper.with_law(self._work)
         self._add_planes()
         self._work.residual[: self._data.num_rows] = self.training.grid_y
         rebuild(self._data, self._forest, self._work)
 
     def _enlarge_trees(self) -> None:
-        """Twice the room for leaves in every tree."""
+        """Twice the room for leaves in every tree, or more if particles found a larger one."""
         old = self._forest
         capacity = 2 * old.leaf.shape[1]
+        while self._particles and capacity < self._particles.leaves:
+            capacity *= 2
         new = make_forest(self._data, len(old.num_leaves), capacity, rows=False)
         for name in ("node", "leaf", "count"):
             getattr(new, name)[:, : old.leaf.shape[1]] = getattr(old, name)
         self._forest = old._replace(node=new.node, leaf=new.leaf, count=new.count)
         state = self._work
         fresh = make_work(self._data, capacity, state.random, self.training.settings, rows=False)
+        fresh.old[: len(state.old)] = state.old  # of a tree that particles are about to replace
         self._work = fresh._replace(
+            law=state.law,
             residual=state.residual,
             state=state.state,
             mask=state.mask,
@@ -224,7 +268,10 @@ class Chain:
     def _add_planes(self) -> None:
         """A high byte per row for each tree that is about to have more leaves than a byte can number."""
         forest = self._forest
-        outgrown = np.flatnonzero((forest.num_leaves >= 255) & (forest.plane < 0))
+        outgrows = forest.num_leaves >= 255
+        if self._particles and self._particles.leaves > 255:
+            outgrows[self._particles.tree] = True
+        outgrown = np.flatnonzero(outgrows & (forest.plane < 0))
         if len(outgrown):
             planes = int(forest.plane.max()) + 1
             forest.plane[outgrown] = planes + np.arange(len(outgrown), dtype=np.int32)

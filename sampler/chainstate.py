@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.compile import address
-from sampler.settings import MOVE_NAMES
+from sampler.settings import MOVE_NAMES, MOVES
 
 if TYPE_CHECKING:
     from sampler.kernels.shapes import Data, Forest, Kept, Work
@@ -59,6 +59,8 @@ def make_prior(
     split = constants.alpha * (1.0 + np.arange(DEPTHS)) ** -constants.beta
     depths = np.stack([np.log1p(-split), np.log(split)])
     moves = np.array([settings.moves.get(name, 0.0) for name in MOVE_NAMES])
+    local = moves[: len(MOVES)]
+    local /= max(local.sum(), np.finfo(float).tiny)  # of an iteration without particles
     return prior, depths, moves
 
 
@@ -118,6 +120,7 @@ def make_work(
         place=np.zeros(width if reshapes else 0, np.int32),
         leaf_ranges=np.zeros((capacity if reshapes else 1, len(data.codes), 3), np.int32),
         node_ranges=np.zeros((capacity if reshapes else 1, len(data.codes), 3), np.int32),
+        law=np.zeros((0, 0)),
     )
 
 

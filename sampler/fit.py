@@ -47,6 +47,8 @@ def fit(
     prior: Mapping[str, Any] | None = None,
     moves: str | Mapping[str, float] = "default",
     prior_only: bool = False,
+    particles: int = 10,
+    start: str = "stumps",
     features: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
     target_name: str | None = None,
@@ -76,6 +78,10 @@ def fit(
         a named set of moves, or their probabilities
     prior_only
         leave the data's likelihood out: draws from the prior
+    particles
+        of particle Gibbs (moves="pg", or a probability of "pg" among the moves)
+    start
+        every chain's first state: "stumps", or "smc": trees drawn in turn by sequential Monte Carlo
     features, columns
         which columns to learn from, and kinds to use instead of the inferred ones
     progress
@@ -109,6 +115,8 @@ def fit(
         seed=seed,
         moves=moves,
         prior_only=prior_only,
+        particles=particles,
+        start=start,
     )
     for warning in problem.warnings:
         warnings.warn(warning, DataWarning, stacklevel=2)

@@ -31,8 +31,11 @@ DEFAULTS: dict[str, Any] = {
     "nu": 3.0,
     "q": 0.9,
     "sigma_estimate": "linear",
+    "sparse": False,
 }
-PROBIT_KEYS = ("k", "alpha", "beta", "offset", "leaf_sd", "step")
+# of a hyperprior: k = k_scale x chi(k_df); theta / (theta + rho) ~ Beta(a, b), or theta known
+HYPER = ("k_df", "k_scale", "sparse_a", "sparse_b", "sparse_rho", "sparse_theta")
+PROBIT_KEYS = ("k", "alpha", "beta", "offset", "leaf_sd", "step", "sparse", *HYPER)
 PROBIT_REACH = 8.0  # of the latent outcomes, in their noise
 ABSOLUTE = ("offset", "leaf_sd", "lambda", "sigma", "sigma_start", "step")
 # what each key must satisfy: (lowest, highest, whether the ends count)
@@ -48,6 +51,12 @@ RANGES: dict[str, tuple[float, float, bool]] = {
     "sigma": (0, math.inf, False),
     "sigma_start": (0, math.inf, False),
     "step": (0, math.inf, False),
+    "k_df": (0, 1e6, False),
+    "k_scale": (0, math.inf, False),
+    "sparse_a": (0, 1e6, False),
+    "sparse_b": (0, 1e6, False),
+    "sparse_rho": (0, 1e9, False),
+    "sparse_theta": (0, 1e9, False),
 }
 
 
@@ -58,6 +67,10 @@ class Constants:
     A leaf value is Normal(0, leaf_sd^2); sigma^2 is nu lambda / chi-square(nu), or known when
     `sigma_fixed`; a node of depth d splits with probability alpha (1 + d)^-beta while it can; f = offset +
     sum of trees. Leaf values and residuals are whole multiples of `step`, a power of two.
+
+    With k_df > 0 leaf_sd is only a start: it is leaf_sd k / k', and k' = k_scale chi(k_df). When `sparse`, a
+    split's column has probability in proportion to s, s ~ Dirichlet(theta / p, ..), theta = sparse_theta or,
+    if that is 0, theta / (theta + sparse_rho) ~ Beta(sparse_a, sparse_b); else all columns are alike.
     """
 
     offset: float
@@ -69,6 +82,14 @@ class Constants:
     sigma_fixed: bool
     alpha: float
     beta: float
+    k: float = 2.0
+    k_df: float = 0.0
+    k_scale: float = 1.0
+    sparse: bool = False
+    sparse_a: float = 0.5
+    sparse_b: float = 1.0
+    sparse_rho: float = 1.0
+    sparse_theta: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """A dict that `from_json` reads back exactly."""
@@ -77,7 +98,7 @@ class Constants:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Constants:
         """Constants from `to_json`'s dict."""
-        return cls(**{field.name: values[field.name] for field in fields(cls)})
+        return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
 
 
 def calibrate(
@@ -102,7 +123,9 @@ def calibrate(
     prior
         Any of k, alpha, beta, nu, q, sigma_estimate ("linear" or "naive"), or instead of what the data would
         scale, in units of y: offset, leaf_sd, lambda, sigma (known noise), sigma_start (first state of the
-        chain), step (the grid).
+        chain), step (the grid). k_df and k_scale: k = k_scale chi(k_df) is drawn, E[k^2] = k^2 unless k_scale
+        is given. sparse: the columns' shares are drawn (DART), with sparse_a, sparse_b, sparse_rho (the
+        number of coded columns unless given) or a known sparse_theta.
 
     Raises
     ------
@@ -112,7 +135,8 @@ def calibrate(
     """
     knobs = check_prior(prior, settings.family)
     if settings.family == "probit":
-        return _calibrate_probit(y, weights, settings, knobs)
+        return _calibrate_probit(y, weights, settings, knobs, len(design))
+    num_columns = len(design)
     low, high = float(np.min(y)), float(np.max(y))
     spread = high - low if high > low else 1.0
     offset = knobs.get("offset", low + 0.5 * (high - low))
@@ -136,11 +160,16 @@ def calibrate(
         sigma_fixed=sigma_fixed,
         alpha=float(knobs["alpha"]),
         beta=float(knobs["beta"]),
+        **_hyperpriors(knobs, num_columns),
     )
 
 
 def _calibrate_probit(
-    y: NDArray[np.float64], weights: NDArray[np.float64] | None, settings: Settings, knobs: Mapping[str, Any]
+    y: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+    settings: Settings,
+    knobs: Mapping[str, Any],
+    num_columns: int,
 ) -> Constants:
     """P(y = 1) = Phi(offset + f), noise 1: nothing is scaled from y but the offset (`sampler_math` 8.1)."""
     from scipy.special import ndtri  # noqa: PLC0415
@@ -161,7 +190,23 @@ def _calibrate_probit(
         sigma_fixed=True,
         alpha=float(knobs["alpha"]),
         beta=float(knobs["beta"]),
+        **_hyperpriors(knobs, num_columns),
     )
+
+
+def _hyperpriors(knobs: Mapping[str, Any], num_columns: int) -> dict[str, Any]:
+    """The hyperpriors' constants; resolved even where they are off."""
+    k, degrees = float(knobs["k"]), float(knobs.get("k_df", 0.0))
+    return {
+        "k": k,
+        "k_df": degrees,
+        "k_scale": float(knobs.get("k_scale", k / math.sqrt(degrees) if degrees else 1.0)),
+        "sparse": bool(knobs["sparse"]),
+        "sparse_a": float(knobs.get("sparse_a", 0.5)),
+        "sparse_b": float(knobs.get("sparse_b", 1.0)),
+        "sparse_rho": float(knobs.get("sparse_rho", num_columns)),
+        "sparse_theta": float(knobs.get("sparse_theta", 0.0)),
+    }
 
 
 def grid_step(reach: float, sigma: float, num_rows: int) -> float:
@@ -191,7 +236,7 @@ def check_prior(prior: Mapping[str, Any] | None, family: str = "gaussian") -> di
     """
     given = dict(prior or {})
     for name, value in given.items():
-        if family == "probit" and name in {*DEFAULTS, *ABSOLUTE} - {*PROBIT_KEYS}:
+        if family == "probit" and name in {*DEFAULTS, *ABSOLUTE, *HYPER} - {*PROBIT_KEYS}:
             raise SettingsError(
                 f"prior {name} has no meaning for probit; accepted are {', '.join(PROBIT_KEYS)}"
             )
@@ -200,15 +245,26 @@ def check_prior(prior: Mapping[str, Any] | None, family: str = "gaussian") -> di
                 raise SettingsError(
                     f"prior sigma_estimate must be one of {', '.join(ESTIMATES)}, not {value!r}"
                 )
+        elif name == "sparse":
+            if not isinstance(value, bool):
+                raise SettingsError(f"prior sparse must be true or false, not {value!r}")
         elif name in RANGES:
             given[name] = _in_range(name, value)
         else:
             raise SettingsError(
-                f"unknown prior entry {name!r}; accepted are {', '.join((*DEFAULTS, *ABSOLUTE))}"
+                f"unknown prior entry {name!r}; accepted are {', '.join((*DEFAULTS, *ABSOLUTE, *HYPER))}"
             )
+    needless = [name for name in HYPER if name in given and not _is_used(name, given)]
+    if needless:
+        first = "k_df" if needless[0] == "k_scale" else "sparse: true"
+        raise SettingsError(f"prior {needless[0]} has a meaning only with {first}")
     if "sigma" in given and "lambda" in given:
         raise SettingsError("prior takes sigma (known noise) or lambda (its scale), not both")
     return _known_to(family) | given
+
+
+def _is_used(name: str, given: Mapping[str, Any]) -> bool:
+    return name == "k_df" or ("k_df" in given if name == "k_scale" else bool(given.get("sparse")))
 
 
 def _in_range(name: str, value: Any) -> float:

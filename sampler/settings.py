@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 FAMILIES = ("gaussian", "probit")
 METHODS = ("bart",)
 MOVE_SETS: dict[str, dict[str, float]] = {
-    "default": {"grow": 0.5, "prune": 0.5, "rule": 1.0},
+    "default": {"grow": 0.5, "prune": 0.5, "rule": 0.3},
     "growprune": {"grow": 0.5, "prune": 0.5},
     "cgm": {"grow": 0.25, "prune": 0.25, "change": 0.40, "swap": 0.10},
     "growprunechange": {"grow": 0.28, "prune": 0.28, "change_nog": 0.44},
+    "pg": {"pg": 1.0},
 }
 MOVES = ("grow", "prune", "change_nog", "change", "swap")
 RULE_DRAW = "rule"
-MOVE_NAMES = (*MOVES, RULE_DRAW)  # by their numbers in the kernels
+PARTICLE_GIBBS = "pg"
+MOVE_NAMES = (*MOVES, RULE_DRAW, PARTICLE_GIBBS)  # by their numbers in the kernels
+STARTS = ("stumps", "smc")
 
 LIMITS: dict[str, tuple[int, int]] = {
     "num_trees": (1, 10_000),
@@ -30,6 +33,7 @@ LIMITS: dict[str, tuple[int, int]] = {
     "num_burnin": (0, 1_000_000),
     "num_draws": (1, 1_000_000),
     "thin": (1, 100_000),
+    "particles": (2, 10_000),
     "seed": (0, 2**63 - 1),
 }
 
@@ -39,8 +43,10 @@ class Settings:
     """Every knob of a fit, resolved.
 
     `moves` gives the probabilities of grow, prune, change_nog (a new rule for a split above two leaves),
-    change (for any split) and swap, which sum to one, and of `rule`: the chance that a tree update is
-    followed by an exact draw of one split rule.
+    change (for any split), swap and pg, which sum to one, and of `rule`: the chance that a tree update is
+    followed by an exact draw of one split rule. pg is the chance that an iteration updates every tree by
+    particle Gibbs, with so many `particles`; the others share the other iterations. `start` is every chain's
+    first state: all trees stumps, or each drawn in turn by sequential Monte Carlo with 100 particles.
     """
 
     family: str
@@ -53,6 +59,8 @@ class Settings:
     seed: int
     moves: dict[str, float]
     prior_only: bool
+    particles: int
+    start: str
 
     @classmethod
     def resolve(
@@ -68,6 +76,8 @@ class Settings:
         seed: int = 0,
         moves: str | Mapping[str, float] = "default",
         prior_only: bool = False,
+        particles: int = 10,
+        start: str = "stumps",
     ) -> Settings:
         """Settings from what a user gave; `num_burnin` None: as many iterations as sampling, 100 to 1000.
 
@@ -83,6 +93,7 @@ class Settings:
             "num_draws": num_draws,
             "thin": thin,
             "seed": seed,
+            "particles": particles,
         }
         counts = {name: checked_count(name, value) for name, value in counts.items()}
         if num_burnin is None:
@@ -97,6 +108,7 @@ class Settings:
             num_burnin=burnin,
             moves=resolve_moves(moves),
             prior_only=prior_only,
+            start=_one_of("start", start, STARTS),
             **counts,
         )
 
@@ -110,7 +122,9 @@ class Settings:
         """The groups of `kernels.GROUPS` that this fit and its predictions need."""
         from sampler.kernels import MOVES as CALLED  # noqa: PLC0415  # kernels load late
 
-        return ("bart", *(CALLED[name].group for name in self.moves if name in CALLED), "prediction")
+        called = (CALLED[name].group for name in self.moves if name in CALLED)
+        particles = ("particles",) if self.start == "smc" or PARTICLE_GIBBS in self.moves else ()
+        return ("bart", *called, *particles, "prediction")
 
     @property
     def of_a_chain(self) -> list[tuple[str, Any]]:
@@ -157,13 +171,16 @@ def resolve_moves(moves: str | Mapping[str, float]) -> dict[str, float]:
                 f"the probability of move {name!r} must be a number from 0 to 1, not {value!r}"
             )
     chosen = {name: float(value) for name, value in moves.items() if value > 0}
-    if not chosen.get("grow") or not chosen.get("prune"):
+    local = {"grow", "prune"} & chosen.keys()
+    if len(local) == 1 or not (local or PARTICLE_GIBBS in chosen):
         raise SettingsError(
-            "moves need a positive probability of both grow and prune: the chain can't go everywhere else"
+            "moves need a positive probability of both grow and prune, or of pg: the chain can't go "
+            "everywhere else"
         )
     total = math.fsum(value for name, value in chosen.items() if name != RULE_DRAW)
     if abs(total - 1) > 1e-9:
-        raise SettingsError(f"the probabilities of {', '.join(MOVES)} must sum to 1, not {total:g}")
+        named = ", ".join((*MOVES, PARTICLE_GIBBS))
+        raise SettingsError(f"the probabilities of {named} must sum to 1, not {total:g}")
     return chosen
 
 

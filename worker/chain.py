@@ -12,6 +12,7 @@ from app.store.tables import Json
 from app.store.tallies import ITERATIONS, RESUMED, SLICES
 from app.store.units import Claim, Directive, Progress, Slice
 from sampler import Chain, Problem
+from sampler.hyper import kernel_groups
 from worker.blocks import BlockWriter
 from worker.context import Context
 from worker.errors import Stopped
@@ -37,6 +38,8 @@ def run_chain(context: Context, claim: Claim) -> None:
     with session_scope(context.engine, read_only=True) as session:
         spec = read_spec(session, claim.model_id)
     load_kernels(context, claim, fit_settings(spec))
+    for group in kernel_groups(spec.settings.get("prior")):
+        load_kernels(context, claim, group)
     prepared = _prepare(context, claim, spec)
     with session_scope(context.engine, read_only=True) as session:
         checkpoint = units.checkpoint(session, claim)

@@ -16,7 +16,10 @@ from worker.holdout import holdout_rows
 
 # Of `models.settings`, what `sampler.prepare` takes as it stands (`features`, `weights` and `holdout` name
 # columns and rows).
-_PASSED = ("family", "method", "num_trees", "num_chains", "num_burnin", "num_draws", "thin", "seed", "moves")
+_PASSED = (
+    *("family", "method", "num_trees", "num_chains", "num_burnin", "num_draws", "thin", "seed", "moves"),
+    *("particles", "start"),
+)
 _OPTIONAL = ("prior", "columns", "prior_only")
 
 

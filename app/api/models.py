@@ -39,7 +39,10 @@ FILE_TOO: dict[str, Any] = {
 LOOK_AGAIN = "1"  # seconds after which the state of a new model is worth asking for
 
 State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
-KNOBS = ("family", "method", "num_trees", "num_chains", "num_burnin", "num_draws", "thin", "moves", "seed")
+KNOBS = (
+    *("family", "method", "num_trees", "num_chains", "num_burnin", "num_draws", "thin", "moves", "seed"),
+    *("particles", "start"),
+)
 
 
 def _range(knob: str) -> Callable[[dict[str, Any]], None]:
@@ -126,10 +129,21 @@ class ModelRequest(BaseModel):
         None, description="Iterations per kept draw; 4 unless given.", json_schema_extra=_range("thin")
     )
     moves: str | Annotated[dict[str, float], BeforeValidator(_check_few)] | None = Field(
-        None, description="A move set, or probabilities by move."
+        None,
+        description="A move set (default, growprune, growprunechange, cgm, or pg: particle Gibbs), or the "
+        "moves' probabilities: grow, prune, change_nog, change, swap, pg sum to one; rule comes besides.",
+    )
+    particles: int | None = Field(
+        None, description="Of particle Gibbs; 10 unless given.", json_schema_extra=_range("particles")
+    )
+    start: str | None = Field(
+        None, description="Every chain's first state: stumps (the default), or smc: trees drawn in turn."
     )
     prior: dict[str, Any] | None = Field(
-        None, description="k, alpha, beta, nu, q, sigma_estimate, or absolute constants."
+        None,
+        description="k, alpha, beta, nu, q, sigma_estimate, or absolute constants; k_df (and k_scale) for "
+        "k = k_scale x chi(k_df); sparse: true for a Dirichlet prior on the columns' shares (DART), with "
+        "sparse_a, sparse_b, sparse_rho or sparse_theta.",
     )
     stop: StopRequest | None = Field(None, description="Sample until these rules hold.")
     holdout: Annotated[float, Field(ge=0, le=0.9)] | None = Field(

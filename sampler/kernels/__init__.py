@@ -32,6 +32,8 @@ GROUPS = {
     "prediction": Group(("packing", "predicting", "mixture", "moments", "depths")),
     "change": Group(("change",), ("base",)),
     "reshape": Group(("reshape",), ("base", "change")),
+    "particles": Group(("layout", "particles", "psweep"), ("base", "passes", "bart")),
+    "hyper": Group(("hyper",), ("base", "passes", "bart", "particles")),
 }
 
 # beside grow and prune, which every fit has

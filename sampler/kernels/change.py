@@ -94,7 +94,9 @@ def change_at(
         mark_pair(forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.mask)
     one = np.uint8(1)
     mark_member(slots, left, right, work.member)
-    draw_rule(data, work.member, one, num_leaves == 2, work.random, work.columns, work.rule, work.span)
+    draw_rule(
+        data, work.member, one, num_leaves == 2, work.random, work.law, work.columns, work.rule, work.span
+    )
     column = data.codes[work.rule[0]]
     cut, side = shifted(work.rule[1], work.rule[2])
     left_old, right_old = work.old[a], work.old[b]

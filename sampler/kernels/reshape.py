@@ -126,17 +126,27 @@ def merge_ranges(
             node_ranges[at, j, LOW], node_ranges[at, j, HIGH], node_ranges[at, j, GAPS] = low, high, gaps
 
 
-@kernel(i8(array(i4, 2)), inline=True, allocates=False)
-def num_valid(ranges: Ints) -> Int:
-    """|V(node)| from its ranges [column, 3]."""
-    count = 0
+@kernel(boolean(array(i4, 2)), inline=True, allocates=False)
+def any_valid(ranges: Ints) -> Bool:
+    """Whether V(node) has a column, from the node's ranges [column, 3]."""
+    for j in range(len(ranges)):  # noqa: SIM110  # compiled
+        if num_rules(ranges[j, LOW], ranges[j, HIGH], ranges[j, GAPS]) > 0:
+            return True
+    return False
+
+
+@kernel(f8(array(i4, 2), floats_2, i8), inline=True, allocates=False)
+def log_column(ranges: Ints, law: Floats, column: Int) -> Float:
+    """Log probability of a column among those of V(node), which has it."""
+    mass = 0.0
     for j in range(len(ranges)):
-        count += num_rules(ranges[j, LOW], ranges[j, HIGH], ranges[j, GAPS]) > 0
-    return count
+        if num_rules(ranges[j, LOW], ranges[j, HIGH], ranges[j, GAPS]) > 0:
+            mass += 1.0 if len(law) == 0 else law[0, j]
+    return (0.0 if len(law) == 0 else math.log(law[0, column])) - math.log(mass)
 
 
-@kernel(f8(array(i4, 2), i8, i8), inline=True, allocates=False)
-def log_rule(ranges: Ints, column: Int, cut: Int) -> Float:
+@kernel(f8(array(i4, 2), floats_2, i8, i8), inline=True, allocates=False)
+def log_rule(ranges: Ints, law: Floats, column: Int, cut: Int) -> Float:
     """Log p_rule of a rule, its side included (a coin where nothing is missing); -inf if invalid."""
     low, high, gaps = ranges[column, LOW], ranges[column, HIGH], ranges[column, GAPS]
     if cut == PRESENT_OR_MISSING:
@@ -145,7 +155,7 @@ def log_rule(ranges: Ints, column: Int, cut: Int) -> Float:
     elif cut < low or cut >= high:
         return -np.inf
     ways = 2 * (high - low) + (1 if gaps != 0 else 0)
-    return -math.log(float(num_valid(ranges)) * float(ways))
+    return log_column(ranges, law, column) - math.log(float(ways))
 
 
 @kernel(f8(forest_t, work_t, floats_1, floats_2, i8, i8, boolean), allocates=False)
@@ -164,11 +174,11 @@ def subtree_log_prior(
             above = node[above, PARENT]
         if k > 0 or whole:
             total += log_split(prior, depths, depth) + log_rule(
-                work.node_ranges[at], node[at, FEATURE], node[at, CUT]
+                work.node_ranges[at], work.law, np.int64(node[at, FEATURE]), np.int64(node[at, CUT])
             )
         for side in (LEFT, RIGHT):
             slot = ~node[at, side]
-            if slot >= 0 and num_valid(work.leaf_ranges[slot]) > 0:
+            if slot >= 0 and any_valid(work.leaf_ranges[slot]):
                 total += log_stay(prior, depths, np.int64(leaf[slot, DEPTH]))
     return total
 
@@ -244,7 +254,7 @@ def accept_places(data: Data, forest: Forest, work: Work, prior: Floats, tree: I
             forest.count[tree, k] = work.lanes[SIZE, k]
             work.total[k] = unit * float(work.lanes[SUM, k])
             work.size[k] = unit * float(work.lanes[SIZE, k])
-            leaf[k, GROWABLE] = num_valid(work.leaf_ranges[k]) > 0
+            leaf[k, GROWABLE] = any_valid(work.leaf_ranges[k])
     widen_bound(work, largest)
 
 
@@ -300,7 +310,7 @@ def change_any(data: Data, forest: Forest, work: Work, prior: Floats, depths: Fl
     splits = look_below(data, forest, work, tree, top)
     log_prior = subtree_log_prior(forest, work, prior, depths, tree, splits, False)
     log_likelihood = subtree_log_evidence(forest, work, prior, tree)
-    draw_rule(data, work.member, np.uint8(1), top == 0, work.random, work.columns, rule, work.span)
+    draw_rule(data, work.member, np.uint8(1), top == 0, work.random, work.law, work.columns, rule, work.span)
     feature, cut, side = node[top, FEATURE], node[top, CUT], node[top, SIDE]
     node[top, FEATURE], node[top, CUT], node[top, SIDE] = rule[0], rule[1], rule[2]
     if decide_reshape(data, forest, work, prior, depths, tree, top, splits, False, log_prior, log_likelihood):

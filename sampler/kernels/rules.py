@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sampler.compile import kernel
-from sampler.kernels.random import below
+from sampler.kernels.random import below, uniform
 from sampler.kernels.rows import code_range
-from sampler.kernels.shapes import boolean, bytes_1, data_t, i8, ints_1, longs_1, u1, void, words_1
+from sampler.kernels.shapes import boolean, bytes_1, data_t, floats_2, i8, ints_1, longs_1, u1, void, words_1
 
 if TYPE_CHECKING:
-    from sampler.kernels.shapes import Bool, Bytes, Data, Int, Ints, Longs, Words
+    from sampler.kernels.shapes import Bool, Bytes, Data, Floats, Int, Ints, Longs, Words
 
 BLIND_DRAWS = 8  # columns drawn before V(node) is listed: most nodes can be split on most columns
 PRESENT_OR_MISSING = 254
@@ -37,18 +39,57 @@ def look_at_column(data: Data, slots: Bytes, leaf: Int, everywhere: Bool, column
     return num_rules(span[0], span[1], span[2])
 
 
-@kernel(i8(data_t, bytes_1, u1, boolean, words_1, ints_1, longs_1), inline=True, allocates=False)
+@kernel(i8(words_1, floats_2, i8), allocates=False)
+def try_column(random: Words, law: Floats, num_columns: Int) -> Int:
+    """Any column by its share, or all alike where there is no law."""
+    if len(law) == 0:
+        return below(random, num_columns)
+    wanted = uniform(random) * law[1, num_columns - 1]
+    low, high = np.int64(0), np.int64(num_columns - 1)
+    while low < high:
+        middle = (low + high) // 2
+        if law[1, middle] > wanted:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@kernel(i8(words_1, floats_2, ints_1, i8), allocates=False)
+def redraw_column(random: Words, law: Floats, columns: Ints, found: Int) -> Int:
+    """One of the first `found` columns listed, by its share or all alike."""
+    if len(law) == 0:
+        return np.int64(columns[below(random, found)])
+    total = 0.0
+    for k in range(found):
+        total += law[0, columns[k]]
+    left = uniform(random) * total
+    for k in range(found):
+        left -= law[0, columns[k]]
+        if left < 0.0:
+            return np.int64(columns[k])
+    return np.int64(columns[found - 1])
+
+
+@kernel(i8(data_t, bytes_1, u1, boolean, words_1, floats_2, ints_1, longs_1), inline=True, allocates=False)
 def draw_column(
-    data: Data, slots: Bytes, leaf: Int, everywhere: Bool, random: Words, columns: Ints, span: Longs
+    data: Data,
+    slots: Bytes,
+    leaf: Int,
+    everywhere: Bool,
+    random: Words,
+    law: Floats,
+    columns: Ints,
+    span: Longs,
 ) -> Int:
-    """A column uniform on V(node), which must not be empty; its low, high and missing go to `span`.
+    """A column of V(node), by its share; its low, high and missing go to `span`. V must not be empty.
 
     Any column is drawn and a constant one redrawn; after a few failures V(node) is listed instead, which
     leaves the law as it is and bounds the work when thousands of columns are constant.
     """
     num_columns = len(data.codes)
     for _ in range(BLIND_DRAWS):
-        column = below(random, num_columns)
+        column = try_column(random, law, num_columns)
         if look_at_column(data, slots, leaf, everywhere, column, span) > 0:
             return column
     found = 0
@@ -56,7 +97,7 @@ def draw_column(
         if look_at_column(data, slots, leaf, everywhere, column, span) > 0:
             columns[found] = column
             found += 1
-    column = columns[below(random, found)]
+    column = redraw_column(random, law, columns, found)
     look_at_column(data, slots, leaf, everywhere, column, span)
     return column
 
@@ -76,17 +117,22 @@ def draw_cut(random: Words, low: Int, high: Int, missing: Int, rule: Longs) -> N
         rule[1], rule[2] = low + (which >> 1), which & 1
 
 
-@kernel(void(data_t, bytes_1, u1, boolean, words_1, ints_1, longs_1, longs_1), inline=True, allocates=False)
+@kernel(
+    void(data_t, bytes_1, u1, boolean, words_1, floats_2, ints_1, longs_1, longs_1),
+    inline=True,
+    allocates=False,
+)
 def draw_rule(
     data: Data,
     slots: Bytes,
     leaf: Int,
     everywhere: Bool,
     random: Words,
+    law: Floats,
     columns: Ints,
     rule: Longs,
     span: Longs,
 ) -> None:
     """A rule from its prior at a node that can be split: rule = (feature, cut, side)."""
-    rule[0] = draw_column(data, slots, leaf, everywhere, random, columns, span)
+    rule[0] = draw_column(data, slots, leaf, everywhere, random, law, columns, span)
     draw_cut(random, span[0], span[1], span[2], rule)

@@ -26,7 +26,7 @@ from sampler.kernels.ruledraw import (
     sum_rules,
     weigh_rules,
 )
-from sampler.kernels.rules import PRESENT_OR_MISSING
+from sampler.kernels.rules import PRESENT_OR_MISSING, try_column
 from sampler.kernels.shapes import (
     BYTE_LEAVES,
     CUT,
@@ -132,7 +132,8 @@ def load_children(
 def draw_split_rule(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int) -> Bool:
     """Draw the rule of one split above two leaves from its full conditional; returns whether it changed.
 
-    The split is uniform among them (the draw leaves them as they are), the other column uniform among all.
+    The split is uniform among them (the draw leaves them as they are), the other column any, by its share:
+    then no share stands in the weights.
     """
     node, leaf, random = forest.node[tree], forest.leaf[tree], work.random
     num_leaves = np.int64(forest.num_leaves[tree])
@@ -143,7 +144,7 @@ def draw_split_rule(data: Data, forest: Forest, work: Work, prior: Floats, depth
         settle_prune(data, forest, work, tree)
     at = nth_bottom(node, num_leaves, below(random, bottoms))
     a, b = np.int64(~node[at, LEFT]), np.int64(~node[at, RIGHT])
-    own, other = np.int64(node[at, FEATURE]), below(random, len(data.codes))
+    own, other = np.int64(node[at, FEATURE]), try_column(random, work.law, len(data.codes))
     wide = num_leaves > BYTE_LEAVES
     slots = work.mask if wide else forest.slots[tree]
     left, right = np.uint8(1 if wide else a), np.uint8(2 if wide else b)

@@ -37,15 +37,15 @@ SIGMA2, TAU2, NU, LAMBDA, ALPHA, BETA, LIKELIHOOD, SIGMA_FIXED, UNIT, STEP = 0, 
 OFFSET, PRIOR_SIZE = 10, 11
 
 # moves
-GROW, PRUNE, CHANGE_NOG, CHANGE, SWAP, RULE = 0, 1, 2, 3, 4, 5
-NUM_MOVES = 6
+GROW, PRUNE, CHANGE_NOG, CHANGE, SWAP, RULE, PG = 0, 1, 2, 3, 4, 5, 6
+NUM_MOVES = 7
 
 # Work.state
 PREVIOUS, PENDING_LEAVES, KEEP, DROP, LAST, BLOCK, BOUND, BROKEN = 0, 1, 2, 3, 4, 5, 6, 7
 STATE_SIZE = 8
 
 # why a run of the sweep came back
-DONE, NEEDS_LEAVES, NEEDS_PLANE, NEEDS_ROOM, OUT_OF_GRID = 0, 1, 2, 3, 4
+DONE, NEEDS_LEAVES, NEEDS_PLANE, NEEDS_ROOM, OUT_OF_GRID, NEEDS_NODES = 0, 1, 2, 3, 4, 5
 
 
 class Data(NamedTuple):
@@ -107,6 +107,7 @@ class Work(NamedTuple):
     place: Ints  # [rows], the slot of the rows below it
     leaf_ranges: Ints  # [capacity, p, 3]
     node_ranges: Ints  # [capacity, p, 3]
+    law: Floats  # [2, p], the columns' shares and their running sums; [0, 0]: all alike
 
 
 class Kept(NamedTuple):
@@ -132,7 +133,7 @@ u1, i4, i8, u8, f8, void, boolean = (
 )
 
 
-_named: Any = types.NamedTuple
+named: Any = types.NamedTuple
 
 
 def pair(first: Any, second: Any, *more: Any) -> Any:
@@ -147,21 +148,21 @@ def array(dtype: types.Type, dimensions: int = 1) -> types.Array:
 
 bytes_1, ints_1, longs_1, words_1, floats_1 = (array(dtype) for dtype in (u1, i4, i8, u8, f8))
 bytes_2, floats_2, longs_2 = array(u1, 2), array(f8, 2), array(i8, 2)
-data_t = _named((bytes_2, longs_1, longs_1, bytes_1, ints_1, i8, i8, bytes_1, array(i4, 3)), Data)
-forest_t = _named(
+data_t = named((bytes_2, longs_1, longs_1, bytes_1, ints_1, i8, i8, bytes_1, array(i4, 3)), Data)
+forest_t = named(
     (ints_1, array(i4, 3), array(i4, 3), longs_2, bytes_2, ints_1, bytes_2),
     Forest,
 )
-work_t = _named(
+work_t = named(
     (
         *(ints_1, ints_1, ints_1, longs_1, longs_2, floats_1, floats_1),
         *(longs_1, longs_1, longs_1, ints_1, bytes_1, bytes_1, ints_1, longs_1, words_1),
         *(longs_1, longs_2, longs_2, longs_2, longs_2, floats_2, floats_2, longs_2),
-        *(ints_1, ints_1, ints_1, ints_1, array(i4, 3), array(i4, 3)),
+        *(ints_1, ints_1, ints_1, ints_1, array(i4, 3), array(i4, 3), floats_2),
     ),
     Work,
 )
 # a move that is called through its address: the first three and the tables come as pointers (fused.call_step)
 _pointer: Any = types.CPointer
 step_t = i8(*(_pointer(kind) for kind in (data_t, forest_t, work_t, floats_1, floats_2)), i8)
-kept_t = _named((longs_1, floats_1, longs_1, ints_1, bytes_1, bytes_1, ints_1), Kept)
+kept_t = named((longs_1, floats_1, longs_1, ints_1, bytes_1, bytes_1, ints_1), Kept)

@@ -90,7 +90,7 @@ def propose_grow(data: Data, forest: Forest, work: Work, tree: Int) -> Int:
     slot = nth_growable(forest.leaf[tree], num_leaves, below(work.random, growable))
     leaf = mark_wide(data, forest, work, tree, slot)
     slots = forest.slots[tree] if num_leaves <= BYTE_LEAVES else work.mask
-    draw_rule(data, slots, leaf, num_leaves == 1, work.random, work.columns, work.rule, work.span)
+    draw_rule(data, slots, leaf, num_leaves == 1, work.random, work.law, work.columns, work.rule, work.span)
     return slot
 
 

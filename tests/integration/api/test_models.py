@@ -50,6 +50,19 @@ def test_a_fit_is_accepted_with_everything_resolved(client, dataset_id):
     assert client.get("/models").json() == {"items": [made], "next_cursor": None}
 
 
+def test_particle_gibbs_and_hyperpriors_are_settings(client):
+    """What a notebook can fit is asked for by the same names, and shown resolved."""
+    dataset_id = post_csv(client, table(60)).json()["id"]
+
+    asked = {"moves": {"pg": 0.2, "grow": 0.4, "prune": 0.4}, "particles": 20, "start": "smc"}
+    made = fit(client, dataset_id, **SMALL, **asked, prior={"sparse": True, "k_df": 3})
+
+    assert made.status_code == 202
+    settings = made.json()["settings"]
+    assert asked.items() <= settings.items()
+    assert (settings["prior"]["sparse"], settings["prior"]["k_df"]) == (True, 3)
+
+
 def test_text_of_many_levels_is_left_out_with_a_word(client):
     """A name or an id is no feature unless asked for, and the warnings say so."""
     dataset_id = post_csv(client, table(60)).json()["id"]
@@ -176,7 +189,19 @@ OUT_OF_RANGE = {
     "family": ["poisson", 3],
     "method": ["forest"],
     "moves": ["fast", {"grow": 1}, {"grow": 0.5, "prune": 0.6}, {"jump": 1.0}, {"grow": "a"}],
-    "prior": [{"k": 0}, {"k": "x"}, {"kappa": 1}, {"cuts": "all"}, {"cuts": {"nope": [1]}}, [1]],
+    "particles": [1, "x"],
+    "start": ["prior", 3],
+    "prior": [
+        {"sparse": 1},
+        {"k_scale": 1},
+        {"sparse_theta": 2},
+        {"k": 0},
+        {"k": "x"},
+        {"kappa": 1},
+        {"cuts": "all"},
+        {"cuts": {"nope": [1]}},
+        [1],
+    ],
     "holdout": [-0.1, 1, "x"],
     "stop": [
         {},

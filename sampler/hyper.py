@@ -1,0 +1,123 @@
+"""Hyper-parameters that a chain draws between iterations: k of the leaf prior, and the columns' shares."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from sampler.kernels.shapes import Data, Forest, Work
+    from sampler.prior import Constants
+    from sampler.training import Training
+
+    Floats = NDArray[np.float64]
+
+GRID = 200  # points of theta, evenly spaced in theta / (theta + rho)
+GROUP = "hyper"  # of kernels
+
+
+def drawn(constants: Constants) -> bool:
+    """Whether anything is drawn between iterations."""
+    return constants.k_df > 0 or constants.sparse
+
+
+def kernel_groups(prior: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The kernels that a user's prior needs beyond those of the settings."""
+    given = prior or {}
+    return (GROUP,) if given.get("sparse") or given.get("k_df") else ()
+
+
+def theta_grid(constants: Constants, num_columns: int) -> Floats:
+    """[theta / p; log prior + log normaliser of the Dirichlet], a column a point of theta.
+
+    theta / (theta + rho) is Beta(a, b) on the midpoints of even cells; one point where theta is known.
+    """
+    from scipy.special import gammaln  # noqa: PLC0415  # slow to import
+
+    if constants.sparse_theta > 0:
+        theta, log_prior = np.array([constants.sparse_theta]), np.zeros(1)
+    else:
+        share = (np.arange(GRID) + 0.5) / GRID
+        theta = constants.sparse_rho * share / (1 - share)
+        a, b = constants.sparse_a, constants.sparse_b
+        log_prior = (a - 1) * np.log(share) + (b - 1) * np.log1p(-share)
+    normaliser = gammaln(theta) - num_columns * gammaln(theta / num_columns)
+    return np.stack([theta / num_columns, log_prior + normaliser])
+
+
+class Hyper:
+    """What one chain draws between iterations; all of it is in its checkpoint."""
+
+    def __init__(self, data: Data, training: Training) -> None:
+        from sampler.particles import make_swarm  # noqa: PLC0415
+
+        constants = training.constants
+        self._constants = constants
+        self._unit2 = (constants.leaf_sd * constants.k / constants.step) ** 2
+        columns = len(data.codes)
+        self._tables = np.zeros((4, columns))
+        self._tables[0] = -math.log(columns)
+        self._swarm = make_swarm(data, 1)
+        self._grid = theta_grid(constants, columns) if constants.sparse else np.zeros((2, 0))
+        self._theta = len(self._grid[0]) // 2
+
+    @property
+    def shares(self) -> Floats:
+        """The columns' probabilities, float64 [p]."""
+        shares: Floats = np.exp(self._tables[0])
+        return shares
+
+    def with_law(self, work: Work) -> Work:
+        """The same with the shares where rules are drawn by them."""
+        from sampler.kernels import hyper  # noqa: PLC0415  # kernels load with the first chain
+
+        if not self._constants.sparse:
+            return work
+        work = work._replace(law=np.zeros((2, self._tables.shape[1])))
+        hyper.set_law(work, self._tables[0])
+        return work
+
+    def step(self, data: Data, forest: Forest, work: Work, prior: Floats) -> None:
+        """Draw everything given the forest."""
+        from sampler.kernels import hyper  # noqa: PLC0415
+
+        constants = self._constants
+        if constants.k_df > 0:
+            hyper.draw_leaf_variance(
+                forest, prior, work.random, self._unit2, constants.k_df, constants.k_scale**2
+            )
+        if constants.sparse:
+            self._make_room(int(forest.num_leaves.max()), data)
+            self._theta = int(
+                hyper.draw_shares(data, forest, work, self._swarm, self._tables, self._grid, self._theta)
+            )
+
+    def state(self, prior: Floats) -> list[NDArray[Any]]:
+        """What a checkpoint holds."""
+        from sampler.kernels.shapes import TAU2  # noqa: PLC0415
+
+        return [prior[TAU2 : TAU2 + 1], np.array([float(self._theta)]), self._tables[0]]
+
+    def restore(self, prior: Floats, values: Floats) -> None:
+        """Take back what `state` gave, one after another."""
+        from sampler.kernels.shapes import TAU2  # noqa: PLC0415
+
+        prior[TAU2], self._theta = values[0], int(values[1])
+        self._tables[0] = values[2:]
+
+    @property
+    def size(self) -> int:
+        """Numbers in `state`."""
+        return 2 + self._tables.shape[1]
+
+    def _make_room(self, leaves: int, data: Data) -> None:
+        from sampler.particles import make_swarm  # noqa: PLC0415
+
+        if 2 * leaves > self._swarm.node.shape[1]:
+            self._swarm = make_swarm(data, 1, 4 * leaves)
