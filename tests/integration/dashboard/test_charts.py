@@ -1,8 +1,14 @@
 """Charts: SVG at addresses of their own, in two themes and two shapes, kept by whoever has them."""
 
+import ast
+import json
 import re
+import shutil
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from concurrent.futures import ThreadPoolExecutor
+from html import unescape
 
 from app.dashboard import words
 from tests.conftest import only
@@ -135,3 +141,20 @@ def test_charts_are_drawn_at_once_by_many_and_stay_themselves(client, settings):
     with ThreadPoolExecutor(8) as askers:
         together = list(askers.map(lambda address: client.get(address % "b").content, wanted))
     assert together == alone
+
+
+def test_what_a_page_offers_to_copy_gives_what_the_page_shows(browser, client, settings):
+    """The Python block of a prediction is run as it stands, the curl block where there is curl."""
+    model = fitted(client, settings)
+    page = page_of(browser.get(f"/ui/models/{model['id']}/predict", params={"f0": "7", "f1": 'it\'s "red"'}))
+    blocks = re.findall(r"<pre[^>]*><code>(.*?)</code>", page.text, re.DOTALL)
+    curl, python = (unescape(block) for block in blocks)
+    asked = {"rows": [{"size": 7, "colour": 'it\'s "red"'}], "level": [0.5, 0.9], "interval": "predictive"}
+    expected = client.post(f"/models/{model['id']}/predict", json=asked).json()
+
+    command = [sys.executable, "-c", python]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert ast.literal_eval(ran.stdout) == expected
+    if shutil.which("curl"):
+        ran = subprocess.run(["sh", "-c", curl], capture_output=True, text=True, check=True, timeout=120)
+        assert json.loads(ran.stdout) == expected
