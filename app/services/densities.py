@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import gaussian_kde
 
 from app.services.errors import Fault, UnusableDataError
 from app.services.predictions import Predictor, PredictRequest, understood
@@ -86,6 +85,8 @@ def density(predictor: Predictor, owner: str, model: str, row: Mapping[str, Any]
     _, posterior, draws = predictor.lookup(owner, model)
     with understood():
         coded = posterior.encode(given)
+    from scipy.stats import gaussian_kde  # noqa: PLC0415  half a second, for the first of these alone
+
     f = posterior.sample(coded, draws)[:, :, 0].reshape(-1)
     sigma = None if posterior.sigma is None else posterior.sigma[:, :draws].reshape(-1)
     spread = float(np.ptp(f)) or max(abs(float(f[0])), 1.0) * 1e-3
