@@ -8,7 +8,7 @@ BENCH_READY := $(VENV)/.bench-ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo up test statistical fuzz bench lint format lock clean docs pictures secrets
+.PHONY: help demo up test statistical chaos fuzz bench lint format lock clean docs pictures secrets
 
 help: ## say what each command does
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -29,6 +29,9 @@ statistical: $(DEV_READY) ## run the long statistical suites and print their rep
 
 fuzz: $(DEV_READY) ## feed every reader of files with mutated inputs, for some minutes
 	$(BIN)/python -m tests.fuzz_readers
+
+chaos: $(DEV_READY) ## kill, pause and cut every part some hundred times, and report
+	$(BIN)/python -m pytest -m "long or not long" -s -p no:warnings tests/chaos
 
 bench: $(BENCH_READY) ## install the peers and measure the sampler beside them (about ten minutes)
 	$(BIN)/python benchmarks/sampler_speed.py

@@ -131,7 +131,7 @@ class Settings(BaseSettings):
     lease_seconds: float = Field(
         default=0.0,
         ge=0,
-        description="How long a unit is its worker's without a sign of life; 0: 15 s embedded, else 60 s.",
+        description="How long a unit is its worker's without a sign of life; 0: 12 s embedded, else 60 s.",
     )
     dispatch_seconds: float = Field(
         default=0.0,
@@ -194,7 +194,7 @@ class Settings(BaseSettings):
             "database_url": _with_password(self.database_url, self.database_password)
             or f"sqlite:///{self.data_dir.absolute() / 'bartserve.db'}",
             "redis_url": _with_password(self.redis_url, self.redis_password),
-            "lease_seconds": self.lease_seconds or (15.0 if self.embedded else 60.0),
+            "lease_seconds": self.lease_seconds or (12.0 if self.embedded else 60.0),
             "dispatch_seconds": self.dispatch_seconds or (0.2 if self.embedded else 2.0),
         }
         for name, usual in QUOTAS.items():

@@ -64,30 +64,75 @@ def postgres() -> Iterator[Postgres]:
     if named := os.environ.get("BARTSERVE_TEST_POSTGRES_URL"):
         yield Postgres(make_url(named).set(drivername="postgresql+psycopg").render_as_string(False))
         return
-    user = NOBODY if os.geteuid() == 0 else 0  # Postgres refuses to run as root
     with folder("bartserve-postgres-") as place:
-        binaries = _postgres_binaries(place) / "bin"
-        data = place / "data"
-        if user:
-            place.chmod(0o755)
-            data.mkdir()
-            os.chown(data, user, user)
-        options = ["-D", str(data), "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"]
-        with (place / "log").open("wb") as log:
-            initdb = [str(binaries / "initdb"), *options, "--no-sync"]
-            made = subprocess.run(_as(user, initdb), stdout=log, stderr=log, cwd="/", check=False)
-        assert made.returncode == 0, (place / "log").read_text()
-        settings = {
-            "listen_addresses": "",
-            "unix_socket_directories": str(data),
-            "fsync": "off",  # tests kill processes, not the machine
-            "shared_buffers": "32MB",
-        }
-        flags = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        command = _as(user, [str(binaries / "postgres"), "-D", str(data), *flags])
-        url = f"postgresql+psycopg://postgres@/postgres?host={data}"
+        command, url = _make_cluster(place)
         with _running(command, place / "log", lambda: Postgres(url).execute("SELECT 1")):
             yield Postgres(url)
+
+
+@dataclass
+class CrashingPostgres:
+    """A server of its own, to be killed and started again."""
+
+    command: list[str]
+    url: str
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, after a crash with recovery."""
+        with self.log.open("ab") as output:
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/"
+            )
+        _wait(self.process, self.log, lambda: Postgres(self.url).execute("SELECT 1"))
+
+    def crash(self) -> None:
+        """SIGKILL for the server and each of its processes, whatever they are at."""
+        assert self.process is not None
+        lists = [file.read_text() for file in Path(f"/proc/{self.process.pid}/task").glob("*/children")]
+        self.process.kill()  # first, so that it takes no measures of its own
+        for pid in " ".join(lists).split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def crashing_postgres() -> Iterator[CrashingPostgres]:
+    """A running server that a test may crash."""
+    with folder("bartserve-postgres-") as place:
+        server = CrashingPostgres(*_make_cluster(place), place / "log")
+        server.start()
+        try:
+            yield server
+        finally:
+            server.crash()
+
+
+def _make_cluster(place: Path) -> tuple[list[str], str]:
+    """The command that runs a new server in that folder, and its URL."""
+    user = NOBODY if os.geteuid() == 0 else 0  # Postgres refuses to run as root
+    binaries = _postgres_binaries(place) / "bin"
+    data = place / "data"
+    if user:
+        place.chmod(0o755)
+        data.mkdir()
+        os.chown(data, user, user)
+    options = ["-D", str(data), "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"]
+    with (place / "log").open("wb") as log:
+        initdb = [str(binaries / "initdb"), *options, "--no-sync"]
+        made = subprocess.run(_as(user, initdb), stdout=log, stderr=log, cwd="/", check=False)
+    assert made.returncode == 0, (place / "log").read_text()
+    settings = {
+        "listen_addresses": "",
+        "unix_socket_directories": str(data),
+        "fsync": "off",  # tests kill processes, not the machine
+        "shared_buffers": "32MB",
+    }
+    flags = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+    command = _as(user, [str(binaries / "postgres"), "-D", str(data), *flags])
+    return command, f"postgresql+psycopg://postgres@/postgres?host={data}"
 
 
 @contextlib.contextmanager
@@ -101,14 +146,14 @@ def valkey() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def valkey_in(place: Path) -> Iterator[str]:
+def valkey_in(place: Path, stop: signal.Signals = signal.SIGINT) -> Iterator[str]:
     """The URL of a broker of our own; the same folder gives the same URL again, with nothing kept."""
     binary = valkey_binary()
     socket = place / "valkey.sock"
     server = [str(binary), "--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700"]
     command = _as(0, [*server, "--save", "", "--appendonly", "no", "--dir", str(place)])
     url = f"redis+socket://{socket}"
-    with _running(command, place / "log", lambda: redis_client(url).ping()):
+    with _running(command, place / "log", lambda: redis_client(url).ping(), stop):
         yield url
 
 
@@ -156,7 +201,9 @@ def folder(prefix: str) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _running(command: list[str], log: Path, ready: Callable[[], object]) -> Iterator[None]:
+def _running(
+    command: list[str], log: Path, ready: Callable[[], object], stop: signal.Signals = signal.SIGINT
+) -> Iterator[None]:
     with log.open("ab") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/", start_new_session=True
@@ -165,7 +212,7 @@ def _running(command: list[str], log: Path, ready: Callable[[], object]) -> Iter
         _wait(process, log, ready)
         yield
     finally:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(stop)
         try:
             process.wait(20)
         except subprocess.TimeoutExpired:

@@ -18,11 +18,12 @@ from worker.context import Context
 from worker.errors import Stopped
 from worker.kernels import load_kernels
 from worker.spec import Spec, fit_settings, prepare_problem, read_rows, read_spec, split
+from worker.watch import watched
 
-GROWTH = 4.0  # of a slice's iterations over the one before, at most
+PIECES = 8  # of a slice, between looks at the clock
+GROWTH = 4.0  # of a piece's iterations over the one before, at most
 FIRST_SLICE = 0.2  # of a slice's time, and at most this: progress shows soon, a guess may be wrong
 NANOSECONDS = 2.0  # guessed per row and tree update, until measured
-CELLS_PER_SECOND = 1e6  # of data read and prepared, at the slowest
 
 
 def run_chain(context: Context, claim: Claim) -> None:
@@ -73,17 +74,14 @@ def _prepare(context: Context, claim: Claim, spec: Spec) -> _Prepared:
     ):
         return _last_prepared[0]
     _last_prepared.clear()  # free it before the next one takes its room
-    cells = spec.num_rows * (len(spec.learnt) + 1)
-    with session_scope(context.engine) as session:
-        lease = claim.lease_seconds + cells / CELLS_PER_SECOND
-        directive = units.heartbeat(session, claim, lease_seconds=lease)
-    _obey(directive)
-    with session_scope(context.engine, read_only=True) as session:
-        rows = read_rows(session, spec)
-    training, _ = split(spec, rows)
-    problem = prepare_problem(spec, training)
-    warnings = list(dict.fromkeys([*spec.warnings, *problem.warnings]))
-    _last_prepared.append(_Prepared(spec.model_id, spec.settings, problem, problem.header(), warnings))
+    with watched(context, claim):
+        with session_scope(context.engine, read_only=True) as session:
+            rows = read_rows(session, spec)
+        training, _ = split(spec, rows)
+        problem = prepare_problem(spec, training)
+        warnings = list(dict.fromkeys([*spec.warnings, *problem.warnings]))
+        made = _Prepared(spec.model_id, spec.settings, problem, problem.header(), warnings)
+    _last_prepared.append(made)
     return _last_prepared[0]
 
 
@@ -95,12 +93,10 @@ def _sample(context: Context, claim: Claim, chain: Chain, writer: BlockWriter, p
         directive = units.heartbeat(session, claim, progress)
     while True:
         _obey(directive)
-        started = time.monotonic()
-        done = chain.run(pace.iterations)
-        seconds = time.monotonic() - started
-        rate = pace.measure(done, seconds)
-        context.counts.add(ITERATIONS, amount=done)
-        context.counts.observe(SLICES, seconds)
+        before, started = chain.iteration, time.monotonic()
+        rate = pace.run(chain)
+        context.counts.add(ITERATIONS, amount=chain.iteration - before)
+        context.counts.observe(SLICES, time.monotonic() - started)
         blocks = writer.add(chain.take())
         slice_ = Slice(
             Progress(chain.phase, chain.iteration, chain.iterations, chain.num_kept, rate),
@@ -119,19 +115,26 @@ def _sample(context: Context, claim: Claim, chain: Chain, writer: BlockWriter, p
 
 
 class _Pace:
-    """How many iterations make a slice of the wanted length."""
+    """Runs a chain for the length of a slice, in pieces, so that a machine that slows down is noticed."""
 
     def __init__(self, seconds: float, problem: Problem) -> None:
         training = problem.training
         guess = training.codes.shape[1] * training.settings.num_trees * NANOSECONDS * 1e-9
-        self._seconds = seconds
-        self.iterations = max(1, int(min(seconds, FIRST_SLICE) / guess))
+        self._seconds = min(seconds, FIRST_SLICE)
+        self._longest = seconds
+        self._piece = max(1, int(self._seconds / PIECES / guess))
 
-    def measure(self, done: int, seconds: float) -> float:
-        """Iterations per second of the slice that ended; the next one is sized by it."""
-        rate = done / max(seconds, 1e-6)
-        self.iterations = max(1, int(min(rate * self._seconds, self.iterations * GROWTH)))
-        return rate
+    def run(self, chain: Chain) -> float:
+        """A slice; iterations per second."""
+        began, done = time.monotonic(), 0
+        while True:
+            done += chain.run(self._piece)
+            taken = max(time.monotonic() - began, 1e-6)
+            if chain.done or taken >= self._seconds * (1 - 0.5 / PIECES):
+                break
+            self._piece = max(1, int(min(done / taken * self._seconds / PIECES, self._piece * GROWTH)))
+        self._seconds = self._longest
+        return done / taken
 
 
 def _obey(directive: Directive) -> None:

@@ -18,6 +18,7 @@ from worker.held_out import look_at
 from worker.kernels import PREDICTION, load_kernels
 from worker.scores import score
 from worker.spec import Rows, read_rows, read_spec, split
+from worker.watch import watched
 
 
 def run_finish(context: Context, claim: Claim) -> None:
@@ -33,12 +34,14 @@ def run_finish(context: Context, claim: Claim) -> None:
     time_up = _beat(context, claim)
     if header is None or not blocks:
         raise OutOfTimeError("Its time was over before any chain had kept a draw: retry it, or give it more.")
-    drawn = [chain.statistics or {} for chain in chains if chain.num_draws]
-    posterior = Posterior.from_blocks(header, blocks, drawn)
-    summary = posterior.summary()
+    rules = model.settings.get("stop") if model.stopped is None else None
+    with watched(context, claim):
+        drawn = [chain.statistics or {} for chain in chains if chain.num_draws]
+        posterior = Posterior.from_blocks(header, blocks, drawn)
+        summary = posterior.summary()
+        seen = None if rules is None else stopping.look(posterior, rules)
     stopped, cut = None, None
-    if model.settings.get("stop") and model.stopped is None:
-        seen = stopping.look(posterior, model.settings["stop"])
+    if seen is not None:
         short = min(chain.num_draws for chain in chains) < model.settings["num_draws"]
         ended_by = stopping.what_ends(seen, model.settings, time_up=time_up, cut=short)
         if ended_by is None:

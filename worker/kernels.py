@@ -1,15 +1,10 @@
 """Compiled kernels for a unit: loaded, or compiled with signs of life."""
 
-import time
-
-from app.store import units
-from app.store.engine import session_scope
-from app.store.units import Claim, Directive, Progress
+from app.store.units import Claim, Progress
 from sampler import Settings, is_warm, warm
 from worker.context import Context
-from worker.errors import Stopped
+from worker.watch import watched
 
-TELL_SECONDS = 0.5  # between heartbeats while compiling
 PREDICTION = "prediction"
 
 
@@ -18,22 +13,16 @@ def load_kernels(context: Context, claim: Claim, what: Settings | str) -> None:
 
     Raises
     ------
-    Stopped
-        By a cancel or a drain, which end the wait.
+    EndedError
+        A cancel or a drain has taken effect meanwhile; no further kernel is begun.
     """
     if is_warm(what):
         warm(what)
         return
-    told = [0.0]
+    with watched(context, claim) as watch:
 
-    def tell(done: int, total: int) -> None:
-        now = time.monotonic()
-        if now - told[0] < TELL_SECONDS and done < total:
-            return
-        told[0] = now
-        with session_scope(context.engine) as session:
-            directive = units.heartbeat(session, claim, Progress("compiling", done, total))
-        if directive is not Directive.CONTINUE:
-            raise Stopped(directive)
+        def tell(done: int, total: int) -> None:
+            watch.progress = Progress("compiling", done, total)
+            watch.check()
 
-    warm(what, tell)
+        warm(what, tell)

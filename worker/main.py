@@ -30,7 +30,7 @@ def run_worker(settings: Settings) -> None:
     _quieten()
     context = Context(settings, f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}")
     enter(context)
-    _refuse_other_schema(context)
+    _refuse_other_schema(settings)
     _load_kernels()
     worker, dispatcher = _make_worker(context)
     worker.start()
@@ -51,23 +51,11 @@ def _leave_logging(**_kw: Any) -> None:
     """With a listener to this signal Celery sets up no logging of its own: `app.logs` has done it."""
 
 
-def _refuse_other_schema(context: Context) -> None:
-    """A database of an older or newer version is left alone; one that is away may come back."""
-    from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
-
+def _refuse_other_schema(settings: Settings) -> None:
     from app.store import schema  # noqa: PLC0415
 
-    try:
-        found = schema.current_revision(context.engine)
-    except DBAPIError:
-        return
-    finally:
-        context.close()
-    if found != schema.expected_revision():
-        sys.exit(
-            f"The database is at revision {found}, this version works with {schema.expected_revision()}: "
-            "run `bartserve migrate`, or the version of bartserve that it belongs to."
-        )
+    if (why := schema.mismatch(settings.database_url)) is not None:
+        sys.exit(why)
 
 
 def _load_kernels() -> None:

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError, SQLAlchemyError
 
 from app.logs import bound
 from app.store import units
@@ -18,22 +18,18 @@ from worker.context import Context
 from worker.errors import Stopped, sentence
 from worker.finish import run_finish
 from worker.prediction import run_prediction
+from worker.watch import END, EndedError
 
 log = logging.getLogger(__name__)
 
-GIVE_BACK_SECONDS = 10.0  # a database that was away for longer finds the unit's lease at its end
 RETRY_SECONDS = 0.5
+# The database is away, full, or took its own measures; any other refusal of it is our mistake.
+AWAY = (OperationalError, InterfaceError, InternalError)
 
 _RUN: dict[str, Callable[[Context, Claim], None]] = {
     CHAIN: run_chain,
     FINISH: run_finish,
     PREDICTION: run_prediction,
-}
-
-_END: dict[Directive, Callable[..., None]] = {
-    Directive.CANCEL: units.stop,
-    Directive.DRAIN: units.release,
-    Directive.TIME_UP: units.finish_early,
 }
 
 
@@ -73,10 +69,12 @@ def _worked(context: Context, claim: Claim) -> str:
     except Stopped as stopped:
         _end(context, claim, stopped.directive)
         return "cancelled" if stopped.directive is Directive.CANCEL else "released"
+    except EndedError:
+        return "released"  # a cancel or a drain took effect meanwhile
     except LeaseLostError:
         log.warning("Unit %s went to another worker; what this one still had is dropped.", claim.unit_id)
         return "lost"
-    except DBAPIError as error:
+    except AWAY as error:
         # Whether the last commit happened is unknown; what the database holds is right either way.
         log.warning("Unit %s lost the database: %s", claim.unit_id, " ".join(str(error.orig).split()))
         _give_back(context, claim)
@@ -90,24 +88,24 @@ def _worked(context: Context, claim: Claim) -> str:
 
 def _end(context: Context, claim: Claim, directive: Directive) -> None:
     try:
-        _in_session(context, claim, _END[directive])
+        _in_session(context, claim, END[directive])
     except (LeaseLostError, DBAPIError) as error:
         log.warning("The end of unit %s wasn't written: %s", claim.unit_id, error)
 
 
 def _give_back(context: Context, claim: Claim) -> None:
-    """Release the unit once the database answers again, so that nobody waits for its lease to end."""
-    deadline = time.monotonic() + GIVE_BACK_SECONDS
-    while time.monotonic() < deadline:
+    """Release the unit once the database takes writes again, however long that takes: there is no other work.
+
+    So nobody waits for its lease, and no attempt is counted.
+    """
+    while True:
         time.sleep(RETRY_SECONDS)
         try:
             return _in_session(context, claim, units.release)
         except LeaseLostError:
             return None  # it had ended, or somebody else has it
-        except DBAPIError:
+        except AWAY:
             continue
-    log.warning("Unit %s is left to its lease.", claim.unit_id)
-    return None
 
 
 def _fail(context: Context, claim: Claim, error: Json) -> None:

@@ -6,16 +6,19 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Response
 from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy.orm import Session
 from starlette.responses import StreamingResponse
 
 from app.api.datasets import Cursor, Limit
 from app.api.deps import Owner, Reading, TheBell, TheEngine, ThePredictor, Writing
+from app.api.idempotent import TheAsked, render
 from app.api.json_body import StrictRoute
 from app.api.models import ErrorView, State
 from app.api.negotiation import ARROW, CSV, JSON, Form, chosen_form
 from app.api.predict import MAX_LEVELS, MAX_QUANTILES, Share
 from app.api.problems import responses
 from app.services import batches
+from app.services.idempotency import Answer, once
 
 router = APIRouter(tags=["predictions"], route_class=StrictRoute)
 LOOK_AGAIN = "1"  # seconds after which the state of a new one is worth asking for
@@ -92,26 +95,41 @@ class BatchPage(BaseModel):
     next_cursor: str | None = Field(description="Where the next page begins; null on the last.")
 
 
-@router.post("/models/{model_id}/predictions", status_code=202, responses=responses(409, 413, 415))
+@router.post(
+    "/models/{model_id}/predictions",
+    status_code=202,
+    response_model=BatchView,
+    responses=responses(409, 413, 415),
+)
 def create(
     model_id: str,
     body: BatchBody,
     predictor: ThePredictor,
     bell: TheBell,
     owner: Owner,
-    response: Response,
+    asked: TheAsked,
     after: BackgroundTasks,
-) -> BatchView:
+) -> Response:
     """Predict every row of a stored dataset in the background; `model_id` may be a name.
 
     202 means that it is durably accepted; `Location` is where to look, and `Location`/result where the answer
     will be.
     """
-    made = batches.create(predictor, owner, model_id, body.batch_request())
-    response.headers["Location"] = f"/predictions/{made['id']}"
-    response.headers["Retry-After"] = LOOK_AGAIN
-    after.add_task(bell.ring)
-    return BatchView.model_validate(made)
+
+    def make() -> Answer:
+        answers: list[Answer] = []
+
+        def remember(session: Session, shown: dict[str, Any]) -> None:
+            headers = {"Location": f"/predictions/{shown['id']}", "Retry-After": LOOK_AGAIN}
+            view = BatchView.model_validate(shown).model_dump_json().encode()
+            answers.append(Answer(202, headers, view))
+            asked.remember(session, answers[0])
+
+        batches.create(predictor, owner, model_id, body.batch_request(), remember)
+        after.add_task(bell.ring)
+        return answers[0]
+
+    return render(once(predictor.engine, asked, make))
 
 
 @router.get("/predictions", responses=responses())

@@ -4,16 +4,19 @@ from datetime import datetime
 from itertools import repeat
 from typing import Annotated, Any, Literal, Self
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.deps import Owner, Reading, TheSettings, Writing
+from app.api.deps import Owner, Reading, TheEngine, TheSettings, Writing
+from app.api.idempotent import Key, of_file, render
 from app.api.problems import responses
 from app.api.reading import UploadQuery
 from app.api.uploads import OPENAPI, Upload
 from app.services import datasets
 from app.services.files.options import DateOrder
+from app.services.idempotency import Answer, once
 from app.services.pages import MAX_LIMIT
+from app.store.engine import session_scope
 from app.store.tables import Dataset
 
 router = APIRouter(prefix="/datasets", tags=["datasets"])
@@ -147,15 +150,22 @@ class Preview(BaseModel):
     rows: list[dict[str, Any]]
 
 
-@router.post("", status_code=201, openapi_extra=OPENAPI, responses=responses(400, 413, 415))
+@router.post(
+    "",
+    status_code=201,
+    response_model=ProfiledDatasetView,
+    openapi_extra=OPENAPI,
+    responses=responses(400, 409, 413, 415),
+)
 def upload(
+    request: Request,
     received: Upload,
-    session: Writing,
+    engine: TheEngine,
     owner: Owner,
-    response: Response,
     settings: TheSettings,
     query: Annotated[UploadQuery, Query()],
-) -> ProfiledDatasetView:
+    key: Key = None,
+) -> Response:
     """Upload a table: CSV and its like, Parquet, or an Arrow stream or file, also compressed with gzip.
 
     As the raw body, or as a multipart file. How a delimited file is written (its separator, quotes, encoding,
@@ -164,11 +174,22 @@ def upload(
     """
     called = datasets.name_for(received.name if query.name is None else query.name, received.filename)
     options = query.options(received.promised)
-    # Before the session is used: no transaction waits for this.
-    with datasets.parsed(received.file, options, settings.max_body_bytes) as parsed:
-        dataset = datasets.save(session, owner, parsed, called)
-    response.headers["Location"] = f"/datasets/{dataset.id}"
-    return ProfiledDatasetView.of(dataset)
+    told = (received.name, received.filename, str(received.promised))
+    asked = of_file(request, owner, key, received.file, *told)
+
+    def make() -> Answer:
+        # The file is read before the transaction begins: none waits for it.
+        with (
+            datasets.parsed(received.file, options, settings.max_body_bytes) as parsed,
+            session_scope(engine) as session,
+        ):
+            dataset = datasets.save(session, owner, parsed, called)
+            view = ProfiledDatasetView.of(dataset).model_dump_json().encode()
+            answer = Answer(201, {"Location": f"/datasets/{dataset.id}"}, view)
+            asked.remember(session, answer)
+            return answer
+
+    return render(once(engine, asked, make))
 
 
 @router.get("", responses=responses())

@@ -7,6 +7,7 @@ open for as long as the other side likes; headers may be of any length. `app.api
 import asyncio
 import json
 import secrets
+import socket
 from http import HTTPStatus
 from typing import Any
 
@@ -15,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api.main import create_app
 from app.api.problems import MEDIA_TYPE, PLAIN
+from app.services.feed import Feed
 from app.settings import Settings
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -126,7 +128,20 @@ class Deadlines(HttpToolsProtocol):
             self._timer = None
 
 
-def server(settings: Settings, *, port: int | None = None) -> uvicorn.Server:
+class Server(uvicorn.Server):
+    """uvicorn waits for open answers before it tells the app that it stops; a stream would never end."""
+
+    def __init__(self, config: uvicorn.Config, feed: Feed) -> None:
+        super().__init__(config)
+        self._feed = feed
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, then as uvicorn does."""
+        self._feed.close()
+        await super().shutdown(sockets)
+
+
+def server(settings: Settings, *, port: int | None = None) -> Server:
     """A server of the application of those settings.
 
     Parameters
@@ -139,8 +154,9 @@ def server(settings: Settings, *, port: int | None = None) -> uvicorn.Server:
         "write_seconds": settings.write_seconds,
         "most": settings.max_connections,
     }
+    app = create_app(settings)
     config = uvicorn.Config(
-        create_app(settings),
+        app,
         host=settings.host if port is None else "127.0.0.1",
         port=settings.port if port is None else port,
         http=type("Limited", (Deadlines,), limits),
@@ -152,4 +168,4 @@ def server(settings: Settings, *, port: int | None = None) -> uvicorn.Server:
         server_header=False,
         timeout_graceful_shutdown=STOP_SECONDS,
     )
-    return uvicorn.Server(config)
+    return Server(config, app.state.feed)

@@ -48,12 +48,15 @@ def up(
 def api(host: Host = "127.0.0.1", port: Port = 8000) -> None:
     """Run one API process (`bartserve migrate` first)."""
     from app import kernels, logs
+    from app.store import schema
     from app.supervisor import end_with_supervisor
 
     end_with_supervisor()
     settings = Settings(host=host, port=port)
     logs.configure(settings)
     logging.getLogger("bartserve.audit").setLevel(logging.INFO)
+    if (why := schema.mismatch(settings.database_url)) is not None:
+        fail(why)
     kernels.choose(settings)
     kernels.seed(settings)
     from app.api.server import server  # only now: it loads numba

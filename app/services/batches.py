@@ -52,8 +52,14 @@ class PredictionNotFinishedError(ConflictError):
     slug, title = "prediction-not-finished", "The predictions are not finished"
 
 
-def create(predictor: Predictor, owner: str, model: str, request: BatchRequest) -> dict[str, Any]:
-    """Accept predictions of a dataset, and give them as `view` does.
+def create(
+    predictor: Predictor,
+    owner: str,
+    model: str,
+    request: BatchRequest,
+    also: Callable[[Session, dict[str, Any]], None] = lambda _session, _shown: None,
+) -> dict[str, Any]:
+    """Accept predictions of a dataset, and give them as `view` does; `also` is done in the same transaction.
 
     Raises
     ------
@@ -95,7 +101,9 @@ def create(predictor: Predictor, owner: str, model: str, request: BatchRequest) 
             quotas.check_stored(session, owner, dataset.num_rows * _figures(resolved) * FIGURE_BYTES)
             made = store.create(session, owner=owner, model_id=found.id, dataset=dataset, request=resolved)
             audit.record(session, owner, "prediction.created", made.id)
-            return _shown(made, 0)
+            shown = _shown(made, 0)
+            also(session, shown)
+            return shown
     except IntegrityError:
         raise NotFoundError("The model or the dataset was deleted meanwhile.") from None
 

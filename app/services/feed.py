@@ -86,9 +86,19 @@ class Feed:
         self._engine = engine
         self._streams: set[_Stream] = set()
         self._reader: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def close(self) -> None:
+        """End every stream without an end of its own: its reader goes on elsewhere, with `Last-Event-ID`."""
+        self._closed = True
+        for stream in self._streams:
+            stream.ended = True
+            stream.wake.set()
 
     def check_room(self) -> None:
         """Raises BusyError when too many follow already."""
+        if self._closed:
+            raise BusyError("This process of the service is ending; ask again.", retry_after=1)
         if len(self._streams) >= MAX_STREAMS:
             raise BusyError("Too many streams are open; ask for the page of events instead.", retry_after=5)
 

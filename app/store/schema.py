@@ -13,7 +13,7 @@ from alembic.script import ScriptDirectory
 from alembic.util.exc import CommandError
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, DBAPIError
 
 from app.store.engine import make_engine
 
@@ -50,6 +50,26 @@ def migrate(url: str) -> None:
 def at_head(engine: Engine) -> bool:
     """Whether the database is at exactly this version's schema."""
     return current_revision(engine) == expected_revision()
+
+
+def mismatch(url: str) -> str | None:
+    """Why this version leaves the database alone, in a sentence; None when it needn't.
+
+    A database that is away may come back, and is no reason.
+    """
+    engine = make_engine(url, pool_size=1, max_overflow=0)
+    try:
+        found = current_revision(engine)
+    except DBAPIError:
+        return None
+    finally:
+        engine.dispose()
+    if found == expected_revision():
+        return None
+    return (
+        f"The database is at revision {found}, this version works with {expected_revision()}: "
+        "run `bartserve migrate`, or the version of bartserve that it belongs to."
+    )
 
 
 def current_revision(engine: Engine) -> str | None:

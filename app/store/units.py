@@ -166,10 +166,8 @@ def checkpoint(session: Session, claim: Claim) -> bytes | None:
     return session.scalar(select(Unit.checkpoint).where(Unit.id == claim.unit_id))
 
 
-def heartbeat(
-    session: Session, claim: Claim, progress: Progress | None = None, lease_seconds: float | None = None
-) -> Directive:
-    """A sign of life without progress of the chain itself; the next one may be `lease_seconds` away.
+def heartbeat(session: Session, claim: Claim, progress: Progress | None = None) -> Directive:
+    """A sign of life without progress of the chain itself.
 
     Raises
     ------
@@ -177,7 +175,7 @@ def heartbeat(
         The unit is no longer this worker's.
     """
     shown = {} if progress is None else _shown(progress)
-    _fenced(session, claim, lease_until=db_now() + (lease_seconds or claim.lease_seconds), **shown)
+    _fenced(session, claim, lease_until=db_now() + claim.lease_seconds, **shown)
     return _directive(session, claim)
 
 

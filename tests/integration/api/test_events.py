@@ -4,11 +4,15 @@ import json
 import threading
 import time
 
+import httpx
 import pytest
 
+from app.api.server import STOP_SECONDS
+from app.api.server import server as make_server
 from app.services.feed import Feed
 from app.store import units
 from app.store.engine import session_scope
+from tests.conftest import only
 from tests.integration.api.asking import post_csv, problem, table
 from tests.integration.api.fitting import SMALL, run_units
 from tests.integration.api.part_way import give_back, take_chains
@@ -193,3 +197,27 @@ def test_a_follower_who_left_is_forgotten(client, model_id, monkeypatch):
             break
         assert time.monotonic() < deadline
     assert looks
+
+
+@only("sqlite")
+def test_an_open_stream_does_not_hold_up_the_end(settings, client, model_id):
+    """Asked to stop, the server ends its streams, to be gone on with elsewhere, and is gone at once."""
+    server = make_server(settings, port=0)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    headers = {"Accept": "text/event-stream"}
+    address = f"http://127.0.0.1:{port}/models/{model_id}/events"
+    with httpx.stream("GET", address, headers=headers, timeout=60) as stream:
+        lines = stream.iter_lines()
+        next(lines)
+        began = time.monotonic()
+        server.should_exit = True
+        told = list(lines)
+    thread.join(60)
+
+    assert not thread.is_alive()
+    assert time.monotonic() - began < STOP_SECONDS
+    assert "event: succeeded" not in told

@@ -12,6 +12,7 @@ from app.store.clock import utc_now
 from app.store.engine import session_scope
 from app.store.tables import IdempotentAnswer, Model, Unit
 from tests.integration.api.asking import post_csv, problem, table
+from tests.integration.api.fitting import fitted
 
 SMALL = {"num_trees": 5, "num_chains": 2, "num_draws": 10, "num_burnin": 20, "thin": 2}
 
@@ -139,3 +140,36 @@ def test_after_a_day_a_key_is_free(client, database, body):
             session.execute(update(IdempotentAnswer).values(created_at=made))
         assert send(client, body | {"seed": 2}, "k").status_code == status
     assert count(database, IdempotentAnswer) == 1
+
+
+def test_an_upload_honours_a_key(client, database):
+    """The same file under the same key, raw or as multipart with new boundaries, makes one dataset."""
+    key = {"Idempotency-Key": "k"}
+    data = table(20).encode()
+    raw = {"content": data, "headers": key | {"Content-Type": "text/csv"}}
+    first, again = (client.post("/datasets", params={"name": "a"}, **raw) for _ in range(2))
+    other = client.post("/datasets", params={"name": "a"}, **raw | {"content": data + b"1,7,red,n\n"})
+
+    assert first.status_code == again.status_code == 201
+    assert (first.content, first.headers["location"]) == (again.content, again.headers["location"])
+    assert again.headers["idempotent-replayed"] == "true"
+    problem(other, 422, "idempotency-key-reused")
+    forms = [
+        client.post(
+            "/datasets", files={"file": ("b.csv", data, "text/csv")}, headers={"Idempotency-Key": "m"}
+        )
+        for _ in range(2)
+    ]
+    assert forms[0].content == forms[1].content
+    assert len(client.get("/datasets").json()["items"]) == 2
+
+
+def test_background_predictions_honour_a_key(client, settings):
+    """Sent again under its key, a prediction is asked for once."""
+    model = fitted(client, settings)
+    ask = {"json": {"dataset_id": model["dataset_id"]}, "headers": {"Idempotency-Key": "k"}}
+    first, again = (client.post(f"/models/{model['id']}/predictions", **ask) for _ in range(2))
+
+    assert first.status_code == again.status_code == 202
+    assert first.content == again.content
+    assert len(client.get("/predictions").json()["items"]) == 1

@@ -103,3 +103,14 @@ def test_sqlite_is_durable_and_checks_foreign_keys(tmp_path):
     full = 2
     assert {"journal_mode": "wal", "synchronous": full, "foreign_keys": 1, "busy_timeout": 20_000} == found
     assert sqlite3.sqlite_version_info >= (3, 35)  # UPDATE ... RETURNING, upserts
+
+
+def test_api_and_worker_leave_another_schema_alone(database):
+    """What both ask before they start: a database older or newer than the code is named, and not touched."""
+    assert schema.mismatch(database.url) is None
+    for other in ("0001", "9999"):
+        with database.engine.begin() as connection:
+            connection.execute(text(f"UPDATE alembic_version SET version_num = '{other}'"))
+
+        assert f"at revision {other}" in (schema.mismatch(database.url) or "")
+        assert schema.current_revision(database.engine) == other

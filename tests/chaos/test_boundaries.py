@@ -1,0 +1,119 @@
+"""Killed at every commit of a fit in turn, just before it and just after: the same bytes, nothing lost."""
+
+import signal
+
+import httpx
+import pytest
+from sqlalchemy import func, select, update
+
+from app.settings import Settings
+from app.store.engine import session_scope
+from app.store.tables import Dataset, IdempotentAnswer, Model, Unit
+from sampler import warm
+from tests.chaos import history
+from tests.chaos.victims import WHEN, die_at_commit, in_a_child
+from tests.integration.api.asking import post_csv, table
+from tests.integration.api.serving import serving
+from tests.integration.worker.harness import Service
+from worker.context import Context
+from worker.units import run_one
+
+# An iteration a slice, and one look of stop rules on the way.
+TINY = {"num_trees": 20, "num_chains": 2, "num_burnin": 2, "num_draws": 3, "thin": 1, "seed": 4}
+STOP = {"stop": {"max_rhat": 1.0, "max_draws": 4, "first_look": 3}}
+FEWEST, MOST = 20, 100  # commits of a fit
+# The short form does each database one way, `make chaos` both.
+WAYS = [
+    pytest.param("sqlite", "before"),
+    pytest.param("postgres", "after"),
+    pytest.param("sqlite", "after", marks=pytest.mark.long),
+    pytest.param("postgres", "before", marks=pytest.mark.long),
+]
+
+
+@pytest.fixture
+def service(database, tmp_path):
+    warm()
+    return Service(database.engine, {}, tmp_path / "log", 0)
+
+
+def work(url: str) -> None:
+    """What a worker's child does, until nothing is left."""
+    settings = Settings(database_url=url, lease_seconds=600.0, slice_seconds=1e-6)
+    context = Context(settings, "wrk_chaos", forks=False)
+    while run_one(context):
+        pass
+    context.close()
+
+
+def lapse(engine) -> None:
+    """As if the lease of whatever was being worked on had ended."""
+    with session_scope(engine) as session:
+        session.execute(update(Unit).where(Unit.state == "running").values(lease_until=0.0))
+
+
+@pytest.mark.parametrize(("dialect", "when"), WAYS, indirect=["dialect"])
+def test_a_worker_killed_at_every_commit(service, database, when):
+    """Claims, slices, looks, ends of chains, the finish: a fit killed there ends as one that was not."""
+    database.engine.dispose()  # before forking
+    expected = None
+    for number in range(1, MOST):
+        model_id = service.create_model(**TINY, **STOP)
+        database.engine.dispose()
+
+        def victim(number=number):
+            die_at_commit(when, number)
+            work(database.url)
+
+        code = in_a_child(victim)
+        if code == 0:  # it has no so manyth commit: all have been killed at
+            history.check(database.engine, model_id)
+            assert service.digest(model_id) == service.undisturbed_digest(model_id) == expected
+            break
+        assert code == -signal.SIGKILL
+        lapse(database.engine)
+        database.engine.dispose()
+        assert in_a_child(lambda: work(database.url)) == 0
+        history.check(database.engine, model_id)
+        expected = expected or service.digest(model_id)
+        assert service.digest(model_id) == expected
+    assert FEWEST < number < MOST - 1, number
+    print(f"killed {when} each of {number - 1} commits")
+
+
+@pytest.mark.parametrize("when", WHEN)
+def test_an_api_killed_as_it_accepts(database, when):
+    """Killed at the commit of a fit: it is accepted whole or not at all, and its key tells which."""
+    settings = Settings(database_url=database.url)
+
+    def upload():
+        with serving(settings) as address:
+            post_csv(httpx.Client(base_url=address, timeout=60), table()).raise_for_status()
+
+    assert in_a_child(upload) == 0
+    with session_scope(database.engine, read_only=True) as session:
+        dataset_id = session.scalar(select(Dataset.id))
+    database.engine.dispose()
+    body = {"dataset_id": dataset_id, "target": "y", "num_chains": 3, "num_draws": 20}
+
+    def ask():
+        with serving(settings) as address:
+            headers = {"Idempotency-Key": "k"}
+            answer = httpx.post(f"{address}/models", json=body, headers=headers, timeout=60)
+            assert answer.status_code == 202, answer.text
+            return answer
+
+    def victim():
+        die_at_commit(when, 1)
+        ask()
+
+    assert in_a_child(victim) == -signal.SIGKILL
+    with session_scope(database.engine, read_only=True) as session:
+        made = list(session.scalars(select(Model.id)))
+        units = session.scalar(select(func.count()).select_from(Unit))
+        answers = list(session.scalars(select(IdempotentAnswer)))
+    assert (len(made), units, len(answers)) == ((1, 3, 1) if when == "after" else (0, 0, 0))
+    again = ask()
+    assert again.headers.get("idempotent-replayed") == ("true" if when == "after" else None)
+    if when == "after":
+        assert again.json()["id"] == made[0]

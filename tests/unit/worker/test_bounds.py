@@ -1,0 +1,48 @@
+"""How long it takes, by what the settings say, until lost work goes on, and how much of it is lost."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from app.settings import Settings
+from worker import chain
+
+
+@pytest.mark.parametrize(("redis_url", "bound"), [(None, 15.0), ("redis://localhost", 75.0)])
+def test_a_lost_worker_is_replaced_in_time(redis_url, bound, tmp_path):
+    """The lease, a look of the dispatcher and its broker's answer leave seconds to spare."""
+    settings = Settings(data_dir=tmp_path, redis_url=redis_url)
+
+    assert settings.lease_seconds + settings.dispatch_seconds + 2.0 < bound
+    assert settings.slice_seconds <= 1.0
+
+
+class SlowingChain:
+    """Every iteration takes a millisecond of a clock, and from the second slice on fifty."""
+
+    done = False
+
+    def __init__(self):
+        self.now, self.each = 0.0, 0.001
+
+    def run(self, iterations):
+        self.now += iterations * self.each
+        return iterations
+
+
+def test_a_slice_ends_in_time_on_a_machine_that_slows_down(monkeypatch):
+    """A machine that becomes fifty times slower in mid-fit is noticed within a piece: below 10 s."""
+    sampled = SlowingChain()
+    monkeypatch.setattr(chain.time, "monotonic", lambda: sampled.now)
+    training = SimpleNamespace(codes=np.zeros((1, 1000), np.uint8), settings=SimpleNamespace(num_trees=200))
+    pace = chain._Pace(1.0, SimpleNamespace(training=training))
+    for _ in range(5):
+        before = sampled.now
+        pace.run(sampled)
+        assert sampled.now - before < 2.0
+    sampled.each *= 50
+    before = sampled.now
+    pace.run(sampled)
+
+    assert sampled.now - before < 10.0
