@@ -1,6 +1,8 @@
 """A file that comes in, as a raw body or as a multipart part, streamed to a temporary file."""
 
-from collections.abc import AsyncIterator
+import errno
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import Annotated, Any, BinaryIO
@@ -12,10 +14,11 @@ from starlette.exceptions import HTTPException
 
 from app.api.negotiation import content_type
 from app.api.reading import BINARY, FILES
-from app.services.errors import InvalidRequestError, UnsupportedMediaError
+from app.services.errors import BusyError, InvalidRequestError, UnsupportedMediaError
 from app.services.files.options import Format
 
 IN_MEMORY_BYTES = 4 * 1024 * 1024  # larger model files go to the disk as they come
+RETRY_SECONDS = 60  # when the disk is full
 WRITE_BYTES = 1 << 20  # collected before they are written
 FORM = "multipart/form-data"
 CODINGS = {"", "identity", "gzip", "x-gzip"}  # told apart by their first bytes
@@ -73,18 +76,32 @@ async def _received(request: Request) -> AsyncIterator[Received]:
 async def _collect(request: Request, file: BinaryIO) -> None:
     """The body on the disk, a megabyte of it in memory at most."""
     held = bytearray()
-    async for chunk in request.stream():
-        held += chunk
-        if len(held) >= WRITE_BYTES:
-            await to_thread.run_sync(file.write, bytes(held))
-            held.clear()
-    file.write(held)
-    file.seek(0)
+    with _room():
+        async for chunk in request.stream():
+            held += chunk
+            if len(held) >= WRITE_BYTES:
+                await to_thread.run_sync(file.write, bytes(held))
+                held.clear()
+        file.write(held)
+        file.seek(0)
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    """A full disk is no fault of the sender's; raises BusyError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        told = "There is no room on the service's disk for the file now; try again later."
+        raise BusyError(told, retry_after=RETRY_SECONDS) from None
 
 
 async def _from_form(request: Request) -> AsyncIterator[Received]:
     try:
-        form = await request.form(max_files=1, max_fields=4)
+        with _room():
+            form = await request.form(max_files=1, max_fields=4)
     except HTTPException as error:
         if error.status_code == 413:
             raise

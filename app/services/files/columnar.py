@@ -4,6 +4,7 @@ Batch by batch, so that what a small file decodes to is counted as it grows. The
 nothing is believed that isn't counted, and the process that runs this has limited memory.
 """
 
+import errno
 import re
 import struct
 from collections.abc import Iterator
@@ -44,6 +45,8 @@ def read_columnar(file: BinaryIO, kind: Format, limits: Limits, scratch: Scratch
     except (pa.ArrowMemoryError, pa.ArrowCapacityError) as error:
         raise MemoryError from error
     except (pa.ArrowException, struct.error, IndexError, OSError, ValueError, NotImplementedError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            raise  # that is ours
         reason = (str(error).splitlines() or ["it ends too early"])[0][:200]
         raise UnusableDataError(f"This is no {title} that can be read: {reason}. Write it again.") from None
 

@@ -196,7 +196,7 @@ def _refusal(answer: dict[str, Any]) -> ServiceError:
     if (kind := _REFUSALS.get(answer.get("refused", ""))) is not None:
         return kind(answer["detail"], [Fault(*place) for place in answer["errors"]])
     if "busy" in answer:
-        return BusyError("There is no room to read another file now; try again.", retry_after=RETRY_SECONDS)
+        return BusyError("There is no room to read this file now; try again.", retry_after=RETRY_SECONDS)
     if "failed" in answer:
         log.error("A reader failed:\n%s", answer["failed"])
         return UnusableDataError(

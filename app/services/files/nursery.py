@@ -5,6 +5,7 @@ process never reads a file itself. Run by `app.services.files.confined` with a s
 message on it brings three descriptors, a socket for task and answer, the file, and where results go.
 """
 
+import errno
 import gc
 import json
 import logging
@@ -92,6 +93,8 @@ def _answer(source: BinaryIO, sink: BinaryIO, task: dict[str, Any]) -> dict[str,
         return {"refused": type(error).__name__, "detail": error.detail, "errors": told}
     except (MemoryError, pa.ArrowMemoryError):
         return {MEMORY: True}
+    except OSError as error:
+        return {BUSY: True} if error.errno == errno.ENOSPC else {FAILED: traceback.format_exc()}
     except Exception:  # noqa: BLE001  it goes to the service's log
         return {FAILED: traceback.format_exc()}
 

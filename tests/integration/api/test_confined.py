@@ -283,3 +283,19 @@ def test_what_the_sender_says_of_a_file(client):
         assert body["errors"][0]["column"] == field, json.dumps(body)
     body = problem(client.post("/datasets", content=text, headers=CSV, params={"kind": "ja:number"}), 422)
     assert places(body) == [("ja", 1), ("ja", 2)]
+
+
+@pytest.mark.parametrize("place", ["the upload", "the reader"])
+@only("sqlite")
+def test_a_full_disk_is_not_the_sender_s_fault(client, monkeypatch, place):
+    """A 503 that says when to come back, wherever the room ran out."""
+    if place == "the upload":
+        monkeypatch.setattr("app.api.uploads.TemporaryFile", lambda: Path("/dev/full").open("wb"))
+    else:
+        full = "app.services.files.confined.TemporaryFile"
+        monkeypatch.setattr(full, lambda: Path("/dev/full").open("r+b", 0))
+
+    response = client.post("/datasets", content=b"a,b\n" + b"1,2\n" * 10_000, headers=CSV)
+
+    assert problem(response, 503, "busy")
+    assert int(response.headers["retry-after"]) > 0
