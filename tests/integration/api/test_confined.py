@@ -286,7 +286,7 @@ def test_what_the_sender_says_of_a_file(client):
 
 
 def open_full(mode):
-    return Path("/dev/full").open(mode, 0)  # noqa: SIM115  closed by who asked for it
+    return Path("/dev/full").open(mode, 0)
 
 
 @pytest.mark.parametrize("place", ["the upload", "the reader"])
