@@ -1,4 +1,3 @@
 """The long form stays out unless asked for, as the statistical suites have it."""
 
-from tests.integration.worker.conftest import service  # noqa: F401  a fixture
 from tests.statistical.conftest import pytest_collection_modifyitems  # noqa: F401

@@ -15,6 +15,7 @@ from app.store import schema
 from app.store.engine import make_engine
 from tests.chaos import history
 from tests.conftest import Database
+from tests.integration.worker.conftest import dialect, service  # noqa: F401  fixtures
 from tests.integration.worker.harness import LEASE_SECONDS, LONG, Service, children, make_service
 from tests.servers import crashing_postgres, folder, redis_client, valkey_in
 
@@ -95,33 +96,33 @@ class Storm:
         self.service.engine.dispose()
 
 
-def storm(service, broker, seed, count):
-    found = Storm(service, random.Random(seed), broker)
+def storm(under, broker, seed, count):
+    found = Storm(under, random.Random(seed), broker)
     found.run(count)
-    for worker in service.workers:  # what still sleeps or drains is none of the last phase's business
+    for worker in under.workers:  # what still sleeps or drains is none of the last phase's business
         with contextlib.suppress(ProcessLookupError):
             os.killpg(worker.pid, signal.SIGKILL)
-    service.start_worker()
+    under.start_worker()
     expected = {}
     for model_id in found.made:
-        service.ended(model_id, 300)
-        history.check(service.engine, model_id)
-        settings_seed = service.model(model_id).settings["seed"]
+        under.ended(model_id, 300)
+        history.check(under.engine, model_id)
+        settings_seed = under.model(model_id).settings["seed"]
         if settings_seed not in expected:
-            expected[settings_seed] = service.undisturbed_digest(model_id)
-        assert service.digest(model_id) == expected[settings_seed]
+            expected[settings_seed] = under.undisturbed_digest(model_id)
+        assert under.digest(model_id) == expected[settings_seed]
     told = ", ".join(f"{number} {what}" for what, number in sorted(found.did.items()))
     print(
         f"\nseed {seed}: {sum(found.did.values())} disturbances ({told}); {len(found.made)} fits, same bytes"
     )
 
 
-FORMS = [SHORT_FORM, pytest.param(LONG_FORM, marks=pytest.mark.long)]
+FORMS = [pytest.param(count, marks=pytest.mark.long) for count in (SHORT_FORM, LONG_FORM)]
 
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("count", FORMS)
-def test_a_storm(service, request, count):
+def test_a_storm(service, request, count):  # noqa: F811
     """Whatever happened, every accepted fit succeeds with the draws of an undisturbed one."""
     team = request.node.callspec.params["service"] == "team"
     storm(service, request.getfixturevalue("valkey_url") if team else None, 20261121, count)
