@@ -12,7 +12,7 @@ from tests.statistical.evidence import ALARM, chi_square, mean_is
 from tests.twins.enumerator import Forest, Toy, normalised
 from tests.twins.moves import stationary, transition
 from tests.twins.test_moves import TRAPS
-from tests.twins.toys import FORGETS, gapped, golden, missing, weighted
+from tests.twins.toys import FORGETS, PARTICLES_FORGET, gapped, golden, missing, weighted
 
 PROBLEMS = {"golden": golden, "gapped": gapped, "missing": missing, "weighted": weighted}
 SHORT, LONG = 8_000, 100_000
@@ -33,7 +33,7 @@ def run(name, num_trees, moves, num_draws, **more):
         num_trees=num_trees,
         num_draws=num_draws,
         num_burnin=1000,
-        thin=FORGETS[name],
+        thin=PARTICLES_FORGET if moves == "pg" else FORGETS[name],
         moves=moves,
         seed=7,
         **more,

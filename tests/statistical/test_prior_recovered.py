@@ -9,7 +9,7 @@ from sampler.problem import prepare
 from tests.statistical.drive import draws_of, move_sets, of_toy, tree_counts
 from tests.statistical.evidence import ALARM, chi_square
 from tests.twins.prior import draw_tree
-from tests.twins.toys import FORGETS, gapped, golden, missing
+from tests.twins.toys import FORGETS, PARTICLES_FORGET, gapped, golden, missing
 
 CGM10 = [
     0.0500,
@@ -32,7 +32,7 @@ def test_toy(make, moves):
         num_trees=1,
         num_draws=8_000,
         num_burnin=500,
-        thin=FORGETS[make.__name__],
+        thin=PARTICLES_FORGET if moves == "pg" else FORGETS[make.__name__],
         moves=moves,
         prior_only=True,
         seed=3,

@@ -8,6 +8,7 @@ GOLDEN_X = np.array([[0, 1, 3], [1, 0, 3], [1, 2, 3], [2, 2, 3], [3, 1, 3]])
 # iterations after which the slowest direction of grow and prune alone keeps about a third (second eigenvalues
 # .993, .997, .992): draws that far apart count as independent
 FORGETS = {"golden": 150, "gapped": 350, "missing": 150, "weighted": 150}
+PARTICLES_FORGET = 30  # iterations of particle Gibbs that do the same
 GOLDEN_Y = np.array([0.3, -0.4, 0.1, 0.45, -0.2])
 
 
