@@ -8,7 +8,7 @@ BENCH_READY := $(VENV)/.bench-ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo up test statistical chaos fuzz bench lint format lock clean docs pictures secrets
+.PHONY: help demo up test statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load
 
 help: ## say what each command does
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,16 @@ chaos: $(DEV_READY) ## kill, pause and cut every part some hundred times, and re
 bench: $(BENCH_READY) ## install the peers and measure the sampler beside them (about ten minutes)
 	$(BIN)/python benchmarks/sampler_speed.py
 	$(BIN)/python benchmarks/prediction_speed.py
+
+contract: $(DEV_READY) ## ask the live service tens of thousands of questions: all answered as documented?
+	BARTSERVE_CONTRACT_EXAMPLES=$${BARTSERVE_CONTRACT_EXAMPLES:-200} \
+	    $(BIN)/python -m pytest -n 2 --timeout 7200 tests/integration/api/test_contract.py
+
+audit: $(DEV_READY) ## known holes in the dependencies that run, if the source can be reached
+	$(BIN)/python .ci/audit.py
+
+load: $(DEV_READY) ## ten minutes of load on the team stack: two API processes, Postgres, Valkey, a worker
+	$(BIN)/python benchmarks/load.py --seconds 600
 
 lint: $(DEV_READY) ## style, types and the import arrows
 	$(BIN)/ruff check .

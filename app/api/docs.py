@@ -87,6 +87,32 @@ async def problem_type(slug: str) -> dict[str, str]:
     return {"type": f"/problems/{slug}", "title": titles()[slug]}
 
 
+# What makes a thing, with which status, and the parameter by which others name it.
+MAKERS = {
+    "/datasets": ("201", "dataset_id"),
+    "/models": ("202", "model_id"),
+    "/models/{model_id}/predictions": ("202", "prediction_id"),
+}
+
+
+def _link(paths: dict[str, Any]) -> None:
+    """Say what can be done with what an answer made: the id in it is a parameter there."""
+    for maker, (status, name) in MAKERS.items():
+        links = {
+            operation["operationId"]: {
+                "operationId": operation["operationId"],
+                "parameters": {name: "$response.body#/id"},
+            }
+            for path, operations in paths.items()
+            if f"{{{name}}}" in path
+            for operation in operations.values()
+        }
+        if name == "dataset_id":
+            fit = {"operationId": paths["/models"]["post"]["operationId"]}
+            links["fit"] = fit | {"requestBody": {"dataset_id": "$response.body#/id"}}
+        paths[maker]["post"]["responses"][status]["links"] = links
+
+
 def _security(method: str, path: str) -> list[dict[str, list[str]]]:
     """Nothing on loopback; elsewhere a key with one of the scopes (roles, as OpenAPI 3.1 names them)."""
     if path.startswith(OPEN):
@@ -119,6 +145,7 @@ def document(app: FastAPI) -> None:
             for path, operations in made["paths"].items():
                 for method, operation in operations.items():
                     operation["security"] = _security(method.upper(), path)
+            _link(made["paths"])
             app.openapi_schema = made
         return app.openapi_schema
 
