@@ -5,7 +5,10 @@ import time
 
 import anyio
 import pytest
+from anyio.to_thread import current_default_thread_limiter
 
+from app.api.access import MAX_WAITING as MAX_IN_LINE
+from app.api.access import check_line
 from app.api.gate import MAX_WAITING, Gate
 from app.services.errors import BusyError
 
@@ -76,3 +79,24 @@ def test_the_line_is_bounded():
     anyio.run(main)
 
     assert refused == 10
+
+
+def test_a_full_line_is_not_joined():
+    """While many wait for a thread a new request is told to come back; when they are through it is let in."""
+
+    async def main() -> None:
+        limiter, go_on = current_default_thread_limiter(), threading.Event()
+        limiter.total_tokens = 1
+        async with anyio.create_task_group() as group:
+            for _ in range(MAX_IN_LINE + 1):
+                group.start_soon(anyio.to_thread.run_sync, go_on.wait)
+            with anyio.fail_after(60):
+                while limiter.statistics().tasks_waiting < MAX_IN_LINE:  # noqa: ASYNC110  it has no event
+                    await anyio.sleep(0.01)
+            with pytest.raises(BusyError) as caught:
+                check_line()
+            assert caught.value.retry_after is not None
+            go_on.set()
+        check_line()
+
+    anyio.run(main)

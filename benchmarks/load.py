@@ -1,0 +1,425 @@
+"""The team stack under load: two API processes, Postgres, Valkey, a worker that fits all the while.
+
+    python benchmarks/load.py [--seconds 600] [--rate 20] [--overload 300]
+
+An open loop: every request has its time, whether or not others have been answered, and its latency counts
+from then. First a steady rate for the whole time, mixed of predictions, looks, uploads and deletions, with
+keys and quotas as a team has them, while fits follow each other; then a rate far too high for a tenth of the
+time; then the steady rate again. It ends with a verdict of its own, and the exit code says the same:
+
+- steady: no error, no refusal; memory, threads and open files of each part don't grow
+- overload: every request is answered, with what was asked, 429 or 503, and afterwards latencies are as before
+- nothing lost: every fit that was accepted succeeds, every dataset that was stored is there
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import httpx
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from app.services import keys
+from app.store import schema
+from app.store.engine import make_engine, session_scope
+from benchmarks.service import friedman
+from tests import servers
+
+PATIENCE = 40.0  # seconds after which a request counts as not answered
+SAMPLE_SECONDS = 2.0
+FITS_OPEN, FITS_KEPT = 2, 4
+DATASETS_KEPT = 10
+GROWTH, GROWTH_MIB = 1.15, 40  # of memory, from the first quarter to the last: more is a leak
+KINDS = {"one row": 60, "100 rows": 15, "a model": 12, "a list": 8, "upload, delete": 5}  # percent
+
+
+def csv_of(rows, seed):
+    table = friedman(rows, seed)
+    lines = [",".join(table.column_names)]
+    lines += [",".join(f"{cell:.6g}" for cell in row.values()) for row in table.to_pylist()]
+    return "\n".join(lines).encode()
+
+
+class Client:
+    """Requests over kept connections, with little work: it shares the machine with what it measures."""
+
+    def __init__(self, ports, key):
+        self.ports, self.key = ports, key
+        self.idle = defaultdict(list)
+
+    async def ask(self, number, method, path, body=b"", kind="application/json"):
+        """Status and body."""
+        port = self.ports[number % len(self.ports)]
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.key}\r\n"
+        head += f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n" if body else "\r\n"
+        idle = self.idle[port]
+        now = time.monotonic()
+        while idle and idle[0][2] < now - 3:  # the server closes those that rest for five seconds
+            idle.pop(0)[1].close()
+        if idle:
+            reader, writer, _ = idle.pop()
+        else:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            writer.write(head.encode() + body)
+            answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            lines = answer.split("\r\n")
+            length = next((int(line[15:]) for line in lines if line.startswith("content-length:")), 0)
+            content = await reader.readexactly(length)
+        except BaseException:
+            writer.close()
+            raise
+        if "connection: close" in lines:
+            writer.close()
+        else:
+            idle.append((reader, writer, time.monotonic()))
+        return int(lines[0].split()[1]), content
+
+    def close(self):
+        for connections in self.idle.values():
+            for _, writer, _ in connections:
+                writer.close()
+
+
+class Load:
+    """What is asked, and what became of it."""
+
+    def __init__(self, client, model, upload):
+        self.client, self.upload = client, upload
+        self.model = f"/models/{model}"
+        rows = friedman(300, 1).drop(["y"]).to_pylist()
+        self.one = [json.dumps({"rows": [row]}).encode() for row in rows]
+        self.many = json.dumps({"rows": rows[:100]}).encode()
+        self.kinds = np.random.default_rng(0).choice(
+            list(KINDS), p=np.array(list(KINDS.values())) / sum(KINDS.values()), size=10_000
+        )
+        self.datasets, self.deleted = [], set()
+
+    async def run(self, rate, seconds):
+        """Latencies in ms by kind, and statuses."""
+        latencies, statuses = defaultdict(list), Counter()
+
+        async def one(number, due):
+            kind = self.kinds[number % len(self.kinds)]
+            try:
+                status = await asyncio.wait_for(self._ask(kind, number), PATIENCE)
+            except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+                status = type(error).__name__
+            statuses[status] += 1
+            if isinstance(status, int) and status < 400:
+                latencies[kind].append(1000 * (time.perf_counter() - due))
+
+        began, sent = time.perf_counter(), set()
+        for number in range(int(rate * seconds)):
+            due = began + number / rate
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            task = asyncio.create_task(one(number, due))
+            sent.add(task)
+            task.add_done_callback(sent.discard)
+        while sent:
+            await asyncio.wait(sent)
+        return latencies, statuses, time.perf_counter() - began
+
+    async def _ask(self, kind, number):
+        ask = self.client.ask
+        if kind == "one row":
+            return (await ask(number, "POST", f"{self.model}/predict", self.one[number % 300]))[0]
+        if kind == "100 rows":
+            return (await ask(number, "POST", f"{self.model}/predict", self.many))[0]
+        if kind == "a model":
+            return (await ask(number, "GET", self.model))[0]
+        if kind == "a list":
+            return (await ask(number, "GET", "/datasets?limit=20"))[0]
+        if len(self.datasets) >= DATASETS_KEPT:
+            gone = self.datasets.pop(0)
+            self.deleted.add(gone)
+            return (await ask(number, "DELETE", f"/datasets/{gone}"))[0]
+        status, content = await ask(number, "POST", "/datasets", self.upload, "text/csv")
+        if status == 201:
+            self.datasets.append(json.loads(content)["id"])
+        return status
+
+
+class Fits:
+    """Keeps fits following each other, and knows all that were accepted."""
+
+    def __init__(self, client, dataset):
+        self.client, self.dataset = client, dataset
+        self.accepted, self.done, self.refused = [], [], Counter()
+        self.stop = False
+
+    async def run(self):
+        body = {"dataset_id": self.dataset, "target": "y", "num_chains": 2}
+        number = 0
+        while not self.stop:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                await self.look()
+                number += 1
+                if len(self.accepted) < FITS_OPEN:
+                    status, content = await self.client.ask(
+                        number, "POST", "/models", json.dumps(body | {"seed": number}).encode()
+                    )
+                    if status == 202:
+                        self.accepted.append(json.loads(content)["id"])
+                    else:
+                        self.refused[status] += 1
+            await asyncio.sleep(1)
+
+    async def look(self):
+        for model in list(self.accepted):
+            status, content = await self.client.ask(0, "GET", f"/models/{model}")
+            state = json.loads(content)["state"] if status == 200 else status
+            if state not in {"queued", "running", 429, 503}:
+                self.accepted.remove(model)
+                self.done.append((model, state))
+        kept = [model for model, _ in self.done if model is not None]
+        for model in kept[:-FITS_KEPT]:
+            await self.client.ask(0, "DELETE", f"/models/{model}")
+            at = next(i for i, (name, _) in enumerate(self.done) if name == model)
+            self.done[at] = (None, self.done[at][1])
+
+    async def finish(self):
+        deadline = time.monotonic() + 600
+        while self.accepted and time.monotonic() < deadline:
+            await self.look()
+            await asyncio.sleep(1)
+
+
+def tree(pid):
+    """A process and all below it."""
+    found = [pid]
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                found += tree(int(child))
+    return found
+
+
+def measure(pids):
+    """Proportional memory in MiB, threads and open files of some processes."""
+    memory = threads = files = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError, StopIteration):
+            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            memory += int(next(line for line in rollup if line.startswith("Pss:")).split()[1]) / 1024
+            threads += len(list(Path(f"/proc/{pid}/task").iterdir()))
+            files += len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    return memory, threads, files
+
+
+async def watch(parts, samples):
+    """Note what the parts take, now and then, until cancelled."""
+    while True:
+        for name, pid in parts.items():
+            samples[name].append(measure(tree(pid)))
+        await asyncio.sleep(SAMPLE_SECONDS)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def serve(port):
+    """One API process: on loopback, as one that others reach: with keys and quotas."""
+    from app.api.server import server
+    from app.settings import Settings
+
+    server(Settings(host="0.0.0.0"), port=port).run()
+
+
+@contextlib.contextmanager
+def stack():
+    """Ports of two API processes, a key, and the process ids of the parts."""
+    with (
+        servers.postgres() as postgres,
+        servers.valkey() as broker,
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.ExitStack() as ends,
+    ):
+        url = postgres.create()
+        schema.migrate(url)
+        engine = make_engine(url)
+        with session_scope(engine) as session:
+            key = keys.create(session, name="load", scopes=list(keys.SCOPES)).secret
+        engine.dispose()
+        environment = os.environ | {"BARTSERVE_DATABASE_URL": url, "BARTSERVE_REDIS_URL": broker}
+        log = ends.enter_context(Path(folder, "log").open("wb"))
+        started = {}
+
+        def start(name, *command):
+            started[name] = subprocess.Popen(
+                [sys.executable, *command], env=environment, stdout=log, stderr=log, start_new_session=True
+            )
+
+        ports = [free_port(), free_port()]
+        for number, port in enumerate(ports):
+            start(f"API {number + 1}", __file__, "--serve", str(port))
+        start("worker", "-m", "app.cli", "worker", "--slots", "1")
+        try:
+            wait_ready(ports)
+            yield ports, key, {name: process.pid for name, process in started.items()}, Path(folder, "log")
+        finally:
+            for process in started.values():
+                process.terminate()
+            for process in started.values():
+                try:
+                    process.wait(40)
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)
+
+
+def wait_ready(ports):
+    deadline = time.monotonic() + 180
+    for port in ports:
+        while True:
+            with contextlib.suppress(httpx.TransportError):
+                if httpx.get(f"http://127.0.0.1:{port}/health/ready", timeout=5).status_code == 200:
+                    break
+            assert time.monotonic() < deadline, "the stack doesn't get ready"
+            time.sleep(0.2)
+
+
+def first_model(client, content):
+    """A dataset and a finished model."""
+    made = client.post("/datasets", content=content, headers={"Content-Type": "text/csv"}).raise_for_status()
+    dataset = made.json()["id"]
+    body = {"dataset_id": dataset, "target": "y", "num_burnin": 200, "num_draws": 100}
+    model = client.post("/models", json=body).raise_for_status().json()["id"]
+    deadline = time.monotonic() + 600
+    while (state := client.get(f"/models/{model}").json()["state"]) != "succeeded":
+        assert state in {"queued", "running"}, state
+        assert time.monotonic() < deadline, "the first fit doesn't end"
+        time.sleep(0.5)
+    return dataset, model
+
+
+def table(title, latencies, statuses, seconds):
+    answered = sum(len(found) for found in latencies.values())
+    print(
+        f"\n{title}: {sum(statuses.values()) / seconds:.1f} requests a second, {answered / seconds:.1f} done"
+    )
+    told = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items(), key=str))
+    print(f"  {told}")
+    print("  kind                 count      p50 ms      p99 ms      max ms")
+    everything = [value for found in latencies.values() for value in found]
+    for kind, found in [*latencies.items(), ("all", everything)]:
+        if found:
+            p50, p99 = np.percentile(found, [50, 99])
+            print(f"  {kind:16s} {len(found):9d} {p50:11.1f} {p99:11.1f} {max(found):11.1f}")
+    return float(np.median(everything)) if everything else float("inf")
+
+
+def grown(samples, faults):
+    """Print what each part took in the first and in the last quarter, after a warm-up; note what grew."""
+    print("\n  part       MiB before   after   threads before  after   files before  after")
+    for name, taken in samples.items():
+        found = taken[len(taken) // 10 :]
+        quarter = max(len(found) // 4, 1)
+        before, after = (np.median(part, axis=0) for part in (found[:quarter], found[-quarter:]))
+        print(
+            f"  {name:10s} {before[0]:10.0f} {after[0]:7.0f} {before[1]:16.0f} {after[1]:6.0f} "
+            f"{before[2]:14.0f} {after[2]:6.0f}"
+        )
+        if after[0] > GROWTH * before[0] + GROWTH_MIB:
+            faults.append(f"the memory of {name} grew from {before[0]:.0f} to {after[0]:.0f} MiB")
+        if after[1] > before[1] + 20 or after[2] > before[2] + 50:
+            faults.append(f"{name} keeps threads or files")
+
+
+async def drive(asked, ports, key, parts, dataset, model):
+    faults = []
+    client = Client(ports, key)
+    load, fits = Load(client, model, csv_of(100, 3)), Fits(client, dataset)
+    samples = defaultdict(list)
+    fitting = asyncio.create_task(fits.run())
+    await load.run(asked.rate, min(5, asked.seconds))  # caches fill
+    watching = asyncio.create_task(watch(parts, samples))
+    latencies, statuses, seconds = await load.run(asked.rate, asked.seconds)
+    watching.cancel()
+    before = table(f"steady, {asked.rate} a second for {asked.seconds:.0f} s", latencies, statuses, seconds)
+    bad = {s: n for s, n in statuses.items() if not (isinstance(s, int) and s < 400)}
+    if bad:
+        faults.append(f"steady: {bad}")
+    grown(samples, faults)
+
+    short = max(10.0, asked.seconds / 10)
+    latencies, statuses, seconds = await load.run(asked.overload, short)
+    table(f"overload, {asked.overload} a second for {short:.0f} s", latencies, statuses, seconds)
+    strange = {s: n for s, n in statuses.items() if not (isinstance(s, int) and (s < 400 or s in {429, 503}))}
+    if strange:
+        faults.append(f"overload: {strange}")
+    if not {429, 503} & set(statuses):
+        print("  (nothing was refused: a higher --overload shows more)")
+
+    await asyncio.sleep(11)  # a window of the rate limit
+    latencies, statuses, seconds = await load.run(asked.rate, short)
+    after = table(f"recovered, {asked.rate} a second for {short:.0f} s", latencies, statuses, seconds)
+    if set(statuses) - {200, 201, 204} or after > 3 * before + 20:
+        faults.append(f"after the overload: {dict(statuses)}, p50 {after:.0f} ms, before it {before:.0f} ms")
+
+    fits.stop = True
+    await fitting
+    await fits.finish()
+    await lost(client, load, fits, faults)
+    client.close()
+    return faults
+
+
+async def lost(client, load, fits, faults):
+    """Is all there that was said to be?"""
+    states = Counter(state for _, state in fits.done)
+    _, content = await client.ask(0, "GET", "/datasets?limit=200")
+    listed = {item["id"] for item in json.loads(content)["items"]}
+    print(f"\nfits: {dict(states)}, refused {dict(fits.refused)}, not ended {len(fits.accepted)}")
+    print(f"datasets: {len(load.datasets)} should be there, {len(set(load.datasets) & listed)} are")
+    if set(states) - {"succeeded"} or fits.accepted or not fits.done:
+        faults.append("not every fit that was accepted succeeded")
+    if set(load.datasets) - listed:
+        faults.append("a dataset is lost")
+    missing = [model for model, _ in fits.done if model is not None]
+    for model in missing:
+        status, _ = await client.ask(0, "GET", f"/models/{model}")
+        if status != 200:
+            faults.append(f"model {model} is lost")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--rate", type=float, default=20)
+    parser.add_argument("--overload", type=float, default=300)
+    parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.serve:
+        serve(asked.serve)
+        return
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with stack() as (ports, key, parts, log):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(65536, limit[1]), limit[1]))  # ours: the parts are on
+        headers = {"Authorization": f"Bearer {key}"}
+        with httpx.Client(base_url=f"http://127.0.0.1:{ports[0]}", headers=headers, timeout=60) as client:
+            dataset, model = first_model(client, csv_of(1000, 0))
+        faults = asyncio.run(drive(asked, ports, key, parts, dataset, model))
+        errors = [line for line in log.read_text(errors="replace").splitlines() if "ERROR" in line]
+    for line in errors[:10]:
+        print(f"log: {line}")
+    print(f"\n{'FAIL: ' + '; '.join(faults) if faults else 'PASS'}")
+    sys.exit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()
