@@ -1,0 +1,118 @@
+"""Make the pictures of docs/tutorial.md from a real service: `make pictures`.
+
+It starts an embedded service of its own in a temporary folder, does what the tutorial does, and draws what
+came out.
+"""
+
+import csv
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+import matplotlib as mpl  # noqa: E402
+
+mpl.use("svg")
+import matplotlib.pyplot as plt  # noqa: E402
+import numpy as np  # noqa: E402
+
+from app.cli.embedded import embedded  # noqa: E402
+from app.client import Client, Model  # noqa: E402
+
+CARS = HERE.parent / "examples" / "auto_mpg.csv"
+FEATURES = ("cylinders", "displacement", "horsepower", "weight", "acceleration", "year", "origin")
+BLUE, ORANGE, GREY = "#2f6f9f", "#c4622d", "#8a8f98"
+STYLE = {
+    "svg.fonttype": "none",  # text stays text: small files
+    "svg.hashsalt": "bartserve",  # the same picture, the same bytes
+    "font.family": "sans-serif",
+    "font.size": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.facecolor": "white",
+}
+
+
+def main() -> None:
+    """Fit as the tutorial does, and draw."""
+    with CARS.open(newline="") as file:
+        cars = list(csv.DictReader(file))
+    plt.rcParams.update(STYLE)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        embedded(Path(folder) / "data") as url,
+        Client(url) as client,
+    ):
+        dataset = client.upload(CARS, name="cars")
+        whole = client.wait(client.fit(dataset, "mpg", name="cars", seed=1))
+        _new_cars(client, cars)
+        _weight(client, whole)
+        _trace(client, whole)
+
+
+def _new_cars(client: Client, cars: list[dict[str, Any]]) -> None:
+    """Every fourth car predicted by a model that has not seen it."""
+    new, old = cars[::4], [car for k, car in enumerate(cars) if k % 4]
+    text = "\n".join(
+        [",".join((*FEATURES, "mpg")), *(",".join(car[n] for n in (*FEATURES, "mpg")) for car in old)]
+    )
+    model = client.wait(client.fit(client.upload(text.encode(), name="three quarters"), "mpg", seed=1))
+    rows = [{name: None if car[name] == "?" else float(car[name]) for name in FEATURES} for car in new]
+    answer = client.predict(model, rows, level=0.9, interval="predictive")
+    actual = np.array([float(car["mpg"]) for car in new])
+    inside = (answer.lower <= actual) & (actual <= answer.upper)
+    figure, axes = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
+    axes.plot([8, 48], [8, 48], color=GREY, linewidth=1, zorder=0)
+    for chosen, colour, label in ((inside, BLUE, "inside"), (~inside, ORANGE, "outside")):
+        low, high = answer.mean[chosen] - answer.lower[chosen], answer.upper[chosen] - answer.mean[chosen]
+        axes.errorbar(
+            actual[chosen],
+            answer.mean[chosen],
+            yerr=[low, high],
+            fmt="o",
+            markersize=4,
+            elinewidth=1,
+            color=colour,
+            alpha=0.75,
+            label=f"{chosen.sum()} {label}",
+        )
+    axes.set(xlabel="measured mpg", ylabel="predicted mpg, with 90% predictive interval")
+    axes.legend(frameon=False, loc="upper left")
+    _save(figure, "tutorial-new-cars.svg")
+
+
+def _weight(client: Client, model: Model) -> None:
+    """Partial dependence on weight."""
+    found = client.partial_dependence(model, ["weight"], level=0.9)
+    (interval,) = found["intervals"]
+    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    axes.fill_between(
+        found["grid"][0], interval["lower"], interval["upper"], color=BLUE, alpha=0.2, linewidth=0
+    )
+    axes.plot(found["grid"][0], found["mean"], color=BLUE)
+    axes.set(xlabel="weight (lbs)", ylabel="mpg, averaged over cars")
+    _save(figure, "tutorial-weight.svg")
+
+
+def _trace(client: Client, model: Model) -> None:
+    """Draws of sigma, by chain."""
+    traces = client.diagnostics(model, points=125)["traces"]
+    figure, axes = plt.subplots(figsize=(6.4, 2.8), layout="constrained")
+    for number, sigma in enumerate(traces["sigma"]):
+        axes.plot(traces["draws"], sigma, linewidth=0.8, alpha=0.8, label=f"chain {number + 1}")
+    axes.set(xlabel="kept draw", ylabel="sigma (mpg)")
+    axes.legend(frameon=False, ncols=4, loc="upper center")
+    _save(figure, "tutorial-sigma.svg")
+
+
+def _save(figure: Any, name: str) -> None:
+    (HERE / "pictures").mkdir(exist_ok=True)
+    figure.savefig(HERE / "pictures" / name, metadata={"Date": None})
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    main()

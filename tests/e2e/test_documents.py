@@ -1,0 +1,144 @@
+"""What the documents say is run as it stands: every Python and curl block, against a real service."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import app
+from app.client import Client
+from app.services import costs
+from app.settings import Settings
+from tests.e2e.service import Up
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+DEFAULT = "http://127.0.0.1:8000"
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    """The fenced blocks of a language, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch, service: Up) -> Path:
+    """A folder as the reader has it: with the examples; and the service where clients look for it."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BARTSERVE_URL", service.address)
+    monkeypatch.delenv("BARTSERVE_KEY", raising=False)
+    return tmp_path
+
+
+def curl(command: str, service: Up, known: dict[str, str]) -> dict:
+    """A curl command of a document, to this service, ids filled in; its answer."""
+    for name, value in known.items():
+        command = command.replace(name, value)
+    ran = subprocess.run(
+        ["bash", "-c", command.replace(DEFAULT, service.address)], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    answer = json.loads(ran.stdout)
+    assert "status" not in answer, answer
+    return answer
+
+
+def commands(block: str) -> list[str]:
+    """The commands of a shell block: a line that ends with a backslash or inside quotes goes on."""
+    found, open_ = [], ""
+    for line in block.splitlines():
+        open_ += line + "\n"
+        if not line.endswith("\\") and open_.count("'") % 2 == 0:
+            found.append(open_)
+            open_ = ""
+    return found
+
+
+def test_the_tutorial_runs(place, service, capsys):
+    """Every Python block of the tutorial, in order, in one session; every curl command of it."""
+    session: dict = {}
+    for block in blocks(DOCS / "tutorial.md", "python"):
+        exec(compile(block, "tutorial.md", "exec"), session)
+    shown = capsys.readouterr().out
+    assert re.search(r"^(converged|approximate|not_converged)$", shown, re.MULTILINE)
+    assert "outside_range" in shown
+    assert "horsepower number 5" in shown
+    assert np.array_equal(session["before"].mean, session["answer"].mean)
+    for block in blocks(DOCS / "tutorial.md", "sh"):
+        for command in commands(block):
+            assert curl(command, service, {})["num_rows"] == 397
+
+
+def test_the_readme_runs(place, service):
+    """The README's curl commands one after the other, and its notebook."""
+    known: dict[str, str] = {}
+    answers = []
+    for block in blocks(ROOT / "README.md", "sh"):
+        for command in commands(block):
+            if command.startswith("curl"):
+                if "/predict" in command:
+                    _wait(service, answers[-1]["id"])
+                answers.append(curl(command, service, known))
+                known.setdefault("DATASET", answers[0]["id"])
+    assert len(answers) == 3
+    (low, high) = answers[-1]["intervals"][1]["lower"][0], answers[-1]["intervals"][1]["upper"][0]
+    assert low < answers[-1]["mean"][0] < high
+
+    generator = np.random.default_rng(0)
+    X = generator.uniform(size=(60, 3))
+    session: dict = {"X": X, "y": X[:, 0] + generator.normal(size=60) / 5, "X_new": X[:4]}
+    for block in blocks(ROOT / "README.md", "python"):
+        exec(compile(block, "README.md", "exec"), session)
+
+
+def _wait(service: Up, model: str) -> None:
+    with Client(service.address) as client:
+        client.wait(model, seconds=300)
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda path: path.name)
+def test_every_command_and_link_exists(path):
+    """`bartserve` and `make` commands, benchmarks, settings and links of a document are ones there are."""
+    text = path.read_text()
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for target in re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE):
+        assert target in targets, target
+    for command in set(re.findall(r"(?:^|`|exec api )bartserve ((?:[a-z]+ ?){1,2})", text, re.MULTILINE)):
+        words = command.split()
+        words = words[: 2 if words[0] in {"keys", "models", "datasets", "check"} else 1]
+        assert CliRunner().invoke(app, [*words, "--help"]).exit_code == 0, command
+    for name in re.findall(r"BARTSERVE_([A-Z_]+)\b", text):
+        known = {field.upper() for field in Settings.model_fields} | {"URL", "KEY"}
+        assert name.removesuffix("_FILE").rstrip("_") in known or name.startswith("TEST_"), name
+    for script in re.findall(r"benchmarks/(\w+\.py)", text):
+        assert (ROOT / "benchmarks" / script).exists(), script
+    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
+        if "://" not in link:
+            assert (path.parent / link).exists(), link
+
+
+def test_every_benchmark_is_in_the_list():
+    """docs/benchmarks.md names every command that measures something."""
+    text = (DOCS / "benchmarks.md").read_text()
+    scripts = {path.name for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
+    missing = scripts - set(re.findall(r"benchmarks/(\w+\.py)", text))
+    assert not missing, f"say in docs/benchmarks.md what {missing} measure"
+
+
+def test_the_formula_of_the_documents_is_the_service_s():
+    """The figures of docs/deploy.md are those by which fits are refused."""
+    text = " ".join((DOCS / "deploy.md").read_text().split())
+    for figure in (
+        f"{costs.PROCESS // costs.MIB} MiB + the larger of rows",
+        f"rows x ({costs.CELL} x (columns + 1) + {costs.ROW} + trees)",
+        f"({costs.CELL_SCORED} instead of {costs.CELL} with a holdout)",
+        f"chains x draws x ({costs.DRAW:,} + {costs.TREE} x trees)",
+        f"iterations x trees x ({costs.UPDATE:.0e} + {costs.ROW_UPDATE:.1e} x rows)".replace("e-0", "e-"),
+        f"+ {costs.PREPARE:.0e} x rows x (columns + 1)".replace("e-0", "e-"),
+    ):
+        assert figure in text, figure
