@@ -14,7 +14,7 @@ from app.cli.common import settings_with
 from app.client import Client, ClientError
 from app.supervisor import STOP_SECONDS, address_of
 
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0  # a machine may be busy
 RETRIES = 3  # a person waits
 
 

@@ -14,6 +14,7 @@ ARROW = "application/vnd.apache.arrow.stream"
 BY_SUFFIX = {
     ".tsv": "text/tab-separated-values",
     ".tab": "text/tab-separated-values",
+    ".gz": "application/gzip",
     ".parquet": "application/vnd.apache.parquet",
     ".pq": "application/vnd.apache.parquet",
     ".arrow": ARROW,
@@ -60,8 +61,7 @@ def opened(data: Any) -> Iterator[Body]:
 
 def type_of(name: Any) -> str:
     """The content type of a file of that name; CSV unless its ending says otherwise."""
-    suffixes = [suffix.lower() for suffix in Path(str(name)).suffixes if suffix.lower() != ".gz"]
-    return BY_SUFFIX.get(suffixes[-1] if suffixes else "", CSV)
+    return BY_SUFFIX.get(Path(str(name)).suffix.lower(), CSV)
 
 
 def is_frame(data: Any) -> bool:

@@ -12,5 +12,5 @@ def service(tmp_path_factory) -> Iterator[Up]:
     """A ready `bartserve up`."""
     folder = tmp_path_factory.mktemp("service")
     with running_up(folder / "data") as up:
-        eventually(up.ready, 60, up.log.read_text())
+        eventually(up.ready, 180, up.log.read_text())
         yield up

@@ -1,5 +1,6 @@
 """The Python client against a real service, and against servers that refuse and break off."""
 
+import gzip
 import itertools
 import json
 import threading
@@ -63,6 +64,22 @@ def test_upload_tells_the_schema_and_lists_find_it(client):
     with pytest.raises(ProblemError) as gone:
         client.dataset(dataset)
     assert gone.value.status == 404
+
+
+def test_a_data_frame_a_parquet_file_and_a_compressed_one_are_uploaded(client, tmp_path):
+    """The same table in every form is the same table; the index of a data frame is no column."""
+    frame = pd.DataFrame({"x": range(20), "y": [k / 4 for k in range(20)]}, index=range(5, 25))
+    frame.to_parquet(tmp_path / "t.parquet", index=False)
+    with gzip.open(tmp_path / "t.csv.gz", "wt") as file:
+        frame.to_csv(file, index=False)
+
+    for data in (frame, tmp_path / "t.parquet", tmp_path / "t.csv.gz"):
+        made = client.upload(data, name="frame")
+        assert made.num_rows == 20
+        assert [(column["name"], column["kind"]) for column in made.columns] == [
+            ("x", "number"),
+            ("y", "number"),
+        ]
 
 
 def test_pages_are_followed_to_the_end(client):

@@ -141,15 +141,15 @@ def test_the_stack_trains_and_predicts(stack, database_url, tmp_path):
         assert migrated.returncode == 0, migrated.stderr
         running.enter_context(host.running("api"))
         running.enter_context(host.running("worker"))
-        eventually(lambda: host.healthy("api"), 60, "the API's health check passes")
-        eventually(lambda: host.healthy("worker"), 60, "the worker's health check passes")
+        eventually(lambda: host.healthy("api"), 180, "the API's health check passes")
+        eventually(lambda: host.healthy("worker"), 180, "the worker's health check passes")
         port = host.ports["api"]
         if NGINX is not None:
             running.enter_context(host.running("proxy"))
             port = host.ports["proxy"]
         made = host.run("api", ["bartserve", "keys", "create", "--name", "test"])
         client = running.enter_context(Client(f"http://127.0.0.1:{port}", made.stdout.strip()))
-        eventually(client.ready, 60, "the stack is ready")
+        eventually(client.ready, 180, "the stack is ready")
 
         dataset = client.upload(b"x,y\n" + b"".join(b"%d,%d\n" % (i, 2 * i + i % 7) for i in range(100)))
         model = client.fit(dataset, "y", num_trees=20, num_draws=50, num_chains=2)
