@@ -20,6 +20,7 @@ from sampler.errors import (
 
 if TYPE_CHECKING:
     from sampler.chain import Chain
+    from sampler.chains import AnyChain, resume_chain, start_chain
     from sampler.compile import is_warm, warm
     from sampler.draws import Draws
     from sampler.fit import fit
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 # read when first used, so that importing the package costs next to nothing
 _HOMES = {
+    "AnyChain": "chains",
     "Chain": "chain",
     "ColumnSummary": "summaries",
     "Draws": "draws",
@@ -48,11 +50,14 @@ _HOMES = {
     "load": "modelfile",
     "pack": "packed",
     "prepare": "problem",
+    "resume_chain": "chains",
+    "start_chain": "chains",
     "unpack": "packed",
     "warm": "compile",
 }
 
 __all__ = [
+    "AnyChain",
     "Chain",
     "ColumnSummary",
     "DataError",
@@ -75,6 +80,8 @@ __all__ = [
     "load",
     "pack",
     "prepare",
+    "resume_chain",
+    "start_chain",
     "unpack",
     "warm",
 ]

@@ -54,7 +54,7 @@ def diagnose(
 
     """
     summary = posterior.summary()
-    f = np.ascontiguousarray(posterior.sample(posterior.reference).transpose(2, 0, 1))
+    f = posterior.draws_by_figure(posterior.reference.codes)
     sigma = posterior.sigma
     shown = thinned(posterior.num_draws, max_points)
     return {
@@ -63,8 +63,10 @@ def diagnose(
         "advice": summary.advice,
         "chains": posterior.num_chains,
         "draws": posterior.num_draws,
-        "sigma": None if sigma is None else {name: row[0] for name, row in _figures(sigma[None]).items()},
-        "f": {"rows": len(f), **_figures(f)},
+        "sigma": None
+        if sigma is None
+        else {name: row[0] for name, row in _figures(sigma[None], posterior.weights).items()},
+        "f": {"rows": len(f), **_figures(f, posterior.weights)},
         "traces": {
             "draws": shown.tolist(),
             "sigma": None if sigma is None else sigma[:, shown].tolist(),
@@ -91,8 +93,13 @@ def depths(draws: Draws) -> NDArray[np.int32]:
     return depth
 
 
-def _figures(x: Floats) -> dict[str, list[float | None]]:
-    """Of draws [quantity, chain, draw], lists over the quantities."""
+def _figures(x: Floats, weights: Floats | None) -> dict[str, list[float | None]]:
+    """Of draws [quantity, chain, draw], lists over the quantities; of weighted draws, mean and sd only."""
+    if weights is not None:
+        mean = np.sum(x * weights, axis=(1, 2))
+        sd = np.sqrt(np.sum((x - mean[:, None, None]) ** 2 * weights, axis=(1, 2)))
+        unknown: list[float | None] = [None] * len(x)
+        return {"mean": _plain(mean), "sd": _plain(sd)} | dict.fromkeys(FIGURES, unknown)
     found = {"mean": _plain(x.mean(axis=(1, 2))), "sd": _plain(x.std(axis=(1, 2), ddof=1))}
     known = x.shape[2] >= FEWEST_DRAWS
     nothing: list[float | None] = [None] * len(x)

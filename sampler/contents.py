@@ -111,6 +111,8 @@ def _check_header(header: Header) -> None:
         raise _wrong("two of its columns have one name")
     if settings.family == "probit" and len(schema.target.levels) != 2:
         raise _wrong("its target doesn't have two classes")
+    if (settings.family != "gaussian") != (len(schema.target.levels) > 1):
+        raise _wrong("the levels of its target don't fit its family")
     offset, step = float(header.constants["offset"]), float(header.constants["step"])
     if step <= 0 or abs(offset) + step * 2**40 > LARGEST:
         raise _wrong("its offset and step are out of range")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 LEAF = -1  # `feature` of a leaf
@@ -38,6 +40,11 @@ class Draws:
         uint8 [node], 0 at a leaf.
     leaf
         int32 [node], leaf value in grid steps, 0 at a split.
+    value
+        Of a method of one tree: float64 [leaf, k], the parameters of each leaf in order (in units of y, or
+        probabilities), and `leaf` is all zeros. None for a sum of trees.
+    log_weight
+        Of a method of one tree: float64 [draw], the log importance weight, 0 where draws count alike.
 
     """
 
@@ -48,6 +55,8 @@ class Draws:
     cut: NDArray[np.uint8]
     missing_left: NDArray[np.uint8]
     leaf: NDArray[np.int32]
+    value: NDArray[np.float64] | None = None
+    log_weight: NDArray[np.float64] | None = None
 
     @property
     def num_draws(self) -> int:
@@ -64,6 +73,10 @@ class Draws:
         """Leaves per tree, int64 [draw, tree]: a binary tree of k nodes has (k + 1) / 2."""
         return ((np.diff(self.tree_start) + 1) // 2).reshape(self.num_draws, self.num_trees)
 
+    def with_leaf(self, leaf: NDArray[np.int32]) -> Draws:
+        """The same trees with other leaf values."""
+        return replace(self, leaf=leaf)
+
     def __getitem__(self, draws: slice) -> Draws:
         """The draws of a contiguous slice (step 1), as views."""
         start, stop, step = draws.indices(self.num_draws)
@@ -73,6 +86,9 @@ class Draws:
         stop = max(start, stop)
         trees = self.tree_start[start * self.num_trees : stop * self.num_trees + 1]
         nodes = slice(int(trees[0]), int(trees[-1]))
+        # a binary tree of s splits has s + 1 leaves
+        before = (int(trees[0]) + start * self.num_trees) // 2
+        after = (int(trees[-1]) + stop * self.num_trees) // 2
         return Draws(
             num_trees=self.num_trees,
             sigma=self.sigma[start:stop],
@@ -81,18 +97,31 @@ class Draws:
             cut=self.cut[nodes],
             missing_left=self.missing_left[nodes],
             leaf=self.leaf[nodes],
+            value=None if self.value is None else self.value[before:after],
+            log_weight=None if self.log_weight is None else self.log_weight[start:stop],
         )
 
     def __eq__(self, other: object) -> bool:
         """Equal when every array is."""
         if not isinstance(other, Draws):
             return NotImplemented
-        names = ("sigma", "tree_start", "feature", "cut", "missing_left", "leaf")
+        names = ("sigma", "tree_start", "feature", "cut", "missing_left", "leaf", "value", "log_weight")
         return self.num_trees == other.num_trees and all(
-            np.array_equal(getattr(self, name), getattr(other, name)) for name in names
+            _same(getattr(self, name), getattr(other, name)) for name in names
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _same(one: NDArray[Any] | None, other: NDArray[Any] | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other)
+
+
+def _joined(parts: Sequence[NDArray[np.float64] | None]) -> NDArray[np.float64] | None:
+    there = [part for part in parts if part is not None]
+    return np.concatenate(there) if there else None
 
 
 def concatenate(parts: list[Draws]) -> Draws:
@@ -109,4 +138,6 @@ def concatenate(parts: list[Draws]) -> Draws:
         cut=np.concatenate([part.cut for part in parts]),
         missing_left=np.concatenate([part.missing_left for part in parts]),
         leaf=np.concatenate([part.leaf for part in parts]),
+        value=_joined([part.value for part in parts]),
+        log_weight=_joined([part.log_weight for part in parts]),
     )

@@ -10,7 +10,7 @@ import numpy as np
 from sampler.flags import as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,7 +35,7 @@ def columns(
     samples: Floats | None = None,
     flags: Sequence[Sequence[Flag]] | None = None,
 ) -> dict[str, Any]:
-    """Columns by name, float64 [row], but `flags`, which are text.
+    """Columns by name, float64 [row] or [row, class], but `flags`, which are text.
 
     They are ``mean``, ``sd``, ``lower_90``, ``upper_90`` (of each level), ``quantile_5`` (of each), the same
     with ``mcse_`` before them, ``rhat``, ``draw_1``, ``draw_2``, ... (`samples` [row, draw]), and ``flags``.
@@ -49,9 +49,22 @@ def columns(
     if rhat is not None:
         found["rhat"] = rhat
     if samples is not None:
-        found |= {f"draw_{k + 1}": samples[:, k] for k in range(samples.shape[1])}
+        found |= {f"draw_{k + 1}": samples[..., k] for k in range(samples.shape[-1])}
     if flags is not None:
         found["flags"] = [as_text(row) for row in flags]
+    return found
+
+
+def by_class(named: Mapping[str, Any], classes: Sequence[str] | None) -> dict[str, Any]:
+    """The same with a column for each class where there are several: ``mean_setosa``, ``lower_90_setosa``."""
+    if classes is None or len(classes) == 2:
+        return dict(named)
+    found: dict[str, Any] = {}
+    for name, values in named.items():
+        if isinstance(values, np.ndarray) and values.ndim == 2:
+            found |= {f"{name}_{label}": values[:, k] for k, label in enumerate(classes)}
+        else:
+            found[name] = values
     return found
 
 

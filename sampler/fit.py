@@ -20,13 +20,13 @@ from sampler.settings import LIMITS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from sampler.chain import Chain
+    from sampler.chains import AnyChain
     from sampler.draws import Draws
     from sampler.posterior import Posterior
     from sampler.problem import Problem
     from sampler.training import Training
 
-    Report = Callable[[int, Chain], None]
+    Report = Callable[[int, AnyChain], None]
 
 SLICE_SECONDS = 0.2  # between looks at an interruption, and steps of the progress bar
 
@@ -38,11 +38,11 @@ def fit(
     *,
     family: str = "gaussian",
     method: str = "bart",
-    num_trees: int = 200,
-    num_chains: int = 4,
+    num_trees: int | None = None,
+    num_chains: int | None = None,
     num_burnin: int | None = None,
-    num_draws: int = 250,
-    thin: int = 4,
+    num_draws: int | None = None,
+    thin: int | None = None,
     seed: int = 0,
     prior: Mapping[str, Any] | None = None,
     moves: str | Mapping[str, float] = "default",
@@ -68,10 +68,18 @@ def fit(
     weights
         n positive precision weights, or None: row i has variance sigma^2 / weight
     family
-        "gaussian" for numbers; "probit" for two classes of any type: predictions are then the probability of
-        the second (in order of value or spelling); "auto" looks at y
+        "gaussian" for numbers; "probit" (of bart) for two classes of any type: predictions are then the
+        probability of the second (in order of value or spelling); "categorical" (of a single tree) for
+        classes of any number; "auto" looks at y
+    method
+        "bart", a sum of trees; or one tree: "bcart" (Chipman, George and McCulloch 1998),
+        "bcart-mean-variance" (leaves with a noise of their own), "bcart-wu" (with the radical restructure of
+        Wu, Tjelmeland and West 2007), "smc" (the particle filter of Lakshminarayanan, Roy and Teh 2013, whose
+        draws are weighted)
     num_trees, num_chains, num_burnin, num_draws, thin, seed
-        trees in the sum; chains; iterations before the first draw; draws kept per chain, one in `thin`
+        trees in the sum (200 of bart); chains (4; 8 of bcart, which restarts rather than runs long);
+        iterations before the first draw; draws kept per chain (250), one in `thin` (4; 80 of bcart). Of smc
+        the runs (4) and the particles of each (1,000)
     prior
         CGM10's hyper-parameters or absolute constants (`sampler.prior.calibrate`), and `cuts`
     moves
@@ -125,10 +133,10 @@ def fit(
 
 def run(problem: Problem, *, progress: bool = False) -> Posterior:
     """Run every chain of a prepared problem and pool their draws."""
-    from sampler.chain import Chain  # noqa: PLC0415
+    from sampler.chains import start_chain  # noqa: PLC0415
 
-    def start(training: Training) -> list[Chain]:
-        return [Chain.start(training, chain) for chain in range(training.settings.num_chains)]
+    def start(training: Training) -> list[AnyChain]:
+        return [start_chain(training, chain) for chain in range(training.settings.num_chains)]
 
     return _run(problem, start, [], progress=progress)
 
@@ -143,9 +151,11 @@ class Origin:
 
 def extend(posterior: Posterior, origin: Origin, num_draws: int, *, progress: bool = False) -> Posterior:
     """The posterior with so many more draws per chain: what one longer fit would have given, bit for bit."""
-    from sampler.chain import Chain  # noqa: PLC0415
+    from sampler.chains import resume_chain  # noqa: PLC0415
+    from sampler.methods import check_extends  # noqa: PLC0415
     from sampler.settings import checked_count  # noqa: PLC0415
 
+    check_extends(str(posterior.settings["method"]))
     total = posterior.num_draws + checked_count("num_draws", num_draws)
     if total > LIMITS["num_draws"][1]:
         most = LIMITS["num_draws"][1]
@@ -153,8 +163,8 @@ def extend(posterior: Posterior, origin: Origin, num_draws: int, *, progress: bo
     training = origin.problem.training
     training = replace(training, settings=replace(training.settings, num_draws=total))
 
-    def resume(training: Training) -> list[Chain]:
-        return [Chain.resume(training, checkpoint) for checkpoint in origin.checkpoints]
+    def resume(training: Training) -> list[AnyChain]:
+        return [resume_chain(training, checkpoint) for checkpoint in origin.checkpoints]
 
     return _run(
         replace(origin.problem, training=training), resume, posterior.drawn(), progress=progress
@@ -163,7 +173,7 @@ def extend(posterior: Posterior, origin: Origin, num_draws: int, *, progress: bo
 
 def _run(
     problem: Problem,
-    begin: Callable[[Training], list[Chain]],
+    begin: Callable[[Training], list[AnyChain]],
     drawn: Sequence[Draws | None],
     *,
     progress: bool,
@@ -192,7 +202,7 @@ def _run(
     return posterior
 
 
-def _run_chains(chains: Sequence[Chain], report: Report) -> bool:
+def _run_chains(chains: Sequence[AnyChain], report: Report) -> bool:
     """Run all chains to their end, or to an interruption; whether there was one."""
     stop = threading.Event()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -212,7 +222,7 @@ def _run_chains(chains: Sequence[Chain], report: Report) -> bool:
     return False
 
 
-def _run_chain(index: int, chain: Chain, stop: threading.Event, report: Report) -> None:
+def _run_chain(index: int, chain: AnyChain, stop: threading.Event, report: Report) -> None:
     iterations = 1
     while not chain.done and not stop.is_set():
         start = time.perf_counter()
@@ -244,7 +254,7 @@ def _bar(training: Training, *, shown: bool) -> Iterator[tuple[Callable[[int, in
             if took > 1 and done == total:
                 console.print(f"compiled in {took:.0f} s; kept on disk, so the next fit starts at once")
 
-        def report(index: int, chain: Chain) -> None:
+        def report(index: int, chain: AnyChain) -> None:
             phase = "burn-in" if chain.phase == "burn_in" else "sampling"
             described = f"chain {index + 1}, {phase}"
             bars.update(

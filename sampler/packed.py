@@ -7,7 +7,7 @@ offset  type       what
 ======  =========  =====================================================================================
 0       4 bytes    the magic ``BDRW``
 4       uint8      format version, 1
-5       uint8      kind of record: 1, trees of sharp splits (2, of soft ones: `sampler.soft`)
+5       uint8      kind of record: 1, a sum of trees of sharp splits; 3, single trees (2: `sampler.soft`)
 6       uint8      F, bits of a feature number (0 to 31)
 7       uint8      L, bits of a leaf value (1 to 32)
 8       uint32     CRC-32 of the bytes before and after this field
@@ -17,6 +17,7 @@ offset  type       what
 28      uint64     bits in the stream
 36      float64[]  sigma of each draw
 36+8d   uint64[]   the stream, padded with zero bits to whole words
+...     float64[]  of kind 3: the log weight of each draw, then the values of each leaf, k by k
 ======  =========  =====================================================================================
 
 The stream lists the d * m trees in order, each in pre-order, from the lowest bit of every word up. A split
@@ -29,6 +30,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from dataclasses import replace
 
 import numpy as np
 
@@ -39,6 +41,7 @@ from sampler.kernels import packing
 MAGIC = b"BDRW"
 VERSION = 1
 SHARP_TREES = 1
+SINGLE_TREES = 3
 HEAD = struct.Struct("<4sBBBBIIIQQ")
 CHECKSUM = slice(8, 12)
 
@@ -66,7 +69,7 @@ def pack(draws: Draws) -> bytes:
     head = HEAD.pack(
         MAGIC,
         VERSION,
-        SHARP_TREES,
+        SHARP_TREES if draws.value is None else SINGLE_TREES,
         feature_bits,
         leaf_bits,
         0,
@@ -76,6 +79,8 @@ def pack(draws: Draws) -> bytes:
         num_bits,
     )
     body = draws.sigma.astype("<f8").tobytes() + words[:-1].astype("<u8").tobytes()
+    if draws.value is not None and draws.log_weight is not None:
+        body += draws.log_weight.astype("<f8").tobytes() + draws.value.astype("<f8").tobytes()
     return head[:8] + struct.pack("<I", _checksum(head, body)) + head[12:] + body
 
 
@@ -102,14 +107,16 @@ def unpack(data: bytes) -> Draws:
     _, version, kind, feature_bits, leaf_bits, checksum, num_draws, num_trees, num_nodes, num_bits = (
         HEAD.unpack_from(data)
     )
-    if version > VERSION or kind != SHARP_TREES:
+    if version > VERSION or kind not in (SHARP_TREES, SINGLE_TREES):
         raise PackedError(
-            f"the block of draws has format {version}, kind {kind}; this version reads up to {VERSION}, 1"
+            f"the block of draws has format {version}, kind {kind}; this version reads up to {VERSION}, "
+            f"{SHARP_TREES} or {SINGLE_TREES}"
         )
     if _checksum(data[: HEAD.size], data[HEAD.size :]) != checksum:
         raise PackedError("the block of draws is damaged: its checksum doesn't fit")
     num_words = (num_bits + 63) // 64
-    fits = len(data) == HEAD.size + 8 * (num_draws + num_words)
+    more = len(data) - HEAD.size - 8 * (num_draws + num_words)
+    fits = more == 0 if kind == SHARP_TREES else more >= 0
     # every node takes at least two bits, so these also bound what a made-up head can ask for
     if not fits or num_nodes > num_bits or num_draws * num_trees > num_nodes or not 1 <= leaf_bits <= 32:
         raise PackedError("the block of draws is damaged: its sizes contradict each other")
@@ -140,4 +147,20 @@ def unpack(data: bytes) -> Draws:
     )
     if status != packing.DONE:
         raise PackedError("the block of draws is damaged: its trees don't add up")
-    return draws
+    return draws if kind == SHARP_TREES else _with_values(draws, data[len(data) - more :])
+
+
+def _with_values(draws: Draws, data: bytes) -> Draws:
+    """The draws of single trees with the weights and leaf values that follow them."""
+    num_leaves = (draws.num_nodes + draws.num_draws) // 2
+    room = len(data) - 8 * draws.num_draws
+    if draws.num_trees != 1 or not num_leaves or room <= 0 or room % (8 * num_leaves):
+        raise PackedError("the block of draws is damaged: its sizes contradict each other")
+    numbers = np.frombuffer(data, "<f8").astype(np.float64)
+    if np.any(draws.leaf) or not np.all(np.isfinite(numbers)):
+        raise PackedError("the block of draws is damaged: its leaves are no numbers")
+    return replace(
+        draws,
+        value=numbers[draws.num_draws :].reshape(num_leaves, -1),
+        log_weight=numbers[: draws.num_draws],
+    )

@@ -14,6 +14,7 @@ from scipy.special import ndtr
 
 from sampler.checkup import diagnose
 from sampler.design import Coded, encode
+from sampler.diagnostics import rhat
 from sampler.draws import concatenate
 from sampler.effects import PartialDependence, Wish, partial_dependence
 from sampler.errors import NotFittedError, PackedError, SettingsError
@@ -22,10 +23,11 @@ from sampler.header import Header
 from sampler.inclusion import Inclusion, inclusion, rules_per_draw
 from sampler.intervals import Answer, Interval, Quantile, Request
 from sampler.kernels.predicting import BLOCK
+from sampler.methods import METHODS
 from sampler.modelfile import read_model, write_model
 from sampler.packed import unpack
 from sampler.predict import Ensemble
-from sampler.summary import Summary, summarise
+from sampler.summary import Agreement, Summary, Verdict, judge, summarise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,7 +94,7 @@ class Posterior:
         self._header = header
         self._blocks = [list(chain) for chain in blocks]
         self._statistics = list(statistics)
-        self._ensemble = Ensemble(chains, len(header.grid.cuts))
+        self._ensemble = self._make_ensemble(chains, len(header.grid.cuts))
         self._starts = np.cumsum([0, *(draws.num_draws for draws in chains)])[:-1]
         self.num_chains = len(chains)
         self.num_draws = min(draws.num_draws for draws in chains)
@@ -114,7 +116,11 @@ class Posterior:
         """From a problem's header and each chain's packed blocks; raises PackedError, NotFittedError."""
         chains = [concatenate([unpack(block) for block in chain]) for chain in blocks if chain]
         chains = [draws for draws in chains if draws.num_draws]
-        return cls(Header.from_bytes(header), chains, blocks, statistics or [])
+        read = Header.from_bytes(header)
+        return _kind_of(read)(read, chains, blocks, statistics or [])
+
+    def _make_ensemble(self, chains: Sequence[Draws], num_features: int) -> Ensemble:
+        return Ensemble(chains, num_features)
 
     @property
     def sigma(self) -> Floats | None:
@@ -122,10 +128,9 @@ class Posterior:
         return None if self.family == "probit" else self._sigma
 
     @property
-    def classes(self) -> tuple[str, str] | None:
-        """The two classes, of which predictions give the probability of the second; None for numbers."""
-        levels = self.schema.target.levels
-        return (levels[0], levels[1]) if self.family == "probit" else None
+    def classes(self) -> tuple[str, ...] | None:
+        """The classes; of two, predictions give the probability of the second. None for numbers."""
+        return self.schema.target.levels if self.family == "probit" else None
 
     @property
     def schema(self) -> Schema:
@@ -148,9 +153,9 @@ class Posterior:
         return self._header.warnings
 
     @property
-    def weights(self) -> None:
-        """Weights of the draws: None, since all count alike."""
-        return
+    def weights(self) -> Floats | None:
+        """Weights of the draws, float64 [chain, draw], that sum to one; None where all count alike."""
+        return None
 
     @property
     def nbytes(self) -> int:
@@ -231,11 +236,14 @@ class Posterior:
 
         """
         request = Request.check(level, interval, quantiles)
-        if self.family == "probit" and request.kind == "predictive":
+        if self.classes is not None and request.kind == "predictive":
             advice = 'interval="credible" gives that of its probability'
-            raise SettingsError(f"a new outcome of two classes has no predictive interval: {advice}")
+            many = "two" if len(self.classes) == 2 else str(len(self.classes))
+            raise SettingsError(f"a new outcome of {many} classes has no predictive interval: {advice}")
+        return self._predict(self._coded(X), request, num_draws)
+
+    def _predict(self, coded: Coded, request: Request, num_draws: int | None) -> Prediction:
         chosen, used = self._choose(num_draws)
-        coded = X if isinstance(X, Coded) else self.encode(X)
         sigma = np.ascontiguousarray(self._sigma[:, :used]).reshape(-1)
         answer = Answer(coded.num_rows, request)
         block = min(BLOCK, max(16, MAX_CELLS // len(chosen)))
@@ -253,10 +261,38 @@ class Posterior:
     def sample(self, X: Any, num_draws: int | None = None) -> Floats:
         """Draws of f at each row of X, float64 [chain, draw, row]: 8 bytes for each, so mind the rows.
 
-        For probit, of the probability of the second class.
+        Of two classes, of the probability of the second; of more, [chain, draw, row, class].
         """
-        coded = X if isinstance(X, Coded) else self.encode(X)
-        return self._f(coded.codes, num_draws)
+        return self._f(self._coded(X).codes, num_draws)
+
+    def sample_sigma(self, X: Any, num_draws: int | None = None) -> Floats:
+        """Draws of the noise's sd at each row of X, float64 [chain, draw, row] (all ones for classes)."""
+        _, used = self._choose(num_draws)
+        shape = (self.num_chains, used, self._coded(X).num_rows)
+        return np.broadcast_to(self._sigma[:, :used, None], shape)
+
+    def draws_by_figure(self, codes: NDArray[np.uint8], num_draws: int | None = None) -> Floats:
+        """Draws of f [row, chain, draw]; of more than two classes those of one row follow each other."""
+        f = self._f(codes, num_draws)
+        by_row = f.reshape(*f.shape[:3], -1).transpose(2, 3, 0, 1)
+        return np.ascontiguousarray(by_row).reshape(-1, *f.shape[:2])
+
+    def agreement(self, f: Floats, num_draws: int) -> Agreement:  # noqa: ARG002  weighted draws need it
+        """How far the chains' first so many draws of f [figure, chain, draw] agree."""
+        return Agreement.of(f)
+
+    def judge(self, found: Agreement, num_draws: int) -> tuple[Verdict, list[str]]:
+        """The verdict on figures with that agreement, from the first so many draws, and why."""
+        sigma = self.sigma
+        of_sigma = None if sigma is None else float(rhat(sigma[None, :, :num_draws])[0])
+        return judge(found, of_sigma, self.num_chains)
+
+    def spaced(self, num_draws: int, count: int) -> NDArray[np.int64]:
+        """The places of so many draws among the first `num_draws` of all chains, evenly spaced."""
+        return np.rint(np.linspace(0, self.num_chains * num_draws - 1, count)).astype(np.int64)
+
+    def _coded(self, X: Any) -> Coded:
+        return X if isinstance(X, Coded) else self.encode(X)
 
     def _f(self, codes: NDArray[np.uint8], num_draws: int | None = None) -> Floats:
         chosen, used = self._choose(num_draws)
@@ -275,8 +311,9 @@ class Posterior:
 
     @cached_property
     def _summary(self) -> Summary:
-        reference = np.ascontiguousarray(self._f(self._header.reference).transpose(2, 0, 1))
-        return summarise(reference, self.sigma, self.leaf_counts, self._statistics)
+        return summarise(
+            self.draws_by_figure(self._header.reference), self.sigma, self.leaf_counts, self._statistics
+        )
 
     def summary(self) -> Summary:
         """Whether the chains agree (on up to 200 training rows and sigma), how well, and what to do."""
@@ -351,3 +388,13 @@ class Posterior:
             f"<Posterior of {self.schema.target.name} given {columns}: "
             f"{self.num_chains} chains of {self.num_draws} draws of {self.leaf_counts.shape[2]} trees>"
         )
+
+
+def _kind_of(header: Header) -> type[Posterior]:
+    """The class of posteriors of a model with that header."""
+    found = METHODS.get(str(header.settings.get("method", "bart")))
+    if found is None or not found.single_tree:
+        return Posterior
+    from sampler.single.posterior import TreePosterior  # noqa: PLC0415  # it is a kind of Posterior
+
+    return TreePosterior

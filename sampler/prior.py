@@ -267,8 +267,8 @@ def _is_used(name: str, given: Mapping[str, Any]) -> bool:
     return name == "k_df" or ("k_df" in given if name == "k_scale" else bool(given.get("sparse")))
 
 
-def _in_range(name: str, value: Any) -> float:
-    low, high, closed = RANGES[name]
+def _in_range(name: str, value: Any, ranges: Mapping[str, tuple[float, float, bool]] = RANGES) -> float:
+    low, high, closed = ranges[name]
     number = math.nan if isinstance(value, bool) or not isinstance(value, numbers.Real) else float(value)
     inside = low < number < high or (closed and low <= number < high)
     if not inside:

@@ -11,9 +11,11 @@ from sampler.design import train_column
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.grid import MAX_CUTS, Grid, cut_points
 from sampler.header import REFERENCE_ROWS, Header
-from sampler.prior import calibrate
+from sampler.methods import METHODS
+from sampler.prior import Constants, calibrate, check_prior
 from sampler.schema import Column, Schema, choose
 from sampler.settings import Settings
+from sampler.single.prior import calibrate_tree, check_tree_prior
 from sampler.summaries import summarise
 from sampler.tables import read
 from sampler.target import guess_family, read_target, read_weights
@@ -101,7 +103,7 @@ def prepare(
 
     """
     if settings.get("family") == "auto":
-        settings = {**settings, "family": guess_family(y)}
+        settings = {**settings, "family": guess_family(y, str(settings.get("method") or "bart"))}
     resolved = Settings.resolve(**settings)
     table = read(X)
     given = target_name or getattr(y, "name", None)
@@ -119,7 +121,7 @@ def prepare(
     prior = dict(prior or {})
     grid = _grid(design, schema, prior.pop("cuts", "quantile"))
     weight = None if weights is None else read_weights(weights, table.num_rows)
-    constants = calibrate(outcome, design, weight, resolved, prior)
+    constants = calibrated(outcome, design, weight, resolved, prior)
     codes = np.stack([grid.encode(j, values) for j, values in enumerate(design)])
     training = Training(
         codes=codes,
@@ -130,6 +132,35 @@ def prepare(
         settings=resolved,
     )
     return Problem(training, schema, grid, [*choice.warnings, *_index_warning(X, y)])
+
+
+def calibrated(
+    y: NDArray[np.float64],
+    design: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+    settings: Settings,
+    prior: Mapping[str, Any] | None = None,
+) -> Constants:
+    """The constants of the method's prior; raises SettingsError as `checked_prior`."""
+    if not METHODS[settings.method].single_tree:
+        return calibrate(y, design, weights, settings, prior)
+    check_weights(settings, weighted=weights is not None)
+    return calibrate_tree(y, design, settings, prior)
+
+
+def check_weights(settings: Settings, *, weighted: bool) -> None:
+    """Raise SettingsError where a fit has weights and its method or family takes none."""
+    if weighted and settings.family == "probit":
+        raise SettingsError("probit takes no weights: leave them out")
+    if weighted and METHODS[settings.method].single_tree:
+        raise SettingsError(f"weights are not offered yet with method {settings.method}: leave them out")
+
+
+def checked_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
+    """Every entry of the method's prior but `cuts`, checked; raises SettingsError."""
+    if METHODS[settings.method].single_tree:
+        return check_tree_prior(prior, settings.family)
+    return check_prior(prior, settings.family)
 
 
 def _index_warning(X: Any, y: Any) -> list[str]:

@@ -12,7 +12,7 @@ from sampler import diagnostics
 from sampler.design import Coded
 from sampler.errors import SettingsError
 from sampler.intervals import Interval, Quantile
-from sampler.summary import FEWEST_DRAWS, Agreement, judge
+from sampler.summary import FEWEST_DRAWS, Agreement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,29 +57,32 @@ def errors(posterior: Posterior, coded: Coded, prediction: Prediction, kind: str
 
     """
     check_draws(prediction.draws)
+    if posterior.weights is not None:
+        raise SettingsError("mcse: Monte Carlo errors of weighted draws are not offered yet: leave it out")
     intervals = [
-        Interval(each.level, np.empty(coded.num_rows), np.empty(coded.num_rows))
+        Interval(each.level, np.empty(each.lower.shape), np.empty(each.lower.shape))
         for each in prediction.intervals
     ]
-    quantiles = [Quantile(each.q, np.empty(coded.num_rows)) for each in prediction.quantiles]
+    quantiles = [Quantile(each.q, np.empty(each.values.shape)) for each in prediction.quantiles]
     bounds = [*_bounds(prediction.intervals, prediction.quantiles)]
     into = [*_bounds(intervals, quantiles)]
-    mean = np.empty(coded.num_rows)
-    sigma = posterior.sigma if kind == "predictive" else None
+    mean = np.empty(prediction.mean.shape)
     for rows, f in _blocks(posterior, coded, prediction.draws):
-        mean[rows] = diagnostics.mcse_mean(f)
+        shape = mean[rows].shape
+        mean[rows] = diagnostics.mcse_mean(f).reshape(shape)
         for (level, values), (_, found) in zip(bounds, into, strict=True):
-            if sigma is None:
-                found[rows] = diagnostics.mcse_quantile(f, level)
+            if kind != "predictive":
+                found[rows] = diagnostics.mcse_quantile(f, level).reshape(shape)
             else:
-                found[rows] = _mixture_error(f, sigma[:, : prediction.draws], values[rows])
+                sigma = posterior.sample_sigma(_part(coded, rows), prediction.draws).transpose(2, 0, 1)
+                found[rows] = _mixture_error(f, sigma, values[rows])
     return Errors(mean, intervals, quantiles)
 
 
 def agreement(posterior: Posterior, coded: Coded, num_draws: int) -> Agreement:
-    """R-hat, effective draws and Monte Carlo error of f at each row; raises as `errors`."""
+    """R-hat, effective draws and Monte Carlo error of f at each row (and class); raises as `errors`."""
     check_draws(num_draws)
-    parts = [Agreement.of(f) for _, f in _blocks(posterior, coded, num_draws)]
+    parts = [posterior.agreement(f, num_draws) for _, f in _blocks(posterior, coded, num_draws)]
     names = ("rhat", "error", "ess_bulk", "ess_tail")
     return Agreement(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
@@ -91,9 +94,7 @@ def verdict(posterior: Posterior, found: Agreement | None, num_draws: int) -> Ro
     """
     if found is None:
         return RowsVerdict("not_converged", [f"{num_draws} draws per chain are too few to tell"])
-    sigma = posterior.sigma  # None for two classes
-    of_sigma = None if sigma is None else float(diagnostics.rhat(sigma[None, :, :num_draws])[0])
-    best, reasons = judge(found, of_sigma, posterior.num_chains)
+    best, reasons = posterior.judge(found, num_draws)
     return RowsVerdict(best, [reason.replace("reference rows", "rows asked") for reason in reasons])
 
 
@@ -116,11 +117,11 @@ def thinned(posterior: Posterior, coded: Coded, num_draws: int, count: int) -> F
     total = posterior.num_chains * num_draws
     if not 1 <= count <= total:
         raise SettingsError(f"samples must be from 1 to {total}, the draws of all chains, not {count}")
-    chosen = np.rint(np.linspace(0, total - 1, count)).astype(np.int64)
-    found = np.empty((coded.num_rows, count))
-    for rows, f in _blocks(posterior, coded, num_draws):
-        found[rows] = f.reshape(len(f), total)[:, chosen]
-    return found
+    chosen = posterior.spaced(num_draws, count)
+    found = [f.reshape(len(f), total)[:, chosen] for _, f in _blocks(posterior, coded, num_draws)]
+    values = np.concatenate(found) if found else np.empty((0, count))
+    classes = posterior.classes
+    return values if classes is None or len(classes) == 2 else values.reshape(-1, len(classes), count)
 
 
 def is_known(num_draws: int) -> bool:
@@ -146,16 +147,19 @@ def _bounds(intervals: list[Interval], quantiles: list[Quantile]) -> Iterator[tu
 
 
 def _blocks(posterior: Posterior, coded: Coded, num_draws: int) -> Iterator[tuple[slice, Floats]]:
-    """Draws of f [row, chain, draw] for some rows after the others."""
+    """Draws of f [row (and class), chain, draw] for some rows after the others."""
     size = max(16, BLOCK_CELLS // (posterior.num_chains * num_draws))
     for start in range(0, coded.num_rows, size):
         rows = slice(start, min(start + size, coded.num_rows))
-        f = posterior.sample(Coded(coded.codes[:, rows], []), num_draws)
-        yield rows, np.ascontiguousarray(f.transpose(2, 0, 1))
+        yield rows, posterior.draws_by_figure(coded.codes[:, rows], num_draws)
+
+
+def _part(coded: Coded, rows: slice) -> Coded:
+    return Coded(coded.codes[:, rows], [])
 
 
 def _mixture_error(f: Floats, sigma: Floats, bound: Floats) -> Floats:
-    z = (bound[:, None, None] - f) / sigma
+    z = (bound[:, None, None] - f) / sigma  # sigma as f: [row, chain, draw]
     below = ndtr(z)
     density = np.mean(np.exp(-0.5 * z**2) / (np.sqrt(2 * np.pi) * sigma), axis=(1, 2))
     return np.asarray(diagnostics.mcse_mean(below) / density)

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from sampler.errors import SettingsError
+from sampler.methods import check_family, find_method
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FAMILIES = ("gaussian", "probit")
-METHODS = ("bart",)
+FAMILIES = ("gaussian", "probit", "categorical")
 MOVE_SETS: dict[str, dict[str, float]] = {
     "default": {"grow": 0.5, "prune": 0.5, "rule": 0.3},
     "growprune": {"grow": 0.5, "prune": 0.5},
@@ -26,6 +26,7 @@ RULE_DRAW = "rule"
 PARTICLE_GIBBS = "pg"
 MOVE_NAMES = (*MOVES, RULE_DRAW, PARTICLE_GIBBS)  # by their numbers in the kernels
 STARTS = ("stumps", "smc")
+PARTICLES = 10  # of particle Gibbs, unless given
 
 LIMITS: dict[str, tuple[int, int]] = {
     "num_trees": (1, 10_000),
@@ -68,18 +69,20 @@ class Settings:
         *,
         family: str = "gaussian",
         method: str = "bart",
-        num_trees: int = 200,
-        num_chains: int = 4,
+        num_trees: int | None = None,
+        num_chains: int | None = None,
         num_burnin: int | None = None,
-        num_draws: int = 250,
-        thin: int = 4,
+        num_draws: int | None = None,
+        thin: int | None = None,
         seed: int = 0,
         moves: str | Mapping[str, float] = "default",
         prior_only: bool = False,
-        particles: int = 10,
+        particles: int = PARTICLES,
         start: str = "stumps",
     ) -> Settings:
-        """Settings from what a user gave; `num_burnin` None: as many iterations as sampling, 100 to 1000.
+        """Settings from what a user gave; None is the method's own default (`sampler.methods`).
+
+        `num_burnin` None: as many iterations as sampling, from 100 to the most of the method (1000 of bart).
 
         Raises
         ------
@@ -87,26 +90,36 @@ class Settings:
             Saying which values are accepted.
 
         """
+        kind = find_method(method)
+        family = _one_of("family", family, FAMILIES)
+        check_family(method, family)
+        given = {"num_trees": num_trees, "num_chains": num_chains, "num_draws": num_draws, "thin": thin}
         counts = {
-            "num_trees": num_trees,
-            "num_chains": num_chains,
-            "num_draws": num_draws,
-            "thin": thin,
-            "seed": seed,
-            "particles": particles,
+            name: checked_count(name, getattr(kind, name) if value is None else value)
+            for name, value in given.items()
         }
-        counts = {name: checked_count(name, value) for name, value in counts.items()}
+        if kind.single_tree and counts["num_trees"] != 1:
+            raise SettingsError(f"num_trees must be 1, or left out: method {method} fits one tree")
+        if kind.single_tree and (particles != PARTICLES or start != STARTS[0]):
+            raise SettingsError(f"particles and start are of method bart, not of {method}: leave them out")
+        if kind.filters and (num_burnin or counts["thin"] != 1):
+            raise SettingsError(
+                f"method {method} has particles (num_draws of each of num_chains runs) and no iterations: "
+                "leave num_burnin and thin out"
+            )
         if num_burnin is None:
-            burnin = min(1000, max(100, counts["num_draws"] * counts["thin"]))
+            burnin = min(kind.most_burnin, max(100, counts["num_draws"] * counts["thin"]))
         else:
             burnin = checked_count("num_burnin", num_burnin)
         if not isinstance(prior_only, bool):
             raise SettingsError(f"prior_only must be true or false, not {prior_only!r}")
         return cls(
-            family=_one_of("family", family, FAMILIES),
-            method=_one_of("method", method, METHODS),
+            family=family,
+            method=method,
             num_burnin=burnin,
-            moves=resolve_moves(moves),
+            seed=checked_count("seed", seed),
+            particles=checked_count("particles", particles),
+            moves=resolve_moves(moves, method),
             prior_only=prior_only,
             start=_one_of("start", start, STARTS),
             **counts,
@@ -122,6 +135,9 @@ class Settings:
         """The groups of `kernels.GROUPS` that this fit and its predictions need."""
         from sampler.kernels import MOVES as CALLED  # noqa: PLC0415  # kernels load late
 
+        kind = find_method(self.method)
+        if kind.single_tree:
+            return ("tree", *(("filter",) if kind.filters else ()), "prediction")
         called = (CALLED[name].group for name in self.moves if name in CALLED)
         particles = ("particles",) if self.start == "smc" or PARTICLE_GIBBS in self.moves else ()
         return ("bart", *called, *particles, "prediction")
@@ -147,7 +163,7 @@ class Settings:
         return cls.resolve(**values)
 
 
-def resolve_moves(moves: str | Mapping[str, float]) -> dict[str, float]:
+def resolve_moves(moves: str | Mapping[str, float], method: str = "bart") -> dict[str, float]:
     """The probabilities behind a move set's name or a user's own dict.
 
     Raises
@@ -156,15 +172,20 @@ def resolve_moves(moves: str | Mapping[str, float]) -> dict[str, float]:
         For an unknown name, a probability outside [0, 1], moves that don't sum to one, or no grow or prune.
 
     """
+    kind = find_method(method)
+    sets = kind.move_sets or MOVE_SETS
+    known = kind.moves or MOVE_NAMES
     if isinstance(moves, str):
-        return dict(MOVE_SETS[_one_of("moves", moves, tuple(MOVE_SETS))])
-    accepted = ", ".join(MOVE_NAMES)
+        return dict(sets[_one_of("moves", moves, tuple(sets))])
+    if kind.filters:
+        return _proposal(moves, sets)
+    accepted = ", ".join(known)
     if not hasattr(moves, "items"):
         raise SettingsError(
-            f"moves must be one of {', '.join(MOVE_SETS)}, or a dict of probabilities of {accepted}"
+            f"moves must be one of {', '.join(sets)}, or a dict of probabilities of {accepted}"
         )
     for name, value in moves.items():
-        if name not in MOVE_NAMES:
+        if name not in known:
             raise SettingsError(f"unknown move {name!r}; accepted are {accepted}")
         if not _is_number(value) or not 0 <= value <= 1:
             raise SettingsError(
@@ -179,9 +200,17 @@ def resolve_moves(moves: str | Mapping[str, float]) -> dict[str, float]:
         )
     total = math.fsum(value for name, value in chosen.items() if name != RULE_DRAW)
     if abs(total - 1) > 1e-9:
-        named = ", ".join((*MOVES, PARTICLE_GIBBS))
-        raise SettingsError(f"the probabilities of {named} must sum to 1, not {total:g}")
+        summed = ", ".join(name for name in kind.moves or (*MOVES, PARTICLE_GIBBS))
+        raise SettingsError(f"the probabilities of {summed} must sum to 1, not {total:g}")
     return chosen
+
+
+def _proposal(moves: Any, sets: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """A particle filter's one way to propose, as its name's dict."""
+    for known in sets.values():
+        if moves == known:
+            return dict(known)
+    raise SettingsError(f"moves must be one of {', '.join(sets)}, not {moves!r}")
 
 
 def _is_number(value: Any) -> bool:

@@ -73,6 +73,7 @@ class Summary:
     f: dict[str, float | int | None]
     moves: dict[str, dict[str, float | int]]
     leaves: dict[str, Any]
+    weights: dict[str, Any] | None = None  # of weighted draws: effective number, log evidence by run
 
     def to_json(self) -> dict[str, Any]:
         """The fields as JSON values; figures that don't exist are None."""
@@ -92,6 +93,13 @@ class Summary:
             "",
             f"leaves per tree: {self.leaves['mean']:.2f} on average, {self.leaves['max']} at most",
         ]
+        if self.weights:
+            spread = self.weights["log_evidence_sd"]
+            over = "" if spread is None else f" (sd {spread:.2f} over runs)"
+            lines.append(
+                f"effective draws: {self.weights['ess']:.0f}, "
+                f"log evidence {self.weights['log_evidence']:.2f}{over}"
+            )
         if self.moves:
             rates = (f"{name} {100 * move['acceptance']:.0f}%" for name, move in self.moves.items())
             lines.append("accepted: " + ", ".join(rates))
@@ -136,16 +144,42 @@ def summarise(
         chains=chains,
         draws=draws,
         sigma=of_sigma,
-        f={
-            "rhat_median": _number(np.median(agreement.rhat)),
-            "rhat_p95": _number(_at_share(agreement.rhat)),
-            "ess_bulk_median": _number(np.median(agreement.ess_bulk)),
-            "ess_tail_median": _number(np.median(agreement.ess_tail)),
-            "mcse_p95": _number(_at_share(agreement.error)),
-            "rows": len(f),
-        },
+        f=_figures_of(agreement),
         moves=moves,
         leaves=leaves,
+    )
+
+
+def _figures_of(agreement: Agreement) -> dict[str, float | int | None]:
+    return {
+        "rhat_median": _number(np.median(agreement.rhat)),
+        "rhat_p95": _number(_at_share(agreement.rhat)),
+        "ess_bulk_median": _number(np.median(agreement.ess_bulk)),
+        "ess_tail_median": _number(np.median(agreement.ess_tail)),
+        "mcse_p95": _number(_at_share(agreement.error)),
+        "rows": len(agreement.rhat),
+    }
+
+
+def describe_trees(
+    verdict: Verdict,
+    reasons: list[str],
+    advice: str,
+    agreement: Agreement,
+    leaf_counts: NDArray[np.int64],
+    statistics: Sequence[Mapping[str, Any]],
+) -> Summary:
+    """A summary of a verdict found elsewhere, of draws [chain, draw, tree]."""
+    return Summary(
+        verdict=verdict,
+        reasons=reasons,
+        advice=advice,
+        chains=leaf_counts.shape[0],
+        draws=leaf_counts.shape[1],
+        sigma=dict.fromkeys(("rhat", "ess_bulk", "ess_tail")),
+        f=_figures_of(agreement),
+        moves=_moves(statistics),
+        leaves=_leaves(leaf_counts),
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from sampler.convert import NAMED_CELLS, to_labels
 from sampler.errors import DataError, DataProblem
+from sampler.methods import METHODS
 from sampler.schema import Column
 from sampler.summaries import sort_levels
 from sampler.tables import read_column
@@ -18,29 +19,40 @@ if TYPE_CHECKING:
     from sampler.tables import RawColumn
 
 
-def guess_family(y: Any) -> str:
-    """The family for `family="auto"`: probit for booleans, two levels of text, or zeros and ones."""
+MAX_CLASSES = 100  # each leaf of each draw keeps a probability for every class
+
+
+def guess_family(y: Any, method: str = "bart") -> str:
+    """The family for `family="auto"`: probit for booleans, two levels of text, or zeros and ones.
+
+    Of a method that knows classes of any number it is categorical, for any text too.
+    """
     raw = read_column(y, "y")
+    families = METHODS[method].families if method in METHODS else ()
+    of_two = "categorical" if "categorical" in families else "probit"
     if raw.numbers is None:
-        return "probit" if len({*(raw.cells or ())} - {None}) == 2 else "gaussian"
+        several = len({*(raw.cells or ())} - {None})
+        of_more = "categorical" if "categorical" in families and several > 1 else "gaussian"
+        return of_two if several == 2 else of_more
     if raw.type == "boolean":
-        return "probit"
+        return of_two
     present = raw.numbers[~np.isnan(raw.numbers)]
     zeros_and_ones = len(present) > 0 and bool(np.all((present == 0) | (present == 1)))
-    return "probit" if zeros_and_ones else "gaussian"
+    return of_two if zeros_and_ones else "gaussian"
 
 
 def read_target(
     y: Any, name: str, num_rows: int, family: str = "gaussian"
 ) -> tuple[Column, NDArray[np.float64]]:
-    """The outcome's column and values: numbers, or for probit 0 and 1 for its two classes of any type.
+    """The outcome's column and values: numbers, or the numbers from 0 of its classes, which are of any type.
 
-    Raises DataError for missing, infinite, constant or non-numeric values, and for other than two classes.
+    Raises DataError for missing, infinite, constant or non-numeric values, and for other than two classes
+    where the family is probit.
     """
     raw = read_column(y, name)
     _check_length(raw, num_rows)
-    if family == "probit":
-        return _read_classes(raw)
+    if family in ("probit", "categorical"):
+        return _read_classes(raw, two=family == "probit")
     if raw.numbers is None or raw.type != "number":
         raise DataError([DataProblem(name, None, _not_numeric(raw))])
     _reject_rows(raw.name, np.isnan(raw.numbers), "the target is missing")
@@ -54,7 +66,7 @@ def read_target(
     return Column(name, "number", (), 0, low, high), raw.numbers
 
 
-def _read_classes(raw: RawColumn) -> tuple[Column, NDArray[np.float64]]:
+def _read_classes(raw: RawColumn, *, two: bool) -> tuple[Column, NDArray[np.float64]]:
     problems: list[DataProblem] = []
     labels = to_labels(raw, problems)
     if problems:
@@ -64,11 +76,18 @@ def _read_classes(raw: RawColumn) -> tuple[Column, NDArray[np.float64]]:
     if len(classes) == 1:
         detail = f"constant target: every value is {classes[0]!r}, so there is nothing to learn"
         raise DataError([DataProblem(raw.name, None, detail)])
-    if len(classes) != 2:
-        advice = 'probit takes two; family="gaussian" takes numbers'
+    if two and len(classes) != 2:
+        advice = (
+            'probit takes two; family="categorical" (of method bcart) takes more, family="gaussian" numbers'
+        )
         raise DataError([DataProblem(raw.name, None, f"the target has {len(classes)} classes: {advice}")])
-    second = labels.names.index(classes[1])
-    return Column(raw.name, "category", classes), (labels.index == second).astype(np.float64)
+    if len(classes) > MAX_CLASSES:
+        detail = f"the target has {len(classes)} classes, where up to {MAX_CLASSES} are taken"
+        raise DataError([DataProblem(raw.name, None, detail)])
+    number = {name: float(place) for place, name in enumerate(classes)}
+    return Column(raw.name, "category", classes), np.array([number[name] for name in labels.names])[
+        labels.index
+    ]
 
 
 def read_weights(weights: Any, num_rows: int) -> NDArray[np.float64]:

@@ -62,6 +62,9 @@ class Training:
             raise DataError("weights must not be negative, and some must be positive")
         if self.settings.family == "probit" and not np.all((self.y == 0) | (self.y == 1)):
             raise DataError("probit takes outcomes 0 and 1")
+        classes = self.settings.family == "categorical"
+        if classes and not np.all((self.y >= 0) & (self.y == np.floor(self.y))):
+            raise DataError("categorical takes outcomes 0, 1, 2, ..")
         largest = float(np.max(np.abs(self.y - self.constants.offset))) / self.constants.step
         if not largest < 2**25:  # also catches NaN
             raise SettingsError("y leaves the grid: give a larger prior step, or leave step out")

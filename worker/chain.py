@@ -11,7 +11,7 @@ from app.store.engine import session_scope
 from app.store.tables import Json
 from app.store.tallies import ITERATIONS, RESUMED, SLICES
 from app.store.units import Claim, Directive, Progress, Slice
-from sampler import Chain, Problem
+from sampler import AnyChain, Problem, resume_chain, start_chain
 from sampler.hyper import kernel_groups
 from worker.blocks import BlockWriter
 from worker.context import Context
@@ -46,10 +46,9 @@ def run_chain(context: Context, claim: Claim) -> None:
         checkpoint = units.checkpoint(session, claim)
         last = draws.last_block(session, claim.model_id, claim.ordinal) if checkpoint else None
     training = prepared.problem.training
-    start, resume = Chain.start, Chain.resume
     if checkpoint is not None:
         context.counts.add(RESUMED, "lost" if claim.recovered else "released")
-    chain = start(training, claim.ordinal) if checkpoint is None else resume(training, checkpoint)
+    chain = resume_chain(training, checkpoint) if checkpoint else start_chain(training, claim.ordinal)
     writer = BlockWriter(training.settings.num_trees, last)
     assert writer.num_draws == chain.num_kept, "the stored draws end where the checkpoint does"
     _sample(context, claim, chain, writer, prepared)
@@ -85,7 +84,9 @@ def _prepare(context: Context, claim: Claim, spec: Spec) -> _Prepared:
     return _last_prepared[0]
 
 
-def _sample(context: Context, claim: Claim, chain: Chain, writer: BlockWriter, prepared: _Prepared) -> None:
+def _sample(
+    context: Context, claim: Claim, chain: AnyChain, writer: BlockWriter, prepared: _Prepared
+) -> None:
     pace = _Pace(context.settings.slice_seconds, prepared.problem)
     header: bytes | None = prepared.header
     progress = Progress(chain.phase, chain.iteration, chain.iterations, chain.num_kept)
@@ -124,9 +125,9 @@ class _Pace:
         self._longest = seconds
         self._piece = max(1, int(self._seconds / PIECES / guess))
 
-    def run(self, chain: Chain) -> float:
-        """A slice; iterations per second."""
-        began, done = time.monotonic(), 0
+    def run(self, chain: AnyChain) -> float:
+        """A slice; iterations per second (of a filter, whose unit of work is smaller, particles)."""
+        began, done, before = time.monotonic(), 0, chain.iteration
         while True:
             done += chain.run(self._piece)
             taken = max(time.monotonic() - began, 1e-6)
@@ -134,7 +135,7 @@ class _Pace:
                 break
             self._piece = max(1, int(min(done / taken * self._seconds / PIECES, self._piece * GROWTH)))
         self._seconds = self._longest
-        return done / taken
+        return (chain.iteration - before) / taken
 
 
 def _obey(directive: Directive) -> None:

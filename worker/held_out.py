@@ -29,7 +29,7 @@ def look_at(
     held: Rows,
     numbers: NDArray[np.int64],
     beat: Callable[[], None],
-) -> Json:
+) -> Json | None:
     """What a picture of the held-out rows needs.
 
     Parameters
@@ -51,8 +51,10 @@ def look_at(
         ``calibration``, of up to 2,000 rows: for numbers, by ``level``, the share of outcomes inside
         predictive intervals (``observed``); for classes, by bin of the predicted probability, its mean
         (``level``) and the share of the second class; each with its 95% binomial interval (``lower``,
-        ``upper``) and the ``rows`` it rests on.
+        ``upper``) and the ``rows`` it rests on. None of more than two classes.
     """
+    if posterior.classes is not None and len(posterior.classes) > 2:
+        return None
     chosen = _spaced(len(numbers), MAX_ROWS)
     y = _outcomes(posterior, training, held)[chosen]
     X = held.X.take(pa.array(chosen))
@@ -90,7 +92,7 @@ def _outcomes(posterior: Posterior, training: Rows, held: Rows) -> Floats:
     if posterior.classes is None:
         return np.asarray(held.y.cast(pa.float64()).to_numpy(), np.float64)
     everything = pa.chunked_array([*training.y.chunks, *held.y.chunks])
-    _, outcome = read_target(everything, "target", len(everything), "probit")
+    _, outcome = read_target(everything, "target", len(everything), posterior.family)
     return np.asarray(outcome[len(training.y) :], np.float64)
 
 

@@ -7,6 +7,7 @@ again and gives the same bytes.
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -117,8 +118,14 @@ def _predict(posterior: Posterior, coded: Coded, request: Json) -> pa.Table:
         errors=rowwise.errors(posterior, coded, said, kind) if request["mcse"] else None,
         rhat=None if rhat is None else np.where(np.isfinite(rhat), rhat, np.nan),
     )
-    table = pa.table({name: pa.array(values, from_pandas=True) for name, values in named.items()})
+    table = pa.table({name: _array(values) for name, values in named.items()})
     return table.append_column("flags", _flags(by_row(coded.marks, posterior.schema.columns)))
+
+
+def _array(values: Any) -> pa.Array:
+    """A column; of several classes, a list for each row."""
+    flat = pa.array(values.reshape(-1), from_pandas=True)
+    return flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
 
 def _flags(rows: list[list[Flag]]) -> pa.Array:

@@ -24,32 +24,39 @@ Floats = NDArray[np.float64]
 
 
 def score(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], None]) -> Json:
-    """How the posterior does on the held-out rows: `_score_numbers`, or `_score_classes` for two classes."""
+    """How the posterior does on the held-out rows: `_score_numbers`, or `_score_classes` for classes."""
     of = _score_numbers if posterior.classes is None else _score_classes
     return of(posterior, training, held, beat) | {"note": UNSEEN}
 
 
 def _score_classes(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], None]) -> Json:
-    """`log_loss`, `brier` and `accuracy` of the mean probability; `base_log_loss` of the plain share."""
+    """`log_loss`, `brier` and `accuracy` of the mean probabilities; `base_log_loss` of the plain shares.
+
+    Of two classes `brier` is of the second alone, of more the sum over the classes.
+    """
     everything = pa.chunked_array([*training.y.chunks, *held.y.chunks])
-    _, outcome = read_target(everything, "target", len(everything), "probit")
-    seen, y = outcome[: len(training.y)], outcome[len(training.y) :]
-    p = np.zeros(len(y))
+    _, outcome = read_target(everything, "target", len(everything), posterior.family)
+    levels = np.arange(len(posterior.classes or ()))
+    is_class = outcome[:, None] == levels
+    seen, y = is_class[: len(training.y)], is_class[len(training.y) :]
+    p = np.zeros(y.shape)
     for batch in _batches(len(y)):
         beat()
-        p[batch] = posterior.predict(held.X.slice(batch.start, batch.stop - batch.start)).mean
+        mean = posterior.predict(held.X.slice(batch.start, batch.stop - batch.start)).mean
+        p[batch] = mean if mean.ndim == 2 else np.stack([1 - mean, mean], axis=1)
+    squares = (p - y) ** 2
     return {
         "rows": len(y),
         "log_loss": _log_loss(y, p),
-        "base_log_loss": _log_loss(y, np.full(len(y), seen.mean())),
-        "brier": float(np.mean((p - y) ** 2)),
-        "accuracy": float(np.mean((p > 0.5) == (y == 1))),
+        "base_log_loss": _log_loss(y, np.broadcast_to(seen.mean(axis=0), p.shape)),
+        "brier": float(np.mean(squares[:, 1] if len(levels) == 2 else squares.sum(axis=1))),
+        "accuracy": float(np.mean(y[np.arange(len(y)), p.argmax(axis=1)])),
     }
 
 
-def _log_loss(y: Floats, p: Floats) -> float:
-    p = np.clip(p, TINY, 1 - TINY)
-    return float(-np.mean(y * np.log(p) + (1 - y) * np.log1p(-p)))
+def _log_loss(y: NDArray[np.bool_], p: Floats) -> float:
+    """Of probabilities [row, class], the class that came true marked in `y`."""
+    return float(-np.mean(np.log(np.clip(p[y], TINY, 1 - TINY))))
 
 
 def _score_numbers(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], None]) -> Json:
@@ -125,9 +132,11 @@ def _batches(count: int) -> Iterator[slice]:
 def _log_density(posterior: Posterior, X: pa.Table, y: Floats, weights: Floats | None) -> Floats:
     """Log of the mean over draws of the normal density of y."""
     f = posterior.sample(X)
-    assert posterior.sigma is not None  # only probit has none
-    sigma = posterior.sigma[:, :, None] / np.sqrt(1.0 if weights is None else weights)
+    sigma = posterior.sample_sigma(X) / np.sqrt(1.0 if weights is None else weights)
     each = -0.5 * (((y - f) / sigma) ** 2 + LOG_2PI) - np.log(sigma)
+    if posterior.weights is not None:
+        with np.errstate(divide="ignore"):
+            each = each + np.log(posterior.weights * posterior.weights.size)[:, :, None]
     density: Floats = np.logaddexp.reduce(each, axis=(0, 1)) - np.log(f.shape[0] * f.shape[1])
     return density
 

@@ -111,22 +111,37 @@ class ModelRequest(BaseModel):
         None, description="Kinds to use instead of the inferred ones: number, boolean, category, date."
     )
     weights: str | None = Field(None, description="A column of positive precision weights.")
-    family: str | None = Field(None, description="gaussian (the default), probit for two classes, or auto.")
-    method: str | None = Field(None, description="bart (the default).")
+    family: str | None = Field(
+        None,
+        description="gaussian (the default), probit for two classes (of bart), categorical for any classes "
+        "(of a single tree), or auto.",
+    )
+    method: str | None = Field(
+        None,
+        description="bart (the default), or one tree: bcart, bcart-mean-variance, bcart-wu, smc.",
+    )
     num_trees: int | None = Field(
-        None, description="200 unless given.", json_schema_extra=_range("num_trees")
+        None,
+        description="200 of bart unless given; 1 of a single tree.",
+        json_schema_extra=_range("num_trees"),
     )
     num_chains: int | None = Field(
-        None, description="4 unless given.", json_schema_extra=_range("num_chains")
+        None,
+        description="Unless given, 4, and 8 of bcart; of smc its runs.",
+        json_schema_extra=_range("num_chains"),
     )
     num_burnin: int | None = Field(
         None, description="Iterations before the first kept draw.", json_schema_extra=_range("num_burnin")
     )
     num_draws: int | None = Field(
-        None, description="Kept draws per chain; 250 unless given.", json_schema_extra=_range("num_draws")
+        None,
+        description="Kept draws per chain; 250 unless given; of smc its particles, 1000.",
+        json_schema_extra=_range("num_draws"),
     )
     thin: int | None = Field(
-        None, description="Iterations per kept draw; 4 unless given.", json_schema_extra=_range("thin")
+        None,
+        description="Iterations per kept draw; unless given, 4 of bart and 80 of bcart.",
+        json_schema_extra=_range("thin"),
     )
     moves: str | Annotated[dict[str, float], BeforeValidator(_check_few)] | None = Field(
         None,

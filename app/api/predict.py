@@ -116,25 +116,28 @@ class WantedQuery(Wanted, ReadingQuery):
     )
 
 
+Figures = list[float | None] | list[list[float | None]]  # [row], or of several classes [row][class]
+
+
 class IntervalView(BaseModel):
-    """Equal-tailed intervals at one level, a bound per row."""
+    """Equal-tailed intervals at one level, a bound per row (and class)."""
 
     level: float
-    lower: list[float | None]
-    upper: list[float | None]
+    lower: Figures
+    upper: Figures
 
 
 class QuantileView(BaseModel):
-    """One quantile, a value per row."""
+    """One quantile, a value per row (and class)."""
 
     q: float
-    values: list[float | None]
+    values: Figures
 
 
 class ErrorsView(BaseModel):
     """Monte Carlo standard errors, in the shape of what they belong to."""
 
-    mean: list[float | None]
+    mean: Figures
     intervals: list[IntervalView]
     quantiles: list[QuantileView]
 
@@ -155,10 +158,11 @@ class PredictionView(BaseModel):
     draws: int = Field(description="Kept draws of each chain that were used.")
     interval: Literal["credible", "predictive"]
     classes: list[str] | None = Field(
-        description="Of a model of two classes: the figures are the probability of the second. Else null."
+        description="Of two classes the figures are the probability of the second; of more, of each: "
+        "[row][class]. Null for numbers."
     )
-    mean: list[float]
-    sd: list[float] | None
+    mean: list[float] | list[list[float]]
+    sd: list[float] | list[list[float]] | None
     intervals: list[IntervalView]
     quantiles: list[QuantileView]
     verdict: Literal["converged", "approximate", "not_converged"] | None = Field(
@@ -168,8 +172,8 @@ class PredictionView(BaseModel):
         description="The same at the rows asked, when rhat or require asked for it."
     )
     mcse: ErrorsView | None
-    rhat: list[float | None] | None = Field(description="Per row; null where the chains don't move.")
-    samples: list[list[float]] | None = Field(description="Draws of each row.")
+    rhat: Figures | None = Field(description="Per row; null where the chains don't move.")
+    samples: list[list[float]] | list[list[list[float]]] | None = Field(description="Draws of each row.")
     flags: list[list[FlagView]] = Field(description="What is unusual about each row, at most ten of one.")
     warnings: list[str]
 

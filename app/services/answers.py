@@ -13,7 +13,7 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from sampler import Prediction
-from sampler.figures import columns
+from sampler.figures import by_class, columns
 from sampler.flags import Flag
 from sampler.rowwise import Errors, RowsVerdict
 
@@ -36,9 +36,9 @@ class Answer:
     errors: Errors | None = None
     rhat: Floats | None = None
     rows_verdict: RowsVerdict | None = None
-    samples: Floats | None = None  # [row, draw]
+    samples: Floats | None = None  # [row, draw], or of several classes [row, class, draw]
     notes: Sequence[str] = ()  # warnings of how the rows were read
-    classes: tuple[str, str] | None = None  # of which the second's probability is predicted
+    classes: tuple[str, ...] | None = None  # of two, the second's probability is predicted, else each one's
 
     def facts(self) -> dict[str, Any]:
         """What holds for all rows together."""
@@ -76,7 +76,8 @@ class Answer:
             samples=self.samples,
             flags=None if self.only_mean else self.flags,
         )
-        return with_facts(pa.table({name: _array(values) for name, values in named.items()}), self.facts())
+        arrays = {name: _array(values) for name, values in by_class(named, self.classes).items()}
+        return with_facts(pa.table(arrays), self.facts())
 
 
 def with_facts(table: pa.Table, facts: Mapping[str, Any]) -> pa.Table:
@@ -131,11 +132,13 @@ def _bounds(given: Prediction | Errors) -> dict[str, Any]:
     }
 
 
-def _finite(values: Floats) -> list[float | None]:
+def _finite(values: Floats) -> list[Any]:
     """As JSON has it: no infinity."""
     if np.isfinite(values).all():
         return list(values.tolist())
-    return [value if np.isfinite(value) else None for value in values.tolist()]
+    figures = values.astype(object)
+    figures[~np.isfinite(values)] = None
+    return list(figures.tolist())
 
 
 def _array(values: Any) -> pa.Array:

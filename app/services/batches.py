@@ -238,9 +238,18 @@ class Result:
 
 
 def _flat(table: pa.Table, facts: dict[str, Any]) -> pa.Table:
-    """With the flags as text, and what holds for all rows in the metadata."""
+    """Flags as text, a column for each of several classes, and what holds for all rows in the metadata."""
     at = table.column_names.index("flags")
-    return with_facts(table.set_column(at, "flags", _texts(table.column("flags"))), facts)
+    table = table.set_column(at, "flags", _texts(table.column("flags")))
+    named: dict[str, Any] = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_fixed_size_list(column.type):
+            named |= {
+                f"{name}_{label}": pc.list_element(column, k) for k, label in enumerate(facts["classes"])
+            }
+        else:
+            named[name] = column
+    return with_facts(pa.table(named), facts)
 
 
 def _texts(flags: pa.ChunkedArray) -> pa.Array:

@@ -20,12 +20,14 @@ from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from app.store.tables import Dataset
 from sampler import DataError, Settings, SettingsError, choose
-from sampler.prior import check_prior
+from sampler.methods import METHODS
+from sampler.problem import check_weights, checked_prior
 from sampler.schema import Choice
-from sampler.settings import FAMILIES, LIMITS, METHODS
+from sampler.settings import FAMILIES, LIMITS
+from sampler.single.filter import check_size
 from sampler.target import guess_family, read_target, read_weights
 
-CHOICES = {"family": FAMILIES, "method": METHODS}
+CHOICES = {"family": FAMILIES, "method": tuple(METHODS)}
 RANGES = LIMITS  # of the knobs that are counts, for the documentation; the sampler checks them
 MIN_ROWS = 10  # to learn from; a promise of HTTP, not of the sampler
 MAX_NAME = 200
@@ -134,9 +136,10 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> _Plan:
     settings, prior = _resolve(request, table)
     stop = stopping.resolve(request.stop, settings)
     _check_rows(dataset, request.holdout)
+    _check_particles(dataset, settings)
     choice = _choose(dataset, reserved, request)
     _check_cuts(prior.get("cuts", "quantile"), choice)
-    _check_values(table, request, settings.family)
+    _check_values(table, request, settings)
     spec = settings.to_json() | {
         "features": list(choice.kinds),
         "columns": dict(choice.kinds),
@@ -168,12 +171,12 @@ def _resolve(request: FitRequest, table: pa.Table) -> tuple[Settings, dict[str, 
     """The sampler's settings and the prior, every entry resolved that doesn't depend on the features."""
     knobs = dict(request.settings)
     if knobs.get("family") == "auto":
-        knobs["family"] = guess_family(table.column(request.target))
+        knobs["family"] = guess_family(table.column(request.target), str(knobs.get("method", "bart")))
     prior = dict(request.prior or {})
     cuts = {"cuts": prior.pop("cuts")} if "cuts" in prior else {}
     try:
         settings = Settings.resolve(**knobs)
-        return settings, check_prior(prior, settings.family) | cuts
+        return settings, checked_prior(prior, settings) | cuts
     except SettingsError as error:
         raise _out_of_range(error) from None
 
@@ -202,16 +205,17 @@ def _check_columns(dataset: Dataset, names: Sequence[str]) -> None:
         raise UnusableDataError(errors=faults)
 
 
-def _check_values(table: pa.Table, request: FitRequest, family: str) -> None:
+def _check_values(table: pa.Table, request: FitRequest, settings: Settings) -> None:
     try:
-        read_target(table.column(request.target), request.target, table.num_rows, family)
+        read_target(table.column(request.target), request.target, table.num_rows, settings.family)
     except DataError as error:
         raise _unusable(error) from None
     if request.weights is None:
         return
-    if family == "probit":
-        told = "probit takes no weights: leave them out"
-        raise UnusableDataError(errors=[Fault(request.weights, None, told)])
+    try:
+        check_weights(settings, weighted=True)
+    except SettingsError as error:
+        raise UnusableDataError(errors=[Fault(request.weights, None, str(error))]) from None
     if request.weights == request.target:
         told = "the target can't be the weights as well"
         raise UnusableDataError(errors=[Fault(request.weights, None, told)])
@@ -219,6 +223,16 @@ def _check_values(table: pa.Table, request: FitRequest, family: str) -> None:
         read_weights(table.column(request.weights), table.num_rows)
     except DataError as error:
         raise _unusable(error, request.weights) from None
+
+
+def _check_particles(dataset: Dataset, settings: Settings) -> None:
+    """A filter's particles hold every row each."""
+    if not METHODS[settings.method].filters:
+        return
+    try:
+        check_size(settings.num_draws, dataset.num_rows)
+    except SettingsError as error:
+        raise _out_of_range(error) from None
 
 
 def _check_rows(dataset: Dataset, holdout: float) -> None:

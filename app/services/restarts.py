@@ -11,7 +11,9 @@ from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFo
 from app.store import models as model_store
 from app.store import restarts as store
 from app.store.tables import CANCELLED, FAILED, SUCCEEDED, Model
+from sampler import SettingsError
 from sampler.header import Header
+from sampler.methods import check_extends
 from sampler.settings import LIMITS
 
 MAX_DRAWS = LIMITS["num_draws"][1]
@@ -59,6 +61,10 @@ def extend(session: Session, owner: str, model_id: str, num_draws: int) -> dict[
     if model.state != SUCCEEDED:
         raise ConflictError(f"The model is {model.state}: extend it when it has succeeded.")
     settings = model.settings
+    try:
+        check_extends(str(settings.get("method", "bart")))
+    except SettingsError as error:
+        raise ConflictError(str(error)) from None
     total = int(settings.get("num_draws", 0)) + num_draws
     if total > MAX_DRAWS:
         told = f"each chain would have {total} draws, where {MAX_DRAWS} is the most"

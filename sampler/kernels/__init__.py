@@ -34,6 +34,8 @@ GROUPS = {
     "reshape": Group(("reshape",), ("base", "change")),
     "particles": Group(("layout", "particles", "psweep"), ("base", "passes", "bart")),
     "hyper": Group(("hyper",), ("base", "passes", "bart", "particles")),
+    "tree": Group(("cart_rows", "cart_tree", "cart_moves", "cart_restructure", "cart_sweep"), ("base",)),
+    "filter": Group(("cart_filter",), ("base", "tree")),
 }
 
 # beside grow and prune, which every fit has

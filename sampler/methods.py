@@ -1,0 +1,86 @@
+"""The methods: which families each knows, and what its knobs are unless given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sampler.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CGM = {"grow": 0.25, "prune": 0.25, "change": 0.40, "swap": 0.10}
+GROW_PRUNE = {"grow": 0.5, "prune": 0.5}
+WU = {"grow": 0.22, "prune": 0.22, "change": 0.36, "swap": 0.10, "restructure": 0.10}
+TREE_MOVES = ("grow", "prune", "change", "swap", "restructure")
+
+
+@dataclass(frozen=True)
+class Method:
+    """What a method can do, and its defaults.
+
+    `move_sets` and `moves` are None where a method has the engine's own; an iteration of a single tree takes
+    microseconds, so its draws are thinned more.
+    """
+
+    families: tuple[str, ...]
+    num_trees: int = 1
+    num_chains: int = 4
+    num_draws: int = 250
+    thin: int = 4
+    most_burnin: int = 1000
+    move_sets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    moves: tuple[str, ...] = ()
+    single_tree: bool = True
+    filters: bool = False  # particles that grow together, rather than a chain that goes on
+
+
+def _cart(*families: str, default: Mapping[str, float] = CGM) -> Method:
+    sets = {"default": default, "cgm": CGM, "growprune": GROW_PRUNE}
+    return Method(families, num_chains=8, thin=80, most_burnin=20_000, move_sets=sets, moves=TREE_MOVES)
+
+
+METHODS: dict[str, Method] = {
+    "bart": Method(("gaussian", "probit"), num_trees=200, single_tree=False),
+    "bcart": _cart("gaussian", "categorical"),
+    "bcart-mean-variance": _cart("gaussian"),
+    "bcart-wu": _cart("gaussian", "categorical", default=WU),
+    "smc": Method(
+        ("gaussian", "categorical"),
+        num_draws=1000,
+        thin=1,
+        most_burnin=0,
+        move_sets={"default": {"optimal": 1.0}, "optimal": {"optimal": 1.0}, "prior": {"prior": 1.0}},
+        filters=True,
+    ),
+}
+NOT_YET = ("rjhmc-df", "rjhmc-dfi", "dcc-tree")
+
+
+def find_method(name: object) -> Method:
+    """The method of that name; raises SettingsError."""
+    if name in NOT_YET:
+        raise SettingsError(f"method {name} is not offered yet; offered are {', '.join(METHODS)}")
+    if not isinstance(name, str) or name not in METHODS:
+        raise SettingsError(f"method must be one of {', '.join(METHODS)}, not {name!r}")
+    return METHODS[name]
+
+
+def check_family(method: str, family: str) -> None:
+    """Raise SettingsError for a family that the method doesn't know."""
+    families = METHODS[method].families
+    if family not in families:
+        others = [name for name, found in METHODS.items() if family in found.families]
+        raise SettingsError(
+            f"family {family} goes with method {' or '.join(others)}; method {method} takes family "
+            f"{' or '.join(families)}"
+        )
+
+
+def check_extends(method: str) -> None:
+    """Raise SettingsError for a method whose draws come all at once."""
+    if METHODS[method].filters:
+        raise SettingsError(
+            f"method {method} draws all its particles together: fit again with more, rather than extend"
+        )

@@ -1,0 +1,1 @@
+"""The literature's systems of one tree: Bayesian CART, and what came after it."""

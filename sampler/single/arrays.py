@@ -1,0 +1,171 @@
+"""The kernels' arrays of a single tree, made, enlarged, and carried over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.draws import Draws
+from sampler.kernels import cart_state as state
+from sampler.single.models import leaf_model
+from sampler.single.prior import tree_constants
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.kernels.cart_filter import Cloud
+    from sampler.kernels.cart_state import Kept, Room, Rows, Tree
+    from sampler.training import Training
+
+FIRST_NODES = 64  # room per tree; doubled when it needs more
+
+
+def make_rows(training: Training) -> Rows:
+    """Training rows and the model."""
+    from scipy.special import gammaln  # noqa: PLC0415  # scipy is slow to import
+
+    codes = np.ascontiguousarray(training.codes)
+    present = [column[column != 255] for column in codes]
+    constants, settings = tree_constants(training), training.settings
+    y = np.rint((training.y - constants.offset) / constants.step).astype(np.int32)
+    counts = np.arange(len(y) + 1)
+    prior = np.zeros(state.PRIOR_SIZE)
+    step = constants.step
+    prior[[state.ALPHA, state.BETA]] = constants.alpha, constants.beta
+    prior[[state.PRECISION, state.NU]] = constants.precision, constants.nu
+    prior[state.NU_LAMBDA] = constants.nu * constants.lambda_ / step**2
+    prior[state.CONCENTRATION] = constants.concentration
+    prior[state.LIKELIHOOD] = not settings.prior_only
+    prior[[state.STEP, state.OFFSET]] = step, constants.offset
+    model = leaf_model(settings)
+    if model == state.CLASSES:
+        all_of_them = constants.concentration * constants.classes
+        table = np.array([gammaln(counts + constants.concentration), gammaln(counts + all_of_them)])
+    else:
+        prior[state.TOTAL_SQUARES] = float(np.sum(y.astype(np.int64) ** 2))
+        table = np.array([gammaln(0.5 * (counts + constants.nu)), np.zeros(len(counts))])
+    return state.Rows(
+        codes=codes,
+        y=y,
+        low=np.array([column.min(initial=255) for column in present], np.int64),
+        high=np.array([column.max(initial=0) if len(column) else -1 for column in present], np.int64),
+        missing=np.array([len(column) < codes.shape[1] for column in present], np.int64),
+        model=model,
+        prior=prior,
+        table=table,
+    )
+
+
+def num_stats(training: Training) -> int:
+    """Figures kept of each leaf: a count for each class, or count, sum and sum of squares."""
+    return tree_constants(training).classes or 3
+
+
+def num_values(training: Training) -> int:
+    """Parameters of each leaf: probabilities, a mean and a standard deviation, or a mean."""
+    model = leaf_model(training.settings)
+    return {state.CLASSES: tree_constants(training).classes, state.MEAN_VARIANCE: 2}.get(model, 1)
+
+
+def make_tree(rows: Rows, stats: int, capacity: int) -> Tree:
+    """Room for a tree, all rows listed in their order."""
+    return state.Tree(
+        size=np.ones(1, np.int64),
+        node=np.zeros((capacity, state.NODE_SIZE), np.int32),
+        span=np.zeros((capacity, 2), np.int64),
+        stat=np.zeros((capacity, stats), np.int64),
+        term=np.zeros((capacity, 2)),
+        order=np.arange(len(rows.y), dtype=np.int32),
+    )
+
+
+def make_room(rows: Rows, stats: int, capacity: int, *, restructures: bool) -> Room:
+    """Room to work."""
+    columns = len(rows.codes)
+    return state.Room(
+        rule=np.zeros(3, np.int64),
+        found=np.zeros(3, np.int64),
+        columns=np.zeros(columns, np.int32),
+        shelf=np.zeros(len(rows.y), np.int32),
+        left=np.zeros(stats, np.int64),
+        right=np.zeros(stats, np.int64),
+        stack=np.zeros(capacity + 2, np.int32),
+        block=np.zeros((capacity if restructures else 1, columns, 3), np.int64),
+        blocks=np.zeros(capacity, np.int32),
+        bad=np.zeros((2, 257), np.int64),
+        terms=np.zeros(512),
+        bins=np.zeros((256, stats), np.int64),
+        draws=np.zeros(512),
+    )
+
+
+def make_cloud(rows: Rows, stats: int, particles: int, capacity: int) -> Cloud:
+    """Room for the trees of so many particles, each with all rows listed in their order."""
+    from sampler.kernels.cart_filter import Cloud  # noqa: PLC0415  # kernels that other methods don't need
+
+    return Cloud(
+        size=np.ones(particles, np.int64),
+        next=np.zeros(particles, np.int64),
+        log_weight=np.zeros(particles),
+        node=np.zeros((particles, capacity, state.NODE_SIZE), np.int32),
+        span=np.zeros((particles, capacity, 2), np.int64),
+        stat=np.zeros((particles, capacity, stats), np.int64),
+        term=np.zeros((particles, capacity, 2)),
+        order=np.tile(np.arange(len(rows.y), dtype=np.int32), (particles, 1)),
+    )
+
+
+def enlarged(tree: Tree, capacity: int) -> Tree:
+    """The same tree with more room."""
+
+    def more(old: NDArray[Any]) -> NDArray[Any]:
+        new = np.zeros((capacity, *old.shape[1:]), old.dtype)
+        new[: len(old)] = old
+        return new
+
+    return tree._replace(
+        node=more(tree.node), span=more(tree.span), stat=more(tree.stat), term=more(tree.term)
+    )
+
+
+def make_kept(draws: int, nodes: int, values: int) -> Kept:
+    """Room for so many draws of so many nodes in all."""
+    return state.Kept(
+        fill=np.zeros(3, np.int64),
+        sigma=np.zeros(draws),
+        tree_start=np.zeros(draws + 1, np.int64),
+        feature=np.zeros(nodes, np.int32),
+        cut=np.zeros(nodes, np.uint8),
+        missing_left=np.zeros(nodes, np.uint8),
+        value=np.zeros((nodes // 2 + draws + 1, values)),
+    )
+
+
+def enlarged_kept(kept: Kept, draws: int, nodes: int) -> Kept:
+    """The same draws with more room."""
+    new = make_kept(draws, nodes, kept.value.shape[1])
+    new.fill[:] = kept.fill
+    for name in ("sigma", "tree_start", "feature", "cut", "missing_left", "value"):
+        old, room = getattr(kept, name), getattr(new, name)
+        used = min(len(old), len(room))  # what is filled fits, though the room for it was cut otherwise
+        room[:used] = old[:used]
+    return new
+
+
+def taken(kept: Kept, log_weight: NDArray[np.float64] | None = None) -> Draws | None:
+    """The draws in there, or None."""
+    draws, nodes, leaves = (int(value) for value in kept.fill)
+    if draws == 0:
+        return None
+    return Draws(
+        num_trees=1,
+        sigma=kept.sigma[:draws].copy(),
+        tree_start=kept.tree_start[: draws + 1].copy(),
+        feature=kept.feature[:nodes].copy(),
+        cut=kept.cut[:nodes].copy(),
+        missing_left=kept.missing_left[:nodes].copy(),
+        leaf=np.zeros(nodes, np.int32),
+        value=kept.value[:leaves].copy(),
+        log_weight=np.zeros(draws) if log_weight is None else log_weight,
+    )

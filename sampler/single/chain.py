@@ -1,0 +1,142 @@
+"""A Markov chain over single trees: start or resume, run, take the kept draws, checkpoint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.compile import warm
+from sampler.single import arrays, checkpoint
+
+if TYPE_CHECKING:
+    from sampler.draws import Draws
+    from sampler.training import Training
+
+MOVES = ("grow", "prune", "change", "swap", "restructure")
+
+
+class TreeChain:
+    """Bayesian CART (Chipman, George and McCulloch 1998), leaf parameters integrated out; as `Chain`."""
+
+    def __init__(self, training: Training, chain: int, random: np.ndarray[Any, Any]) -> None:
+        """Use `start` or `resume`."""
+        warm(training.settings)
+        from sampler.kernels.cart_tree import plant  # noqa: PLC0415  # kernels load with the first chain
+
+        self.training = training
+        self.chain = chain
+        self.iteration = 0
+        self.num_kept = 0
+        self._random = np.array(random, np.uint64)
+        self._rows = arrays.make_rows(training)
+        self._stats, self._values = arrays.num_stats(training), arrays.num_values(training)
+        self._moves = np.array([training.settings.moves.get(name, 0.0) for name in MOVES])
+        self._counters = np.zeros((len(MOVES), 2), np.int64)
+        self._kept = arrays.make_kept(0, 0, self._values)
+        self._make_room(arrays.FIRST_NODES)
+        self._tree = arrays.make_tree(self._rows, self._stats, arrays.FIRST_NODES)
+        plant(self._rows, self._tree)
+
+    @classmethod
+    def start(cls, training: Training, chain: int) -> TreeChain:
+        """A chain at its first state, a lone leaf."""
+        seed = np.random.SeedSequence(training.settings.seed, spawn_key=(chain,))
+        return cls(training, chain, seed.generate_state(4, np.uint64))
+
+    @classmethod
+    def resume(cls, training: Training, data: bytes) -> TreeChain:
+        """The chain that `data` was taken of, bit for bit; raises PackedError."""
+        chain, (counts, random, counters, node) = checkpoint.read(training, data)
+        self = cls(training, chain, random)
+        self.iteration, self.num_kept = (int(value) for value in counts)
+        self._counters[:] = counters
+        while len(self._tree.node) < len(node):
+            self._enlarge()
+        self._tree.size[0] = len(node)
+        self._tree.node[: len(node)] = node
+        from sampler.kernels.cart_tree import look_below  # noqa: PLC0415
+
+        look_below(self._rows, self._tree, self._room, 0, False)
+        return self
+
+    @property
+    def iterations(self) -> int:
+        """Iterations in all, burn-in and sampling."""
+        return self.training.settings.iterations
+
+    @property
+    def phase(self) -> str:
+        """`burn_in` or `sampling`."""
+        return "burn_in" if self.iteration < self.training.settings.num_burnin else "sampling"
+
+    @property
+    def done(self) -> bool:
+        """Whether every iteration is done."""
+        return self.iteration >= self.iterations
+
+    def run(self, iterations: int) -> int:
+        """Do up to that many iterations, without the GIL; returns how many (fewer only at the end)."""
+        from sampler.kernels import cart_state as state  # noqa: PLC0415
+        from sampler.kernels.cart_sweep import cart_sweep  # noqa: PLC0415
+
+        settings = self.training.settings
+        before = self.iteration
+        stop = min(before + max(int(iterations), 0), self.iterations)
+        plan = np.array([before, stop, settings.num_burnin, settings.thin, 0])
+        scratch = np.zeros((2, 2))
+        need = -1
+        while need != state.DONE:
+            plan[0] = self.iteration
+            kept = int(self._kept.fill[0])
+            reached, need = cart_sweep(
+                self._rows, self._tree, self._trial, self._room, self._random, self._moves, scratch,
+                self._counters, self._kept, plan,
+            )  # fmt: skip
+            self.iteration = int(reached)
+            self.num_kept += int(self._kept.fill[0]) - kept
+            if need == state.NEEDS_NODES:
+                self._enlarge()
+            elif need == state.NEEDS_ROOM:
+                self._enlarge_kept(stop)
+        return self.iteration - before
+
+    def take(self) -> Draws | None:
+        """The draws kept since the last take, or None; they are the caller's now."""
+        draws = arrays.taken(self._kept)
+        self._kept = arrays.make_kept(0, 0, self._values)
+        return draws
+
+    def checkpoint(self) -> bytes:
+        """The state between iterations, small; draws not yet taken are not in it."""
+        counts = np.array([self.iteration, self.num_kept])
+        node = self._tree.node[: int(self._tree.size[0])]
+        return checkpoint.write(self.training, self.chain, [counts, self._random, self._counters, node])
+
+    def statistics(self) -> dict[str, Any]:
+        """What the moves did so far: `{"moves": {"grow": {"proposed": .., "accepted": ..}, ..}}`."""
+        moves = {
+            name: {"proposed": int(proposed), "accepted": int(accepted)}
+            for name, (proposed, accepted) in zip(MOVES, self._counters, strict=True)
+            if proposed
+        }
+        return {"moves": moves}
+
+    def _make_room(self, capacity: int) -> None:
+        restructures = bool(self._moves[-1])
+        self._room = arrays.make_room(self._rows, self._stats, capacity, restructures=restructures)
+        self._trial = arrays.make_tree(self._rows, self._stats, capacity)
+
+    def _enlarge(self) -> None:
+        """Twice the room for nodes."""
+        capacity = 2 * len(self._tree.node)
+        self._tree = arrays.enlarged(self._tree, capacity)
+        self._make_room(capacity)
+
+    def _enlarge_kept(self, stop: int) -> None:
+        """Room for the draws up to iteration `stop`, judged by the tree's size now."""
+        draws, nodes, _ = (int(value) for value in self._kept.fill)
+        settings = self.training.settings
+        left = max(stop - max(self.iteration, settings.num_burnin), 0) // settings.thin + 2
+        per_draw = 2 * int(self._tree.size[0]) + 4
+        self._kept = arrays.enlarged_kept(self._kept, draws + left, 2 * nodes + left * per_draw)

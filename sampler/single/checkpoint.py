@@ -1,0 +1,52 @@
+"""Checkpoints of single-tree chains: arrays in order behind a head that knows whose they are."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.errors import PackedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sampler.training import Training
+
+HEAD = struct.Struct("<4sIII")  # magic, checksum of what follows it, fingerprint, chain
+MAGIC = b"BST1"
+
+
+def write(training: Training, chain: int, arrays: Sequence[np.ndarray[Any, Any]]) -> bytes:
+    """The arrays as bytes that `read` takes apart again."""
+    parts = []
+    for array in arrays:
+        kept = np.ascontiguousarray(array)
+        shape = struct.pack(f"<2sB{kept.ndim}q", kept.dtype.str[1:].encode(), kept.ndim, *kept.shape)
+        parts += [shape, kept.tobytes()]
+    body = zlib.compress(b"".join(parts), 1)
+    rest = struct.pack("<II", training.fingerprint, chain)
+    return MAGIC + struct.pack("<I", zlib.crc32(rest + body)) + rest + body
+
+
+def read(training: Training, checkpoint: bytes) -> tuple[int, list[np.ndarray[Any, Any]]]:
+    """The chain's number and its arrays; raises PackedError when damaged or of other data or settings."""
+    if len(checkpoint) < HEAD.size or not checkpoint.startswith(MAGIC):
+        raise PackedError("not a checkpoint of this method, or of another version")
+    _, check, owner, chain = HEAD.unpack_from(checkpoint)
+    if zlib.crc32(checkpoint[8:]) != check:
+        raise PackedError("the checkpoint is damaged")
+    if owner != training.fingerprint:
+        raise PackedError("the checkpoint belongs to other data or settings")
+    body, at = zlib.decompress(checkpoint[HEAD.size :]), 0
+    arrays = []
+    while at < len(body):
+        kind, dimensions = struct.unpack_from("<2sB", body, at)
+        shape = struct.unpack_from(f"<{dimensions}q", body, at + 3)
+        at += 3 + 8 * dimensions
+        array = np.frombuffer(body, kind.decode(), int(np.prod(shape)), at).reshape(shape).copy()
+        arrays.append(array)
+        at += array.nbytes
+    return chain, arrays

@@ -1,0 +1,207 @@
+"""A particle filter over single trees, in the clothes of a chain: start or resume, run, take, checkpoint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.compile import warm
+from sampler.errors import SettingsError
+from sampler.single import arrays, checkpoint
+from sampler.single.models import log_constant
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.draws import Draws
+    from sampler.kernels.cart_filter import Cloud
+    from sampler.kernels.cart_state import Kept, Room, Tree
+    from sampler.training import Training
+
+THRESHOLD = 0.1  # of the particles, effective ones, at which they are drawn anew
+MOST_CELLS = 50_000_000  # particles times rows: each lists every row, twice 4 bytes
+# what a checkpoint counts
+CURSOR, IDLE, STAGES, DRAWN, FURTHEST, COMPLETE = range(6)
+
+
+def check_size(particles: int, rows: int) -> None:
+    """Raise SettingsError when so many particles of so many rows take too much memory."""
+    if particles * rows > MOST_CELLS:
+        raise SettingsError(
+            f"num_draws: {particles} particles of {rows} rows are too many, since each lists every row; "
+            f"at most {max(MOST_CELLS // rows, 1)} here"
+        )
+
+
+class FilterRun:
+    """One run of the filter of Lakshminarayanan, Roy and Teh (2013): particles that grow together.
+
+    A unit of work is one node of one particle; `iteration` counts the particles that are complete. The draws,
+    one of each particle, come at the end; their weights add up to the run's estimate of the evidence.
+    """
+
+    def __init__(self, training: Training, chain: int, random: NDArray[Any]) -> None:
+        """Use `start` or `resume`."""
+        warm(training.settings)
+        check_size(training.settings.num_draws, len(training.y))
+        self.training = training
+        self.chain = chain
+        self.num_kept = 0
+        self._random = np.array(random, np.uint64)
+        self._rows = arrays.make_rows(training)
+        self._best = "optimal" in training.settings.moves
+        self._counts = np.zeros(6, np.int64)
+        self._evidence = np.zeros(1)
+        self._kept: Kept | None = None
+        self._cloud: Cloud = self._make_cloud(arrays.FIRST_NODES)
+        self._spare: Cloud = self._make_cloud(arrays.FIRST_NODES)
+        self._room = self._make_room(arrays.FIRST_NODES)
+
+    @classmethod
+    def start(cls, training: Training, chain: int) -> FilterRun:
+        """A run at its beginning: every particle a lone leaf; raises SettingsError when there is no room."""
+        from sampler.kernels.cart_rows import log_likelihood  # noqa: PLC0415  # kernels load with the first
+        from sampler.kernels.cart_tree import plant, totals  # noqa: PLC0415
+
+        seed = np.random.SeedSequence(training.settings.seed, spawn_key=(chain,))
+        self = cls(training, chain, seed.generate_state(4, np.uint64))
+        for c in range(training.settings.num_draws):
+            plant(self._rows, self._tree(c))
+        self._evidence[0] = log_constant(training) + log_likelihood(self._rows, *totals(self._tree(0)))
+        return self
+
+    @classmethod
+    def resume(cls, training: Training, data: bytes) -> FilterRun:
+        """The run that `data` was taken of, bit for bit; raises PackedError."""
+        from sampler.kernels.cart_tree import look_below  # noqa: PLC0415
+
+        chain, (counts, random, evidence, log_weight, size, after, node) = checkpoint.read(training, data)
+        self = cls(training, chain, random)
+        self._counts[:], self._evidence[:] = counts, evidence
+        self._enlarge(max(node.shape[1], arrays.FIRST_NODES))
+        cloud = self._cloud
+        cloud.log_weight[:], cloud.size[:], cloud.next[:] = log_weight, size, after
+        cloud.node[:, : node.shape[1]] = node
+        cloud.span[:, 0, 1] = len(training.y)  # the root's rows; those below follow from the rules
+        for c in range(len(size)):
+            look_below(self._rows, self._tree(c), self._room, 0, False)
+        self.num_kept = len(size) if counts[COMPLETE] else 0
+        return self
+
+    @property
+    def iterations(self) -> int:
+        """Particles."""
+        return self.training.settings.num_draws
+
+    @property
+    def iteration(self) -> int:
+        """Particles that are complete, or were before they were drawn anew."""
+        return int(self._counts[FURTHEST])
+
+    @property
+    def phase(self) -> str:
+        """Always `sampling`."""
+        return "sampling"
+
+    @property
+    def done(self) -> bool:
+        """Whether every particle is complete."""
+        return bool(self._counts[COMPLETE])
+
+    def run(self, iterations: int) -> int:
+        """Decide on up to so many nodes of particles, without the GIL; returns how many were visited."""
+        from sampler.kernels.cart_filter import advance  # noqa: PLC0415
+
+        counts, scratch, left = self._counts, np.zeros((2, 2)), max(int(iterations), 0)
+        while left > 0 and not self.done:
+            if counts[CURSOR] == 0 and int(self._cloud.size.max()) + 2 > self._cloud.node.shape[1]:
+                self._enlarge(2 * self._cloud.node.shape[1])
+            first = int(counts[CURSOR])
+            cursor, idle = advance(
+                self._rows, self._cloud, self._room, self._random, first, left, self._best, scratch
+            )  # fmt: skip
+            left -= int(cursor) - first
+            counts[CURSOR] = cursor
+            counts[IDLE] += idle
+            if cursor == self.iterations:
+                self._end_stage()
+        return max(int(iterations), 0) - left
+
+    def take(self) -> Draws | None:
+        """The draws, once every particle is complete and they were not taken yet, or None."""
+        if not self.done or self._kept is None:
+            return None
+        kept, self._kept = self._kept, None
+        total = np.logaddexp.reduce(self._cloud.log_weight)
+        return arrays.taken(kept, self._cloud.log_weight - total + self._evidence[0])
+
+    def checkpoint(self) -> bytes:
+        """The state between units of work."""
+        cloud = self._cloud
+        parts = [self._counts, self._random, self._evidence, cloud.log_weight, cloud.size, cloud.next]
+        return checkpoint.write(self.training, self.chain, [*parts, cloud.node[:, : int(cloud.size.max())]])
+
+    def statistics(self) -> dict[str, Any]:
+        """Stages of the filter, how often the particles were drawn anew, and the log evidence at the end."""
+        return {
+            "filter": {
+                "stages": int(self._counts[STAGES]),
+                "resampled": int(self._counts[DRAWN]),
+                "log_evidence": float(self._evidence[0]) if self.done else None,
+            }
+        }
+
+    def _end_stage(self) -> None:
+        from sampler.kernels.cart_filter import resample  # noqa: PLC0415
+
+        counts = self._counts
+        finished = int(counts[IDLE])
+        counts[STAGES] += 1
+        counts[CURSOR] = counts[IDLE] = 0
+        counts[FURTHEST] = max(counts[FURTHEST], min(finished, self.iterations - 1))
+        if finished == self.iterations:
+            self._finish()
+            return
+        drawn, log_mean = resample(self._cloud, self._spare, self._random, THRESHOLD)
+        if drawn:
+            self._cloud, self._spare = self._spare, self._cloud
+            self._evidence[0] += log_mean
+            counts[DRAWN] += 1
+
+    def _finish(self) -> None:
+        """Leaf parameters of every particle; the weights that are left enter the evidence."""
+        from sampler.kernels.cart_sweep import keep  # noqa: PLC0415
+
+        many = self.iterations
+        self._evidence[0] += np.logaddexp.reduce(self._cloud.log_weight) - np.log(many)
+        kept = arrays.make_kept(many, int(self._cloud.size.sum()), arrays.num_values(self.training))
+        for c in range(many):
+            assert keep(self._rows, self._tree(c), self._room, self._random, kept)
+        self._kept = kept
+        self.num_kept = many
+        self._counts[COMPLETE], self._counts[FURTHEST] = 1, many
+
+    def _tree(self, c: int) -> Tree:
+        from sampler.kernels.cart_state import Tree  # noqa: PLC0415
+
+        cloud = self._cloud
+        return Tree(
+            cloud.size[c : c + 1], cloud.node[c], cloud.span[c], cloud.stat[c], cloud.term[c], cloud.order[c]
+        )
+
+    def _enlarge(self, capacity: int) -> None:
+        """Room for so many nodes of every particle."""
+        old, new = self._cloud, self._make_cloud(capacity)
+        for name in new._fields:
+            values = getattr(old, name)
+            getattr(new, name)[tuple(slice(size) for size in values.shape)] = values
+        self._cloud, self._spare = new, self._make_cloud(capacity)
+        self._room = self._make_room(capacity)
+
+    def _make_cloud(self, capacity: int) -> Cloud:
+        return arrays.make_cloud(self._rows, arrays.num_stats(self.training), self.iterations, capacity)
+
+    def _make_room(self, capacity: int) -> Room:
+        stats = arrays.num_stats(self.training)
+        return arrays.make_room(self._rows, stats, capacity, restructures=False)

@@ -1,0 +1,34 @@
+"""Which leaf model goes with a method and a family."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from sampler.kernels.cart_state import CLASSES, MEAN_SHIFT, MEAN_VARIANCE
+from sampler.single.prior import tree_constants
+
+if TYPE_CHECKING:
+    from sampler.settings import Settings
+    from sampler.training import Training
+
+
+def leaf_model(settings: Settings) -> int:
+    """One of the kernels' leaf models."""
+    if settings.family == "categorical":
+        return CLASSES
+    return MEAN_VARIANCE if settings.method == "bcart-mean-variance" else MEAN_SHIFT
+
+
+def log_constant(training: Training) -> float:
+    """What the kernels' log likelihood leaves out, so that evidences are densities in units of y."""
+    constants = tree_constants(training)
+    model, rows = leaf_model(training.settings), len(training.y)
+    if training.settings.prior_only or model == CLASSES:
+        return 0.0
+    in_units = -rows * math.log(constants.step)
+    if model == MEAN_VARIANCE:
+        return in_units
+    nu, scale = constants.nu, constants.nu * constants.lambda_ / constants.step**2
+    gammas = math.lgamma(0.5 * (rows + nu)) - math.lgamma(0.5 * nu)
+    return in_units - 0.5 * rows * math.log(math.pi) + 0.5 * nu * math.log(scale) + gammas

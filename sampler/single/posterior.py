@@ -1,0 +1,241 @@
+"""The posterior of a method of one tree: leaves with parameters of their own, classes, weighted draws."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.design import Coded
+from sampler.draws import LEAF
+from sampler.effects import PartialDependence, Wish, partial_dependence
+from sampler.errors import PackedError, SettingsError
+from sampler.inclusion import Inclusion, inclusion
+from sampler.intervals import Interval, Quantile, Request
+from sampler.posterior import MAX_CELLS, Posterior, Prediction
+from sampler.predict import Ensemble
+from sampler.single.quantiles import normal_mixture, of_draws
+from sampler.single.summary import Weights, agreement, judge_weighted, summarise_weighted
+from sampler.summary import Agreement, Summary, Verdict, summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.draws import Draws
+    from sampler.header import Header
+
+    Floats = NDArray[np.float64]
+
+BLOCK_ROWS = 1024
+VARIANCE = "bcart-mean-variance"
+
+
+class TreePosterior(Posterior):
+    """Draws of one tree each.
+
+    Of classes, predictions are probabilities: of the second where there are two, else [row, class].
+    """
+
+    def __init__(
+        self,
+        header: Header,
+        chains: Sequence[Draws],
+        blocks: Sequence[Sequence[bytes]],
+        statistics: Sequence[dict[str, Any]],
+    ) -> None:
+        super().__init__(header, chains, blocks, statistics)
+        values, weights = [], []
+        for draws in chains:
+            if draws.value is None or draws.log_weight is None or draws.num_trees != 1:
+                raise PackedError("the draws are not of a method of one tree")
+            values.append(draws.value)
+            weights.append(draws.log_weight)
+        wanted = len(self.schema.target.levels) or (2 if header.settings["method"] == VARIANCE else 1)
+        if any(value.shape[1] != wanted for value in values):
+            raise PackedError("the leaves of the draws don't fit the model")
+        self._value = np.concatenate(values)
+        if self.classes and (self._value.min() < 0 or self._value.max() > 1):
+            raise PackedError("the draws hold probabilities that are none")
+        if wanted == 2 and not self.classes and self._value[:, 1].min() <= 0:
+            raise PackedError("the draws of the leaves' noise are not all positive")
+        self._log_weight = np.concatenate(weights)
+
+    def _make_ensemble(self, chains: Sequence[Draws], num_features: int) -> Ensemble:
+        """Each tree's value at a row is the number of the leaf that it reaches."""
+        numbered, first = [], 0
+        for draws in chains:
+            is_leaf = draws.feature == LEAF
+            leaf = np.zeros(len(is_leaf), np.int32)
+            leaf[is_leaf] = first + np.arange(np.count_nonzero(is_leaf))
+            first += int(np.count_nonzero(is_leaf))
+            numbered.append(draws.with_leaf(leaf))
+        return Ensemble(numbered, num_features)
+
+    @property
+    def sigma(self) -> Floats | None:
+        """Draws of the noise's sd (its root mean square over the training rows); None for classes."""
+        return None if self.classes else self._sigma
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The classes; None for numbers."""
+        return self.schema.target.levels or None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, roughly."""
+        return super().nbytes + self._value.nbytes + self._log_weight.nbytes
+
+    @property
+    def weights(self) -> Floats | None:
+        """Weights of the draws, float64 [chain, draw], that sum to one; None where all count alike."""
+        return self._weights(self.num_draws).share if np.any(self._log_weight) else None
+
+    @property
+    def evidence(self) -> dict[str, Any] | None:
+        """Of weighted draws: the log marginal likelihood, of all runs and of each, and its sd over runs."""
+        return self._weights(self.num_draws).to_json() if np.any(self._log_weight) else None
+
+    def _weights(self, used: int) -> Weights:
+        chosen, _ = self._choose(used)
+        return Weights(self._log_weight[chosen].reshape(self.num_chains, used))
+
+    def _leaves(self, codes: NDArray[np.uint8], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The number of the leaf that each row reaches, [draw, row]."""
+        return self._ensemble.sums(codes, chosen).astype(np.int64)
+
+    def _f(self, codes: NDArray[np.uint8], num_draws: int | None = None) -> Floats:
+        chosen, used = self._choose(num_draws)
+        value = self._value[self._leaves(codes, chosen)]
+        shape = (self.num_chains, used, codes.shape[1])
+        if self.classes is None:
+            return np.ascontiguousarray(value[..., 0]).reshape(shape)
+        if len(self.classes) == 2:
+            return np.ascontiguousarray(value[..., 1]).reshape(shape)
+        return value.reshape(*shape, -1)
+
+    def sample_sigma(self, X: Any, num_draws: int | None = None) -> Floats:
+        """Draws of the noise's sd at each row of X, float64 [chain, draw, row]."""
+        coded = self._coded(X)
+        chosen, used = self._choose(num_draws)
+        shape = (self.num_chains, used, coded.num_rows)
+        if self._value.shape[1] == 1 or self.classes:
+            return np.broadcast_to(self._sigma[:, :used, None], shape)
+        return np.asarray(self._value[self._leaves(coded.codes, chosen), 1]).reshape(shape)
+
+    def _predict(self, coded: Coded, request: Request, num_draws: int | None) -> Prediction:
+        chosen, used = self._choose(num_draws)
+        several = self.classes is not None and len(self.classes) > 2
+        shape = (coded.num_rows, len(self.classes or ())) if several else (coded.num_rows,)
+        mean, sd = np.empty(shape), np.empty(shape)
+        bounds = np.empty((len(request.tails), *shape))
+        share = self._shares(used)
+        size = min(BLOCK_ROWS, max(16, MAX_CELLS // (len(chosen) * self._value.shape[1])))
+        for start in range(0, coded.num_rows, size):
+            rows = slice(start, min(start + size, coded.num_rows))
+            codes = coded.codes[:, rows]
+            f = self._f(codes, used)
+            by_row = f.reshape(len(chosen), codes.shape[1], -1).transpose(1, 2, 0)
+            by_row = np.ascontiguousarray(by_row.reshape(-1, len(chosen)))  # [row and class, draw]
+            centre = by_row @ share
+            correction = len(chosen) / max(len(chosen) - 1, 1)
+            variance = ((by_row - centre[:, None]) ** 2) @ share * correction
+            if request.kind == "predictive":
+                noise = self.sample_sigma(_rows(coded, rows), used).reshape(len(chosen), -1).T
+                variance += (noise**2) @ share
+                found = normal_mixture(by_row, noise, share, request.tails)
+            else:
+                found = of_draws(by_row, None if self.weights is None else share, request.tails)
+            mean[rows] = centre.reshape(-1, *shape[1:])
+            sd[rows] = np.sqrt(variance).reshape(-1, *shape[1:])
+            bounds[:, rows] = found.reshape(len(request.tails), -1, *shape[1:])
+        ends = 2 * len(request.levels)
+        return Prediction(
+            mean,
+            sd,
+            [Interval(v, bounds[2 * i], bounds[2 * i + 1]) for i, v in enumerate(request.levels)],
+            [Quantile(q, bounds[ends + i]) for i, q in enumerate(request.quantiles)],
+            list(coded.warnings),
+            used,
+        )
+
+    def _shares(self, used: int) -> Floats:
+        """The weight of each draw used, in the order of `_choose`; they sum to one."""
+        if self.weights is None:
+            return np.full(self.num_chains * used, 1 / (self.num_chains * used))
+        return self._weights(used).share.reshape(-1)
+
+    def agreement(self, f: Floats, num_draws: int) -> Agreement:
+        """How far the chains agree on f [figure, chain, draw]; of weighted draws, the runs."""
+        if self.weights is None:
+            return super().agreement(f, num_draws)
+        return agreement(f, self._weights(num_draws).share)
+
+    def judge(self, found: Agreement, num_draws: int) -> tuple[Verdict, list[str]]:
+        """The verdict on figures with that agreement; of weighted draws, on the evidence's spread too."""
+        if self.weights is None:
+            return super().judge(found, num_draws)
+        return judge_weighted(found, self._weights(num_draws), self.num_chains)
+
+    def spaced(self, num_draws: int, count: int) -> NDArray[np.int64]:
+        """The places of so many draws, evenly spaced by their weights: each then counts alike."""
+        if self.weights is None:
+            return super().spaced(num_draws, count)
+        total = np.cumsum(self._shares(num_draws))
+        places = np.searchsorted(total, (np.arange(count) + 0.5) / count * total[-1])
+        return np.asarray(places, np.int64)
+
+    def _alike(self, num_draws: int | None) -> tuple[NDArray[np.int64], int]:
+        """As `_choose`, weighted draws being taken as often as they weigh."""
+        chosen, used = self._choose(num_draws)
+        return chosen[self.spaced(used, len(chosen))] if self.weights is not None else chosen, used
+
+    @cached_property
+    def _summary(self) -> Summary:
+        f = self.draws_by_figure(self._header.reference)
+        if self.weights is None:
+            return summarise(f, self.sigma, self.leaf_counts, self._statistics)
+        weights = self._weights(self.num_draws)
+        return summarise_weighted(f, weights, self.leaf_counts, self._statistics)
+
+    def inclusion(self, level: float = 0.9) -> Inclusion:
+        """Share of the split rules that use each feature; see `Posterior.inclusion`."""
+        if self.weights is None:
+            return super().inclusion(level)
+        (level,) = Request.check(level, "credible", None).levels
+        names = [column.name for column in self.schema.columns]
+        counts = np.concatenate(self._rule_counts)
+        return inclusion(names, counts[self.spaced(self.num_draws, len(counts))], level)
+
+    def partial_dependence(
+        self,
+        features: Sequence[str],
+        X: Any = None,
+        grid: Mapping[str, Sequence[Any]] | None = None,
+        level: float | Sequence[float] = 0.9,
+        *,
+        ice: int = 0,
+        num_draws: int | None = None,
+        max_work: float = math.inf,
+    ) -> PartialDependence:
+        """As of any posterior; raises SettingsError with more than two classes."""
+        if self.classes is not None and len(self.classes) > 2:
+            raise SettingsError("features: partial dependence of more than two classes is not offered yet")
+        levels = Request.check(level, "credible", None).levels
+        coded = self.reference if X is None else self._coded(X)
+        chosen, _ = self._alike(num_draws)
+        column = 0 if self.classes is None else 1
+
+        def f(changed: NDArray[np.uint8]) -> Floats:
+            return np.asarray(self._value[self._leaves(changed, chosen), column])
+
+        wish = Wish(features, grid or {}, levels, ice, max_work)
+        return partial_dependence(self._header, f, coded.codes, len(chosen), wish)
+
+
+def _rows(coded: Coded, rows: slice) -> Coded:
+    return Coded(coded.codes[:, rows], [])

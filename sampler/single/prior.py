@@ -1,0 +1,149 @@
+"""The prior of single-tree models, calibrated to data or given in absolute constants (`sampler_math` 4)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.errors import DataError, SettingsError
+from sampler.prior import (
+    ESTIMATES,
+    RANGES,
+    SIGMA_FLOOR,
+    Constants,
+    _chi2_quantile,
+    _in_range,
+    _sigma_estimate,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from sampler.settings import Settings
+    from sampler.training import Training
+
+GRID_BITS = 20  # of the largest outcome: squares of so many bits, of 4 million rows, add up in 64 bits
+MOST_ROWS = 1 << 22
+NOISE_SHARE = 0.1  # of the outcome's sd: with noise so small the leaf means still span the data
+DEFAULTS: dict[str, Any] = {"alpha": 0.95, "beta": 1.0, "nu": 3.0, "q": 0.95, "sigma_estimate": "linear"}
+CLASS_DEFAULTS: dict[str, Any] = {"alpha": 0.95, "beta": 1.0, "concentration": 1.0}
+ABSOLUTE = ("mean", "precision", "lambda")
+TREE_RANGES = RANGES | {
+    "mean": (-math.inf, math.inf, False),
+    "precision": (0, math.inf, False),
+    "concentration": (0, math.inf, False),
+}
+
+
+@dataclass(frozen=True)
+class TreeConstants(Constants):
+    """The prior of one tree in absolute constants, in units of y.
+
+    A node of depth d splits with probability alpha (1 + d)^-beta while it can. A leaf's mean is
+    Normal(offset, sigma^2 / precision) and sigma^2 is nu lambda / chi-square(nu), one for the tree or one for
+    each leaf. A leaf's class probabilities are Dirichlet(concentration, ..). Outcomes are whole multiples of
+    `step` above the offset, or numbers of classes.
+    """
+
+    precision: float
+    concentration: float
+    classes: int
+
+
+def tree_constants(training: Training) -> TreeConstants:
+    """The constants of a problem of one tree."""
+    assert isinstance(training.constants, TreeConstants)
+    return training.constants
+
+
+def check_tree_prior(prior: Mapping[str, Any] | None, family: str) -> dict[str, Any]:
+    """The prior entries of a single tree: those given, each checked, and the defaults of the others.
+
+    Raises
+    ------
+    SettingsError
+        For an unknown key or a value out of range, naming what is accepted.
+
+    """
+    defaults = CLASS_DEFAULTS if family == "categorical" else DEFAULTS
+    known = tuple(defaults) if family == "categorical" else (*defaults, *ABSOLUTE)
+    given = dict(prior or {})
+    for name, value in given.items():
+        if name not in known:
+            raise SettingsError(
+                f"unknown prior entry {name!r} of a single tree; accepted are {', '.join(known)}"
+            )
+        if name == "sigma_estimate":
+            if value not in ESTIMATES:
+                raise SettingsError(
+                    f"prior sigma_estimate must be one of {', '.join(ESTIMATES)}, not {value!r}"
+                )
+        else:
+            given[name] = _in_range(name, value, TREE_RANGES)
+    return defaults | given
+
+
+def calibrate_tree(
+    y: NDArray[np.float64],
+    design: NDArray[np.float64],
+    settings: Settings,
+    prior: Mapping[str, Any] | None = None,
+) -> TreeConstants:
+    """The prior's constants.
+
+    Parameters
+    ----------
+    y
+        float64 [n]: numbers, or class numbers from 0.
+    design
+        float64 [p, n], NaN where missing; used by the linear sigma estimate only.
+    settings
+        The family is what counts.
+    prior
+        Any of alpha, beta; for numbers nu, q, sigma_estimate ("linear" or "naive"), or instead of what the
+        data would scale, in units of y: mean (of the leaves), precision (the noise's variance over that of
+        the leaf means), lambda; for classes concentration.
+
+    Raises
+    ------
+    SettingsError
+        For an unknown key or a value out of range, naming what is accepted.
+    DataError
+        For more rows than the sums of squares have room for.
+
+    """
+    knobs = check_tree_prior(prior, settings.family)
+    if len(y) > MOST_ROWS:
+        raise DataError(f"a single tree is fitted to at most {MOST_ROWS} rows, and there are {len(y)}")
+    shape = {"alpha": float(knobs["alpha"]), "beta": float(knobs["beta"])}
+    if settings.family == "categorical":
+        many = int(np.max(y)) + 1
+        concentration = float(knobs["concentration"])
+        return TreeConstants(
+            offset=0.0, step=1.0, leaf_sd=1.0, nu=1.0, lambda_=1.0, sigma_start=1.0, sigma_fixed=True,
+            precision=1.0, concentration=concentration, classes=max(many, 2), **shape,
+        )  # fmt: skip
+    spread = float(np.max(y)) - float(np.min(y)) or 1.0
+    offset = float(knobs.get("mean", np.mean(y)))
+    noise = max(_sigma_estimate(y, design, None, knobs), SIGMA_FLOOR * spread)
+    scale = noise**2 * _chi2_quantile(1 - knobs["q"], knobs["nu"]) / knobs["nu"]
+    reach = max(float(np.max(np.abs(y - offset))), SIGMA_FLOOR * spread)
+    precision = float(knobs.get("precision", (NOISE_SHARE * float(np.std(y)) / (spread / 4)) ** 2))
+    return TreeConstants(
+        offset=offset,
+        step=2.0 ** (math.ceil(math.log2(reach)) - GRID_BITS),
+        leaf_sd=noise / math.sqrt(precision),
+        sigma_start=noise,
+        sigma_fixed=False,
+        precision=precision,
+        nu=float(knobs["nu"]),
+        lambda_=float(knobs.get("lambda", scale)),
+        concentration=1.0,
+        classes=0,
+        **shape,
+    )

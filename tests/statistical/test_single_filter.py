@@ -1,0 +1,91 @@
+"""The particle filter against exact enumeration: an unbiased evidence, and the weighted law of trees."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sampler.chains import resume_chain, start_chain
+from sampler.draws import concatenate
+from sampler.single.summary import Weights
+from tests.statistical import single_tree as toys
+from tests.statistical.evidence import ALARM
+from tests.twins.enumerator import count_leaves
+
+RUNS, LONG_RUNS = 400, 10_000
+PROBLEMS = {"golden": toys.golden, "missing": toys.missing}
+
+
+def runs_of(toy, particles, runs, moves, seed=5):
+    """The draws of independent runs."""
+    data = toys.training_of(toy, method="smc", num_draws=particles, moves=moves, seed=seed, num_burnin=None)
+    found = []
+    for run in range(runs):
+        chain = start_chain(data, run)
+        while not chain.done:
+            chain.run(1000)
+        found.append(chain.take())
+    return found
+
+
+def check_filter(name, model, moves, runs):
+    """E[estimate of the evidence] is the evidence, and weighted counts of trees' sizes have their law."""
+    toy = PROBLEMS[name](model)
+    found = runs_of(toy, 10, runs, moves)
+    weights = Weights(np.array([draws.log_weight for draws in found]))
+    ratio = np.exp(weights.log_evidence - toy.log_evidence)
+    sizes = np.array([count_leaves(tree) for tree in toy.trees])
+    exact = np.array([toy.posterior[sizes == k].sum() for k in range(1, sizes.max() + 1)])
+    leaves = np.array([draws.leaf_counts[:, 0] for draws in found])
+    share = np.exp(weights.log - toy.log_evidence)  # of a run they sum to its ratio
+    law = np.array([(share * (leaves == k)).sum(axis=1) for k in range(1, sizes.max() + 1)])
+    errors = law.std(axis=1, ddof=1) / np.sqrt(runs)
+    z = np.append((law.mean(axis=1) - exact) / errors, (ratio.mean() - 1) / stats.sem(ratio))
+    p = 2 * stats.norm.sf(np.abs(z)).min() * len(z)
+    print(f"\n{name}, {model}, {moves}: ratio {ratio.mean():.4f} (se {stats.sem(ratio):.4f}), p {p:.3g}")
+    assert p > ALARM
+
+
+@pytest.mark.parametrize("moves", ["optimal", "prior"])
+@pytest.mark.parametrize("model", ["shift", "classes"])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_filter(name, model, moves):
+    """Both proposals, numbers and classes, missing values or none."""
+    check_filter(name, model, moves, RUNS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("moves", ["optimal", "prior"])
+@pytest.mark.parametrize("model", ["shift", "classes"])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_filter_long(name, model, moves):
+    """The same with five times the precision."""
+    check_filter(name, model, moves, LONG_RUNS)
+
+
+def test_prior_only():
+    """With the likelihood off every particle weighs the same, and the evidence is one."""
+    toy = toys.golden("shift")
+    data = toys.training_of(toy, method="smc", num_draws=50, prior_only=True, num_burnin=None)
+    chain = start_chain(data, 0)
+    chain.run(10_000)
+    np.testing.assert_allclose(chain.take().log_weight, -np.log(50), atol=1e-12)
+
+
+def test_resumed_anywhere():
+    """A run that is stopped and resumed at any point gives the very same particles and weights."""
+    rng = np.random.default_rng(3)
+    toy = toys.golden("shift")
+    toy.codes = rng.integers(0, 30, (4, 200)).astype(np.uint8)
+    toy.y = rng.normal(size=200) + (toy.codes[0] > 11) * 2 - (toy.codes[1] > 20)
+    data = toys.training_of(toy, method="smc", num_draws=40, num_burnin=None)
+    whole = start_chain(data, 2)
+    whole.run(100_000)
+    expected = whole.take()
+    chain, parts = start_chain(data, 2), []
+    while not chain.done:
+        chain.run(int(rng.integers(1, 200)))
+        parts.append(chain.take())
+        chain = resume_chain(data, chain.checkpoint())
+    assert concatenate([part for part in parts if part]) == expected
+    assert chain.statistics() == whole.statistics()
+    assert chain.take() is None

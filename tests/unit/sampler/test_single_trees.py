@@ -1,0 +1,183 @@
+"""Single trees in a notebook: their record, weighted figures, families and settings."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sampler import DataError, PackedError, Settings, SettingsError, fit, load
+from sampler.draws import Draws, concatenate
+from sampler.packed import pack, unpack
+from sampler.single.quantiles import normal_mixture, of_draws
+from sampler.single.summary import Weights, agreement
+from sampler.target import guess_family
+
+SHORT = {"num_chains": 2, "num_burnin": 300, "num_draws": 40, "thin": 10, "progress": False}
+
+
+def some_draws(count, values, seed=0):
+    """Draws of trees of one or two leaves with `values` parameters each."""
+    rng = np.random.default_rng(seed)
+    splits = rng.integers(0, 2, count)
+    feature = np.concatenate([[0, -1, -1] if split else [-1] for split in splits])
+    nodes, leaves = len(feature), int(count + splits.sum())
+    cut = np.where(feature >= 0, rng.integers(0, 200, nodes), 0).astype(np.uint8)
+    return Draws(
+        1, rng.uniform(0.5, 1, count), np.cumsum([0, *(1 + 2 * splits)]), feature.astype(np.int32), cut,
+        np.zeros(nodes, np.uint8), np.zeros(nodes, np.int32), rng.normal(size=(leaves, values)),
+        rng.normal(size=count),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("values", [1, 2, 5])
+def test_record_is_exact(values):
+    """Blocks give back the very draws, cut anywhere and joined again."""
+    draws = some_draws(30, values)
+    assert unpack(pack(draws)) == draws
+    assert concatenate([draws[:7], draws[7:8], draws[8:]]) == draws
+    assert unpack(pack(draws[5:20])) == draws[5:20]
+
+
+def test_damaged_record_is_refused():
+    """A block that was cut, or whose sizes can't be, is no block."""
+    data = pack(some_draws(10, 2))
+    for wrong in (data[:-8], data[:60], data + bytes(8)):
+        with pytest.raises(PackedError):
+            unpack(wrong)
+
+
+def test_mixture_quantiles_are_roots():
+    """The mixture's distribution function at a quantile is the level, in both tails, weights or none."""
+    rng = np.random.default_rng(1)
+    centre, sd = rng.normal(size=(6, 50)) * 4, rng.uniform(0.1, 2, (6, 50))
+    share = rng.dirichlet(np.ones(50))
+    tails = np.array([0.05, -0.05, 0.5, 1e-6, -1e-6])
+    found = normal_mixture(centre, sd, share, tails)
+    for tail, row in zip(tails, found, strict=True):
+        z = (row[:, None] - centre) / sd
+        reached = stats.norm.cdf(z) @ share if tail > 0 else stats.norm.sf(z) @ share
+        np.testing.assert_allclose(reached, abs(tail), rtol=1e-6)
+
+
+def test_weighted_quantiles():
+    """A weighted quantile is the first value whose draws up to it weigh enough; equal weights interpolate."""
+    values, share = np.array([[3.0, 1.0, 2.0]]), np.array([0.5, 0.2, 0.3])
+    assert of_draws(values, share, np.array([0.1, 0.4, -0.1])).ravel().tolist() == [1, 2, 3]
+    assert of_draws(values, None, np.array([0.25])).ravel().tolist() == [1.5]
+
+
+def test_weights_tell_how_many_draws_count():
+    """Effective draws, the evidence's spread, and R-hat above 1 where runs differ."""
+    even = Weights(np.log(np.full((2, 50), 0.02)))
+    assert even.ess == pytest.approx(100)
+    assert even.spread == pytest.approx(0)
+    apart = Weights(np.array([np.full(50, 0.0), np.full(50, 2.0)]))
+    assert apart.spread == pytest.approx(np.sqrt(2))
+    rng = np.random.default_rng(2)
+    f = rng.normal(size=(3, 2, 50))
+    f[2, 1] += 3
+    found = agreement(f, even.share)
+    assert found.rhat[:2].max() < 1.1 < found.rhat[2]
+
+
+def steps(rows=200, seed=0):
+    """A step in the first column with more noise above it."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(rows, 3))
+    return X, np.where(X[:, 0] < 0.5, 1.0, 4.0) + rng.normal(size=rows) * np.where(X[:, 0] < 0.5, 0.1, 1.0)
+
+
+def test_noise_of_leaves(tmp_path):
+    """Predictive intervals widen where the data are noisier, through a file too; the file answers alike."""
+    X, y = steps()
+    posterior = fit(X, y, method="bcart-mean-variance", **SHORT)
+    said = posterior.predict([[0.2, 0.5, 0.5], [0.8, 0.5, 0.5]], interval="predictive")
+    assert (said.upper - said.lower)[1] > 4 * (said.upper - said.lower)[0]
+    posterior.save(tmp_path / "tree.bart")
+    again = load(tmp_path / "tree.bart").predict(X, interval="predictive")
+    np.testing.assert_array_equal(again.upper, posterior.predict(X, interval="predictive").upper)
+    assert posterior.weights is None
+    assert posterior.sigma.shape == (2, 40)
+
+
+def test_classes_of_any_number():
+    """Probabilities of each class sum to one; of two classes it is that of the second."""
+    X, y = steps()
+    label = np.where(y < 2, "low", np.where(y < 4, "mid", "top"))
+    posterior = fit(X, label, method="bcart", family="auto", **SHORT)
+    assert posterior.classes == ("low", "mid", "top")
+    said = posterior.predict(X[:5])
+    assert said.mean.shape == said.lower.shape == (5, 3)
+    np.testing.assert_allclose(said.mean.sum(axis=1), 1)
+    assert posterior.sample(X[:5]).shape == (2, 40, 5, 3)
+    two = fit(X, label == "low", method="bcart", family="auto", **SHORT).predict(X)
+    assert two.mean.shape == (200,)
+    assert np.corrcoef(two.mean, X[:, 0] < 0.5)[0, 1] > 0.9
+    with pytest.raises(SettingsError, match="no predictive interval"):
+        posterior.predict(X[:5], interval="predictive")
+    with pytest.raises(SettingsError, match="not offered yet"):
+        posterior.partial_dependence(["x1"])
+
+
+def test_weighted_particles():
+    """The filter's draws have weights that sum to one, an evidence, and a verdict by them."""
+    X, y = steps()
+    posterior = fit(X, y, method="smc", num_draws=300, num_chains=3, progress=False)
+    assert posterior.weights.shape == (3, 300)
+    assert posterior.weights.sum() == pytest.approx(1)
+    assert len(posterior.evidence["log_evidence_runs"]) == 3
+    assert "log evidence" in str(posterior.summary())
+    said = posterior.predict([[0.2, 0.5, 0.5], [0.8, 0.5, 0.5]])
+    assert said.mean == pytest.approx([1, 4], abs=0.5)
+    assert posterior.inclusion().mean[0] > 0.5
+    assert posterior.diagnostics()["f"]["rhat"][0] is None
+    with pytest.raises(SettingsError, match="fit again"):
+        posterior.extend(10)
+    same = fit(X, y, method="smc", num_draws=300, num_chains=3, progress=False)
+    np.testing.assert_array_equal(same.predict(X).mean, posterior.predict(X).mean)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"method": "dcc-tree"}, "not offered yet"),
+        ({"method": "rjhmc-df"}, "not offered yet"),
+        ({"method": "bcart", "num_trees": 5}, "num_trees must be 1"),
+        ({"method": "bcart", "family": "probit"}, "takes family gaussian or categorical"),
+        ({"family": "categorical"}, "goes with method bcart"),
+        ({"method": "bcart-mean-variance", "family": "categorical"}, "takes family gaussian"),
+        ({"method": "bcart", "moves": "pg"}, "moves must be one of default, cgm, growprune"),
+        ({"method": "smc", "thin": 3}, "leave num_burnin and thin out"),
+        ({"method": "smc", "moves": "cgm"}, "moves must be one of default, optimal, prior"),
+    ],
+)
+def test_settings_say_what_goes(given, told):
+    """A knob that a method doesn't have is refused with what it takes instead."""
+    with pytest.raises(SettingsError, match=told):
+        Settings.resolve(**given)
+
+
+@pytest.mark.parametrize("method", ["bart", "bcart", "bcart-wu", "bcart-mean-variance", "smc"])
+def test_settings_come_back(method):
+    """Resolved settings are read back as they were."""
+    settings = Settings.resolve(method=method)
+    assert Settings.from_json(settings.to_json()) == settings
+
+
+def test_family_of_a_target():
+    """`auto` takes classes for a tree, two of them for a sum of trees."""
+    assert guess_family(["a", "b", "c"], "bcart") == "categorical"
+    assert guess_family([True, False], "smc") == "categorical"
+    assert guess_family([True, False], "bart") == "probit"
+    assert guess_family([1.5, 2.5], "bcart") == "gaussian"
+
+
+def test_what_a_tree_cannot_use():
+    """Weights and priors of a sum of trees are refused; so are too many classes."""
+    X, y = steps(40)
+    with pytest.raises(SettingsError, match="weights are not offered yet"):
+        fit(X, y, np.ones(40), method="bcart", progress=False)
+    with pytest.raises(SettingsError, match="unknown prior entry 'k'"):
+        fit(X, y, method="bcart", prior={"k": 2}, progress=False)
+    many = [str(i) for i in range(150)]
+    with pytest.raises(DataError, match="up to 100"):
+        fit(np.arange(150.0)[:, None], many, method="bcart", family="categorical", progress=False)
