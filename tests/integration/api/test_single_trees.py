@@ -91,7 +91,7 @@ def test_classes(client, settings):
     path = f"/models/{model['id']}/predict"
     body = {"columns": {"x": [0.1, 0.9]}}
     table = client.post(path, json=body, headers={"Accept": "text/csv"}).text
-    assert table.splitlines()[0].startswith('"mean_a","mean_b","mean_c","sd_a"'.replace('"', ""))
+    assert table.splitlines()[0].replace('"', "").startswith("mean_a,mean_b,mean_c,sd_a")
     for path in ("diagnostics", "variable-importance", "draws"):
         assert client.get(f"/models/{model['id']}/{path}").status_code == 200
 
