@@ -175,8 +175,9 @@ def _predicted(
     try:
         found["row"] = densities.row_of(columns, given)
         if asked:
+            weighted = (model["diagnostics"] or {}).get("weights") is not None
             wanted = PredictRequest(
-                rows=[found["row"]], levels=LEVELS, interval=interval, mcse=True, rhat=True
+                rows=[found["row"]], levels=LEVELS, interval=interval, mcse=not weighted, rhat=True
             )
             found["answer"] = predictor.predict(owner, model_id, wanted)
             wanted = PredictRequest(rows=[found["row"]], levels=LEVELS, interval="credible")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.services.errors import Fault, UnusableDataError
+from app.services.errors import Fault, NotFoundError, UnusableDataError
 from app.services.predictions import Predictor, PredictRequest, understood
 from app.services.rows import columns_of
 from sampler.cells import days_to_text
@@ -79,7 +79,7 @@ def density(predictor: Predictor, owner: str, model: str, row: Mapping[str, Any]
 
     The first is a kernel estimate over the draws, None when they are all equal; the second the mixture of
     their normal densities itself, None for two classes. ``intervals`` by the same names at 90%, ``centre`` is
-    the posterior mean. Raises as `Predictor.answer`.
+    the posterior mean. Raises as `Predictor.answer`, and NotFoundError of more than two classes.
     """
     given = columns_of([dict(row)], None, 1)
     _, posterior, draws = predictor.lookup(owner, model)
@@ -87,8 +87,12 @@ def density(predictor: Predictor, owner: str, model: str, row: Mapping[str, Any]
         coded = posterior.encode(given)
     from scipy.stats import gaussian_kde  # noqa: PLC0415  half a second, for the first of these alone
 
-    f = posterior.sample(coded, draws)[:, :, 0].reshape(-1)
-    sigma = None if posterior.sigma is None else posterior.sigma[:, :draws].reshape(-1)
+    if posterior.classes is not None and len(posterior.classes) > 2:
+        raise NotFoundError("More than two classes have no one density: ask for their probabilities.")
+    alike = posterior.spaced(draws, posterior.num_chains * draws)  # weighted ones as often as they weigh
+    f = posterior.sample(coded, draws)[:, :, 0].reshape(-1)[alike]
+    noise = None if posterior.sigma is None else posterior.sample_sigma(coded, draws)
+    sigma = None if noise is None else noise[:, :, 0].reshape(-1)[alike]
     spread = float(np.ptp(f)) or max(abs(float(f[0])), 1.0) * 1e-3
     beyond = 0.15 * spread if sigma is None else max(FAR * float(sigma.mean()), 0.15 * spread)
     x = np.linspace(f.min() - beyond, f.max() + beyond, POINTS)

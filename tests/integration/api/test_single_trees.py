@@ -94,6 +94,10 @@ def test_classes(client, settings):
     assert table.splitlines()[0].replace('"', "").startswith("mean_a,mean_b,mean_c,sd_a")
     for path in ("diagnostics", "variable-importance", "draws"):
         assert client.get(f"/models/{model['id']}/{path}").status_code == 200
+    page = client.get(f"/ui/models/{model['id']}/predict", params={"f0": "0.1"})
+    assert page.status_code == 200
+    assert "Probabilities" in page.text
+    assert client.get(f"/ui/models/{model['id']}/density.svg", params={"f0": "0.1"}).status_code == 404
 
 
 def test_classes_of_a_dataset(client, settings):
@@ -155,6 +159,8 @@ def test_weighted_particles(client, settings):
         assert client.get(f"/models/{model['id']}/{path}").status_code == 200
     effect = client.post(f"/models/{model['id']}/partial-dependence", json={"features": ["x"]}).json()
     assert effect["mean"][-1] - effect["mean"][0] > 2
+    for page in ("predict", "density.svg"):
+        assert client.get(f"/ui/models/{model['id']}/{page}", params={"f0": "0.1"}).status_code == 200
     assert client.post(f"/models/{model['id']}/extend", json={"num_draws": 20}).status_code == 409
     body = {"dataset_id": model["dataset_id"], "target": "y", "method": "smc"}
     for refused in ({"stop": {"max_seconds": 5}}, {"thin": 2}, {"moves": "cgm"}, {"num_draws": 1_000_000}):

@@ -11,6 +11,7 @@ from sampler.single.quantiles import normal_mixture, of_draws
 from sampler.single.summary import Weights, agreement
 from sampler.target import guess_family
 
+LOW_AND_HIGH = np.array([[0.2, 0.5, 0.5], [0.8, 0.5, 0.5]])
 SHORT = {"num_chains": 2, "num_burnin": 300, "num_draws": 40, "thin": 10, "progress": False}
 
 
@@ -90,7 +91,7 @@ def test_noise_of_leaves(tmp_path):
     """Predictive intervals widen where the data are noisier, through a file too; the file answers alike."""
     X, y = steps()
     posterior = fit(X, y, method="bcart-mean-variance", **SHORT)
-    said = posterior.predict([[0.2, 0.5, 0.5], [0.8, 0.5, 0.5]], interval="predictive")
+    said = posterior.predict(LOW_AND_HIGH, interval="predictive")
     assert (said.upper - said.lower)[1] > 4 * (said.upper - said.lower)[0]
     posterior.save(tmp_path / "tree.bart")
     again = load(tmp_path / "tree.bart").predict(X, interval="predictive")
@@ -126,7 +127,7 @@ def test_weighted_particles():
     assert posterior.weights.sum() == pytest.approx(1)
     assert len(posterior.evidence["log_evidence_runs"]) == 3
     assert "log evidence" in str(posterior.summary())
-    said = posterior.predict([[0.2, 0.5, 0.5], [0.8, 0.5, 0.5]])
+    said = posterior.predict(LOW_AND_HIGH)
     assert said.mean == pytest.approx([1, 4], abs=0.5)
     assert posterior.inclusion().mean[0] > 0.5
     assert posterior.diagnostics()["f"]["rhat"][0] is None
