@@ -39,7 +39,6 @@ from sampler.kernels.random import below, uniform
 from sampler.kernels.rules import PRESENT_OR_MISSING
 from sampler.kernels.shapes import (
     MISSING,
-    _named,
     array,
     boolean,
     f8,
@@ -48,6 +47,7 @@ from sampler.kernels.shapes import (
     i4,
     i8,
     longs_1,
+    named,
     pair,
     void,
     words_1,
@@ -73,7 +73,7 @@ class Cloud(NamedTuple):
     order: NDArray[np.int32]  # [C, n]
 
 
-cloud_t = _named(
+cloud_t = named(
     (longs_1, longs_1, floats_1, array(i4, 3), array(i8, 3), array(i8, 3), array(f8, 3), array(i4, 2)), Cloud
 )
 

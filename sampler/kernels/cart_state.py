@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from sampler.kernels.shapes import (
-    _named,
     array,
     bytes_2,
     floats_1,
@@ -21,6 +20,7 @@ from sampler.kernels.shapes import (
     ints_1,
     longs_1,
     longs_2,
+    named,
 )
 
 if TYPE_CHECKING:
@@ -107,9 +107,9 @@ class Kept(NamedTuple):
     value: Floats  # [leaves, k]
 
 
-rows_t = _named((bytes_2, ints_1, longs_1, longs_1, longs_1, i8, floats_1, floats_2), Rows)
-tree_t = _named((longs_1, array(i4, 2), longs_2, longs_2, floats_2, ints_1), Tree)
-room_t = _named(
+rows_t = named((bytes_2, ints_1, longs_1, longs_1, longs_1, i8, floats_1, floats_2), Rows)
+tree_t = named((longs_1, array(i4, 2), longs_2, longs_2, floats_2, ints_1), Tree)
+room_t = named(
     (
         *(longs_1, longs_1, ints_1, ints_1, longs_1, longs_1, ints_1),
         *(array(i8, 3), ints_1, longs_2, floats_1, longs_2, floats_1),

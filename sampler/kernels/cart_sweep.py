@@ -45,7 +45,6 @@ from sampler.kernels.cart_state import (
 from sampler.kernels.cart_tree import totals
 from sampler.kernels.random import gamma, normal, uniform
 from sampler.kernels.shapes import (
-    _named,
     boolean,
     bytes_1,
     f8,
@@ -55,6 +54,7 @@ from sampler.kernels.shapes import (
     ints_1,
     longs_1,
     longs_2,
+    named,
     pair,
     words_1,
 )
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from sampler.kernels.cart_state import Room, Rows, Tree
     from sampler.kernels.shapes import Bool, Float, Floats, Int, Longs, Words
 
-kept_t = _named((longs_1, floats_1, longs_1, ints_1, bytes_1, bytes_1, floats_2), Kept)
+kept_t = named((longs_1, floats_1, longs_1, ints_1, bytes_1, bytes_1, floats_2), Kept)
 
 
 @kernel(f8(rows_t, tree_t, i8, f8, words_1, floats_2, i8), allocates=False)

@@ -50,9 +50,9 @@ class TreeConstants(Constants):
     `step` above the offset, or numbers of classes.
     """
 
-    precision: float
-    concentration: float
-    classes: int
+    precision: float = 1.0
+    concentration: float = 1.0
+    classes: int = 0
 
 
 def tree_constants(training: Training) -> TreeConstants:
@@ -120,13 +120,13 @@ def calibrate_tree(
     knobs = check_tree_prior(prior, settings.family)
     if len(y) > MOST_ROWS:
         raise DataError(f"a single tree is fitted to at most {MOST_ROWS} rows, and there are {len(y)}")
-    shape = {"alpha": float(knobs["alpha"]), "beta": float(knobs["beta"])}
+    alpha, beta = float(knobs["alpha"]), float(knobs["beta"])
     if settings.family == "categorical":
         many = int(np.max(y)) + 1
         concentration = float(knobs["concentration"])
         return TreeConstants(
             offset=0.0, step=1.0, leaf_sd=1.0, nu=1.0, lambda_=1.0, sigma_start=1.0, sigma_fixed=True,
-            precision=1.0, concentration=concentration, classes=max(many, 2), **shape,
+            precision=1.0, concentration=concentration, classes=max(many, 2), alpha=alpha, beta=beta,
         )  # fmt: skip
     spread = float(np.max(y)) - float(np.min(y)) or 1.0
     offset = float(knobs.get("mean", np.mean(y)))
@@ -145,5 +145,6 @@ def calibrate_tree(
         lambda_=float(knobs.get("lambda", scale)),
         concentration=1.0,
         classes=0,
-        **shape,
+        alpha=alpha,
+        beta=beta,
     )
