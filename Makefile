@@ -25,7 +25,7 @@ test: $(DEV_READY) ## run every test, on SQLite and on a real Postgres and Valke
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 statistical: $(DEV_READY) ## run the long statistical suites and print their report
-	$(BIN)/python -m pytest -m long -n 2 tests/statistical -rA
+	$(BIN)/python -m pytest -m long -n 2 -o timeout=3600 tests/statistical -rA
 
 fuzz: $(DEV_READY) ## feed every reader of files with mutated inputs, for some minutes
 	$(BIN)/python -m tests.fuzz_readers

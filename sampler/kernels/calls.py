@@ -9,6 +9,8 @@ from numba import types
 from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic
 
+from sampler.kernels.shapes import pair
+
 _intrinsic: Any = intrinsic
 cgutils: Any = _cgutils
 _byte_pointer = ir.IntType(8).as_pointer()
@@ -30,10 +32,8 @@ def _data_pointer(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return builder.bitcast(context.make_array(kind)(context, builder, value).data, _byte_pointer)
 
 
-def _by_reference(_context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    if isinstance(kind, types.Integer):
-        return value
-    return builder.bitcast(cgutils.alloca_once_value(builder, value), _byte_pointer)
+def _as_it_is(_context: Any, _builder: Any, _kind: Any, value: Any) -> Any:
+    return value
 
 
 def _codegen_pass(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -42,7 +42,14 @@ def _codegen_pass(context: Any, builder: Any, signature: Any, arguments: Any) ->
 
 
 def _codegen_step(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    return _call(context, builder, ir.IntType(64), signature.args[1], arguments, _by_reference)
+    return _call(context, builder, ir.IntType(64), signature.args[1], arguments, _as_it_is)
+
+
+def _codegen_places(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    word = ir.IntType(64)
+    members = [builder.extract_value(arguments[0], i) for i in range(len(signature.args[0]))]
+    places = [builder.ptrtoint(cgutils.alloca_once_value(builder, value), word) for value in members]
+    return context.make_tuple(builder, signature.return_type, places)
 
 
 @_intrinsic  # type: ignore[untyped-decorator]
@@ -53,5 +60,11 @@ def call_pass(_context: Any, address: Any, arguments: Any) -> Any:
 
 @_intrinsic  # type: ignore[untyped-decorator]
 def call_step(_context: Any, address: Any, arguments: Any) -> Any:
-    """Call a move (`shapes.step_t`): tuples and arrays go as pointers, integers as they are."""
+    """Call a move (`shapes.step_t`) with integers, the first of them from `places_of`."""
     return types.int64(address, arguments), _codegen_step
+
+
+@_intrinsic  # type: ignore[untyped-decorator]
+def places_of(_context: Any, members: Any) -> Any:
+    """Where copies of a tuple's members stand, valid until the caller returns: for calls by reference."""
+    return pair(*([types.int64] * len(members)))(members), _codegen_places

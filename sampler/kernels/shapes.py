@@ -162,7 +162,8 @@ work_t = named(
     ),
     Work,
 )
-# a move that is called through its address: the first three and the tables come as pointers (fused.call_step)
+# a move that is called through its address: all but the tree's number come as pointers (calls.places_of)
+places_t = pair(i8, i8, i8, i8, i8)
 _pointer: Any = types.CPointer
 step_t = i8(*(_pointer(kind) for kind in (data_t, forest_t, work_t, floats_1, floats_2)), i8)
 kept_t = named((longs_1, floats_1, longs_1, ints_1, bytes_1, bytes_1, ints_1), Kept)

@@ -8,6 +8,7 @@ import numpy as np
 from numba import types
 
 from sampler.compile import kernel
+from sampler.kernels.calls import places_of
 from sampler.kernels.leaves import draw_sigma2
 from sampler.kernels.probit import draw_latent
 from sampler.kernels.rows import largest_absolute, route, settle
@@ -109,6 +110,7 @@ def sweep(
     What is needed is found before an iteration starts, so the call can simply be repeated once it is there,
     and the chain is the same however often that happens.
     """
+    places = places_of((data, forest, work, prior, depths))
     while iteration < stop:
         past = iteration + 1 - num_burnin
         keeps = past > 0 and past % thin == 0
@@ -120,7 +122,7 @@ def sweep(
             draw_latent(data.labels, work.residual, work.latent, prior[OFFSET], prior[STEP], work.random)
             set_bound(work, largest_absolute(work.residual))
         for tree in range(len(forest.num_leaves)):
-            update_tree(data, forest, work, prior, depths, moves, counters, tree)
+            update_tree(data, forest, work, prior, depths, moves, counters, places, tree)
         end_iteration(data, forest, work, prior)
         iteration += 1
         if work.state[BROKEN] != 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,6 +52,7 @@ from sampler.kernels.shapes import (
     forest_t,
     i8,
     longs_2,
+    places_t,
     u1,
     void,
     work_t,
@@ -263,7 +264,9 @@ def draw_leaves(forest: Forest, work: Work, prior: Floats, tree: Int) -> None:
 
 
 @kernel(
-    void(data_t, forest_t, work_t, floats_1, floats_2, floats_1, longs_2, i8), inline=True, allocates=False
+    void(data_t, forest_t, work_t, floats_1, floats_2, floats_1, longs_2, places_t, i8),
+    inline=True,
+    allocates=False,
 )
 def update_tree(
     data: Data,
@@ -273,9 +276,13 @@ def update_tree(
     depths: Floats,
     moves: Floats,
     counters: Longs,
+    places: Any,
     tree: Int,
 ) -> None:
-    """One step of the chain for one tree, leaf values integrated out, then its leaf values."""
+    """One step of the chain for one tree, leaf values integrated out, then its leaf values.
+
+    `places`: of data, forest, work, prior and depths, for the moves that are called by address.
+    """
     move = draw_move(work, moves)
     counters[move, 0] += 1
     slot = at = -1
@@ -294,12 +301,14 @@ def update_tree(
         counters[move, 1] += decide_prune(forest, work, prior, depths, moves, tree, at)
     elif move > PRUNE:
         counters[move, 1] += call_step(
-            work.address[STEPS + move], (data, forest, work, prior, depths, np.int64(tree))
+            work.address[STEPS + move],
+            (places[0], places[1], places[2], places[3], places[4], np.int64(tree)),
         )
     if moves[RULE] > 0.0 and (moves[RULE] >= 1.0 or uniform(work.random) < moves[RULE]):
         counters[RULE, 0] += 1
         counters[RULE, 1] += call_step(
-            work.address[STEPS + RULE], (data, forest, work, prior, depths, np.int64(tree))
+            work.address[STEPS + RULE],
+            (places[0], places[1], places[2], places[3], places[4], np.int64(tree)),
         )
     draw_leaves(forest, work, prior, tree)
 

@@ -15,7 +15,7 @@ from tests.statistical.evidence import ALARM, all_above
 from tests.statistical.models import COVERING, Model
 
 SHORT = {"replications": 250, "sweeps": 40, "reference": 3_000}
-LONG = {"replications": 2_000, "sweeps": 100, "reference": 20_000}
+LONG = {"replications": 1_500, "sweeps": 60, "reference": 15_000}
 
 
 def looked_at(model, f, y, sigma2, num_leaves):
@@ -105,5 +105,5 @@ def test_joint_moves(moves):
 @pytest.mark.parametrize("moves", move_sets())
 @pytest.mark.parametrize("options", COVERING, ids=lambda options: options["name"])
 def test_joint_long(options, moves):
-    """Every move set with every option, twenty times the work."""
+    """Every move set with every option, nine times the work."""
     all_above(compare(Model(**options, moves=moves), *LONG.values()), ALARM)
