@@ -45,7 +45,10 @@ def test_a_request_is_followed_from_the_api_to_the_worker_and_tells_no_data(serv
 
     eventually(ended, 60, "both units have ended")
     written = lines(service)
-    (mine,) = [line for line in written if line.get("request_id") == "a-request.of_mine"]
+    of_mine = [line for line in written if line.get("request_id") == "a-request.of_mine"]
+    (mine,) = [line for line in of_mine if "route" in line]
+    (change,) = [line for line in of_mine if line["logger"] == "bartserve.audit"]
+    assert json.loads(change["message"])["action"] == "dataset.created"
     assert (mine["route"], mine["method"], mine["status"], mine["level"]) == (
         "/datasets",
         "POST",
