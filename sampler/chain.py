@@ -269,8 +269,8 @@ class Chain:
         """A high byte per row for each tree that is about to have more leaves than a byte can number."""
         forest = self._forest
         outgrows = forest.num_leaves >= 255
-        if self._particles and self._particles.leaves > 255:
-            outgrows[self._particles.tree] = True
+        if self._particles and self._particles.leaves > 255:  # of the tree under way; none after the last one
+            outgrows[self._particles.tree : self._particles.tree + 1] = True
         outgrown = np.flatnonzero(outgrows & (forest.plane < 0))
         if len(outgrown):
             planes = int(forest.plane.max()) + 1

@@ -76,6 +76,7 @@ def create_app(settings: Settings) -> FastAPI:
         readers.start()
         predictor.start(compile_kernels=not settings.embedded)
         yield
+        readers.close()  # here, since a server that is ended by a signal runs nothing after this
         predictor.close()
         bell.close()
         engine.dispose()

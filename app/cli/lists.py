@@ -1,5 +1,6 @@
 """`bartserve models` and `bartserve datasets`: what a service holds."""
 
+import sys
 from datetime import UTC, datetime
 from http import HTTPStatus
 from itertools import islice
@@ -42,8 +43,9 @@ ModelName = Annotated[
     str, typer.Argument(metavar="MODEL", help="A model's id, or its name: then its newest.")
 ]
 Id = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset's id.")]
+PIPED_WIDTH = 250  # letters: a row stays on its line for whatever reads it
 err = Console(stderr=True, highlight=False, soft_wrap=True)
-out = Console(highlight=False)
+out = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
 
 
 @models.callback()

@@ -24,10 +24,11 @@ class SlowingChain:
     done = False
 
     def __init__(self):
-        self.now, self.each = 0.0, 0.001
+        self.now, self.each, self.iteration = 0.0, 0.001, 0
 
     def run(self, iterations):
         self.now += iterations * self.each
+        self.iteration += iterations
         return iterations
 
 
