@@ -45,7 +45,7 @@ def test_a_broker_that_is_away_costs_nothing(settings):
         made = client.post("/models", json={"dataset_id": dataset_id, "target": "y"})
 
         assert made.status_code == 202
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 5
         assert client.get(made.headers["location"]).json()["state"] == "queued"
 
 
@@ -61,5 +61,5 @@ def test_a_mute_broker_holds_a_ring_for_a_moment_only(settings, tmp_path):
 
         bell.ring(4)
 
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 15
         bell.close()

@@ -118,7 +118,7 @@ class Service:
         with session_scope(self.engine) as session:
             models.cancel(session, OWNER, model_id)
 
-    def eventually(self, what, seconds=60.0):
+    def eventually(self, what, seconds=120.0):
         """The first true value of `what`; fails with the workers' own words."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -128,12 +128,12 @@ class Service:
         words = self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
         raise AssertionError(f"not within {seconds} s; the workers said: {words}")
 
-    def ended(self, model_id: str, seconds=60.0) -> Model:
+    def ended(self, model_id: str, seconds=120.0) -> Model:
         """The model when it has ended."""
         self.eventually(lambda: self.model(model_id).finished_at is not None, seconds)
         return self.model(model_id)
 
-    def sampling(self, model_id: str, seconds=60.0) -> list[Unit]:
+    def sampling(self, model_id: str, seconds=120.0) -> list[Unit]:
         """The chains, when one is under way with draws already stored."""
 
         def under_way():

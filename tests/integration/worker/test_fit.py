@@ -106,7 +106,7 @@ def test_children_of_an_embedded_worker_are_nice(service):
     def nice():
         return {os.getpriority(os.PRIO_PROCESS, pid) for pid in children(worker)}
 
-    service.eventually(lambda: nice() == {wanted}, 5)
+    service.eventually(lambda: nice() == {wanted}, 60)
 
 
 def test_a_database_of_another_version_is_left_alone(service):

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from app.settings import Settings
 from app.store.engine import make_engine
 from tests.conftest import Database
-from tests.integration.worker.harness import LEASE_SECONDS, LONG, SHORT, children, make_service
+from tests.integration.worker.harness import LONG, SHORT, children, make_service
 from tests.servers import folder, redis_client, valkey_in
 from worker.context import Context
 
@@ -24,7 +24,7 @@ def test_a_killed_child_costs_time_only(service):
     service.sampling(model_id)
     for pid in children(worker):
         os.kill(pid, signal.SIGKILL)
-    model = service.ended(model_id, 40)
+    model = service.ended(model_id, 120)
 
     assert (model.state, model.error) == ("succeeded", None)
     assert any(chain.attempts > 1 for chain in service.chains(model_id))
@@ -52,7 +52,7 @@ def test_a_killed_worker_costs_time_only(service):
     os.killpg(worker.pid, signal.SIGKILL)
     worker.wait()
     service.start_worker()
-    model = service.ended(model_id, 40)
+    model = service.ended(model_id, 120)
 
     assert model.state == "succeeded"
     assert max(before.values()) > 0
@@ -67,13 +67,13 @@ def test_a_stopped_worker_gives_its_units_back(service):
     before = time.monotonic()
     worker.send_signal(signal.SIGTERM)
 
-    assert worker.wait(15) == 0
-    assert time.monotonic() - before < 10
+    assert worker.wait(30) == 0
+    assert time.monotonic() - before < 25
     given_back = service.chains(model_id)
     assert "running" not in {chain.state for chain in given_back}
     assert {0} == {chain.stalled_attempts for chain in given_back}
     service.start_worker()
-    assert service.ended(model_id, 40).state == "succeeded"
+    assert service.ended(model_id, 120).state == "succeeded"
     assert service.undisturbed_digest(model_id) == service.digest(model_id)
 
 
@@ -88,9 +88,9 @@ def test_a_worker_back_from_the_dead_writes_nothing(service):
     def taken_over():
         return any(chain.attempts > 1 and chain.state == "running" for chain in service.chains(model_id))
 
-    service.eventually(taken_over, 10 * LEASE_SECONDS)
+    service.eventually(taken_over, 60)
     os.killpg(sleeper.pid, signal.SIGCONT)
-    model = service.ended(model_id, 40)
+    model = service.ended(model_id, 120)
 
     assert heir.poll() is None
     assert model.state == "succeeded"
@@ -122,7 +122,7 @@ def test_workers_share_the_chains_of_a_model(service):
         return len({chain.worker_id for chain in running}) == 2
 
     service.eventually(on_two_workers)
-    assert service.ended(model_id, 40).state == "succeeded"
+    assert service.ended(model_id, 120).state == "succeeded"
     assert service.undisturbed_digest(model_id) == service.digest(model_id)
 
 
@@ -138,7 +138,7 @@ def test_a_broker_that_went_away_costs_time_only(postgres_server, postgres_templ
             service.sampling(made[0])
         time.sleep(1.0)
         with valkey_in(place):
-            ends = {service.ended(model_id, 60).state for model_id in made}
+            ends = {service.ended(model_id, 120).state for model_id in made}
 
             assert ends == {"succeeded"}
             assert worker.poll() is None

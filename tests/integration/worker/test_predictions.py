@@ -39,7 +39,7 @@ def _small_blocks(monkeypatch):
 def model_id(service):
     made = service.create_model(**SHORT)
     worker = service.start_worker()
-    assert service.ended(made, 60).state == "succeeded"
+    assert service.ended(made, 120).state == "succeeded"
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(15) == 0
     return made
@@ -72,7 +72,7 @@ def blocks(service, prediction_id) -> int:
         return predictions.num_blocks(session, prediction_id)
 
 
-def ended(service, prediction_id, seconds=60.0) -> BatchPrediction:
+def ended(service, prediction_id, seconds=120.0) -> BatchPrediction:
     service.eventually(lambda: state(service, prediction_id).finished_at is not None, seconds)
     return state(service, prediction_id)
 

@@ -44,7 +44,7 @@ def test_a_cancelled_model_is_retried(service):
         kept = [chain.num_draws for chain in service.chains(model_id)]
         again(service, model_id, restarts.retry)
         assert [chain.num_draws for chain in service.chains(model_id)] >= kept
-    model = service.ended(model_id, 60)
+    model = service.ended(model_id, 120)
 
     assert (model.state, model.error, model.cancel_requested) == ("succeeded", None, False)
     assert model.verdict is not None
@@ -71,10 +71,10 @@ def test_an_extended_model_is_the_longer_fit(service):
         waiting = service.model(model_id)
         assert waiting.verdict is not None  # of the draws it had
         assert waiting.settings == settings_before | {"num_draws": total}
-        model = service.ended(model_id, 40)
+        model = service.ended(model_id, 120)
         assert (model.state, model.started_at) == ("succeeded", first.started_at)
         assert {total} == {chain.num_draws for chain in service.chains(model_id)}
-    whole = service.ended(at_once, 40)
+    whole = service.ended(at_once, 120)
 
     assert service.digest(at_once) == service.digest(model_id)
     assert service.undisturbed_digest(model_id) == service.digest(model_id)
@@ -90,7 +90,7 @@ def test_an_extension_is_interrupted(service, interrupted):
     settings = LONG | {"num_draws": 20}
     model_id = service.create_model(**settings)
     worker = service.start_worker()
-    service.ended(model_id, 40)
+    service.ended(model_id, 120)
     again(
         service,
         model_id,
@@ -104,7 +104,7 @@ def test_an_extension_is_interrupted(service, interrupted):
         service.cancel(model_id)
         assert service.ended(model_id, 5).state == "cancelled"
         again(service, model_id, restarts.retry)
-    model = service.ended(model_id, 60)
+    model = service.ended(model_id, 120)
 
     assert model.state == "succeeded"
     assert service.undisturbed_digest(model_id) == service.digest(model_id)

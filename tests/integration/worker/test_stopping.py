@@ -183,7 +183,7 @@ def test_time_ends_a_fit_with_what_all_chains_have(service):
         found = restarts.locked(session, OWNER, model_id)
         told = stopping.retold(header(service, model_id), found.settings | {"num_draws": count})
         restarts.extend(session, found, 40, told)
-    assert service.ended(model_id, 60).state == "succeeded"
+    assert service.ended(model_id, 120).state == "succeeded"
     after = whole(service, model_id)
     assert after.num_draws == count
     rows = before.reference
