@@ -23,7 +23,7 @@ def test_two_classes_give_a_probability_in_the_users_labels(client, settings, fa
     held = model["holdout"]
     assert held["note"] == "The model that is served was fitted without these rows."
     assert held["log_loss"] < held["base_log_loss"]
-    assert 0.7 < held["accuracy"] <= 1
+    assert 0.6 < held["accuracy"] <= 1
 
     answer = client.post(
         f"/models/{model['id']}/predict", json={"columns": {"x": [0.02, 0.98]}, "level": 0.9}

@@ -31,7 +31,7 @@ def test_iterations_slices_jobs_and_bells_are_counted(service):
 
 def test_what_a_killed_child_counted_stays(service):
     """kill -9 of a child takes nothing back; the chain that goes on is counted as resumed."""
-    model_id = service.create_model(**LONG)
+    model_id = service.create_model(**LONG | {"num_draws": 5000})  # it is cancelled at the end
     process = service.start_worker()
     service.eventually(lambda: counted(service, tallies.ITERATIONS) > 0, 60)
     before = counted(service, tallies.ITERATIONS)
