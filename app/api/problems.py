@@ -155,7 +155,7 @@ def install(app: FastAPI) -> None:
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return render_error(request.scope, errors.InvalidRequestError(errors=_faults(error)))
+        return render_error(request.scope, errors.InvalidRequestError(errors=faults_of(error.errors())))
 
     async def database_error(request: Request, error: Exception) -> Response:
         return render_unreachable(request.scope, error)
@@ -178,10 +178,10 @@ def _methods(app: FastAPI, path: str) -> str:
     return ", ".join(sorted(found))
 
 
-def _faults(error: RequestValidationError) -> list[Fault]:
+def faults_of(findings: Sequence[Any]) -> list[Fault]:
     """Pydantic's findings, one for each place: a union reports once for each of its branches."""
     found: dict[tuple[str | None, int | None], Fault] = {}
-    for entry in error.errors()[: 10 * SHOWN]:
+    for entry in findings[: 10 * SHOWN]:
         column, row = place(entry["loc"])
         found.setdefault((column, row), Fault(column, row, str(entry["msg"])))
     return list(found.values())

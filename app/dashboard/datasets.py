@@ -3,14 +3,19 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
+from pydantic import ValidationError
+from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from app.api.datasets import Cursor
 from app.api.deps import Owner, Reading, TheSettings, Writing
+from app.api.problems import faults_of
+from app.api.reading import ReadingQuery, UploadQuery
 from app.api.uploads import Upload
 from app.dashboard import minis, pages, snippets
-from app.dashboard.forms import Form
+from app.dashboard.forms import Form, text
 from app.services import datasets
+from app.services.errors import InvalidRequestError
 from app.services.files.options import Options
 
 router = APIRouter(prefix="/ui/datasets", include_in_schema=False)
@@ -44,10 +49,10 @@ def list_datasets(request: Request, session: Reading, owner: Owner, cursor: Curs
 
 
 @router.post("")
-def upload(_form: Form, received: Upload, session: Writing, owner: Owner, settings: TheSettings) -> Response:
+def upload(form: Form, received: Upload, session: Writing, owner: Owner, settings: TheSettings) -> Response:
     """Take a file; then its page."""
     called = datasets.name_for(received.name or None, received.filename)
-    with datasets.parsed(received.file, Options(), settings.max_body_bytes) as parsed:
+    with datasets.parsed(received.file, _options(form), settings.max_body_bytes) as parsed:
         dataset = datasets.save(session, owner, parsed, called)
     return pages.see_other(f"/ui/datasets/{dataset.id}")
 
@@ -84,6 +89,21 @@ def delete(_form: Form, session: Writing, owner: Owner, dataset_id: str) -> Resp
     """Remove a dataset; then the list."""
     datasets.delete(session, owner, dataset_id)
     return pages.see_other("/ui/datasets")
+
+
+def _options(form: FormData) -> Options:
+    """How the form says that the file is written; raises InvalidRequestError."""
+    given: dict[str, Any] = {name: text(form, name) for name in ReadingQuery.model_fields}
+    # The parameters of the API that repeat are one field each.
+    given |= {"missing": _parts(given["missing"], ","), "kind": _parts(text(form, "kind"), "\n") or []}
+    try:
+        return UploadQuery.model_validate(given).options(None)
+    except ValidationError as error:
+        raise InvalidRequestError(errors=faults_of(error.errors())) from None
+
+
+def _parts(given: str | None, between: str) -> list[str] | None:
+    return [part.strip() for part in given.split(between) if part.strip()] if given else None
 
 
 def _dialect(read_as: dict[str, Any]) -> list[tuple[str, str]]:

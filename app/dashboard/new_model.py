@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, BackgroundTasks, Request
@@ -12,42 +11,18 @@ from starlette.responses import Response
 
 from app.api.deps import Owner, Reading, TheBell, TheEngine, TheSettings
 from app.api.models import accepted
-from app.dashboard import pages, snippets
+from app.dashboard import knobs, pages, snippets
+from app.dashboard.fit_form import KIND, body_of, field_of, fit_request
 from app.dashboard.forms import Form, text
 from app.services import datasets, fits, health
-from app.services.errors import Fault, InvalidRequestError, ServiceError
+from app.services.errors import ServiceError
 from app.services.idempotency import Answer, Asked, once
+from sampler.schema import KINDS
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False)
 MANY = 200  # datasets to choose from
 USABLE = {"number", "boolean", "category", "date"}
-
-
-@dataclass(frozen=True)
-class Knob:
-    """A number that a fit can be told, and what it means."""
-
-    name: str
-    label: str
-    default: str
-    hint: str
-
-
-KNOBS = (
-    Knob("num_chains", "Chains", "4", "Independent runs, pooled: only several can show that they agree."),
-    Knob("num_draws", "Kept draws per chain", "250", "More draws make every figure steadier, and cost time."),
-    Knob(
-        "thin", "Iterations per kept draw", "4", "Neighbouring draws resemble each other: one in four stays."
-    ),
-    Knob(
-        "num_burnin",
-        "Burn-in iterations",
-        "",
-        "Thrown away at the start. Empty: as many as sampling, up to 1000.",
-    ),
-    Knob("num_trees", "Trees", "200", "Each explains a little; 200 suit most data, fewer are faster."),
-    Knob("seed", "Seed", "0", "The same data, settings and seed give the same bytes."),
-)
+MOST_KINDS = 200  # columns whose kind can be chosen on the page; the API takes any number
 
 
 @router.get("/new")
@@ -68,7 +43,7 @@ def create(
 ) -> Response:
     """Start the fit; then its page. What is wrong is said on the form, which keeps what was filled in."""
     try:
-        asked = fit_request(form)
+        asked = fit_request(body_of(form))
 
         def make() -> Answer:
             answers: list[Answer] = []
@@ -98,56 +73,13 @@ def estimate(
     """The form again, with what the fit would take; nothing is started."""
     slots = sum(w["slots"] for w in health.workers_seen(session, settings) if w["state"] == "ok")
     try:
-        cost = fits.estimated(engine, owner, fit_request(form), max(slots, 1))
+        body = body_of(form)
+        cost = fits.estimated(engine, owner, fit_request(body), max(slots, 1))
     except ServiceError as error:
         if error.status not in {404, 422}:
             raise
         return _page(request, session, owner, form, error)
-    return _page(request, session, owner, form, None, {"cost": cost, "slots": slots})
-
-
-def fit_request(form: FormData) -> fits.FitRequest:
-    """What the form asks for; raises InvalidRequestError for what is no number."""
-    target = text(form, "target") or ""
-    features = [name for name in form.getlist("features") if isinstance(name, str) and name != target]
-    settings: dict[str, Any] = {}
-    faults = []
-    for knob in KNOBS:
-        given = text(form, knob.name)
-        if given is None:
-            continue
-        if given.isascii() and given.lstrip("-").isdigit() and len(given) < 20:
-            settings[knob.name] = int(given)
-        else:
-            faults.append(Fault(knob.name, None, f"{given[:50]!r} is no whole number"))
-    for name in ("family", "method"):
-        if (given := text(form, name)) is not None:
-            settings[name] = given
-    holdout = _percent(text(form, "holdout"), faults)
-    if not features:
-        faults.append(Fault("features", None, "choose at least one"))
-    if faults:
-        raise InvalidRequestError(errors=faults)
-    return fits.FitRequest(
-        dataset_id=text(form, "dataset_id") or "",
-        target=target,
-        features=features,
-        weights=text(form, "weights"),
-        holdout=holdout,
-        name=text(form, "name"),
-        settings=settings,
-    )
-
-
-def _percent(given: str | None, faults: list[Fault]) -> float:
-    try:
-        share = float(given or 0) / 100
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 0.9:
-        faults.append(Fault("holdout", None, "a percentage from 0 to 90"))
-        return 0.0
-    return share
+    return _page(request, session, owner, form, None, {"cost": cost, "slots": slots}, body)
 
 
 def _page(
@@ -157,6 +89,7 @@ def _page(
     given: Mapping[str, Any],
     error: ServiceError | None,
     estimated: Mapping[str, Any] | None = None,
+    body: Mapping[str, Any] | None = None,
 ) -> Response:
     listed = datasets.list_page(session, owner, MANY, None).items
     chosen = given.get("dataset_id")
@@ -171,20 +104,15 @@ def _page(
         else {column["name"] for column in usable}
     )
     wrong: dict[str, list[str]] = {}
-    known = {knob.name for knob in KNOBS} | {
-        "target",
-        "features",
-        "holdout",
-        "name",
-        "weights",
-        "family",
-        "method",
-    }
     for fault in error.errors if error is not None else ():
-        field = fault.column if fault.column in known else ""
+        field = field_of(fault)
         told = fault.detail if field or not fault.column else f"{fault.column}: {fault.detail}"
-        wrong.setdefault(field or "", []).append(told)
-    body = {"dataset_id": dataset.id, "target": "TARGET", "holdout": 0.2} if dataset is not None else None
+        wrong.setdefault(field, []).append(told)
+    opened = {group.title for group in knobs.FOLDED if any(_told(k.name, given, wrong) for k in group.knobs)}
+    if any(name.startswith(KIND) and given.get(name) for name in given):
+        opened.add("kinds")
+    if body is None and dataset is not None:
+        body = {"dataset_id": dataset.id, "target": given.get("target") or "TARGET", "holdout": 0.2}
     return pages.render(
         request.scope,
         "new_model.html",
@@ -194,7 +122,12 @@ def _page(
         columns=columns,
         usable=usable,
         ticked=ticked,
-        knobs=KNOBS,
+        kinds=KINDS,
+        kind_field=KIND,
+        most_kinds=MOST_KINDS,
+        shown=knobs.SHOWN,
+        folded=knobs.FOLDED,
+        opened=opened,
         given=given,
         target=given.get("target"),
         error=error,
@@ -207,3 +140,8 @@ def _page(
         if body
         else [],
     )
+
+
+def _told(name: str, given: Mapping[str, Any], wrong: Mapping[str, Any]) -> bool:
+    """Whether a field was filled in, or has to be mended."""
+    return name in wrong or bool(given.get(name))

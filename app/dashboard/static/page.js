@@ -44,6 +44,16 @@ function showProblem(box, problem) {
   box.replaceChildren(note);
 }
 
+// How the file is to be read, as parameters: lists are told apart by commas (missing) and lines (kinds).
+function readingOf(form) {
+  const query = new URLSearchParams();
+  for (const field of form.querySelectorAll("[data-reading]")) {
+    const parts = field.dataset.reading ? field.value.split(field.dataset.reading === "lines" ? "\n" : ",") : [field.value];
+    for (const part of parts) if (part.trim()) query.append(field.name, part.trim());
+  }
+  return query;
+}
+
 function enliveUpload(form) {
   const input = form.querySelector('input[type="file"]');
   const state = form.querySelector("[data-upload-state]");
@@ -95,7 +105,7 @@ function enliveUpload(form) {
       showProblem(problems, { title: "The upload was cut off", detail: "Check that the service runs, then send the file again." });
     });
     request.addEventListener("abort", end);
-    request.open("POST", "/datasets");
+    request.open("POST", `/datasets?${readingOf(form)}`);
     if (token) request.setRequestHeader("X-CSRF-Token", token);
     const body = new FormData();
     const name = form.elements.namedItem("name").value.trim();
@@ -167,7 +177,7 @@ function enliveForms() {
   document.querySelector("[data-focus]")?.focus();
 }
 
-// What the fit would take, asked anew when the form changes.
+// What the fit would take, and the request to copy, asked anew when the form changes.
 function enliveEstimate(form) {
   const place = form.querySelector("[data-estimate]");
   let asked = 0;
@@ -185,6 +195,8 @@ function enliveEstimate(form) {
       }
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       place.replaceChildren(...page.querySelector("[data-estimate]").childNodes);
+      const codes = page.querySelectorAll(".snippets code");
+      document.querySelectorAll(".snippets code").forEach((code, i) => { code.textContent = codes[i].textContent; });
     } catch { /* the next change asks again */ }
   }
   form.addEventListener("input", () => {

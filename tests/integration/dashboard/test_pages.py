@@ -4,6 +4,7 @@ import json
 import re
 from html import escape
 
+from app.api.reading import UploadQuery
 from tests.conftest import only
 from tests.integration.api.asking import post_csv, problem, table
 from tests.integration.api.fitting import SMALL, fitted
@@ -231,3 +232,25 @@ def test_the_list_follows_its_models_in_one_stream(browser, client):
     assert {entry["state"] for kind, entry in told if kind == "progress"} == {"queued"}
     assert told[-1] == ("end", {"model": made[1]})
     problem(client.get("/ui/events", params={"models": "mdl_none"}), 404)
+
+
+def test_the_form_says_how_a_file_is_written(browser, client):
+    """Every part of the dialect and the kinds of columns; a word that is none is named."""
+    rows = "1,5|1/2/2026|x|7\n2,5|3/2/2026|?|8\n" * 12
+    told = {"separator": "bar", "decimal": "comma", "header": "false", "dates": "day-first", "quote": "none"}
+    told |= {"missing": "?, x y", "encoding": "utf-8"}
+    fields = {control["name"] for control in page_of(browser.get("/ui/datasets")).controls}
+    assert set(UploadQuery.model_fields) <= fields
+    names = [column["name"] for column in post_csv(client, rows, **told).json()["columns"]]
+    file = {"file": ("t.csv", rows)}
+
+    answer = browser.post("/ui/datasets", data=told | {"kind": f"{names[3]}:category"}, files=file)
+
+    page_of(answer)
+    dataset = client.get(f"/datasets/{str(answer.url).rpartition('/')[2]}").json()
+    assert [column["kind"] for column in dataset["columns"]] == ["number", "date", "category", "category"]
+    assert dataset["columns"][1]["max"] == "2026-02-03"
+    assert dataset["columns"][2]["missing"] == 12
+    assert dataset["num_rows"] == 24
+    for field, word in (("encoding", "klingon"), ("decimal", "dot"), ("kind", "zip")):
+        assert field in page_of(browser.post("/ui/datasets", data={field: word}, files=file), 422).words

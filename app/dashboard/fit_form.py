@@ -1,0 +1,89 @@
+"""What the form of a new model asks for, as `POST /models` has it."""
+
+import math
+import re
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.datastructures import FormData
+
+from app.api.models import ModelRequest
+from app.api.problems import faults_of
+from app.dashboard import knobs
+from app.dashboard.forms import text
+from app.dashboard.knobs import Knob
+from app.services.errors import Fault, InvalidRequestError
+from app.services.fits import FitRequest
+
+KIND = "kind:"  # and a column's name: the field that overrides its kind
+LONGEST = 20  # characters of a whole number
+
+
+def body_of(form: FormData) -> dict[str, Any]:
+    """The body that asks `POST /models` for the same; raises InvalidRequestError for what is no number."""
+    target = text(form, "target") or ""
+    features = [name for name in form.getlist("features") if isinstance(name, str) and name != target]
+    faults = [] if features else [Fault("features", None, "choose at least one")]
+    body: dict[str, Any] = {"dataset_id": text(form, "dataset_id") or "", "target": target}
+    given = {name: text(form, name) for name in ("name", "weights", "family", "method")}
+    body |= {name: value for name, value in given.items() if value is not None} | {"features": features}
+    columns = {name.removeprefix(KIND): text(form, name) for name in form if name.startswith(KIND)}
+    body |= {"columns": chosen} if (chosen := {name: kind for name, kind in columns.items() if kind}) else {}
+    for knob in knobs.every():
+        if (said := text(form, knob.name)) is not None:
+            _put(body, knob, said, faults)
+    if holdout := _percent(text(form, "holdout"), faults):
+        body["holdout"] = holdout
+    if faults:
+        raise InvalidRequestError(errors=faults)
+    return body
+
+
+def fit_request(body: dict[str, Any]) -> FitRequest:
+    """The same as the service wants it; raises InvalidRequestError as the API does."""
+    try:
+        return ModelRequest.model_validate(body).fit_request()
+    except ValidationError as error:
+        raise InvalidRequestError(errors=faults_of(error.errors())) from None
+
+
+def field_of(fault: Fault) -> str:
+    """The name of the field that a refusal is about; empty when it is of none of them."""
+    named = {knob.name for knob in knobs.every()}
+    if fault.column == "prior":
+        words = re.findall(r"\w+", fault.detail)
+        return next((f"prior.{word}" for word in words if f"prior.{word}" in named), "")
+    known = named | {"target", "features", "holdout", "name", "weights", "family", "method"}
+    return fault.column if fault.column in known else ""
+
+
+def _put(body: dict[str, Any], knob: Knob, said: str, faults: list[Fault]) -> None:
+    outer, _, inner = knob.name.rpartition(".")
+    try:
+        value = _read(knob, said)
+    except ValueError:
+        told = f"{said[:50]!r} is no {'whole ' if knob.kind == 'whole' else ''}number"
+        faults.append(Fault(knob.name, None, told))
+        return
+    (body.setdefault(outer, {}) if outer else body)[inner] = value
+
+
+def _read(knob: Knob, said: str) -> Any:
+    """The value that a field holds; ValueError for what is no number."""
+    if knob.kind in {"word", "yes"}:
+        return True if knob.kind == "yes" else said
+    number = float(said)
+    if not math.isfinite(number) or (knob.kind == "whole" and len(said) > LONGEST):
+        raise ValueError
+    return int(said) if knob.kind == "whole" else number
+
+
+def _percent(given: str | None, faults: list[Fault]) -> float:
+    try:
+        share = float(given or 0) / 100
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 0.9:
+        faults.append(Fault("holdout", None, "a percentage from 0 to 90"))
+        return 0.0
+    return share
