@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from app.services.fits import CHOICES
 from app.services.stopping import TIMES_DRAWS
-from sampler.methods import METHODS
-from sampler.settings import MOVE_SETS, STARTS
 
 Kind = Literal["whole", "number", "word", "yes"]
 
@@ -51,8 +50,7 @@ def _move_sets() -> tuple[tuple[str, str], ...]:
         "cgm": "cgm: as in the first article, with swaps",
         "pg": "pg: particle Gibbs, whole trees at once",
     }
-    names = dict.fromkeys([*MOVE_SETS, *(name for kind in METHODS.values() for name in kind.move_sets)])
-    return tuple((name, told.get(name, name)) for name in names if name != "default")
+    return tuple((name, told.get(name, name)) for name in CHOICES["moves"] if name != "default")
 
 
 SHOWN = (
@@ -93,10 +91,10 @@ FOLDED = (
             Knob(
                 "start",
                 "Chains begin from",
-                STARTS[0],
+                CHOICES["start"][0],
                 "Trees without a split, or trees drawn one after the other by a particle filter.",
                 "word",
-                ((STARTS[1], "smc: drawn trees"),),
+                ((CHOICES["start"][1], "smc: drawn trees"),),
             ),
             _whole("particles", "Particles", "10", "Of particle Gibbs: more are slower, and move further."),
         ),

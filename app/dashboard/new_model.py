@@ -17,7 +17,6 @@ from app.dashboard.forms import Form, text
 from app.services import datasets, fits, health
 from app.services.errors import ServiceError
 from app.services.idempotency import Answer, Asked, once
-from sampler.schema import KINDS
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False)
 MANY = 200  # datasets to choose from
@@ -122,7 +121,7 @@ def _page(
         columns=columns,
         usable=usable,
         ticked=ticked,
-        kinds=KINDS,
+        kinds=fits.CHOICES["kind"],
         kind_field=KIND,
         most_kinds=MOST_KINDS,
         shown=knobs.SHOWN,

@@ -22,12 +22,19 @@ from app.store.tables import Dataset
 from sampler import DataError, Settings, SettingsError, choose
 from sampler.methods import METHODS
 from sampler.problem import check_weights, checked_prior
-from sampler.schema import Choice
-from sampler.settings import FAMILIES, LIMITS
+from sampler.schema import KINDS, Choice
+from sampler.settings import FAMILIES, LIMITS, MOVE_SETS, STARTS
 from sampler.single.filter import check_size
 from sampler.target import guess_family, read_target, read_weights
 
-CHOICES = {"family": FAMILIES, "method": tuple(METHODS)}
+MOVES = dict.fromkeys([*MOVE_SETS, *(name for kind in METHODS.values() for name in kind.move_sets)])
+CHOICES: dict[str, tuple[str, ...]] = {
+    "family": FAMILIES,
+    "method": tuple(METHODS),
+    "moves": tuple(MOVES),
+    "start": STARTS,
+    "kind": KINDS,
+}
 RANGES = LIMITS  # of the knobs that are counts, for the documentation; the sampler checks them
 MIN_ROWS = 10  # to learn from; a promise of HTTP, not of the sampler
 MAX_NAME = 200
