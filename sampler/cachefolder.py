@@ -81,7 +81,11 @@ def _make(path: Path) -> None:
 
 
 def _fingerprint() -> str:
-    """Hash of the sources (and their time stamps, which numba's index compares), numba and the processor."""
+    """Hash of the sources and where they are (numba's files are named by it), of numba and the processor.
+
+    Time stamps don't count: numba's index compares contents too (from 0.68 on), so what a checkout or a copy
+    back wrote anew is not compiled again.
+    """
     digest = hashlib.sha256()
     config: Any = numba.config  # its attributes are made at run time
     parts = [
@@ -92,6 +96,6 @@ def _fingerprint() -> str:
         config.CPU_FEATURES or llvm.get_host_cpu_features().flatten(),
     ]
     for path in [SOURCES / "compile.py", *sorted((SOURCES / "kernels").glob("*.py"))]:
-        parts += [str(path), str(path.stat().st_mtime_ns), path.read_text()]
+        parts += [str(path), path.read_text()]
     digest.update("\0".join(parts).encode())
     return digest.hexdigest()[:16]

@@ -1,11 +1,14 @@
 """A cold start compiles what is asked for and no more, tells how far it is, and stops when it is told to."""
 
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import sampler
 from sampler import Settings, is_warm, warm
 from sampler.compile import _groups
 from sampler.kernels import GROUPS, MOVES
@@ -41,14 +44,36 @@ print(",".join(name for name in GROUPS if is_complete(name)))
 """
 
 
+WRITTEN_ANEW = """
+from sampler import is_warm, warm
+assert is_warm("prediction"), "another folder"
+warm("prediction")
+"""
+
+
 def test_cold(tmp_path):
-    """An exception of progress ends a cold start; the next one goes on, and compiles that group alone."""
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", COLD], capture_output=True, text=True, env=environment, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == GROUP
+    """An exception of progress ends a cold start; the next one goes on, and compiles that group alone.
+
+    Sources with other time stamps and the same contents (a checkout, a rebase) compile nothing again.
+    """
+    copy, cache = tmp_path / "sampler", tmp_path / "cache"
+    shutil.copytree(Path(sampler.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    environment = os.environ | {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(tmp_path)}
+
+    def run(code):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True, text=True, env=environment, cwd=tmp_path, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip(), {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb?")}
+
+    told, compiled = run(COLD)
+    assert told == GROUP
+    assert compiled
+    for number, path in enumerate(copy.rglob("*.py")):
+        os.utime(path, (1e9 + number, 1e9 + number))
+    assert run(WRITTEN_ANEW)[1] == compiled
 
 
 TOGETHER = """
