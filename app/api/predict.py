@@ -16,6 +16,7 @@ from app.api.problems import responses
 from app.api.reading import BINARY, FILES, ReadingQuery
 from app.api.uploads import check_coding
 from app.services.answers import Answer, to_arrow, to_csv
+from app.services.errors import Fault, InvalidRequestError
 from app.services.metrics import predict_seconds
 from app.services.predictions import MAX_SAMPLES, PredictRequest
 
@@ -223,6 +224,7 @@ async def predict_file(
 async def predict(
     model_id: str,
     body: PredictBody,
+    of_a_file: Annotated[WantedQuery, Query()],
     predictor: ThePredictor,
     gate: TheGate,
     owner: Owner,
@@ -232,9 +234,16 @@ async def predict(
 
     Columns are matched by name. Columns of the training data that the model doesn't use are ignored and named
     in the warnings, as are levels never seen; any other name, an absent column and a value of another type
-    are a 422. The rows may also come as CSV, Parquet or an (uncompressed) Arrow stream, with what is wanted
-    as query parameters: `?level=0.5&level=0.9&interval=predictive`.
+    are a 422. The rows may also come as CSV, Parquet or an (uncompressed) Arrow stream. Then what is wanted,
+    and how the file is to be read, are parameters of the address:
+    `?level=0.5&level=0.9&interval=predictive&decimal=comma`. Beside JSON, which holds them itself, they are
+    refused.
     """
+    if of_a_file.model_fields_set:
+        told = (
+            "it stands in the address, where it is for rows in a file; beside JSON rows put it into the body"
+        )
+        raise InvalidRequestError(errors=[Fault(name, None, told) for name in of_a_file.model_fields_set])
     asked = body.predict_request(rows=body.rows, columns=body.columns)
     return await gate.run(lambda: _rendered(predictor.answer(owner, model_id, asked), form))
 

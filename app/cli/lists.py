@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from app.cli.common import DataDir, asking
-from app.cli.people import Url
+from app.cli.people import How, Kinds, Url, how_read, texts
 from app.client import Client, ClientError, Model, ProblemError
 from app.client.views import Json
 
@@ -34,6 +34,7 @@ datasets = typer.Typer(
 Examples
   bartserve datasets
   bartserve datasets upload cars.csv
+  bartserve datasets upload cars.csv --read separator=comma --kind origin=category
   bartserve datasets show ds_0123456789abcdef0123
 """,
     invoke_without_command=True,
@@ -132,12 +133,14 @@ def list_datasets(
 def upload_dataset(
     path: Annotated[str, typer.Argument(help="A CSV, Parquet or Arrow file.")],
     name: Annotated[str | None, typer.Option(help="What to call it; default: the file's name.")] = None,
+    read: How = None,
+    kind: Kinds = None,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> None:
     """Upload a file and say what was found in it."""
     with asking(url, data_dir, err.print) as client:
-        dataset = client.upload(path, name=name)
+        dataset = client.upload(path, name=name, kinds=dict(texts(kind)), **how_read(read))
     _show_columns(dataset.id, dataset.columns)
 
 

@@ -21,6 +21,23 @@ Url = Annotated[
         help="A running service. Without one: the embedded service of the data folder, started if need be.",
     ),
 ]
+How = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--read",
+        metavar="NAME=VALUE",
+        help="How the file is written, where it is read wrongly: separator, quote, encoding, decimal, "
+        "header, dates or missing; repeatable.",
+    ),
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        metavar="COLUMN=KIND",
+        help="Another kind of a column: number, boolean, date, category or text; repeatable.",
+    ),
+]
 SHOWN_ROWS = 20  # of predictions on a terminal
 SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 # Help with examples, which tests run.
@@ -34,6 +51,7 @@ Examples
   bartserve fit cars.csv --target mpg
   bartserve fit cars.csv --target mpg --name cars --holdout 0.2 --seed 1
   bartserve fit cars.csv --target mpg --features weight,year --set num_trees=100
+  bartserve fit cars.csv --target mpg --read decimal=point --kind origin=category
 """
 PREDICT = """Predict new rows, each with its interval.
 
@@ -75,6 +93,8 @@ def fit(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any other setting of POST /models; repeatable."),
     ] = None,
+    read: How = None,
+    kind: Kinds = None,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -85,7 +105,7 @@ def fit(
     given = {"name": name, "seed": seed, **_pairs(setting or [])}
     given["features"] = [one.strip() for one in features.split(",")] if features else given.get("features")
     with asking(url, data_dir, console.print) as client:
-        dataset = _dataset(client, data, console)
+        dataset = _dataset(client, data, console, how_read(read), dict(texts(kind)))
         model = client.fit(
             dataset, target, holdout=holdout or None, **(given | {"name": name or dataset.name})
         )
@@ -110,6 +130,7 @@ def predict(
     ] = None,
     interval: Annotated[str, typer.Option(help="predictive or credible.")] = "predictive",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV to this file.")] = None,
+    read: How = None,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -119,7 +140,7 @@ def predict(
     if len(rows) > 1 or (SETTING.fullmatch(rows[0]) and not Path(rows[0]).exists()):
         asked = [_pairs(rows)]
     with asking(url, data_dir, errors.print) as client:
-        wanted: Any = {"level": level or [0.9], "interval": interval}
+        wanted: Any = {"level": level or [0.9], "interval": interval, **how_read(read)}
         answer = client.predict(model, asked, **wanted)
     for warning in answer.warnings:
         errors.print(f"warning   {warning}", markup=False)
@@ -134,14 +155,38 @@ def predict(
     errors.print(f"written   {output}: {len(answer):,} rows", markup=False)
 
 
-def _dataset(client: Client, data: str, console: Console) -> Dataset:
+def how_read(given: list[str] | None) -> Any:
+    """What `--read` says, as the client takes it: `missing` is a list."""
+    pairs = texts(given)
+    missing = [value for name, value in pairs if name == "missing"]
+    return dict(pairs) | ({"missing": missing} if missing else {})
+
+
+def texts(given: list[str] | None) -> list[tuple[str, str]]:
+    """NAME=VALUE, told apart.
+
+    Raises
+    ------
+    BadParameter
+        There is one without an equals sign.
+    """
+    found = []
+    for pair in given or []:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"{pair} is no NAME=VALUE pair, and no file of that name is there.")
+        found.append((name, text))
+    return found
+
+
+def _dataset(client: Client, data: str, console: Console, reading: Any, kinds: dict[str, str]) -> Dataset:
     """Upload a file; what is no file is the id of a dataset."""
     from app.cli.progress import about_dataset
 
     if not Path(data).exists() and data.startswith("ds_"):
         dataset = client.dataset(data)
     else:
-        dataset = client.upload(data)
+        dataset = client.upload(data, kinds=kinds, **reading)
     console.print(about_dataset(dataset, Path(data).name), markup=False)
     for warning in dataset.warnings:
         console.print(f"          {warning}", markup=False)
@@ -166,18 +211,9 @@ def _about_warnings(model: Model) -> list[str]:
 
 
 def _pairs(given: list[str]) -> dict[str, Any]:
-    """NAME=VALUE, values as JSON has them, else as text.
-
-    Raises
-    ------
-    ClientError
-        There is one without an equals sign.
-    """
+    """NAME=VALUE, values as JSON has them, else as text."""
     found: dict[str, Any] = {}
-    for pair in given:
-        name, equals, text = pair.partition("=")
-        if not equals or not name:
-            raise typer.BadParameter(f"{pair} is no NAME=VALUE pair, and no file of that name is there.")
+    for name, text in texts(given):
         try:
             found[name] = json.loads(text)
         except ValueError:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, Literal, TypedDict, cast
 
 from app.client.errors import ClientError
 
@@ -21,6 +21,18 @@ BY_SUFFIX = {
     ".arrows": ARROW,
 }
 ARRAYS = "tolist"  # what numpy's arrays and scalars, and the series of data frames, have
+
+
+class Reading(TypedDict, total=False):
+    """How a delimited file is written, where the service's own finding is wrong (`read_as` tells it)."""
+
+    separator: Literal["comma", "semicolon", "tab", "bar", "space"]
+    quote: Literal["double", "single", "none"]
+    encoding: str  # utf-8, windows-1252, ...
+    decimal: Literal["point", "comma"]
+    header: bool  # whether the first row names the columns
+    dates: Literal["day-first", "month-first"]  # of 1/2/2026
+    missing: Sequence[str]  # spellings of a missing value, instead of the usual ones
 
 
 @dataclass(frozen=True)

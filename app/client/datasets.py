@@ -1,11 +1,11 @@
 """The client's calls about datasets."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from app.client.base import Base, address
-from app.client.bodies import opened
+from app.client.bodies import Reading, opened
 from app.client.transport import Call
 from app.client.views import Dataset, Json, without_none
 
@@ -13,7 +13,14 @@ from app.client.views import Dataset, Json, without_none
 class Datasets(Base):
     """Upload, look, remove."""
 
-    def upload(self, data: Any, *, name: str | None = None) -> Dataset:
+    def upload(
+        self,
+        data: Any,
+        *,
+        name: str | None = None,
+        kinds: Mapping[str, str] | None = None,
+        **reading: Unpack[Reading],
+    ) -> Dataset:
         """Upload a table.
 
         Parameters
@@ -23,6 +30,11 @@ class Datasets(Base):
             of pandas, polars or pyarrow.
         name
             What to call it; else the file's name.
+        kinds
+            Columns' kinds by their names, where another was found: number, boolean, date, category or text.
+        **reading
+            How the file is written, where it was read wrongly: separator, quote, encoding, decimal, header,
+            dates, missing.
 
         Raises
         ------
@@ -31,11 +43,12 @@ class Datasets(Base):
         """
         if name is None and isinstance(data, (str, Path)):
             name = Path(data).stem
+        given = [f"{column}:{kind}" for column, kind in (kinds or {}).items()] or None
         with opened(data) as body:
             call = Call(
                 "POST",
                 "/datasets",
-                query=without_none({"name": name}),
+                query=without_none({"name": name, "kind": given, **reading}),
                 content=body.content,
                 content_type=body.content_type,
             )

@@ -41,7 +41,8 @@ class Predictions(Base):
         quantiles
             Further quantiles of the same distribution.
         **wanted
-            As in POST /models/{id}/predict: draws, mcse, rhat, require, samples, target.
+            As in POST /models/{id}/predict: draws, mcse, rhat, require, samples, target; and of a file how it
+            is written, as `upload` takes it: separator, decimal, encoding, header, ...
         """
         path = address("models", model, "predict")
         levels = [level] if isinstance(level, (int, float)) else list(level)

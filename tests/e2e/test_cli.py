@@ -105,6 +105,31 @@ def test_predict_writes_csv_or_a_row_of_pairs(asked):
     assert len(one.stdout.splitlines()) == 2
 
 
+def test_what_a_file_leaves_open_is_said(asked):
+    """`--read` and `--kind` decide what nothing in the file does, for training and for predicting."""
+    lines = (asked.folder / "new.csv").read_text().splitlines()
+    text = "\n".join([lines[0], *lines[1:]]).replace(",", ";").replace(";97.0;", ";97,000;")
+    european = re.sub(r"(\d)\.(\d+)", r"\1,\2", text)
+    (asked.folder / "european.csv").write_text(european)
+
+    said = asked("bartserve predict cars european.csv --read decimal=comma --read separator=semicolon")
+
+    assert said.returncode == 0, said.stderr
+    assert said.stdout == asked("bartserve predict cars new.csv").stdout
+    wrong = asked("bartserve predict cars european.csv --read decimal=dot")
+    assert wrong.returncode == 1
+    assert "decimal" in wrong.stderr
+    (asked.folder / "open.csv").write_text("size;city\n" + "1,234;7\n2,345;9\n" * 10)
+    left = asked("bartserve datasets upload open.csv")
+    assert re.search(r"size +(category|text)", left.stdout)
+    told = asked("bartserve datasets upload open.csv --read decimal=comma --kind city=category")
+    assert re.search(r"size +number .*2\.345", told.stdout)
+    assert re.search(r"city +category", told.stdout)
+    assert asked("bartserve fit open.csv --target size --read decimal").returncode == 2
+    for dataset in (left, told):
+        asked(f"bartserve datasets delete {dataset.stdout.split()[1]}")
+
+
 def test_models_and_datasets_are_listed_shown_saved_and_removed(asked):
     """What was made is found again by name, leaves as a file, and goes."""
     listed = asked("bartserve models")

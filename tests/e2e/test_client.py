@@ -82,6 +82,30 @@ def test_a_data_frame_a_parquet_file_and_a_compressed_one_are_uploaded(client, t
         ]
 
 
+def test_a_file_is_read_as_the_caller_says(client):
+    """Every part of the dialect and the kinds of columns are arguments; a word that is none is refused."""
+    text = b"1,500|1/2/2026|x|7\n2,500|3/2/2026|?|8\n" * 10
+    dataset = client.upload(
+        text,
+        separator="bar",
+        decimal="comma",
+        header=False,
+        dates="day-first",
+        quote="none",
+        missing=["?", "none at all"],
+        encoding="latin-1",
+    )
+    assert [column["kind"] for column in dataset.columns] == ["number", "date", "category", "number"]
+    assert [column["max"] for column in dataset.columns[:2]] == [2.5, "2026-02-03"]
+    assert dataset.columns[2]["missing"] == 10
+
+    other = client.upload(b"zip,y\n" + b"1010,1\n8001,2\n" * 10, kinds={"zip": "category"})
+    assert other.columns[0]["kind"] == "category"
+    with pytest.raises(ProblemError) as refused:
+        client.upload(text, separator="dots")
+    assert [place.column for place in refused.value.errors] == ["separator"]
+
+
 def test_pages_are_followed_to_the_end(client):
     """A list longer than a page is read page by page, each item once."""
     made = {client.upload(b"x,y\n" + b"1,2\n2,3\n" * 6, name=f"page {k}").id for k in range(5)}

@@ -9,6 +9,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
+from app.api.predict import WantedQuery
 from app.store import draws, models
 from app.store.engine import session_scope
 from sampler import Posterior, rowwise
@@ -300,3 +301,19 @@ def test_csv_answers_hold_no_formulas(client, settings):
         io.BytesIO(text.encode()), parse_options=pacsv.ParseOptions(newlines_in_values=True)
     )["'=name"].to_pylist() == [*(f"'{cell}" for cell in dangerous[:6]), "safe", ""]
     assert ",-1.5" in text
+
+
+@only("sqlite")
+def test_beside_json_rows_the_address_says_nothing(client, settings):
+    """What would be passed over in silence is refused, and the document tells of it for files."""
+    made = fitted(client, settings)
+    asked = {
+        "params": {"interval": "predictive", "decimal": "comma"},
+        "json": {"rows": [{"size": 1, "colour": "red"}]},
+    }
+
+    refused = problem(client.post(f"/models/{made['id']}/predict", **asked), 422, "invalid-request")
+
+    assert {fault["column"] for fault in refused["errors"]} == {"interval", "decimal"}
+    told = client.get("/openapi.json").json()["paths"]["/models/{model_id}/predict"]["post"]["parameters"]
+    assert {p["name"] for p in told if p["in"] == "query"} == set(WantedQuery.model_fields)
