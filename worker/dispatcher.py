@@ -1,7 +1,8 @@
 """The dispatcher: a thread of every worker's main process that rings its bell for work in the database.
 
 It is at once the relay of accepted work, the sweep of lost units and the repair of lost messages, and
-harmless in many copies. It also beats for its worker, and sees to it that a stopped worker ends.
+harmless in many copies. It also beats for its worker, removes what was deleted, and sees to it that a stopped
+worker ends.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ from celery import Celery
 from kombu.connection import Connection  # noqa: TC002  annotations are read at run time
 
 from app.settings import BELL_QUEUE, BELL_TASK
-from app.store import ends, units, workers
+from app.store import ends, removal, units, workers
 from app.store.engine import session_scope
 from app.store.tables import Worker
 from app.store.tallies import BELLS
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 
 BEAT_SECONDS = 2.0
 MOST_SWEPT = 20  # lost units ended per beat, each in a transaction of its own
+REMOVE_SECONDS = 0.5  # given after each beat to removing what was deleted, in batches
 DRAIN_SECONDS = 25.0  # a unit that hasn't ended by then is left to its lease
 BROKER_SECONDS = 2.5  # the longest a mute broker may hold the dispatcher
 
@@ -64,7 +66,7 @@ class Dispatcher:
         self._wake = threading.Event()
         self._drain_at: float | None = None
         self._drained = self._stopped = False
-        self._beat_at = 0.0
+        self._beat_at = self._removed_at = 0.0
         self._claimable = 0
         self._connection: Connection | None = None
         self._complained: set[str] = set()
@@ -98,6 +100,7 @@ class Dispatcher:
                 self._wake.wait(0.05)
             elif self._attempt("database", self._look):
                 self._attempt("broker", self._ring)
+                self._attempt("database", self._remove)
 
     def _look(self) -> None:
         """Beat when due, end lost units, and count what could be claimed."""
@@ -119,6 +122,17 @@ class Dispatcher:
             with session_scope(self._context.engine) as session:
                 if not ends.sweep(session):
                     break
+
+    def _remove(self) -> None:
+        """Once a beat: batches of what was deleted, for a moment; the next beat goes on."""
+        if self._removed_at == self._beat_at:
+            return
+        self._removed_at = self._beat_at
+        until = time.monotonic() + REMOVE_SECONDS
+        while time.monotonic() < until:
+            with _database, session_scope(self._context.engine) as session:
+                if not removal.some(session):
+                    return
 
     def _ring(self) -> None:
         """One bell per claimable unit, but no more than free slots, those in the queue counted."""

@@ -7,7 +7,6 @@ import numpy as np
 
 from app.store import draws, models, units
 from app.store.engine import session_scope
-from app.store.errors import LeaseLostError
 from app.store.tables import Json, Model
 from app.store.units import Claim, Directive
 from sampler import Posterior
@@ -25,12 +24,10 @@ def run_finish(context: Context, claim: Claim) -> None:
     """Judge the model and end it, or let its chains draw on; raises as `worker.chain.run_chain`."""
     load_kernels(context, claim, PREDICTION)
     with session_scope(context.engine, read_only=True) as session:
-        model = session.get(Model, claim.model_id)
-        header = models.header(session, claim.model_id)
         blocks = draws.read(session, claim.model_id)
+        model = session.get_one(Model, claim.model_id)
+        header = models.header(session, claim.model_id)
         chains = models.chains(session, [claim.model_id])[claim.model_id]
-    if model is None:
-        raise LeaseLostError(f"Model {claim.model_id} was deleted.")
     time_up = _beat(context, claim)
     if header is None or not blocks:
         raise OutOfTimeError("Its time was over before any chain had kept a draw: retry it, or give it more.")

@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, Operationa
 from app.logs import bound
 from app.store import units
 from app.store.engine import session_scope
-from app.store.errors import LeaseLostError
+from app.store.errors import LeaseLostError, ModelGoneError
 from app.store.tables import CHAIN, FINISH, PREDICTION, Json
 from app.store.tallies import JOBS, LOST
 from app.store.units import Claim, Directive
@@ -71,8 +71,8 @@ def _worked(context: Context, claim: Claim) -> str:
         return "cancelled" if stopped.directive is Directive.CANCEL else "released"
     except EndedError:
         return "released"  # a cancel or a drain took effect meanwhile
-    except LeaseLostError:
-        log.warning("Unit %s went to another worker; what this one still had is dropped.", claim.unit_id)
+    except (LeaseLostError, ModelGoneError):
+        log.warning("Unit %s went to another worker, or away; what was left is dropped.", claim.unit_id)
         return "lost"
     except AWAY as error:
         # Whether the last commit happened is unknown; what the database holds is right either way.

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic_core import to_json
 from sqlalchemy import Engine
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.services import audit, datasets, pages, quotas
@@ -22,7 +21,7 @@ from app.services.pages import Page, is_id
 from app.services.predictions import DamagedError, Predictor, understood
 from app.store import predictions as store
 from app.store.engine import session_scope
-from app.store.errors import CorruptBlockError
+from app.store.errors import CorruptBlockError, DatasetGoneError, ModelGoneError
 from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, BatchPrediction
 from sampler import rowwise
 from sampler.design import Coded
@@ -104,7 +103,7 @@ def create(
             shown = _shown(made, 0)
             also(session, shown)
             return shown
-    except IntegrityError:
+    except (DatasetGoneError, ModelGoneError):
         raise NotFoundError("The model or the dataset was deleted meanwhile.") from None
 
 

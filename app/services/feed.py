@@ -15,7 +15,7 @@ from app.services.errors import BusyError
 from app.store import events
 from app.store import models as store
 from app.store.engine import session_scope
-from app.store.tables import OPEN_STATES, Model, ModelEvent
+from app.store.tables import NOBODY, OPEN_STATES, Model, ModelEvent
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5
@@ -147,7 +147,7 @@ class Feed:
     def _look(self, after: dict[str, int]) -> dict[str, _News]:
         with session_scope(self._engine, read_only=True) as session:
             # The states first: whoever sees an end will see its event too.
-            rows = session.scalars(select(Model).where(Model.id.in_(after))).all()
+            rows = session.scalars(select(Model).where(Model.id.in_(after), Model.owner != NOBODY)).all()
             chains = store.chains(session, list(after))
             found = events.news(session, after, AT_ONCE)
             return {

@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 from sqlalchemy import Engine
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.services import audit, datasets, models, quotas, stopping
@@ -90,7 +89,6 @@ def create(
     check_memory(most, dataset.num_rows, plan.coded_columns)
     spec |= {} if stop is None else {"stop": stop}
     with _dataset_kept(), session_scope(engine) as session:
-        datasets.get(session, owner, dataset.id)  # again: it may be gone
         quotas.check_queued(session, owner)
         quotas.check_stored(session, owner, quotas.expected_bytes(spec))
         model = store.create(
@@ -162,7 +160,7 @@ def _dataset_kept() -> Iterator[None]:
     """A dataset deleted while a model was being accepted on it is one that isn't there."""
     try:
         yield
-    except (IntegrityError, DatasetGoneError):
+    except DatasetGoneError:
         raise NotFoundError("The dataset was deleted while the model was being accepted.") from None
 
 

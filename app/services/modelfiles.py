@@ -7,7 +7,7 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from app.services import audit, models, quotas
-from app.services.errors import InvalidRequestError
+from app.services.errors import InvalidRequestError, NotFoundError
 from app.services.explanations import check_succeeded
 from app.services.fits import MAX_SAID, check_model_name
 from app.services.predictions import DamagedError, find
@@ -15,7 +15,7 @@ from app.store import draws, imports
 from app.store import models as store
 from app.store.draws import Block
 from app.store.engine import session_scope
-from app.store.errors import CorruptBlockError
+from app.store.errors import CorruptBlockError, ModelGoneError
 from app.store.tables import Unit
 from sampler import PackedError, warm
 from sampler.contents import Contents, read_contents
@@ -57,6 +57,8 @@ def file_of(engine: Engine, owner: str, model: str) -> tuple[str, bytes]:
             blocks = draws.read(session, found.id)
         except CorruptBlockError as error:
             raise DamagedError(str(error)) from error
+        except ModelGoneError as error:
+            raise NotFoundError(str(error)) from None
     assert header is not None, "a model that has succeeded has its header"
     return found.id, write_model(header, _of_every_chain(chains, blocks), _statistics(chains))
 

@@ -33,7 +33,7 @@ from app.store import draws as draw_store
 from app.store import models as store
 from app.store import restarts
 from app.store.engine import session_scope
-from app.store.errors import CorruptBlockError
+from app.store.errors import CorruptBlockError, ModelGoneError
 from app.store.tables import OPEN_STATES, SUCCEEDED, Model
 from sampler import DataError, PackedError, Posterior, SettingsError, is_warm, rowwise, warm
 from sampler.design import Coded
@@ -251,6 +251,8 @@ class Predictor:
                 blocks = draw_store.read(session, model_id)
             except CorruptBlockError as error:
                 raise DamagedError(str(error)) from error
+            except ModelGoneError as error:
+                raise NotFoundError(str(error)) from None
         if header is None or not blocks:
             raise NotFoundError("The model was deleted.")
         warm(KERNELS)

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
-from sqlalchemy import delete as delete_from
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session, undefer
 
-from app.store import blocks
+from app.store import blocks, removal
 from app.store.engine import binary_results
 from app.store.errors import CorruptBlockError, DatasetGoneError, StillNeededError
-from app.store.statements import After, page, rows_changed
+from app.store.statements import After, page
 from app.store.tables import OPEN_STATES, BatchPrediction, Dataset, DatasetBlock, Json, Model, new_id
 
 BLOCK_ROWS = blocks.BLOCK_ROWS
@@ -140,14 +139,14 @@ def list_page(session: Session, owner: str, limit: int, after: After | None = No
 
 
 def delete(session: Session, owner: str, dataset_id: str) -> bool:
-    """Remove a dataset; False when the owner has none of that id.
+    """Delete a dataset; False when the owner has none of that id.
 
     Raises
     ------
     StillNeededError
         A model was, or is being, fitted to it, or predictions of its rows are being made.
     """
-    # The lock holds off a model that is being created on it: its foreign key waits, then fails.
+    # The lock holds off a model that is being created on it (`hold`).
     mine = select(Dataset.id).where(Dataset.id == dataset_id, Dataset.owner == owner).with_for_update()
     if session.scalar(mine) is None:
         return False
@@ -158,7 +157,22 @@ def delete(session: Session, owner: str, dataset_id: str) -> bool:
     open_ = select(table.id).where(table.dataset_id == dataset_id, table.state.in_(OPEN_STATES))
     if ids := list(session.scalars(open_.order_by(table.created_at).limit(_NAMED))):
         raise StillNeededError(dataset_id, ids, "let those predictions end, or cancel them, first")
-    return rows_changed(session, delete_from(Dataset).where(Dataset.id == dataset_id)) == 1
+    removal.give_up_dataset(session, dataset_id)
+    session.expire_all()  # the update went past the session's copies
+    return True
+
+
+def hold(session: Session, owner: str, dataset_id: str) -> None:
+    """Keep a dataset from being deleted until this transaction ends.
+
+    Raises
+    ------
+    DatasetGoneError
+        The owner has none of that id (any more).
+    """
+    kept = select(Dataset.id).where(Dataset.id == dataset_id, Dataset.owner == owner)
+    if session.scalar(kept.with_for_update(read=True)) is None:
+        raise DatasetGoneError(f"Dataset {dataset_id} was deleted.")
 
 
 def _batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
@@ -208,6 +222,8 @@ def _read(
         if blocks.checksum(data) != stored:
             raise CorruptBlockError(f"Dataset {dataset_id}: block {seq} of column {column} is damaged.")
         parts[column].append(blocks.read(data))
-    if not all(parts.values()):
+    # What was deleted since goes in batches: a part of a column may be gone, or a whole one.
+    expected = dataset.num_rows if only is None else min(BLOCK_ROWS, dataset.num_rows - only * BLOCK_ROWS)
+    if any(not found or sum(map(len, found)) != expected for found in parts.values()):
         raise DatasetGoneError(f"Dataset {dataset_id} was deleted while it was being read.")
     return pa.table({name: pa.chunked_array(parts[index[name]]) for name in wanted})

@@ -8,8 +8,8 @@ from sqlalchemy.orm import Session
 
 from app.store.blocks import checksum
 from app.store.engine import binary_results
-from app.store.errors import CorruptBlockError
-from app.store.tables import DrawBlock
+from app.store.errors import CorruptBlockError, ModelGoneError
+from app.store.tables import NOBODY, DrawBlock, Model
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,8 @@ def read(session: Session, model_id: str, num_draws: int | None = None) -> list[
     ------
     CorruptBlockError
         Stored bytes differ from their checksum.
+    ModelGoneError
+        The model was deleted before, or while, its blocks were read.
     """
     table = DrawBlock
     query = select(table.chain, table.seq, table.data, table.checksum).where(table.model_id == model_id)
@@ -68,6 +70,9 @@ def read(session: Session, model_id: str, num_draws: int | None = None) -> list[
     for chain, seq, data, stored in session.execute(query, execution_options=binary_results(session)):
         _verify(model_id, chain, seq, data, stored)
         chains.setdefault(chain, []).append(data)
+    # After the blocks, which are removed some at a time: of a model still there now they were all there.
+    if session.scalar(select(Model.owner).where(Model.id == model_id)) in {None, NOBODY}:
+        raise ModelGoneError(f"Model {model_id} was deleted.")
     return list(chains.values())
 
 

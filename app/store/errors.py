@@ -17,6 +17,10 @@ class DatasetGoneError(StoreError):
     """A dataset was deleted while it was being read."""
 
 
+class ModelGoneError(StoreError):
+    """A model was deleted while it was being read, or while something was being made of it."""
+
+
 class CorruptBlockError(StoreError):
     """Stored bytes differ from their checksum."""
 

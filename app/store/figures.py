@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from app.store.clock import db_now
-from app.store.tables import QUEUED, Model, Unit, Worker
+from app.store.tables import NOBODY, QUEUED, Model, Unit, Worker
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,9 @@ class Figures:
 def figures(session: Session) -> Figures:
     """All of them; a scan of the units' index and a handful of rows."""
     units = session.execute(select(Unit.kind, Unit.state, func.count()).group_by(Unit.kind, Unit.state))
-    models = session.execute(select(Model.state, func.count()).group_by(Model.state))
+    models = session.execute(
+        select(Model.state, func.count()).where(Model.owner != NOBODY).group_by(Model.state)
+    )
     return Figures(
         units={(kind, state): count for kind, state, count in units},
         models={row[0]: row[1] for row in models},

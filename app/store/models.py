@@ -2,18 +2,17 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import delete as delete_from
 from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
-from app.store import ends, events
+from app.store import datasets, ends, events, removal
+from app.store.errors import ModelGoneError
 from app.store.statements import After, page, rows_changed
 from app.store.tables import (
     CHAIN,
     OPEN_STATES,
     QUEUED,
     SUCCEEDED,
-    DrawBlock,
     Json,
     Model,
     Unit,
@@ -42,7 +41,12 @@ def create(
     iterations
         Of one chain, burn-in included: what progress is measured against.
 
+    Raises
+    ------
+    DatasetGoneError
+        The owner has no such dataset any more.
     """
+    datasets.hold(session, owner, dataset_id)
     model = Model(
         id=new_id("mdl"),
         owner=owner,
@@ -124,13 +128,23 @@ def cancel(session: Session, owner: str, model_id: str) -> Model | None:
 
 
 def delete(session: Session, owner: str, model_id: str) -> bool:
-    """Remove a model with its draws; its running chains find their lease gone. False when there is none."""
+    """Delete a model and the predictions by it; its running units find their lease gone. False for none."""
     if get(session, owner, model_id) is None:
         return False
     ends.lock_all(session, model_id)
-    for table in (Unit, DrawBlock):
-        session.execute(
-            delete_from(table).where(table.model_id == model_id),
-            execution_options={"synchronize_session": False},
-        )
-    return rows_changed(session, delete_from(Model).where(Model.id == model_id)) == 1
+    deleted = removal.give_up_model(session, model_id)
+    session.expire_all()  # the updates went past the session's copies
+    return deleted
+
+
+def hold(session: Session, owner: str, model_id: str) -> None:
+    """Keep a model from being deleted until this transaction ends.
+
+    Raises
+    ------
+    ModelGoneError
+        The owner has none of that id (any more).
+    """
+    kept = select(Model.id).where(Model.id == model_id, Model.owner == owner).with_for_update(read=True)
+    if session.scalar(kept) is None:
+        raise ModelGoneError(f"Model {model_id} was deleted.")

@@ -1,11 +1,10 @@
 """Background predictions: queries, cancelling, deleting, and their blocks. State goes through `units`."""
 
 import pyarrow as pa
-from sqlalchemy import delete as delete_from
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from app.store import ends, prediction_state
+from app.store import datasets, ends, models, prediction_state, removal
 from app.store.blocks import checksum
 from app.store.datasets import BLOCK_ROWS
 from app.store.engine import binary_results
@@ -29,7 +28,15 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 def create(
     session: Session, *, owner: str, model_id: str, dataset: Dataset, request: Json
 ) -> BatchPrediction:
-    """Accept predictions of a dataset: the row, and a unit of work per block of 65,536 rows."""
+    """Accept predictions of a dataset: the row, and a unit of work per block of 65,536 rows.
+
+    Raises
+    ------
+    DatasetGoneError, ModelGoneError
+        The owner has no such dataset or model any more.
+    """
+    datasets.hold(session, owner, dataset.id)
+    models.hold(session, owner, model_id)
     made = BatchPrediction(
         id=new_id("prd"),
         owner=owner,
@@ -83,13 +90,13 @@ def cancel(session: Session, owner: str, prediction_id: str) -> BatchPrediction 
 
 
 def delete(session: Session, owner: str, prediction_id: str) -> bool:
-    """Remove a prediction with its blocks; its running units find their lease gone. False for none."""
+    """Delete a prediction with its blocks; its running units find their lease gone. False for none."""
     if get(session, owner, prediction_id) is None:
         return False
     prediction_state.lock_all(session, prediction_id)
-    units = delete_from(Unit).where(Unit.prediction_id == prediction_id)
-    rows_changed(session, units)
-    return rows_changed(session, delete_from(BatchPrediction).where(BatchPrediction.id == prediction_id)) == 1
+    deleted = removal.give_up_prediction(session, prediction_id)
+    session.expire_all()  # the updates went past the session's copies
+    return deleted
 
 
 def encode(table: pa.Table) -> bytes:

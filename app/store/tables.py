@@ -19,6 +19,7 @@ CHAIN, FINISH, PREDICTION = "chain", "finish", "prediction"  # kinds of units
 QUEUED, RUNNING, DONE = "queued", "running", "done"  # states of units; models say succeeded for done
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
 OPEN_STATES = (QUEUED, RUNNING)
+NOBODY = ""  # the owner of what was deleted and is being removed (`app.store.removal`); owners have names
 
 # Large values are read only where a query says `undefer`; touching them otherwise is an error, not a query.
 _LARGE: dict[str, Any] = {"deferred": True, "deferred_raiseload": True}

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from app.store import datasets, models, units
+from app.store import datasets, models, removal, units
 from app.store.engine import session_scope
 
 OWNER = "local"
@@ -46,6 +46,16 @@ def create_model(engine, dataset_id=None, num_chains=4, owner=OWNER, name="m"):
 def claim(engine, worker="w1", lease=60.0):
     with session_scope(engine) as session:
         return units.claim(session, worker, lease)
+
+
+def remove_all(engine):
+    """What dispatchers do with what was deleted; how many batches it took."""
+    batches = 0
+    while True:
+        with session_scope(engine) as session:
+            if not removal.some(session):
+                return batches
+        batches += 1
 
 
 def expire(engine, claimed):

