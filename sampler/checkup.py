@@ -8,6 +8,7 @@ import numpy as np
 
 from sampler import diagnostics
 from sampler.kernels.depths import tree_depths
+from sampler.single.summary import mean_error
 from sampler.summary import FEWEST_DRAWS
 
 if TYPE_CHECKING:
@@ -50,10 +51,11 @@ def diagnose(
         and ``f`` with ``mean, sd, rhat, ess_bulk, ess_tail, mcse_mean``, numbers for sigma, lists over the
         reference rows for f; figures that don't exist, since there are too few draws or the chains don't
         move, are None; ``traces`` with the numbers of the draws shown and sigma of each chain at them;
-        ``moves`` by chain; ``trees``: leaves and depths, their mean, maximum and shares
+        ``moves`` by chain; ``trees``: leaves and depths, their mean, maximum and shares; ``topologies`` of
+        one tree: its shapes with their probabilities (None of a sum of trees)
 
     """
-    summary = posterior.summary()
+    summary, weights = posterior.summary(), posterior.weights
     f = posterior.draws_by_figure(posterior.reference.codes)
     sigma = posterior.sigma
     shown = thinned(posterior.num_draws, max_points)
@@ -65,17 +67,20 @@ def diagnose(
         "draws": posterior.num_draws,
         "sigma": None
         if sigma is None
-        else {name: row[0] for name, row in _figures(sigma[None], posterior.weights).items()},
-        "f": {"rows": len(f), **_figures(f, posterior.weights)},
+        else {name: row[0] for name, row in _figures(sigma[None], weights).items()},
+        "f": {"rows": len(f), **_figures(f, weights)},
         "traces": {
             "draws": shown.tolist(),
             "sigma": None if sigma is None else sigma[:, shown].tolist(),
         },
         "moves": [{"chain": chain, "moves": _moves(counted)} for chain, counted in enumerate(statistics)],
         "trees": {
-            "leaves": _spread(posterior.leaf_counts.reshape(-1)),
-            "depth": _spread(np.concatenate([depths(d[: posterior.num_draws]) for d in posterior.chains()])),
+            "leaves": _spread(posterior.leaf_counts.reshape(-1), weights),
+            "depth": _spread(
+                np.concatenate([depths(d[: posterior.num_draws]) for d in posterior.chains()]), weights
+            ),
         },
+        "topologies": summary.topologies,
     }
 
 
@@ -94,12 +99,13 @@ def depths(draws: Draws) -> NDArray[np.int32]:
 
 
 def _figures(x: Floats, weights: Floats | None) -> dict[str, list[float | None]]:
-    """Of draws [quantity, chain, draw], lists over the quantities; of weighted draws, mean and sd only."""
+    """Of draws [quantity, chain, draw], lists over the quantities; of weighted ones what exists."""
     if weights is not None:
         mean = np.sum(x * weights, axis=(1, 2))
         sd = np.sqrt(np.sum((x - mean[:, None, None]) ** 2 * weights, axis=(1, 2)))
         unknown: list[float | None] = [None] * len(x)
-        return {"mean": _plain(mean), "sd": _plain(sd)} | dict.fromkeys(FIGURES, unknown)
+        found = {"mean": _plain(mean), "sd": _plain(sd)} | dict.fromkeys(FIGURES, unknown)
+        return found | {"mcse_mean": _plain(mean_error(x, weights))}
     found = {"mean": _plain(x.mean(axis=(1, 2))), "sd": _plain(x.std(axis=(1, 2), ddof=1))}
     known = x.shape[2] >= FEWEST_DRAWS
     nothing: list[float | None] = [None] * len(x)
@@ -121,8 +127,10 @@ def _moves(counted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _spread(counts: NDArray[Any]) -> dict[str, Any]:
-    """Mean, maximum, and the share of trees of each number, those that occur."""
-    values, trees = np.unique(counts, return_counts=True)
-    shares = dict(zip(map(str, values.tolist()), (trees / trees.sum()).tolist(), strict=True))
-    return {"mean": float(counts.mean()), "max": int(counts.max()), "share": shares}
+def _spread(counts: NDArray[Any], weights: Floats | None) -> dict[str, Any]:
+    """Mean, maximum, and the share of trees of each number, those that occur (and weigh anything)."""
+    values, at = np.unique(counts, return_inverse=True)
+    trees = np.bincount(at, weights=None if weights is None else weights.reshape(-1))
+    seen = zip(map(str, values.tolist()), (trees / trees.sum()).tolist(), strict=True)
+    mean = float(np.average(counts, weights=None if weights is None else weights.reshape(-1)))
+    return {"mean": mean, "max": int(counts.max()), "share": {name: share for name, share in seen if share}}

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 GRID_POINTS = 19  # as quantiles .05, .10, ..., .95
 MAX_CELLS = 1 << 22  # draws times rows held at a time: 32 MB
+MAX_AVERAGES = 1 << 25  # draws times points (times classes) of one answer: 256 MB
 FEWEST_ROWS = 20  # that an average may rest on when there are more
 
 
@@ -43,7 +44,8 @@ class PartialDependence:
     grid
         the values of each feature: numbers, dates in ISO 8601, booleans, or levels (None: missing)
     mean
-        float64 [point of the first feature] or [point of the first, point of the second]
+        float64 [point of the first feature] or [point of the first, point of the second]; of more than two
+        classes the probability of each, [.., class]
     intervals
         the same of their ends, at each level asked for
     rows
@@ -73,7 +75,7 @@ class PartialDependence:
 
 @dataclass(frozen=True)
 class Ice:
-    """f at single rows with the feature set to each point: mean and interval ends, float64 [row, point].
+    """f at single rows with the feature set to each point: mean and ends, float64 [row, point(, class)].
 
     `rows` are their numbers among the rows given.
     """
@@ -101,7 +103,7 @@ class Wish:
 def partial_dependence(
     header: Header, f: Evaluate, codes: NDArray[np.uint8], draws: int, wish: Wish
 ) -> PartialDependence:
-    """Draws of f (of codes, float64 [draw, row]) averaged over `codes`, features set to their grids.
+    """Draws of f (of codes, float64 [draw, row(, class)]) averaged over `codes`, features set to their grids.
 
     `draws` is how many there are. Raises SettingsError and DataError for a wish that can't be.
     """
@@ -118,16 +120,19 @@ def partial_dependence(
     ]
     shape = [len(points) for points in values]
     most = wish.max_work / (math.prod(shape) * draws * int(header.settings["num_trees"]))
-    if most < min(codes.shape[1], FEWEST_ROWS):
+    classes = _num_classes(header)
+    cells = math.prod(shape) * draws * (classes or 1)
+    if most < min(codes.shape[1], FEWEST_ROWS) or cells > MAX_AVERAGES:
         raise SettingsError("grid: these are too many points at once: give shorter grids, or pin fewer draws")
     codes = codes[:, _spaced(codes.shape[1], most)]
     points = list(product(*(range(size) for size in shape)))
-    averages = np.zeros((len(points), draws))
-    width = min(BLOCK, max(16, MAX_CELLS // draws))
+    averages = np.zeros((len(points), draws, classes or 1))  # [point, draw, class]
+    width = min(BLOCK, max(16, MAX_CELLS // (draws * (classes or 1))))
     for start in range(0, codes.shape[1], width):
         for at, found in _evaluated(f, codes[:, start : start + width], settings, points, width):
-            averages[at] += found.sum(axis=2).T
+            averages[at] += found.sum(axis=2).swapaxes(0, 1)
     averages /= codes.shape[1]
+    shape += [classes] if classes else []
     tails = [tail for level in wish.levels for tail in ((1 - level) / 2, (1 + level) / 2)]
     bounds = np.quantile(averages, tails, axis=1).reshape(-1, *shape)
     return PartialDependence(
@@ -136,7 +141,7 @@ def partial_dependence(
         mean=averages.mean(axis=1).reshape(shape),
         intervals=_intervals(wish.levels, bounds),
         rows=codes.shape[1],
-        ice=_curves(f, codes, settings, points, width, wish) if wish.ice else None,
+        ice=_curves(f, codes, settings, points, width, wish, classes) if wish.ice else None,
     )
 
 
@@ -147,21 +152,30 @@ def _curves(
     points: list[Point],
     width: int,
     wish: Wish,
+    classes: int,
 ) -> Ice:
     rows = _spaced(codes.shape[1], wish.ice)
     tails = [tail for level in wish.levels for tail in ((1 - level) / 2, (1 + level) / 2)]
-    mean = np.empty((len(rows), len(points)))
+    mean = np.empty((len(rows), len(points), classes or 1))
     ends = np.empty((len(tails), *mean.shape))
     for at, found in _evaluated(f, codes[:, rows], settings, points, width):
-        mean[:, at] = found.mean(axis=0).T
+        mean[:, at] = found.mean(axis=0).swapaxes(0, 1)
         ends[:, :, at] = np.quantile(found, tails, axis=0).swapaxes(1, 2)
+    if not classes:
+        mean, ends = mean[..., 0], ends[..., 0]
     return Ice(rows, mean, _intervals(wish.levels, ends))
+
+
+def _num_classes(header: Header) -> int:
+    """Classes that f has a value of each for: of two it is the second's, so none, as of numbers."""
+    many = len(header.schema.target.levels or ())
+    return many if many > 2 else 0
 
 
 def _evaluated(
     f: Evaluate, codes: NDArray[np.uint8], settings: list[Setting], points: list[Point], width: int
 ) -> Iterator[tuple[slice, Floats]]:
-    """Draws of f [draw, point, row] at some points after the others: about `width` rows at once."""
+    """Draws of f [draw, point, row, class] at some points after the others: about `width` rows at once."""
     num_rows = codes.shape[1]
     size = max(1, width // num_rows)
     for start in range(0, len(points), size):
@@ -170,7 +184,8 @@ def _evaluated(
         for i, point in enumerate(some):
             for (positions, coded), at in zip(settings, point, strict=True):
                 changed[positions, i * num_rows : (i + 1) * num_rows] = coded[:, at, None]
-        yield slice(start, start + len(some)), f(changed).reshape(-1, len(some), num_rows)
+        found = f(changed)
+        yield slice(start, start + len(some)), found.reshape(len(found), len(some), num_rows, -1)
 
 
 def _checked(wish: Wish, names: Sequence[str]) -> list[str]:

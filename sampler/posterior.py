@@ -14,7 +14,7 @@ from scipy.special import ndtr
 
 from sampler.checkup import diagnose
 from sampler.design import Coded, encode
-from sampler.diagnostics import rhat
+from sampler.diagnostics import mcse_mean, mcse_quantile, rhat
 from sampler.draws import concatenate
 from sampler.effects import PartialDependence, Wish, partial_dependence
 from sampler.errors import NotFittedError, PackedError, SettingsError
@@ -280,6 +280,18 @@ class Posterior:
     def agreement(self, f: Floats, num_draws: int) -> Agreement:  # noqa: ARG002  weighted draws need it
         """How far the chains' first so many draws of f [figure, chain, draw] agree."""
         return Agreement.of(f)
+
+    def mean_of(self, f: Floats, num_draws: int) -> Floats:  # noqa: ARG002  weighted draws need it
+        """Means of the chains' first so many draws of f [figure, chain, draw]."""
+        return np.asarray(f.mean(axis=(1, 2)))
+
+    def mean_error(self, f: Floats, num_draws: int) -> Floats:  # noqa: ARG002  weighted draws need it
+        """The Monte Carlo standard errors of those."""
+        return mcse_mean(f)
+
+    def quantile_error(self, f: Floats, level: float, num_draws: int) -> Floats:  # noqa: ARG002  as above
+        """The Monte Carlo standard errors of quantiles of draws [figure, chain, draw]."""
+        return mcse_quantile(f, level)
 
     def judge(self, found: Agreement, num_draws: int) -> tuple[Verdict, list[str]]:
         """The verdict on figures with that agreement, from the first so many draws, and why."""

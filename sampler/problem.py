@@ -145,15 +145,13 @@ def calibrated(
     if not METHODS[settings.method].single_tree:
         return calibrate(y, design, weights, settings, prior)
     check_weights(settings, weighted=weights is not None)
-    return calibrate_tree(y, design, settings, prior)
+    return calibrate_tree(y, design, weights, settings, prior)
 
 
 def check_weights(settings: Settings, *, weighted: bool) -> None:
-    """Raise SettingsError where a fit has weights and its method or family takes none."""
-    if weighted and settings.family == "probit":
-        raise SettingsError("probit takes no weights: leave them out")
-    if weighted and METHODS[settings.method].single_tree:
-        raise SettingsError(f"weights are not offered yet with method {settings.method}: leave them out")
+    """Raise SettingsError where a fit has weights and its family takes none: they divide a variance."""
+    if weighted and settings.family != "gaussian":
+        raise SettingsError(f"{settings.family} takes no weights: leave them out")
 
 
 def checked_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:

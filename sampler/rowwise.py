@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtr
 
-from sampler import diagnostics
 from sampler.design import Coded
 from sampler.errors import SettingsError
 from sampler.intervals import Interval, Quantile
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+ROOT = np.sqrt(2 * np.pi)
 BLOCK_CELLS = 1 << 18  # draws times rows held at a time: 2 MB, some ten times over
 
 
@@ -48,7 +48,8 @@ def errors(posterior: Posterior, coded: Coded, prediction: Prediction, kind: str
     """Monte Carlo standard errors of what `prediction` says of those rows, from as many draws as it used.
 
     A credible bound's is that of a sample quantile. A predictive one's follows from that of the mixture's
-    distribution function at the bound, divided by its density there.
+    distribution function at the bound, divided by its density there. Of weighted draws they rest on how far
+    independent runs are apart.
 
     Raises
     ------
@@ -57,8 +58,6 @@ def errors(posterior: Posterior, coded: Coded, prediction: Prediction, kind: str
 
     """
     check_draws(prediction.draws)
-    if posterior.weights is not None:
-        raise SettingsError("mcse: Monte Carlo errors of weighted draws are not offered yet: leave it out")
     intervals = [
         Interval(each.level, np.empty(each.lower.shape), np.empty(each.lower.shape))
         for each in prediction.intervals
@@ -69,13 +68,15 @@ def errors(posterior: Posterior, coded: Coded, prediction: Prediction, kind: str
     mean = np.empty(prediction.mean.shape)
     for rows, f in _blocks(posterior, coded, prediction.draws):
         shape = mean[rows].shape
-        mean[rows] = diagnostics.mcse_mean(f).reshape(shape)
+        mean[rows] = posterior.mean_error(f, prediction.draws).reshape(shape)
         for (level, values), (_, found) in zip(bounds, into, strict=True):
             if kind != "predictive":
-                found[rows] = diagnostics.mcse_quantile(f, level).reshape(shape)
+                found[rows] = posterior.quantile_error(f, level, prediction.draws).reshape(shape)
             else:
                 sigma = posterior.sample_sigma(_part(coded, rows), prediction.draws).transpose(2, 0, 1)
-                found[rows] = _mixture_error(f, sigma, values[rows])
+                z = (values[rows][:, None, None] - f) / sigma  # sigma as f: [row, chain, draw]
+                density = posterior.mean_of(np.exp(-0.5 * z**2) / (ROOT * sigma), prediction.draws)
+                found[rows] = posterior.mean_error(ndtr(z), prediction.draws) / density
     return Errors(mean, intervals, quantiles)
 
 
@@ -156,10 +157,3 @@ def _blocks(posterior: Posterior, coded: Coded, num_draws: int) -> Iterator[tupl
 
 def _part(coded: Coded, rows: slice) -> Coded:
     return Coded(coded.codes[:, rows], [])
-
-
-def _mixture_error(f: Floats, sigma: Floats, bound: Floats) -> Floats:
-    z = (bound[:, None, None] - f) / sigma  # sigma as f: [row, chain, draw]
-    below = ndtr(z)
-    density = np.mean(np.exp(-0.5 * z**2) / (np.sqrt(2 * np.pi) * sigma), axis=(1, 2))
-    return np.asarray(diagnostics.mcse_mean(below) / density)

@@ -74,6 +74,7 @@ class Summary:
     moves: dict[str, dict[str, float | int]]
     leaves: dict[str, Any]
     weights: dict[str, Any] | None = None  # of weighted draws: effective number, log evidence by run
+    topologies: list[dict[str, Any]] | None = None  # of one tree: its shapes, the most probable first
 
     def to_json(self) -> dict[str, Any]:
         """The fields as JSON values; figures that don't exist are None."""
@@ -100,6 +101,9 @@ class Summary:
                 f"effective draws: {self.weights['ess']:.0f}, "
                 f"log evidence {self.weights['log_evidence']:.2f}{over}"
             )
+        if self.topologies:
+            likely = (f"{each['topology']} {100 * each['probability']:.0f}%" for each in self.topologies[:3])
+            lines.append("shapes of the tree: " + ", ".join(likely))
         if self.moves:
             rates = (f"{name} {100 * move['acceptance']:.0f}%" for name, move in self.moves.items())
             lines.append("accepted: " + ", ".join(rates))
@@ -167,9 +171,10 @@ def describe_trees(
     advice: str,
     agreement: Agreement,
     leaf_counts: NDArray[np.int64],
+    share: Floats,
     statistics: Sequence[Mapping[str, Any]],
 ) -> Summary:
-    """A summary of a verdict found elsewhere, of draws [chain, draw, tree]."""
+    """A summary of a verdict found elsewhere, of draws [chain, draw, tree] that weigh `share`."""
     return Summary(
         verdict=verdict,
         reasons=reasons,
@@ -179,7 +184,7 @@ def describe_trees(
         sigma=dict.fromkeys(("rhat", "ess_bulk", "ess_tail")),
         f=_figures_of(agreement),
         moves=_moves(statistics),
-        leaves=_leaves(leaf_counts),
+        leaves=_leaves(leaf_counts, np.repeat(share.reshape(-1), leaf_counts.shape[2])),
     )
 
 
@@ -244,11 +249,13 @@ def _moves(statistics: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float
     return moves
 
 
-def _leaves(counts: NDArray[np.int64]) -> dict[str, Any]:
-    shares = np.bincount(np.minimum(counts.reshape(-1), 5), minlength=6)[1:] / counts.size
+def _leaves(counts: NDArray[np.int64], weights: Floats | None = None) -> dict[str, Any]:
+    weights = np.ones(counts.size) if weights is None else weights
+    sums = np.bincount(np.minimum(counts.reshape(-1), 5), weights, minlength=6)[1:]
+    shares = sums / weights.sum()
     names = ("1", "2", "3", "4", "5+")
     return {
-        "mean": float(counts.mean()),
+        "mean": float(np.average(counts.reshape(-1), weights=weights)),
         "max": int(counts.max()),
         "share": dict(zip(names, shares.tolist(), strict=True)),
     }

@@ -8,9 +8,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from app.store.tables import Json
-from sampler import Posterior
-from sampler.target import read_target
-from worker.scores import between
+from sampler import Posterior, Prediction
+from worker.scores import between, classes_of
 from worker.spec import Rows
 
 MAX_ROWS = 2_000  # that the calibration rests on
@@ -29,7 +28,7 @@ def look_at(
     held: Rows,
     numbers: NDArray[np.int64],
     beat: Callable[[], None],
-) -> Json | None:
+) -> Json:
     """What a picture of the held-out rows needs.
 
     Parameters
@@ -47,18 +46,21 @@ def look_at(
     -------
     dict
         ``rows``, up to 500, evenly spaced: lists ``row`` (from 1), ``actual, mean, lower, upper``; ``level``
-        and ``interval`` say of what, ``classes`` the two classes, of which ``actual`` is 0 or 1.
-        ``calibration``, of up to 2,000 rows: for numbers, by ``level``, the share of outcomes inside
-        predictive intervals (``observed``); for classes, by bin of the predicted probability, its mean
-        (``level``) and the share of the second class; each with its 95% binomial interval (``lower``,
-        ``upper``) and the ``rows`` it rests on. None of more than two classes.
+        and ``interval`` say of what, ``classes`` the classes (last those that no training row has), of which
+        ``actual`` is the number. Figures are the probability of the second of two classes; of more, of the
+        row's own, and ``predicted`` is the number of the most probable one. ``calibration``, of up to 2,000
+        rows: for numbers, by ``level``, the share of outcomes inside predictive intervals (``observed``); for
+        classes, by bin of the predicted probability, its mean (``level``) and the share of the second class;
+        of more than two, by bin of the largest probability, the share of rows that are of that class; each
+        with its 95% binomial interval (``lower``, ``upper``) and the ``rows`` it rests on.
     """
-    if posterior.classes is not None and len(posterior.classes) > 2:
-        return None
     chosen = _spaced(len(numbers), MAX_ROWS)
-    y = _outcomes(posterior, training, held)[chosen]
+    classes, outcomes = _outcomes(posterior, training, held)
+    y = outcomes[chosen]
     X = held.X.take(pa.array(chosen))
     of_classes = posterior.classes is not None
+    several = len(classes or ()) > 2
+    predicted, most = np.zeros(len(y), np.int64), np.zeros(len(y))
     found = {name: np.zeros(len(y)) for name in ("mean", "lower", "upper")}
     inside = np.zeros(len(LEVELS), np.int64)
     for start in range(0, len(y), BATCH_ROWS):
@@ -67,6 +69,14 @@ def look_at(
         levels = [LEVEL] if of_classes else list(LEVELS)
         kind = "credible" if of_classes else "predictive"
         answer = posterior.predict(X.slice(start, rows.stop - start), level=levels, interval=kind)
+        if several:
+            figures = _of_each_class(answer)
+            predicted[rows], most[rows] = figures["mean"].argmax(axis=1), figures["mean"].max(axis=1)
+            own = y[rows].astype(np.int64)
+            known = np.flatnonzero(own < figures["mean"].shape[1])  # any other class has no probability
+            for name, values in found.items():
+                values[start + known] = figures[name][known, own[known]]
+            continue
         for i, (level, lower, upper) in enumerate(answer.intervals):
             inside[i] += np.count_nonzero((lower <= y[rows]) & (y[rows] <= upper))
             if level == LEVEL:
@@ -76,27 +86,38 @@ def look_at(
     return {
         "interval": "credible" if of_classes else "predictive",
         "level": LEVEL,
-        "classes": None if posterior.classes is None else list(posterior.classes),
+        "classes": classes,
         "rows": {
             "row": (numbers[chosen[shown]] + 1).tolist(),
             "actual": y[shown].tolist(),
             **{name: values[shown].tolist() for name, values in found.items()},
+            **({"predicted": predicted[shown].tolist()} if several else {}),
         },
-        "calibration": _by_bins(y, found["mean"])
+        "calibration": _by_bins(y == predicted, most)
+        if several
+        else _by_bins(y, found["mean"])
         if of_classes
         else [_share(level, int(count), len(y)) for level, count in zip(LEVELS, inside, strict=True)],
     }
 
 
-def _outcomes(posterior: Posterior, training: Rows, held: Rows) -> Floats:
+def _outcomes(posterior: Posterior, training: Rows, held: Rows) -> tuple[list[str] | None, Floats]:
     if posterior.classes is None:
-        return np.asarray(held.y.cast(pa.float64()).to_numpy(), np.float64)
-    everything = pa.chunked_array([*training.y.chunks, *held.y.chunks])
-    _, outcome = read_target(everything, "target", len(everything), posterior.family)
-    return np.asarray(outcome[len(training.y) :], np.float64)
+        return None, np.asarray(held.y.cast(pa.float64()).to_numpy(), np.float64)
+    classes, numbers = classes_of(posterior, training, held)
+    return classes, numbers[len(training.y) :].astype(np.float64)
 
 
-def _by_bins(y: Floats, p: Floats) -> list[dict[str, Any]]:
+def _of_each_class(answer: Prediction) -> dict[str, Floats]:
+    """Figures [row, class], also where those of two classes are of the second alone."""
+    if answer.mean.ndim == 2:
+        return {"mean": answer.mean, "lower": answer.lower, "upper": answer.upper}
+    ends = {"mean": (answer.mean, answer.mean), "lower": (answer.upper, answer.lower)}
+    ends["upper"] = (answer.lower, answer.upper)
+    return {name: np.stack([1 - first, second], axis=1) for name, (first, second) in ends.items()}
+
+
+def _by_bins(y: NDArray[Any], p: Floats) -> list[dict[str, Any]]:
     at = np.minimum((p * BINS).astype(int), BINS - 1)
     return [
         _share(float(p[at == i].mean()), int(y[at == i].sum()), int(np.count_nonzero(at == i)))

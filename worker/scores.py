@@ -32,26 +32,39 @@ def score(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], N
 def _score_classes(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], None]) -> Json:
     """`log_loss`, `brier` and `accuracy` of the mean probabilities; `base_log_loss` of the plain shares.
 
-    Of two classes `brier` is of the second alone, of more the sum over the classes.
+    Of two classes `brier` is of the second alone, of more the sum over the classes. A class that only
+    held-out rows have was given no probability.
     """
-    everything = pa.chunked_array([*training.y.chunks, *held.y.chunks])
-    _, outcome = read_target(everything, "target", len(everything), posterior.family)
-    levels = np.arange(len(posterior.classes or ()))
-    is_class = outcome[:, None] == levels
+    classes, outcome = classes_of(posterior, training, held)
+    is_class = outcome[:, None] == np.arange(len(classes))
     seen, y = is_class[: len(training.y)], is_class[len(training.y) :]
     p = np.zeros(y.shape)
+    known = len(posterior.classes or ())
     for batch in _batches(len(y)):
         beat()
         mean = posterior.predict(held.X.slice(batch.start, batch.stop - batch.start)).mean
-        p[batch] = mean if mean.ndim == 2 else np.stack([1 - mean, mean], axis=1)
+        p[batch, :known] = mean if mean.ndim == 2 else np.stack([1 - mean, mean], axis=1)
     squares = (p - y) ** 2
     return {
         "rows": len(y),
         "log_loss": _log_loss(y, p),
         "base_log_loss": _log_loss(y, np.broadcast_to(seen.mean(axis=0), p.shape)),
-        "brier": float(np.mean(squares[:, 1] if len(levels) == 2 else squares.sum(axis=1))),
+        "brier": float(np.mean(squares[:, 1] if len(classes) == 2 else squares.sum(axis=1))),
         "accuracy": float(np.mean(y[np.arange(len(y)), p.argmax(axis=1)])),
     }
+
+
+def classes_of(posterior: Posterior, training: Rows, held: Rows) -> tuple[list[str], NDArray[np.int64]]:
+    """The model's classes, behind them those of held-out rows alone, and every row's number among them.
+
+    The training rows come first.
+    """
+    everything = pa.chunked_array([*training.y.chunks, *held.y.chunks])
+    column, outcome = read_target(everything, "target", len(everything), posterior.family)
+    known = list(posterior.classes or ())
+    names = [*known, *(level for level in column.levels if level not in known)]
+    places = np.array([names.index(level) for level in column.levels], np.int64)
+    return names, places[outcome.astype(np.int64)]
 
 
 def _log_loss(y: NDArray[np.bool_], p: Floats) -> float:

@@ -57,8 +57,13 @@ class HeldOutRows(BaseModel):
     """Held-out rows, evenly spaced among all, a value each."""
 
     row: list[int] = Field(description="In the dataset, from 1.")
-    actual: list[float] = Field(description="Of two classes 0 or 1.")
-    mean: list[float | None]
+    actual: list[float] = Field(description="Of classes their number, from 0.")
+    predicted: list[int] | None = Field(
+        None, description="Of more than two classes the number of the most probable one; else null."
+    )
+    mean: list[float | None] = Field(
+        description="Of two classes the probability of the second, of more that of the row's own class."
+    )
     lower: list[float | None]
     upper: list[float | None]
 
@@ -79,10 +84,11 @@ class HeldOutView(BaseModel):
     model_id: str
     interval: Literal["credible", "predictive"]
     level: float = Field(description="Of the rows' intervals.")
-    classes: list[str] | None
+    classes: list[str] | None = Field(description="Last those that no training row has.")
     rows: HeldOutRows
     calibration: list[CalibrationView] = Field(
-        description="Of numbers: predictive intervals by level. Of two classes: by bins of the probability."
+        description="Of numbers: predictive intervals by level. Of two classes: by bins of the probability; "
+        "of more: by bins of the largest probability, how often that class is right."
     )
 
 

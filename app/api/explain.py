@@ -78,6 +78,15 @@ class TreesView(BaseModel):
     depth: Spread = Field(description="Splits above the deepest leaf.")
 
 
+class TopologyView(BaseModel):
+    """A shape of the tree: which splits there are, whatever their rules."""
+
+    topology: str = Field(
+        description='In pre-order: a leaf is ".", a split "(", its left and right part, ")".'
+    )
+    probability: float = Field(description="Given the data.")
+
+
 class DiagnosticsView(BaseModel):
     """Whether the chains agree, and all that it rests on."""
 
@@ -93,6 +102,9 @@ class DiagnosticsView(BaseModel):
     traces: Traces
     moves: list[ChainMoves]
     trees: TreesView
+    topologies: list[TopologyView] | None = Field(
+        description="Of the methods of one tree: up to 50 shapes, the most probable first; else null."
+    )
 
 
 class FeatureView(BaseModel):
@@ -184,34 +196,37 @@ class DependenceBody(BaseModel):
 
 Curve = list[float]
 Surface = list[list[float]]
+Solid = list[list[list[float]]]
 
 
 class CurveInterval(BaseModel):
     """Equal-tailed intervals at one level, in the shape of the mean."""
 
     level: float
-    lower: Curve | Surface
-    upper: Curve | Surface
+    lower: Curve | Surface | Solid
+    upper: Curve | Surface | Solid
 
 
 class IceView(BaseModel):
-    """Curves of single rows: [row][point]."""
+    """Curves of single rows: [row][point], of more than two classes [row][point][class]."""
 
     rows: list[int] = Field(description="Their numbers among the rows averaged over, from 0.")
-    mean: Surface
+    mean: Surface | Solid
     intervals: list[CurveInterval]
 
 
 class DependenceView(BaseModel):
-    """f averaged over the rows, by point: [first feature] or [first][second]."""
+    """f averaged over the rows, by point: [first feature] or [first][second]; of many classes [..][class]."""
 
     model_id: str
     draws: int = Field(description="Of each chain.")
-    classes: list[str] | None = Field(description="Of two, f is the probability of the second.")
+    classes: list[str] | None = Field(
+        description="Of two, f is the probability of the second; of more, the probability of each."
+    )
     features: list[str]
     grid: list[list[float | str | bool | None]] = Field(description="Of each feature; dates in ISO 8601.")
     rows: int = Field(description="Averaged over: fewer than given where the grid is large.")
-    mean: Curve | Surface
+    mean: Curve | Surface | Solid
     intervals: list[CurveInterval]
     ice: IceView | None
 

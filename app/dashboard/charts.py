@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from app.api.deps import Owner, TheGate, ThePredictor
 from app.api.gate import Gate
-from app.dashboard.drawing import chains, effects, held_out
+from app.dashboard.drawing import chains, effects, held_out, shapes
 from app.dashboard.drawing.canvas import Look, Shape, Theme
 from app.services import densities, explanations, growth
 from app.services.cache import Cache
@@ -107,7 +107,7 @@ AsWanted = Annotated[Wanted, Depends(_wanted)]
 def _sigma(predictor: Predictor, owner: str, model_id: str) -> dict[str, Any]:
     found = growth.traces(predictor, owner, model_id)
     if found["sigma"] is None:
-        raise NotFoundError("A model of two classes has no sigma.")
+        raise NotFoundError("A model of classes has no sigma.")
     return found
 
 
@@ -115,16 +115,30 @@ def _importance(predictor: Predictor, owner: str, model_id: str) -> dict[str, An
     return explanations.importance(predictor, owner, model_id, 0.9)
 
 
+def _topologies(predictor: Predictor, owner: str, model_id: str) -> dict[str, Any]:
+    found = explanations.topologies(predictor, owner, model_id)
+    if found is None:
+        raise NotFoundError("A sum of trees has no one shape, and a model has none before it is fitted.")
+    return {"topologies": found}
+
+
+def _paint_topologies(found: dict[str, Any], wanted: Wanted) -> bytes:
+    return shapes.topologies(found["topologies"], wanted.look(shapes.height(found["topologies"])))
+
+
 def _paint_held_out(found: dict[str, Any], wanted: Wanted) -> bytes:
     look = wanted.look(4.2, half=True, narrow_height=3.8)
     if found["classes"] is None:
         return held_out.predicted(found, found["target"], look)
+    if len(found["classes"]) > 2:
+        return held_out.several(found, look)
     return held_out.probabilities(found, look)
 
 
 def _paint_calibration(found: dict[str, Any], wanted: Wanted) -> bytes:
     look = wanted.look(4.2, half=True, narrow_height=3.8)
-    return held_out.calibration(found["calibration"], classes=found["classes"] is not None, look=look)
+    classes = found["classes"] and len(found["classes"])
+    return held_out.calibration(found["calibration"], classes=classes or 0, look=look)
 
 
 def _paint_importance(found: dict[str, Any], wanted: Wanted) -> bytes:
@@ -149,6 +163,7 @@ CHARTS: dict[str, tuple[Find, Paint]] = {
     "held-out": (explanations.held_out_by, _paint_held_out),
     "calibration": (explanations.held_out_by, _paint_calibration),
     "importance": (_importance, _paint_importance),
+    "topologies": (_topologies, _paint_topologies),
 }
 
 

@@ -3,9 +3,11 @@
 The figures take a core for a moment, so they are found behind the gate, as the API does.
 """
 
+from itertools import product
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
+import numpy as np
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
@@ -117,9 +119,22 @@ async def effects(
         names=names,
         chosen=chosen,
         found=found,
+        by_point=_by_point(found) if found and len(found["classes"] or ()) > 2 else [],
         query=urlencode([("feature", name) for name in chosen]),
         snippets=snippets.ask(request, path, method="POST", body=body),
     )
+
+
+def _by_point(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of each point of a grid its values, and by class the mean and the interval's ends."""
+    interval = found["intervals"][0]
+    shape = [len(points) for points in found["grid"]]
+    tables = {"mean": found["mean"], "lower": interval["lower"], "upper": interval["upper"]}
+    flat = {name: np.reshape(values, (np.prod(shape), -1)).tolist() for name, values in tables.items()}
+    return [
+        {"at": values, **{name: figures[i] for name, figures in flat.items()}}
+        for i, values in enumerate(product(*found["grid"]))
+    ]
 
 
 @router.get("/{model_id}/predict")
@@ -175,9 +190,8 @@ def _predicted(
     try:
         found["row"] = densities.row_of(columns, given)
         if asked:
-            weighted = (model["diagnostics"] or {}).get("weights") is not None
             wanted = PredictRequest(
-                rows=[found["row"]], levels=LEVELS, interval=interval, mcse=not weighted, rhat=True
+                rows=[found["row"]], levels=LEVELS, interval=interval, mcse=True, rhat=True
             )
             found["answer"] = predictor.predict(owner, model_id, wanted)
             wanted = PredictRequest(rows=[found["row"]], levels=LEVELS, interval="credible")

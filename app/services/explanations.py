@@ -103,6 +103,13 @@ def held_out_by(predictor: Predictor, owner: str, model: str) -> dict[str, Any]:
         return found | {"target": find(session, owner, model).target}
 
 
+def topologies(predictor: Predictor, owner: str, model: str) -> list[dict[str, Any]] | None:
+    """The shapes that a model's tree may have, the most probable first, as it was judged; None of no tree."""
+    with session_scope(predictor.engine, read_only=True) as session:
+        found: list[dict[str, Any]] | None = (find(session, owner, model).diagnostics or {}).get("topologies")
+        return found
+
+
 def target_of(predictor: Predictor, owner: str, model: str) -> str:
     """What a model predicts."""
     with session_scope(predictor.engine, read_only=True) as session:

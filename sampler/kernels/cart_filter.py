@@ -13,6 +13,7 @@ import numpy as np
 
 from sampler.compile import kernel
 from sampler.kernels.cart_rows import (
+    add_weighed,
     draw_rule,
     log_likelihood,
     log_split,
@@ -122,6 +123,9 @@ def fill_bins(rows: Rows, tree: Tree, room: Room, at: Int, column: Int) -> None:
         y = np.int64(rows.y[i])
         if rows.model == CLASSES:
             bins[code, y] += 1
+        elif len(rows.weighed):
+            bins[code, COUNT] += 1
+            add_weighed(rows, i, bins[code])
         else:
             bins[code, COUNT] += 1
             bins[code, SUM] += y

@@ -23,6 +23,10 @@ from sampler.kernels.cart_state import (
     SQUARES,
     SUM,
     TOTAL_SQUARES,
+    UNIT_SQUARES,
+    UNIT_SUM,
+    UNIT_WEIGHT,
+    WEIGHT,
     rows_t,
 )
 from sampler.kernels.random import below
@@ -159,6 +163,27 @@ def partition(
     return at
 
 
+@kernel(void(rows_t, i8, longs_1), inline=True, allocates=False)
+def add_weighed(rows: Rows, row: Int, stat: Longs) -> None:
+    """Add what a row that has a weight is to the sums of its leaf."""
+    stat[SUM] += rows.weighed[row, 0]
+    stat[SQUARES] += rows.weighed[row, 1]
+    stat[WEIGHT] += rows.weighed[row, 2]
+
+
+@kernel(pair(f8, f8, f8)(rows_t, longs_1), inline=True, allocates=False)
+def moments_of(rows: Rows, stat: Longs) -> tuple[Float, Float, Float]:
+    """The weight of a leaf's rows, and their weighted sums of outcomes and of squares, in grid steps."""
+    if len(rows.weighed):
+        prior = rows.prior
+        return (
+            stat[WEIGHT] * prior[UNIT_WEIGHT],
+            stat[SUM] * prior[UNIT_SUM],
+            stat[SQUARES] * prior[UNIT_SQUARES],
+        )
+    return float(stat[COUNT]), float(stat[SUM]), float(stat[SQUARES])
+
+
 @kernel(void(rows_t, ints_1, i8, i8, longs_1), allocates=False)
 def tally(rows: Rows, order: Ints, start: Int, end: Int, stat: Longs) -> None:
     """Statistics of the rows listed."""
@@ -166,6 +191,11 @@ def tally(rows: Rows, order: Ints, start: Int, end: Int, stat: Longs) -> None:
     if rows.model == CLASSES:
         for k in range(start, end):
             stat[rows.y[order[k]]] += 1
+        return
+    if len(rows.weighed):
+        stat[COUNT] = end - start
+        for k in range(start, end):
+            add_weighed(rows, order[k], stat)
         return
     total, squares = np.int64(0), np.int64(0)
     for k in range(start, end):
@@ -186,6 +216,13 @@ def tally_left(
         for k in range(start, end):
             i = order[k]
             stat[rows.y[i]] += goes_left(np.int64(codes[i]), cut, side)
+        return
+    if len(rows.weighed):
+        for k in range(start, end):
+            i = order[k]
+            if goes_left(np.int64(codes[i]), cut, side):
+                stat[COUNT] += 1
+                add_weighed(rows, i, stat)
         return
     count, total, squares = np.int64(0), np.int64(0), np.int64(0)
     lifted, shift = np.uint8(cut + side), np.uint8(side)  # one comparison: a missing code, 255, wraps to 0
@@ -214,16 +251,16 @@ def settle_leaf(rows: Rows, stat: Longs, term: Floats, leaf: Int) -> None:
             count += stat[k]
         term[leaf, OWN] = own - rows.table[1, count]
         return
-    size, total = float(stat[COUNT]), float(stat[SUM])
+    size, (weight, total, squares) = float(stat[COUNT]), moments_of(rows, stat)
     a = prior[PRECISION]
-    explained = total * total / (size + a)
-    shrunk = 0.5 * math.log(a / (size + a))
+    explained = total * total / (weight + a)
+    shrunk = 0.5 * math.log(a / (weight + a))
     if rows.model == MEAN_SHIFT:
         term[leaf, OWN], term[leaf, EXPLAINED] = shrunk, explained
         return
     nu, scale = prior[NU], prior[NU_LAMBDA]
     own = shrunk + rows.table[0, stat[COUNT]] - rows.table[0, 0] - 0.5 * size * math.log(math.pi)
-    left_over = scale + max(float(stat[SQUARES]) - explained, 0.0)
+    left_over = scale + max(squares - explained, 0.0)
     term[leaf, OWN] = own + 0.5 * nu * math.log(scale) - 0.5 * (size + nu) * math.log(left_over)
 
 

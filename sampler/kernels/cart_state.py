@@ -36,14 +36,15 @@ LEAF = -1
 
 # leaf models
 MEAN_SHIFT, MEAN_VARIANCE, CLASSES = 0, 1, 2
-# statistics of a leaf with a mean; of a leaf with classes, the count of each
-COUNT, SUM, SQUARES = 0, 1, 2
+# statistics of a leaf with a mean (the last where rows have weights); of classes, the count of each
+COUNT, SUM, SQUARES, WEIGHT = 0, 1, 2, 3
 # of each leaf: its own part of the log likelihood, and what it takes off the common sum of squares
 OWN, EXPLAINED = 0, 1
 
-# the prior vector; outcomes in grid steps
+# the prior vector; outcomes in grid steps; what one of each weighted statistic stands for
 ALPHA, BETA, PRECISION, NU, NU_LAMBDA, CONCENTRATION, LIKELIHOOD, STEP, OFFSET, TOTAL_SQUARES = range(10)
-PRIOR_SIZE = 10
+UNIT_WEIGHT, UNIT_SUM, UNIT_SQUARES = 10, 11, 12
+PRIOR_SIZE = 13
 
 # moves
 GROW, PRUNE, CHANGE, SWAP, RESTRUCTURE = 0, 1, 2, 3, 4
@@ -64,6 +65,7 @@ class Rows(NamedTuple):
     model: int
     prior: Floats
     table: Floats  # [2, n + 1], log gammas of counts
+    weighed: Longs  # [n, 3]: a row's part of SUM, SQUARES and WEIGHT; no row of it where all weigh one
 
 
 class Tree(NamedTuple):
@@ -107,7 +109,7 @@ class Kept(NamedTuple):
     value: Floats  # [leaves, k]
 
 
-rows_t = named((bytes_2, ints_1, longs_1, longs_1, longs_1, i8, floats_1, floats_2), Rows)
+rows_t = named((bytes_2, ints_1, longs_1, longs_1, longs_1, i8, floats_1, floats_2, longs_2), Rows)
 tree_t = named((longs_1, array(i4, 2), longs_2, longs_2, floats_2, ints_1), Tree)
 room_t = named(
     (

@@ -10,6 +10,7 @@ import numpy as np
 from sampler.compile import kernel
 from sampler.kernels.cart_moves import change, grow, prune, swap
 from sampler.kernels.cart_restructure import restructure
+from sampler.kernels.cart_rows import moments_of
 from sampler.kernels.cart_state import (
     CHANGE,
     CHILD,
@@ -32,9 +33,7 @@ from sampler.kernels.cart_state import (
     PRECISION,
     PRUNE,
     SIDE,
-    SQUARES,
     STEP,
-    SUM,
     SWAP,
     TOTAL_SQUARES,
     Kept,
@@ -81,19 +80,18 @@ def draw_leaf(
         for k in range(value.shape[1]):
             value[place, k] = value[place, k] / total if total > 0.0 else 1.0 / value.shape[1]
         return 0.0
-    count, total = float(tree.stat[at, COUNT]), float(tree.stat[at, SUM])
-    weight = count
+    size = float(tree.stat[at, COUNT])
+    count, (weight, total, squares) = size, moments_of(rows, tree.stat[at])
     if not seen:
-        count, total = 0.0, 0.0
-    sharpness = count + prior[PRECISION]
+        count, weight, total, squares = 0.0, 0.0, 0.0, 0.0
+    sharpness = weight + prior[PRECISION]
     if rows.model != MEAN_SHIFT:
-        squares = float(tree.stat[at, SQUARES]) if seen else 0.0
         left_over = prior[NU_LAMBDA] + max(squares - total * total / sharpness, 0.0)
         variance = 0.5 * left_over / gamma(random, 0.5 * (count + prior[NU]))
         value[place, 1] = prior[STEP] * math.sqrt(variance)
     mean = total / sharpness + math.sqrt(variance / sharpness) * normal(random)
     value[place, 0] = prior[OFFSET] + prior[STEP] * mean
-    return weight * variance
+    return size * variance
 
 
 @kernel(boolean(rows_t, tree_t, room_t, words_1, kept_t), allocates=False)

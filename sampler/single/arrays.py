@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from sampler.training import Training
 
 FIRST_NODES = 64  # room per tree; doubled when it needs more
+SUM_BITS = 61  # of the sum of all rows' parts of a weighted statistic
 
 
 def make_rows(training: Training) -> Rows:
@@ -38,12 +40,20 @@ def make_rows(training: Training) -> Rows:
     prior[state.CONCENTRATION] = constants.concentration
     prior[state.LIKELIHOOD] = not settings.prior_only
     prior[[state.STEP, state.OFFSET]] = step, constants.offset
+    prior[[state.UNIT_WEIGHT, state.UNIT_SUM, state.UNIT_SQUARES]] = 1.0
     model = leaf_model(settings)
+    weighed = np.zeros((0, 3), np.int64)
     if model == state.CLASSES:
         all_of_them = constants.concentration * constants.classes
         table = np.array([gammaln(counts + constants.concentration), gammaln(counts + all_of_them)])
     else:
         prior[state.TOTAL_SQUARES] = float(np.sum(y.astype(np.int64) ** 2))
+        if training.weights is not None:
+            w = training.weights
+            parts = [_whole(values) for values in (w * y, w * y.astype(np.float64) ** 2, w)]
+            weighed = np.stack([values for values, _ in parts], axis=1)
+            prior[[state.UNIT_SUM, state.UNIT_SQUARES, state.UNIT_WEIGHT]] = [unit for _, unit in parts]
+            prior[state.TOTAL_SQUARES] = float(weighed[:, 1].sum()) * prior[state.UNIT_SQUARES]
         table = np.array([gammaln(0.5 * (counts + constants.nu)), np.zeros(len(counts))])
     return state.Rows(
         codes=codes,
@@ -54,12 +64,19 @@ def make_rows(training: Training) -> Rows:
         model=model,
         prior=prior,
         table=table,
+        weighed=weighed,
     )
 
 
+def _whole(values: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
+    """The values in whole units, so fine that their sum just fits 64 bits, and that unit."""
+    unit = 2.0 ** (math.frexp(float(np.sum(np.abs(values))))[1] - SUM_BITS)
+    return np.rint(values / unit).astype(np.int64), unit
+
+
 def num_stats(training: Training) -> int:
-    """Figures kept of each leaf: a count for each class, or count, sum and sum of squares."""
-    return tree_constants(training).classes or 3
+    """Figures kept of each leaf: a count for each class, or count, sum, sum of squares and any weight."""
+    return tree_constants(training).classes or (3 if training.weights is None else 4)
 
 
 def num_values(training: Training) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sampler.kernels.cart_state import CLASSES, MEAN_SHIFT, MEAN_VARIANCE
 from sampler.single.prior import tree_constants
 
@@ -27,6 +29,8 @@ def log_constant(training: Training) -> float:
     if training.settings.prior_only or model == CLASSES:
         return 0.0
     in_units = -rows * math.log(constants.step)
+    if training.weights is not None:
+        in_units += 0.5 * float(np.sum(np.log(training.weights)))
     if model == MEAN_VARIANCE:
         return in_units
     nu, scale = constants.nu, constants.nu * constants.lambda_ / constants.step**2

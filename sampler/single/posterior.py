@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,21 @@ import numpy as np
 from sampler.design import Coded
 from sampler.draws import LEAF
 from sampler.effects import PartialDependence, Wish, partial_dependence
-from sampler.errors import PackedError, SettingsError
+from sampler.errors import PackedError
 from sampler.inclusion import Inclusion, inclusion
 from sampler.intervals import Interval, Quantile, Request
 from sampler.posterior import MAX_CELLS, Posterior, Prediction
 from sampler.predict import Ensemble
+from sampler.single import topology
 from sampler.single.quantiles import normal_mixture, of_draws
-from sampler.single.summary import Weights, agreement, judge_weighted, summarise_weighted
+from sampler.single.summary import (
+    Weights,
+    agreement,
+    judge_weighted,
+    mean_error,
+    quantile_error,
+    summarise_weighted,
+)
 from sampler.summary import Agreement, Summary, Verdict, summarise
 
 if TYPE_CHECKING:
@@ -175,6 +184,22 @@ class TreePosterior(Posterior):
             return super().agreement(f, num_draws)
         return agreement(f, self._weights(num_draws).share)
 
+    def mean_of(self, f: Floats, num_draws: int) -> Floats:
+        """Means of draws of f [figure, chain, draw], as they weigh."""
+        return np.asarray(np.tensordot(f, self._shares(num_draws).reshape(f.shape[1:]), 2))
+
+    def mean_error(self, f: Floats, num_draws: int) -> Floats:
+        """The Monte Carlo standard errors of those."""
+        if self.weights is None:
+            return super().mean_error(f, num_draws)
+        return mean_error(f, self._weights(num_draws).share)
+
+    def quantile_error(self, f: Floats, level: float, num_draws: int) -> Floats:
+        """The Monte Carlo standard errors of quantiles of draws [figure, chain, draw]."""
+        if self.weights is None:
+            return super().quantile_error(f, level, num_draws)
+        return quantile_error(f, self._weights(num_draws).share, level)
+
     def judge(self, found: Agreement, num_draws: int) -> tuple[Verdict, list[str]]:
         """The verdict on figures with that agreement; of weighted draws, on the evidence's spread too."""
         if self.weights is None:
@@ -198,9 +223,25 @@ class TreePosterior(Posterior):
     def _summary(self) -> Summary:
         f = self.draws_by_figure(self._header.reference)
         if self.weights is None:
-            return summarise(f, self.sigma, self.leaf_counts, self._statistics)
-        weights = self._weights(self.num_draws)
-        return summarise_weighted(f, weights, self.leaf_counts, self._statistics)
+            found = summarise(f, self.sigma, self.leaf_counts, self._statistics)
+        else:
+            weights = self._weights(self.num_draws)
+            found = summarise_weighted(f, weights, self.leaf_counts, self._statistics)
+        return replace(found, topologies=self.topologies())
+
+    def topologies(self, most: int = topology.MOST) -> list[dict[str, Any]]:
+        """The posterior over the shapes of the tree, the most probable first.
+
+        A `topology` is written in pre-order, a leaf ".", a split "(" left right ")"; `probability` beside it.
+        """
+        used = [draws[: self.num_draws] for draws in self.chains()]
+        sizes = np.cumsum([0, *(draws.num_nodes for draws in used)])
+        starts = [draws.tree_start[:-1] + size for draws, size in zip(used, sizes, strict=False)]
+        splits = np.concatenate([draws.feature != LEAF for draws in used])
+        shapes = topology.topologies(
+            splits, np.concatenate([*starts, sizes[-1:]]), self._shares(self.num_draws)
+        )
+        return topology.report(shapes, most)
 
     def inclusion(self, level: float = 0.9) -> Inclusion:
         """Share of the split rules that use each feature; see `Posterior.inclusion`."""
@@ -222,16 +263,16 @@ class TreePosterior(Posterior):
         num_draws: int | None = None,
         max_work: float = math.inf,
     ) -> PartialDependence:
-        """As of any posterior; raises SettingsError with more than two classes."""
-        if self.classes is not None and len(self.classes) > 2:
-            raise SettingsError("features: partial dependence of more than two classes is not offered yet")
+        """As of any posterior; of more than two classes the probability of each."""
         levels = Request.check(level, "credible", None).levels
         coded = self.reference if X is None else self._coded(X)
         chosen, _ = self._alike(num_draws)
-        column = 0 if self.classes is None else 1
 
         def f(changed: NDArray[np.uint8]) -> Floats:
-            return np.asarray(self._value[self._leaves(changed, chosen), column])
+            value = self._value[self._leaves(changed, chosen)]
+            if self.classes is not None and len(self.classes) > 2:
+                return value
+            return np.asarray(value[..., 0 if self.classes is None else 1])
 
         wish = Wish(features, grid or {}, levels, ice, max_work)
         return partial_dependence(self._header, f, coded.codes, len(chosen), wish)

@@ -45,9 +45,10 @@ class TreeConstants(Constants):
     """The prior of one tree in absolute constants, in units of y.
 
     A node of depth d splits with probability alpha (1 + d)^-beta while it can. A leaf's mean is
-    Normal(offset, sigma^2 / precision) and sigma^2 is nu lambda / chi-square(nu), one for the tree or one for
-    each leaf. A leaf's class probabilities are Dirichlet(concentration, ..). Outcomes are whole multiples of
-    `step` above the offset, or numbers of classes.
+    Normal(offset, sigma^2 / precision), sigma being the noise of a row of weight 1, and sigma^2 is
+    nu lambda / chi-square(nu), one for the tree or one for each leaf. A leaf's class probabilities are
+    Dirichlet(concentration, ..). Outcomes are whole multiples of `step` above the offset, or numbers of
+    classes.
     """
 
     precision: float = 1.0
@@ -91,6 +92,7 @@ def check_tree_prior(prior: Mapping[str, Any] | None, family: str) -> dict[str, 
 def calibrate_tree(
     y: NDArray[np.float64],
     design: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
     settings: Settings,
     prior: Mapping[str, Any] | None = None,
 ) -> TreeConstants:
@@ -102,6 +104,9 @@ def calibrate_tree(
         float64 [n]: numbers, or class numbers from 0.
     design
         float64 [p, n], NaN where missing; used by the linear sigma estimate only.
+    weights
+        float64 [n], positive, or None: row i has variance sigma^2 / weight. Multiplying them all by a number
+        changes sigma and nothing else.
     settings
         The family is what counts.
     prior
@@ -114,7 +119,7 @@ def calibrate_tree(
     SettingsError
         For an unknown key or a value out of range, naming what is accepted.
     DataError
-        For more rows than the sums of squares have room for.
+        For more rows than the sums of squares have room for; for a weight that is not positive.
 
     """
     knobs = check_tree_prior(prior, settings.family)
@@ -129,11 +134,15 @@ def calibrate_tree(
             precision=1.0, concentration=concentration, classes=max(many, 2), alpha=alpha, beta=beta,
         )  # fmt: skip
     spread = float(np.max(y)) - float(np.min(y)) or 1.0
-    offset = float(knobs.get("mean", np.mean(y)))
-    noise = max(_sigma_estimate(y, design, None, knobs), SIGMA_FLOOR * spread)
+    if weights is not None and not np.all(weights > 0):
+        raise DataError("weights must be positive: leave rows of weight 0 out")
+    scale_of_weights = 1.0 if weights is None else float(np.mean(weights))
+    offset = float(knobs.get("mean", np.average(y, weights=weights)))
+    noise = max(_sigma_estimate(y, design, weights, knobs), SIGMA_FLOOR * spread * scale_of_weights**0.5)
     scale = noise**2 * _chi2_quantile(1 - knobs["q"], knobs["nu"]) / knobs["nu"]
     reach = max(float(np.max(np.abs(y - offset))), SIGMA_FLOOR * spread)
-    precision = float(knobs.get("precision", (NOISE_SHARE * float(np.std(y)) / (spread / 4)) ** 2))
+    default = scale_of_weights * (NOISE_SHARE * float(np.std(y)) / (spread / 4)) ** 2
+    precision = float(knobs.get("precision", default))
     return TreeConstants(
         offset=offset,
         step=2.0 ** (math.ceil(math.log2(reach)) - GRID_BITS),

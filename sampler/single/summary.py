@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.single.quantiles import of_draws
 from sampler.summary import END_ERROR, VERDICTS, Agreement, Summary, Verdict, describe_trees, judge
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+CLOSE = 1e-12  # of sums of weights that are meant to be equal
 SPREAD: dict[Verdict, float] = {"converged": 0.5, "approximate": 1.0}  # most sd of the runs' log evidences
 
 
@@ -64,18 +66,58 @@ def agreement(f: Floats, share: Floats) -> Agreement:
     R-hat compares the variance of all draws with that inside runs. The error of the mean is that of the
     weighted mean over independent runs, and no less than the effective number of draws allows.
     """
-    runs = share.sum(axis=1)
-    means = np.sum(f * share, axis=2) / runs
-    mean = means @ runs
-    variance = np.sum((f - mean[:, None, None]) ** 2 * share, axis=(1, 2))
-    apart = (means - mean[:, None]) ** 2
-    inside = np.maximum(variance - apart @ runs, 0)
+    _, variance, apart = _moments(f, share)
+    inside = np.maximum(variance - apart @ share.sum(axis=1), 0)
     ess = np.full(len(f), 1 / np.sum(share**2))
     with np.errstate(divide="ignore", invalid="ignore"):
         rhat = np.sqrt(variance / inside)
-        many = len(runs)
-        error = np.sqrt(apart @ runs**2 * many / max(many - 1, 1) / variance)
+        error = _over_runs(apart, share) / np.sqrt(variance)
     return Agreement(rhat, np.maximum(error, END_ERROR / np.sqrt(ess)), ess, ess)
+
+
+def mean_error(f: Floats, share: Floats) -> Floats:
+    """Monte Carlo standard error of weighted means, [figure], of draws [figure, run, draw].
+
+    From how far the means of independent runs are apart, each counting as much as it weighs; no less than
+    the effective number of draws allows, which is all there is to go by with one run.
+    """
+    _, variance, apart = _moments(f, share)
+    return np.maximum(_over_runs(apart, share), np.sqrt(variance * np.sum(share**2)))
+
+
+def quantile_error(f: Floats, share: Floats, level: float) -> Floats:
+    """Monte Carlo standard error of weighted quantiles, [figure], of draws [figure, run, draw].
+
+    Half the distance of the quantiles one standard error of their level below and above.
+    """
+    flat, weight = f.reshape(len(f), -1), share.reshape(-1)
+    at = of_draws(flat, weight, np.array([level]))[0]
+    error = mean_error((f <= at[:, None, None]).astype(np.float64), share)
+    order = np.argsort(flat, axis=1, kind="stable")
+    total = np.cumsum(weight[order], axis=1)
+    last = flat.shape[1] - 1
+    ends = [
+        np.minimum(np.sum(total < np.clip(level + sign * error, 0, 1)[:, None] - CLOSE, axis=1), last)
+        for sign in (-1, 1)
+    ]
+    low, high = (
+        np.take_along_axis(flat, np.take_along_axis(order, end[:, None], 1), 1)[:, 0] for end in ends
+    )
+    return np.asarray((high - low) / 2)
+
+
+def _moments(f: Floats, share: Floats) -> tuple[Floats, Floats, Floats]:
+    """Weighted means and variances [figure], and squared distances of the runs' means from them."""
+    means = np.sum(f * share, axis=2) / share.sum(axis=1)
+    mean = means @ share.sum(axis=1)
+    variance = np.sum((f - mean[:, None, None]) ** 2 * share, axis=(1, 2))
+    return mean, variance, (means - mean[:, None]) ** 2
+
+
+def _over_runs(apart: Floats, share: Floats) -> Floats:
+    """The standard error of the mean over runs, each weighed by its estimate of the evidence."""
+    many = len(share)
+    return np.asarray(np.sqrt(apart @ share.sum(axis=1) ** 2 * many / max(many - 1, 1)))
 
 
 def judge_weighted(found: Agreement, weights: Weights, chains: int) -> tuple[Verdict, list[str]]:
@@ -102,5 +144,5 @@ def summarise_weighted(
     advice = "The intervals can be used as they are."
     if verdict != "converged":
         advice = f"Take more particles (num_draws={4 * draws}) or pool more runs (num_chains={2 * runs})."
-    summary = describe_trees(verdict, reasons, advice, found, leaf_counts, statistics)
+    summary = describe_trees(verdict, reasons, advice, found, leaf_counts, weights.share, statistics)
     return replace(summary, chains=runs, draws=draws, weights=weights.to_json())

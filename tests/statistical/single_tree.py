@@ -47,17 +47,18 @@ class TreeToy(Toy):
 
     def weigh(self, tree):
         """log p(y | T): a multivariate t (of all rows, or leaf by leaf), or Polya's urn."""
+        w = np.ones(self.num_rows) if self.weights is None else self.weights
         if self.model == "shift":
-            return t_density(self.y, membership(self, tree))
+            return t_density(self.y, w, membership(self, tree))
         rows = [self.members(bits) for bits in leaves(self, tree)]
         if self.model == "variance":
-            return sum(t_density(self.y[i], np.ones((len(i), len(i)))) for i in rows)
+            return sum(t_density(self.y[i], w[i], np.ones((len(i), len(i)))) for i in rows)
         return sum(urn(self.y[i].astype(int), int(self.y.max()) + 1) for i in rows)
 
 
-def t_density(y, together):
-    """y with variance known up to nu lambda / chi2: a multivariate t."""
-    shape = LAMBDA * (np.eye(len(y)) + together / PRECISION)
+def t_density(y, w, together):
+    """y of weights w, with variance known up to nu lambda / chi2: a multivariate t."""
+    shape = LAMBDA * (np.diag(1 / w) + together / PRECISION)
     return stats.multivariate_t(np.zeros(len(y)), shape, df=NU).logpdf(y)
 
 
@@ -83,6 +84,11 @@ def missing(model, **changes):
     return _of(model, TreeToy(codes, y, **changes))
 
 
+def weighted(model, **changes):
+    """The published rows, each with a variance of its own."""
+    return golden(model, weights=np.array([0.5, 1.0, 2.0, 1.5, 3.0]), **changes)
+
+
 def _of(model, toy):
     toy.model = model
     return toy
@@ -101,7 +107,7 @@ def training_of(toy, **settings):
     family = {"family": "categorical" if classes else "gaussian"}
     defaults = {"num_chains": 1, "num_burnin": 0, "thin": 1, "method": METHODS[toy.model]}
     resolved = Settings.resolve(**defaults | family | settings)
-    return Training(codes, num_codes, toy.y, None, constants, resolved)
+    return Training(codes, num_codes, toy.y, toy.weights, constants, resolved)
 
 
 def drawn_trees(toy, draws):

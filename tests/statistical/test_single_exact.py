@@ -19,7 +19,8 @@ MOVES = {
     "cgm": ("cgm", {}),
     "wu": ({"grow": 0.2, "prune": 0.1, "change": 0.3, "swap": 0.15, "restructure": 0.25}, {}),
 }
-PROBLEMS = {"golden": toys.golden, "missing": toys.missing}
+PROBLEMS = {"golden": toys.golden, "missing": toys.missing, "weighted": toys.weighted}
+CASES = [(name, model) for name in PROBLEMS for model in MODELS if (name, model) != ("weighted", "classes")]
 # `sampler_math` 11.2: evidence and P(1..5 leaves) under scheme A
 GOLDEN = {
     "shift": (-2.5406264548, [0.03601592, 0.36020977, 0.32227055, 0.21319694, 0.06830682]),
@@ -66,17 +67,15 @@ def test_golden_evidence(model):
 
 
 @pytest.mark.parametrize("moves", MOVES)
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(("name", "model"), CASES)
 def test_trees(name, model, moves):
-    """Every move set has the enumerated posterior, of every leaf model, missing values or none."""
+    """Every move set has the enumerated posterior, of every leaf model, missing values or weights or none."""
     check_trees(name, model, moves, SHORT)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("moves", MOVES)
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(("name", "model"), CASES)
 def test_trees_long(name, model, moves):
     """The same at a total variation several times smaller."""
     check_trees(name, model, moves, LONG)
@@ -90,28 +89,32 @@ def test_prior_only():
     assert chi_square(np.bincount(places, minlength=len(toy.trees)), toy.posterior).p > ALARM
 
 
-def test_shift_leaves_and_noise():
+@pytest.mark.parametrize("name", ["golden", "weighted"])
+def test_shift_leaves_and_noise(name):
     """Given its tree the noise is inverse gamma, and given both a leaf's mean is normal."""
-    toy = toy_of("golden", "shift")
+    toy = toy_of(name, "shift")
+    w = np.ones(len(toy.y)) if toy.weights is None else toy.weights
     draws = drawn(toy, "cgm", 2000, 20)
     explained, z = np.zeros(2000), []
     for draw, rows, (mean,) in toys.leaf_rows(toy, draws):
-        size, total = len(rows) + toys.PRECISION, toy.y[rows].sum()
+        size, total = w[rows].sum() + toys.PRECISION, (w * toy.y)[rows].sum()
         explained[draw] += total**2 / size
         z.append((mean - total / size) / (draws.sigma[draw] / np.sqrt(size)))
-    scale = toys.NU * toys.LAMBDA + np.sum(toy.y**2) - explained
+    scale = toys.NU * toys.LAMBDA + np.sum(w * toy.y**2) - explained
     u = stats.chi2(toys.NU + len(toy.y)).sf(scale / draws.sigma**2)
     assert stats.kstest(u, "uniform").pvalue > ALARM
     assert stats.kstest(z, "norm").pvalue > ALARM
 
 
-def test_variance_leaves():
+@pytest.mark.parametrize("name", ["golden", "weighted"])
+def test_variance_leaves(name):
     """Each leaf has a noise of its own, inverse gamma given its rows, and a normal mean given that."""
-    toy = toy_of("golden", "variance")
+    toy = toy_of(name, "variance")
+    w = np.ones(len(toy.y)) if toy.weights is None else toy.weights
     u, z = [], []
     for _, rows, (mean, sd) in toys.leaf_rows(toy, drawn(toy, "cgm", 2000, 20)):
-        size, total = len(rows) + toys.PRECISION, toy.y[rows].sum()
-        scale = toys.NU * toys.LAMBDA + np.sum(toy.y[rows] ** 2) - total**2 / size
+        size, total = w[rows].sum() + toys.PRECISION, (w * toy.y)[rows].sum()
+        scale = toys.NU * toys.LAMBDA + np.sum((w * toy.y**2)[rows]) - total**2 / size
         u.append(stats.chi2(toys.NU + len(rows)).sf(scale / sd**2))
         z.append((mean - total / size) / (sd / np.sqrt(size)))
     assert stats.kstest(u, "uniform").pvalue > ALARM

@@ -12,7 +12,11 @@ from tests.statistical.evidence import ALARM
 from tests.twins.enumerator import count_leaves
 
 RUNS, LONG_RUNS = 400, 10_000
-PROBLEMS = {"golden": toys.golden, "missing": toys.missing}
+PROBLEMS = {"golden": toys.golden, "missing": toys.missing, "weighted": toys.weighted}
+CASES = [
+    *((name, model) for name in ("golden", "missing") for model in ("shift", "classes")),
+    ("weighted", "shift"),
+]
 
 
 def runs_of(toy, particles, runs, moves, seed=5):
@@ -46,17 +50,15 @@ def check_filter(name, model, moves, runs):
 
 
 @pytest.mark.parametrize("moves", ["optimal", "prior"])
-@pytest.mark.parametrize("model", ["shift", "classes"])
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(("name", "model"), CASES)
 def test_filter(name, model, moves):
-    """Both proposals, numbers and classes, missing values or none."""
+    """Both proposals, numbers and classes, missing values or weights or none."""
     check_filter(name, model, moves, RUNS)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("moves", ["optimal", "prior"])
-@pytest.mark.parametrize("model", ["shift", "classes"])
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(("name", "model"), CASES)
 def test_filter_long(name, model, moves):
     """The same with five times the precision."""
     check_filter(name, model, moves, LONG_RUNS)

@@ -9,6 +9,7 @@ from app.dashboard.drawing.canvas import Look, draw
 from app.dashboard.drawing.held_out import short
 
 SHADES = 48  # of a surface; with more a colour bar is a bitmap
+MOST_CLASSES = 8  # in one picture: those whose probability moves the most
 
 
 def importance(features: Sequence[Mapping[str, Any]], look: Look) -> bytes:
@@ -37,8 +38,11 @@ def importance(features: Sequence[Mapping[str, Any]], look: Look) -> bytes:
 
 
 def dependence(found: Mapping[str, Any], target: str, look: Look) -> bytes:
-    """Partial dependence of one feature, or of two."""
-    return _one(found, target, look) if len(found["features"]) == 1 else _two(found, target, look)
+    """Partial dependence of one feature, or of two; of more than two classes a line for each."""
+    if len(found["features"]) == 2:
+        return _two(found, target, look)
+    many = len(found.get("classes") or ())
+    return _of_classes(found, look) if many > 2 else _one(found, target, look)
 
 
 def _one(found: Mapping[str, Any], target: str, look: Look) -> bytes:
@@ -67,18 +71,55 @@ def _one(found: Mapping[str, Any], target: str, look: Look) -> bytes:
     return draw(paint, look)
 
 
+def _of_classes(found: Mapping[str, Any], look: Look) -> bytes:
+    (grid,), (name,) = found["grid"], found["features"]
+    mean, interval = np.array(found["mean"]), found["intervals"][0]
+    ends = np.array(interval["lower"]), np.array(interval["upper"])
+    moved = np.argsort(-np.ptp(mean, axis=0), kind="stable")[:MOST_CLASSES]
+    numeric = _numeric(grid)
+
+    def paint(figure: Any, look: Look) -> None:
+        axes = figure.subplots()
+        at = np.array(grid, float) if numeric else np.arange(len(grid))
+        for place, k in enumerate(sorted(moved)):
+            colour, label = look.colours.chains[place], short(str(found["classes"][k]), 20)
+            lower, upper = (end[:, k] for end in ends)
+            if numeric:
+                axes.fill_between(at, lower, upper, color=colour, alpha=0.14, lw=0)
+                axes.plot(at, mean[:, k], color=colour, lw=1.8, label=label)
+            else:
+                beside = at + 0.6 * ((place + 0.5) / len(moved) - 0.5)
+                axes.vlines(beside, lower, upper, color=colour, lw=4, alpha=0.28)
+                axes.plot(beside, mean[:, k], ls="none", marker="o", ms=5, mew=0, color=colour, label=label)
+        if not numeric:
+            _ticks(axes.xaxis, grid, look)
+            axes.set_xlim(-0.6, len(grid) - 0.4)
+        axes.set_ylim(0, 1)
+        axes.set_xlabel(short(name))
+        axes.set_ylabel("probability")
+        axes.legend(loc="best")
+
+    return draw(paint, look)
+
+
 def _two(found: Mapping[str, Any], target: str, look: Look) -> bytes:
     first, second = found["grid"]
     mean = np.array(found["mean"])
     interval = found["intervals"][0]
-    width = np.array(interval["upper"]) - np.array(interval["lower"])
+    ends = np.array(interval["lower"]), np.array(interval["upper"])
+    shown = short(target)
+    if mean.ndim == 3:
+        most = int(np.argmax(np.ptp(mean, axis=(0, 1))))
+        mean, ends = mean[..., most], (ends[0][..., most], ends[1][..., most])
+        shown = f"probability of {short(str(found['classes'][most]), 24)}"
+    width = ends[1] - ends[0]
 
     def paint(figure: Any, look: Look) -> None:
         from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415
 
         ramp = LinearSegmentedColormap.from_list("ours", list(look.colours.ramp), N=SHADES)
         panels = figure.subplots(*((2, 1) if look.narrow else (1, 2)))
-        titles = (short(target), f"width of its {100 * interval['level']:.0f}% interval")
+        titles = (shown, f"width of its {100 * interval['level']:.0f}% interval")
         for axes, values, title in zip(panels, (mean, width), titles, strict=True):
             axes.grid(visible=False)
             mesh = axes.pcolormesh(

@@ -76,8 +76,46 @@ def probabilities(found: Mapping[str, Any], look: Look) -> bytes:
     return draw(paint, look)
 
 
-def calibration(entries: Sequence[Mapping[str, float]], *, classes: bool, look: Look) -> bytes:
-    """What was claimed against what was observed, with binomial intervals."""
+def several(found: Mapping[str, Any], look: Look) -> bytes:
+    """Of more than two classes: the probability that each row's own class was given, a line for a class.
+
+    A row whose own class was not the most probable one stands out.
+    """
+    rows = found["rows"]
+    actual, mean = np.array(rows["actual"], int), np.array(rows["mean"], float)
+    right = actual == np.array(rows["predicted"], int)
+    seen, at = np.unique(actual, return_inverse=True)
+    place = np.empty(len(at))
+    for k in range(len(seen)):
+        place[at == k] = k + np.linspace(-0.3, 0.3, np.count_nonzero(at == k))
+
+    def paint(figure: Any, look: Look) -> None:
+        axes = figure.subplots()
+        axes.grid(visible=True, axis="x")
+        axes.grid(visible=False, axis="y")
+        for which, colour, marker, label in (
+            (right, look.colours.accent, "o", "the most probable class"),
+            (~right, look.colours.fair, "D", "another was more probable"),
+        ):
+            if which.any():
+                told = f"{label} ({int(which.sum())})"
+                axes.plot(
+                    mean[which], place[which], ls="none", marker=marker, ms=3.6, mew=0, color=colour,
+                    alpha=0.8, label=told,
+                )  # fmt: skip
+        every = max(1, len(seen) // 20)
+        axes.set_yticks(
+            np.arange(len(seen))[::every], [short(str(found["classes"][k]), 16) for k in seen[::every]]
+        )
+        axes.set_xlim(-0.02, 1.02)
+        axes.set_xlabel("probability given to a row's own class")
+        figure.legend(loc="outside upper left", ncols=2)
+
+    return draw(paint, look)
+
+
+def calibration(entries: Sequence[Mapping[str, float]], *, classes: int, look: Look) -> bytes:
+    """What was claimed against what was observed, with binomial intervals; `classes` is 0 of numbers."""
     claimed = np.array([entry["level"] for entry in entries])
     observed = np.array([entry["observed"] for entry in entries])
     ends = np.array([[entry["lower"], entry["upper"]] for entry in entries]).T
@@ -96,8 +134,10 @@ def calibration(entries: Sequence[Mapping[str, float]], *, classes: bool, look: 
         axes.set_ylim(0, 1)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
-        axes.set_xlabel("predicted probability" if classes else "intervals claim to hold")
-        axes.set_ylabel("share observed" if classes else "of the outcomes they held")
+        claims = "probability of the most probable class" if classes > 2 else "predicted probability"
+        axes.set_xlabel(claims if classes else "intervals claim to hold")
+        observed_as = "share of rows of that class" if classes > 2 else "share observed"
+        axes.set_ylabel(observed_as if classes else "of the outcomes they held")
 
     return draw(paint, look)
 

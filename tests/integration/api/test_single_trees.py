@@ -48,8 +48,16 @@ def test_numbers(client, settings, method):
     width = np.subtract(said["intervals"][1]["upper"], said["intervals"][1]["lower"])
     assert (width[1] > 3 * width[0]) == (method == "bcart-mean-variance")
     assert len(said["samples"][0]) == 3
-    for path in ("diagnostics", "variable-importance", "draws"):
+    for path in ("variable-importance", "draws"):
         assert client.get(f"/models/{model['id']}/{path}").status_code == 200
+    shapes = client.get(f"/models/{model['id']}/diagnostics").json()["topologies"]
+    assert shapes == model["diagnostics"]["topologies"]
+    assert "(..)" in [shape["topology"] for shape in shapes[:3]]
+    page = client.get(f"/ui/models/{model['id']}/chains").text
+    assert "topologies.svg" in page
+    drawn = client.get(f"/ui/models/{model['id']}/charts/topologies.svg")
+    assert drawn.status_code == 200
+    assert f">{100 * shapes[0]['probability']:.3g}%<" in drawn.text
     effect = client.post(f"/models/{model['id']}/partial-dependence", json={"features": ["x"]}).json()
     assert effect["mean"][-1] - effect["mean"][0] > 2
 
@@ -76,6 +84,24 @@ def test_classes(client, settings):
     assert model["settings"]["family"] == "categorical"
     assert model["holdout"]["log_loss"] < model["holdout"]["base_log_loss"]
 
+    held = client.get(f"/models/{model['id']}/holdout").json()
+    rows = held["rows"]
+    lines = [line.split(",") for line in kinds().splitlines()[1:]]
+    asked = {"columns": {"x": [float(lines[i - 1][0]) for i in rows["row"]]}}
+    predicted = np.array(client.post(f"/models/{model['id']}/predict", json=asked).json()["mean"])
+    own = [KINDS.index(lines[i - 1][1]) for i in rows["row"]]
+    assert rows["actual"] == own
+    assert rows["mean"] == predicted[np.arange(24), own].tolist()
+    assert rows["predicted"] == predicted.argmax(axis=1).tolist()
+    right = np.mean(predicted.argmax(axis=1) == own)
+    assert right == pytest.approx(model["holdout"]["accuracy"])
+    assert sum(e["observed"] * e["rows"] for e in held["calibration"]) == pytest.approx(24 * right)
+    assert sum(e["level"] * e["rows"] for e in held["calibration"]) == pytest.approx(predicted.max(1).sum())
+    for name in ("held-out", "calibration"):
+        assert client.get(f"/ui/models/{model['id']}/charts/{name}.svg").status_code == 200
+    page = client.get(f"/ui/models/{model['id']}").text
+    assert "Probability of the actual one" in page
+
     said = ask(client, model, quantiles=[0.5], mcse=True, rhat=True, samples=2)
 
     assert said["classes"] == [*KINDS]
@@ -94,6 +120,18 @@ def test_classes(client, settings):
     assert table.splitlines()[0].replace('"', "").startswith("mean_a,mean_b,mean_c,sd_a")
     for path in ("diagnostics", "variable-importance", "draws"):
         assert client.get(f"/models/{model['id']}/{path}").status_code == 200
+    effect = client.post(f"/models/{model['id']}/partial-dependence", json={"features": ["x"], "ice": True})
+    assert effect.status_code == 200, effect.text
+    mean = np.array(effect.json()["mean"])
+    assert mean[0].argmax() == 0
+    assert mean[-1].argmax() == 2
+    assert np.shape(effect.json()["ice"]["mean"])[1:] == mean.shape
+    page = client.get(f"/ui/models/{model['id']}/effects")
+    assert page.status_code == 200
+    assert "the probability of each class" in page.text
+    drawn = client.get(f"/ui/models/{model['id']}/dependence.svg", params={"feature": "x"})
+    assert drawn.status_code == 200
+    assert all(f">{kind}<" in drawn.text for kind in KINDS)
     page = client.get(f"/ui/models/{model['id']}/predict", params={"f0": "0.1"})
     assert page.status_code == 200
     assert "Probabilities" in page.text
@@ -116,6 +154,21 @@ def test_classes_of_a_dataset(client, settings):
     np.testing.assert_array_equal(table.column("mean_b").to_numpy(), mean[:, 1])
 
 
+@pytest.mark.parametrize("method", ["bcart", "smc"])
+def test_rows_with_weights(client, settings, method):
+    """A column of weights counts: half the rows above the step are shifted, and heavy."""
+    lines = [line.split(",") for line in numbers().splitlines()[1:]]
+    shifted = [(x, float(y) + 2 * (i % 2), 1 + 20 * (i % 2)) for i, (x, y) in enumerate(lines)]
+    text = "x,y,w\n" + "".join(f"{x},{y},{w}\n" for x, y, w in shifted)
+    fits = {"text": text, "method": method, **ONE}
+    if method == "smc":
+        fits |= {"num_burnin": None, "thin": None, "num_draws": 200}
+    plain = fitted(client, settings, **fits, features=["x"])
+    weighed = fitted(client, settings, **fits, weights="w", holdout=0.2)
+    assert ask(client, weighed)["mean"][1] > ask(client, plain)["mean"][1] + 0.4
+    assert weighed["holdout"]["rows"] == 24
+
+
 def test_what_a_tree_cannot_use_is_refused_before_the_202(client):
     """Each refusal is a 422 that says what goes instead."""
     dataset = post_csv(client, numbers().replace("\n", ",1\n").replace("x,y,1", "x,y,w")).json()
@@ -126,7 +179,7 @@ def test_what_a_tree_cannot_use_is_refused_before_the_202(client):
         assert answer.status_code == 422, answer.text
         return answer.json()["detail"] + str(answer.json()["errors"])
 
-    assert "not offered yet" in told(weights="w")
+    assert "categorical takes no weights" in told(weights="w", family="categorical")
     assert "num_trees must be 1" in told(num_trees=200)
     assert "k" in told(prior={"k": 2})
     assert "takes family gaussian or categorical" in told(family="probit")
@@ -153,7 +206,9 @@ def test_weighted_particles(client, settings):
     weights = model["diagnostics"]["weights"]
     assert len(weights["log_evidence_runs"]) == 4
     assert weights["ess"] > 20
-    said = ask(client, model, interval="predictive", rhat=True, samples=5)
+    said = ask(client, model, interval="predictive", rhat=True, mcse=True, samples=5)
+    assert 0 < said["mcse"]["mean"][0] < 0.5
+    assert 0 < said["mcse"]["intervals"][0]["lower"][0] < 0.5
     assert said["mean"] == pytest.approx([1, 4], abs=0.6)
     for path in ("diagnostics", "variable-importance", "draws"):
         assert client.get(f"/models/{model['id']}/{path}").status_code == 200

@@ -122,6 +122,7 @@ def test_what_isnt_a_chart_is_refused(client, settings):
     at = f"/ui/models/{model['id']}"
     problem(client.get(f"{at}/charts/nothing.svg?v=1"), 422)
     problem(client.get(f"{at}/charts/held-out.svg?v=1"), 404)
+    problem(client.get(f"{at}/charts/topologies.svg?v=1"), 404)
     problem(client.get(f"{at}/dependence.svg?v=1"), 422)
     problem(client.get(f"{at}/charts/trace.svg?v=1&theme=pink"), 422)
     problem(client.get(f"{at}/dependence.svg?v=1&feature=nothing"), 422)

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from app.dashboard.drawing import effects, held_out
+from app.dashboard.drawing import effects, held_out, shapes
 from app.dashboard.drawing.canvas import COLOURS, Look
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -43,6 +43,14 @@ def test_hostile_names_and_bare_figures_can_be_drawn(theme):
     flat = [{"level": 0.9, "lower": [[1.0]], "upper": [[2.0]]}]
     two = {"features": ["a", HOSTILE], "grid": [[3.0], [None]], "mean": [[1.5]], "intervals": flat}
     checked(effects.dependence(two, HOSTILE, look))
+    names = [HOSTILE, *"abcdefghi"]
+    share = [{"level": 0.9, "lower": [[0.0] * 10], "upper": [[0.2] * 10]}]
+    of_classes = {"features": [HOSTILE], "grid": [[3.0]], "mean": [[0.1] * 10], "intervals": share}
+    for grid in ([[3.0]], [[None]]):
+        checked(effects.dependence(of_classes | {"classes": names, "grid": grid}, HOSTILE, look))
+    kinds = {"actual": [1.0, 4.0], "predicted": [1, 2], "mean": [0.9, 0.1]}
+    checked(held_out.several({"classes": names, "rows": kinds}, look))
+    checked(held_out.several({"classes": names, "rows": {key: [0] for key in kinds}}, look))
     rows = {"rows": {"actual": [1.0], "mean": [None], "lower": [None], "upper": [2.0]}, "classes": None}
     checked(held_out.predicted(rows, HOSTILE, look))
 
@@ -72,3 +80,19 @@ def test_the_service_starts_without_the_drawing_libraries():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
     )
     assert run.stdout.strip() == "[]"
+
+
+def test_shapes_of_a_tree():
+    """Leaves are spread evenly, a split is above the middle of its parts; probabilities are told."""
+    nodes, edges = shapes.laid_out("((..).)")
+    assert nodes == [(1 / 6, 2), (0.5, 2), (1 / 3, 1), (5 / 6, 1), (7 / 12, 0)]
+    assert edges == [(2, 0), (2, 1), (4, 2), (4, 3)]
+    assert shapes.laid_out(".") == ([(0.5, 0)], [])
+    deep = "(." * 70 + "." + ")" * 70
+    entries = [
+        {"topology": text, "probability": share}
+        for text, share in [("((..).)", 0.625), (".", 0.25), (deep, 0.125)]
+    ]
+    root = checked(shapes.topologies(entries, Look("dark", "narrow", height=shapes.height(entries))))
+    words = {element.text for element in root.iter()}
+    assert {"62.5%", "25%", "12.5%", "71 leaves"} <= words

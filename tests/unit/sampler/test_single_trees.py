@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler import DataError, PackedError, Settings, SettingsError, fit, load
+from sampler import DataError, PackedError, Settings, SettingsError, diagnostics, fit, load
 from sampler.draws import Draws, concatenate
 from sampler.packed import pack, unpack
 from sampler.single.quantiles import normal_mixture, of_draws
-from sampler.single.summary import Weights, agreement
+from sampler.single.summary import Weights, agreement, mean_error, quantile_error
+from sampler.single.topology import shape_of, topologies
 from sampler.target import guess_family
 
 LOW_AND_HIGH = np.array([[0.2, 0.5, 0.5], [0.8, 0.5, 0.5]])
@@ -80,6 +81,45 @@ def test_weights_tell_how_many_draws_count():
     assert found.rhat[:2].max() < 1.1 < found.rhat[2]
 
 
+def test_errors_of_weighted_draws():
+    """The Monte Carlo errors of weighted means and quantiles are how far repeated sets of runs spread."""
+    rng = np.random.default_rng(4)
+    means, medians, told = [], [], []
+    for _ in range(300):
+        x = rng.normal(0.7, 1.3, (8, 60))
+        log = -0.5 * x**2 + 0.5 * ((x - 0.7) / 1.3) ** 2
+        share = np.exp(log) / np.exp(log).sum()
+        means.append(np.sum(x * share))
+        medians.append(of_draws(x.reshape(1, -1), share.ravel(), np.array([0.3]))[0, 0])
+        told.append([mean_error(x[None], share)[0], quantile_error(x[None], share, 0.3)[0]])
+    found = np.sqrt(np.mean(np.square(told), axis=0))
+    assert found[0] == pytest.approx(np.std(means), rel=0.2)
+    assert found[1] == pytest.approx(np.std(medians), rel=0.25)
+
+
+def test_errors_of_draws_that_weigh_alike():
+    """Independent draws of equal weights have the errors of unweighted ones."""
+    rng = np.random.default_rng(5)
+    x, share = rng.normal(size=(200, 6, 80)), np.full((6, 80), 1 / 480)
+    for ours, theirs in (
+        (mean_error(x, share), diagnostics.mcse_mean(x)),
+        (quantile_error(x, share, 0.1), diagnostics.mcse_quantile(x, 0.1)),
+    ):
+        assert np.median(ours) == pytest.approx(np.median(theirs), rel=0.15)
+    one = mean_error(x[:, :1], np.full((1, 80), 1 / 80))  # of one run: what independent draws would have
+    np.testing.assert_allclose(one, x[:, 0].std(axis=1) / np.sqrt(80))
+
+
+def test_shapes_of_trees():
+    """Each shape has the weight of its trees, the most probable first; a shape is read off the splits."""
+    splits = np.array([1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0], bool)
+    start = np.array([0, 3, 4, 9, 12])
+    found = topologies(splits, start, np.array([0.1, 0.2, 0.4, 0.3]))
+    assert found == pytest.approx({"(..)": 0.4, "((..).)": 0.4, ".": 0.2})
+    assert list(found)[-1] == "."
+    assert shape_of(np.array([1, 0, 1, 1, 0, 0, 0], bool)) == "(.((..).))"
+
+
 def steps(rows=200, seed=0):
     """A step in the first column with more noise above it."""
     rng = np.random.default_rng(seed)
@@ -100,6 +140,25 @@ def test_noise_of_leaves(tmp_path):
     assert posterior.sigma.shape == (2, 40)
 
 
+@pytest.mark.parametrize("method", ["bcart", "bcart-mean-variance", "smc"])
+def test_weights_of_rows(method):
+    """Rows that weigh alike are rows without weights; a common factor is sigma's; rows weigh in the means."""
+    X, y = steps(100)
+    short = {"num_draws": 60, "num_chains": 2, "progress": False}
+    plain = fit(X, y, method=method, **short)
+    ones = fit(X, y, np.ones(100), method=method, **short)
+    np.testing.assert_array_equal(ones.sample(X), plain.sample(X))
+    fours = fit(X, y, np.full(100, 4.0), method=method, **short)
+    np.testing.assert_allclose(fours.sample(X), plain.sample(X), rtol=1e-9)
+    np.testing.assert_allclose(fours.sigma, 2 * plain.sigma, rtol=1e-9)
+    lifted, upper = y.copy(), np.flatnonzero(X[:, 0] > 0.5)
+    lifted[upper[::2]] += 2
+    heavy = np.ones(100)
+    heavy[upper[::2]] = 9
+    even = fit(X, lifted, method=method, **short).predict(LOW_AND_HIGH).mean[1]
+    assert fit(X, lifted, heavy, method=method, **short).predict(LOW_AND_HIGH).mean[1] > even + 0.4
+
+
 def test_classes_of_any_number():
     """Probabilities of each class sum to one; of two classes it is that of the second."""
     X, y = steps()
@@ -115,8 +174,19 @@ def test_classes_of_any_number():
     assert np.corrcoef(two.mean, X[:, 0] < 0.5)[0, 1] > 0.9
     with pytest.raises(SettingsError, match="no predictive interval"):
         posterior.predict(X[:5], interval="predictive")
-    with pytest.raises(SettingsError, match="not offered yet"):
-        posterior.partial_dependence(["x1"])
+    X = X[:50]
+    effect = posterior.partial_dependence(
+        ["x1", "x2"], X, grid={"x1": [0.2, 0.8], "x2": [0.5]}, level=[0.5, 0.9]
+    )
+    assert effect.mean.shape == effect.lower.shape == (2, 1, 3)
+    for at, value in enumerate((0.2, 0.8)):
+        moved = np.column_stack([np.full(50, value), np.full(50, 0.5), X[:, 2]])
+        averages = posterior.sample(moved).reshape(-1, 50, 3).mean(axis=1)
+        np.testing.assert_allclose(effect.mean[at, 0], averages.mean(axis=0))
+        np.testing.assert_allclose(effect.intervals[1].upper[at, 0], np.quantile(averages, 0.95, axis=0))
+    rows = posterior.partial_dependence(["x1"], X, grid={"x1": [0.2, 0.8]}, ice=3).ice
+    assert rows.mean.shape == rows.intervals[0].lower.shape == (3, 2, 3)
+    np.testing.assert_allclose(rows.mean.sum(axis=2), 1)
 
 
 def test_weighted_particles():
@@ -130,7 +200,14 @@ def test_weighted_particles():
     said = posterior.predict(LOW_AND_HIGH)
     assert said.mean == pytest.approx([1, 4], abs=0.5)
     assert posterior.inclusion().mean[0] > 0.5
-    assert posterior.diagnostics()["f"]["rhat"][0] is None
+    report, share = posterior.diagnostics(), posterior.weights
+    assert report["f"]["rhat"][0] is None
+    assert 0 < report["f"]["mcse_mean"][0] < 0.2
+    leaves = posterior.leaf_counts[:, :, 0]
+    assert report["trees"]["leaves"]["mean"] == pytest.approx(np.sum(leaves * share))
+    assert posterior.summary().leaves["share"]["2"] == pytest.approx(share[leaves == 2].sum())
+    shapes = {each["topology"]: each["probability"] for each in report["topologies"]}
+    assert shapes["(..)"] == pytest.approx(share[leaves == 2].sum())
     with pytest.raises(SettingsError, match="fit again"):
         posterior.extend(10)
     same = fit(X, y, method="smc", num_draws=300, num_chains=3, progress=False)
@@ -173,10 +250,12 @@ def test_family_of_a_target():
 
 
 def test_what_a_tree_cannot_use():
-    """Weights and priors of a sum of trees are refused; so are too many classes."""
+    """Weights of classes and priors of a sum of trees are refused; so are too many classes."""
     X, y = steps(40)
-    with pytest.raises(SettingsError, match="weights are not offered yet"):
-        fit(X, y, np.ones(40), method="bcart", progress=False)
+    with pytest.raises(SettingsError, match="categorical takes no weights"):
+        fit(X, y > 2, np.ones(40), method="bcart", family="categorical", progress=False)
+    with pytest.raises(DataError, match="a weight must be positive"):
+        fit(X, y, np.r_[0.0, np.ones(39)], method="bcart", progress=False)
     with pytest.raises(SettingsError, match="unknown prior entry 'k'"):
         fit(X, y, method="bcart", prior={"k": 2}, progress=False)
     many = [str(i) for i in range(150)]
