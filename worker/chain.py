@@ -13,6 +13,7 @@ from app.store.tallies import ITERATIONS, RESUMED, SLICES
 from app.store.units import Claim, Directive, Progress, Slice
 from sampler import AnyChain, Problem, resume_chain, start_chain
 from sampler.hyper import kernel_groups
+from sampler.methods import METHODS
 from worker.blocks import BlockWriter
 from worker.context import Context
 from worker.errors import Stopped
@@ -120,10 +121,14 @@ class _Pace:
 
     def __init__(self, seconds: float, problem: Problem) -> None:
         training = problem.training
-        guess = training.codes.shape[1] * training.settings.num_trees * NANOSECONDS * 1e-9
         self._seconds = min(seconds, FIRST_SLICE)
         self._longest = seconds
-        self._piece = max(1, int(self._seconds / PIECES / guess))
+        guess = training.codes.shape[1] * training.settings.num_trees * NANOSECONDS * 1e-9
+        # of one tree an iteration takes a microsecond or a second, by its method: nothing is guessed
+        self._piece = (
+            1 if METHODS[training.settings.method].single_tree else int(self._seconds / PIECES / guess)
+        )
+        self._piece = max(1, self._piece)
 
     def run(self, chain: AnyChain) -> float:
         """A slice; iterations per second (of a filter, whose unit of work is smaller, particles)."""

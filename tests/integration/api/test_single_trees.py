@@ -52,7 +52,10 @@ def test_numbers(client, settings, method):
         assert client.get(f"/models/{model['id']}/{path}").status_code == 200
     shapes = client.get(f"/models/{model['id']}/diagnostics").json()["topologies"]
     assert shapes == model["diagnostics"]["topologies"]
-    assert "(..)" in [shape["topology"] for shape in shapes[:3]]
+    chances = [shape["probability"] for shape in shapes]
+    assert chances == sorted(chances, reverse=True)
+    assert 0.3 < sum(chances) < 1 + 1e-9
+    assert all(set(shape["topology"]) == {*"(.)"} for shape in shapes)
     page = client.get(f"/ui/models/{model['id']}/chains").text
     assert "topologies.svg" in page
     drawn = client.get(f"/ui/models/{model['id']}/charts/topologies.svg")
@@ -171,7 +174,7 @@ def test_rows_with_weights(client, settings, method):
 
 def test_what_a_tree_cannot_use_is_refused_before_the_202(client):
     """Each refusal is a 422 that says what goes instead."""
-    dataset = post_csv(client, numbers().replace("\n", ",1\n").replace("x,y,1", "x,y,w")).json()
+    dataset = post_csv(client, numbers()).json()
     body = {"dataset_id": dataset["id"], "target": "y", "method": "bcart"}
 
     def told(**more) -> str:
@@ -179,7 +182,9 @@ def test_what_a_tree_cannot_use_is_refused_before_the_202(client):
         assert answer.status_code == 422, answer.text
         return answer.json()["detail"] + str(answer.json()["errors"])
 
-    assert "categorical takes no weights" in told(weights="w", family="categorical")
+    labelled = post_csv(client, kinds().replace("\n", ",1\n").replace("x,y,1", "x,y,w")).json()
+    of_classes = {"dataset_id": labelled["id"], "weights": "w", "family": "categorical"}
+    assert "categorical takes no weights" in told(**of_classes)
     assert "num_trees must be 1" in told(num_trees=200)
     assert "k" in told(prior={"k": 2})
     assert "takes family gaussian or categorical" in told(family="probit")
