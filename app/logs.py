@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 FIELDS = (
     "event",
     "request_id",
+    "trace_id",
     "method",
     "route",
     "status",
@@ -40,7 +41,7 @@ _bound: ContextVar[dict[str, Any]] = ContextVar("log_fields", default={})  # noq
 
 def bind(**fields: Any) -> None:
     """These fields in every line that this request writes from now on, also by threads that anyio starts."""
-    _bound.set(_bound.get() | fields)
+    _bound.set(_bound.get() | {name: value for name, value in fields.items() if value is not None})
 
 
 @contextmanager

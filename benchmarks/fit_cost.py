@@ -1,10 +1,12 @@
-"""What a fit takes of a worker's process, measured, beside the formula by which the service refuses.
+"""What a fit takes of a worker's process, measured, beside the formulas of memory and time of the service.
 
-    python benchmarks/fit_cost.py [--quick]
+    python benchmarks/fit_cost.py [--quick | --time]
 
-Every unit of a fit is done by a process of its own, as a worker does it, on a database of its own; its peak
-memory is the kernel's count (VmHWM). The largest of a chain's and the finish's is set beside the estimate. It
-is right when no fit takes more than was estimated, and those that take a lot take most of it.
+The chains of a fit are done by one process, its finish by another, as a worker does it, on a database of its
+own. Peak memory is the kernel's count (VmHWM), the larger of the two set beside the estimate: right when no
+fit takes more than was estimated. Time is that of the processor, on one thread, which is what a slot with a
+core of its own takes: right within a factor of 1.5 for fits of half a second and more. `--time`: the second
+table alone.
 """
 
 import argparse
@@ -47,6 +49,31 @@ MORE = [
     (500_000, 60, 50, 1, 3, 3, 0.5),
     (20_000, 1_000, 200, 1, 10, 10, 0.0),
 ]
+# rows, columns, holdout, and the settings: what makes the time, one after the other.
+ONE = {"num_chains": 1}
+TIMED = [
+    (400, 7, 0.25, {}),
+    (1_000, 10, 0.0, {}),
+    (10_000, 10, 0.2, ONE | {"num_burnin": 300, "num_draws": 100}),
+    (100_000, 10, 0.0, ONE | {"num_burnin": 40, "num_draws": 10}),
+    (1_000_000, 10, 0.0, ONE | {"num_burnin": 8, "num_draws": 2}),
+    (3_000, 10, 0.0, ONE | {"num_trees": 800, "num_burnin": 200, "num_draws": 50}),
+    (3_000, 300, 0.0, ONE | {"num_burnin": 300, "num_draws": 75}),
+    (20_000, 500, 0.0, ONE | {"num_burnin": 10, "num_draws": 10}),
+    (1_000, 10, 0.0, {"num_chains": 8, "num_draws": 1_000, "thin": 1, "num_burnin": 50, "num_trees": 50}),
+    (10_000, 10, 0.2, {"num_chains": 2, "thin": 1, "num_burnin": 10, "num_trees": 50}),
+    (100_000, 50, 0.2, ONE | {"num_draws": 20, "thin": 1, "num_burnin": 5, "num_trees": 10}),
+    (10_000, 10, 0.0, ONE | {"moves": "growprune", "num_burnin": 600, "num_draws": 150}),
+    (10_000, 10, 0.0, ONE | {"moves": "growprunechange", "num_burnin": 600, "num_draws": 150}),
+    (3_000, 10, 0.0, ONE | {"moves": "cgm", "num_burnin": 100, "num_draws": 25}),
+    (10_000, 10, 0.0, ONE | {"moves": "pg", "num_burnin": 20, "num_draws": 10, "thin": 2, "num_trees": 50}),
+    (10_000, 10, 0.0, ONE | {"family": "probit", "num_burnin": 200, "num_draws": 50}),
+    (3_000, 10, 0.0, {"method": "bcart", "num_chains": 4}),
+    (3_000, 10, 0.0, ONE | {"method": "bcart-wu", "num_burnin": 2_000, "num_draws": 50}),
+    (3_000, 10, 0.0, ONE | {"method": "smc", "num_draws": 300}),
+]
+WITHIN, WORTH = 1.5, 0.5  # the factor that is asked for, of fits of so many seconds
+ALONE = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def peak():
@@ -55,61 +82,98 @@ def peak():
     return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
 
 
-def work(url):
-    """In a process of its own: one unit."""
+def work(url, count):
+    """In a process of its own: so many units."""
     warm()
     context = Context(Settings(database_url=url, data_dir=tempfile.gettempdir()), "benchmark")
-    began = time.perf_counter()
-    assert run_one(context)
-    print(json.dumps([peak(), time.perf_counter() - began]))
+    began = time.process_time()
+    for _ in range(count):
+        assert run_one(context)
+    print(json.dumps([peak(), time.process_time() - began]))
     context.close()
 
 
-def measure(rows, columns, trees, chains, draws, burnin, holdout):
+def friedman(rows, columns, classes=False):
     generator = np.random.default_rng(0)
     x = generator.uniform(size=(rows, columns))
-    y = 10 * np.sin(3 * x[:, 0] * x[:, 1]) + 5 * x[:, 2] + generator.normal(size=rows)
-    table = pa.table({f"x{j}": x[:, j] for j in range(columns)} | {"y": y})
-    given = {"num_trees": trees, "num_chains": chains, "num_draws": draws, "num_burnin": burnin, "thin": 1}
+    f = 10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2 + 10 * x[:, 3] + 5 * x[:, 4]
+    y = f + generator.normal(size=rows)
+    return pa.table({f"x{j}": x[:, j] for j in range(columns)} | {"y": 1.0 * (y > 14) if classes else y})
+
+
+def measure(rows, columns, holdout, given):
+    """Peak bytes, estimated bytes, seconds, estimated seconds."""
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/fit.db"
         schema.migrate(url)
         engine = make_engine(url)
+        table = friedman(rows, columns, given.get("family") == "probit")
         request = FitRequest(store(url, table, "data"), "y", holdout=holdout, settings=given)
-        create(engine, "local", request)
+        _, shown = create(engine, "local", request)
         engine.dispose()
         done = []
-        for _ in range(chains + 1):
-            command = [sys.executable, __file__, "--work", url]
-            ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        for count in (shown["settings"]["num_chains"], 1):
+            command = [sys.executable, __file__, "--work", url, str(count)]
+            ran = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | ALONE)
             assert ran.returncode == 0, ran.stderr
             done.append(json.loads(ran.stdout))
-    cost = estimate(given | {"holdout": holdout}, rows, columns)
+    cost = estimate(shown["settings"], rows, columns)
     return max(bytes_ for bytes_, _ in done), cost.bytes, sum(seconds for _, seconds in done), cost.seconds
+
+
+def memory(cases):
+    print(f"memory: {FORMULA}\n")
+    print("    rows  columns  trees  chains   draws  holdout   peak MiB  estimate   ratio")
+    ratios = []
+    for rows, columns, trees, chains, draws, burnin, holdout in cases:
+        given = {
+            "num_trees": trees,
+            "num_chains": chains,
+            "num_draws": draws,
+            "num_burnin": burnin,
+            "thin": 1,
+        }
+        found, expected, *_ = measure(rows, columns, holdout, given)
+        ratios.append(expected / found)
+        print(
+            f"{rows:8d} {columns:8d} {trees:6d} {chains:7d} {draws:7d} {holdout:8.1f} {found / MIB:10.0f} "
+            f"{expected / MIB:9.0f} {ratios[-1]:7.2f}",
+            flush=True,
+        )
+    right = min(ratios) >= 1
+    print(f"\n{'RIGHT' if right else 'WRONG'}: estimate / peak is {min(ratios):.2f} to {max(ratios):.2f}\n")
+    return right
+
+
+def timed(cases):
+    print(f"seconds of one slot with a core of its own; on {os.cpu_count()} cores\n")
+    print("    rows  columns  holdout  seconds  estimate   ratio  settings")
+    ratios = []
+    for rows, columns, holdout, given in cases:
+        *_, seconds, guessed = measure(rows, columns, holdout, given)
+        ratio = guessed / seconds
+        ratios += [ratio] * (seconds >= WORTH)
+        told = ", ".join(f"{name} {value}" for name, value in given.items()) or "the defaults"
+        print(
+            f"{rows:8d} {columns:8d} {holdout:8.2f} {seconds:8.2f} {guessed:9.2f} {ratio:7.2f}  {told}",
+            flush=True,
+        )
+    right = min(ratios) >= 1 / WITHIN and max(ratios) <= WITHIN
+    print(f"\n{'RIGHT' if right else 'WRONG'}: estimate / seconds is {min(ratios):.2f} to {max(ratios):.2f}")
+    return right
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--work", help=argparse.SUPPRESS)
+    parser.add_argument("--quick", action="store_true", help="fewer cases of memory, none of time")
+    parser.add_argument("--time", action="store_true", help="time alone")
+    parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.work:
-        work(asked.work)
+        work(asked.work[0], int(asked.work[1]))
         return
-    print(f"estimate: {FORMULA}; on {os.cpu_count()} cores, seconds of one slot\n")
-    print("    rows  columns  trees  chains   draws  holdout   peak MiB  estimate   ratio  seconds  estimate")
-    ratios = []
-    for case in QUICK if asked.quick else QUICK + MORE:
-        rows, columns, trees, chains, draws, _, holdout = case
-        found, expected, seconds, guessed = measure(*case)
-        ratios.append(expected / found)
-        print(
-            f"{rows:8d} {columns:8d} {trees:6d} {chains:7d} {draws:7d} {holdout:8.1f} {found / MIB:10.0f} "
-            f"{expected / MIB:9.0f} {ratios[-1]:7.2f} {seconds:8.1f} {guessed:9.1f}",
-            flush=True,
-        )
-    right = min(ratios) >= 1
-    print(f"\n{'RIGHT' if right else 'WRONG'}: estimate / peak is {min(ratios):.2f} to {max(ratios):.2f}")
+    right = asked.time or memory(QUICK if asked.quick else QUICK + MORE)
+    right = (asked.quick or timed(TIMED)) and right
     sys.exit(not right)
 
 

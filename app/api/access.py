@@ -96,6 +96,7 @@ class Access:
                 key = LOCAL_KEY
             else:
                 key = await self._key_of(headers, scope)
+            scope[KEY] = key
             check_scope(key, scope["method"], scope["path"])
             if self.rate is not None:
                 await self.rate.count(key.owner)
@@ -105,7 +106,6 @@ class Access:
         except UNREACHABLE as error:
             await render_unreachable(scope, error)(scope, receive, send)
             return
-        scope[KEY] = key
         with acting(Actor(key.id, key.owner, request_id_of(scope), self.limits)):
             await self.app(scope, receive, send)
 

@@ -19,6 +19,8 @@ from app.logs import bind
 GIVEN_ID = re.compile(
     r"[A-Za-z0-9._-]{8,64}"
 )  # a client's own X-Request-ID that is safe to log and to send back
+# W3C Trace Context, section 3.2
+TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 # What a browser may do with any answer; a route that needs more says so itself.
 HEADERS = {
     b"x-content-type-options": b"nosniff",
@@ -87,9 +89,7 @@ class Edge:
             await self.app(scope, receive, send)
             return
         given = Headers(scope=scope)
-        asked = given.get("x-request-id", "")
-        scope["bartserve.request_id"] = asked if GIVEN_ID.fullmatch(asked) else secrets.token_hex(8)
-        bind(request_id=request_id_of(scope))
+        _name(scope, given)
         started = False
 
         async def send_with_headers(message: Message) -> None:
@@ -139,6 +139,15 @@ class Edge:
             return message
 
         return counted
+
+
+def _name(scope: Scope, given: Headers) -> None:
+    """What the request is called in answers and in the log: its id, and its trace where it has one."""
+    asked = given.get("x-request-id", "")
+    scope["bartserve.request_id"] = asked if GIVEN_ID.fullmatch(asked) else secrets.token_hex(8)
+    trace = TRACE.fullmatch(given.get("traceparent", ""))
+    scope["bartserve.trace_id"] = trace and trace[1]
+    bind(request_id=request_id_of(scope), trace_id=scope["bartserve.trace_id"])
 
 
 def _with_ours(headers: Iterable[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:

@@ -77,6 +77,7 @@ def _record(scope: Scope, status: int, seconds: float) -> None:
     said = {
         "event": "request",
         "request_id": request_id_of(scope),
+        "trace_id": scope.get("bartserve.trace_id"),
         "method": method,
         "route": route,
         "status": status,

@@ -9,11 +9,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from sqlalchemy.orm import Session
 
 from app.api.datasets import Cursor, Limit
-from app.api.deps import Owner, Reading, TheBell, TheEngine, ThePredictor, Writing
+from app.api.deps import Owner, Reading, TheBell, TheEngine, ThePredictor, TheSettings, Writing
 from app.api.idempotent import TheAsked, render
 from app.api.json_body import StrictRoute
 from app.api.problems import responses
-from app.services import fits, models
+from app.services import fits, health, models
 from app.services.idempotency import Answer, once
 from app.services.modelfiles import MEDIA_TYPE
 
@@ -254,6 +254,19 @@ class ModelPage(BaseModel):
     next_cursor: str | None = Field(description="Where the next page begins; null on the last.")
 
 
+class EstimateView(BaseModel):
+    """What a fit would take. Time is within a factor of about 1.5 where each slot has a core of its own."""
+
+    seconds: float = Field(description="From its first chain to its end, once it is its turn.")
+    most_seconds: float = Field(description="The same for a fit whose stop rules never hold.")
+    slots: int = Field(description="Chains that this service works on at once; 0: no worker is there now.")
+    memory_bytes: int = Field(description="Of a worker's process, at most.")
+    memory_limit_bytes: int | None = Field(description="What a worker has for one fit; null: not known.")
+    fits: bool = Field(description="Whether a worker has the memory; else the fit would be refused.")
+    settings: dict[str, Any] = Field(description="All of them, resolved.")
+    warnings: list[str]
+
+
 @router.post(
     "",
     status_code=202,
@@ -291,6 +304,28 @@ def create(
         return answers[0]
 
     return render(once(engine, asked, make))
+
+
+@router.post("/estimate", responses=responses(413, 415))
+def estimate(
+    body: ModelRequest, engine: TheEngine, session: Reading, settings: TheSettings, owner: Owner
+) -> EstimateView:
+    """What a fit would take, in memory and time, and its settings, all resolved; nothing is started.
+
+    The body is that of `POST /models`, and what that refuses is refused here, but for a fit that no worker
+    has the memory for: then `fits` is false.
+    """
+    found = fits.estimated(engine, owner, body.fit_request(), health.slots(session, settings))
+    return EstimateView(
+        seconds=found.cost.seconds,
+        most_seconds=found.most.seconds,
+        slots=found.slots,
+        memory_bytes=found.most.bytes,
+        memory_limit_bytes=found.memory_limit,
+        fits=found.fits,
+        settings=found.settings,
+        warnings=found.warnings,
+    )
 
 
 def accepted(shown: dict[str, Any]) -> Answer:

@@ -13,7 +13,7 @@ from app.client.bodies import opened
 from app.client.errors import FitError
 from app.client.streams import events_of
 from app.client.transport import Call
-from app.client.views import Dataset, Event, Model, without_none
+from app.client.views import Dataset, Event, Json, Model, without_none
 
 ENDS = frozenset({"succeeded", "failed", "cancelled", "deleted"})  # the last of a stream is one of them
 MODEL_FILE = "application/vnd.bartserve.model"
@@ -36,6 +36,14 @@ class Models(Base):
         """
         body = {"dataset_id": id_of(dataset), "target": target, **without_none(settings)}
         return Model.of(self._json(Call("POST", "/models", json=body, keyed=True)))
+
+    def estimate(self, dataset: str | Dataset, target: str, **settings: Any) -> Json:
+        """What `fit` with the same arguments would take: seconds, memory_bytes, slots, the settings resolved.
+
+        Nothing is started; what `fit` refuses is refused.
+        """
+        body = {"dataset_id": id_of(dataset), "target": target, **without_none(settings)}
+        return self._json(Call("POST", "/models/estimate", json=body, repeatable=True))
 
     def models(self) -> Iterator[Model]:
         """Your models, newest first."""

@@ -70,7 +70,7 @@ FOLDED = (
             _whole(
                 "num_burnin",
                 "Burn-in iterations",
-                "as many as sampling, up to 1000",
+                "as sampling, up to 1000",
                 "Thrown away: the chain is still on its way then.",
             ),
             _whole(
@@ -120,19 +120,19 @@ FOLDED = (
             ),
             Knob(
                 "stop.min_ess",
-                "Until effective draws are at least",
+                "Until effective draws are",
                 "no such rule",
-                "So many independent draws the kept ones are worth.",
+                "At least: so many independent draws the kept ones are worth.",
             ),
             Knob(
                 "stop.max_seconds",
-                "For at most, in seconds",
+                "For at most, seconds",
                 "no limit",
                 "Then it ends with what it has; the only rule that depends on the machine.",
             ),
             _whole(
                 "stop.max_draws",
-                "For at most so many draws per chain",
+                "For at most, draws per chain",
                 f"{TIMES_DRAWS} times those above",
                 "A fit that never satisfies its rules ends there.",
             ),

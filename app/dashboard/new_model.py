@@ -70,15 +70,14 @@ def estimate(
     request: Request, form: Form, session: Reading, engine: TheEngine, settings: TheSettings, owner: Owner
 ) -> Response:
     """The form again, with what the fit would take; nothing is started."""
-    slots = sum(w["slots"] for w in health.workers_seen(session, settings) if w["state"] == "ok")
     try:
         body = body_of(form)
-        cost = fits.estimated(engine, owner, fit_request(body), max(slots, 1))
+        found = fits.estimated(engine, owner, fit_request(body), health.slots(session, settings))
     except ServiceError as error:
         if error.status not in {404, 422}:
             raise
         return _page(request, session, owner, form, error)
-    return _page(request, session, owner, form, None, {"cost": cost, "slots": slots}, body)
+    return _page(request, session, owner, form, None, found, body)
 
 
 def _page(
@@ -87,7 +86,7 @@ def _page(
     owner: str,
     given: Mapping[str, Any],
     error: ServiceError | None,
-    estimated: Mapping[str, Any] | None = None,
+    estimated: fits.Estimate | None = None,
     body: Mapping[str, Any] | None = None,
 ) -> Response:
     listed = datasets.list_page(session, owner, MANY, None).items

@@ -72,7 +72,9 @@ def see_other(path: str) -> Response:
     return RedirectResponse(path, 303, {"Referrer-Policy": "same-origin"})
 
 
-NEXT_STEPS = {
+NEXT_STEPS: dict[int | str, str] = {
+    "scope-missing": "Sign out, then in with a key that has the scope. Whoever runs the service makes one: "
+    "bartserve keys create --name you --scope SCOPE",
     401: "Sign in with a key in force.",
     403: "Address the service directly, from its own pages.",
     404: "It may have been deleted, or it belongs to another key. The lists show what is there.",
@@ -80,7 +82,7 @@ NEXT_STEPS = {
     413: "Send less at once: split the file, or leave columns out.",
     415: "Send CSV, Parquet or an Arrow stream.",
     422: "Mend what is named above and send it again; nothing was changed.",
-    429: "Wait a moment, then try again.",
+    429: "Wait a moment, then try again; what is queued or stored can be cancelled or deleted.",
     503: "Wait a moment, then load this page again.",
 }
 
@@ -104,12 +106,19 @@ def problem(scope: Mapping[str, Any], body: Mapping[str, Any], headers: Mapping[
         "problem.html",
         status=body["status"],
         problem=body,
-        next_step=NEXT_STEPS.get(body["status"], "Go back and try another way; what happened was logged."),
+        next_step=_next_step(body),
         back=back,
         back_words=back_words,
     )
     page.headers.update(dict(headers))
     return page
+
+
+def _next_step(body: Mapping[str, Any]) -> str:
+    """What to do about a problem: of its type, else of its status."""
+    kind = str(body["type"]).rpartition("/")[2]
+    known = NEXT_STEPS.get(kind) or NEXT_STEPS.get(body["status"])
+    return known or "Go back and try another way; what happened was logged."
 
 
 def _way_back(scope: Mapping[str, Any], status: int) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What a fit takes of a worker, before it is started: memory by a formula that a benchmark checks, and time.
+"""What a fit takes of a worker, before it is started: memory, and time (`durations`), by formulas.
 
 A worker's process holds the columns several times while it prepares them (as read, as floats, as the noise is
 estimated), then a byte per row and tree; when it finishes it holds all draws. `benchmarks/fit_cost.py`
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.services.acting import actor
+from app.services.durations import chain_seconds, finish_seconds, prepare_seconds
 from app.services.errors import InvalidRequestError
 from sampler import ColumnSummary
 
@@ -20,10 +21,6 @@ CELL, CELL_SCORED = 36, 48  # per row and coded column, the target one more; wit
 ROW = 64  # per row besides: outcome, residual, weights
 SLOT = 1  # per row and tree
 DRAW, TREE = 24_000, 40  # per kept draw (f at 200 reference rows, several times over), and per tree of each
-# Seconds, on one core:
-UPDATE, ROW_UPDATE = 3e-6, 1.3e-9  # of a tree, and of a row of it
-PREPARE = 2e-7  # per row and coded column
-START = 1.0
 FORMULA = (
     f"{PROCESS // MIB} MiB + the larger of  rows x ({CELL} x (columns + 1) + {ROW} + trees)  "
     f"({CELL_SCORED} instead of {CELL} with a holdout)  and  chains x draws x ({DRAW} + {TREE} x trees)"
@@ -32,10 +29,11 @@ FORMULA = (
 
 @dataclass(frozen=True)
 class Cost:
-    """What one process of a worker needs, in bytes, and how long a fit takes."""
+    """What one process of a worker needs, in bytes, and how long a fit takes, its finish included."""
 
     bytes: int
     seconds: float
+    finish_seconds: float
 
 
 class TooMuchMemoryError(InvalidRequestError):
@@ -50,7 +48,7 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
     Parameters
     ----------
     settings
-        Of the fit, resolved: num_trees, num_chains, num_burnin, num_draws, thin, holdout.
+        Of the fit, resolved.
     rows
         Of the dataset.
     columns
@@ -62,10 +60,11 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
     draws, scored = int(settings["num_draws"]), bool(settings.get("holdout"))
     sampling = rows * ((CELL_SCORED if scored else CELL) * (columns + 1) + ROW + SLOT * trees)
     finishing = chains * draws * (DRAW + TREE * trees)
-    iterations = int(settings["num_burnin"]) + draws * int(settings["thin"])
-    chain = iterations * trees * (UPDATE + ROW_UPDATE * rows) + PREPARE * rows * (columns + 1)
+    seen = round(rows * (1 - float(settings.get("holdout") or 0.0)))
     turns = -(-chains // max(slots, 1))
-    return Cost(PROCESS + max(sampling, finishing), START + turns * chain)
+    finish = finish_seconds(settings, rows, columns)
+    seconds = prepare_seconds(rows, columns) + turns * chain_seconds(settings, seen) + finish
+    return Cost(PROCESS + max(sampling, finishing), seconds, finish)
 
 
 def coded_columns(kinds: Mapping[str, str], summaries: Iterable[ColumnSummary]) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from app.services import audit, datasets, models, quotas, stopping
+from app.services.acting import actor
 from app.services.costs import Cost, check_memory, coded_columns, estimate
 from app.services.datasets import check_name
 from app.services.errors import Fault, InvalidRequestError, NotFoundError, UnusableDataError
@@ -84,10 +85,8 @@ def create(
     """
     name = None if request.name is None else check_model_name(request.name)
     plan = _planned(engine, owner, request)
-    dataset, spec, stop = plan.dataset, plan.spec, plan.stop
-    most = spec if stop is None else spec | {"num_draws": stop["max_draws"]}
-    check_memory(most, dataset.num_rows, plan.coded_columns)
-    spec |= {} if stop is None else {"stop": stop}
+    dataset, spec = plan.dataset, plan.told
+    check_memory(plan.at_most, dataset.num_rows, plan.coded_columns)
     with _dataset_kept(), session_scope(engine) as session:
         quotas.check_queued(session, owner)
         quotas.check_stored(session, owner, quotas.expected_bytes(spec))
@@ -108,13 +107,36 @@ def create(
         return model.id, shown
 
 
-def estimated(engine: Engine, owner: str, request: FitRequest, slots: int) -> Cost:
-    """What a request would take of a worker's memory and time, were it accepted; raises as `create`.
+@dataclass(frozen=True)
+class Estimate:
+    """What a request would come to, were it accepted now.
 
-    `slots` is how many chains are worked on at once.
+    `slots` chains are worked on at once (0: no worker is there; one is supposed). `most` is a fit whose stop
+    rules never hold, `memory_limit` what a worker has for one fit, None when that isn't known.
     """
+
+    cost: Cost
+    most: Cost
+    slots: int
+    memory_limit: int | None
+    settings: dict[str, Any]
+    warnings: list[str]
+
+    @property
+    def fits(self) -> bool:
+        """Whether a worker has the memory; else the fit is refused."""
+        return self.memory_limit is None or self.most.bytes <= self.memory_limit
+
+
+def estimated(engine: Engine, owner: str, request: FitRequest, slots: int) -> Estimate:
+    """What a request would take of a worker's memory and time; nothing is started. Raises as `create`."""
     plan = _planned(engine, owner, request)
-    return estimate(plan.spec, plan.dataset.num_rows, plan.coded_columns, slots=slots)
+    rows, columns, at_once = plan.dataset.num_rows, plan.coded_columns, max(slots, 1)
+    cost = estimate(plan.spec, rows, columns, slots=at_once)
+    most = estimate(plan.at_most, rows, columns, slots=at_once)
+    if plan.stop is not None and (limit := plan.stop["max_seconds"]) is not None:
+        most = replace(most, seconds=min(most.seconds, limit + most.finish_seconds))
+    return Estimate(cost, most, slots, actor().limits.fit_memory, plan.told, plan.choice.warnings)
 
 
 @dataclass(frozen=True)
@@ -126,6 +148,16 @@ class _Plan:
     choice: Choice
     spec: dict[str, Any]
     stop: dict[str, Any] | None
+
+    @property
+    def at_most(self) -> dict[str, Any]:
+        """The settings of a fit whose stop rules never hold."""
+        return self.spec if self.stop is None else self.spec | {"num_draws": self.stop["max_draws"]}
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """The settings as the model will show them."""
+        return self.spec | ({} if self.stop is None else {"stop": self.stop})
 
     @property
     def coded_columns(self) -> int:

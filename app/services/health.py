@@ -77,6 +77,11 @@ def workers_seen(session: Session, settings: Settings) -> list[dict[str, Any]]:
     ]
 
 
+def slots(session: Session, settings: Settings) -> int:
+    """Units that the workers of this moment can do at once."""
+    return sum(worker["slots"] for worker in workers_seen(session, settings) if worker["state"] == "ok")
+
+
 def queue(session: Session) -> dict[str, Any]:
     """Units of work `queued` and `running`, and since when the `oldest` of the queued ones waits."""
     counts, oldest = workers.waiting(session)

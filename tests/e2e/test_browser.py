@@ -1,127 +1,35 @@
 """The dashboard in a real Chromium: from an empty service, by a file, to a prediction with its interval."""
 
 import os
-import shutil
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Error as PlaywrightError
-from playwright.sync_api import sync_playwright
 
-from tests.e2e.service import eventually, running_up
+from app.client import Client
+from tests.e2e.browsing import ROOT, SECONDS, Watched, chromium, needs_chromium, watched  # noqa: F401
+from tests.e2e.service import Up, eventually, running_up
 
-ROOT = Path(__file__).parents[2]
-SHOTS = Path(os.environ.get("BARTSERVE_SCREENSHOTS", ROOT / "screenshots"))
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-SECONDS = 120  # for whatever a page does: the machine may be busy
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None,
-    reason="no Chromium was found: the pages were not tried in a browser (apt install chromium)",
-)
-
-
-class Watched:
-    """A browser window whose every complaint and every request is remembered."""
-
-    def __init__(self, context: Any, base: str) -> None:
-        self.page = context.new_page()
-        self.page.set_default_timeout(SECONDS * 1000)
-        self.base = base
-        self.trouble: list[str] = []
-        self.page.on("console", self._said)
-        self.page.on("pageerror", lambda error: self.trouble.append(f"error: {error}"))
-        self.page.on("request", self._asked)
-        self.page.on("requestfailed", self._failed)
-
-    def _said(self, message: Any) -> None:
-        if message.type in {"error", "warning"}:
-            self.trouble.append(f"{message.type}: {message.text} at {self.page.url}")
-
-    def _asked(self, request: Any) -> None:
-        if not request.url.startswith((self.base, "blob:", "data:")):
-            self.trouble.append(f"asked outside: {request.url}")
-
-    def _failed(self, request: Any) -> None:
-        # A stream and what a page still loads are cut off when the page is left.
-        if "ERR_ABORTED" not in (request.failure or ""):
-            self.trouble.append(f"failed: {request.url} {request.failure}")
-
-    def go(self, path: str) -> None:
-        self.page.goto(self.base + path, wait_until="load")
-
-    def until(self, what: Callable[[], Any]) -> None:
-        """Wait for something, however long it takes within reason; the browser works meanwhile."""
-        deadline = time.monotonic() + SECONDS
-
-        def there() -> Any:
-            try:
-                return what()
-            except PlaywrightError as error:  # the page loaded itself anew just then: look again
-                if "context was destroyed" in str(error) or "not attached" in str(error):
-                    return None
-                raise
-
-        while not there():
-            assert time.monotonic() < deadline, (self.page.url, self.page.inner_text("main"))
-            self.page.wait_for_timeout(50)
-
-    def pictures(self) -> int:
-        """How many there are, when all of them are shown."""
-        for image in self.page.query_selector_all("figure img"):
-            image.scroll_into_view_if_needed()
-        self.until(
-            lambda: self.page.evaluate("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
-        )
-        return len(self.page.query_selector_all("figure img"))
-
-    def fits(self) -> None:
-        """Nothing is wider than the window."""
-        wider = self.page.evaluate(
-            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        )
-        assert wider <= 0, f"{self.page.url} is {wider} pixels too wide"
-
-    def shoot(self, name: str) -> None:
-        """Keep what is seen, wide and narrow, light and dark."""
-        SHOTS.mkdir(exist_ok=True, parents=True)
-        for width in (1280, 390):
-            for scheme in ("light", "dark"):
-                self.page.set_viewport_size({"width": width, "height": 900})
-                self.page.emulate_media(color_scheme=scheme)
-                self.pictures()
-                self.fits()
-                self.page.screenshot(path=SHOTS / f"{name}-{width}-{scheme}.png", full_page=True)
-        self.page.set_viewport_size({"width": 1280, "height": 900})
-        self.page.emulate_media(color_scheme="light")
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    flags = ["--no-sandbox", "--disable-dev-shm-usage"] if os.geteuid() == 0 else ["--disable-dev-shm-usage"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags, timeout=SECONDS * 1000)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory) -> Iterator[str]:
+def service(tmp_path_factory) -> Iterator[Up]:
     """An embedded service with nothing in it, shared by this file's tests."""
     with running_up(tmp_path_factory.mktemp("browser") / "data") as up:
         eventually(up.ready, SECONDS, up.log.read_text())
-        yield up.address
+        yield up
+
+
+@pytest.fixture(scope="module")
+def address(service) -> str:
+    return service.address
 
 
 @pytest.fixture
-def window(chromium, address) -> Iterator[Watched]:
-    context = chromium.new_context(viewport={"width": 1280, "height": 900})
-    watched = Watched(context, address)
-    yield watched
-    context.close()
-    assert not watched.trouble
+def window(chromium, address) -> Iterator[Watched]:  # noqa: F811  the fixture of that name
+    yield from watched(chromium, address)
 
 
 def test_from_an_empty_service_by_a_file_to_a_prediction(window):
@@ -186,6 +94,51 @@ def test_from_an_empty_service_by_a_file_to_a_prediction(window):
 def _fraction(page: Any) -> float:
     bar = page.query_selector("[data-live] progress")
     return 1.0 if bar is None else float(bar.evaluate("bar => bar.value / bar.max"))
+
+
+CUT = ("ERR_CONNECTION", "ERR_INTERNET_DISCONNECTED", "ERR_INCOMPLETE_CHUNKED", "ERR_EMPTY", "status of 503")
+
+
+def test_a_page_recovers_when_the_service_or_the_network_was_away(window, service):
+    """Live progress goes on without a reload after the API was killed, and after the network was gone.
+
+    The model was cancelled and retried before, so that its log holds an end that is none.
+    """
+    page = window.page
+    with Client(service.address) as client:
+        model = client.fit(
+            client.upload(ROOT / "examples" / "auto_mpg.csv"), "mpg", num_draws=500, thin=10_000
+        )
+        client.cancel(model)
+        window.until(lambda: client.model(model).state == "cancelled")
+        client.retry(model)
+        window.go(f"/ui/models/{model.id}")
+        page.evaluate("window.sameDocument = true")
+        window.until(lambda: _iteration(page) > 0)
+
+        (api,) = [pid for pid, line in service.descendants().items() if " api " in f"{line} "]
+        os.kill(api, signal.SIGKILL)
+        window.until(lambda: "cut off" in page.inner_text("[data-live-status]"))
+        window.shoot_one("cut-off")
+        seen = _iteration(page)
+        window.until(lambda: _iteration(page) > seen)
+        assert "cut off" not in page.inner_text("[data-live-status]")
+
+        page.context.set_offline(True)
+        window.until(lambda: "cut off" in page.inner_text("[data-live-status]"))
+        page.context.set_offline(False)
+        seen = _iteration(page)
+        window.until(lambda: _iteration(page) > seen)
+
+        assert page.evaluate("window.sameDocument")
+        client.cancel(model)
+        window.until(lambda: page.query_selector("text=Retry") is not None)
+        client.delete_model(model)
+    window.trouble = [told for told in window.trouble if not any(word in told for word in CUT)]
+
+
+def _iteration(page: Any) -> float:
+    return float(page.evaluate("document.querySelector('[data-chain]')?.value ?? 0"))
 
 
 def test_a_refused_upload_says_why_on_the_spot(window):

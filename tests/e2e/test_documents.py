@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 from app.cli import app
 from app.client import Client
 from app.services import costs
+from app.services import durations as d
 from app.settings import Settings
+from sampler import Settings as Defaults
 from tests.e2e.service import Up
 
 ROOT = Path(__file__).parents[2]
@@ -134,12 +136,22 @@ def test_every_benchmark_is_in_the_list():
 def test_the_formula_of_the_documents_is_the_service_s():
     """The figures of docs/deploy.md are those by which fits are refused."""
     text = " ".join((DOCS / "deploy.md").read_text().split())
+    update, of_row = d.update_seconds(Defaults.resolve().to_json())
     for figure in (
         f"{costs.PROCESS // costs.MIB} MiB + the larger of rows",
         f"rows x ({costs.CELL} x (columns + 1) + {costs.ROW} + trees)",
         f"({costs.CELL_SCORED} instead of {costs.CELL} with a holdout)",
         f"chains x draws x ({costs.DRAW:,} + {costs.TREE} x trees)",
-        f"iterations x trees x ({costs.UPDATE:.0e} + {costs.ROW_UPDATE:.1e} x rows)".replace("e-0", "e-"),
-        f"+ {costs.PREPARE:.0e} x rows x (columns + 1)".replace("e-0", "e-"),
+        f"iterations x trees x ({_plain(update)} + {_plain(of_row)} x rows) + {_plain(d.KEEP)} x draws",
+        f"rows x ({_plain(d.PREPARE)} x (columns + 1) + {_plain(d.GRAM)} x columns^2)",
+        f"x ({_plain(d.JUDGE)} + {_plain(d.JUDGE_TREE)} x trees)",
+        f"held rows x ({_plain(d.SCORE)} + {_plain(d.SCORE_TREE)} x trees) + up to {d.CHECKED:,} of them x "
+        f"({_plain(d.CHECK)} + {_plain(d.CHECK_TREE)} x trees)",
     ):
         assert figure in text, figure
+
+
+def _plain(value: float) -> str:
+    """As the documents write it: 2.2e-6."""
+    digits, _, power = f"{value:.1e}".partition("e")
+    return f"{digits.removesuffix('.0')}e{int(power)}"

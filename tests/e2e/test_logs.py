@@ -7,6 +7,7 @@ import httpx
 
 from tests.e2e.service import Up, eventually
 
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SECRET = "bart_0123456789_0123456789abcdef0123456789abcdef012345"
 
 
@@ -24,6 +25,7 @@ def test_a_request_is_followed_from_the_api_to_the_worker_and_tells_no_data(serv
     rows = "".join(f"{k},{k % 7}.125,town of {k}\n" for k in range(40))
     with httpx.Client(base_url=service.address, timeout=30) as client:
         given = {"Authorization": f"Bearer {SECRET}", "X-Request-ID": "a-request.of_mine"}
+        given |= {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
         uploaded = client.post(
             "/datasets?name=secret-name",
             content="x,y,z\n" + rows,
@@ -33,7 +35,8 @@ def test_a_request_is_followed_from_the_api_to_the_worker_and_tells_no_data(serv
         body = {"dataset_id": uploaded.json()["id"], "target": "y", "name": "named by somebody"} | settings
         model = client.post("/models", json=body).json()["id"]
         eventually(lambda: client.get(f"/models/{model}").json()["state"] == "succeeded", 300, "it is fitted")
-        bad = client.get("/models", headers={"X-Request-ID": "not\tallowed"})
+        strange = {"X-Request-ID": "not\tallowed", "traceparent": f"00-{TRACE[:-1]}g-00f067aa0ba902b7-01"}
+        bad = client.get("/models", headers=strange)
 
     assert uploaded.headers["x-request-id"] == "a-request.of_mine"
     assert re.fullmatch(r"[0-9a-f]{16}", bad.headers["x-request-id"])
@@ -56,6 +59,8 @@ def test_a_request_is_followed_from_the_api_to_the_worker_and_tells_no_data(serv
         "info",
     )
     assert mine["duration_ms"] > 0
+    assert {line["trace_id"] for line in of_mine} == {TRACE}
+    assert not [line for line in written if line.get("trace_id") not in {None, TRACE}]
     units = [line for line in written if line.get("model_id") == model and line["event"].startswith("unit_")]
     assert {line["kind"] for line in units} == {"chain", "finish"}
     assert all(line["worker_id"] and line["token"] >= 1 and line["unit_id"] for line in units)

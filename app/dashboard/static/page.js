@@ -210,29 +210,53 @@ function enliveEstimate(form) {
 
 const ENDS = ["succeeded", "failed", "cancelled", "deleted"];
 
-// An EventSource comes back by itself when it is cut off, except when it was refused: then we do.
-function follow(address, onProgress, onEnd, onTrouble) {
-  let ended = false;
-  function open() {
-    const source = new EventSource(address);
-    source.addEventListener("progress", (event) => {
-      onTrouble(false);
-      onProgress(JSON.parse(event.data));
-    });
-    for (const kind of ENDS) {
-      source.addEventListener(kind, () => {
-        ended = true;
-        source.close();
-        onEnd(kind);
-      });
-    }
-    source.addEventListener("error", () => {
-      if (ended) return;
-      onTrouble(true);
-      if (source.readyState === EventSource.CLOSED) setTimeout(open, 5000);
-    });
-    addEventListener("pagehide", () => source.close(), { once: true });
+// An EventSource comes back by itself when it is cut off, except when it was refused, and when a network that
+// went away left it open, which nobody tells it: then we do, later and later while nobody answers.
+const SOONEST = 2000, LATEST = 30000, SILENCE = 40000; // ms
+function follow(address, onEvent, ends, onEnd, onTrouble) {
+  let source = null, pause = SOONEST, waiting = null, quiet = null;
+  let last = null; // a kind that may be the end: it is when the service closes the stream, else an old story
+  function stop() {
+    clearTimeout(waiting);
+    clearTimeout(quiet);
+    source?.close();
   }
+  function again(after) {
+    stop();
+    waiting = setTimeout(open, after);
+  }
+  function alive() {
+    pause = SOONEST;
+    clearTimeout(quiet);
+    quiet = setTimeout(() => again(0), SILENCE);
+    onTrouble(false);
+  }
+  function open() {
+    stop();
+    source = new EventSource(address);
+    last = null;
+    source.addEventListener("open", alive);
+    source.addEventListener("progress", (event) => {
+      alive();
+      last = null;
+      onEvent(JSON.parse(event.data));
+    });
+    for (const kind of ends) source.addEventListener(kind, () => { last = kind; });
+    source.addEventListener("error", () => {
+      if (last) {
+        stop();
+        onEnd(last);
+        return;
+      }
+      onTrouble(true);
+      again(pause);
+      pause = Math.min(2 * pause, LATEST);
+    });
+  }
+  addEventListener("online", () => again(0));
+  addEventListener("offline", () => onTrouble(true));
+  addEventListener("pagehide", stop);
+  addEventListener("pageshow", (event) => { if (event.persisted) open(); });
   open();
 }
 
@@ -263,12 +287,13 @@ function enliveModel(panel) {
     if (quarter !== told) status.textContent = `${percent(now.fraction)} done`; // four times, not four times a second
     told = quarter;
     if (now.draws > 0) panel.querySelector("[data-askable]").hidden = false;
-  }, (kind) => {
+  }, ENDS, (kind) => {
     if (kind === "deleted") location.assign("/ui/models");
     else location.reload();
   }, (trouble) => {
-    if (trouble) status.textContent = "The connection was cut off; coming back.";
-    else if (status.textContent.startsWith("The connection")) status.textContent = "";
+    panel.classList.toggle("stale", trouble);
+    if (trouble) status.textContent = "The connection was cut off; coming back. The fit goes on meanwhile.";
+    else if (status.textContent.startsWith("The connection")) status.textContent = "Connected again.";
   });
 }
 
@@ -285,7 +310,7 @@ function enliveCharts(charts) {
       const name = part.tagName === "IMG" ? "src" : "srcset";
       part.setAttribute(name, part.getAttribute(name).replace(/v=[^&]*/, `v=${now.draws}`));
     }
-  }, () => location.reload(), () => {});
+  }, ENDS, () => location.reload(), () => {});
 }
 
 function enliveList(table) {
@@ -293,9 +318,7 @@ function enliveList(table) {
   if (!rows.length) return;
   const ids = rows.map((row) => row.dataset.model).join(",");
   const byId = new Map(rows.map((row) => [row.dataset.model, row]));
-  const source = new EventSource(`/ui/events?models=${encodeURIComponent(ids)}`);
-  source.addEventListener("progress", (event) => {
-    const now = JSON.parse(event.data);
+  follow(`/ui/events?models=${encodeURIComponent(ids)}`, (now) => {
     const row = byId.get(now.model);
     if (!row) return;
     row.querySelector("[data-fraction]").value = now.fraction;
@@ -305,12 +328,7 @@ function enliveList(table) {
     const tag = row.querySelector("[data-state]");
     tag.className = `tag ${now.state}`;
     tag.textContent = now.state;
-  });
-  source.addEventListener("end", () => {
-    source.close();
-    location.reload();
-  });
-  addEventListener("pagehide", () => source.close(), { once: true });
+  }, ["end"], () => location.reload(), (trouble) => table.classList.toggle("stale", trouble));
 }
 
 for (const form of document.querySelectorAll("form[data-upload]")) enliveUpload(form);

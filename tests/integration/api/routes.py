@@ -50,6 +50,7 @@ def body_for(path: str, dataset_id: str) -> dict[str, Any]:
         "partial-dependence": {"features": ["size"]},
         "extend": {"num_draws": 1},
         "models": {"dataset_id": dataset_id, "target": "y"},
+        "estimate": {"dataset_id": dataset_id, "target": "y"},
     }
     sent = by_end.get(path.rsplit("/", 1)[-1])
     return {} if sent is None else {"json": sent}

@@ -4,12 +4,19 @@ import pytest
 
 from app.services import costs
 from app.services.costs import FORMULA, MIB, estimate
+from app.services.durations import MOVES, chain_seconds
+from app.store import workers
+from app.store.engine import session_scope
+from app.store.tables import Worker
+from sampler import Settings
+from sampler.methods import METHODS
+from sampler.settings import MOVE_SETS
 from tests.conftest import only
 from tests.integration.api.asking import post_csv, problem, table
 from tests.integration.api.fitting import SMALL, fitted
 from tests.integration.api.serving import serving
 
-DEFAULT = {"num_trees": 200, "num_chains": 4, "num_draws": 250, "num_burnin": 1000, "thin": 4}
+DEFAULT = Settings.resolve().to_json()
 
 
 @pytest.fixture
@@ -69,6 +76,23 @@ def test_more_of_anything_never_takes_less():
     assert estimate(DEFAULT, 10**6, 10, slots=4).seconds < large.seconds / 3
 
 
+def test_every_way_to_sample_has_a_time():
+    """No method or move set is without figures, and those that do more per row take longer."""
+    resolved = [Settings.resolve(moves=name) for name in MOVE_SETS]
+    for name, method in METHODS.items():
+        for family in method.families:
+            resolved += [
+                Settings.resolve(method=name, family=family, moves=moves)
+                for moves in method.move_sets or ("default",)
+            ]
+    for settings in resolved:
+        untimed = set(settings.moves) - set(MOVES) - {"pg", "optimal", "prior"}
+        assert not untimed, f"say in app/services/durations.py how long {untimed} take"
+        assert 0 < chain_seconds(settings.to_json(), 1000) < chain_seconds(settings.to_json(), 10_000)
+    by_moves = [chain_seconds(Settings.resolve(moves=name).to_json(), 10_000) for name in ("growprune", "pg")]
+    assert by_moves[0] < by_moves[1]
+
+
 @only("sqlite")
 def test_levels_count_as_columns(client, settings):
     """A category is estimated as a column for each of its levels."""
@@ -79,3 +103,45 @@ def test_levels_count_as_columns(client, settings):
         told = problem(client.post(f"{address}/models", json=body), 422, "fit-too-large")["detail"]
 
     assert "200 rows, 41 columns" in told
+
+
+def test_a_fit_is_estimated_before_it_starts(client, database, settings):
+    """Time, memory, slots and every setting resolved, as the fit will have them; nothing is started."""
+    dataset = post_csv(client, table(60)).json()["id"]
+    body = {"dataset_id": dataset, "target": "y", "num_draws": 500, "holdout": 0.2}
+    rules = {"stop": {"verdict": "converged"}}
+
+    plain = client.post("/models/estimate", json=body).json()
+    ruled = client.post("/models/estimate", json=body | rules).json()
+
+    assert client.get("/models").json()["items"] == []
+    assert plain["slots"] == 0
+    assert plain["fits"] is True
+    assert plain["memory_limit_bytes"] == 500 * MIB
+    assert plain["seconds"] == plain["most_seconds"] == ruled["seconds"] < ruled["most_seconds"]
+    assert plain["memory_bytes"] == estimate(plain["settings"], 60, 34).bytes
+    limited = client.post("/models/estimate", json=body | {"stop": {"max_seconds": 1e-3}}).json()
+    assert limited["most_seconds"] < plain["seconds"]
+    with session_scope(database.engine) as session:
+        workers.register(session, Worker(id="w", host="h", pid=1, slots=4, beat_at=0.0, phase="ready"))
+    beating = client.post("/models/estimate", json=body).json()
+    assert beating["slots"] == 4
+    assert beating["seconds"] < plain["seconds"]
+    made = client.post("/models", json=body).json()
+    assert made["settings"] == plain["settings"]
+    assert made["warnings"] == plain["warnings"]
+
+
+def test_an_estimate_refuses_what_a_fit_refuses_but_says_what_does_not_fit(client):
+    """The same 422 for the same body; too much memory is an answer, not an error."""
+    body = {"dataset_id": post_csv(client, table()).json()["id"], "target": "y"}
+    for wrong in ({"target": "none"}, {"num_trees": 0}, {"prior": {"k": -1}}, {"extra": 1}):
+        refused = problem(client.post("/models", json=body | wrong), 422)
+        told = problem(client.post("/models/estimate", json=body | wrong), 422)
+        assert (told["detail"], told["errors"]) == (refused["detail"], refused["errors"])
+    problem(client.post("/models/estimate", json=body | {"dataset_id": "ds_none"}), 404)
+
+    told = client.post("/models/estimate", json=body | {"num_draws": 100_000}).json()
+
+    assert told["fits"] is False
+    assert told["memory_bytes"] > told["memory_limit_bytes"]

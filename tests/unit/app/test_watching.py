@@ -10,9 +10,19 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.services.cache import Cache
 from app.services.errors import BusyError, QuotaError, UnavailableError
-from app.services.metrics import Scrape, predict_rejected, request_seconds, requests, upload_rejected
+from app.services.metrics import (
+    Scrape,
+    _of_queue,
+    _of_tally,
+    _of_workers,
+    predict_rejected,
+    request_seconds,
+    requests,
+    upload_rejected,
+)
 from app.store import tallies, workers
 from app.store.engine import session_scope
+from app.store.figures import figures
 from app.store.tables import Worker
 from tests.conftest import only
 
@@ -48,6 +58,40 @@ def samples(database) -> dict[str, set[str]]:
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
     return found
+
+
+def inmost(before: str) -> tuple[str, set[str]]:
+    """The aggregation that the end of a text stands directly in, with its labels; of none, nothing."""
+    depth, at = 0, len(before)
+    while (at := at - 1) >= 0:
+        depth += {")": 1, "(": -1}.get(before[at], 0)
+        if depth < 0:
+            depth = 0
+            if call := re.search(r"\b(sum|max|min|avg|count)(?: by \(([^)]*)\))? ?$", before[:at]):
+                return call[1], set(re.findall(r"\w+", call[2] or ""))
+    return "", set()
+
+
+@only("sqlite")
+def test_what_every_replica_tells_is_counted_once(samples, database):
+    """Figures of the database are alike at each API replica: the maximum stands before any sum."""
+    with session_scope(database.engine, read_only=True) as session:
+        told = [*_of_queue(figures(session)), *_of_workers(figures(session), 1.0)]
+        told += [_of_tally(tally, figures(session).workers) for tally in tallies.TALLIES]
+    shared = {sample.name for family in told for sample in family.samples}
+    assert {"bart_jobs", "bart_chain_iterations_total", "bart_worker_slots"} <= shared
+    counted = 0
+    for expression in asked():
+        for found in NAME.finditer(expression):
+            if found[0] in shared:
+                how, labels = inmost(expression[: found.start()])
+                assert how == "max", expression
+                if "sum" in expression and "worker" in samples[found[0]]:
+                    assert "worker" in labels, expression
+                counted += 1
+    assert counted > 12
+    assert inmost("sum by (a, b) (max by (c) (rate(") == ("max", {"c"})
+    assert inmost("sum(f(x)) / clamp_min(sum by (a, b) (rate(") == ("sum", {"a", "b"})
 
 
 @only("sqlite")

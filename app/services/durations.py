@@ -1,0 +1,69 @@
+"""How long a fit takes on one core, by a formula that `benchmarks/fit_cost.py` sets beside real fits.
+
+Constants are seconds, measured on Friedman's function with 10 to 300 columns and 300 to a million rows. The
+kernels' compilation, once on a machine (about a minute), and waiting for a turn are not in them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+# Of one tree update, and of a row of it, by move. `rule` comes besides the others; a restructure looks for
+# every way to split each node anew, a particle at every row of the tree.
+MOVES: dict[str, tuple[float, float]] = {
+    "grow": (5e-7, 2e-10),
+    "prune": (5e-7, 2e-10),
+    "change_nog": (5e-7, 4e-10),
+    "change": (1.5e-6, 1e-8),
+    "swap": (1.5e-6, 1e-8),
+    "rule": (3.4e-6, 1.3e-9),
+    "restructure": (1e-4, 3.1e-7),
+}
+UNKNOWN = MOVES["change"]  # a move that nobody has timed
+PARTICLE_ROW = 3.4e-9  # of particle Gibbs, per tree update, particle and row
+SINGLE = 6e-6  # of an iteration of one tree, besides
+FILTERED = (2e-4, 4.4e-6)  # of a particle of a filter, and per row of it
+LATENT_ROW = 4e-8  # per row and iteration where outcomes are two classes
+PREPARE, GRAM = 3.5e-7, 2e-10  # per row and coded column, and per row and column squared: read, code, noise
+BEGIN, KEEP = 0.05, 2e-5  # of a unit of work, and of a kept draw
+JUDGE, JUDGE_TREE = 1.2e-4, 5e-8  # per kept draw at the reference rows, and per tree of it
+SCORE, SCORE_TREE = 8e-8, 7e-10  # per held-out row and kept draw, and per tree of it
+CHECK, CHECK_TREE, CHECKED = 3e-7, 3.5e-10, 2000  # the same for the calibration, of at most so many rows
+
+
+def prepare_seconds(rows: int, columns: int) -> float:
+    """Until a worker's process has the data as chains want them; it does so once for all its chains."""
+    return rows * (PREPARE * (columns + 1) + GRAM * columns**2)
+
+
+def chain_seconds(settings: Mapping[str, Any], rows: int) -> float:
+    """Of one chain, prepared data supposed; of a particle filter one run."""
+    draws, moves = int(settings["num_draws"]), settings["moves"]
+    if {"optimal", "prior"} & set(moves):
+        each, of_row = FILTERED
+        return BEGIN + draws * (each + of_row * rows)
+    iterations = int(settings["num_burnin"]) + draws * int(settings["thin"])
+    update, of_row = update_seconds(settings)
+    latent = LATENT_ROW * rows if settings.get("family") == "probit" else 0.0
+    sampling = iterations * (int(settings["num_trees"]) * (update + of_row * rows) + latent)
+    return BEGIN + KEEP * draws + sampling
+
+
+def update_seconds(settings: Mapping[str, Any]) -> tuple[float, float]:
+    """Of one tree update, and per row of it, with the moves of a fit."""
+    update, of_row = (SINGLE if settings["method"] != "bart" else 0.0), 0.0
+    for name, share in settings["moves"].items():
+        known = (0.0, PARTICLE_ROW * int(settings["particles"])) if name == "pg" else MOVES.get(name, UNKNOWN)
+        update, of_row = update + share * known[0], of_row + share * known[1]
+    return update, of_row
+
+
+def finish_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float:
+    """Of the verdict, and of the scores on held-out rows."""
+    trees, held = int(settings["num_trees"]), rows * float(settings.get("holdout") or 0.0)
+    draws = int(settings["num_chains"]) * int(settings["num_draws"])
+    judging = BEGIN + draws * (JUDGE + JUDGE_TREE * trees)
+    if not held:
+        return judging
+    checked = min(held, CHECKED)
+    of_draw = held * (SCORE + SCORE_TREE * trees) + checked * (CHECK + CHECK_TREE * trees)
+    return judging + prepare_seconds(rows, columns) + draws * of_draw

@@ -1,0 +1,119 @@
+"""A headless Chromium whose every complaint and request is remembered, and pictures of what it shows."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Error as PlaywrightError
+from playwright.sync_api import sync_playwright
+
+ROOT = Path(__file__).parents[2]
+SHOTS = Path(os.environ.get("BARTSERVE_SCREENSHOTS", ROOT / "screenshots"))
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+SECONDS = 120  # for whatever a page does: the machine may be busy
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None,
+    reason="no Chromium was found: the pages were not tried in a browser (apt install chromium)",
+)
+
+
+class Watched:
+    """A browser window whose every complaint and every request is remembered."""
+
+    def __init__(self, context: Any, base: str) -> None:
+        self.page = context.new_page()
+        self.page.set_default_timeout(SECONDS * 1000)
+        self.base = base
+        self.trouble: list[str] = []
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda error: self.trouble.append(f"error: {error}"))
+        self.page.on("request", self._asked)
+        self.page.on("requestfailed", self._failed)
+
+    def _said(self, message: Any) -> None:
+        if message.type in {"error", "warning"}:
+            self.trouble.append(f"{message.type}: {message.text} at {self.page.url}")
+
+    def _asked(self, request: Any) -> None:
+        if not request.url.startswith((self.base, "blob:", "data:")):
+            self.trouble.append(f"asked outside: {request.url}")
+
+    def _failed(self, request: Any) -> None:
+        # A stream and what a page still loads are cut off when the page is left.
+        if "ERR_ABORTED" not in (request.failure or ""):
+            self.trouble.append(f"failed: {request.url} {request.failure}")
+
+    def go(self, path: str) -> None:
+        self.page.goto(self.base + path, wait_until="load")
+
+    def until(self, what: Callable[[], Any]) -> None:
+        """Wait for something, however long it takes within reason; the browser works meanwhile."""
+        deadline = time.monotonic() + SECONDS
+
+        def there() -> Any:
+            try:
+                return what()
+            except PlaywrightError as error:  # the page loaded itself anew just then: look again
+                if "context was destroyed" in str(error) or "not attached" in str(error):
+                    return None
+                raise
+
+        while not there():
+            assert time.monotonic() < deadline, (self.page.url, self.page.inner_text("main"))
+            self.page.wait_for_timeout(50)
+
+    def pictures(self) -> int:
+        """How many there are, when all of them are shown."""
+        for image in self.page.query_selector_all("figure img"):
+            image.scroll_into_view_if_needed()
+        self.until(
+            lambda: self.page.evaluate("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
+        )
+        return len(self.page.query_selector_all("figure img"))
+
+    def fits(self) -> None:
+        """Nothing is wider than the window."""
+        wider = self.page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+        assert wider <= 0, f"{self.page.url} is {wider} pixels too wide"
+
+    def shoot_one(self, name: str) -> None:
+        """Keep what is seen at this moment."""
+        SHOTS.mkdir(exist_ok=True, parents=True)
+        self.page.screenshot(path=SHOTS / f"{name}.png", full_page=True)
+
+    def shoot(self, name: str) -> None:
+        """Keep what is seen, wide and narrow, light and dark."""
+        SHOTS.mkdir(exist_ok=True, parents=True)
+        for width in (1280, 390):
+            for scheme in ("light", "dark"):
+                self.page.set_viewport_size({"width": width, "height": 900})
+                self.page.emulate_media(color_scheme=scheme)
+                self.pictures()
+                self.fits()
+                self.page.screenshot(path=SHOTS / f"{name}-{width}-{scheme}.png", full_page=True)
+        self.page.set_viewport_size({"width": 1280, "height": 900})
+        self.page.emulate_media(color_scheme="light")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    flags = ["--no-sandbox", "--disable-dev-shm-usage"] if os.geteuid() == 0 else ["--disable-dev-shm-usage"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags, timeout=SECONDS * 1000)
+        yield browser
+        browser.close()
+
+
+def watched(browser: Any, address: str) -> Iterator[Watched]:
+    """A window on a service; at the end nothing may have gone wrong in it."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    window = Watched(context, address)
+    yield window
+    context.close()
+    assert not window.trouble
