@@ -76,16 +76,13 @@ def read_contents(data: bytes) -> Contents:
 
 def _measured(block: bytes) -> Block:
     """A block with the number of draws its head states; `unpack` finds out whether that is so."""
-    if len(block) < packed.HEAD.size:
-        raise PackedError("this is no block of draws")
-    return Block(packed.HEAD.unpack_from(block)[6], block)
+    return Block(packed.sizes(block)[0], block)
 
 
 def _check_sizes(header: Header, blocks: Sequence[Sequence[bytes]]) -> None:
-    heads = [packed.HEAD.unpack_from(block) for chain in blocks for block in chain]
-    draws = sum(head[6] for head in heads)
-    nodes = sum(head[8] for head in heads)
-    if not all(head[6] and head[7] == header.settings.get("num_trees") for head in heads):
+    heads = [packed.sizes(block) for chain in blocks for block in chain]
+    draws, nodes = sum(head[0] for head in heads), sum(head[2] for head in heads)
+    if not all(head[0] and head[1] == header.settings.get("num_trees") for head in heads):
         raise _wrong("its blocks of draws don't fit its settings")
     if len(blocks) > LIMITS["num_chains"][1] or nodes > MAX_NODES or draws > MAX_DRAWS:
         raise PackedError(

@@ -128,6 +128,10 @@ def concatenate(parts: list[Draws]) -> Draws:
     """The draws of several blocks of one chain, in order; they must have the same number of trees."""
     if len(parts) == 1:
         return parts[0]
+    if type(parts[0]) is not Draws:
+        from sampler.soft import SoftDraws  # noqa: PLC0415  # a kind of Draws
+
+        return SoftDraws.joined([part for part in parts if isinstance(part, SoftDraws)])
     sizes = np.cumsum([0] + [part.num_nodes for part in parts])
     starts = [part.tree_start[:-1] + size for part, size in zip(parts, sizes, strict=False)]
     return Draws(

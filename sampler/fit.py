@@ -75,7 +75,8 @@ def fit(
         "bart", a sum of trees; or one tree: "bcart" (Chipman, George and McCulloch 1998),
         "bcart-mean-variance" (leaves with a noise of their own), "bcart-wu" (with the radical restructure of
         Wu, Tjelmeland and West 2007), "smc" (the particle filter of Lakshminarayanan, Roy and Teh 2013, whose
-        draws are weighted)
+        draws are weighted); or one tree of soft splits, which rows pass with a probability: "rjhmc-df" (each
+        split by one column) and "rjhmc-dfi" (by a weighted sum of them; Cochrane, Wills and Johnson 2023)
     num_trees, num_chains, num_burnin, num_draws, thin, seed
         trees in the sum (200 of bart); chains (4; 8 of bcart, which restarts rather than runs long);
         iterations before the first draw; draws kept per chain (250), one in `thin` (4; 80 of bcart). Of smc

@@ -40,7 +40,7 @@ class Inclusion:
         return "\n".join([f"{'':{width}}{'mean':>8}{'lower':>8}{'upper':>8}", *rows])
 
 
-def inclusion(names: list[str], counts: NDArray[np.int32], level: float) -> Inclusion:
+def inclusion(names: list[str], counts: NDArray[np.int32] | Floats, level: float) -> Inclusion:
     """Shares from the rules of each draw that use each feature, `counts` [draw, feature].
 
     A draw without any rule is left out of the mean and counted.

@@ -34,11 +34,24 @@ class Method:
     moves: tuple[str, ...] = ()
     single_tree: bool = True
     filters: bool = False  # particles that grow together, rather than a chain that goes on
+    soft: bool = False  # splits that rows pass with a probability (`sampler_math` 7)
 
 
 def _cart(*families: str, default: Mapping[str, float] = CGM) -> Method:
     sets = {"default": default, "cgm": CGM, "growprune": GROW_PRUNE}
     return Method(families, num_chains=8, thin=80, most_burnin=20_000, move_sets=sets, moves=TREE_MOVES)
+
+
+def _hmc() -> Method:
+    moves = {"default": {"grow": 0.2, "prune": 0.2, "stay": 0.6}}
+    return Method(
+        ("gaussian", "categorical"),
+        thin=2,
+        most_burnin=500,
+        move_sets=moves,
+        moves=("grow", "prune", "stay"),
+        soft=True,
+    )
 
 
 METHODS: dict[str, Method] = {
@@ -54,8 +67,10 @@ METHODS: dict[str, Method] = {
         move_sets={"default": {"optimal": 1.0}, "optimal": {"optimal": 1.0}, "prior": {"prior": 1.0}},
         filters=True,
     ),
+    "rjhmc-df": _hmc(),
+    "rjhmc-dfi": _hmc(),
 }
-NOT_YET = ("rjhmc-df", "rjhmc-dfi", "dcc-tree")
+NOT_YET = ("dcc-tree",)
 
 
 def find_method(name: object) -> Method:

@@ -41,6 +41,7 @@ from sampler.kernels import packing
 MAGIC = b"BDRW"
 VERSION = 1
 SHARP_TREES = 1
+SOFT_TREES = 2
 SINGLE_TREES = 3
 HEAD = struct.Struct("<4sBBBBIIIQQ")
 CHECKSUM = slice(8, 12)
@@ -48,6 +49,11 @@ CHECKSUM = slice(8, 12)
 
 def pack(draws: Draws) -> bytes:
     """The draws as one block; the same draws give the same bytes."""
+    if type(draws) is not Draws:
+        from sampler.soft import SoftDraws, pack_soft  # noqa: PLC0415  # a kind of Draws, it imports this module
+
+        assert isinstance(draws, SoftDraws)
+        return pack_soft(draws)
     splits = draws.feature >= 0
     feature_bits = int(draws.feature.max(initial=0)).bit_length()
     leaf_bits, leaves_bits = _leaf_width(draws.leaf[~splits])
@@ -104,6 +110,10 @@ def unpack(data: bytes) -> Draws:
     """The draws of a block, exactly as packed; raises PackedError when it is no block, damaged or newer."""
     if len(data) < HEAD.size or not data.startswith(MAGIC):
         raise PackedError("this is no block of draws")
+    if data[5] == SOFT_TREES:
+        from sampler.soft import unpack_soft  # noqa: PLC0415  # it imports this module
+
+        return unpack_soft(data)
     _, version, kind, feature_bits, leaf_bits, checksum, num_draws, num_trees, num_nodes, num_bits = (
         HEAD.unpack_from(data)
     )
@@ -148,6 +158,19 @@ def unpack(data: bytes) -> Draws:
     if status != packing.DONE:
         raise PackedError("the block of draws is damaged: its trees don't add up")
     return draws if kind == SHARP_TREES else _with_values(draws, data[len(data) - more :])
+
+
+def sizes(data: bytes) -> tuple[int, int, int]:
+    """Draws, trees in a draw and nodes in all, as a block's head states them; raises PackedError."""
+    if len(data) < HEAD.size or not data.startswith(MAGIC):
+        raise PackedError("this is no block of draws")
+    head = HEAD.unpack_from(data)
+    if head[2] == SOFT_TREES:
+        from sampler.soft import HEAD as SOFT_HEAD  # noqa: PLC0415
+
+        head = SOFT_HEAD.unpack_from(data)
+        return head[5], head[6], head[9]
+    return head[6], head[7], head[8]
 
 
 def _with_values(draws: Draws, data: bytes) -> Draws:

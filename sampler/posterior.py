@@ -407,6 +407,10 @@ def _kind_of(header: Header) -> type[Posterior]:
     found = METHODS.get(str(header.settings.get("method", "bart")))
     if found is None or not found.single_tree:
         return Posterior
+    if found.soft:
+        from sampler.single.soft_posterior import SoftPosterior  # noqa: PLC0415  # it is a kind of Posterior
+
+        return SoftPosterior
     from sampler.single.posterior import TreePosterior  # noqa: PLC0415  # it is a kind of Posterior
 
     return TreePosterior

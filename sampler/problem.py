@@ -16,6 +16,7 @@ from sampler.prior import Constants, calibrate, check_prior
 from sampler.schema import Column, Schema, choose
 from sampler.settings import Settings
 from sampler.single.prior import calibrate_tree, check_tree_prior
+from sampler.single.soft_prior import calibrate_soft, check_soft_prior
 from sampler.summaries import summarise
 from sampler.tables import read
 from sampler.target import guess_family, read_target, read_weights
@@ -121,8 +122,8 @@ def prepare(
     prior = dict(prior or {})
     grid = _grid(design, schema, prior.pop("cuts", "quantile"))
     weight = None if weights is None else read_weights(weights, table.num_rows)
-    constants = calibrated(outcome, design, weight, resolved, prior)
     codes = np.stack([grid.encode(j, values) for j, values in enumerate(design)])
+    constants = calibrated(outcome, design, codes, weight, resolved, prior)
     training = Training(
         codes=codes,
         num_codes=grid.num_codes,
@@ -131,12 +132,14 @@ def prepare(
         constants=constants,
         settings=resolved,
     )
-    return Problem(training, schema, grid, [*choice.warnings, *_index_warning(X, y)])
+    warnings = [*choice.warnings, *_index_warning(X, y), *_missing_warning(schema, resolved)]
+    return Problem(training, schema, grid, warnings)
 
 
 def calibrated(
     y: NDArray[np.float64],
     design: NDArray[np.float64],
+    codes: NDArray[np.uint8],
     weights: NDArray[np.float64] | None,
     settings: Settings,
     prior: Mapping[str, Any] | None = None,
@@ -145,6 +148,8 @@ def calibrated(
     if not METHODS[settings.method].single_tree:
         return calibrate(y, design, weights, settings, prior)
     check_weights(settings, weighted=weights is not None)
+    if METHODS[settings.method].soft:
+        return calibrate_soft(y, design, codes, weights, settings, prior)
     return calibrate_tree(y, design, weights, settings, prior)
 
 
@@ -156,6 +161,8 @@ def check_weights(settings: Settings, *, weighted: bool) -> None:
 
 def checked_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
     """Every entry of the method's prior but `cuts`, checked; raises SettingsError."""
+    if METHODS[settings.method].soft:
+        return check_soft_prior(prior, settings.family)
     if METHODS[settings.method].single_tree:
         return check_tree_prior(prior, settings.family)
     return check_prior(prior, settings.family)
@@ -168,6 +175,18 @@ def _index_warning(X: Any, y: Any) -> list[str]:
     if not hasattr(ours, "equals") or not hasattr(theirs, "equals") or ours.equals(theirs):
         return []
     return ["the table and the target have different row labels: rows are matched by position"]
+
+
+def _missing_warning(schema: Schema, settings: Settings) -> list[str]:
+    """Soft splits have no side for missing values."""
+    if not METHODS[settings.method].soft:
+        return []
+    return [
+        f"{column.name}: {column.missing} missing values count as the column's mean: soft splits don't learn "
+        "from them"
+        for column in schema.columns
+        if column.missing and column.kind != "category"
+    ]
 
 
 def _read_features(

@@ -136,6 +136,8 @@ class Settings:
         from sampler.kernels import MOVES as CALLED  # noqa: PLC0415  # kernels load late
 
         kind = find_method(self.method)
+        if kind.soft:
+            return ("soft", "prediction")
         if kind.single_tree:
             return ("tree", *(("filter",) if kind.filters else ()), "prediction")
         called = (CALLED[name].group for name in self.moves if name in CALLED)

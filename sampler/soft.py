@@ -27,77 +27,147 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.draws import LEAF, Draws
 from sampler.errors import PackedError
-from sampler.packed import MAGIC, VERSION
+from sampler.packed import MAGIC, SOFT_TREES, VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-SOFT_TREES = 2
 HEAD = struct.Struct("<4sBBHIIIIIQd")
 MOST_NODES = 1 << 32  # sizes a head may name, so that none overflows
+PARTS = ("sigma", "log_weight", "is_split", "threshold", "direction", "value")
 
 
-@dataclass(frozen=True)
-class SoftDraws:
-    """Kept draws of soft trees, in order; each tree in pre-order (node, left subtree, right subtree).
+@dataclass(frozen=True, eq=False)
+class SoftDraws(Draws):
+    """Kept draws of soft trees, in order; make them with `made`.
+
+    Beside what any draws have (`feature` of a split is the column that weighs most, cuts and sides mean
+    nothing, `value` and `log_weight` are always there):
 
     Attributes
     ----------
-    num_trees
-        Trees in a draw, m.
     sharpness
         The width h of every split, in units of the scaled features.
-    sigma, log_weight
-        Float64 [draw]: the noise in units of y, and the log importance weight (0 where draws count alike).
-    is_split
-        Bool [node].
     threshold, direction
         Float64 [split] and [split, feature], for the splits in order.
-    value
-        Float64 [leaf, k], for the leaves in order.
 
     """
 
-    num_trees: int
-    sharpness: float
-    sigma: NDArray[np.float64]
-    log_weight: NDArray[np.float64]
-    is_split: NDArray[np.bool_]
-    threshold: NDArray[np.float64]
-    direction: NDArray[np.float64]
-    value: NDArray[np.float64]
+    sharpness: float = 1.0
+    threshold: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    direction: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
 
-    def __post_init__(self) -> None:
-        splits = int(np.count_nonzero(self.is_split))
+    @classmethod
+    def made(
+        cls,
+        *,
+        num_trees: int,
+        sharpness: float,
+        sigma: NDArray[np.float64],
+        log_weight: NDArray[np.float64],
+        is_split: NDArray[np.bool_],
+        threshold: NDArray[np.float64],
+        direction: NDArray[np.float64],
+        value: NDArray[np.float64],
+    ) -> SoftDraws:
+        """Draws of their parts, `is_split` bool [node]; raises PackedError for parts that don't fit."""
+        ends = tree_ends(is_split)
+        splits, nodes = int(np.count_nonzero(is_split)), len(is_split)
         fits = (
-            self.sigma.shape == self.log_weight.shape
-            and self.threshold.shape == (splits,)
-            and len(self.direction) == splits
-            and len(self.value) == len(self.is_split) - splits
+            sigma.shape == log_weight.shape
+            and threshold.shape == (splits,)
+            and len(direction) == splits
+            and len(value) == nodes - splits
+            and len(ends) == len(sigma) * num_trees
         )
-        if not fits or len(self.tree_ends) != len(self.sigma) * self.num_trees:
+        if not fits:
             raise PackedError("the parts of the soft draws don't belong together")
+        feature = np.full(nodes, LEAF, np.int32)
+        feature[is_split] = direction.argmax(axis=1) if splits else 0
+        return cls(
+            num_trees=num_trees,
+            sigma=sigma,
+            tree_start=np.concatenate([np.zeros(1, np.int64), ends + 1]),
+            feature=feature,
+            cut=np.zeros(nodes, np.uint8),
+            missing_left=np.zeros(nodes, np.uint8),
+            leaf=np.zeros(nodes, np.int32),
+            value=value,
+            log_weight=log_weight,
+            sharpness=sharpness,
+            threshold=threshold,
+            direction=direction,
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[SoftDraws]) -> SoftDraws:
+        """The draws of several blocks of one chain, in order; raises PackedError for widths that differ."""
+        if len({part.sharpness for part in parts}) > 1:
+            raise PackedError("the blocks of soft draws have splits of different sharpness")
+        return cls.made(
+            num_trees=parts[0].num_trees,
+            sharpness=parts[0].sharpness,
+            **{name: np.concatenate([part.part(name) for part in parts]) for name in PARTS},
+        )
 
     @property
-    def tree_ends(self) -> NDArray[np.int64]:
-        """The last node of each tree, int64 [draw * m]; raises PackedError when the last tree has no end."""
-        # Every split opens one subtree more, every leaf closes one: a tree ends at each new lowest count.
-        still_open = np.cumsum(np.where(self.is_split, 1, -1))
-        lowest = np.minimum.accumulate(np.minimum(still_open, 0))
-        ends: NDArray[np.int64] = np.flatnonzero(np.diff(lowest, prepend=0) < 0)
-        if len(still_open) and (len(ends) == 0 or ends[-1] != len(still_open) - 1):
-            raise PackedError("the last soft tree has no end")
-        return ends
+    def is_split(self) -> NDArray[np.bool_]:
+        """Bool [node]."""
+        return self.feature >= 0
+
+    def part(self, name: str) -> NDArray[Any]:
+        """One of `PARTS`."""
+        found: NDArray[Any] = getattr(self, name)
+        return found
+
+    def __getitem__(self, draws: slice) -> SoftDraws:
+        """The draws of a contiguous slice (step 1), as views."""
+        plain = super().__getitem__(draws)
+        start = draws.indices(self.num_draws)[0]
+        first = int(self.tree_start[start * self.num_trees])
+        before = (first - start * self.num_trees) // 2  # a binary tree of k nodes has (k - 1) / 2 splits
+        splits = slice(before, before + int(np.count_nonzero(plain.feature >= 0)))
+        shared = {each.name: getattr(plain, each.name) for each in fields(Draws)}
+        return SoftDraws(
+            **shared,
+            sharpness=self.sharpness,
+            threshold=self.threshold[splits],
+            direction=self.direction[splits],
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Equal when every array is."""
+        if not isinstance(other, SoftDraws):
+            return NotImplemented
+        alike = (self.num_trees, self.sharpness) == (other.num_trees, other.sharpness)
+        return alike and all(np.array_equal(self.part(name), other.part(name)) for name in PARTS)
+
+    __hash__ = None
+
+
+def tree_ends(is_split: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The last node of each tree, int64 [tree]; raises PackedError when the last tree has no end."""
+    # Every split opens one subtree more, every leaf closes one: a tree ends at each new lowest count.
+    still_open = np.cumsum(np.where(is_split, 1, -1))
+    lowest = np.minimum.accumulate(np.minimum(still_open, 0))
+    ends: NDArray[np.int64] = np.flatnonzero(np.diff(lowest, prepend=0) < 0)
+    if len(still_open) and (len(ends) == 0 or ends[-1] != len(still_open) - 1):
+        raise PackedError("the last soft tree has no end")
+    return ends
 
 
 def pack_soft(draws: SoftDraws) -> bytes:
     """The draws as one block; the same draws give the same bytes."""
+    value, log_weight = draws.part("value"), draws.part("log_weight")
     head = HEAD.pack(
         MAGIC,
         VERSION,
@@ -107,12 +177,12 @@ def pack_soft(draws: SoftDraws) -> bytes:
         len(draws.sigma),
         draws.num_trees,
         draws.direction.shape[1],
-        draws.value.shape[1],
+        value.shape[1],
         len(draws.is_split),
         draws.sharpness,
     )
     shape = np.packbits(draws.is_split, bitorder="little").tobytes()
-    before, after = (draws.sigma, draws.log_weight), (draws.threshold, draws.direction, draws.value)
+    before, after = (draws.sigma, log_weight), (draws.threshold, draws.direction, value)
     body = b"".join([*map(_bytes, before), shape, *map(_bytes, after)])
     return head[:8] + struct.pack("<I", _checksum(head, body)) + head[12:] + body
 
@@ -138,7 +208,19 @@ def unpack_soft(data: bytes) -> SoftDraws:
         raise PackedError("the block of draws is damaged: its sizes contradict each other")
     threshold, direction = reader.floats(splits), reader.floats(splits * p).reshape(splits, p)
     value = reader.floats((n - splits) * k).reshape(n - splits, k)
-    return SoftDraws(m, sharpness, sigma, log_weight, is_split, threshold, direction, value)
+    numbers = (sigma, log_weight, threshold, direction, value)
+    if not 0 < sharpness < np.inf or not all(np.all(np.isfinite(each)) for each in numbers):
+        raise PackedError("the block of draws is damaged: its parameters are no numbers")
+    return SoftDraws.made(
+        num_trees=m,
+        sharpness=sharpness,
+        sigma=sigma,
+        log_weight=log_weight,
+        is_split=is_split,
+        threshold=threshold,
+        direction=direction,
+        value=value,
+    )
 
 
 class _Reader:

@@ -29,13 +29,14 @@ GROUPS = {
     "passes": Group(("fused",)),
     "bart": Group(("probit", "update", "sweep"), ("base", "passes")),
     "rule": Group(("histograms", "ruledraw", "rulestep"), ("base",)),
-    "prediction": Group(("packing", "predicting", "mixture", "moments", "depths")),
+    "prediction": Group(("packing", "predicting", "mixture", "moments", "depths", "soft_predict")),
     "change": Group(("change",), ("base",)),
     "reshape": Group(("reshape",), ("base", "change")),
     "particles": Group(("layout", "particles", "psweep"), ("base", "passes", "bart")),
     "hyper": Group(("hyper",), ("base", "passes", "bart", "particles")),
     "tree": Group(("cart_rows", "cart_tree", "cart_moves", "cart_restructure", "cart_sweep"), ("base",)),
     "filter": Group(("cart_filter",), ("base", "tree")),
+    "soft": Group(("soft_density", "soft_hmc"), ("base",)),
 }
 
 # beside grow and prune, which every fit has

@@ -117,9 +117,13 @@ class TreePosterior(Posterior):
         """The number of the leaf that each row reaches, [draw, row]."""
         return self._ensemble.sums(codes, chosen).astype(np.int64)
 
+    def _values(self, codes: NDArray[np.uint8], chosen: NDArray[np.int64]) -> Floats:
+        """The chosen draws' values at each row, float64 [draw, row, k]."""
+        return np.asarray(self._value[self._leaves(codes, chosen)])
+
     def _f(self, codes: NDArray[np.uint8], num_draws: int | None = None) -> Floats:
         chosen, used = self._choose(num_draws)
-        value = self._value[self._leaves(codes, chosen)]
+        value = self._values(codes, chosen)
         shape = (self.num_chains, used, codes.shape[1])
         if self.classes is None:
             return np.ascontiguousarray(value[..., 0]).reshape(shape)
@@ -161,7 +165,7 @@ class TreePosterior(Posterior):
                 found = of_draws(by_row, None if self.weights is None else share, request.tails)
             mean[rows] = centre.reshape(-1, *shape[1:])
             sd[rows] = np.sqrt(variance).reshape(-1, *shape[1:])
-            bounds[:, rows] = found.reshape(len(request.tails), -1, *shape[1:])
+            bounds[:, rows] = found.reshape(len(request.tails), codes.shape[1], *shape[1:])
         ends = 2 * len(request.levels)
         return Prediction(
             mean,
@@ -269,7 +273,7 @@ class TreePosterior(Posterior):
         chosen, _ = self._alike(num_draws)
 
         def f(changed: NDArray[np.uint8]) -> Floats:
-            value = self._value[self._leaves(changed, chosen)]
+            value = self._values(changed, chosen)
             if self.classes is not None and len(self.classes) > 2:
                 return value
             return np.asarray(value[..., 0 if self.classes is None else 1])

@@ -218,7 +218,6 @@ def test_weighted_particles():
     ("given", "told"),
     [
         ({"method": "dcc-tree"}, "not offered yet"),
-        ({"method": "rjhmc-df"}, "not offered yet"),
         ({"method": "bcart", "num_trees": 5}, "num_trees must be 1"),
         ({"method": "bcart", "family": "probit"}, "takes family gaussian or categorical"),
         ({"family": "categorical"}, "goes with method bcart"),

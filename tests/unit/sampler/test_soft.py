@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sampler import packed
+from sampler.draws import concatenate
 from sampler.errors import PackedError
 from sampler.soft import SoftDraws, pack_soft, unpack_soft
 
@@ -26,7 +27,7 @@ def random_draws(seed, num_draws=5, num_trees=2, features=3, values=1):
     rng = np.random.default_rng(seed)
     shape = np.array([bit for _ in range(num_draws * num_trees) for bit in random_shape(rng)], bool)
     splits = int(shape.sum())
-    return SoftDraws(
+    return SoftDraws.made(
         num_trees=num_trees,
         sharpness=0.025,
         sigma=rng.gamma(2.0, size=num_draws),
@@ -64,6 +65,18 @@ def test_soft_draws_come_back_bit_for_bit(seed, num_draws, num_trees, features, 
     assert data == pack_soft(unpack_soft(data))
 
 
+def test_slices_and_joins():
+    """Blocks cut anywhere and joined again are the very draws."""
+    draws = random_draws(9, num_draws=7, num_trees=2, values=3)
+
+    assert concatenate([draws[:2], draws[2:3], draws[3:]]) == draws
+    assert packed.unpack(packed.pack(draws[2:6])) == draws[2:6]
+    assert draws[2:6] != draws[1:5]
+    other = SoftDraws.made(**{name: getattr(draws, name) for name in (*FIELDS, "num_trees")}, sharpness=0.5)
+    with pytest.raises(PackedError, match="sharpness"):
+        concatenate([draws, other])
+
+
 def test_every_altered_byte_is_noticed():
     """A flipped bit anywhere is an error, never other trees."""
     data = pack_soft(random_draws(1))
@@ -82,12 +95,13 @@ def test_every_truncation_is_noticed():
             unpack_soft(data[:end])
 
 
-def test_the_two_kinds_are_not_mistaken_for_each_other():
-    """A reader of sharp trees refuses a soft block by its kind, and the other way round."""
-    sharp = (FIXTURE.parent / "draws_v1.bin").read_bytes()
+def test_the_two_kinds_are_told_apart():
+    """Whoever packs and unpacks any draws gets soft ones back as such; their own reader takes no others."""
+    sharp, draws = (FIXTURE.parent / "draws_v1.bin").read_bytes(), random_draws(3)
 
-    with pytest.raises(PackedError, match="kind 2"):
-        packed.unpack(pack_soft(random_draws(3)))
+    assert packed.pack(draws) == pack_soft(draws)
+    assert packed.unpack(pack_soft(draws)) == draws
+    assert packed.sizes(pack_soft(draws)) == (draws.num_draws, 2, draws.num_nodes)
     with pytest.raises(PackedError, match="kind 1"):
         unpack_soft(sharp)
 
@@ -95,10 +109,11 @@ def test_the_two_kinds_are_not_mistaken_for_each_other():
 def test_parts_that_contradict_each_other_are_refused():
     """Draws whose trees don't end, or whose arrays don't fit, can't be made."""
     draws = random_draws(4)
+    parts = {name: getattr(draws, name) for name in (*FIELDS, "num_trees", "sharpness")}
     changes = {"is_split": draws.is_split[:-1], "threshold": draws.threshold[:-1], "num_trees": 3}
     for name, value in changes.items():
         with pytest.raises(PackedError):
-            SoftDraws(**{**vars(draws), name: value})
+            SoftDraws.made(**{**parts, name: value})
 
 
 def test_the_fixture_of_format_1_still_reads():

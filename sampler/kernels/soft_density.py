@@ -1,0 +1,284 @@
+"""The log density of a tree of soft splits and its gradient, in the space without bounds (`sampler_math` 7).
+
+Linero and Yang (2018); Cochrane, Wills and Johnson (2023). Everything is computed column by column: of each
+split over all rows, so that the loops over rows run on whole vector registers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from sampler.compile import kernel
+from sampler.kernels import soft_state as state
+from sampler.kernels.shapes import f8, floats_1, i8, void
+from sampler.kernels.soft_state import soft_room_t, soft_rows_t, soft_shape_t
+
+if TYPE_CHECKING:
+    from sampler.kernels.shapes import Float, Floats, Int
+    from sampler.kernels.soft_state import SoftRoom, SoftRows, SoftShape
+
+LOG_2PI = math.log(2 * math.pi)
+SATURATED = 700.0  # beyond, exp(-a) is no longer a normal number
+ASYMPTOTIC = 6.0  # from where the digamma function is its series
+
+
+@kernel(f8(f8), inline=True, allocates=False)
+def sigmoid(a: Float) -> Float:
+    """1 / (1 + exp(-a))."""
+    e = math.exp(-abs(a))
+    return 1.0 / (1.0 + e) if a >= 0 else e / (1.0 + e)
+
+
+@kernel(f8(f8), inline=True, allocates=False)
+def softplus(a: Float) -> Float:
+    """log(1 + exp(a))."""
+    return max(a, 0.0) + math.log1p(math.exp(-abs(a)))
+
+
+@kernel(f8(f8), allocates=False)
+def digamma(x: Float) -> Float:
+    """The derivative of the log gamma function at x > 0, to 1e-12."""
+    shifted = 0.0
+    while x < ASYMPTOTIC:
+        shifted -= 1.0 / x
+        x += 1.0
+    f = 1.0 / (x * x)
+    series = f * (1 / 12 - f * (1 / 120 - f * (1 / 252 - f * (1 / 240 - f * (1 / 132 - f * 691 / 32760)))))
+    return shifted + math.log(x) - 0.5 / x - series
+
+
+@kernel(f8(i8, floats_1, floats_1), allocates=False)
+def break_stick(columns: Int, u: Floats, direction: Floats) -> Float:
+    """The simplex that columns - 1 logits stand for, into `direction`; log of its density and Jacobian."""
+    left, log_jacobian = 1.0, math.lgamma(float(columns))
+    for k in range(columns - 1):
+        a = u[k] - math.log(float(columns - 1 - k))
+        z = sigmoid(a)
+        direction[k] = left * z
+        left *= sigmoid(-a)
+        log_jacobian -= softplus(-a) + (columns - 1 - k) * softplus(a)
+    direction[columns - 1] = left
+    return log_jacobian
+
+
+@kernel(void(i8, floats_1, floats_1, floats_1, floats_1), allocates=False)
+def stick_gradient(columns: Int, u: Floats, direction: Floats, slope: Floats, into: Floats) -> None:
+    """The gradient by the logits, of a function with this slope by the simplex plus the log Jacobian."""
+    after = slope[columns - 1] * direction[columns - 1]
+    for k in range(columns - 2, -1, -1):
+        z = sigmoid(u[k] - math.log(float(columns - 1 - k)))
+        here = slope[k] * direction[k]
+        into[k] = here * (1 - z) - z * after + (1 - z) - (columns - 1 - k) * z
+        after += here
+
+
+@kernel(f8(floats_1, floats_1), inline=True, allocates=False)
+def dot(one: Floats, other: Floats) -> Float:
+    """The sum of products, four sums at a time: one would wait for each addition."""
+    n = len(one)
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    for i in range(0, n - 3, 4):
+        a += one[i] * other[i]
+        b += one[i + 1] * other[i + 1]
+        c += one[i + 2] * other[i + 2]
+        d += one[i + 3] * other[i + 3]
+    for i in range(n - n % 4, n):
+        a += one[i] * other[i]
+    return (a + b) + (c + d)
+
+
+@kernel(void(soft_rows_t, soft_shape_t, f8, floats_1, soft_room_t), allocates=False)
+def route(rows: SoftRows, shape: SoftShape, width: Float, u: Floats, room: SoftRoom) -> None:
+    """Directions, and the probabilities of going right and left, of every split at every row."""
+    columns, n = rows.x.shape
+    splits = len(shape.axis)
+    for j in range(splits):
+        threshold = sigmoid(u[j])
+        at, other = room.right[j], room.left[j]
+        axis = shape.axis[j]
+        if axis >= 0:
+            for i in range(n):
+                at[i] = rows.x[axis, i]
+        else:
+            direction = room.direction[j]
+            for i in range(n):
+                at[i] = 0.0
+            for d in range(columns):
+                share = direction[d]
+                for i in range(n):
+                    at[i] += share * rows.x[d, i]
+        for i in range(n):
+            a = (at[i] - threshold) / width
+            near, far = 1.0, 0.0
+            if abs(a) < SATURATED:
+                e = math.exp(-abs(a))
+                near = 1.0 / (1.0 + e)
+                far = e * near
+            at[i] = near if a >= 0 else far
+            other[i] = far if a >= 0 else near
+
+
+@kernel(void(soft_shape_t, soft_room_t), allocates=False)
+def reach_nodes(shape: SoftShape, room: SoftRoom) -> None:
+    """The probability that each row comes to each node."""
+    n = room.reach.shape[1]
+    for i in range(n):
+        room.reach[0, i] = 1.0
+    for node in range(len(shape.right)):
+        if shape.right[node]:
+            here, right, left = room.reach[node], room.reach[shape.right[node]], room.reach[node + 1]
+            go, stay = room.right[shape.slot[node]], room.left[shape.slot[node]]
+            for i in range(n):
+                right[i] = here[i] * go[i]
+                left[i] = here[i] * stay[i]
+
+
+@kernel(void(soft_rows_t, soft_shape_t, soft_room_t), allocates=False)
+def count_classes(rows: SoftRows, shape: SoftShape, room: SoftRoom) -> None:
+    """The expected count of each class in each leaf, into `table`."""
+    n = rows.x.shape[1]
+    for node in range(len(shape.right)):
+        if shape.right[node]:
+            continue
+        leaf = shape.slot[node]
+        for k in range(rows.classes):
+            total = 0.0
+            for i in range(n):
+                total += room.reach[node, i] * rows.count[i, k]
+            room.table[leaf, k] = total
+
+
+@kernel(f8(soft_rows_t, i8, soft_room_t), allocates=False)
+def _class_likelihood(rows: SoftRows, leaves: Int, room: SoftRoom) -> Float:
+    """Of the counts in `table`, which become the slopes by them."""
+    alpha = rows.prior[state.CONCENTRATION]
+    all_of_them = alpha * rows.classes
+    total = leaves * (math.lgamma(all_of_them) - rows.classes * math.lgamma(alpha))
+    for leaf in range(leaves):
+        size = all_of_them
+        for k in range(rows.classes):
+            size += room.table[leaf, k]
+        common = digamma(size)
+        total -= math.lgamma(size)
+        for k in range(rows.classes):
+            count = room.table[leaf, k] + alpha
+            total += math.lgamma(count)
+            room.table[leaf, k] = digamma(count) - common
+    return total
+
+
+@kernel(void(soft_rows_t, soft_shape_t, floats_1, soft_room_t), allocates=False)
+def average_below(rows: SoftRows, shape: SoftShape, u: Floats, room: SoftRoom) -> None:
+    """Expectations over the leaves below each node: of means, or of the slopes of the classes."""
+    n = rows.x.shape[1]
+    splits = len(shape.axis)
+    first = splits + (len(u) - splits - (0 if rows.classes else splits + 2))
+    for node in range(len(shape.right) - 1, -1, -1):
+        here, slot = room.below[node], shape.slot[node]
+        if shape.right[node]:
+            right, left = room.below[shape.right[node]], room.below[node + 1]
+            go, stay = room.right[slot], room.left[slot]
+            for i in range(n):
+                here[i] = stay[i] * left[i] + go[i] * right[i]
+        elif rows.classes:
+            for i in range(n):
+                here[i] = 0.0
+                for k in range(rows.classes):
+                    here[i] += rows.count[i, k] * room.table[slot, k]
+        else:
+            for i in range(n):
+                here[i] = u[first + slot]
+
+
+@kernel(f8(soft_rows_t, soft_shape_t, floats_1, floats_1, soft_room_t), allocates=False)
+def _prior(rows: SoftRows, shape: SoftShape, u: Floats, slope: Floats, room: SoftRoom) -> Float:
+    """The log prior with Jacobians; its gradient by the thresholds, means and sigma; the directions."""
+    columns, splits = rows.x.shape[0], len(shape.axis)
+    total, at = 0.0, splits
+    for j in range(splits):
+        threshold = sigmoid(u[j])
+        total -= softplus(u[j]) + softplus(-u[j])
+        slope[j] = 1 - 2 * threshold
+        if shape.axis[j] < 0:
+            total += break_stick(columns, u[at : at + columns - 1], room.direction[j])
+            at += columns - 1
+        else:
+            total -= math.log(float(columns))
+    if rows.classes:
+        return total
+    centre, sd = rows.prior[state.MEAN], rows.prior[state.SD]
+    for leaf in range(splits + 1):
+        z = (u[at + leaf] - centre) / sd
+        total -= 0.5 * z * z + 0.5 * LOG_2PI + math.log(sd)
+        slope[at + leaf] = -z / sd
+    at += splits + 1
+    a, b = rows.prior[state.SHAPE], rows.prior[state.SCALE]
+    share = b * math.exp(-u[at])
+    total += a * math.log(b) - math.lgamma(a) - a * u[at] - share  # -(a + 1) u from the density, + u
+    slope[at] = share - a
+    return total
+
+
+@kernel(f8(soft_rows_t, soft_shape_t, f8, floats_1, floats_1, soft_room_t), allocates=False)
+def density(
+    rows: SoftRows, shape: SoftShape, width: Float, u: Floats, slope: Floats, room: SoftRoom
+) -> Float:
+    """The log of likelihood, priors (but the topology's) and Jacobians at u; its gradient into `slope`.
+
+    `width` is h, the sharpness of the splits in units of the scaled columns.
+    """
+    columns, n = rows.x.shape
+    splits = len(shape.axis)
+    total = _prior(rows, shape, u, slope, room)
+    counted = rows.prior[state.LIKELIHOOD] != 0.0
+    last = len(u) - 1
+    if counted:
+        route(rows, shape, width, u, room)
+        reach_nodes(shape, room)
+        if rows.classes:
+            count_classes(rows, shape, room)
+            total += _class_likelihood(rows, splits + 1, room)
+            average_below(rows, shape, u, room)
+            for i in range(n):
+                room.residual[i] = 1.0
+        else:
+            average_below(rows, shape, u, room)
+            precision = math.exp(-2 * u[last])
+            squares = rows.prior[state.WITHIN]
+            for i in range(n):
+                off = rows.mean[i] - room.below[0, i]
+                room.residual[i] = rows.count[i, 0] * off * precision
+                squares += rows.count[i, 0] * off * off
+            many = rows.prior[state.TOTAL]
+            total -= many * (0.5 * LOG_2PI + u[last]) + 0.5 * squares * precision
+            slope[last] += squares * precision - many
+            first = last - splits - 1
+            for node in range(len(shape.right)):
+                if not shape.right[node]:
+                    slope[first + shape.slot[node]] += dot(room.residual, room.reach[node])
+    at = splits
+    for node in range(len(shape.right)):  # splits come in their order
+        if not shape.right[node]:
+            continue
+        j = shape.slot[node]
+        for d in range(columns):
+            room.slope[d] = 0.0
+        if counted:
+            right, left = room.below[shape.right[node]], room.below[node + 1]
+            go, stay, reach, gain = room.right[j], room.left[j], room.reach[node], room.below[node]
+            common = 0.0
+            for i in range(n):
+                gain[i] = room.residual[i] * reach[i] * go[i] * stay[i] * (right[i] - left[i])
+                common += gain[i]
+            threshold = sigmoid(u[j])
+            slope[j] -= common / width * threshold * (1 - threshold)
+            if shape.axis[j] < 0:
+                for d in range(columns):
+                    room.slope[d] = dot(gain, rows.x[d]) / width
+        if shape.axis[j] < 0:
+            stick_gradient(
+                columns, u[at : at + columns - 1], room.direction[j], room.slope, slope[at : at + columns - 1]
+            )
+            at += columns - 1
+    return total

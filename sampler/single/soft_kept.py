@@ -1,0 +1,68 @@
+"""Kept trees of soft splits on their way to a record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.soft import SoftDraws
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.kernels.soft_state import SoftRoom, SoftRows
+    from sampler.single.soft_tree import Parameters, SoftTree
+
+
+def leaf_values(
+    rows: SoftRows,
+    tree: SoftTree,
+    parts: dict[str, Any],
+    width: float,
+    room: SoftRoom,
+    random: NDArray[np.uint64],
+) -> NDArray[np.float64]:
+    """Means of the leaves [leaf, 1], or probabilities of the classes there, drawn given the splits."""
+    from sampler.kernels.soft_hmc import draw_classes  # noqa: PLC0415  # kernels load late
+    from sampler.single.soft_tree import shape_of  # noqa: PLC0415
+
+    if not rows.classes:
+        return np.asarray(parts["mean"])[:, None]
+    room.direction[: tree.splits] = parts["direction"]
+    into = np.zeros((tree.splits + 1, rows.classes))
+    draw_classes(rows, shape_of(tree.is_split, tree.axis), width, tree.u, room, random, into)
+    return into
+
+
+class Kept:
+    """Draws under way."""
+
+    def __init__(self, width: float) -> None:
+        self._width = width
+        self._trees: list[SoftTree] = []
+        self._parts: list[dict[str, Any]] = []
+        self._values: list[NDArray[np.float64]] = []
+
+    def add(self, tree: SoftTree, parameters: Parameters, values: NDArray[np.float64]) -> None:
+        """Keep a tree with its leaf values."""
+        self._trees.append(tree)
+        self._parts.append(parameters.taken_apart(tree))
+        self._values.append(values)
+
+    def taken(self, log_weight: NDArray[np.float64] | None = None) -> SoftDraws | None:
+        """All of them as a record, or None; they are gone then."""
+        if not self._trees:
+            return None
+        draws = SoftDraws.made(
+            num_trees=1,
+            sharpness=self._width,
+            sigma=np.array([parts["sigma"] for parts in self._parts]),
+            log_weight=np.zeros(len(self._trees)) if log_weight is None else log_weight,
+            is_split=np.concatenate([np.array(tree.is_split, bool) for tree in self._trees]),
+            threshold=np.concatenate([parts["threshold"] for parts in self._parts]),
+            direction=np.concatenate([parts["direction"] for parts in self._parts]),
+            value=np.concatenate(self._values),
+        )
+        self.__init__(self._width)  # type: ignore[misc]
+        return draws

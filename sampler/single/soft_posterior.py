@@ -1,0 +1,133 @@
+"""The posterior of a method of one tree of soft splits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.errors import PackedError
+from sampler.inclusion import Inclusion, inclusion
+from sampler.intervals import Request
+from sampler.posterior import Posterior
+from sampler.predict import Ensemble
+from sampler.single.posterior import TreePosterior
+from sampler.single.soft_prior import CODES
+from sampler.single.soft_tree import scaled
+from sampler.soft import SoftDraws
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.draws import Draws
+    from sampler.header import Header
+
+    Floats = NDArray[np.float64]
+
+
+class SoftPosterior(TreePosterior):
+    """Draws of one tree of soft splits each; a prediction is an average over its leaves."""
+
+    def __init__(
+        self,
+        header: Header,
+        chains: Sequence[Draws],
+        blocks: Sequence[Sequence[bytes]],
+        statistics: Sequence[dict[str, Any]],
+    ) -> None:
+        soft = [draws for draws in chains if isinstance(draws, SoftDraws)]
+        if len(soft) < len(chains):
+            raise PackedError("the draws are not of trees of soft splits")
+        self._values_of_codes = _values_of_codes(header)
+        columns = len(header.grid.cuts)
+        if any(draws.direction.shape[1] != columns for draws in soft):
+            raise PackedError("the draws split on columns that the model doesn't have")
+        super().__init__(header, chains, blocks, statistics)
+
+    def _make_ensemble(self, chains: Sequence[Draws], num_features: int) -> SoftEnsemble:
+        soft = [draws for draws in chains if isinstance(draws, SoftDraws)]
+        found = SoftEnsemble(SoftDraws.joined(soft), num_features)
+        self._soft_ensemble = found
+        return found
+
+    def _values(self, codes: NDArray[np.uint8], chosen: NDArray[np.int64]) -> Floats:
+        """Expected leaf values of the chosen draws, float64 [draw, row, k]."""
+        x = np.ascontiguousarray(scaled(self._values_of_codes, codes).T)
+        return self._soft_ensemble.values(x, chosen)
+
+    def sample_sigma(self, X: Any, num_draws: int | None = None) -> Floats:
+        """Draws of the noise's sd at each row of X, float64 [chain, draw, row]."""
+        return Posterior.sample_sigma(self, X, num_draws)
+
+    def inclusion(self, level: float = 0.9) -> Inclusion:
+        """Share of the splits' directions that is each feature's, indicators of a category added up."""
+        (level,) = Request.check(level, "credible", None).levels
+        names = [column.name for column in self.schema.columns]
+        column_of = np.array([column for column, _ in self.schema.coded])
+        draws = self._soft_ensemble.draws
+        shares = np.zeros((len(names), len(draws.direction)))
+        np.add.at(shares, column_of, draws.direction.T)
+        draw_of = np.repeat(np.arange(draws.num_draws), np.diff(self._soft_ensemble.first_split))
+        by_draw = np.zeros((draws.num_draws, len(names)))
+        np.add.at(by_draw, draw_of, shares.T)
+        chosen, _ = self._alike(None)
+        return inclusion(names, by_draw[chosen], level)
+
+
+class SoftEnsemble(Ensemble):
+    """The draws of all chains, one chain after the other, as the kernel takes them."""
+
+    def __init__(self, draws: SoftDraws, num_features: int) -> None:
+        self.draws, self.num_features, self.num_draws = draws, num_features, draws.num_draws
+        self.right = _right_children(draws)
+        splits = np.concatenate([np.zeros(1, np.int64), np.cumsum(draws.is_split)])
+        self.first_split = splits[draws.tree_start]
+        self._most_nodes = int(np.diff(draws.tree_start).max())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        draws = self.draws
+        arrays = (draws.direction, draws.threshold, draws.part("value"), draws.feature, draws.tree_start)
+        return self.right.nbytes + sum(array.nbytes for array in arrays)
+
+    def values(self, x: Floats, chosen: NDArray[np.int64]) -> Floats:
+        """Expected leaf values of the chosen draws at rows x [row, p], float64 [draw, row, k]."""
+        from sampler.kernels.soft_predict import soft_values  # noqa: PLC0415  # kernels load late
+
+        draws, value = self.draws, np.ascontiguousarray(self.draws.part("value"))
+        found = np.empty((len(chosen), len(x), value.shape[1]))
+        soft_values(
+            draws.is_split, draws.tree_start, self.first_split, self.right, draws.threshold,
+            np.ascontiguousarray(draws.direction), value, draws.sharpness, x,
+            np.ascontiguousarray(chosen), np.empty(self._most_nodes), found,
+        )  # fmt: skip
+        return found
+
+
+def _values_of_codes(header: Header) -> list[list[float]]:
+    """What the codes of each column stand for; raises PackedError for a header that doesn't say."""
+    found = header.constants.get("values")
+    if not isinstance(found, list) or len(found) != len(header.grid.cuts):
+        raise PackedError("the model's header doesn't say what the codes of soft splits stand for")
+    for column in found:
+        numbers = isinstance(column, list) and all(isinstance(value, int | float) for value in column)
+        if not numbers or not 1 <= len(column) <= CODES or not all(0 <= value <= 1 for value in column):
+            raise PackedError("the model's header doesn't say what the codes of soft splits stand for")
+    return found
+
+
+def _right_children(draws: SoftDraws) -> NDArray[np.int64]:
+    """The right child of every split, counted from its tree's first node, int64 [node]."""
+    right = np.zeros(draws.num_nodes, np.int64)
+    waiting: list[int] = []
+    for node, splits in enumerate(draws.is_split.tolist()):
+        if splits:
+            waiting.append(node)
+        elif waiting:
+            right[waiting.pop()] = node + 1
+        # a leaf that ends its tree leaves no split waiting
+    trees = np.repeat(np.arange(len(draws.tree_start) - 1), np.diff(draws.tree_start))
+    return np.where(right > 0, right - draws.tree_start[trees], 0)

@@ -1,0 +1,185 @@
+"""The prior of trees of soft splits, and what the codes of a column stand for (`sampler_math` 7.1 to 7.3)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.errors import DataError, SettingsError
+from sampler.prior import ESTIMATES, RANGES, SIGMA_FLOOR, Constants, _in_range, _sigma_estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from sampler.settings import Settings
+    from sampler.training import Training
+
+GRID_BITS = 20
+MOST_COLUMNS = 500  # a split weighs every column
+CODES = 256  # the last is of missing values
+SHARES = {"alpha": 0.95, "beta": 1.0, "sharpness": 0.01, "sharpness_start": 0.1}
+DEFAULTS: dict[str, Any] = {**SHARES, "sigma_estimate": "linear", "sigma_shape": 1.5}
+CLASS_DEFAULTS: dict[str, Any] = {**SHARES, "concentration": 1.0}
+ABSOLUTE = ("mean", "leaf_sd", "sigma_scale")
+SOFT_RANGES = RANGES | {
+    "mean": (-math.inf, math.inf, False),
+    "sigma_shape": (0, math.inf, False),
+    "sigma_scale": (0, math.inf, False),
+    "concentration": (0, math.inf, False),
+    "sharpness": (0, 10, False),
+    "sharpness_start": (0, 10, False),
+}
+NOISE_SHARE = 0.5  # sigma's scale over the residual sd of a linear model: a tree that fits leaves less
+
+
+@dataclass(frozen=True)
+class SoftConstants(Constants):
+    """The prior of one tree of soft splits in absolute constants, in units of y.
+
+    A node of depth d splits with probability alpha (1 + d)^-beta; there is at least one split. A leaf's mean
+    is Normal(offset, leaf_sd^2), sigma is inverse gamma (sigma_shape, sigma_scale), not its square; a leaf's
+    class probabilities are Dirichlet(concentration, ..). Thresholds are uniform on [0, 1], columns alike.
+    `sharpness` is the width h of every split, `sharpness_start` that of the first warm-up, both in units of
+    the scaled columns; `values` what each code of a column stands for there, the last entry a missing value.
+    """
+
+    sigma_shape: float = 1.5
+    sigma_scale: float = 1.5
+    concentration: float = 1.0
+    classes: int = 0
+    sharpness: float = 0.01
+    sharpness_start: float = 0.1
+    values: tuple[tuple[float, ...], ...] = ()
+
+
+def soft_constants(training: Training) -> SoftConstants:
+    """The constants of a problem of soft splits."""
+    assert isinstance(training.constants, SoftConstants)
+    return training.constants
+
+
+def check_soft_prior(prior: Mapping[str, Any] | None, family: str) -> dict[str, Any]:
+    """The prior entries of a tree of soft splits: those given, each checked, and the others' defaults.
+
+    Raises
+    ------
+    SettingsError
+        For an unknown key or a value out of range, naming what is accepted.
+
+    """
+    defaults = CLASS_DEFAULTS if family == "categorical" else DEFAULTS
+    known = tuple(defaults) if family == "categorical" else (*defaults, *ABSOLUTE)
+    given = dict(prior or {})
+    for name, value in given.items():
+        if name not in known:
+            raise SettingsError(
+                f"unknown prior entry {name!r} of a tree of soft splits; accepted are {', '.join(known)}"
+            )
+        if name == "sigma_estimate":
+            if value not in ESTIMATES:
+                raise SettingsError(
+                    f"prior sigma_estimate must be one of {', '.join(ESTIMATES)}, not {value!r}"
+                )
+        else:
+            given[name] = _in_range(name, value, SOFT_RANGES)
+    found = defaults | given
+    if found["sharpness_start"] < found["sharpness"]:
+        if "sharpness_start" in given:
+            raise SettingsError("prior sharpness_start must be at least sharpness: splits sharpen in warm-up")
+        found["sharpness_start"] = found["sharpness"]
+    return found
+
+
+def calibrate_soft(
+    y: NDArray[np.float64],
+    design: NDArray[np.float64],
+    codes: NDArray[np.uint8],
+    weights: NDArray[np.float64] | None,
+    settings: Settings,
+    prior: Mapping[str, Any] | None = None,
+) -> SoftConstants:
+    """The prior's constants.
+
+    Parameters
+    ----------
+    y
+        float64 [n]: numbers, or class numbers from 0.
+    design
+        float64 [p, n], NaN where missing.
+    codes
+        uint8 [p, n], the same on the grid.
+    weights
+        float64 [n], all positive, or None.
+    settings
+        The family is what counts.
+    prior
+        Any of alpha, beta, sharpness, sharpness_start (in units of columns scaled to [0, 1]); for numbers
+        sigma_estimate ("linear" or "naive") and sigma_shape, or instead of what the data would scale, in
+        units of y: mean and leaf_sd (of the leaves), sigma_scale; for classes concentration.
+
+    Raises
+    ------
+    SettingsError
+        For an unknown key or a value out of range, naming what is accepted.
+    DataError
+        For more columns than a direction can weigh, and weights of 0.
+
+    """
+    knobs = check_soft_prior(prior, settings.family)
+    if len(design) > MOST_COLUMNS:
+        raise DataError(
+            f"method {settings.method} takes up to {MOST_COLUMNS} coded columns (a category is one for each "
+            f"level), and there are {len(design)}: name fewer features"
+        )
+    if weights is not None and not np.all(weights > 0):
+        raise DataError("weights must be positive: leave rows of weight 0 out")
+    common: dict[str, Any] = {
+        name: float(knobs[name]) for name in ("alpha", "beta", "sharpness", "sharpness_start")
+    }
+    common |= {"nu": 3.0, "lambda_": 1.0, "values": code_values(design, codes)}
+    if settings.family == "categorical":
+        return SoftConstants(
+            offset=0.0, step=1.0, leaf_sd=1.0, sigma_start=1.0, sigma_fixed=True,
+            concentration=float(knobs["concentration"]), classes=max(int(np.max(y)) + 1, 2), **common,
+        )  # fmt: skip
+    spread = float(np.max(y)) - float(np.min(y)) or 1.0
+    centre = float(knobs.get("mean", np.average(y, weights=weights)))
+    noise = max(_sigma_estimate(y, design, weights, knobs), SIGMA_FLOOR * spread)
+    reach = max(float(np.max(np.abs(y - centre))), SIGMA_FLOOR * spread)
+    return SoftConstants(
+        offset=centre,
+        step=2.0 ** (math.ceil(math.log2(reach)) - GRID_BITS),
+        leaf_sd=float(knobs.get("leaf_sd", np.std(y) or spread)),
+        sigma_start=noise,
+        sigma_fixed=False,
+        sigma_shape=float(knobs["sigma_shape"]),
+        sigma_scale=float(knobs.get("sigma_scale", NOISE_SHARE * noise)),
+        **common,
+    )
+
+
+def code_values(design: NDArray[np.float64], codes: NDArray[np.uint8]) -> tuple[tuple[float, ...], ...]:
+    """What each code of each column stands for: the mean of its training rows, the range scaled to [0, 1].
+
+    Codes without rows stand between their neighbours, a missing value at the column's mean.
+    """
+    found = []
+    for column, code in zip(design, codes, strict=True):
+        seen = ~np.isnan(column)
+        if not seen.any():
+            found.append((0.5,) * CODES)
+            continue
+        low, high = float(column[seen].min()), float(column[seen].max())
+        scaled = (column[seen] - low) / (high - low) if high > low else np.zeros(int(seen.sum()))
+        many = np.bincount(code[seen], minlength=CODES)
+        sums = np.bincount(code[seen], scaled, minlength=CODES)
+        there = np.flatnonzero(many)
+        values = np.interp(np.arange(CODES), there, sums[there] / many[there])
+        values[-1] = scaled.mean()
+        found.append((*np.clip(values[: there[-1] + 1], 0, 1).tolist(), float(values[-1])))
+    return tuple(found)

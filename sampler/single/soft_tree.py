@@ -1,0 +1,285 @@
+"""One tree of soft splits as a state: its topology, its parameters, and the moves between topologies."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.single.soft_prior import CODES, soft_constants
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.kernels.soft_state import SoftRoom, SoftRows, SoftShape
+    from sampler.single.soft_prior import SoftConstants
+    from sampler.training import Training
+
+    Floats = NDArray[np.float64]
+    Words = NDArray[np.uint64]
+
+
+def make_soft_rows(training: Training) -> SoftRows:
+    """The kernels' rows and prior."""
+    from sampler.kernels import soft_state as state  # noqa: PLC0415  # kernels load late
+
+    constants = soft_constants(training)
+    codes, first, group = np.unique(training.codes, axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")  # as the rows came: sums then depend on nothing else
+    place = np.argsort(order)[group.reshape(-1)]
+    x = scaled(constants.values, codes[:, order])
+    weights = np.ones(len(training.y)) if training.weights is None else training.weights
+    many: Floats = np.bincount(place, weights).astype(np.float64)
+    prior = np.zeros(state.PRIOR_SIZE)
+    prior[[state.MEAN, state.SD]] = constants.offset, constants.leaf_sd
+    prior[[state.SHAPE, state.SCALE]] = constants.sigma_shape, constants.sigma_scale
+    prior[state.CONCENTRATION] = constants.concentration
+    prior[state.LIKELIHOOD] = not training.settings.prior_only
+    prior[state.TOTAL] = len(training.y)
+    count: Floats
+    mean: Floats
+    if constants.classes:
+        count, mean = np.zeros((x.shape[1], constants.classes)), np.zeros(x.shape[1])
+        np.add.at(count, (place, training.y.astype(np.int64)), 1)
+    else:
+        count, mean = many[:, None], np.bincount(place, weights * training.y) / many
+        prior[state.WITHIN] = float(np.sum(weights * (training.y - mean[place]) ** 2))
+    return state.SoftRows(x, np.ascontiguousarray(count), mean, constants.classes, prior)
+
+
+def scaled(values: Sequence[Sequence[float]], codes: NDArray[np.uint8]) -> Floats:
+    """The numbers in [0, 1] that codes [p, row] stand for, float64 [p, row]."""
+    found = np.empty(codes.shape)
+    for j, column in enumerate(values):
+        table = np.full(CODES, column[-2] if len(column) > 1 else column[-1])
+        table[: len(column) - 1] = column[:-1]
+        table[-1] = column[-1]
+        found[j] = table[codes[j]]
+    return found
+
+
+@dataclass(frozen=True)
+class SoftTree:
+    """A topology (bits in pre-order, at least one split) and its parameters u, as the kernels order them."""
+
+    is_split: tuple[bool, ...]
+    axis: NDArray[np.int64]  # [split], -1 where a split has a direction
+    u: Floats
+
+    @property
+    def splits(self) -> int:
+        """Splits, one less than leaves."""
+        return len(self.axis)
+
+    def copy(self) -> SoftTree:
+        """The same with arrays of its own."""
+        return SoftTree(self.is_split, self.axis.copy(), self.u.copy())
+
+
+def shape_of(is_split: Sequence[bool], axis: NDArray[np.int64]) -> SoftShape:
+    """The kernels' form of a topology."""
+    from sampler.kernels.soft_state import SoftShape  # noqa: PLC0415
+
+    right = np.zeros(len(is_split), np.int64)
+    slot = np.zeros(len(is_split), np.int64)
+    waiting: list[int] = []  # splits whose right child is still to come
+    counts = [0, 0]
+    for node, splits in enumerate(is_split):
+        slot[node] = counts[splits]
+        counts[splits] += 1
+        if splits:
+            waiting.append(node)
+        elif waiting and node + 1 < len(is_split):
+            right[waiting.pop()] = node + 1
+    return SoftShape(right, slot, axis)
+
+
+def make_room(rows: SoftRows, splits: int) -> SoftRoom:
+    """Room to work on trees of so many splits."""
+    from sampler.kernels.soft_state import SoftRoom  # noqa: PLC0415
+
+    (p, n), nodes = rows.x.shape, 2 * splits + 1
+    return SoftRoom(
+        right=np.zeros((splits, n)),
+        left=np.zeros((splits, n)),
+        reach=np.zeros((nodes, n)),
+        below=np.zeros((nodes, n)),
+        residual=np.zeros(n),
+        direction=np.zeros((splits, p)),
+        slope=np.zeros(p),
+        table=np.zeros((splits + 1, max(rows.classes, 1))),
+    )
+
+
+def depths_of(is_split: Sequence[bool]) -> list[int]:
+    """The depth of each node."""
+    found, waiting, depth = [], [], 0
+    for splits in is_split:
+        found.append(depth)
+        if splits:
+            waiting.append(depth + 1)
+            depth += 1
+        elif waiting:
+            depth = waiting.pop()
+    return found
+
+
+def log_topology(is_split: Sequence[bool], alpha: float, beta: float) -> float:
+    """The log prior of a topology; no rule, no row enters it (`sampler_math` 7.2)."""
+    total = 0.0
+    for splits, depth in zip(is_split, depths_of(is_split), strict=True):
+        chance = alpha * (1.0 + depth) ** -beta
+        total += math.log(chance) if splits else math.log1p(-chance)
+    return total
+
+
+def leaves_of(is_split: Sequence[bool]) -> list[int]:
+    """The nodes that are leaves, in order."""
+    return [node for node, splits in enumerate(is_split) if not splits]
+
+
+def prunable_of(is_split: Sequence[bool]) -> list[int]:
+    """The splits above two leaves, in order."""
+    return [
+        node
+        for node, splits in enumerate(is_split)
+        if splits and not is_split[node + 1] and not is_split[node + 2]
+    ]
+
+
+def grown(is_split: Sequence[bool], node: int) -> tuple[bool, ...]:
+    """The topology with that leaf split."""
+    return (*is_split[:node], True, False, False, *is_split[node + 1 :])
+
+
+def pruned(is_split: Sequence[bool], node: int) -> tuple[bool, ...]:
+    """The topology with that split, which is above two leaves, a leaf."""
+    return (*is_split[:node], False, *is_split[node + 3 :])
+
+
+class Parameters:
+    """How parameters come and go with splits, by the rows' columns and classes."""
+
+    def __init__(self, constants: SoftConstants, columns: int, *, by_axis: bool) -> None:
+        self.columns, self.by_axis = columns, by_axis
+        self.sticks = 0 if by_axis else columns - 1
+        self.means = not constants.classes
+        self.centre, self.sd = constants.offset, constants.leaf_sd
+        self._direction = np.zeros(columns)
+
+    def size(self, splits: int) -> int:
+        """How many parameters a tree of so many splits has."""
+        return splits * (1 + self.sticks) + (splits + 2 if self.means else 0)
+
+    def kinds(self, splits: int) -> NDArray[np.int64]:
+        """Of each parameter: 0 a threshold, 1 of a direction, 2 a mean, 3 sigma."""
+        counts = [splits, splits * self.sticks, *((splits + 1, 1) if self.means else (0, 0))]
+        return np.repeat(np.arange(4), counts)
+
+    def first(self, random: Words, log_sigma: float) -> SoftTree:
+        """A tree of one split, drawn from the prior but for sigma."""
+        threshold, sticks, axis, mean = self._split(random)
+        tail = [self.centre + self.sd * _normal(random), mean, log_sigma] if self.means else []
+        u = np.concatenate([[threshold], sticks, tail])
+        return SoftTree((True, False, False), np.array([axis], np.int64), u)
+
+    def grow(self, tree: SoftTree, node: int, random: Words) -> tuple[SoftTree, float]:
+        """The leaf at `node` split, what is new drawn from the prior; the log density of that draw.
+
+        The left child keeps the leaf's mean.
+        """
+        threshold, sticks, axis, mean = self._split(random)
+        split, leaf = _counts_before(tree.is_split, node)
+        u = list(tree.u)
+        first_mean = tree.splits * (1 + self.sticks)
+        if self.means:
+            u.insert(first_mean + leaf + 1, mean)
+        at = tree.splits + split * self.sticks
+        u[at:at] = sticks
+        u.insert(split, threshold)
+        axes = np.insert(tree.axis, split, axis)
+        return SoftTree(grown(tree.is_split, node), axes, np.array(u)), self._log_new(threshold, sticks, mean)
+
+    def prune(self, tree: SoftTree, node: int) -> tuple[SoftTree, float]:
+        """The split at `node`, above two leaves, a leaf again; the log density of what is gone."""
+        split, leaf = _counts_before(tree.is_split, node)
+        u = list(tree.u)
+        mean = 0.0
+        if self.means:
+            mean = u.pop(tree.splits * (1 + self.sticks) + leaf + 1)
+        at = tree.splits + split * self.sticks
+        sticks = u[at : at + self.sticks]
+        del u[at : at + self.sticks]
+        threshold = u.pop(split)
+        less = SoftTree(pruned(tree.is_split, node), np.delete(tree.axis, split), np.array(u))
+        return less, self._log_new(threshold, sticks, mean)
+
+    def _split(self, random: Words) -> tuple[float, list[float], int, float]:
+        """Threshold and sticks in u, column, and mean of a new split from the prior."""
+        from sampler.kernels.random import below  # noqa: PLC0415
+
+        share = _uniform(random)
+        axis = int(below(random, self.columns)) if self.by_axis else -1
+        sticks, left = [], 1.0
+        parts = [-math.log(_uniform(random)) for _ in range(self.columns)] if self.sticks else []
+        total = math.fsum(parts)
+        for k, part in enumerate(parts[:-1]):
+            here = part / total
+            z = min(max(here / left, 1e-12), 1 - 1e-12)
+            sticks.append(math.log(z / (1 - z)) + math.log(self.columns - 1 - k))
+            left = max(left - here, 1e-300)
+        mean = self.centre + self.sd * _normal(random) if self.means else 0.0
+        return math.log(share / (1 - share)), sticks, axis, mean
+
+    def _log_new(self, threshold: float, sticks: Sequence[float], mean: float) -> float:
+        from sampler.kernels.soft_density import break_stick  # noqa: PLC0415
+
+        total = -float(np.logaddexp(0, threshold) + np.logaddexp(0, -threshold))
+        if self.by_axis:
+            total -= math.log(self.columns)
+        else:
+            total += float(break_stick(self.columns, np.array(sticks, np.float64), self._direction))
+        if self.means:
+            z = (mean - self.centre) / self.sd
+            total -= 0.5 * z * z + math.log(self.sd) + 0.5 * math.log(2 * math.pi)
+        return total
+
+    def taken_apart(self, tree: SoftTree) -> dict[str, Any]:
+        """Thresholds, directions, means (or None) and sigma (1 for classes)."""
+        from sampler.kernels.soft_density import break_stick  # noqa: PLC0415
+
+        splits = tree.splits
+        direction = np.zeros((splits, self.columns))
+        for j in range(splits):
+            if self.by_axis:
+                direction[j, tree.axis[j]] = 1.0
+                continue
+            at = splits + j * self.sticks
+            break_stick(self.columns, tree.u[at : at + self.sticks], direction[j])
+        return {
+            "threshold": 1 / (1 + np.exp(-tree.u[:splits])),
+            "direction": direction,
+            "mean": tree.u[-splits - 2 : -1].copy() if self.means else None,
+            "sigma": math.exp(tree.u[-1]) if self.means else 1.0,
+        }
+
+
+def _counts_before(is_split: Sequence[bool], node: int) -> tuple[int, int]:
+    splits = sum(is_split[:node])
+    return splits, node - splits
+
+
+def _uniform(random: Words) -> float:
+    from sampler.kernels.random import uniform  # noqa: PLC0415
+
+    return float(uniform(random))
+
+
+def _normal(random: Words) -> float:
+    from sampler.kernels.random import normal  # noqa: PLC0415
+
+    return float(normal(random))

@@ -1,0 +1,105 @@
+"""Trees of soft splits: the chain's law of topologies against integrals, and its thresholds and noise."""
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from sampler.chains import start_chain
+from sampler.draws import concatenate
+from sampler.problem import prepare
+from sampler.single.soft_tree import log_topology
+from sampler.single.topology import shape_of
+from tests.statistical.evidence import ALARM
+from tests.unit.sampler.soft_trees import make_shape, memberships
+
+X = np.array([0.1, 0.3, 0.5, 0.6, 0.8, 0.9])
+Y = np.array([-0.2, -0.4, -0.1, 1.1, 0.9, 1.0])
+CLASS = np.array([0, 0, 0, 1, 1, 1])
+WIDTH, ALPHA, BETA = 0.1, 0.5, 1.0
+TOPOLOGIES = ["(..)", "((..).)", "(.(..))"]
+BITS = {shape_of(np.array(bits, bool)): bits for bits in ([1, 0, 0], [1, 1, 0, 0, 0], [1, 0, 1, 0, 0])}
+PRIOR = {"sharpness": WIDTH, "sharpness_start": WIDTH, "alpha": ALPHA, "beta": BETA}
+ABSOLUTE = {"mean": 0.0, "leaf_sd": 1.0, "sigma_scale": 1.5}
+
+
+def log_likelihoods(share, classes):
+    """Log of the likelihood given memberships [.., row, leaf], leaf parameters and sigma integrated out."""
+    if classes:
+        count = np.einsum("...il,ik->...lk", share, np.eye(2)[CLASS])
+        found = special.gammaln(count + 1).sum(-1) - special.gammaln(count.sum(-1) + 2)
+        return found.sum(-1)
+    log_sigma = np.linspace(-3.5, 4, 121)
+    parts = []
+    for s in log_sigma:
+        covariance = share @ np.swapaxes(share, -1, -2) + np.exp(2 * s) * np.eye(len(Y))
+        _, log_det = np.linalg.slogdet(covariance)
+        solved = np.linalg.solve(covariance, np.broadcast_to(Y[:, None], (*covariance.shape[:-1], 1)))[..., 0]
+        log = -0.5 * (log_det + solved @ Y + len(Y) * np.log(2 * np.pi))
+        parts.append(log + stats.invgamma.logpdf(np.exp(s), 1.5, scale=1.5) + s)
+    return special.logsumexp(parts, axis=0) + np.log(log_sigma[1] - log_sigma[0])
+
+
+def law_by_integrals(classes, points=60):
+    """Log of prior times evidence of each topology, and the mean threshold of one split."""
+    x = ((X - X.min()) / np.ptp(X))[:, None]
+    grid = (np.arange(points) + 0.5) / points
+    found, mean = {}, 0.0
+    for text, bits in BITS.items():
+        splits = sum(bits)
+        places = np.stack(np.meshgrid(*[grid] * splits, indexing="ij"), -1).reshape(-1, splits)
+        shape, one = make_shape(bits), np.ones((splits, 1))
+        share = np.stack([memberships(x, shape, place, one, WIDTH) for place in places])
+        log = log_likelihoods(share, classes)
+        found[text] = special.logsumexp(log) - np.log(len(log)) + log_topology(bits, ALPHA, BETA)
+        if splits == 1:
+            mean = np.sum(special.softmax(log) * grid)
+    return np.array([found[text] for text in TOPOLOGIES]), mean
+
+
+def check_chains(method, classes, chains, draws):
+    """Shares of the topologies, the mean threshold: within what chains differ among themselves."""
+    family = "categorical" if classes else "gaussian"
+    prior = PRIOR | ({} if classes else ABSOLUTE)
+    knobs = {"num_burnin": 300, "num_draws": draws, "thin": 1, "num_chains": chains}
+    moves = {"grow": 0.4, "prune": 0.4, "stay": 0.2}
+    training = prepare(
+        X[:, None], CLASS if classes else Y, method=method, family=family, prior=prior, moves=moves, **knobs
+    ).training
+    log_law, mean = law_by_integrals(classes)
+    law = special.softmax(log_law)
+    shares, thresholds = [], []
+    for number in range(chains):
+        chain = start_chain(training, number)
+        chain.run(10**9)
+        kept = concatenate([chain.take()])
+        texts = [
+            shape_of(kept.is_split[a:b])
+            for a, b in zip(kept.tree_start[:-1], kept.tree_start[1:], strict=True)
+        ]
+        counts = np.array([texts.count(text) for text in TOPOLOGIES])
+        shares.append(counts / counts.sum())
+        first = np.cumsum([0] + [text.count("(") for text in texts])[:-1]
+        thresholds.append(
+            np.mean([kept.threshold[f] for f, t in zip(first, texts, strict=True) if t == "(..)"])
+        )
+    values = np.column_stack([shares, thresholds])
+    exact = np.append(law, mean)
+    z = (values.mean(axis=0) - exact) / stats.sem(values)
+    p = 2 * stats.t.sf(np.abs(z), chains - 1).min() * len(z)
+    print(f"\n{method}, {family}: found {values.mean(axis=0).round(4)}, exact {exact.round(4)}, p {p:.3g}")
+    assert p > ALARM
+    assert np.max(stats.sem(values)) < 0.1
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_topologies(classes):
+    """Numbers and classes; with one column both kinds of direction are the same model."""
+    check_chains("rjhmc-dfi", classes, 8, 300)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", ["rjhmc-df", "rjhmc-dfi"])
+@pytest.mark.parametrize("classes", [False, True])
+def test_topologies_long(method, classes):
+    """The same, longer."""
+    check_chains(method, classes, 24, 6000)

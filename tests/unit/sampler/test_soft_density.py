@@ -1,0 +1,127 @@
+"""The density of soft trees as its formulas, its gradient as differences, its evidence as integrals say."""
+
+import numpy as np
+import pytest
+from scipy import integrate, special
+
+from sampler.kernels.soft_density import density, digamma
+from tests.unit.sampler.soft_trees import make_room, make_rows, make_shape, memberships, slow_density
+
+SHAPES = {
+    "one": [1, 0, 0],
+    "left": [1, 1, 0, 0, 0],
+    "right": [1, 0, 1, 0, 0],
+    "balanced": [1, 1, 0, 0, 1, 0, 0],
+    "deep": [1, 1, 0, 1, 1, 0, 0, 0, 1, 0, 0],
+}
+GOLDEN_X = np.array([0.1, 0.3, 0.5, 0.6, 0.8, 0.9])
+GOLDEN_Y = np.array([-0.2, -0.4, -0.1, 1.1, 0.9, 1.0])
+GOLDEN_CLASS = np.array([0, 0, 0, 1, 1, 1])
+
+
+def problem(classes, columns, rng, rows=30):
+    x = rng.uniform(size=(rows, columns)).round(1)  # ties, some rows equal
+    y = rng.integers(0, classes, rows) if classes else rng.normal(1, 2, rows)
+    return x, y
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("classes", [0, 2, 3])
+@pytest.mark.parametrize("columns", [1, 2, 4])
+@pytest.mark.parametrize("by_axis", [False, True])
+def test_density_and_gradient(name, classes, columns, by_axis):
+    """The kernel equals the slow form, and its gradient central differences of the slow form."""
+    rng = np.random.default_rng([len(name), classes, columns])
+    x, y = problem(classes, columns, rng)
+    splits = sum(SHAPES[name])
+    axis = rng.integers(0, columns, splits) if by_axis else None
+    shape = make_shape(SHAPES[name], axis)
+    law = {"mean": 0.5, "sd": 1.7, "sigma_shape": 2.0, "sigma_scale": 0.8, "concentration": 0.7}
+    rows = make_rows(x, y, classes, **law)
+    sticks = 0 if by_axis else splits * (columns - 1)
+    u = rng.normal(size=splits + sticks + (0 if classes else splits + 2))
+    slope, room = np.full(len(u), np.nan), make_room(rows, shape)
+    for width in (0.3, 0.05):
+        found = density(rows, shape, width, u, slope, room)
+
+        def slow(point, width=width):
+            return slow_density(x, y, classes, shape, width, point, **law)
+
+        assert found == pytest.approx(slow(u), abs=1e-9)
+        step = 1e-6
+        differences = [
+            (slow(u + step * unit) - slow(u - step * unit)) / (2 * step) for unit in np.eye(len(u))
+        ]
+        np.testing.assert_allclose(slope, differences, rtol=1e-5, atol=2e-5)
+
+
+def test_without_likelihood_it_is_the_prior():
+    """With the data switched off no outcome matters, and the density integrates to one."""
+    x, y = problem(0, 1, np.random.default_rng(3))
+    shape = make_shape([1, 0, 0])
+    rows = make_rows(x, y, likelihood=False)
+    room, slope = make_room(rows, shape), np.zeros(4)
+
+    def part(u0, s):
+        return np.exp(density(rows, shape, 0.1, np.array([u0, 0.0, 0.0, s]), slope, room))
+
+    found = integrate.dblquad(part, -12, 12, -30, 30, epsabs=1e-10)[
+        0
+    ]  # means at their mode, twice 1/sqrt(2 pi)
+    assert found * 2 * np.pi == pytest.approx(1, rel=1e-5)
+
+
+def test_digamma():
+    """The derivative of the log gamma function, from tiny to large."""
+    at = np.concatenate([np.geomspace(1e-3, 10, 50), [50.0, 1e4]])
+    np.testing.assert_allclose([digamma(x) for x in at], special.digamma(at), rtol=1e-11, atol=1e-11)
+
+
+def test_evidence_of_numbers():
+    """The golden evidence and mean threshold of one split (sampler_math 7.10), means integrated out."""
+    shape, x = make_shape([1, 0, 0]), GOLDEN_X[:, None]
+    rows = make_rows(x, GOLDEN_Y)
+    room, slope = make_room(rows, shape), np.zeros(4)
+
+    def integrand(u0, s):
+        # the means given the rest are normal: Laplace's formula is exact
+        share = memberships(x, shape, [special.expit(u0)], np.ones((1, 1)), 0.05)
+        curvature = share.T @ share * np.exp(-2 * s) + np.eye(2)
+        mean = np.linalg.solve(curvature, share.T @ GOLDEN_Y * np.exp(-2 * s))
+        log = density(rows, shape, 0.05, np.array([u0, *mean, s]), slope, room)
+        return np.exp(log) * 2 * np.pi / np.sqrt(np.linalg.det(curvature))
+
+    grid_u, grid_s = np.linspace(-14, 14, 401), np.linspace(-3.5, 5, 49)
+    table = np.array([[integrand(u0, s) for s in grid_s] for u0 in grid_u])
+    weight = integrate.trapezoid(table, grid_s, axis=1)
+    total = integrate.trapezoid(weight, grid_u)
+    assert np.log(total) == pytest.approx(-7.2565562, abs=1e-5)
+    mean = integrate.trapezoid(weight * special.expit(grid_u), grid_u) / total
+    assert mean == pytest.approx(0.502766, abs=1e-5)
+
+
+def test_evidence_of_classes():
+    """The golden evidence of one split over two classes (sampler_math 7.10)."""
+    shape = make_shape([1, 0, 0])
+    rows = make_rows(GOLDEN_X[:, None], GOLDEN_CLASS, classes=2)
+    room, slope = make_room(rows, shape), np.zeros(1)
+
+    def integrand(u0):
+        return np.exp(density(rows, shape, 0.05, np.array([u0]), slope, room))
+
+    total = integrate.quad(integrand, -30, 30, points=[-3, -1, 0, 1, 3], limit=500, epsabs=1e-12)[0]
+    assert np.log(total) == pytest.approx(-4.3394785, abs=1e-6)
+
+
+def test_hard_limit():
+    """As splits sharpen, rows are in one leaf each and the classes' likelihood is the hard tree's."""
+    x, y = problem(3, 1, np.random.default_rng(5))
+    shape = make_shape([1, 0, 0])
+    rows = make_rows(x, y, classes=3)
+    found = density(rows, shape, 1e-6, np.array([0.1]), np.zeros(1), make_room(rows, shape))
+    right = x[:, 0] > special.expit(0.1)
+    expected = np.log(special.expit(0.1) * special.expit(-0.1))
+    for side in (right, ~right):
+        count = np.bincount(y[side], minlength=3)
+        expected += special.gammaln(3) + special.gammaln(count + 1).sum() - special.gammaln(count.sum() + 3)
+    assert found == pytest.approx(expected, abs=1e-9)
