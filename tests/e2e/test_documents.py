@@ -2,18 +2,21 @@
 
 import json
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from app.cli import app
 from app.client import Client
-from app.services import costs
+from app.services import costs, keys
 from app.services import durations as d
 from app.settings import Settings
+from app.store import schema
 from sampler import Settings as Defaults
 from tests.e2e.service import Up
 
@@ -75,6 +78,55 @@ def test_the_tutorial_runs(place, service, capsys):
     for block in blocks(DOCS / "tutorial.md", "sh"):
         for command in commands(block):
             assert curl(command, service, {})["num_rows"] == 397
+
+
+def test_the_page_about_the_verdict_runs(place, capsys):
+    """Its Python blocks, in order: the verdict and its figures, more draws, stop rules, one's own rows."""
+    session: dict = {}
+    for block in blocks(DOCS / "verdict.md", "python"):
+        exec(compile(block, "verdict.md", "exec"), session)
+    session["bart"].close()
+    assert session["model"].draws == 350
+    assert session["careful"].document["stopped"]["by"] in {"rules", "max_seconds", "max_draws"}
+    shown = capsys.readouterr().out
+    assert re.search(r"^(converged|approximate|not_converged) \[", shown, re.MULTILINE)
+    assert re.search(r"^(converged|approximate|not_converged)$", shown, re.MULTILINE)
+
+
+def test_the_page_about_bart_runs():
+    """Its notebook: what it says is the same is the same, and what it says of noise and trees is so."""
+    session: dict = {}
+    for block in blocks(DOCS / "how-bart-works.md", "python"):
+        exec(compile(block, "how-bart-works.md", "exec"), session)
+    credible, predictive = session["credible"], session["predictive"]
+    assert session["f"].shape == (4, 100, 1)
+    assert np.isclose(session["mean"], credible.mean[0])
+    assert np.allclose([session["low"], session["high"]], [credible.lower[0], credible.upper[0]], atol=0.02)
+    assert predictive.lower[0] < credible.lower[0] < credible.upper[0] < predictive.upper[0]
+    assert 1 < session["posterior"].leaf_counts.mean() < 5
+    assert 0.15 < session["posterior"].sigma.mean() < 0.25
+
+
+def test_the_keys_of_the_page_about_deployment(tmp_path, monkeypatch):
+    """Its commands about keys, in order, on a database of their own; its table has all scopes."""
+    monkeypatch.setenv("BARTSERVE_DATABASE_URL", f"sqlite:///{tmp_path / 'keys.db'}")
+    schema.migrate(f"sqlite:///{tmp_path / 'keys.db'}")
+    (block,) = blocks(DOCS / "deploy.md", "sh")
+    shown = {}
+    for line in block.splitlines():
+        ran = CliRunner().invoke(app, shlex.split(line)[1:])
+        assert ran.exit_code == 0, (line, ran.output)
+        shown[line] = ran.stdout
+    listed = shown["bartserve keys list"].splitlines()
+    assert [line.split()[1:4] for line in listed] == [
+        ["ann", "research", "read,predict,train"],
+        ["shop", "research", "predict"],
+        ["prometheus", "prometheus", "metrics"],
+    ]
+    text = (DOCS / "deploy.md").read_text()
+    assert re.findall(r"^\| `([a-z]+)` \|", text, re.MULTILINE)[: len(keys.SCOPES)] == list(keys.SCOPES)
+    (scrape,) = blocks(DOCS / "deploy.md", "yaml")
+    assert yaml.safe_load(scrape)["rule_files"] == ["alerts.yml"]
 
 
 def test_the_readme_runs(place, service):
