@@ -24,7 +24,7 @@ test: $(DEV_READY) ## run every test, on SQLite and on a real Postgres and Valke
 	    echo "no Chromium was found: the pages are not tried in a browser (apt install chromium)"
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-statistical: $(DEV_READY) ## run the long statistical suites and print their report
+statistical: $(DEV_READY) $(BENCH_READY) ## run the long statistical suites, a peer among them, and print their report
 	$(BIN)/python -m pytest -m long -n 2 -o timeout=3600 tests/statistical -rA
 
 fuzz: $(DEV_READY) ## feed every reader of files with mutated inputs, for some minutes

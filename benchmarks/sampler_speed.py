@@ -8,7 +8,9 @@ where an R with it is on the path; each is said to be absent otherwise. Rounds g
 alternately, so that a busy machine slows all alike; compiling and burn-in are not counted. Medians over
 rounds of processor time, and of each round's ratio. Beyond 20,000 rows our chains start from trees that
 1,000 iterations on the first 20,000 rows have grown (a chain of a million rows would burn in for a minute),
-then go 20 iterations on all of them; how many leaves the trees have is printed.
+then go 20 iterations on all of them; how many leaves the trees have is printed. A size's figures come when
+all its rounds are done: at a million rows that takes about ten minutes, so standard error tells what is
+going on.
 
 ours:      100 cuts, leaf minimum 1 row, any depth; prior with the valid-split factor
 bartz:     100 cuts, its default leaf minimum (5 rows), depth at most 6
@@ -22,6 +24,7 @@ import resource
 import shutil
 import statistics
 import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -181,19 +184,29 @@ def peak_memory():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+STARTED = time.monotonic()
+
+
+def tell(what):
+    """A line of progress, to standard error."""
+    seconds, memory = time.monotonic() - STARTED, peak_memory()
+    print(f"[{seconds:6.0f} s, peak {memory:6.0f} MB] {what}", file=sys.stderr, flush=True)
+
+
 def contestants(X, y, moves):
     """Name -> what runs, those that are there; says which are not."""
     made = {}
     for name in moves:
+        tell(f"ours {name}: burn-in")
         try:
             made[f"ours {name}"] = Ours(X, y, name)
         except ValueError as error:
-            print(f"  ours {name}: {error}")
+            print(f"  ours {name}: {error}", flush=True)
     for name, kind in (("bartz", Bartz), ("stochtree", Stochtree), ("dbarts", Dbarts)):
         try:
             made[name] = kind(X, y)
         except ImportError as error:
-            print(f"  {name} is absent ({error})")
+            print(f"  {name} is absent ({error})", flush=True)
     return made
 
 
@@ -202,6 +215,7 @@ def measure(num_rows, rounds, seconds, moves):
     runners = contestants(X, y, moves)
     iterations, settled = {}, max(20, int(seconds / (TREES * num_rows * 0.5e-9)))
     for name, runner in runners.items():
+        tell(f"{name}: how many iterations take {seconds:g} s")
         if name.startswith("ours"):
             runner.run(min(settled, 1000) if num_rows <= SOME_ROWS else 20)
         guess = 10 if num_rows < 100_000 else 2
@@ -211,8 +225,9 @@ def measure(num_rows, rounds, seconds, moves):
             most = int(seconds / (TREES * num_rows * 1e-9))
             iterations[name] = max(2, min(iterations[name] // 3, most))
     figures = {name: [] for name in runners}
-    for _ in range(rounds):
+    for number in range(rounds):
         for name, runner in runners.items():
+            tell(f"round {number + 1} of {rounds}: {name}, {iterations[name]} iterations")
             figures[name].append(runner.run(iterations[name]) / (iterations[name] * TREES * num_rows) * 1e9)
     for name, runner in runners.items():
         median = statistics.median(figures[name])
@@ -233,9 +248,9 @@ def main():
     parser.add_argument("--seconds", type=float, default=2.0, help="of each run")
     parser.add_argument("--moves", nargs="+", default=list(MOVE_SETS))
     options = parser.parse_args()
-    print(__doc__.split("\n\n")[-1])
+    print(__doc__.split("\n\n")[-1], flush=True)
     for size in map(int, options.sizes):
-        print(f"n = {size:,}")
+        print(f"n = {size:,}", flush=True)
         measure(size, options.rounds, options.seconds, list(dict.fromkeys(["growprune", *options.moves])))
 
 

@@ -11,7 +11,7 @@ from sampler.checkpoint import Reader, read_checkpoint, write_checkpoint
 from sampler.compile import warm
 from sampler.draws import Draws
 from sampler.errors import SamplerError
-from sampler.hyper import GROUP, Hyper, drawn
+from sampler.hyper import GROUP, WEIGHTS, Hyper, drawn
 from sampler.particles import Particles, are_used
 from sampler.settings import MOVE_NAMES
 
@@ -41,6 +41,8 @@ class Chain:
     def __init__(self, training: Training, chain: int) -> None:
         """Use `start` or `resume`."""
         warm(training.settings)
+        if training.weights is not None:
+            warm(WEIGHTS)
         self.training = training
         self.chain = chain
         self.iteration = 0
@@ -262,7 +264,6 @@ class Chain:
             mask=state.mask,
             member=state.member,
             latent=state.latent,
-            place=state.place,
         )
 
     def _add_planes(self) -> None:

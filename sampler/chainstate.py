@@ -86,8 +86,6 @@ def make_work(
     """Room to work in, the random numbers' state, and the addresses of passes and moves."""
     from sampler.kernels import shapes  # noqa: PLC0415
 
-    reshapes = bool({"change", "swap"} & settings.moves.keys())
-
     width = data.codes.shape[1] if rows else 0
     return shapes.Work(
         residual=np.zeros(width, np.int32),
@@ -104,7 +102,7 @@ def make_work(
         mask=np.zeros(width, np.uint8),
         member=np.zeros(width, np.uint8),
         latent=np.zeros(width if len(data.labels) else 0, np.int32),
-        address=_addresses(settings),
+        address=_addresses(settings, weighted=len(data.weights) > 0),
         random=np.array(random, np.uint64),
         values=np.zeros(2048, np.int64),
         bins=np.zeros((2, 256), np.int64),
@@ -116,10 +114,8 @@ def make_work(
         info=np.zeros((2, 9), np.int64),
         order=np.zeros(capacity, np.int32),
         stack=np.zeros(capacity, np.int32),
-        below_top=np.zeros(capacity, np.int32),
-        place=np.zeros(width if reshapes else 0, np.int32),
-        leaf_ranges=np.zeros((capacity if reshapes else 1, len(data.codes), 3), np.int32),
-        node_ranges=np.zeros((capacity if reshapes else 1, len(data.codes), 3), np.int32),
+        label=np.zeros(capacity, np.int32),
+        moved=np.zeros(capacity, np.int64),
         law=np.zeros((0, 0)),
     )
 
@@ -139,13 +135,15 @@ def make_kept(draws: int, nodes: int, num_trees: int) -> Kept:
     )
 
 
-def _addresses(settings: Settings) -> np.ndarray[Any, Any]:
-    """Addresses of the fused passes, then of the moves by number; 0 for moves that are never made."""
+def _addresses(settings: Settings, *, weighted: bool) -> np.ndarray[Any, Any]:
+    """Addresses of the fused passes, of the moves by number (0: never made), of the passes with weights."""
     from sampler.kernels import MOVES, fused  # noqa: PLC0415
+    from sampler.kernels.weighted import WEIGHTED  # noqa: PLC0415
 
     steps = []
     for name in MOVE_NAMES:
         used = name in MOVES and settings.moves.get(name)
         module = import_module(f"sampler.kernels.{MOVES[name].module}") if used else None
         steps.append(address(getattr(module, MOVES[name].name)) if module else 0)
-    return np.array([address(entry) for entry in fused.FUSED] + steps, np.int64)
+    weights = [address(entry) if weighted else 0 for entry in WEIGHTED]
+    return np.array([address(entry) for entry in fused.FUSED] + steps + weights, np.int64)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 GRID = 200  # points of theta, evenly spaced in theta / (theta + rho)
 GROUP = "hyper"  # of kernels
+WEIGHTS = "weights"  # likewise
 
 
 def drawn(constants: Constants) -> bool:
@@ -27,10 +28,11 @@ def drawn(constants: Constants) -> bool:
     return constants.k_df > 0 or constants.sparse
 
 
-def kernel_groups(prior: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """The kernels that a user's prior needs beyond those of the settings."""
+def kernel_groups(prior: Mapping[str, Any] | None, *, weighted: bool) -> tuple[str, ...]:
+    """The kernels that a user's prior and weights need beyond those of the settings."""
     given = prior or {}
-    return (GROUP,) if given.get("sparse") or given.get("k_df") else ()
+    hyper = (GROUP,) if given.get("sparse") or given.get("k_df") else ()
+    return (*hyper, *((WEIGHTS,) if weighted else ()))
 
 
 def theta_grid(constants: Constants, num_columns: int) -> Floats:

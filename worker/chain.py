@@ -40,7 +40,7 @@ def run_chain(context: Context, claim: Claim) -> None:
     with session_scope(context.engine, read_only=True) as session:
         spec = read_spec(session, claim.model_id)
     load_kernels(context, claim, fit_settings(spec))
-    for group in kernel_groups(spec.settings.get("prior")):
+    for group in kernel_groups(spec.settings.get("prior"), weighted=spec.weights is not None):
         load_kernels(context, claim, group)
     prepared = _prepare(context, claim, spec)
     with session_scope(context.engine, read_only=True) as session:

@@ -27,11 +27,12 @@ class Move:
 GROUPS = {
     "base": Group(("random", "leaves", "rows", "pairs", "rules", "trees", "state")),
     "passes": Group(("fused",)),
+    "weights": Group(("weighted",)),
     "bart": Group(("probit", "update", "sweep"), ("base", "passes")),
     "rule": Group(("histograms", "ruledraw", "rulestep"), ("base",)),
     "prediction": Group(("packing", "predicting", "mixture", "moments", "depths", "soft_predict")),
     "change": Group(("change",), ("base",)),
-    "reshape": Group(("reshape",), ("base", "change")),
+    "reshape": Group(("reshape",), ("base", "passes", "change")),
     "particles": Group(("layout", "particles", "psweep"), ("base", "passes", "bart")),
     "hyper": Group(("hyper",), ("base", "passes", "bart", "particles")),
     "tree": Group(("cart_rows", "cart_tree", "cart_moves", "cart_restructure", "cart_sweep"), ("base",)),

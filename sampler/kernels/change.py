@@ -45,6 +45,8 @@ from sampler.kernels.trees import nth_bottom, num_bottom
 if TYPE_CHECKING:
     from sampler.kernels.shapes import Bool, Bytes, Data, Floats, Forest, Int, Ints, Work
 
+MEMBER = np.uint8(1)  # in Work.member
+
 
 @kernel(void(bytes_1, u1, u1, bytes_1), allocates=False)
 def mark_member(slots: Bytes, left: Int, right: Int, member: Bytes) -> None:
@@ -63,9 +65,10 @@ def left_part(
     if len(weights) > 0:
         for i in range(num_rows):
             slot = slots[i]
-            if slot in (left, right) and np.uint8(column[i] + side) <= cut:
-                total += np.int64(weights[i]) * (residual[i] + (left_old if slot == left else right_old))
-                count += np.int64(weights[i])
+            inside = ((slot == left) | (slot == right)) & (np.uint8(column[i] + side) <= cut)
+            weight = np.int64(weights[i]) if inside else np.int64(0)
+            total += weight * (np.int64(residual[i]) + (left_old if slot == left else right_old))
+            count += weight
         return total, count
     for i in range(num_rows):
         slot = slots[i]
@@ -76,27 +79,19 @@ def left_part(
     return total, count
 
 
-@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8, i8), allocates=False)
-def change_at(
+@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8, i8), inline=True, allocates=False)
+def decide_change(
     data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int, at: Int
 ) -> Bool:
-    """Propose a rule from the prior at a split above two leaves; accept by evidence and valid-split factors.
+    """Accept or reject the rule in `Work.rule` for a split above two leaves, whose rows are `Work.member`.
 
     The number of rules at the split is the same before and after, so it cancels against the proposal.
     """
     node, leaf = forest.node[tree], forest.leaf[tree]
-    num_leaves = np.int64(forest.num_leaves[tree])
     a, b = np.int64(~node[at, LEFT]), np.int64(~node[at, RIGHT])
-    wide = num_leaves > BYTE_LEAVES
+    wide = forest.num_leaves[tree] > BYTE_LEAVES
     slots = work.mask if wide else forest.slots[tree]
     left, right = np.uint8(1 if wide else a), np.uint8(2 if wide else b)
-    if wide:
-        mark_pair(forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.mask)
-    one = np.uint8(1)
-    mark_member(slots, left, right, work.member)
-    draw_rule(
-        data, work.member, one, num_leaves == 2, work.random, work.law, work.columns, work.rule, work.span
-    )
     column = data.codes[work.rule[0]]
     cut, side = shifted(work.rule[1], work.rule[2])
     left_old, right_old = work.old[a], work.old[b]
@@ -109,8 +104,8 @@ def change_at(
     right_size = work.size[a] + work.size[b] - left_size
     ratio = split_gain(prior, left_size, left_total, right_size, right_total)
     ratio -= split_gain(prior, work.size[a], work.total[a], work.size[b], work.total[b])
-    left_splits = splittable(data.codes, work.member, one, data.num_rows, column, cut, side, True)
-    right_splits = splittable(data.codes, work.member, one, data.num_rows, column, cut, side, False)
+    left_splits = splittable(data.codes, work.member, MEMBER, data.num_rows, column, cut, side, True)
+    right_splits = splittable(data.codes, work.member, MEMBER, data.num_rows, column, cut, side, False)
     gained = np.int64(left_splits) + np.int64(right_splits) - leaf[a, GROWABLE] - leaf[b, GROWABLE]
     ratio += gained * log_stay(prior, depths, np.int64(leaf[a, DEPTH]))
     if math.log(uniform(work.random)) >= ratio:
@@ -127,6 +122,29 @@ def change_at(
     work.size[a], work.size[b] = left_size, right_size
     work.old[a] = work.old[b] = 0
     return True
+
+
+@kernel(void(data_t, forest_t, work_t, i8, i8), inline=True, allocates=False)
+def mark_split(data: Data, forest: Forest, work: Work, tree: Int, at: Int) -> None:
+    """`Work.member` = MEMBER for the rows of a split above two leaves; `Work.mask` 1 and 2 in a wide tree."""
+    node = forest.node[tree]
+    a, b = np.int64(~node[at, LEFT]), np.int64(~node[at, RIGHT])
+    if forest.num_leaves[tree] > BYTE_LEAVES:
+        mark_pair(forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.mask)
+        mark_member(work.mask, np.uint8(1), np.uint8(2), work.member)
+    else:
+        mark_member(forest.slots[tree], np.uint8(a), np.uint8(b), work.member)
+
+
+@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8, i8), allocates=False)
+def change_at(
+    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int, at: Int
+) -> Bool:
+    """Propose a rule from the prior at a split above two leaves, and decide."""
+    mark_split(data, forest, work, tree, at)
+    whole = forest.num_leaves[tree] == 2
+    draw_rule(data, work.member, MEMBER, whole, work.random, work.law, work.columns, work.rule, work.span)
+    return decide_change(data, forest, work, prior, depths, tree, at)
 
 
 @kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8), allocates=False)

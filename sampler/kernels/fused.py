@@ -15,17 +15,34 @@ from numba import types
 
 from sampler.compile import kernel, pointer_kernel
 from sampler.kernels.calls import call_pass
-from sampler.kernels.shapes import boolean, bytes_1, i4, i8, ints_1, longs_1, longs_2, u1, void
+from sampler.kernels.shapes import (
+    BLOCK,
+    NO_LEAF,
+    NUM_MOVES,
+    boolean,
+    bytes_1,
+    data_t,
+    i4,
+    i8,
+    ints_1,
+    longs_1,
+    longs_2,
+    u1,
+    void,
+    work_t,
+)
+from sampler.kernels.weighted import BEFORE_BUCKET, NOW, NOW_BUCKET
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sampler.kernels.shapes import Bool, Bytes, Int, Ints, Longs
+    from sampler.kernels.shapes import Bool, Bytes, Data, Int, Ints, Longs, Work
 
 BUCKETS = (2, 3, 4, 6, 8)  # leaves that a kernel can tell apart
 MOST_LEAVES = BUCKETS[-1]
 BUCKET = np.array([0, 0, 0, 1, 2, 3, 3, 4, 4])  # of a tree with that many leaves
-STEPS = len(BUCKETS) ** 2  # Work.address has the fused passes first, then the moves by number
+STEPS = len(BUCKETS) ** 2  # Work.address has the fused passes first, then the moves by number,
+WEIGHTS = STEPS + NUM_MOVES  # then the passes with weights
 TRIAL = 2  # sums[0], sums[1] are the trial's; the leaves' follow
 
 _pointer: Any = types.CPointer
@@ -160,3 +177,34 @@ def scatter_pass(
     sums[0], sums[1] = left, count
     for k in range(now):
         sums[TRIAL + k] = lanes[0, k] + lanes[1, k] + lanes[2, k] + lanes[3, k]
+
+
+@kernel(void(data_t, work_t, *_slots_t, i8, *_slots_t, i8, *_rule_t), inline=True, allocates=False)
+def move_and_sum(
+    data: Data, work: Work, previous: Bytes, previous_high: Bytes, previous_wide: Bool, before: Int,
+    current: Bytes, current_high: Bytes, current_wide: Bool, now: Int,
+    column: Bytes, leaf: Int, cut: Int, side: Int,
+) -> None:  # fmt: skip
+    """Move the residual by `Work.delta` and sum it into `Work.sums`, by the quickest of the passes.
+
+    `leaf` -1: no trial. Beyond the leaves, `delta` must be 0 up to MOST_LEAVES.
+    """
+    small = max(before, now) <= MOST_LEAVES
+    trial = np.uint8(leaf if leaf >= 0 else NO_LEAF)
+    if small and len(data.weights) > 0:
+        which = WEIGHTS + BEFORE_BUCKET[before] * len(NOW) + NOW_BUCKET[now]
+        arguments = (
+            work.residual, previous, work.delta, current, column, trial, cut, side, data.num_rows,
+            data.weights, work.sums,
+        )  # fmt: skip
+        call_pass(work.address[which], arguments)
+    elif small and work.state[BLOCK] > 0:
+        fused_pass(
+            work.address, work.residual, previous, before, work.delta, current, now, column, trial, cut, side,
+            data.num_rows, work.state[BLOCK], work.sums,
+        )  # fmt: skip
+    else:
+        scatter_pass(
+            work.residual, previous, previous_high, previous_wide, work.delta, current, current_high,
+            current_wide, now, column, leaf, cut, side, data.weights, data.num_rows, work.sums, work.lanes,
+        )  # fmt: skip

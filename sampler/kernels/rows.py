@@ -31,6 +31,8 @@ from sampler.kernels.shapes import (
 if TYPE_CHECKING:
     from sampler.kernels.shapes import Bool, Bytes, Float, Int, Ints
 
+SQUARE_BITS = 25  # of a sum of squares, summed apart from those above
+
 
 @kernel(pair(i8, i8, i8)(bytes_1, bytes_1, u1), allocates=False)
 def code_range(slots: Bytes, column: Bytes, leaf: Int) -> tuple[Int, Int, Int]:
@@ -132,13 +134,13 @@ def settle(
 ) -> tuple[Float, Int]:
     """Apply a tree's change of leaf values; returns the residual's sum of squares and largest size.
 
-    `now` 0: there is no change to apply.
+    `now` 0: there is no change to apply. The sum is taken in integers, so the order of rows is no matter:
+    |residual| < 2^25, and the weights sum to less than 2^37 (`Training.weight_unit`).
     """
-    squares = 0.0
     weighted = len(weights) > 0
-    largest = np.int64(0)
+    largest = high_part = low_part = np.int64(0)
     for start in range(0, num_rows, 1024):
-        block = np.int64(0)  # |residual| < 2^25 here, so 1,024 squares stay inside an int64
+        block = np.int64(0)
         for i in range(start, min(start + 1024, num_rows)):
             r = np.int64(residual[i])
             if now > 0:
@@ -148,12 +150,18 @@ def settle(
                 r += delta[slot]
                 residual[i] = np.int32(r)
             largest = max(largest, abs(r))
+            square = r * r
             if weighted:
-                squares += float(weights[i]) * float(r * r)
+                weight = np.int64(weights[i])
+                high_part += weight * (square >> SQUARE_BITS)
+                low_part += weight * (square & ((1 << SQUARE_BITS) - 1))
             else:
-                block += r * r
-        squares += float(block)
-    return squares, largest
+                block += square
+        high_part += block >> SQUARE_BITS
+        low_part += block & ((1 << SQUARE_BITS) - 1)
+    high_part += low_part >> SQUARE_BITS
+    low_part &= (1 << SQUARE_BITS) - 1
+    return float(high_part) * 2.0**SQUARE_BITS + float(low_part), largest
 
 
 @kernel(i8(ints_1), allocates=False)

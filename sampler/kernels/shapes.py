@@ -102,11 +102,9 @@ class Work(NamedTuple):
     factors: Floats  # [2, 512]
     info: Longs  # [2, 9]
     order: Ints  # [capacity], splits below the top of a move that reshapes, parents first
-    stack: Ints  # [capacity]
-    below_top: Ints  # [capacity], 1 for the leaves below it
-    place: Ints  # [rows], the slot of the rows below it
-    leaf_ranges: Ints  # [capacity, p, 3]
-    node_ranges: Ints  # [capacity, p, 3]
+    stack: Ints  # [capacity], then the label of each of them: its left-most leaf's
+    label: Ints  # [capacity], of the leaves below it, in a numbering of their own; -1 of the others
+    moved: Longs  # [capacity], weight (or rows) by label
     law: Floats  # [2, p], the columns' shares and their running sums; [0, 0]: all alike
 
 
@@ -158,7 +156,7 @@ work_t = named(
         *(ints_1, ints_1, ints_1, longs_1, longs_2, floats_1, floats_1),
         *(longs_1, longs_1, longs_1, ints_1, bytes_1, bytes_1, ints_1, longs_1, words_1),
         *(longs_1, longs_2, longs_2, longs_2, longs_2, floats_2, floats_2, longs_2),
-        *(ints_1, ints_1, ints_1, ints_1, array(i4, 3), array(i4, 3), floats_2),
+        *(ints_1, ints_1, ints_1, longs_1, floats_2),
     ),
     Work,
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from sampler.compile import kernel
 from sampler.kernels.calls import call_step
-from sampler.kernels.fused import MOST_LEAVES, STEPS, TRIAL, fused_pass, scatter_pass
+from sampler.kernels.fused import MOST_LEAVES, STEPS, TRIAL, move_and_sum
 from sampler.kernels.leaves import draw_leaf, log_split, log_stay, split_gain
 from sampler.kernels.random import below, uniform
 from sampler.kernels.rows import (
@@ -25,7 +25,6 @@ from sampler.kernels.rules import draw_rule
 from sampler.kernels.shapes import (
     ABOVE,
     ABSENT,
-    BLOCK,
     BROKEN,
     BYTE_LEAVES,
     DEPTH,
@@ -36,7 +35,6 @@ from sampler.kernels.shapes import (
     LAST,
     LEFT,
     LIKELIHOOD,
-    NO_LEAF,
     PENDING_LEAVES,
     PREVIOUS,
     PRUNE,
@@ -110,19 +108,11 @@ def pass_rows(data: Data, forest: Forest, work: Work, tree: Int, slot: Int) -> N
     now = np.int64(forest.num_leaves[tree])
     column = data.codes[work.rule[0] if slot >= 0 else 0]
     cut, side = shifted(work.rule[1], work.rule[2])
-    if max(before, now) <= MOST_LEAVES and state[BLOCK] > 0 and len(data.weights) == 0:
-        leaf = np.uint8(slot if slot >= 0 else NO_LEAF)
-        fused_pass(
-            work.address, work.residual, forest.slots[previous], before, work.delta, forest.slots[tree], now,
-            column, leaf, cut, side, data.num_rows, state[BLOCK], work.sums,
-        )  # fmt: skip
-    else:
-        scatter_pass(
-            work.residual, forest.slots[previous],
-            forest.high[plane_of(forest, previous)], before > BYTE_LEAVES, work.delta,
-            forest.slots[tree], forest.high[plane_of(forest, tree)], now > BYTE_LEAVES, now,
-            column, slot, cut, side, data.weights, data.num_rows, work.sums, work.lanes,
-        )  # fmt: skip
+    move_and_sum(
+        data, work, forest.slots[previous], forest.high[plane_of(forest, previous)], before > BYTE_LEAVES,
+        before, forest.slots[tree], forest.high[plane_of(forest, tree)], now > BYTE_LEAVES, now, column, slot,
+        cut, side,
+    )  # fmt: skip
     finish_prune(data, forest, work)
 
 

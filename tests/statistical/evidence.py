@@ -7,6 +7,8 @@ from scipy import stats
 
 ALARM = 1e-4  # a right sampler fails one test with at most this probability, for its fixed seeds
 
+noted: list[float] = []  # p-values of the running test, for the report (conftest)
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -82,9 +84,16 @@ def rank_of(truth, draws, rng):
     return int((draws < truth).sum()) + int(rng.integers(ties + 1))
 
 
+def holds(p):
+    """Note a p-value for the report, and fail below the alarm."""
+    noted.append(float(p))
+    assert p > ALARM, f"p {p:.3g}"
+
+
 def all_above(results, alarm=ALARM):
     """Print a line a test and fail naming those below the alarm, each at its share of it (Bonferroni)."""
     bad = []
+    noted.extend(map(float, results.values()))
     for name, p in results.items():
         print(f"  {name}: p {p:.3g}")
         if p < alarm / len(results):

@@ -100,11 +100,15 @@ def test_constant_column():
 
 
 @pytest.mark.parametrize("moves", move_sets())
-def test_permuted_rows(moves):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_permuted_rows(moves, weighted):
     """Rows in another order: sums are exact, so the same random numbers give the same draws, bit for bit."""
     one = prepared(moves)
+    if weighted:
+        one = replace(one, weights=np.random.default_rng(2).uniform(0.3, 4.0, len(one.y)))
     order = np.random.default_rng(0).permutation(len(one.y))
-    other = replace(one, codes=np.ascontiguousarray(one.codes[:, order]), y=one.y[order])
+    weights = one.weights[order] if weighted else None
+    other = replace(one, codes=np.ascontiguousarray(one.codes[:, order]), y=one.y[order], weights=weights)
     assert draws_of(one) == draws_of(other)
 
 
@@ -185,17 +189,23 @@ def test_chains_do_not_depend_on_their_number():
     assert draws_of(two, 0) != draws_of(prepared(seed=4), 0)
 
 
-def digest():
-    """A hash of the packed draws of every move set."""
+def digest(every=None):
+    """A hash of the packed draws of every move set; chains saved and resumed after so many iterations."""
     check = hashlib.sha256()
     for moves in move_sets():
-        check.update(pack(draws_of(prepared(moves), 1)))
+        data, parts = prepared(moves), []
+        chain = Chain.start(data, 1)
+        while not chain.done:
+            chain.run(every or chain.iterations)
+            parts.append(chain.take())
+            chain = Chain.resume(data, chain.checkpoint())
+        check.update(pack(concatenate([part for part in parts if part is not None])))
     return check.hexdigest()
 
 
 def test_other_process():
-    """The same seed gives the same bytes in another process."""
-    code = "from tests.statistical.test_invariance import digest; print(digest())"
+    """The same seed gives the same bytes in another process, stopped and resumed after every iteration."""
+    code = "from tests.statistical.test_invariance import digest; print(digest(1))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == digest()
 

@@ -7,7 +7,7 @@ from scipy import stats
 from sampler.chain import Chain
 from sampler.problem import prepare
 from tests.statistical.drive import draws_of, move_sets, of_toy, tree_counts
-from tests.statistical.evidence import ALARM, chi_square
+from tests.statistical.evidence import chi_square, holds
 from tests.twins.prior import draw_tree
 from tests.twins.toys import FORGETS, PARTICLES_FORGET, gapped, golden, missing
 
@@ -43,7 +43,7 @@ def test_toy(make, moves):
     leaf = stats.kstest(leaves, "norm", args=(0, toy.leaf_variance**0.5)).pvalue
     noise = stats.kstest(4.0 * 0.3 / draws.sigma**2, "chi2", args=(4.0,)).pvalue
     print(f"\n{make.__name__}, {moves}: {verdict}; leaf values p {leaf:.3g}; sigma p {noise:.3g}")
-    assert min(verdict.p, leaf, noise) > ALARM
+    holds(min(verdict.p, leaf, noise))
 
 
 SCALES = {
@@ -56,14 +56,14 @@ SCALES = {
 }
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_leaf_counts(scale):
-    """Leaf counts of CGM10's default prior through the public door, however the features are scaled."""
+def check_leaf_counts(scale, moves):
+    """Leaf counts of CGM10's default prior through the public door."""
     rng = np.random.default_rng(11)
     X, y = SCALES[scale](rng.uniform(size=(300, 4))), rng.normal(size=300)
     problem = prepare(
-        X, y, num_trees=50, num_chains=1, num_burnin=100, num_draws=100, thin=40, prior_only=True, seed=5
-    )
+        X, y, num_trees=50, num_chains=1, num_burnin=100, num_draws=100, thin=40, prior_only=True, seed=5,
+        moves=moves,
+    )  # fmt: skip
     chain = Chain.start(problem.training, 0)
     chain.run(chain.iterations)
     draws = chain.take()
@@ -75,9 +75,23 @@ def test_leaf_counts(scale):
     np.testing.assert_allclose(law, CGM10, atol=0.03)
     p = stats.chi2_contingency([counts, law * 4000]).pvalue
     verdict = chi_square(counts, CGM10)
-    print(f"\n{scale}: against the simulated prior p {p:.3g}; against the ideal law {verdict}")
-    assert p > ALARM
-    assert verdict.p > ALARM
+    print(f"\n{scale}, {moves}: against the simulated prior p {p:.3g}; against the ideal law {verdict}")
+    holds(p)
+    holds(verdict.p)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_leaf_counts(scale):
+    """The default moves, however the features are scaled."""
+    check_leaf_counts(scale, "default")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("moves", [name for name in move_sets() if name != "default"])
+@pytest.mark.parametrize("scale", SCALES)
+def test_leaf_counts_long(scale, moves):
+    """Every other move set, however the features are scaled."""
+    check_leaf_counts(scale, moves)
 
 
 def test_columns_are_equally_likely():
@@ -95,10 +109,10 @@ def test_columns_are_equally_likely():
     draws = chain.take()
     roots = draws.feature[draws.tree_start[:-1]]
     cut = draws.cut[draws.tree_start[:-1]]
-    assert chi_square(np.bincount(roots[roots >= 0], minlength=4), np.ones(4)).p > ALARM
-    assert chi_square(np.bincount(cut[roots == 2], minlength=4), np.ones(4)).p > ALARM
+    holds(chi_square(np.bincount(roots[roots >= 0], minlength=4), np.ones(4)).p)
+    holds(chi_square(np.bincount(cut[roots == 2], minlength=4), np.ones(4)).p)
     continuous = cut[roots == 0].astype(int) * 10 // int(problem.training.num_codes[0] - 1)
     widths = np.bincount(
         np.arange(problem.training.num_codes[0] - 1) * 10 // (problem.training.num_codes[0] - 1)
     )
-    assert chi_square(np.bincount(continuous, minlength=10), widths).p > ALARM
+    holds(chi_square(np.bincount(continuous, minlength=10), widths).p)

@@ -8,7 +8,7 @@ from scipy import stats
 
 from sampler.chains import resume_chain, start_chain
 from tests.statistical import single_tree as toys
-from tests.statistical.evidence import ALARM, chi_square
+from tests.statistical.evidence import chi_square, holds
 from tests.twins.enumerator import leaf_law
 from tests.twins.toys import FORGETS
 
@@ -53,7 +53,7 @@ def check_trees(name, model, moves, num_draws):
     assert places.min() >= 0
     verdict = chi_square(np.bincount(places, minlength=len(toy.trees)), toy.posterior)
     print(f"\n{name}, {model}, {moves}, {num_draws} draws: {verdict}")
-    assert verdict.p > ALARM
+    holds(verdict.p)
     return toy, draws
 
 
@@ -86,7 +86,7 @@ def test_prior_only():
     toy = toys.golden("shift", likelihood=False)
     draws = drawn(toy, MOVES["wu"][0], SHORT, FORGETS["golden"], prior_only=True)
     places = toys.drawn_trees(toy, draws)
-    assert chi_square(np.bincount(places, minlength=len(toy.trees)), toy.posterior).p > ALARM
+    holds(chi_square(np.bincount(places, minlength=len(toy.trees)), toy.posterior).p)
 
 
 @pytest.mark.parametrize("name", ["golden", "weighted"])
@@ -102,8 +102,8 @@ def test_shift_leaves_and_noise(name):
         z.append((mean - total / size) / (draws.sigma[draw] / np.sqrt(size)))
     scale = toys.NU * toys.LAMBDA + np.sum(w * toy.y**2) - explained
     u = stats.chi2(toys.NU + len(toy.y)).sf(scale / draws.sigma**2)
-    assert stats.kstest(u, "uniform").pvalue > ALARM
-    assert stats.kstest(z, "norm").pvalue > ALARM
+    holds(stats.kstest(u, "uniform").pvalue)
+    holds(stats.kstest(z, "norm").pvalue)
 
 
 @pytest.mark.parametrize("name", ["golden", "weighted"])
@@ -117,8 +117,8 @@ def test_variance_leaves(name):
         scale = toys.NU * toys.LAMBDA + np.sum((w * toy.y**2)[rows]) - total**2 / size
         u.append(stats.chi2(toys.NU + len(rows)).sf(scale / sd**2))
         z.append((mean - total / size) / (sd / np.sqrt(size)))
-    assert stats.kstest(u, "uniform").pvalue > ALARM
-    assert stats.kstest(z, "norm").pvalue > ALARM
+    holds(stats.kstest(u, "uniform").pvalue)
+    holds(stats.kstest(z, "norm").pvalue)
 
 
 def test_class_leaves():
@@ -129,7 +129,7 @@ def test_class_leaves():
         ones = np.count_nonzero(toy.y[rows])
         u.append(stats.beta(1 + ones, 1 + len(rows) - ones).cdf(chances[1]))
         assert chances.sum() == pytest.approx(1)
-    assert stats.kstest(u, "uniform").pvalue > ALARM
+    holds(stats.kstest(u, "uniform").pvalue)
 
 
 @pytest.mark.parametrize("moves", MOVES)

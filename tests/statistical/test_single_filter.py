@@ -8,7 +8,7 @@ from sampler.chains import resume_chain, start_chain
 from sampler.draws import concatenate
 from sampler.single.summary import Weights
 from tests.statistical import single_tree as toys
-from tests.statistical.evidence import ALARM
+from tests.statistical.evidence import holds
 from tests.twins.enumerator import count_leaves
 
 RUNS, LONG_RUNS = 400, 10_000
@@ -46,7 +46,7 @@ def check_filter(name, model, moves, runs):
     z = np.append((law.mean(axis=1) - exact) / errors, (ratio.mean() - 1) / stats.sem(ratio))
     p = 2 * stats.norm.sf(np.abs(z)).min() * len(z)
     print(f"\n{name}, {model}, {moves}: ratio {ratio.mean():.4f} (se {stats.sem(ratio):.4f}), p {p:.3g}")
-    assert p > ALARM
+    holds(p)
 
 
 @pytest.mark.parametrize("moves", ["optimal", "prior"])

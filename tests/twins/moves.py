@@ -153,27 +153,29 @@ def change_good(toy, tree, probs, counts=True):
     return steps
 
 
+def swap_one(toy, tree, node, turn, cancel_rules=False):
+    """(the tree proposed, closed-form log ratio) of one pair; None if a rule becomes invalid."""
+    rule, kids = node.tree[0], list(node.tree[1:])
+    child, other = kids[turn], kids[1 - turn]
+    kids[turn] = (rule, *child[1:])
+    if other != LEAF and other[0] == child[0]:
+        kids[1 - turn] = (rule, *other[1:])
+    new = replaced(tree, node.turns, (child[0], *kids))
+    now = _below(toy, new, node.turns, strict=False)
+    if now is None:
+        return None
+    old = _below(toy, tree, node.turns, strict=False)
+    return new, now[1] - old[1] + (0.0 if cancel_rules else now[0] - old[0])
+
+
 def swap(toy, tree, probs, cancel_rules=False):
     """A parent and a child exchange rules; both children, when their rules are identical.
 
     `cancel_rules=True` forgets that the priors of the two rules do not cancel.
     """
     found = pairs(toy, tree)
-    steps = []
-    for node, turn in found:
-        rule, kids = node.tree[0], list(node.tree[1:])
-        child, other = kids[turn], kids[1 - turn]
-        kids[turn] = (rule, *child[1:])
-        if other != LEAF and other[0] == child[0]:
-            kids[1 - turn] = (rule, *other[1:])
-        new = replaced(tree, node.turns, (child[0], *kids))
-        now = _below(toy, new, node.turns, strict=False)
-        if now is None:
-            continue
-        old = _below(toy, tree, node.turns, strict=False)
-        ratio = now[1] - old[1] + (0.0 if cancel_rules else now[0] - old[0])
-        steps.append(Step(1 / len(found), new, ratio))
-    return steps
+    tried = [swap_one(toy, tree, node, turn, cancel_rules) for node, turn in found]
+    return [Step(1 / len(found), *step) for step in tried if step]
 
 
 def rule_weights(toy, node, column, forget=None):

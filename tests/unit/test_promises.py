@@ -1,4 +1,4 @@
-"""The page of promises names tests that exist."""
+"""The pages of promises and of verification name tests that exist."""
 
 import ast
 import re
@@ -14,8 +14,23 @@ def test_every_named_test_exists():
 
     assert [int(promise.partition(".")[0]) for promise in promises] == [*range(1, 14)]
     for promise in promises:
-        named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", promise)
-        assert named, promise
-        for file, name in named:
-            tree = ast.parse((ROOT / file).read_text())
-            assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, name
+        check_tests_exist(promise)
+
+
+def test_every_claim_of_the_sampler_has_a_test():
+    """Each row of the table of verification names tests that are there."""
+    page = (ROOT / "docs" / "verification.md").read_text()
+    rows = re.findall(r"^\| (?!claim|---)(.*) \|$", page, re.MULTILINE)
+
+    assert len(rows) > 15
+    for row in rows:
+        check_tests_exist(row.rpartition(" | ")[2])
+
+
+def check_tests_exist(text):
+    """A text names at least one test, and every one of them is there."""
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
+    assert named, text
+    for file, name in named:
+        tree = ast.parse((ROOT / file).read_text())
+        assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, name

@@ -1,12 +1,14 @@
 """Every pass over the rows equals its plain NumPy twin, for any number of leaves and any number of rows."""
 
+import ctypes
 import math
 
 import numpy as np
 import pytest
 
 from sampler.compile import address, warm
-from sampler.kernels import change, fused, histograms, pairs, rows, ruledraw, shapes
+from sampler.kernels import change, fused, histograms, pairs, reshape, rows, ruledraw, shapes
+from sampler.kernels.weighted import BEFORE, BEFORE_BUCKET, NOW, NOW_BUCKET, WEIGHTED, make_weighted
 
 ROWS = [1, 63, 64, 200, 1000]
 
@@ -83,6 +85,37 @@ def test_fused_pass(rng, n, before, now):
         assert not residual[n:].any()
         assert (sums[0], sums[1]) == (left, count)
         assert list(sums[2 : 2 + now]) == expected
+
+
+@pytest.mark.parametrize("n", ROWS)
+@pytest.mark.parametrize("before", range(1, 9))
+@pytest.mark.parametrize("now", range(1, 9))
+def test_weighted_pass(rng, n, before, now):
+    """With weights: the residual and all sums, the largest weights and residuals included."""
+    c = case(rng, n, before, now)
+    c["residual"][0], weights = 2**25 - 1001, rng.integers(0, 2**26, n).astype(np.int32)
+    which = weighted_kernel(before, now)
+    residual, sums = c["residual"].copy(), np.zeros(32, np.int64)
+    cut, side = rows.shifted(c["cut"], c["side"])
+    which(
+        residual, c["previous"], c["delta"], c["current"], c["column"], np.uint8(c["leaf"]), np.uint8(cut),
+        np.uint8(side), n, weights, sums,
+    )  # fmt: skip
+    after, expected, left, count = twin(**c, now=now, weights=weights)
+    np.testing.assert_array_equal(residual, after)
+    assert (sums[0], sums[1]) == (left, count)
+    assert list(sums[2 : 2 + now]) == expected
+
+
+def weighted_kernel(before, now):
+    """The compiled pass for so many leaves, chosen as `fused.move_and_sum` does, as a Python function."""
+    place = BEFORE_BUCKET[before] * len(NOW) + NOW_BUCKET[now]
+    pointers = WEIGHTED[place]
+    kinds = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    kinds += [ctypes.c_uint8] * 3 + [ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p]
+    function = ctypes.CFUNCTYPE(None, *kinds)(address(pointers))
+    assert pointers.name == make_weighted(BEFORE[place // len(NOW)], NOW[place % len(NOW)]).__qualname__
+    return lambda *given: function(*(a.ctypes.data if hasattr(a, "ctypes") and a.ndim else a for a in given))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -175,20 +208,29 @@ def test_relabelling(rng, n):
         np.testing.assert_array_equal(pruned, [name.get(s, s) for s in slots.tolist()])
 
 
+@pytest.mark.parametrize("size", [2**19, 2**25 - 20])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_settle(rng, weighted):
-    """The change is applied; sum of squares and largest size are those of the new residual."""
+def test_settle(rng, weighted, size):
+    """The change is applied; largest size, and the sum of squares whatever the order of rows: exactly."""
     n = 3000
-    residual = rng.integers(-(2**19), 2**19, n).astype(np.int32)
+    residual = rng.integers(-size, size, n).astype(np.int32)
     slots = rng.integers(0, 3, n).astype(np.uint8)
     delta = np.array([5, -7, 11], np.int32)
-    weights = rng.integers(0, 9, n).astype(np.int32) if weighted else np.zeros(0, np.int32)
+    weights = rng.integers(0, 2**24, n).astype(np.int32) if weighted else np.zeros(0, np.int32)
     after = residual.astype(np.int64) + delta[slots]
-    squares, largest = rows.settle(residual, slots, slots, False, delta, 3, weights, n)
-    np.testing.assert_array_equal(residual, after)
-    expected = ((weights if weighted else 1) * after**2).sum()
-    assert squares == pytest.approx(float(expected), rel=1e-13)
-    assert largest == np.abs(after).max()
+    exact = sum(int(w) * int(r) ** 2 for w, r in zip(weights if weighted else [1] * n, after, strict=True))
+    order = rng.permutation(n)
+    for which in (np.arange(n), order):
+        moved = residual[which]
+        squares, largest = rows.settle(
+            moved, slots[which], slots, False, delta, 3, weights[which] if weighted else weights, n
+        )
+        np.testing.assert_array_equal(moved, after[which])
+        if which is not order:
+            first = squares
+        assert squares == first
+        assert squares == pytest.approx(float(exact), rel=1e-15)
+        assert largest == np.abs(after).max()
 
 
 @pytest.mark.parametrize("n", [100, 5000])
@@ -317,3 +359,43 @@ def test_left_part(rng, weighted):
     here = ((slots == 0) | (slots == 2)) & goes_left(column, 8, 1)
     partial = residual + np.where(slots == 0, 40, -60)
     assert got == ((w * partial)[here].sum(), w[here].sum())
+
+
+@pytest.mark.parametrize("n", ROWS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_send_down(rng, n, weighted):
+    """Rows of a label that a rule sends right take the new one; they are counted, or weighed."""
+    member, column = padded(rng.integers(0, 4, n).astype(np.uint8), 255), padded(codes_of(rng, n), 0)
+    weights = rng.integers(0, 2**28, n).astype(np.int32)
+    key, shift = rows.shifted(9, 1)
+    sent = member.copy()
+    moved = reshape.send_down(
+        sent, column, np.uint8(2), np.uint8(key), np.uint8(shift), np.uint8(7),
+        weights if weighted else weights[:0], n,
+    )  # fmt: skip
+    right = (member == 2) & ~goes_left(column, 9, 1)
+    np.testing.assert_array_equal(sent, np.where(right, 7, member))
+    assert moved == (weights[right[:n]].sum(dtype=np.int64) if weighted else right.sum())
+
+
+@pytest.mark.parametrize("share", [0.002, 0.03, 0.5, 1.0])
+def test_constant_columns(rng, share):
+    """Columns that differ nowhere at a node, whatever the number of its rows: one differing row is found."""
+    n = 2000
+    for _ in range(20):
+        member = (rng.random(n) >= share).astype(np.uint8)
+        codes = np.zeros((6, -(-n // 64) * 64), np.uint8)
+        codes[1, :n] = codes_of(rng, n, highest=2)
+        codes[2, :n] = 255
+        codes[3, rng.integers(0, n)] = 4
+        codes[4, rng.integers(0, n)] = 255
+        codes[5, :n] = np.where(member == 0, 8, 3)
+        inside = np.flatnonzero(member == 0)
+        expected = [j for j in range(6) if len(np.unique(codes[j, inside])) <= 1]
+        data = shapes.Data(
+            codes, *(np.zeros(6, np.int64),) * 2, np.zeros(6, np.uint8), np.zeros(0, np.int32), n, n,
+            np.zeros(0, np.uint8), np.zeros((6, 256, 8), np.int32),
+        )  # fmt: skip
+        columns = np.zeros(6, np.int32)
+        found = reshape.list_constant(data, padded(member, 255), np.uint8(0), columns)
+        assert columns[:found].tolist() == expected
