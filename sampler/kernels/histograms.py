@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sampler.kernels.shapes import Bool, Bytes, Int, Ints, Longs
 
 COUNT_SHIFT = 40  # a bin holds a count above and a sum below this bit
+SIZE_SHIFT = 37  # of weights, which sum to less (`Training.weight_unit`): the rows of a bin, above it
 HISTOGRAM_BLOCK = 2048  # rows: a sum of |partial residual| < 2^27 stays inside 40 bits
 
 
@@ -88,26 +89,49 @@ def histograms(
         unpack_bins(bins[1], second_width, sums[1], counts[1])
 
 
-@kernel(void(*_pair_t, bytes_1, bytes_1, ints_1, i8, longs_2, longs_2, longs_2), allocates=False)
+@kernel(void(*_pair_t, ints_1, longs_1, longs_1), allocates=False)
+def weighted_residuals(
+    slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int, weights: Ints,
+    values: Longs, sizes: Longs,
+) -> None:  # fmt: skip
+    """Weight x partial residual, and a count of one packed with the weight; 0 for other leaves' rows."""
+    one = np.int64(1) << SIZE_SHIFT
+    for i in range(len(slots)):
+        slot = slots[i]
+        inside = (slot == left) | (slot == right)
+        weight = np.int64(weights[i])
+        value = weight * (np.int64(residual[i]) + (left_old if slot == left else right_old))
+        values[i] = value if inside else 0
+        sizes[i] = one + weight if inside else 0
+
+
+@kernel(void(*_pair_t, bytes_1, bytes_1, ints_1, i8, longs_1, longs_2, longs_2, longs_2), allocates=False)
 def weighted_histograms(
     slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int,
-    first: Bytes, second: Bytes, weights: Ints, num_rows: Int, sums: Longs, counts: Longs, rows: Longs,
+    first: Bytes, second: Bytes, weights: Ints, num_rows: Int,
+    room: Longs, sums: Longs, counts: Longs, rows: Longs,
 ) -> None:  # fmt: skip
-    """The same with weights, which also need the number of rows of each code."""
+    """The same with weights, which also need the number of rows of each code; `room` for 2,048."""
     sums[:] = 0
     counts[:] = 0
-    rows[:] = 0
-    for i in range(num_rows):
-        slot = slots[i]
-        if slot not in (left, right):
-            continue
-        weight = np.int64(weights[i])
-        value = weight * (residual[i] + (left_old if slot == left else right_old))
-        for which in range(2):
-            code = first[i] if which == 0 else second[i]
-            sums[which, code] += value
-            counts[which, code] += weight
-            rows[which, code] += 1
+    half = len(room) // 2
+    values, sizes = room[:half], room[half:]
+    for start in range(0, num_rows, half):
+        stop = min(start + half, num_rows)
+        weighted_residuals(
+            slots[start:stop], left, right, residual[start:stop], left_old, right_old, weights[start:stop],
+            values, sizes,
+        )  # fmt: skip
+        for i in range(stop - start):
+            a, b = first[start + i], second[start + i]
+            sums[0, a] += values[i]
+            sums[1, b] += values[i]
+            counts[0, a] += sizes[i]
+            counts[1, b] += sizes[i]
+    for which in range(2):
+        for code in range(counts.shape[1]):
+            rows[which, code] = counts[which, code] >> SIZE_SHIFT
+            counts[which, code] &= (np.int64(1) << SIZE_SHIFT) - 1
 
 
 @kernel(boolean(bytes_2, i8, i8), inline=True, allocates=False)

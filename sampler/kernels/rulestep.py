@@ -156,7 +156,7 @@ def draw_split_rule(data: Data, forest: Forest, work: Work, prior: Floats, depth
     if weighted:
         weighted_histograms(
             slots, left, right, work.residual, left_old, right_old, data.codes[own], data.codes[other],
-            data.weights, data.num_rows, work.code_sum, work.code_count, work.code_rows,
+            data.weights, data.num_rows, work.values, work.code_sum, work.code_count, work.code_rows,
         )  # fmt: skip
     else:
         histograms(

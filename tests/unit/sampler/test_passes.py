@@ -240,12 +240,13 @@ def test_histograms(rng, n, weighted):
     slots = rng.integers(0, 4, n).astype(np.uint8)
     residual = rng.integers(-(2**20), 2**20, n).astype(np.int32)
     columns = [codes_of(rng, n), codes_of(rng, n, highest=5)]
-    weights = rng.integers(1, 100, n).astype(np.int32)
+    weights = rng.integers(0, 2**23, n).astype(np.int32)
     sums, counts, found = (np.full((2, 256), 99, np.int64) for _ in range(3))
     pair = (np.uint8(1), np.uint8(3), padded(residual, 0), np.int32(-50), np.int32(70))
     slots_, (first, second) = padded(slots, 255), [padded(column, 0) for column in columns]
     if weighted:
-        histograms.weighted_histograms(slots_, *pair, first, second, weights, n, sums, counts, found)
+        room = np.full(2048, 5, np.int64)
+        histograms.weighted_histograms(slots_, *pair, first, second, weights, n, room, sums, counts, found)
     else:
         values, bins = np.zeros(2048, np.int64), np.zeros((2, 256), np.int64)
         histograms.histograms(slots_, *pair, first, second, 21, 6, values, bins, sums, counts)
