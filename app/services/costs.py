@@ -13,6 +13,7 @@ from app.services.acting import actor
 from app.services.durations import chain_seconds, finish_seconds, prepare_seconds
 from app.services.errors import InvalidRequestError
 from sampler import ColumnSummary
+from sampler.methods import METHODS
 
 MIB = 1024 * 1024
 # Bytes, as measured, and rounded up:
@@ -20,10 +21,12 @@ PROCESS = 420 * MIB  # a worker's process with its kernels, before any data
 CELL, CELL_SCORED = 36, 48  # per row and coded column, the target one more; with rows held out and scored
 ROW = 64  # per row besides: outcome, residual, weights
 SLOT = 1  # per row and tree
+PARTICLE, PARTICLE_ROW = 20_000, 30  # of a particle filter: each lists the rows in its tree's order, thrice
 DRAW, TREE = 24_000, 40  # per kept draw (f at 200 reference rows, several times over), and per tree of each
 FORMULA = (
     f"{PROCESS // MIB} MiB + the larger of  rows x ({CELL} x (columns + 1) + {ROW} + trees)  "
-    f"({CELL_SCORED} instead of {CELL} with a holdout)  and  chains x draws x ({DRAW} + {TREE} x trees)"
+    f"({CELL_SCORED} instead of {CELL} with a holdout)  and  chains x draws x ({DRAW} + {TREE} x trees); "
+    f"of a particle filter  draws x ({PARTICLE} + {PARTICLE_ROW} x rows)  besides the rows"
 )
 
 
@@ -60,6 +63,8 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
     draws, scored = int(settings["num_draws"]), bool(settings.get("holdout"))
     sampling = rows * ((CELL_SCORED if scored else CELL) * (columns + 1) + ROW + SLOT * trees)
     finishing = chains * draws * (DRAW + TREE * trees)
+    if METHODS[settings.get("method") or "bart"].filters:
+        sampling += draws * (PARTICLE + PARTICLE_ROW * rows)
     seen = round(rows * (1 - float(settings.get("holdout") or 0.0)))
     turns = -(-chains // max(slots, 1))
     finish = finish_seconds(settings, rows, columns)

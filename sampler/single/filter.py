@@ -175,7 +175,9 @@ class FilterRun:
 
         many = self.iterations
         self._evidence[0] += np.logaddexp.reduce(self._cloud.log_weight) - np.log(many)
-        kept = arrays.make_kept(many, int(self._cloud.size.sum()), arrays.num_values(self.training))
+        size = self._cloud.size
+        room = int(size.sum() + size.max())  # the last tree's leaves are looked for as if all nodes were
+        kept = arrays.make_kept(many, room, arrays.num_values(self.training))
         for c in range(many):
             assert keep(self._rows, self._tree(c), self._room, self._random, kept)
         self._kept = kept

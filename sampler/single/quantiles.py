@@ -23,8 +23,10 @@ def of_draws(values: Floats, share: Floats | None, tails: Floats) -> Floats:
     value whose draws up to it have the weight asked for. A tail below zero is an upper one.
     """
     wanted = np.where(tails < 0, 1 + tails, tails)
+    if not len(wanted):
+        return np.empty((0, len(values)))
     if share is None:
-        return np.quantile(values, wanted, axis=1) if len(wanted) else np.empty((0, len(values)))
+        return np.quantile(values, wanted, axis=1)
     order = np.argsort(values, axis=1, kind="stable")
     ranked = np.take_along_axis(values, order, axis=1)
     total = np.cumsum(share[order], axis=1)

@@ -93,6 +93,17 @@ def test_every_way_to_sample_has_a_time():
     assert by_moves[0] < by_moves[1]
 
 
+def test_particles_take_memory_for_their_rows():
+    """A particle filter's estimate has room for the rows that each particle lists, and says so."""
+    one = Settings.resolve(method="bcart", num_draws=1000).to_json()
+    filtered = Settings.resolve(method="smc", num_draws=1000).to_json()
+
+    more = estimate(filtered, 10_000, 10).bytes - estimate(one, 10_000, 10).bytes
+
+    assert more >= 1000 * 8 * 10_000
+    assert f"draws x ({costs.PARTICLE} + {costs.PARTICLE_ROW} x rows)" in FORMULA
+
+
 @only("sqlite")
 def test_levels_count_as_columns(client, settings):
     """A category is estimated as a column for each of its levels."""

@@ -214,6 +214,15 @@ def test_weighted_particles():
     np.testing.assert_array_equal(same.predict(X).mean, posterior.predict(X).mean)
 
 
+def test_few_particles_of_large_trees():
+    """There is room for what few particles keep, however large their trees."""
+    x = np.linspace(0, 1, 3000)
+    y = np.sin(40 * x) + np.random.default_rng(0).normal(0, 0.05, 3000)
+    posterior = fit({"x": x}, y, method="smc", num_draws=2, num_chains=2, progress=False)
+    assert posterior.leaf_counts.min() > 20
+    assert np.mean((posterior.predict({"x": x}, level=None).mean - y) ** 2) < 0.1
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
