@@ -10,7 +10,7 @@ import typer
 from app.settings import Settings
 
 if TYPE_CHECKING:
-    from app.client import Client
+    from app.client import Client, Place
 
 Host = Annotated[str, typer.Option(help="The address to listen on. Beyond loopback, API keys are demanded.")]
 Port = Annotated[int, typer.Option(help="The port to listen on.")]
@@ -38,10 +38,12 @@ def asking(url: str | None, data_dir: Path | None, say: Callable[[str], None]) -
         with reached(url, data_dir, say) as client:
             yield client
     except ProblemError as error:
-        places = [
-            f"  {place.column or ''} {'row ' + str(place.row) if place.row else ''}: {place.detail}"
-            for place in error.errors[:20]
-        ]
+        places = [f"  {_where(place)}: {place.detail}" for place in error.errors[:20]]
         fail("\n".join([f"The service says no: {error.detail}", *(places if len(places) > 1 else [])]))
     except ClientError as error:
         fail(str(error))
+
+
+def _where(place: "Place") -> str:
+    row = f"row {place.row}" if place.row else ""
+    return ", ".join(part for part in (place.column, row) if part) or "the request"

@@ -79,9 +79,12 @@ def show_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> N
         out.print(line, markup=False)
     if found.error:
         out.print(f"error     {found.error}", markup=False)
-    settings = {name: value for name, value in found.settings.items() if value not in (None, [], {})}
-    told = ", ".join(f"{name} {value}" for name, value in settings.items())
-    out.print(f"settings  {told}", markup=False)
+    plain = {name: value for name, value in found.settings.items() if not isinstance(value, (dict, list))}
+    out.print(f"settings  {_listed(plain)}", markup=False)
+    for name, value in found.settings.items():
+        if isinstance(value, (dict, list)) and value:
+            told = _listed(value) if isinstance(value, dict) else ", ".join(map(str, value))
+            out.print(f"{name:<9} {told}", markup=False)
 
 
 @models.command("save")
@@ -158,6 +161,10 @@ def delete_dataset(dataset: Id, url: Url = None, data_dir: DataDir = None) -> No
     with asking(url, data_dir, err.print) as client:
         client.delete_dataset(dataset)
     out.print(f"{dataset} is removed.", markup=False)
+
+
+def _listed(settings: Json) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
 
 
 def _newest(client: Client, model: str) -> Model:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from app.cli.common import DataDir, asking
-from app.client import Client, Dataset, Model, Prediction
+from app.client import Client, Dataset, Model, Prediction, ProblemError
 
 Url = Annotated[
     str | None,
@@ -106,9 +106,14 @@ def fit(
     given["features"] = [one.strip() for one in features.split(",")] if features else given.get("features")
     with asking(url, data_dir, console.print) as client:
         dataset = _dataset(client, data, console, how_read(read), dict(texts(kind)))
-        model = client.fit(
-            dataset, target, holdout=holdout or None, **(given | {"name": name or dataset.name})
-        )
+        try:
+            model = client.fit(
+                dataset, target, holdout=holdout or None, **(given | {"name": name or dataset.name})
+            )
+        except ProblemError:
+            if data != dataset.id:  # whoever mends the command uploads the file again
+                client.delete_dataset(dataset)
+            raise
         try:
             with bars(console) as show:
                 model = client.wait(model, progress=show)

@@ -1,8 +1,9 @@
 """Accepting a fit: what can be refused is refused before the 202, by the sampler's own validators."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any
 
 import pyarrow as pa
@@ -38,6 +39,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 RANGES = LIMITS  # of the knobs that are counts, for the documentation; the sampler checks them
 MIN_ROWS = 10  # to learn from; a promise of HTTP, not of the sampler
 MAX_NAME = 200
+MANY_COLUMNS = 500  # among more a name that is nearly right isn't looked for
 MAX_SAID = 500  # characters of a refusal: the sampler repeats the value, whose length is the sender's choice
 CUTS = ("quantile", "uniform")
 
@@ -237,9 +239,14 @@ def _unusable(error: DataError, column: str | None = None) -> UnusableDataError:
 
 def _check_columns(dataset: Dataset, names: Sequence[str]) -> None:
     known = {column["name"] for column in dataset.columns}
-    faults = [Fault(name, None, "the dataset has no such column") for name in names if name not in known]
+    faults = [Fault(name, None, _absent(name, known)) for name in names if name not in known]
     if faults:
         raise UnusableDataError(errors=faults)
+
+
+def _absent(name: str, known: Collection[str]) -> str:
+    near = get_close_matches(name, known, 1) if len(name) <= MAX_NAME and len(known) <= MANY_COLUMNS else []
+    return "the dataset has no such column" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def _check_values(table: pa.Table, request: FitRequest, settings: Settings) -> None:

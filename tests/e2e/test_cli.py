@@ -130,6 +130,19 @@ def test_what_a_file_leaves_open_is_said(asked):
         asked(f"bartserve datasets delete {dataset.stdout.split()[1]}")
 
 
+def test_a_slip_is_told_and_leaves_nothing_behind(asked):
+    """A target that is nearly a column: which one; the file that was uploaded for it is removed again."""
+    before = asked("bartserve datasets").stdout
+
+    refused = asked("bartserve fit cars.csv --target mgp")
+    several = asked("bartserve predict cars weight=2171")
+
+    assert refused.returncode == 1
+    assert "did you mean mpg?" in refused.stderr
+    assert asked("bartserve datasets").stdout == before
+    assert "  displacement: the model needs this column" in several.stderr
+
+
 def test_models_and_datasets_are_listed_shown_saved_and_removed(asked):
     """What was made is found again by name, leaves as a file, and goes."""
     listed = asked("bartserve models")
