@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 ROOT = Path(__file__).parents[2]
 SHOTS = Path(os.environ.get("BARTSERVE_SCREENSHOTS", ROOT / "screenshots"))
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-SECONDS = 120  # for whatever a page does: the machine may be busy
+SECONDS = 300  # for whatever a page does: the machine may be busy, and compile kernels first
 needs_chromium = pytest.mark.skipif(
     CHROMIUM is None,
     reason="no Chromium was found: the pages were not tried in a browser (apt install chromium)",
