@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sampler.errors import DataWarning, SettingsError
+from sampler.errors import DataError, DataWarning, PackedError, SettingsError
 from sampler.settings import LIMITS
 
 if TYPE_CHECKING:
@@ -144,14 +144,24 @@ def run(problem: Problem, *, progress: bool = False) -> Posterior:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a posterior's chains need to go on: their data and their last states."""
+    """What a posterior's chains need to go on: their data (None once loaded) and their last states."""
 
-    problem: Problem
+    problem: Problem | None
     checkpoints: list[bytes]
 
 
-def extend(posterior: Posterior, origin: Origin, num_draws: int, *, progress: bool = False) -> Posterior:
-    """The posterior with so many more draws per chain: what one longer fit would have given, bit for bit."""
+def extend(
+    posterior: Posterior,
+    origin: Origin,
+    num_draws: int,
+    rows: tuple[Any, Any, Any] | None = None,
+    *,
+    progress: bool = False,
+) -> Posterior:
+    """The posterior with so many more draws per chain: what one longer fit would have given, bit for bit.
+
+    `rows`: X, y and weights of the fit, given again.
+    """
     from sampler.chains import resume_chain  # noqa: PLC0415
     from sampler.methods import check_extends  # noqa: PLC0415
     from sampler.settings import checked_count  # noqa: PLC0415
@@ -161,15 +171,23 @@ def extend(posterior: Posterior, origin: Origin, num_draws: int, *, progress: bo
     if total > LIMITS["num_draws"][1]:
         most = LIMITS["num_draws"][1]
         raise SettingsError(f"each chain would have {total} draws, where {most} is the most")
-    training = origin.problem.training
+    problem = origin.problem if rows is None else posterior.problem_of(*rows)
+    if problem is None:
+        raise SettingsError(
+            "a loaded posterior has no training rows: give them again, as in load(path).extend(500, X, y)"
+        )
+    training = problem.training
     training = replace(training, settings=replace(training.settings, num_draws=total))
 
     def resume(training: Training) -> list[AnyChain]:
-        return [resume_chain(training, checkpoint) for checkpoint in origin.checkpoints]
+        try:
+            return [resume_chain(training, checkpoint) for checkpoint in origin.checkpoints]
+        except PackedError as error:
+            raise DataError(
+                f"the chains can't go on ({error}): give the rows, in their order, that the fit was given"
+            ) from error
 
-    return _run(
-        replace(origin.problem, training=training), resume, posterior.drawn(), progress=progress
-    )  # fmt: skip
+    return _run(replace(problem, training=training), resume, posterior.drawn(), progress=progress)
 
 
 def _run(

@@ -1,8 +1,9 @@
 """A fitted model as one file, `application/vnd.bartserve.model`: header, packed draws, statistics.
 
 Layout, little-endian: the magic ``BARTMODL``, format version (uint16), CRC-32 of all that follows it
-(uint32), length of the index (uint32), the index (JSON, UTF-8), then the header and each chain's blocks of
-draws, one after the other, with the lengths that the index states. Nothing in it is ever run.
+(uint32), length of the index (uint32), the index (JSON, UTF-8), then the header, each chain's blocks of draws
+and, where a fit saved them, the chains' last states, one after the other, with the lengths that the index
+states. Nothing in it is ever run.
 """
 
 from __future__ import annotations
@@ -28,23 +29,33 @@ START = struct.Struct("<8sHII")
 
 
 def write_model(
-    header: bytes, blocks: Sequence[Sequence[bytes]], statistics: Sequence[Mapping[str, Any]]
+    header: bytes,
+    blocks: Sequence[Sequence[bytes]],
+    statistics: Sequence[Mapping[str, Any]],
+    checkpoints: Sequence[bytes] = (),
 ) -> bytes:
     """The file of a model; the same parts give the same bytes."""
-    index = {
+    index: dict[str, Any] = {
         "header": len(header),
         "chains": [[len(block) for block in chain] for chain in blocks],
         "statistics": list(statistics),
     }
+    if checkpoints:
+        index["checkpoints"] = [len(checkpoint) for checkpoint in checkpoints]
     text = json.dumps(index, sort_keys=True, separators=(",", ":")).encode()
     body = (
         struct.pack("<I", len(text)) + text + header + b"".join(block for chain in blocks for block in chain)
-    )
+    ) + b"".join(checkpoints)
     return MAGIC + struct.pack("<HI", VERSION, zlib.crc32(body)) + body
 
 
 def read_model(data: bytes) -> tuple[bytes, list[list[bytes]], list[dict[str, Any]]]:
     """Header, blocks per chain and statistics; raises PackedError when cut short, altered or newer."""
+    return read_parts(data)[:3]
+
+
+def read_parts(data: bytes) -> tuple[bytes, list[list[bytes]], list[dict[str, Any]], list[bytes]]:
+    """The same and the chains' last states, none where the file has none."""
     if len(data) < START.size or not data.startswith(MAGIC):
         raise PackedError("this is no model file")
     _, version, checksum, length = START.unpack_from(data)
@@ -58,9 +69,10 @@ def read_model(data: bytes) -> tuple[bytes, list[list[bytes]], list[dict[str, An
         header = parts.take(index["header"])
         blocks = [[parts.take(size) for size in chain] for chain in index["chains"]]
         statistics = [dict(item) for item in index["statistics"]]
+        checkpoints = [parts.take(size) for size in index.get("checkpoints", [])]
     except (ValueError, KeyError, TypeError) as error:
         raise PackedError(f"the model file can't be read: {error}") from error
-    return header, blocks, statistics
+    return header, blocks, statistics, checkpoints
 
 
 def load(path: str | os.PathLike[str]) -> Posterior:

@@ -24,7 +24,7 @@ from sampler.inclusion import Inclusion, inclusion, rules_per_draw
 from sampler.intervals import Answer, Interval, Quantile, Request
 from sampler.kernels.predicting import BLOCK
 from sampler.methods import METHODS
-from sampler.modelfile import read_model, write_model
+from sampler.modelfile import read_parts, write_model
 from sampler.packed import unpack
 from sampler.predict import Ensemble
 from sampler.summary import Agreement, Summary, Verdict, judge, summarise
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from sampler.draws import Draws
     from sampler.fit import Origin
+    from sampler.problem import Problem
     from sampler.schema import Schema
 
     Floats = NDArray[np.float64]
@@ -104,7 +105,7 @@ class Posterior:
         self._rule_counts = [rules_per_draw(draws[: self.num_draws], header) for draws in chains]
         self._offset = float(header.constants["offset"])
         self._step = float(header.constants["step"])
-        self.origin: Origin | None = None  # what `fit` leaves for `extend`
+        self.origin: Origin | None = None  # what `extend` goes on from
 
     @classmethod
     def from_blocks(
@@ -177,24 +178,47 @@ class Posterior:
         """The same for every chain that was begun: None for one without draws."""
         return [concatenate([unpack(block) for block in chain]) if chain else None for chain in self._blocks]
 
-    def extend(self, num_draws: int, *, progress: bool = True) -> Posterior:
+    def extend(
+        self, num_draws: int, X: Any = None, y: Any = None, weights: Any = None, *, progress: bool = True
+    ) -> Posterior:
         """A new posterior: the same chains with so many more draws each.
 
-        Bit for bit what one longer fit of the same `num_burnin` would have given. Needs the training rows and
-        the chains' last states, which stay in the memory of the session that fitted: a file has neither.
+        Bit for bit what one longer fit of the same `num_burnin` would have given. The chains go on from their
+        last states, which `save` keeps too; the training rows it does not keep, so a loaded posterior takes
+        them again: `load(path).extend(500, X, y)`.
+
+        Parameters
+        ----------
+        num_draws
+            further draws per chain
+        X, y, weights
+            the rows, in their order, that `fit` was given; needed after `load` only
+        progress
+            show a progress bar
 
         Raises
         ------
         SettingsError
-            the posterior was loaded, or the number is out of range
+            there are no rows or no states to go on from, or the number is out of range
+        DataError
+            the rows aren't those of the fit
 
         """
         if self.origin is None:
-            told = "a loaded posterior has no training rows to go on from: extend the one that fit returned"
-            raise SettingsError(f"{told}, or fit again with more draws")
+            raise SettingsError(
+                "this model came without the states of its chains (a service's file has none): fit again "
+                "with more draws"
+            )
         from sampler.fit import extend  # noqa: PLC0415  # it imports this module
 
-        return extend(self, self.origin, num_draws, progress=progress)
+        rows = None if X is None and y is None else (X, y, weights)
+        return extend(self, self.origin, num_draws, rows, progress=progress)
+
+    def problem_of(self, X: Any, y: Any, weights: Any = None) -> Problem:
+        """What the chains trained on, from their rows given again; raises DataError."""
+        from sampler.problem import prepare_again  # noqa: PLC0415  # only a loaded posterior needs it
+
+        return prepare_again(self._header, X, y, weights)
 
     def diagnostics(self, max_points: int = 500) -> dict[str, Any]:
         """All that tells whether the chains agree, with traces of at most so many points; see `checkup`."""
@@ -373,12 +397,18 @@ class Posterior:
 
     def to_bytes(self) -> bytes:
         """The posterior as a model file."""
-        return write_model(self._header.to_bytes(), self._blocks, self._statistics)
+        checkpoints = self.origin.checkpoints if self.origin else []
+        return write_model(self._header.to_bytes(), self._blocks, self._statistics, checkpoints)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Posterior:
         """The posterior in a model file; raises PackedError."""
-        return cls.from_blocks(*read_model(data))
+        from sampler.fit import Origin  # noqa: PLC0415  # it imports this module
+
+        header, blocks, statistics, checkpoints = read_parts(data)
+        posterior = cls.from_blocks(header, blocks, statistics)
+        posterior.origin = Origin(None, checkpoints) if checkpoints else None
+        return posterior
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model file, whole or not at all."""
@@ -391,7 +421,7 @@ class Posterior:
             partial.unlink(missing_ok=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled (by joblib, by an estimator's copy) as its file: without what `extend` needs."""
+        """Pickled (by joblib, by an estimator's copy) as its file: without the training rows."""
         return Posterior.from_bytes, (self.to_bytes(),)
 
     def __repr__(self) -> str:

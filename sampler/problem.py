@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.design import train_column
+from sampler.design import encode, train_column
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.grid import MAX_CUTS, Grid, cut_points
 from sampler.header import REFERENCE_ROWS, Header
@@ -15,8 +15,8 @@ from sampler.methods import METHODS
 from sampler.prior import Constants, calibrate, check_prior
 from sampler.schema import Column, Schema, choose
 from sampler.settings import Settings
-from sampler.single.prior import calibrate_tree, check_tree_prior
-from sampler.single.soft_prior import calibrate_soft, check_soft_prior
+from sampler.single.prior import TreeConstants, calibrate_tree, check_tree_prior
+from sampler.single.soft_prior import SoftConstants, calibrate_soft, check_soft_prior
 from sampler.summaries import summarise
 from sampler.tables import read
 from sampler.target import guess_family, read_target, read_weights
@@ -134,6 +134,43 @@ def prepare(
     )
     warnings = [*choice.warnings, *_index_warning(X, y), *_missing_warning(schema, resolved)]
     return Problem(training, schema, grid, warnings)
+
+
+def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Problem:
+    """The problem that a model's header was made of, from its training rows given once more.
+
+    Raises
+    ------
+    DataError
+        for rows that don't fit the model, or weights where there were none, or none where there were some
+
+    """
+    settings = Settings.from_json(header.settings)
+    coded = encode(X, header.schema, header.grid)
+    _, outcome = read_target(y, header.schema.target.name, coded.num_rows, settings.family)
+    if header.weighted != (weights is not None):
+        told = "with weights: give them too" if header.weighted else "without weights: leave them out"
+        raise DataError(f"the model was fitted {told}")
+    training = Training(
+        codes=coded.codes,
+        num_codes=header.grid.num_codes,
+        y=outcome,
+        weights=None if weights is None else read_weights(weights, coded.num_rows),
+        constants=_constants_again(header, settings),
+        settings=settings,
+    )
+    return Problem(training, header.schema, header.grid, header.warnings)
+
+
+def _constants_again(header: Header, settings: Settings) -> Constants:
+    """The constants as they were, of the method's own class, tuples again where JSON has lists."""
+    method = METHODS[settings.method]
+    kind = SoftConstants if method.soft else TreeConstants if method.single_tree else Constants
+    return kind.from_json({name: _tupled(value) for name, value in header.constants.items()})
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(map(_tupled, value)) if isinstance(value, list) else value
 
 
 def calibrated(

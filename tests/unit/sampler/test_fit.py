@@ -234,13 +234,36 @@ def test_extended_is_a_longer_fit():
         assert first.num_draws == 25
 
 
-def test_only_what_was_fitted_here_is_extended(tmp_path):
-    """A file has no training rows: extending it is refused with what to do; so is a number that can't be."""
+@pytest.mark.parametrize("more", [{}, {"family": "probit"}, {"weights": True}, {"method": "bcart"}], ids=str)
+def test_a_loaded_posterior_is_extended(tmp_path, more):
+    """A file holds the chains' states: with the rows given again it goes on as the fit itself would have."""
+    X, _, y = friedman(80, 1)
+    y = y > np.median(y) if "family" in more else y
+    more = more | ({"weights": np.linspace(1, 2, len(y))} if "weights" in more else {})
+    settings = SHORT | more | ({"num_trees": 1} if "method" in more else {})
+    posterior = fit(X, y, **settings)
+    posterior.save(tmp_path / "model")
+    loaded = sampler.load(tmp_path / "model")
+    extended = loaded.extend(10, X, y, more.get("weights"), progress=False)
+    assert extended.to_bytes() == posterior.extend(10, progress=False).to_bytes()
+
+
+def test_what_cannot_be_extended(tmp_path):
+    """A file without its rows, other rows, weights left out or added, or a bad number: what to do is said."""
     X, _, y = friedman(60, 1)
     posterior = fit(X, y, **SHORT)
     posterior.save(tmp_path / "model")
-    with pytest.raises(SettingsError, match="extend the one that fit returned"):
-        sampler.load(tmp_path / "model").extend(10)
+    loaded = sampler.load(tmp_path / "model")
+    with pytest.raises(SettingsError, match=r"give them again, as in load\(path\).extend\(500, X, y\)"):
+        loaded.extend(10)
+    for rows in ((X[::-1], y[::-1]), (X, y + 1), (X[:50], y[:50])):
+        with pytest.raises(DataError, match="in their order, that the fit was given"):
+            loaded.extend(10, *rows, progress=False)
+    with pytest.raises(DataError, match="without weights: leave them out"):
+        loaded.extend(10, X, y, np.ones(60))
+    served = sampler.Posterior.from_blocks(posterior._header.to_bytes(), posterior._blocks)
+    with pytest.raises(SettingsError, match="fit again with more draws"):
+        served.extend(10, X, y)
     for number in (0, -1, 2.5, "many", 10**7):
         with pytest.raises(SettingsError):
             posterior.extend(number)

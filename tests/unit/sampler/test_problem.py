@@ -8,6 +8,7 @@ import pytest
 
 from sampler import DataError, SettingsError, choose, describe, prepare
 from sampler.header import Header
+from sampler.problem import prepare_again
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -303,3 +304,15 @@ def test_the_service_can_choose_without_the_data():
         choose(summaries, features=["nope"])
     with pytest.raises(DataError, match="target"):
         choose(summaries, features=["size"], reserved=["size"])
+
+
+@pytest.mark.parametrize("method", ["bart", "bcart", "bcart-mean-variance", "bcart-wu", "rjhmc-df"])
+def test_rows_given_again_are_the_same_problem(method):
+    """From a header and the rows given again: the very training data, constants and settings."""
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame({"a": rng.uniform(size=60), "b": rng.choice(["x", "y", "z"], 60)})
+    y = X["a"].to_numpy() + 0.1 * rng.normal(size=60)
+    problem = prepare(X, y, method=method)
+    again = prepare_again(Header.from_bytes(problem.header()), X, y)
+    assert again.training.fingerprint == problem.training.fingerprint
+    assert again.header() == problem.header()
