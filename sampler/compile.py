@@ -48,6 +48,7 @@ class Kernel:
     function: Any
     signature: Any
     pointer: bool
+    arrays: bool = False  # of a pointer kernel: whether it makes any, be it views of what it is given
     compiled: Any = None
 
     def build(self) -> None:
@@ -57,7 +58,7 @@ class Kernel:
         if self.pointer:
             with _cache_in_our_folder():
                 compiled: Any = cfunc
-                self.compiled = compiled(self.signature, cache=True, error_model="numpy", _nrt=False)(
+                self.compiled = compiled(self.signature, cache=True, error_model="numpy", _nrt=self.arrays)(
                     self.function
                 )
         else:
@@ -92,9 +93,11 @@ def kernel(signature: Any, *, inline: bool = False, allocates: bool = True) -> C
     return decorate
 
 
-def pointer_kernel(module: str, signature: Any, function: Callable[..., Any]) -> Kernel:
+def pointer_kernel(
+    module: str, signature: Any, function: Callable[..., Any], *, arrays: bool = False
+) -> Kernel:
     """Register a kernel that others call through its address, so that they need not contain it."""
-    entry = Kernel(function.__qualname__, function, signature, pointer=True)
+    entry = Kernel(function.__qualname__, function, signature, pointer=True, arrays=arrays)
     _register(module, entry)
     return entry
 

@@ -49,6 +49,7 @@ def fit(
     prior_only: bool = False,
     particles: int = 10,
     start: str = "stumps",
+    search: Mapping[str, float] | None = None,
     features: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
     target_name: str | None = None,
@@ -76,7 +77,8 @@ def fit(
         "bcart-mean-variance" (leaves with a noise of their own), "bcart-wu" (with the radical restructure of
         Wu, Tjelmeland and West 2007), "smc" (the particle filter of Lakshminarayanan, Roy and Teh 2013, whose
         draws are weighted); or one tree of soft splits, which rows pass with a probability: "rjhmc-df" (each
-        split by one column) and "rjhmc-dfi" (by a weighted sum of them; Cochrane, Wills and Johnson 2023)
+        split by one column), "rjhmc-dfi" (by a weighted sum of them; Cochrane, Wills and Johnson 2023) and
+        "dcc-tree" (Divide, Conquer, Combine: topologies with chains of their own; weighted draws)
     num_trees, num_chains, num_burnin, num_draws, thin, seed
         trees in the sum (200 of bart); chains (4; 8 of bcart, which restarts rather than runs long);
         iterations before the first draw; draws kept per chain (250), one in `thin` (4; 80 of bcart). Of smc
@@ -91,6 +93,10 @@ def fit(
         of particle Gibbs (moves="pg", or a probability of "pg" among the moves)
     start
         every chain's first state: "stumps", or "smc": trees drawn in turn by sequential Monte Carlo
+    search
+        of "dcc-tree": iterations, first (topologies drawn from the prior), proposals (that make one active),
+        most (active ones), chains and draws (of each at a time), samples (around each draw), delta, kappa,
+        optimism (of the utility), spatial (1, or 0 for the basic weights)
     features, columns
         which columns to learn from, and kinds to use instead of the inferred ones
     progress
@@ -126,6 +132,7 @@ def fit(
         prior_only=prior_only,
         particles=particles,
         start=start,
+        search=search,
     )
     for warning in problem.warnings:
         warnings.warn(warning, DataWarning, stacklevel=2)

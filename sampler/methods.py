@@ -35,6 +35,12 @@ class Method:
     single_tree: bool = True
     filters: bool = False  # particles that grow together, rather than a chain that goes on
     soft: bool = False  # splits that rows pass with a probability (`sampler_math` 7)
+    search: Mapping[str, float] = field(default_factory=dict)  # the knobs of a search over topologies
+
+    @property
+    def at_once(self) -> bool:
+        """Whether draws, weighted ones, come together at the end: such a fit can't go on."""
+        return self.filters or bool(self.search)
 
 
 def _cart(*families: str, default: Mapping[str, float] = CGM) -> Method:
@@ -69,14 +75,33 @@ METHODS: dict[str, Method] = {
     ),
     "rjhmc-df": _hmc(),
     "rjhmc-dfi": _hmc(),
+    "dcc-tree": Method(
+        ("gaussian", "categorical"),
+        num_chains=2,
+        num_draws=1000,
+        thin=1,
+        move_sets={"default": {"grow": 0.54, "prune": 0.36, "stay": 0.1}},
+        moves=("grow", "prune", "stay"),
+        soft=True,
+        search={
+            "iterations": 100,
+            "first": 100,
+            "proposals": 5,
+            "most": 100,
+            "chains": 8,
+            "draws": 100,
+            "samples": 10,
+            "delta": 0.0,
+            "kappa": 0.0,
+            "optimism": 1.0,
+            "spatial": 1,
+        },
+    ),
 }
-NOT_YET = ("dcc-tree",)
 
 
 def find_method(name: object) -> Method:
     """The method of that name; raises SettingsError."""
-    if name in NOT_YET:
-        raise SettingsError(f"method {name} is not offered yet; offered are {', '.join(METHODS)}")
     if not isinstance(name, str) or name not in METHODS:
         raise SettingsError(f"method must be one of {', '.join(METHODS)}, not {name!r}")
     return METHODS[name]
@@ -95,7 +120,7 @@ def check_family(method: str, family: str) -> None:
 
 def check_extends(method: str) -> None:
     """Raise SettingsError for a method whose draws come all at once."""
-    if METHODS[method].filters:
+    if METHODS[method].at_once:
         raise SettingsError(
-            f"method {method} draws all its particles together: fit again with more, rather than extend"
+            f"method {method} gives all its draws together: fit again with more, rather than extend"
         )

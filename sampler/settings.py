@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from sampler.errors import SettingsError
@@ -27,6 +27,20 @@ PARTICLE_GIBBS = "pg"
 MOVE_NAMES = (*MOVES, RULE_DRAW, PARTICLE_GIBBS)  # by their numbers in the kernels
 STARTS = ("stumps", "smc")
 PARTICLES = 10  # of particle Gibbs, unless given
+SEARCH_LIMITS: dict[str, tuple[float, float]] = {
+    "iterations": (1, 100_000),
+    "first": (1, 100_000),
+    "proposals": (1, 10_000),
+    "most": (1, 10_000),
+    "chains": (1, 256),
+    "draws": (20, 10_000),
+    "samples": (1, 1000),
+    "delta": (0, 1),
+    "kappa": (0, 1e6),
+    "optimism": (0, 1e6),
+    "spatial": (0, 1),
+}
+SEARCH_SHARES = ("delta", "kappa", "optimism")
 
 LIMITS: dict[str, tuple[int, int]] = {
     "num_trees": (1, 10_000),
@@ -48,6 +62,7 @@ class Settings:
     followed by an exact draw of one split rule. pg is the chance that an iteration updates every tree by
     particle Gibbs, with so many `particles`; the others share the other iterations. `start` is every chain's
     first state: all trees stumps, or each drawn in turn by sequential Monte Carlo with 100 particles.
+    `search` has the knobs of a search over topologies (`sampler.single.divide`), of other methods none.
     """
 
     family: str
@@ -62,6 +77,7 @@ class Settings:
     prior_only: bool
     particles: int
     start: str
+    search: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def resolve(
@@ -79,6 +95,7 @@ class Settings:
         prior_only: bool = False,
         particles: int = PARTICLES,
         start: str = "stumps",
+        search: Mapping[str, float] | None = None,
     ) -> Settings:
         """Settings from what a user gave; None is the method's own default (`sampler.methods`).
 
@@ -122,12 +139,15 @@ class Settings:
             moves=resolve_moves(moves, method),
             prior_only=prior_only,
             start=_one_of("start", start, STARTS),
+            search=_search(search, method, counts["num_draws"]),
             **counts,
         )
 
     @property
     def iterations(self) -> int:
-        """Iterations of one chain, burn-in and sampling."""
+        """Iterations of one chain, burn-in and sampling; of a search over topologies, its own."""
+        if self.search:
+            return int(self.search["iterations"])
         return self.num_burnin + self.num_draws * self.thin
 
     @property
@@ -147,19 +167,22 @@ class Settings:
     @property
     def of_a_chain(self) -> list[tuple[str, Any]]:
         """What a chain depends on: everything but how many there are and when they end."""
-        values = asdict(self) | {"moves": sorted(self.moves.items())}
+        values = self.to_json() | {"moves": sorted(self.moves.items())}
         return sorted(
             (name, value) for name, value in values.items() if name not in ("num_chains", "num_draws")
         )
 
     def to_json(self) -> dict[str, Any]:
         """A dict that `from_json` reads back."""
-        return asdict(self)
+        values = asdict(self)
+        if not self.search:  # as before there were searches
+            del values["search"]
+        return values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Settings:
         """Settings from `to_json`'s dict, checked again."""
-        unknown = sorted(set(values) - {field.name for field in fields(cls)})
+        unknown = sorted(set(values) - {each.name for each in fields(cls)})
         if unknown:
             raise SettingsError(f"unknown setting {unknown[0]!r}")
         return cls.resolve(**values)
@@ -205,6 +228,36 @@ def resolve_moves(moves: str | Mapping[str, float], method: str = "bart") -> dic
         summed = ", ".join(name for name in kind.moves or (*MOVES, PARTICLE_GIBBS))
         raise SettingsError(f"the probabilities of {summed} must sum to 1, not {total:g}")
     return chosen
+
+
+def _search(given: Mapping[str, float] | None, method: str, num_draws: int) -> dict[str, float]:
+    """The knobs of a search over topologies: those given, each checked, and the defaults of the others.
+
+    Raises
+    ------
+    SettingsError
+        For a method without a search, an unknown knob, or a value out of range.
+
+    """
+    defaults = find_method(method).search
+    given = dict(given or {})
+    if not defaults:
+        if given:
+            raise SettingsError(f"method {method} doesn't search over topologies: leave search out")
+        return {}
+    for name, value in given.items():
+        if name not in defaults:
+            raise SettingsError(f"unknown entry {name!r} of search; accepted are {', '.join(defaults)}")
+        low, high = SEARCH_LIMITS[name]
+        whole = name not in SEARCH_SHARES
+        if not _is_number(value) or not low <= value <= high or (whole and value != int(value)):
+            kind = "whole number" if whole else "number"
+            raise SettingsError(f"search {name} must be a {kind} from {low} to {high}, not {value!r}")
+        given[name] = int(value) if whole else float(value)
+    found = {**defaults, **given}
+    if found["chains"] * found["draws"] * found["samples"] < num_draws:
+        raise SettingsError("search: chains x draws x samples must be at least num_draws")
+    return found
 
 
 def _proposal(moves: Any, sets: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

@@ -18,7 +18,7 @@ from worker.holdout import holdout_rows
 # columns and rows).
 _PASSED = (
     *("family", "method", "num_trees", "num_chains", "num_burnin", "num_draws", "thin", "seed", "moves"),
-    *("particles", "start"),
+    *("particles", "start", "search"),
 )
 _OPTIONAL = ("prior", "columns", "prior_only")
 

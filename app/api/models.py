@@ -41,7 +41,7 @@ LOOK_AGAIN = "1"  # seconds after which the state of a new model is worth asking
 State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 KNOBS = (
     *("family", "method", "num_trees", "num_chains", "num_burnin", "num_draws", "thin", "moves", "seed"),
-    *("particles", "start"),
+    *("particles", "start", "search"),
 )
 
 
@@ -127,7 +127,7 @@ class ModelRequest(BaseModel):
     )
     num_chains: int | None = Field(
         None,
-        description="Unless given, 4, and 8 of bcart; of smc its runs.",
+        description="Unless given, 4, and 8 of bcart; of smc and dcc-tree (2) its runs.",
         json_schema_extra=_range("num_chains"),
     )
     num_burnin: int | None = Field(
@@ -153,6 +153,11 @@ class ModelRequest(BaseModel):
     )
     start: str | None = Field(
         None, description="Every chain's first state: stumps (the default), or smc: trees drawn in turn."
+    )
+    search: Annotated[dict[str, float], BeforeValidator(_check_few)] | None = Field(
+        None,
+        description="Of dcc-tree: iterations, first, proposals, most, chains, draws, samples, delta, kappa, "
+        "optimism, spatial; what isn't given is as the method has it.",
     )
     prior: dict[str, Any] | None = Field(
         None,

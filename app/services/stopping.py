@@ -25,8 +25,8 @@ def resolve(rules: Mapping[str, Any] | None, settings: Settings) -> dict[str, An
         raise _refusal("stop", f"name at least one of {', '.join(RULES)}")
     if given.get("verdict") == "converged" and settings.num_chains == 1:
         raise _refusal("stop.verdict", "one chain alone never is: raise num_chains, or take approximate")
-    if METHODS[settings.method].filters:
-        raise _refusal("stop", f"method {settings.method} draws all its particles at once: choose num_draws")
+    if METHODS[settings.method].at_once:
+        raise _refusal("stop", f"method {settings.method} gives all its draws at once: choose num_draws")
     most = min(TIMES_DRAWS * settings.num_draws, LIMITS["num_draws"][1])
     if given.setdefault("max_draws", most) < settings.num_draws:
         told = f"the rules are looked at first at num_draws, {settings.num_draws}: it can't be less"

@@ -37,7 +37,7 @@ GROUPS = {
     "hyper": Group(("hyper",), ("base", "passes", "bart", "particles")),
     "tree": Group(("cart_rows", "cart_tree", "cart_moves", "cart_restructure", "cart_sweep"), ("base",)),
     "filter": Group(("cart_filter",), ("base", "tree")),
-    "soft": Group(("soft_density", "soft_hmc"), ("base",)),
+    "soft": Group(("soft_density", "soft_hmc", "soft_nuts"), ("base",)),
 }
 
 # beside grow and prune, which every fit has

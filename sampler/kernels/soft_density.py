@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sampler.compile import kernel
 from sampler.kernels import soft_state as state
-from sampler.kernels.shapes import f8, floats_1, i8, void
+from sampler.kernels.shapes import f8, floats_1, floats_2, i8, void
 from sampler.kernels.soft_state import soft_room_t, soft_rows_t, soft_shape_t
 
 if TYPE_CHECKING:
@@ -282,3 +282,18 @@ def density(
             )
             at += columns - 1
     return total
+
+
+@kernel(void(soft_rows_t, soft_shape_t, f8, floats_2, soft_room_t, floats_1, floats_1), allocates=False)
+def densities(
+    rows: SoftRows,
+    shape: SoftShape,
+    width: Float,
+    points: Floats,
+    room: SoftRoom,
+    slope: Floats,
+    into: Floats,
+) -> None:
+    """The log density at each of the points [point, u]; `slope` [u] is room to work."""
+    for i in range(len(points)):
+        into[i] = density(rows, shape, width, points[i], slope, room)

@@ -25,6 +25,7 @@ from sampler.single.soft_tree import (
     make_room,
     make_soft_rows,
     prunable_of,
+    scale_guesses,
     shape_of,
 )
 
@@ -65,7 +66,7 @@ class SoftChain:
         self._parameters = Parameters(self._constants, len(self._rows.x), by_axis=by_axis)
         self._tune = np.zeros((2, state.TUNE_SIZE))  # while splits sharpen; at the last width
         self._tune[:, state.LOG_STEP] = math.log(FIRST_STEP)
-        self._guess = self._guessed()
+        self._guess = scale_guesses(training, self._rows)
         self._scale = self._guess.copy()
         self._counters = np.zeros((len(MOVES), 2), np.int64)
         self._kept = Kept(self._constants.sharpness)
@@ -249,17 +250,6 @@ class SoftChain:
                 self._room(tree.splits), self._random, np.empty((4, len(tree.u))),
             )
         )  # fmt: skip
-
-    def _guessed(self) -> Floats:
-        """Rough posterior sds of thresholds' and directions' logits, means, and the log of sigma."""
-        rows = max(len(self.training.y), 2)
-        gap = max(1.0 / max(len(np.unique(column)) - 1, 1) for column in self._rows.x)
-        place = min(4 * (self._constants.sharpness + 0.25 * gap), 1.0)
-        mean = self._constants.leaf_sd * math.sqrt(4 / rows)
-        guess = [place, min(2 * place, 1.0), min(mean, self._constants.leaf_sd), 1 / math.sqrt(2 * rows)]
-        if self.training.settings.prior_only:
-            guess = [1.0, 1.0, self._constants.leaf_sd, 0.5]
-        return np.array(guess)
 
     def _rescale(self, before: Floats) -> None:
         """Move each kind's scale towards how far such parameters went."""

@@ -62,6 +62,17 @@ def scaled(values: Sequence[Sequence[float]], codes: NDArray[np.uint8]) -> Float
     return found
 
 
+def scale_guesses(training: Training, rows: SoftRows) -> Floats:
+    """Rough posterior sds of thresholds' and directions' logits, means, and the log of sigma, float64 [4]."""
+    constants, many = soft_constants(training), max(len(training.y), 2)
+    if training.settings.prior_only:
+        return np.array([1.0, 1.0, constants.leaf_sd, 0.5])
+    gap = max(1.0 / max(len(np.unique(column)) - 1, 1) for column in rows.x)
+    place = min(4 * (constants.sharpness + 0.25 * gap), 1.0)
+    mean = constants.leaf_sd * min(math.sqrt(4 / many), 1.0)
+    return np.array([place, min(2 * place, 1.0), mean, 1 / math.sqrt(2 * many)])
+
+
 @dataclass(frozen=True)
 class SoftTree:
     """A topology (bits in pre-order, at least one split) and its parameters u, as the kernels order them."""

@@ -189,7 +189,7 @@ def test_what_a_tree_cannot_use_is_refused_before_the_202(client):
     assert "k" in told(prior={"k": 2})
     assert "takes family gaussian or categorical" in told(family="probit")
     assert "unknown move 'rule'" in told(moves={"grow": 0.5, "prune": 0.5, "rule": 1.0})
-    assert "not offered yet" in told(method="dcc-tree")
+    assert "unknown entry 'depth' of search" in told(method="dcc-tree", search={"depth": 3})
     assert "bcart, bcart-mean-variance, bcart-wu, smc" in told(method="forest")
 
 

@@ -226,7 +226,6 @@ def test_few_particles_of_large_trees():
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"method": "dcc-tree"}, "not offered yet"),
         ({"method": "bcart", "num_trees": 5}, "num_trees must be 1"),
         ({"method": "bcart", "family": "probit"}, "takes family gaussian or categorical"),
         ({"family": "categorical"}, "goes with method bcart"),

@@ -1,0 +1,157 @@
+"""The evidence of one topology by layered adaptive importance sampling (`sampler_math` 7.9), all in logs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Density = Callable[[Floats], Floats]
+
+RIDGE = 1e-9
+NOTHING = -math.inf
+
+
+def layered(
+    draws: Floats, density: Density, samples: int, rng: np.random.Generator, *, spatial: bool = True
+) -> tuple[Floats, Floats]:
+    """Pseudo-samples around every draw, and the logs of their weights.
+
+    Those around the draws of a chain are normal, with that chain's covariance. Their weight is the density
+    there over that of the normal they came from ("basic"), or over the mean of the normals of all draws of
+    the chain ("spatial"): the second wastes far fewer.
+
+    Parameters
+    ----------
+    draws
+        float64 [chain, draw, u].
+    density
+        The log density of points [point, u], every constant included.
+    samples
+        Around each draw.
+    rng
+        Of the normals.
+    spatial
+        Which denominator.
+
+    Returns
+    -------
+    tuple
+        float64 [sample, u] and float64 [sample], minus infinity where the density is none.
+
+    """
+    _, many, size = draws.shape
+    points, log_weights = [], []
+    for chain in draws:
+        root = np.linalg.cholesky(_covariance(chain))
+        z = rng.standard_normal((many, samples, size))
+        around = (chain[:, None] + z @ root.T).reshape(-1, size)
+        constant = -0.5 * size * math.log(2 * math.pi) - float(np.sum(np.log(np.diag(root))))
+        if spatial:
+            log_proposal = constant + _log_mixture(
+                np.linalg.solve(root, around.T).T, np.linalg.solve(root, chain.T).T
+            )
+        else:
+            log_proposal = constant - 0.5 * np.sum(z**2, axis=2).reshape(-1)
+        found = density(around)
+        points.append(around)
+        log_weights.append(np.where(np.isfinite(found), found - log_proposal, NOTHING))
+    return np.concatenate(points), np.concatenate(log_weights)
+
+
+def _covariance(draws: Floats) -> Floats:
+    """Of draws [draw, u]; with few draws of many parameters, nearer its own diagonal."""
+    many, size = draws.shape
+    found = np.atleast_2d(np.cov(draws, rowvar=False))
+    share = size / (size + many)
+    scale = np.diag(np.diag(found))
+    return np.asarray((1 - share) * found + share * scale + RIDGE * np.eye(size))
+
+
+def _log_mixture(points: Floats, centres: Floats) -> Floats:
+    """Logs of means of exp(-|point - centre|^2 / 2) over the centres."""
+    squares = np.sum(points**2, axis=1)[:, None] + np.sum(centres**2, axis=1) - 2 * points @ centres.T
+    return np.asarray(np.logaddexp.reduce(-0.5 * np.maximum(squares, 0), axis=1) - math.log(len(centres)))
+
+
+@dataclass
+class Evidence:
+    """What is known of a topology's evidence: sums over its weights, and a few samples that stand for all."""
+
+    samples: int = 0
+    log_sum: float = NOTHING
+    log_squares: float = NOTHING
+    finite: int = 0
+    mean_log: float = 0.0
+    spread_log: float = 0.0  # sum of squares about that mean
+    most: float = NOTHING
+    points: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    log_weight: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def add(self, points: Floats, log_weight: Floats, room: int, rng: np.random.Generator) -> None:
+        """Take samples in, and keep at most so many that stand for all so far."""
+        self.samples += len(log_weight)
+        self.log_sum = float(np.logaddexp(self.log_sum, np.logaddexp.reduce(log_weight)))
+        self.log_squares = float(np.logaddexp(self.log_squares, np.logaddexp.reduce(2 * log_weight)))
+        seen = log_weight[np.isfinite(log_weight)]
+        if len(seen):
+            mean, total = float(seen.mean()), self.finite + len(seen)
+            apart = (mean - self.mean_log) ** 2 * self.finite * len(seen) / total
+            self.spread_log += float(np.sum((seen - mean) ** 2)) + apart
+            self.mean_log += (mean - self.mean_log) * len(seen) / total
+            self.finite = total
+            self.most = max(self.most, float(seen.max()))
+        points = np.concatenate([self.points.reshape(-1, points.shape[1]), points])
+        chosen, weights = reduced(np.concatenate([self.log_weight, log_weight]), room, rng)
+        self.points, self.log_weight = points[chosen], weights
+
+    @property
+    def log_evidence(self) -> float:
+        """The log of the mean weight."""
+        return self.log_sum - math.log(self.samples) if self.samples else NOTHING
+
+    @property
+    def ess(self) -> float:
+        """The effective number of samples."""
+        return math.exp(2 * self.log_sum - self.log_squares) if self.log_sum > NOTHING else 0.0
+
+    @property
+    def log_variance(self) -> float:
+        """The log of the weights' variance."""
+        mean_square = self.log_squares - math.log(self.samples)
+        less = 2 * self.log_evidence - mean_square
+        return mean_square + math.log(-math.expm1(less)) if less < 0 else NOTHING
+
+
+def reduced(log_weight: Floats, room: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
+    """At most so many of weighted samples, and new weights, the same in expectation.
+
+    The heavy ones keep their weight; of the others some are chosen evenly by weight, and weigh all alike
+    (Fearnhead and Clifford 2003, whose choice has the least variance).
+    """
+    there = np.flatnonzero(log_weight > NOTHING)
+    if len(there) <= room:
+        return there, log_weight[there]
+    top = float(log_weight[there].max())
+    weight = np.exp(log_weight[there] - top)
+    order = np.argsort(-weight, kind="stable")
+    ranked = weight[order]
+    rest = np.cumsum(ranked[::-1])[::-1]  # of this one and those below
+    # the first number of heavy ones at which the next would not be one: weight below rest / places left
+    heavy = int(np.argmax(ranked[:room] * (room - np.arange(room)) <= rest[:room] * (1 + 1e-12)))
+    light = order[heavy:]
+    each = rest[heavy] / (room - heavy)
+    ends = np.cumsum(weight[light])
+    places = (np.arange(room - heavy) + rng.random()) * each
+    chosen = light[np.minimum(np.searchsorted(ends, places, side="right"), len(light) - 1)]
+    kept = np.concatenate([order[:heavy], chosen])
+    weights = np.concatenate([log_weight[there][order[:heavy]], np.full(len(chosen), math.log(each) + top)])
+    return there[kept], weights

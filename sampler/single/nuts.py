@@ -1,0 +1,84 @@
+"""The no-U-turn sampler on one topology of soft splits: nutpie's, with our compiled log density.
+
+Chains run one after the other in one thread, without the interpreter: so a seed gives the same draws, and
+fits that run side by side don't wait for each other. Imported with the first use: it brings much along.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.compile import address
+from sampler.single.soft_tree import shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.kernels.soft_state import SoftRows
+
+    Floats = NDArray[np.float64]
+
+DEEPEST = 8  # doublings of a trajectory
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a compiled function stands, as the library asks for it."""
+
+    address: int
+
+
+def nuts(
+    rows: SoftRows, is_split: Sequence[bool], width: float, starts: Floats, tune: int, draws: int, seed: int
+) -> Floats:
+    """Draws of chains that begin at `starts` [chain, u], after so many that tune step and scales.
+
+    Returns
+    -------
+    array
+        float64 [chain, draw, u]
+
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a library below it announces its own next version
+        import nutpie  # noqa: PLC0415
+        from nutpie.compile_pymc import CompiledPyMCModel  # noqa: PLC0415
+
+    from sampler.kernels.soft_nuts import COPY, LOG_DENSITY, pack_model  # noqa: PLC0415
+
+    splits = sum(is_split)
+    buffer = pack_model(rows, shape_of(is_split, np.full(splits, -1, np.int64)), width)
+    chains, size = starts.shape
+    waiting = iter(starts)  # chains begin in their order
+
+    def next_start(_seed: int) -> Floats:
+        return np.array(next(waiting))
+
+    model = CompiledPyMCModel(
+        dims={},
+        compiled_logp_func=_Place(address(LOG_DENSITY)),
+        compiled_expand_func=_Place(address(COPY)),
+        initial_point_func=next_start,
+        shared_data={},
+        user_data=buffer,
+        n_expanded=size,
+        shape_info=(["u"], [slice(0, size)], [(size,)]),
+        logp_func=None,
+        expand_func=None,
+        _n_dim=size,
+        _shapes={"u": (size,)},
+        _coords={},
+    )
+    trace: Any = nutpie.sample(
+        model, draws=draws, tune=tune, chains=chains, cores=1, seed=seed, progress_bar=False,
+        return_raw_trace=True, maxdepth=DEEPEST,
+    )  # fmt: skip
+    batches, _ = trace.get_arrow_trace()
+    found = np.array([np.asarray(batch.column("u").to_pylist(), np.float64) for batch in batches])
+    return np.ascontiguousarray(found.reshape(chains, -1, size)[:, -draws:])

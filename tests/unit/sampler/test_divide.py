@@ -1,0 +1,190 @@
+"""Divide, Conquer, Combine: evidences of topologies, which of them is drawn on, and what a run gives."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sampler import Settings, SettingsError, fit, load
+from sampler.chains import resume_chain, start_chain
+from sampler.kernels.soft_density import densities
+from sampler.problem import prepare
+from sampler.single.divide import filled, utilities
+from sampler.single.evidence import Evidence, layered, reduced
+from sampler.single.nuts import nuts
+from tests.unit.sampler.soft_trees import make_room, make_rows, make_shape
+from tests.unit.sampler.test_soft_density import GOLDEN_CLASS, GOLDEN_X, GOLDEN_Y
+
+SMALL = {"iterations": 4, "first": 20, "chains": 2, "draws": 40, "samples": 4}
+QUICK = {"num_chains": 2, "num_burnin": 60, "num_draws": 100, "search": SMALL}
+
+
+def evidence_of(rows, starts, seed=0, spatial=True, draws=400):
+    """The estimate for one split, and its draws' mean threshold as they weigh."""
+    shape, rng = make_shape([1, 0, 0]), np.random.default_rng(seed)
+    room, slope = make_room(rows, shape), np.zeros(starts.shape[1])
+
+    def density(points):
+        into = np.empty(len(points))
+        densities(rows, shape, 0.05, np.ascontiguousarray(points), room, slope, into)
+        return into
+
+    found = nuts(rows, (True, False, False), 0.05, starts, 300, draws, seed)
+    points, weights = layered(found, density, 10, rng, spatial=spatial)
+    evidence = Evidence()
+    evidence.add(points, weights, 1000, rng)
+    share = np.exp(weights - weights.max())
+    mean = np.sum(share / (1 + np.exp(-points[:, 0]))) / share.sum()
+    return evidence, mean
+
+
+def test_golden_evidence_of_numbers():
+    """The evidence and the mean threshold of sampler_math 7.10, within Monte Carlo error."""
+    rows = make_rows(GOLDEN_X[:, None], GOLDEN_Y)
+    found = [evidence_of(rows, np.tile([0.1, 0.0, 0.9, -1.0], (4, 1)), seed) for seed in range(4)]
+    log = np.array([evidence.log_evidence for evidence, _ in found])
+    assert log.mean() == pytest.approx(-7.2565562, abs=0.05)
+    assert np.mean([mean for _, mean in found]) == pytest.approx(0.502766, abs=0.01)
+
+
+@pytest.mark.parametrize("spatial", [True, False])
+def test_golden_evidence_of_classes(spatial):
+    """The evidence of two classes by both denominators."""
+    rows = make_rows(GOLDEN_X[:, None], GOLDEN_CLASS, classes=2)
+    found = [evidence_of(rows, np.zeros((4, 1)), seed, spatial) for seed in range(4)]
+    log = np.array([evidence.log_evidence for evidence, _ in found])
+    assert log.mean() == pytest.approx(-4.3394785, abs=0.05 if spatial else 0.2)
+
+
+def test_layers_of_a_known_density():
+    """A normal's evidence is one whatever draws the layers start from; sums over batches are over all."""
+    rng = np.random.default_rng(1)
+    law = stats.multivariate_normal([1, 2, 3], np.diag([1.0, 4, 0.25]))
+    whole, parts = [], Evidence()
+    for _ in range(3):
+        points, weights = layered(law.rvs((4, 200), random_state=rng), law.logpdf, 5, rng)
+        whole.append(weights)
+        parts.add(points, weights, 300, rng)
+    weights = np.concatenate(whole)
+    assert parts.log_evidence == pytest.approx(0, abs=0.03)
+    assert parts.log_evidence == pytest.approx(np.logaddexp.reduce(weights) - np.log(len(weights)))
+    assert parts.ess == pytest.approx(np.exp(weights).sum() ** 2 / np.exp(2 * weights).sum())
+    assert parts.log_variance == pytest.approx(np.log(np.exp(weights).var()))
+    assert parts.mean_log == pytest.approx(weights.mean())
+    assert parts.spread_log / len(weights) == pytest.approx(weights.var())
+    share = np.exp(parts.log_weight - np.logaddexp.reduce(parts.log_weight))
+    assert len(share) == 300
+    np.testing.assert_allclose(share @ parts.points, [1, 2, 3], atol=0.3)
+
+
+def test_reduced_weights_are_right_in_expectation():
+    """Heavy samples keep their weight, the others' expected weights are their own; totals are kept."""
+    rng = np.random.default_rng(2)
+    weight = np.append(rng.gamma(0.3, size=30), [9.0, 0.0])
+    total = np.zeros(32)
+    for _ in range(4000):
+        chosen, log_weight = reduced(np.log(weight, where=weight > 0, out=np.full(32, -np.inf)), 8, rng)
+        assert len(set(chosen.tolist())) == len(chosen) == 8
+        assert np.exp(log_weight).sum() == pytest.approx(weight.sum())
+        assert log_weight[chosen == 30] == pytest.approx(np.log(9))
+        total[chosen] += np.exp(log_weight)
+    np.testing.assert_allclose(total / 4000, weight, atol=0.06)
+
+
+def test_few_samples_fill_a_run():
+    """Where there are too few, heavy ones stand twice with half the weight each."""
+    chosen, log_weight = filled(np.array([4, 7]), np.log([3.0, 1.0]), 5)
+    assert len(chosen) == 5
+    assert np.exp(log_weight)[chosen == 4].sum() == pytest.approx(3)
+    assert np.exp(log_weight).max() <= 1
+
+
+def batch(log_weights):
+    found = Evidence()
+    found.add(np.zeros((len(log_weights), 1)), np.asarray(log_weights, float), 10, np.random.default_rng(0))
+    return found
+
+
+def test_utility():
+    """The formula by hand for three topologies; adding a constant to all log weights changes nothing."""
+    batches = [[0.0, 0.0], [np.log(4), np.log(2)], [-1.0, -3.0]]
+    selections = [1, 2, 4]
+    knobs = {"delta": 0.25, "kappa": 0.5, "optimism": 2.0}
+    found = utilities([batch(each) for each in batches], selections, **knobs)
+    weights = [np.exp(each) for each in batches]
+    use = np.array([np.sqrt(w.mean() ** 2 + 1.5 * w.var()) for w in weights])
+    z = [(np.log(4) - np.mean(each)) / np.std(each, ddof=1) if np.ptp(each) else np.inf for each in batches]
+    look = 1 - stats.norm.cdf(z) ** 1000
+    chosen = np.array(selections)
+    rare = np.log(7) / np.sqrt(chosen)
+    expected = (0.75 * use / use.max() + 0.25 * look / look.max() + 2 * rare) / chosen
+    np.testing.assert_allclose(found, expected)
+    moved = utilities([batch(np.array(each) - 700) for each in batches], selections, **knobs)
+    np.testing.assert_allclose(moved, found)
+
+
+def steps(rows=60):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(rows, 2))
+    return X, np.where(X[:, 0] < 0.5, 1.0, 4.0) + 0.2 * rng.normal(size=rows)
+
+
+def test_a_run(tmp_path):
+    """Weighted draws with an evidence, a verdict by it, topologies, and a file that answers alike."""
+    X, y = steps()
+    posterior = fit(X, y, method="dcc-tree", progress=False, **QUICK)
+    assert posterior.weights.shape == (2, 100)
+    said = posterior.predict(np.array([[0.1, 0.5], [0.9, 0.5]]), interval="predictive")
+    assert said.mean == pytest.approx([1, 4], abs=0.3)
+    assert len(posterior.evidence["log_evidence_runs"]) == 2
+    shapes = posterior.topologies()
+    assert sum(entry["probability"] for entry in shapes) == pytest.approx(1)
+    told = posterior._statistics[0]["divide"]["topologies"]
+    log_evidence = np.logaddexp.reduce([entry["log_evidence"] for entry in told])
+    assert posterior.evidence["log_evidence_runs"][0] == pytest.approx(log_evidence, abs=1e-3)
+    assert "log evidence" in str(posterior.summary())
+    posterior.save(tmp_path / "dcc.bart")
+    np.testing.assert_array_equal(load(tmp_path / "dcc.bart").predict(X).mean, posterior.predict(X).mean)
+    with pytest.raises(SettingsError, match="fit again"):
+        posterior.extend(10)
+
+
+def test_a_run_resumes_bit_for_bit():
+    """A run taken up from a checkpoint after every unit ends with the same draws."""
+    X, y = steps(40)
+    knobs = QUICK | {"search": SMALL | {"iterations": 2}, "num_draws": 50}
+    training = prepare(X, y > 2, method="dcc-tree", family="categorical", **knobs).training
+    whole = start_chain(training, 1)
+    while not whole.done:
+        assert whole.run(3)
+    chain, kept = start_chain(training, 1), None
+    while not chain.done:
+        chain.run(1)
+        kept = chain.take()
+        chain = resume_chain(training, chain.checkpoint())
+    assert kept == whole.take()
+    assert chain.num_kept == 50
+    assert chain.statistics() == whole.statistics()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"search": {"depth": 3}}, "unknown entry 'depth' of search"),
+        ({"search": {"iterations": 0}}, "search iterations must be a whole number from 1"),
+        ({"search": {"delta": 1.5}}, "search delta must be a number from 0 to 1"),
+        ({"search": {"draws": 20, "samples": 1, "chains": 1}}, "at least num_draws"),
+        ({"method": "bart", "search": {"draws": 20}}, "doesn't search over topologies"),
+    ],
+)
+def test_knobs_of_a_search(given, told):
+    """Each refusal says what is accepted."""
+    with pytest.raises(SettingsError, match=told):
+        Settings.resolve(**{"method": "dcc-tree"} | given)
+
+
+def test_settings_come_back():
+    """Resolved settings are read back as they were; methods without a search don't store one."""
+    settings = Settings.resolve(method="dcc-tree", search={"chains": 3})
+    assert Settings.from_json(settings.to_json()) == settings
+    assert settings.search["chains"] == 3
+    assert "search" not in Settings.resolve(method="bart").to_json()
