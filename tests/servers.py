@@ -65,7 +65,7 @@ def postgres() -> Iterator[Postgres]:
         yield Postgres(make_url(named).set(drivername="postgresql+psycopg").render_as_string(False))
         return
     with folder("bartserve-postgres-") as place:
-        command, url = _make_cluster(place)
+        command, url = _make_cluster(place, {})
         with _running(command, place / "log", lambda: Postgres(url).execute("SELECT 1")):
             yield Postgres(url)
 
@@ -99,10 +99,13 @@ class CrashingPostgres:
 
 
 @contextlib.contextmanager
-def crashing_postgres() -> Iterator[CrashingPostgres]:
-    """A running server that a test may crash."""
-    with folder("bartserve-postgres-") as place:
-        server = CrashingPostgres(*_make_cluster(place), place / "log")
+def crashing_postgres(
+    settings: dict[str, str] | None = None, root: Path | None = None
+) -> Iterator[CrashingPostgres]:
+    """A running server that a test may crash, with settings of its own; its data in `root` if given."""
+    with contextlib.ExitStack() as stack:
+        place = root or stack.enter_context(folder("bartserve-postgres-"))
+        server = CrashingPostgres(*_make_cluster(place, settings or {}), place / "log")
         server.start()
         try:
             yield server
@@ -110,14 +113,14 @@ def crashing_postgres() -> Iterator[CrashingPostgres]:
             server.crash()
 
 
-def _make_cluster(place: Path) -> tuple[list[str], str]:
+def _make_cluster(place: Path, more: dict[str, str]) -> tuple[list[str], str]:
     """The command that runs a new server in that folder, and its URL."""
     user = NOBODY if os.geteuid() == 0 else 0  # Postgres refuses to run as root
     binaries = _postgres_binaries(place) / "bin"
     data = place / "data"
     if user:
         place.chmod(0o755)
-        data.mkdir()
+        data.mkdir(exist_ok=True)  # it may be a disk of its own
         os.chown(data, user, user)
     options = ["-D", str(data), "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"]
     with (place / "log").open("wb") as log:
@@ -129,6 +132,7 @@ def _make_cluster(place: Path) -> tuple[list[str], str]:
         "unix_socket_directories": str(data),
         "fsync": "off",  # tests kill processes, not the machine
         "shared_buffers": "32MB",
+        **more,
     }
     flags = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     command = _as(user, [str(binaries / "postgres"), "-D", str(data), *flags])

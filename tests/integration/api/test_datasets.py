@@ -188,15 +188,30 @@ def test_lists_come_in_pages_that_stay_stable(client):
     assert third["next_cursor"] is None
 
 
+def test_pages_go_on_where_what_they_ended_with_was_deleted(client):
+    """A cursor outlives the item that it names; what was deleted is missing, and nothing else."""
+    ids = [post_csv(client, "a,b\n1,2\n").json()["id"] for _ in range(5)]
+
+    first = client.get("/datasets", params={"limit": 2}).json()
+    for number in (4, 3, 1):
+        client.delete(f"/datasets/{ids[number]}").raise_for_status()
+    second = client.get("/datasets", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+
+    pages = [[item["id"] for item in page["items"]] for page in (first, second)]
+    assert [[ids[4], ids[3]], [ids[2], ids[0]]] == pages
+    assert second["next_cursor"] is None
+
+
 @pytest.mark.parametrize(
     "cursor", ["x", "", "////", "bnVsbA==", "WzEsMl0=", "WyIyMDI2LTAxLTAxIiwgIngiXQ==", "\x00"]
 )
 @only("sqlite")
 def test_a_made_up_cursor_is_refused(client, cursor):
     """No list gave it: a 422, not a page from anywhere."""
-    body = problem(client.get("/datasets", params={"cursor": cursor}), 422)
+    for path in ("/datasets", "/models", "/predictions", "/audit"):
+        body = problem(client.get(path, params={"cursor": cursor}), 422)
 
-    assert places(body) == [("cursor", None)]
+        assert places(body) == [("cursor", None)]
 
 
 def test_deleting(client):

@@ -9,9 +9,10 @@ import pytest
 from sqlalchemy import create_engine, func, select, text
 
 from app.settings import BELL_QUEUE
-from app.store import models
+from app.store import events, models
 from app.store.engine import session_scope
 from app.store.tables import DrawBlock, Model, Unit
+from tests.chaos import history
 from tests.integration.worker.harness import LONG, OWNER, SHORT, children
 from tests.servers import redis_client
 
@@ -132,3 +133,37 @@ def test_workers_remove_what_was_deleted(service):
 
     service.eventually(lambda: rows() == 0)
     assert service.ended(following).state == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("service", "phase"), [("embedded", "burn_in"), ("team", "sampling")], indirect=["service"]
+)
+def test_cancel_takes_effect_at_once(service, phase):
+    """Within 5 s; every draw that was kept stays readable, and nothing of the model is written any more."""
+    long = {"burn_in": {"num_burnin": 1_000_000}, "sampling": {"num_draws": 4000}}[phase]
+    model_id = service.create_model(**LONG | long)
+    service.start_worker()
+
+    def under_way():
+        chains = service.chains(model_id)
+        return all(chain.phase == phase and (chain.num_draws or phase == "burn_in") for chain in chains)
+
+    service.eventually(under_way)
+    service.cancel(model_id)
+    model = service.ended(model_id, 5)
+    before = _everything(service, model_id)
+    time.sleep(1.5)  # tens of slices
+
+    assert (model.state, model.error) == ("cancelled", None)
+    assert _everything(service, model_id) == before
+    history.check(service.engine, model_id, succeeded=False)
+    kept = [chain.num_draws for chain in service.chains(model_id)]
+    assert all(kept) if phase == "sampling" else not any(kept)
+
+
+def _everything(service, model_id):
+    """Of a model: its row's state, its units, its draws and its log."""
+    with session_scope(service.engine, read_only=True) as session:
+        log = [(event.sequence, event.kind) for event in events.page(session, model_id, 0, 1000)]
+    rows = [(unit.token, unit.state, unit.iteration, unit.updated_at) for unit in service.chains(model_id)]
+    return service.model(model_id).state, rows, log, service.digest(model_id)

@@ -1,0 +1,59 @@
+"""What the chaos suite did, added up over its tests, printed at the end (`conftest.py`)."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# Of what is done to a service, what ends a process with SIGKILL.
+KILLS = frozenset(
+    {
+        "child of a worker",
+        "worker",
+        "worker that slept past its lease, or its heir",
+        "API",
+        "database",
+        "broker",
+        "worker at a commit",
+        "API at a commit",
+        "database in mid-commit",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One test's part."""
+
+    what: str
+    did: Mapping[str, int]
+    checked: int  # models whose invariants were read from the database's own history
+    compared: int  # models whose draws were compared with an undisturbed fit's, byte for byte
+
+
+ENTRIES: list[Entry] = []
+
+
+def add(what: str, did: Mapping[str, int], *, checked: int, compared: int) -> None:
+    """Report what a test did and checked; only what held gets here."""
+    ENTRIES.append(Entry(what, did, checked, compared))
+
+
+def lines() -> list[str]:
+    """The report."""
+    total: Counter[str] = Counter()
+    told = []
+    for entry in ENTRIES:
+        total.update(entry.did)
+        acts = ", ".join(f"{count} {name}" for name, count in sorted(entry.did.items()))
+        told.append(f"{entry.what}: {acts}; {entry.checked} models checked, {entry.compared} compared")
+    kills = {name: count for name, count in sorted(total.items()) if name in KILLS}
+    others = {name: count for name, count in sorted(total.items()) if name not in KILLS}
+    told.append(f"{sum(kills.values())} kills: {_listed(kills)}")
+    told.append(f"{sum(others.values())} other disturbances: {_listed(others)}")
+    checked, compared = sum(e.checked for e in ENTRIES), sum(e.compared for e in ENTRIES)
+    told.append(f"invariants held in {checked} of {checked} models; {compared} of {compared} digests equal")
+    return told
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"

@@ -1,0 +1,77 @@
+"""The commands that migrate, and those that must not run on a schema that isn't theirs."""
+
+import subprocess
+import sys
+
+import pytest
+from alembic import command
+from sqlalchemy import inspect, text
+
+from app.store import schema
+from app.store.engine import make_engine
+from tests.e2e.service import clean_environment, free_port
+
+SECONDS = 120
+
+
+def started(url, *words):
+    """`bartserve` with those words, on that database."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "app.cli", *words],
+        env=clean_environment() | {"BARTSERVE_DATABASE_URL": url},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def ended(process):
+    """Its exit code and what it said."""
+    said, _ = process.communicate(timeout=SECONDS)
+    return process.returncode, " ".join(said.split())
+
+
+def content(engine):
+    with engine.connect() as connection:
+        tables = sorted(inspect(connection).get_table_names())
+        counts = [connection.scalar(text(f"SELECT count(*) FROM {name}")) for name in tables]
+        return tables, counts, connection.scalar(text("SELECT version_num FROM alembic_version"))
+
+
+def test_two_migrate_at_once(empty_database_url):
+    """Two `bartserve migrate` at once: one waits for the other, both succeed, and the schema is whole."""
+    both = [started(empty_database_url, "migrate") for _ in range(2)]
+
+    assert {ended(process) for process in both} == {(0, "The database is at the schema of this version.")}
+    engine = make_engine(empty_database_url)
+    assert schema.at_head(engine)
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("dialect", "other"), [("sqlite", "newer"), ("postgres", "older")], indirect=["dialect"]
+)
+def test_commands_on_another_schema(database, other):
+    """`bartserve api` and `worker` name a database that is older or newer, and end; nothing in it changes."""
+    engine = database.engine
+    with engine.connect() as connection:
+        if other == "older":
+            command.downgrade(schema.config(connection), "-1")
+        else:
+            connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+            connection.commit()
+    before = content(engine)
+    commands = [("api", "--port", str(free_port())), ("worker",)]
+    if other == "newer":
+        commands.append(("migrate",))
+    for process in [started(database.url, *words) for words in commands]:
+        code, said = ended(process)
+        assert code == 1, said
+        assert f"The database is at revision {before[2]}" in said
+        assert "Traceback" not in said
+
+    assert content(engine) == before
+    if other == "older":
+        assert ended(started(database.url, "migrate"))[0] == 0
+        assert schema.at_head(engine)
