@@ -1,6 +1,7 @@
 """Nanoseconds per row and tree of whole sampler iterations: ours by move set, and our peers', in one run.
 
     python benchmarks/sampler_speed.py [--sizes 1000 10000 100000 1000000] [--rounds 5] [--seconds 2]
+                                       [--moves growprune default] [--weights] [--alone]
 
 Friedman's function, p = 10, m = 200, CGM10's prior (alpha .95, beta 2, k 2), 100 cuts by quantiles, one
 chain on one thread. bartz and stochtree are measured where they can be imported (the bench group), dbarts
@@ -10,7 +11,7 @@ rounds of processor time, and of each round's ratio. Beyond 20,000 rows our chai
 1,000 iterations on the first 20,000 rows have grown (a chain of a million rows would burn in for a minute),
 then go 20 iterations on all of them; how many leaves the trees have is printed. A size's figures come when
 all its rounds are done: at a million rows that takes about ten minutes, so standard error tells what is
-going on.
+going on. `--weights`: each move set also with weights of rows; `--alone`: without the peers.
 
 ours:      100 cuts, leaf minimum 1 row, any depth; prior with the valid-split factor
 bartz:     100 cuts, its default leaf minimum (5 rows), depth at most 6
@@ -50,7 +51,7 @@ def friedman(num_rows, seed=1):
 class Ours:
     """A chain of ours, run on and on."""
 
-    def __init__(self, X, y, moves):
+    def __init__(self, X, y, moves, *, weighted=False):
         from sampler.chain import Chain
         from sampler.prior import calibrate
         from sampler.settings import Settings
@@ -61,8 +62,9 @@ class Ours:
         )
         inner = np.arange(1, CUTS + 1) / (CUTS + 1)
         codes = np.stack([np.searchsorted(np.quantile(x, inner), x) for x in X.T]).astype(np.uint8)
-        constants = calibrate(y, X.T, None, settings, {})
-        training = Training(codes, codes.max(1).astype(np.int64) + 1, y, None, constants, settings)
+        weights = np.random.default_rng(3).uniform(0.5, 4, len(y)) if weighted else None
+        constants = calibrate(y, X.T, weights, settings, {})
+        training = Training(codes, codes.max(1).astype(np.int64) + 1, y, weights, constants, settings)
         state = self.burnt_in(training)
         _ = training.padded_codes, training.grid_y, training.examples
         before = peak_memory()
@@ -79,7 +81,8 @@ class Ours:
         if len(training.y) <= SOME_ROWS:
             return None
         codes = np.ascontiguousarray(training.codes[:, :SOME_ROWS])
-        small = Chain.start(replace(training, codes=codes, y=training.y[:SOME_ROWS]), 0)
+        weights = None if training.weights is None else training.weights[:SOME_ROWS]
+        small = Chain.start(replace(training, codes=codes, y=training.y[:SOME_ROWS], weights=weights), 0)
         small.run(1000)
         return write_checkpoint(training, *read_checkpoint(small.checkpoint(), small.training))
 
@@ -193,15 +196,19 @@ def tell(what):
     print(f"[{seconds:6.0f} s, peak {memory:6.0f} MB] {what}", file=sys.stderr, flush=True)
 
 
-def contestants(X, y, moves):
+def contestants(X, y, moves, options):
     """Name -> what runs, those that are there; says which are not."""
     made = {}
     for name in moves:
         tell(f"ours {name}: burn-in")
         try:
             made[f"ours {name}"] = Ours(X, y, name)
+            if options.weights:
+                made[f"ours {name}, weights"] = Ours(X, y, name, weighted=True)
         except ValueError as error:
             print(f"  ours {name}: {error}", flush=True)
+    if options.alone:
+        return made
     for name, kind in (("bartz", Bartz), ("stochtree", Stochtree), ("dbarts", Dbarts)):
         try:
             made[name] = kind(X, y)
@@ -210,9 +217,10 @@ def contestants(X, y, moves):
     return made
 
 
-def measure(num_rows, rounds, seconds, moves):
+def measure(num_rows, moves, options):
+    rounds, seconds = options.rounds, options.seconds
     X, y = friedman(num_rows)
-    runners = contestants(X, y, moves)
+    runners = contestants(X, y, moves, options)
     iterations, settled = {}, max(20, int(seconds / (TREES * num_rows * 0.5e-9)))
     for name, runner in runners.items():
         tell(f"{name}: how many iterations take {seconds:g} s")
@@ -235,7 +243,7 @@ def measure(num_rows, rounds, seconds, moves):
             a / b for a, b in zip(figures[name], figures["ours growprune"], strict=True)
         )
         print(
-            f"  {name:24s} {median:8.3f} ns (best {min(figures[name]):.3f})"
+            f"  {name:30s} {median:8.3f} ns (best {min(figures[name]):.3f})"
             f"  {ratio:6.2f} x ours growprune   [{runner.about()}]",
             flush=True,
         )
@@ -247,11 +255,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0, help="of each run")
     parser.add_argument("--moves", nargs="+", default=list(MOVE_SETS))
+    parser.add_argument("--weights", action="store_true", help="each move set also with weights of rows")
+    parser.add_argument("--alone", action="store_true", help="without the peers")
     options = parser.parse_args()
     print(__doc__.split("\n\n")[-1], flush=True)
     for size in map(int, options.sizes):
         print(f"n = {size:,}", flush=True)
-        measure(size, options.rounds, options.seconds, list(dict.fromkeys(["growprune", *options.moves])))
+        measure(size, list(dict.fromkeys(["growprune", *options.moves])), options)
 
 
 if __name__ == "__main__":

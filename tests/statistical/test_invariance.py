@@ -14,7 +14,7 @@ from sampler.packed import pack
 from sampler.problem import prepare
 from tests.statistical.drive import draws_of, fits, move_sets, tree_keys
 
-MIXED = {"pg": 0.2, "grow": 0.4, "prune": 0.4}
+MIXED = {"pg": 0.02, "grow": 0.49, "prune": 0.49}  # particles copy their rows: they take long on wide trees
 SETTINGS = {"num_trees": 12, "num_chains": 2, "num_burnin": 60, "num_draws": 25, "thin": 4, "seed": 3}
 
 
