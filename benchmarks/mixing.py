@@ -9,7 +9,8 @@ time of the whole fit, burn-in and all, without compiling and without prediction
 ESS over the four chains, by the same estimator for every package: of f the median over 200 training rows, of
 sigma, and of the number of leaves (of all trees) where a package tells it. RMSE and the coverage of 90%
 predictive intervals are at rows held back (a fifth of the data, or 1,000 fresh rows); a predictive interval
-is the central 90% of draws of f plus noise.
+is the central 90% of draws of f plus noise. Of several seeds, ours and the peers are run on the same data in
+turn, so that the ratios of a seed are of one machine at one time.
 """
 
 import argparse
@@ -182,19 +183,41 @@ def main():
     parser.add_argument("--draws", type=int, default=1000, help="iterations after burn-in, of each chain")
     parser.add_argument("--thin", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=1, help="data seeds; medians over them are printed")
+    parser.add_argument("--from-seed", type=int, default=1)
     options = parser.parse_args()
     made = runners(options.moves, options.peers)
     for name in options.data:
         print(f"\n{name}: {CHAINS} chains of {options.burnin} + {options.draws} iterations, {TREES} trees")
-        print(f"{'':44}" + "".join(f"{column:>12}" for column in COLUMNS))
-        for who, run in made.items():
-            rows = []
-            for seed in range(1, options.seeds + 1):
-                X, y, X_new, y_new = load(name, seed)
+        print(f"{'':40}" + "".join(f"{column:>12}" for column in COLUMNS))
+        found = {who: [] for who in made}
+        for seed in range(options.from_seed, options.from_seed + options.seeds):
+            X, y, X_new, y_new = load(name, seed)
+            for who, run in made.items():
                 drawn = run(X, y, X_new, options.burnin, options.draws, options.thin, seed)
-                rows.append(figures(*drawn, y_new, seed))
-            cells = "".join(f"{value:12.4g}" for value in np.median(rows, axis=0))
-            print(f"{who:44}{cells}", flush=True)
+                found[who].append(figures(*drawn, y_new, seed))
+                if options.seeds > 1:
+                    show(f"{who}, seed {seed}", found[who][-1])
+        for who, rows in found.items():
+            show(who, np.median(rows, axis=0))
+        compare(found)
+
+
+def show(who, values):
+    print(f"{who:40}" + "".join(f"{value:12.4g}" for value in values), flush=True)
+
+
+def compare(found):
+    """Ours over each peer's effective samples per second: median and range of the ratios seed by seed."""
+    for peer, theirs in found.items():
+        for who, rows in found.items():
+            if peer.startswith("ours") or not who.startswith("ours"):
+                continue
+            cells = []
+            for column in ("f /s", "sigma /s"):
+                k = COLUMNS.index(column)
+                ratio = np.array(rows)[:, k] / np.array(theirs)[:, k]
+                cells.append(f"{column} {np.median(ratio):.3g} ({ratio.min():.3g} to {ratio.max():.3g})")
+            print(f"{who} / {peer}: " + ", ".join(cells), flush=True)
 
 
 if __name__ == "__main__":

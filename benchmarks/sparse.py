@@ -1,6 +1,6 @@
 """The sparse prior (DART) on Friedman's function with 1,000 columns: are the five that matter on top?
 
-    python benchmarks/sparse.py [--rows 250 100] [--seeds 10] [--columns 1000]
+    python benchmarks/sparse.py [--rows 250 100] [--seeds 10] [--columns 1000] [--priors sparse plain]
 
 Per data seed, chains pooled: whether the five columns of the function have the five largest inclusion
 proportions, with the sparse prior and without.
@@ -37,12 +37,13 @@ def main():
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--columns", type=int, default=1000)
     parser.add_argument("--trees", type=int, default=50)
+    parser.add_argument("--priors", nargs="+", default=["sparse", "plain"], choices=["sparse", "plain"])
     options = parser.parse_args()
     print(
         f"Friedman, p = {options.columns}, {options.trees} trees, four chains pooled, {options.seeds} seeds"
     )
     for num_rows in options.rows:
-        for sparse in (True, False):
+        for sparse in (name == "sparse" for name in options.priors):
             rows = [
                 found(num_rows, options.columns, seed, options.trees, sparse=sparse)
                 for seed in range(1, options.seeds + 1)

@@ -281,7 +281,7 @@ class Chain:
             self._forest = forest._replace(high=high)
 
     def _enlarge_kept(self, stop: int) -> None:
-        """Room for the draws up to iteration `stop`, judged by the forest's size now."""
+        """Room for the draws up to iteration `stop`, by the forest as it is; never less than there was."""
         old = self._kept
         draws, nodes = (int(value) for value in old.fill)
         settings = self.training.settings
@@ -290,7 +290,9 @@ class Chain:
             - max(self.iteration - settings.num_burnin, 0) // settings.thin
         )
         per_draw = int(np.sum(2 * self._forest.num_leaves + 1))
-        self._kept = make_kept(draws + due + 1, 2 * nodes + (due + 1) * per_draw, settings.num_trees)
+        more_draws = max(draws + due + 1, len(old.sigma))
+        more_nodes = max(2 * nodes + (due + 1) * per_draw, len(old.feature))
+        self._kept = make_kept(more_draws, more_nodes, settings.num_trees)
         self._kept.fill[:] = draws, nodes
         for name in ("sigma", "tree_start", "feature", "cut", "missing_left", "leaf"):
             values = getattr(old, name)

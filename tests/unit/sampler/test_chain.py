@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sampler.chain import Chain
+from sampler.chainstate import make_kept
 from sampler.draws import concatenate
 from sampler.errors import PackedError, SettingsError
 from sampler.prior import Constants, calibrate
@@ -77,6 +78,23 @@ def test_resuming_is_exact(moves, kind):
     assert concatenate([part for part in parts if part is not None]) == whole.take()
     assert chain.checkpoint() == whole.checkpoint()
     assert chain.statistics() == whole.statistics()
+
+
+def test_room_for_draws_is_never_given_back():
+    """Room that large trees needed stays when they have become small: no kept draw is lost, nothing fails."""
+    data = training(num_trees=1, moves="growprune")
+    whole, chain = Chain.start(data, 0), Chain.start(data, 0)
+    whole.run(whole.iterations)
+    chain.run(10)
+    (draws, nodes), before = chain._kept.fill, chain._kept
+    chain._kept = make_kept(draws, 5000, 1)  # full of draws, with more room for nodes than is asked for next
+    chain._kept.fill[:] = draws, nodes
+    for name, count in {"sigma": draws, "tree_start": draws + 1, "feature": nodes, "leaf": nodes}.items():
+        getattr(chain._kept, name)[:count] = getattr(before, name)[:count]
+    for name in ("cut", "missing_left"):
+        getattr(chain._kept, name)[:nodes] = getattr(before, name)[:nodes]
+    chain.run(chain.iterations)
+    assert chain.take() == whole.take()
 
 
 def test_more_leaves_than_a_byte_numbers():
