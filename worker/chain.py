@@ -4,6 +4,7 @@ A chain that is killed continues from its last slice on any machine; nothing dep
 """
 
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from app.store import draws, units
@@ -96,7 +97,8 @@ def _sample(
     while True:
         _obey(directive)
         before, started = chain.iteration, time.monotonic()
-        rate = pace.run(chain)
+        with _alive(context, claim, chain):
+            rate = pace.run(chain)
         context.counts.add(ITERATIONS, amount=chain.iteration - before)
         context.counts.observe(SLICES, time.monotonic() - started)
         blocks = writer.add(chain.take())
@@ -114,6 +116,12 @@ def _sample(
                 return
             directive = units.commit_slice(session, claim, slice_)
         header = None
+
+
+def _alive(context: Context, claim: Claim, chain: AnyChain) -> AbstractContextManager[object]:
+    """Signs of life besides those between slices, where a single step of a method can outlast the lease."""
+    steps = METHODS[chain.training.settings.method]
+    return watched(context, claim) if steps.search else nullcontext()
 
 
 class _Pace:
