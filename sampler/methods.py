@@ -86,7 +86,7 @@ METHODS: dict[str, Method] = {
         search={
             "iterations": 100,
             "first": 100,
-            "proposals": 5,
+            "proposals": 2,
             "most": 100,
             "chains": 8,
             "draws": 100,

@@ -60,7 +60,7 @@ def check_chains(method, classes, chains, draws):
     """Shares of the topologies, the mean threshold: within what chains differ among themselves."""
     family = "categorical" if classes else "gaussian"
     prior = PRIOR | ({} if classes else ABSOLUTE)
-    knobs = {"num_burnin": 300, "num_draws": draws, "thin": 1, "num_chains": chains}
+    knobs = {"num_burnin": 100, "num_draws": draws, "thin": 1, "num_chains": chains}
     moves = {"grow": 0.4, "prune": 0.4, "stay": 0.2}
     training = prepare(
         X[:, None], CLASS if classes else Y, method=method, family=family, prior=prior, moves=moves, **knobs
