@@ -50,9 +50,9 @@ def fit_request(body: dict[str, Any]) -> FitRequest:
 def field_of(fault: Fault) -> str:
     """The name of the field that a refusal is about; empty when it is of none of them."""
     named = {knob.name for knob in knobs.every()}
-    if fault.column == "prior":
-        words = re.findall(r"\w+", fault.detail)
-        return next((f"prior.{word}" for word in words if f"prior.{word}" in named), "")
+    if fault.column in {"prior", "search"}:
+        inner = [f"{fault.column}.{word}" for word in re.findall(r"\w+", fault.detail)]
+        return next((name for name in inner if name in named), "")
     known = named | {"target", "features", "holdout", "name", "weights", "family", "method"}
     return fault.column if fault.column in known else ""
 

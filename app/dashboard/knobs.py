@@ -201,6 +201,23 @@ FOLDED = (
         ),
     ),
     Group(
+        "Search over topologies",
+        "Of dcc-tree: how long it looks for tree shapes, and how many draws each that it finds is given.",
+        (
+            _whole("search.iterations", "Iterations", "100", "In each, the shape most worth it draws on."),
+            _whole("search.first", "First proposals", "100", "Shapes looked at before the first iteration."),
+            _whole("search.proposals", "Proposals needed", "5", "A shape proposed so often gets chains."),
+            _whole("search.most", "Shapes at most", "100", "The least worth it are let go beyond."),
+            _whole("search.chains", "Chains of a shape", "8", "Each from a beginning of its own."),
+            _whole("search.draws", "Draws of a chain", "100", "Whenever its shape is chosen; at least 20."),
+            _whole("search.samples", "Samples around a draw", "10", "For the shape's evidence."),
+            Knob("search.delta", "delta", "0", "The share of exploring among what makes a shape worth it."),
+            Knob("search.kappa", "kappa", "0", "Larger: a spread of the evidence counts for more."),
+            Knob("search.optimism", "Optimism", "1", "Larger: shapes that were rarely chosen come sooner."),
+            _whole("search.spatial", "Samples weigh", "1", "1: against their chain; 0: against their draw."),
+        ),
+    ),
+    Group(
         "Prior in absolute figures",
         "Instead of what the data would scale, in units of the target. For who knows them.",
         (

@@ -21,6 +21,8 @@ MOVES: dict[str, tuple[float, float]] = {
 UNKNOWN = MOVES["change"]  # a move that nobody has timed
 PARTICLE_ROW = 3.4e-9  # of particle Gibbs, per tree update, particle and row
 SINGLE = 6e-6  # of an iteration of one tree, besides
+SOFT_ROW = {"rjhmc-df": 1.2e-5, "rjhmc-dfi": 2.5e-5}  # of an iteration with soft splits, per row
+SEARCH_ROW, TUNED = 2.1e-6, 200  # of a draw of a search, per row; draws that tune it, besides
 FILTERED = (2e-4, 4.4e-6)  # of a particle of a filter, and per row of it
 LATENT_ROW = 4e-8  # per row and iteration where outcomes are two classes
 PREPARE, GRAM = 3.5e-7, 2e-10  # per row and coded column, and per row and column squared: read, code, noise
@@ -41,7 +43,12 @@ def chain_seconds(settings: Mapping[str, Any], rows: int) -> float:
     if {"optimal", "prior"} & set(moves):
         each, of_row = FILTERED
         return BEGIN + draws * (each + of_row * rows)
+    if search := settings.get("search"):
+        taken: float = search["iterations"] * search["chains"] * (search["draws"] + TUNED)
+        return BEGIN + taken * SEARCH_ROW * rows
     iterations = int(settings["num_burnin"]) + draws * int(settings["thin"])
+    if settings["method"] in SOFT_ROW:
+        return BEGIN + KEEP * draws + iterations * SOFT_ROW[settings["method"]] * rows
     update, of_row = update_seconds(settings)
     latent = LATENT_ROW * rows if settings.get("family") == "probit" else 0.0
     sampling = iterations * (int(settings["num_trees"]) * (update + of_row * rows) + latent)

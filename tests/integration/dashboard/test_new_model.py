@@ -10,7 +10,7 @@ from app.api.models import ModelRequest, StopRequest
 from app.dashboard import knobs
 from sampler import prior
 from sampler.methods import METHODS
-from sampler.settings import MOVE_SETS
+from sampler.settings import MOVE_SETS, SEARCH_LIMITS
 from sampler.single import prior as single
 from tests.conftest import only
 from tests.integration.api.asking import post_csv, table
@@ -34,9 +34,10 @@ def test_every_setting_has_a_field_with_a_default_and_a_sentence(browser, form):
     page = page_of(browser.get(f"/ui/models/new?dataset={form['dataset_id']}"))
 
     fields = {control["name"] for control in page.controls} | set(page.hidden)
-    assert not set(ModelRequest.model_fields) - fields - {"prior", "stop", "columns"}
+    assert not set(ModelRequest.model_fields) - fields - {"prior", "stop", "columns", "search"}
     assert not {f"stop.{name}" for name in StopRequest.model_fields} - fields
     assert not {f"prior.{name}" for name in PRIOR | TREE_PRIOR} - fields
+    assert not {f"search.{name}" for name in SEARCH_LIMITS} - fields
     assert {"kind:size", "kind:colour", "kind:y"} <= fields
     (moves,) = (knob for knob in knobs.every() if knob.name == "moves")
     sets = {*MOVE_SETS, *(name for method in METHODS.values() for name in method.move_sets)}
@@ -100,6 +101,7 @@ REFUSED = (
     ({"stop.verdict": "converged", "stop.max_draws": "1"}, "stop.max_draws"),
     ({"moves": "cgm", "method": "smc"}, "moves"),
     ({"num_trees": "2.5"}, "num_trees"),
+    ({"method": "dcc-tree", "search.delta": "2"}, "search.delta"),
 )
 
 
