@@ -1,27 +1,77 @@
-"""Kills, pauses, wiped brokers and cut sessions at random, by seed, of real processes: the same bytes."""
+"""Kills, pauses, wiped brokers and cut sessions at random, by seed, of real processes: the same bytes.
+
+Fits are asked for over HTTP, again under the same Idempotency-Key until accepted: the API is killed too.
+"""
 
 import contextlib
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 
+import httpx
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, select, text
 
 from app.store import schema
-from app.store.engine import make_engine
-from tests.chaos import history
+from app.store.engine import make_engine, session_scope
+from app.store.tables import Model
+from app.supervisor import LIFELINE
+from tests.chaos import history, report
 from tests.conftest import Database
+from tests.e2e.service import free_port
+from tests.integration.api.asking import post_csv, table
 from tests.integration.worker.conftest import dialect, service  # noqa: F401  fixtures
 from tests.integration.worker.harness import LEASE_SECONDS, LONG, Service, children, make_service
 from tests.servers import crashing_postgres, folder, redis_client, valkey_in
 
-SHORT_FORM, LONG_FORM = 5, int(os.environ.get("BARTSERVE_CHAOS_EVENTS", "60"))
+SHORT_FORM, LONG_FORM = 5, int(os.environ.get("BARTSERVE_CHAOS_EVENTS", "80"))
 MODELS = LONG | {"num_draws": 120, "num_chains": 2}
 OPEN = 2  # models under way at any time
+ACCEPT_SECONDS = 300.0
+ROWS = 300
+
+
+@dataclass
+class Api:
+    """A `bartserve api`, started again where it was killed."""
+
+    service: Service
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        with self.service.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "app.cli", "api", "--port", str(self.port)],
+                env=self.service.environment | {LIFELINE: str(self.service.lifeline)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(self.service.lifeline,),
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def until(self, ask) -> dict:
+        """The answer to a request, asked again and again until it is given."""
+        deadline = time.monotonic() + ACCEPT_SECONDS
+        while True:
+            with contextlib.suppress(httpx.TransportError):
+                with httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=30) as client:
+                    answer = ask(client)
+                if answer.status_code < 500:
+                    assert answer.is_success, answer.text
+                    return answer.json()
+            assert time.monotonic() < deadline, self.service.log.read_text()[-3000:]
+            time.sleep(0.1)
 
 
 @dataclass
@@ -30,37 +80,70 @@ class Storm:
 
     service: Service
     chance: random.Random
+    api: Api
     broker: str | None = None
+    dataset_id: str = ""
     did: Counter = field(default_factory=Counter)
     made: list[str] = field(default_factory=list)
 
     def run(self, count: int) -> None:
-        acts = [self.kill_child, self.kill_child, self.kill_worker, self.pause]
+        acts = {
+            "child of a worker": (self.kill_child, 3),
+            "worker": (self.kill_worker, 2),
+            "worker that slept past its lease, or its heir": (self.pause, 1),
+            "API": (self.kill_api, 2),
+        }
         if self.broker is not None:
-            acts += [self.wipe_broker, self.cut_sessions, self.stop_worker]
+            acts |= {
+                "wiped broker": (self.wipe_broker, 1),
+                "cut of all sessions": (self.cut_sessions, 1),
+                "worker told to stop": (self.stop_worker, 1),
+            }
+        self.api.start()
+        self.dataset_id = self.api.until(lambda client: post_csv(client, table(ROWS)))["id"]
         while sum(self.did.values()) < count:
             self.keep_busy()
             time.sleep(self.chance.uniform(0.0, 1.0))
-            act = self.chance.choice(acts)
-            act()
-            self.did[act.__name__] += 1
+            name = self.chance.choices([*acts], [weight for _, weight in acts.values()])[0]
+            if acts[name][0]() is not False:
+                self.did[name] += 1
 
     def keep_busy(self) -> None:
         while sum(not self.service.model(model_id).finished_at for model_id in self.made) < OPEN:
             seed = len(self.made) % 3  # a few fits, each undisturbed once
-            self.made.append(self.service.create_model(**MODELS | {"seed": seed}))
+            self.made.append(self.accepted(MODELS | {"seed": seed}))
         alive = [worker for worker in self.service.workers if worker.poll() is None]
         if not alive:
             self.service.start_worker()
 
+    def accepted(self, settings) -> str:
+        """The id of a fit that was accepted, though the API may be killed while it accepts."""
+        body = settings | {"dataset_id": self.dataset_id, "target": "y", "moves": "growprune"}
+        headers = {"Idempotency-Key": f"fit {len(self.made)}"}
+        if self.chance.random() < 0.5:  # nobody hears this answer
+            with contextlib.suppress(httpx.TransportError):
+                httpx.post(
+                    f"http://127.0.0.1:{self.api.port}/models", json=body, headers=headers, timeout=0.05
+                )
+            self.kill_api()
+            self.did["API"] += 1
+        return self.api.until(lambda client: client.post("/models", json=body, headers=headers))["id"]
+
+    def kill_api(self) -> None:
+        self.api.kill()
+        self.api.start()
+
     def worker(self):
         return next(worker for worker in reversed(self.service.workers) if worker.poll() is None)
 
-    def kill_child(self) -> None:
+    def kill_child(self) -> bool:
+        """False when there was none."""
         found = children(self.worker())
         if found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.chance.choice(found), signal.SIGKILL)
+                return True
+        return False
 
     def kill_worker(self) -> None:
         worker = self.worker()
@@ -97,12 +180,19 @@ class Storm:
 
 
 def storm(under, broker, seed, count):
-    found = Storm(under, random.Random(seed), broker)
-    found.run(count)
+    found = Storm(under, random.Random(seed), Api(under), broker)
+    try:
+        found.run(count)
+    finally:
+        found.api.kill()
     for worker in under.workers:  # what still sleeps or drains is none of the last phase's business
         with contextlib.suppress(ProcessLookupError):
             os.killpg(worker.pid, signal.SIGKILL)
     under.start_worker()
+    with session_scope(under.engine, read_only=True) as session:
+        there = set(session.scalars(select(Model.id)))
+    assert there == set(found.made)  # none twice, none that nobody was told of
+    assert len(there) == len(found.made)
     expected = {}
     for model_id in found.made:
         under.ended(model_id, 300)
@@ -111,10 +201,8 @@ def storm(under, broker, seed, count):
         if settings_seed not in expected:
             expected[settings_seed] = under.undisturbed_digest(model_id)
         assert under.digest(model_id) == expected[settings_seed]
-    told = ", ".join(f"{number} {what}" for what, number in sorted(found.did.items()))
-    print(
-        f"\nseed {seed}: {sum(found.did.values())} disturbances ({told}); {len(found.made)} fits, same bytes"
-    )
+    on = under.engine.dialect.name
+    report.add(f"storm {seed} on {on}", found.did, checked=len(found.made), compared=len(found.made))
 
 
 FORMS = [pytest.param(count, marks=pytest.mark.long) for count in (SHORT_FORM, LONG_FORM)]
@@ -155,3 +243,5 @@ def test_a_database_and_a_broker_that_crash(tmp_path):
         for model_id in made:
             history.check(database.engine, model_id)
             assert service.digest(model_id) == service.undisturbed_digest(model_id)
+        did = {"database": 2, "broker": 1}
+        report.add("a crashing database and broker", did, checked=len(made), compared=len(made))

@@ -122,7 +122,7 @@ def live(tree: Path, folder: Path) -> dict[str, Any]:
     kernels = {"XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(folder / "cache"))}
     environment = clean_environment() | kernels | {"PYTHONPATH": str(tree)}
     with running_up(folder / "data", environment=environment, cwd=tree) as up:
-        eventually(up.ready, 120, "ready")
+        eventually(up.ready, MINUTES, "ready")
         with httpx.Client(base_url=up.address, timeout=MINUTES) as client:
             return talked(client)
 

@@ -1,0 +1,138 @@
+"""Worker processes standing for machines: chains per minute, and what a chain asks of database and broker.
+
+    python benchmarks/scaling.py [--workers 1 2 4 8] [--chains 8] [--sampling]
+
+A Postgres with pg_stat_statements and a Valkey of its own, the service's own settings, workers of one slot.
+One model with so many chains per worker, each so small that processors hardly matter (20 trees, 100
+iterations): what is left is the protocol. The statements of each fit are sorted by what they are for: the
+life of a chain (claim, preparation, slices, end), the looks of dispatchers, their beats.
+
+`--sampling` fits chains of some seconds of computing instead: chains per minute then grow up to the machine's
+cores, and no further.
+"""
+
+import argparse
+import contextlib
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from sqlalchemy import text
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from app.store import schema
+from app.store.engine import make_engine
+from sampler import warm
+from tests.conftest import Database
+from tests.integration.worker.harness import make_service
+from tests.servers import crashing_postgres, folder, redis_client, valkey_in
+
+TINY = {"num_trees": 20, "num_burnin": 50, "num_draws": 50, "thin": 1, "seed": 1}
+SAMPLING = {"num_trees": 200, "num_burnin": 500, "num_draws": 200, "thin": 25, "seed": 1}
+LOADED = {"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track": "top"}
+SETTINGS = ("BARTSERVE_LEASE_SECONDS", "BARTSERVE_SLICE_SECONDS", "BARTSERVE_DISPATCH_SECONDS")
+STATEMENTS = text(
+    "SELECT query, calls FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid "
+    "WHERE d.datname = current_database()"
+)
+
+
+def kind_of(query):
+    """What a statement is for; None: the benchmark's own, and what a driver says of itself."""
+    words = " ".join(query.split())
+    if words.startswith(("BEGIN", "COMMIT", "ROLLBACK")):
+        return "transactions"
+    if "pg_stat" in words or "pg_catalog" in words or words.startswith(("SHOW", "SET", "RESET", "show")):
+        return None
+    if words.startswith("SELECT count(*)") and "LIMIT" in words:
+        return "looks"
+    swept = "stalled_attempts >=" in words and words.startswith("SELECT")
+    if "workers" in words and ("UPDATE" in words or "DELETE" in words or "INSERT" in words):
+        return "beats"
+    if swept or ("owner = $" in words and "SKIP LOCKED" in words):
+        return "beats"
+    return "chains"
+
+
+def fitted(service, admin, broker, workers, settings):
+    """Fit a model with that many workers; what there was to count."""
+    running = [service.start_worker(slots=1) for _ in range(workers)]
+    ready = text("SELECT count(*) FROM workers")
+    service.eventually(lambda: scalar(service.engine, ready) == workers, 300)
+    time.sleep(3.0)  # their first looks
+    scalar(admin, text("SELECT pg_stat_statements_reset()"))
+    broker.config_resetstat()
+    began = time.monotonic()
+    model_id = service.create_model(**settings)
+    until_ended(service, model_id)
+    seconds = time.monotonic() - began
+    with service.engine.connect() as connection:
+        found = list(connection.execute(STATEMENTS))
+    statements = Counter()
+    for query, calls in found:
+        statements[kind_of(query)] += calls
+    commands = {name: stat["calls"] for name, stat in broker.info("commandstats").items()}
+    for worker in running:
+        worker.terminate()
+    for worker in running:
+        worker.wait()
+    return seconds, statements, commands
+
+
+def until_ended(service, model_id):
+    """Asked for once a second, so that asking counts for little."""
+    query = text("SELECT finished_at FROM models WHERE id = :id")
+    while scalar(service.engine, query, id=model_id) is None:
+        time.sleep(1.0)
+
+
+def scalar(engine, query, **values):
+    with engine.connect() as connection:
+        found = connection.execute(query, values).scalar()
+        connection.commit()
+        return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--chains", type=int, default=8, help="per worker")
+    parser.add_argument("--sampling", action="store_true")
+    given = parser.parse_args()
+    warm()
+    print(f"{os.cpu_count()} cores, {given.chains} chains per worker")
+    head = ("workers", "chains/min", "statements/chain", "looks/worker s", "beats/worker s")
+    print(("{:>17}" * 7).format(*head, "bells/chain", "commands/worker s"))
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(crashing_postgres(LOADED))
+        sockets = stack.enter_context(folder("bartserve-valkey-"))
+        url = stack.enter_context(valkey_in(sockets))
+        schema.migrate(server.url)
+        engine = make_engine(server.url)
+        stack.callback(engine.dispose)
+        with engine.begin() as connection:
+            connection.execute(text("CREATE EXTENSION pg_stat_statements"))
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        service = stack.enter_context(make_service(Database("postgres", server.url, engine), url, place))
+        for name in SETTINGS:
+            del service.environment[name]  # as they come
+        for workers in given.workers:
+            chains = given.chains * workers
+            settings = (SAMPLING if given.sampling else TINY) | {"num_chains": chains}
+            seconds, statements, commands = fitted(service, engine, redis_client(url), workers, settings)
+            figures = (
+                60 * chains / seconds,
+                statements["chains"] / chains,
+                statements["looks"] / workers / seconds,
+                statements["beats"] / workers / seconds,
+                commands.get("cmdstat_lpush", 0) / chains,
+                sum(commands.values()) / workers / seconds,
+            )
+            print(("{:>17}" + "{:>17.2f}" * 6).format(workers, *figures), flush=True)
+
+
+if __name__ == "__main__":
+    main()
