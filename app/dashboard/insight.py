@@ -42,8 +42,11 @@ async def chains(
     frame: Annotated[Frame, _framed("chains")],
 ) -> Response:
     """Whether the chains agree: traces, ranks, and the figures as they grew, also during the fit."""
+    weights = (frame["model"]["diagnostics"] or {}).get("weights")
 
     def find() -> dict[str, Any] | None:
+        if weights is not None:
+            return None  # particles came all at once: their runs are compared instead
         try:
             return growth.growth(predictor, owner, model_id)
         except NotFinishedError:
@@ -58,6 +61,7 @@ async def chains(
         "model_chains.html",
         **frame,
         growth=found,
+        weights=weights,
         topologies=(frame["model"]["diagnostics"] or {}).get("topologies"),
         snippets=snippets.ask(request, path),
     )

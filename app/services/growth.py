@@ -54,7 +54,7 @@ def growth(predictor: Predictor, owner: str, model: str) -> dict[str, Any]:
     reference = now.posterior.reference
     rows = thinned(reference.num_rows, ROWS)
     coded = type(reference)(np.ascontiguousarray(reference.codes[:, rows]), [])
-    f = np.ascontiguousarray(now.posterior.sample(coded, now.draws).transpose(2, 0, 1))
+    f = now.posterior.draws_by_figure(coded.codes, now.draws)  # of more than two classes each is a figure
     sigma = now.sigma
     of_f = [_of_rows(f[:, :, :count]) for count in counts]
     return {

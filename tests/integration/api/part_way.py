@@ -4,7 +4,7 @@ from app.settings import Settings
 from app.store import draws, units
 from app.store.engine import session_scope
 from app.store.units import Claim, Progress, Slice
-from sampler import Chain
+from sampler import resume_chain, start_chain
 from worker.blocks import BlockWriter
 from worker.spec import prepare_problem, read_rows, read_spec, split
 
@@ -31,7 +31,7 @@ def _take(engine, kept: int) -> Claim:
         last = draws.last_block(session, claim.model_id, claim.ordinal) if checkpoint else None
     problem = prepare_problem(spec, training)
     data, knobs = problem.training, problem.training.settings
-    chain = Chain.start(data, claim.ordinal) if checkpoint is None else Chain.resume(data, checkpoint)
+    chain = start_chain(data, claim.ordinal) if checkpoint is None else resume_chain(data, checkpoint)
     chain.run(knobs.num_burnin + kept * knobs.thin - chain.iteration)
     blocks = BlockWriter(knobs.num_trees, last).add(chain.take())
     progress = Progress(chain.phase, chain.iteration, chain.iterations, chain.num_kept, 10.0)

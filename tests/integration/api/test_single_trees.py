@@ -100,7 +100,7 @@ def test_classes(client, settings):
     assert right == pytest.approx(model["holdout"]["accuracy"])
     assert sum(e["observed"] * e["rows"] for e in held["calibration"]) == pytest.approx(24 * right)
     assert sum(e["level"] * e["rows"] for e in held["calibration"]) == pytest.approx(predicted.max(1).sum())
-    for name in ("held-out", "calibration"):
+    for name in ("held-out", "calibration", "agreement"):
         assert client.get(f"/ui/models/{model['id']}/charts/{name}.svg").status_code == 200
     page = client.get(f"/ui/models/{model['id']}").text
     assert "Probability of the actual one" in page
@@ -217,6 +217,10 @@ def test_weighted_particles(client, settings):
     assert said["mean"] == pytest.approx([1, 4], abs=0.6)
     for path in ("diagnostics", "variable-importance", "draws"):
         assert client.get(f"/models/{model['id']}/{path}").status_code == 200
+    page = client.get(f"/ui/models/{model['id']}/chains")
+    assert page.status_code == 200
+    assert "Log evidence" in page.text
+    assert "agreement.svg" not in page.text
     effect = client.post(f"/models/{model['id']}/partial-dependence", json={"features": ["x"]}).json()
     assert effect["mean"][-1] - effect["mean"][0] > 2
     for page in ("predict", "density.svg"):
