@@ -51,7 +51,7 @@ def run_one(name, moves, seconds):
 
     case = CASES[name]
     training = training_of(case, moves)
-    warm()
+    warm(training.settings)
     _ = training.padded_codes, training.grid_y
     before = peak_memory()
     chain = Chain.start(training, 0)
