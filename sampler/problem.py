@@ -199,7 +199,7 @@ def check_weights(settings: Settings, *, weighted: bool) -> None:
 def checked_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
     """Every entry of the method's prior but `cuts`, checked; raises SettingsError."""
     if METHODS[settings.method].soft:
-        return check_soft_prior(prior, settings.family)
+        return check_soft_prior(prior, settings.family, settings.method)
     if METHODS[settings.method].single_tree:
         return check_tree_prior(prior, settings.family)
     return check_prior(prior, settings.family)

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 GRID_BITS = 20
 MOST_COLUMNS = 500  # a split weighs every column
 CODES = 256  # the last is of missing values
-SHARES = {"alpha": 0.95, "beta": 1.0, "sharpness": 0.01, "sharpness_start": 0.1}
+# of topologies, the paper's: rjhmc's of most of its data sets, dcc-tree's of all
+TOPOLOGIES = {"rjhmc-df": (0.45, 2.0), "rjhmc-dfi": (0.45, 2.0), "dcc-tree": (0.95, 1.0)}
+SHARES = {"sharpness": 0.01, "sharpness_start": 0.1}
 DEFAULTS: dict[str, Any] = {**SHARES, "sigma_estimate": "linear", "sigma_shape": 1.5}
 CLASS_DEFAULTS: dict[str, Any] = {**SHARES, "concentration": 1.0}
 ABSOLUTE = ("mean", "leaf_sd", "sigma_scale")
@@ -63,7 +65,7 @@ def soft_constants(training: Training) -> SoftConstants:
     return training.constants
 
 
-def check_soft_prior(prior: Mapping[str, Any] | None, family: str) -> dict[str, Any]:
+def check_soft_prior(prior: Mapping[str, Any] | None, family: str, method: str) -> dict[str, Any]:
     """The prior entries of a tree of soft splits: those given, each checked, and the others' defaults.
 
     Raises
@@ -72,7 +74,8 @@ def check_soft_prior(prior: Mapping[str, Any] | None, family: str) -> dict[str, 
         For an unknown key or a value out of range, naming what is accepted.
 
     """
-    defaults = CLASS_DEFAULTS if family == "categorical" else DEFAULTS
+    of_family = CLASS_DEFAULTS if family == "categorical" else DEFAULTS
+    defaults = dict(zip(("alpha", "beta"), TOPOLOGIES[method], strict=True)) | of_family
     known = tuple(defaults) if family == "categorical" else (*defaults, *ABSOLUTE)
     given = dict(prior or {})
     for name, value in given.items():
@@ -116,7 +119,7 @@ def calibrate_soft(
     weights
         float64 [n], all positive, or None.
     settings
-        The family is what counts.
+        Family and method are what counts.
     prior
         Any of alpha, beta, sharpness, sharpness_start (in units of columns scaled to [0, 1]); for numbers
         sigma_estimate ("linear" or "naive") and sigma_shape, or instead of what the data would scale, in
@@ -130,7 +133,7 @@ def calibrate_soft(
         For more columns than a direction can weigh, and weights of 0.
 
     """
-    knobs = check_soft_prior(prior, settings.family)
+    knobs = check_soft_prior(prior, settings.family, settings.method)
     if len(design) > MOST_COLUMNS:
         raise DataError(
             f"method {settings.method} takes up to {MOST_COLUMNS} coded columns (a category is one for each "
