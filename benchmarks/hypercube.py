@@ -13,7 +13,8 @@ test MSE stand beside it: medians, and 10% and 90% quantiles over the data seeds
 are ESS/s over ESS of its tables, times 1,000.
 
 --converge: 8 chains, half from stumps and half from draws of the prior; rank R-hat of the log-likelihood, the
-leaves and the root's variable over the second half, and how often the root's variable changes.
+leaves and the root's variable over the second half, and how often the root's variable changes. The first half
+is burn-in: an annealed chain's likelihood counts less in its first half.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import numpy as np
 
 from sampler import diagnostics
 from sampler.chain import Chain
-from sampler.kernels.shapes import FEATURE, LIKELIHOOD
+from sampler.kernels.shapes import FEATURE
 from sampler.problem import prepare
 
 BETA = {2: 1.0, 3: 0.5, 4: 0.4, 5: 0.3, 7: 0.25}
@@ -32,7 +33,14 @@ SAMPLERS = {
     "cgm": {"moves": "cgm"},
     "pg": {"moves": "pg"},
     "pg-smc": {"moves": "pg", "start": "smc"},
-    "best": {"moves": {"pg": 0.1, "grow": 0.3, "prune": 0.3, "change": 0.2, "swap": 0.1, "rule": 0.5}},
+    "best": {
+        "moves": {"grow": 0.25, "prune": 0.25, "change": 0.2, "swap": 0.1, "restructure": 0.2, "rule": 0.5},
+        "start": "annealed",
+    },
+    "unannealed": {
+        "moves": {"grow": 0.25, "prune": 0.25, "change": 0.2, "swap": 0.1, "restructure": 0.2, "rule": 0.5}
+    },
+    "local": {"moves": {"grow": 0.3, "prune": 0.3, "change": 0.25, "swap": 0.15, "rule": 0.5}},
 }
 PAPER = {  # ESS and ESS/s of CGM, GrowPrune, PG
     2: ((751.66, 473.57, 259.11), (157.67, 114.81, 7.69)),
@@ -56,11 +64,19 @@ def hypercube(dimension, seed):
     return *rows(), *rows()
 
 
-def chain_of(X, y, dimension, seed, chain=0, **settings):
+def chain_of(X, y, dimension, seed, chain=0, num_burnin=0, **settings):
     """A chain of one tree."""
     prior = {"cuts": "uniform", "alpha": 0.95, "beta": BETA[dimension]}
     problem = prepare(
-        X, y, num_trees=1, num_chains=1, num_burnin=0, num_draws=10**6, seed=seed, prior=prior, **settings
+        X,
+        y,
+        num_trees=1,
+        num_chains=1,
+        num_burnin=num_burnin,
+        num_draws=10**6,
+        seed=seed,
+        prior=prior,
+        **settings,
     )
     return problem, Chain.start(problem.training, chain)
 
@@ -147,6 +163,15 @@ def tables(dimensions, seeds, samplers):
             print(f"{'':10}" + "".join(f"{c:>27}" for c in cells[3:]) + more, flush=True)
 
 
+def start_from_prior(chain, prior):
+    """Give a chain that has not begun the tree that another has after 500 iterations without data."""
+    prior.run(500)
+    while chain._forest.leaf.shape[1] < prior._forest.leaf.shape[1]:
+        chain._enlarge_trees()
+    chain._forest = prior._forest
+    chain._recompute()
+
+
 def converge(dimensions, iterations, samplers):
     print("rank R-hat of 8 chains, half from stumps, half from the prior; root switches per 1,000 iterations")
     print(f"{'':16}{'log-lik':>10}{'leaves':>10}{'root':>10}{'switches':>10}")
@@ -155,11 +180,10 @@ def converge(dimensions, iterations, samplers):
         for name in samplers:
             traces = []
             for number in range(8):
-                _, chain = chain_of(X, y, dimension, 1, number, **SAMPLERS[name])
+                settings = {"num_burnin": iterations // 2} | SAMPLERS[name]
+                _, chain = chain_of(X, y, dimension, 1, number, **settings)
                 if number % 2:
-                    chain._prior[LIKELIHOOD] = 0.0
-                    chain.run(500)
-                    chain._prior[LIKELIHOOD] = 1.0
+                    start_from_prior(chain, chain_of(X, y, dimension, 1, number, prior_only=True)[1])
                 path = []
                 for _ in range(iterations // 10):
                     chain.run(10)

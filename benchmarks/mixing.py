@@ -2,7 +2,7 @@
 
     python benchmarks/mixing.py [--data friedman-1000 friedman-10000 diabetes auto_mpg computers]
                                 [--moves default growprune cgm "grow=.5,prune=.5,rule=.3"] [--peers bartz]
-                                [--burnin 500] [--draws 1000] [--seeds 1]
+                                [--burnin 500] [--draws 1000] [--seeds 1] [--from-seed 1]
 
 Four chains each of m = 200 trees under CGM10's prior, one after another on one thread. Seconds are processor
 time of the whole fit, burn-in and all, without compiling and without predictions; ESS is rank-normalised bulk

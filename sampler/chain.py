@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sampler.training import Training
 
 FIRST_LEAVES = 16  # room per tree; doubled when a tree needs more
+FAINTEST = 0.02  # the likelihood's power in an annealed chain's first iteration
 
 
 class Chain:
@@ -162,6 +163,7 @@ class Chain:
         One call does as many as are of one kind with nothing to draw between them.
         """
         particles, hyper = self._particles, self._hyper
+        stop = self._temper(stop)
         if hyper or (particles and not particles.alone):
             stop = min(stop, self.iteration + 1)
         if particles and particles.take_turn(self.iteration, self._work.random):
@@ -177,6 +179,23 @@ class Chain:
             if hyper:
                 hyper.step(self._data, self._forest, self._work, self._prior)
         return reached, need
+
+    def _temper(self, stop: int) -> int:
+        """Set the likelihood's power for the next iteration; until which one, `stop` at most, it stays.
+
+        It depends on the iteration alone: a resumed chain has it too.
+        """
+        from sampler.kernels.shapes import LIKELIHOOD  # noqa: PLC0415  # kernels load with the first chain
+
+        settings = self.training.settings
+        half = settings.num_burnin // 2
+        if settings.start != "annealed" or settings.prior_only:
+            return stop
+        if self.iteration >= half:
+            self._prior[LIKELIHOOD] = 1.0
+            return stop
+        self._prior[LIKELIHOOD] = FAINTEST ** (1 - self.iteration / half)
+        return min(stop, self.iteration + 1)
 
     def _sweep_locally(self, stop: int) -> tuple[int, int]:
         from sampler.kernels.sweep import sweep  # noqa: PLC0415  # kernels load with the first chain

@@ -86,6 +86,7 @@ def make_work(
     """Room to work in, the random numbers' state, and the addresses of passes and moves."""
     from sampler.kernels import shapes  # noqa: PLC0415
 
+    restructures = "restructure" in settings.moves
     width = data.codes.shape[1] if rows else 0
     return shapes.Work(
         residual=np.zeros(width, np.int32),
@@ -116,6 +117,10 @@ def make_work(
         stack=np.zeros(capacity, np.int32),
         label=np.zeros(capacity, np.int32),
         moved=np.zeros(capacity, np.int64),
+        blocks=np.zeros(capacity, np.int32),
+        shelf=np.zeros((capacity if restructures else 1, 6), np.int32),
+        leaf_ranges=np.zeros((capacity if restructures else 1, len(data.codes), 3), np.int32),
+        node_ranges=np.zeros((capacity if restructures else 1, len(data.codes), 3), np.int32),
         law=np.zeros((0, 0)),
     )
 

@@ -92,7 +92,9 @@ def fit(
     particles
         of particle Gibbs (moves="pg", or a probability of "pg" among the moves)
     start
-        every chain's first state: "stumps", or "smc": trees drawn in turn by sequential Monte Carlo
+        every chain's first state: "stumps"; "smc": trees drawn in turn by sequential Monte Carlo; "annealed":
+        stumps, and in the first half of the burn-in the likelihood counts less (for few, large trees, which
+        get stuck in what they grew first)
     search
         of "dcc-tree": iterations, first (topologies drawn from the prior), proposals (that make one active),
         most (active ones), chains and draws (of each at a time), samples (around each draw), delta, kappa,

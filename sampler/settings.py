@@ -21,11 +21,11 @@ MOVE_SETS: dict[str, dict[str, float]] = {
     "growprunechange": {"grow": 0.28, "prune": 0.28, "change_nog": 0.44},
     "pg": {"pg": 1.0},
 }
-MOVES = ("grow", "prune", "change_nog", "change", "swap")
+MOVES = ("grow", "prune", "change_nog", "change", "swap", "restructure")
 RULE_DRAW = "rule"
 PARTICLE_GIBBS = "pg"
 MOVE_NAMES = (*MOVES, RULE_DRAW, PARTICLE_GIBBS)  # by their numbers in the kernels
-STARTS = ("stumps", "smc")
+STARTS = ("stumps", "smc", "annealed")
 PARTICLES = 10  # of particle Gibbs, unless given
 SEARCH_LIMITS: dict[str, tuple[float, float]] = {
     "iterations": (1, 100_000),
@@ -58,10 +58,12 @@ class Settings:
     """Every knob of a fit, resolved.
 
     `moves` gives the probabilities of grow, prune, change_nog (a new rule for a split above two leaves),
-    change (for any split), swap and pg, which sum to one, and of `rule`: the chance that a tree update is
-    followed by an exact draw of one split rule. pg is the chance that an iteration updates every tree by
-    particle Gibbs, with so many `particles`; the others share the other iterations. `start` is every chain's
-    first state: all trees stumps, or each drawn in turn by sequential Monte Carlo with 100 particles.
+    change (for any split), swap, restructure (another tree with the same leaves) and pg, which sum to one,
+    and of `rule`: the chance that a tree update is followed by an exact draw of one split rule. pg is the
+    chance that an iteration updates every tree by particle Gibbs, with so many `particles`; the others share
+    the other iterations. `start` is every chain's first state: all trees stumps, or each drawn in turn by
+    sequential Monte Carlo with 100 particles, or stumps whose likelihood counts little at first and fully
+    from half the burn-in on.
     `search` has the knobs of a search over topologies (`sampler.single.divide`), of other methods none.
     """
 

@@ -146,7 +146,8 @@ class ModelRequest(BaseModel):
     moves: str | Annotated[dict[str, float], BeforeValidator(_check_few)] | None = Field(
         None,
         description="A move set (default, growprune, growprunechange, cgm, or pg: particle Gibbs), or the "
-        "moves' probabilities: grow, prune, change_nog, change, swap, pg sum to one; rule comes besides.",
+        "moves' probabilities: grow, prune, change_nog, change, swap, restructure, pg sum to one; rule comes "
+        "besides.",
     )
     particles: int | None = Field(
         None, description="Of particle Gibbs; 10 unless given.", json_schema_extra=_range("particles")

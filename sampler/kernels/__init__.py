@@ -25,7 +25,7 @@ class Move:
 
 
 GROUPS = {
-    "base": Group(("random", "leaves", "rows", "pairs", "rules", "trees", "state")),
+    "base": Group(("random", "leaves", "rows", "pairs", "rules", "trees", "state", "blocks")),
     "passes": Group(("fused",)),
     "weights": Group(("weighted",)),
     "bart": Group(("probit", "update", "sweep"), ("base", "passes")),
@@ -33,6 +33,7 @@ GROUPS = {
     "prediction": Group(("packing", "predicting", "mixture", "moments", "depths", "soft_predict")),
     "change": Group(("change",), ("base",)),
     "reshape": Group(("reshape",), ("base", "passes", "change")),
+    "restructure": Group(("restructure",), ("base", "change", "reshape")),
     "particles": Group(("layout", "particles", "psweep"), ("base", "passes", "bart")),
     "hyper": Group(("hyper",), ("base", "passes", "bart", "particles")),
     "tree": Group(("cart_rows", "cart_tree", "cart_moves", "cart_restructure", "cart_sweep"), ("base",)),
@@ -46,4 +47,5 @@ MOVES = {
     "change_nog": Move("change", "change", "CHANGE_BOTTOM_STEP"),
     "change": Move("reshape", "reshape", "CHANGE_ANY_STEP"),
     "swap": Move("reshape", "reshape", "SWAP_RULES_STEP"),
+    "restructure": Move("restructure", "restructure", "RESTRUCTURE_STEP"),
 }

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from sampler.compile import kernel
+from sampler.kernels.blocks import Blocks, blocks_t, count_clean, draw_clean, sort_blocks
 from sampler.kernels.cart_rows import span_of
 from sampler.kernels.cart_state import (
     CHILD,
@@ -27,106 +26,22 @@ from sampler.kernels.cart_state import (
     tree_t,
 )
 from sampler.kernels.cart_tree import copy_node, copy_tree, look_below
-from sampler.kernels.random import below, uniform
-from sampler.kernels.rules import PRESENT_OR_MISSING
-from sampler.kernels.shapes import boolean, f8, i8, words_1
+from sampler.kernels.random import uniform
+from sampler.kernels.shapes import boolean, f8, words_1
 
 if TYPE_CHECKING:
     from sampler.kernels.cart_state import Room, Rows, Tree
-    from sampler.kernels.shapes import Bool, Float, Int, Words
-
-NONE = -1
+    from sampler.kernels.shapes import Bool, Float, Words
 
 
-@kernel(i8(room_t, i8, i8, i8, i8), allocates=False)
-def clean_rules(room: Room, first: Int, last: Int, column: Int, wanted: Int) -> Int:
-    """Rules of a column that cut none of the blocks listed from `first` to `last`: how many there are.
-
-    With `wanted` not negative, the one of that number goes to `room.rule`.
-    """
-    low, high, missing, mixed = np.int64(255), np.int64(-1), np.int64(0), False
-    bad = room.bad
-    for k in range(first, last):
-        b = room.blocks[k]
-        if room.block[b, column, 1] >= 0:
-            low, high = min(low, room.block[b, column, 0]), max(high, room.block[b, column, 1])
-            mixed = mixed or room.block[b, column, 2] != 0
-        missing |= room.block[b, column, 2]
-    if high < low or (high == low and not missing):
-        return 0
-    for c in range(low, high + 1):
-        bad[0, c], bad[1, c] = 0, 0
-    for k in range(first, last):
-        b = room.blocks[k]
-        start, end = room.block[b, column, 0], room.block[b, column, 1]
-        if end < 0:
-            continue
-        # of a block with missing rows all must go the missing's way: with side 1 left, with side 0 right
-        left_from = low if room.block[b, column, 2] else start
-        right_to = high if room.block[b, column, 2] else end
-        bad[1, left_from] += 1
-        bad[1, end] -= 1
-        bad[0, start] += 1
-        bad[0, right_to] -= 1
-    number = np.int64(0)
-    cut_right, cut_left = np.int64(0), np.int64(0)  # blocks that a cut splits, by the side of the missing
-    for c in range(low, high):
-        cut_right += bad[0, c]
-        cut_left += bad[1, c]
-        for side in range(2):
-            if (cut_left if side else cut_right) == 0:
-                if number == wanted:
-                    room.rule[0], room.rule[1], room.rule[2] = column, c, side
-                number += 1
-    if missing and not mixed:
-        if number == wanted:
-            room.rule[0], room.rule[1], room.rule[2] = column, PRESENT_OR_MISSING, 0
-        number += 1
-    return number
+@kernel(blocks_t(room_t), inline=True, allocates=False)
+def blocks_of(room: Room) -> Blocks:
+    """The leaves' blocks and the room to look at them."""
+    return Blocks(room.blocks, room.block, room.bad, room.rule)
 
 
-@kernel(i8(rows_t, room_t, i8, i8), allocates=False)
-def count_clean(rows: Rows, room: Room, first: Int, last: Int) -> Int:
-    """Rules of all columns that cut no block."""
-    number = np.int64(0)
-    for column in range(len(rows.codes)):
-        number += clean_rules(room, first, last, column, NONE)
-    return number
-
-
-@kernel(boolean(rows_t, room_t, words_1, i8, i8), allocates=False)
-def draw_clean(rows: Rows, room: Room, random: Words, first: Int, last: Int) -> Bool:
-    """One of those rules, uniformly, into `room.rule`; False where there is none."""
-    number = count_clean(rows, room, first, last)
-    if number == 0:
-        return False
-    wanted = below(random, number)
-    for column in range(len(rows.codes)):
-        here = clean_rules(room, first, last, column, NONE)
-        if wanted < here:
-            clean_rules(room, first, last, column, wanted)
-            return True
-        wanted -= here
-    return False
-
-
-@kernel(i8(room_t, i8, i8), allocates=False)
-def sort_blocks(room: Room, first: Int, last: Int) -> Int:
-    """Put the blocks that `room.rule` sends left before the others; where the others begin."""
-    column, cut, side = room.rule[0], room.rule[1], room.rule[2]
-    at = first
-    for k in range(first, last):
-        b = room.blocks[k]
-        high = room.block[b, column, 1]
-        if (high <= cut) if high >= 0 else side != 0:
-            room.blocks[k] = room.blocks[at]
-            room.blocks[at] = b
-            at += 1
-    return at
-
-
-@kernel(f8(rows_t, tree_t, room_t), allocates=False)
-def log_ways(rows: Rows, tree: Tree, room: Room) -> Float:
+@kernel(f8(tree_t, room_t), allocates=False)
+def log_ways(tree: Tree, room: Room) -> Float:
     """The log number of ways to choose this tree's rules; `room.blocks` comes out in any order.
 
     The blocks of a subtree are contiguous, since its nodes are visited before those of the next one.
@@ -142,12 +57,12 @@ def log_ways(rows: Rows, tree: Tree, room: Room) -> Float:
             if node[leaf, FEATURE] == LEAF and inside:
                 room.blocks[number] = leaf
                 number += 1
-        total += math.log(float(count_clean(rows, room, 0, number)))
+        total += math.log(float(count_clean(blocks_of(room), 0, number)))
     return total
 
 
-@kernel(boolean(rows_t, tree_t, tree_t, room_t, words_1), allocates=False)
-def build(rows: Rows, tree: Tree, trial: Tree, room: Room, random: Words) -> Bool:
+@kernel(boolean(tree_t, tree_t, room_t, words_1), allocates=False)
+def build(tree: Tree, trial: Tree, room: Room, random: Words) -> Bool:
     """A tree with the leaves of `tree` into `trial`, rules only; False where a node had no clean rule."""
     node, span = trial.node, trial.span
     number = 0
@@ -165,11 +80,11 @@ def build(rows: Rows, tree: Tree, trial: Tree, room: Room, random: Words) -> Boo
             node[at, FEATURE], node[at, CUT], node[at, SIDE], node[at, CHILD] = LEAF, 0, 0, 0
             at += 1
             continue
-        if not draw_clean(rows, room, random, first, last):
+        if draw_clean(blocks_of(room), random, first, last) == 0:
             return False
         child = trial.size[0]
         trial.size[0] += 2
-        middle = sort_blocks(room, first, last)
+        middle = sort_blocks(blocks_of(room), first, last)
         node[at, FEATURE], node[at, CUT], node[at, SIDE] = room.rule[0], room.rule[1], room.rule[2]
         node[at, CHILD] = child
         for k in range(2):
@@ -191,8 +106,8 @@ def restructure(rows: Rows, tree: Tree, trial: Tree, room: Room, random: Words) 
                 span_of(rows, tree.order, tree.span[leaf, 0], tree.span[leaf, 1], column, room.found)
                 for k in range(3):
                     room.block[leaf, column, k] = room.found[k]
-    ways = log_ways(rows, tree, room)
-    if not build(rows, tree, trial, room, random):
+    ways = log_ways(tree, room)
+    if not build(tree, trial, room, random):
         return False
     trial.span[0, 0], trial.span[0, 1] = 0, len(tree.order)
     for k in range(len(tree.order)):
@@ -207,7 +122,7 @@ def restructure(rows: Rows, tree: Tree, trial: Tree, room: Room, random: Words) 
                 for k in range(3):
                     room.block[leaf, column, k] = room.found[k]
     _, prior_now = look_below(rows, tree, room, 0, True)
-    ratio = prior_then - prior_now + log_ways(rows, trial, room) - ways
+    ratio = prior_then - prior_now + log_ways(trial, room) - ways
     if math.log(uniform(random)) >= ratio:
         return False
     copy_tree(trial, tree, 0, len(tree.order))

@@ -89,7 +89,7 @@ class Room(NamedTuple):
     left: Longs  # [k], statistics of a proposed left child
     right: Longs
     stack: Ints  # [capacity]
-    block: Longs  # [capacity, p, 3], code spans of each leaf, for restructuring
+    block: Ints  # [capacity, p, 3], code spans of each leaf, for restructuring
     blocks: Ints  # [capacity], leaves in order
     bad: Longs  # [2, 257]
     terms: Floats  # [512]
@@ -114,7 +114,7 @@ tree_t = named((longs_1, array(i4, 2), longs_2, longs_2, floats_2, ints_1), Tree
 room_t = named(
     (
         *(longs_1, longs_1, ints_1, ints_1, longs_1, longs_1, ints_1),
-        *(array(i8, 3), ints_1, longs_2, floats_1, longs_2, floats_1),
+        *(array(i4, 3), ints_1, longs_2, floats_1, longs_2, floats_1),
     ),
     Room,
 )

@@ -164,8 +164,9 @@ def pair_terms(prior: Floats, total: Float, size: Float, terms: Floats, factors:
         left, right = terms[k], total - terms[k]
         left_spread = sigma2 + factors[k] * tau2
         right_spread = sigma2 + (size - factors[k]) * tau2
-        terms[k] = half * (left * left / left_spread + right * right / right_spread)
-        factors[k] = sigma2 / math.sqrt(left_spread * right_spread)
+        inverse = 1.0 / (left_spread * right_spread)  # one division: they are what this loop costs
+        terms[k] = half * inverse * (left * left * right_spread + right * right * left_spread)
+        factors[k] = sigma2 * math.sqrt(inverse)
 
 
 @kernel(void(floats_1, f8), inline=True, allocates=False)

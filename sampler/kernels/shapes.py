@@ -37,8 +37,8 @@ SIGMA2, TAU2, NU, LAMBDA, ALPHA, BETA, LIKELIHOOD, SIGMA_FIXED, UNIT, STEP = 0, 
 OFFSET, PRIOR_SIZE = 10, 11
 
 # moves
-GROW, PRUNE, CHANGE_NOG, CHANGE, SWAP, RULE, PG = 0, 1, 2, 3, 4, 5, 6
-NUM_MOVES = 7
+GROW, PRUNE, CHANGE_NOG, CHANGE, SWAP, RESTRUCTURE, RULE, PG = 0, 1, 2, 3, 4, 5, 6, 7
+NUM_MOVES = 8
 
 # Work.state
 PREVIOUS, PENDING_LEAVES, KEEP, DROP, LAST, BLOCK, BOUND, BROKEN = 0, 1, 2, 3, 4, 5, 6, 7
@@ -105,6 +105,10 @@ class Work(NamedTuple):
     stack: Ints  # [capacity], then the label of each of them: its left-most leaf's
     label: Ints  # [capacity], of the leaves below it, in a numbering of their own; -1 of the others
     moved: Longs  # [capacity], weight (or rows) by label
+    blocks: Ints  # [capacity], leaves in the order of a restructured tree
+    shelf: Ints  # [capacity, 6], the splits that a restructured tree had
+    leaf_ranges: Ints  # [capacity, p, 3], of codes: lowest and highest present, whether any is missing
+    node_ranges: Ints  # [capacity, p, 3], the same of splits
     law: Floats  # [2, p], the columns' shares and their running sums; [0, 0]: all alike
 
 
@@ -156,7 +160,7 @@ work_t = named(
         *(ints_1, ints_1, ints_1, longs_1, longs_2, floats_1, floats_1),
         *(longs_1, longs_1, longs_1, ints_1, bytes_1, bytes_1, ints_1, longs_1, words_1),
         *(longs_1, longs_2, longs_2, longs_2, longs_2, floats_2, floats_2, longs_2),
-        *(ints_1, ints_1, ints_1, longs_1, floats_2),
+        *(ints_1, ints_1, ints_1, longs_1, ints_1, array(i4, 2), array(i4, 3), array(i4, 3), floats_2),
     ),
     Work,
 )

@@ -38,9 +38,9 @@ from sampler.kernels.shapes import (
     PENDING_LEAVES,
     PREVIOUS,
     PRUNE,
+    RESTRUCTURE,
     RIGHT,
     RULE,
-    SWAP,
     UNIT,
     VALUE,
     boolean,
@@ -305,10 +305,10 @@ def update_tree(
 
 @kernel(i8(work_t, floats_1), inline=True, allocates=False)
 def draw_move(work: Work, moves: Floats) -> Int:
-    """GROW to SWAP, by their probabilities."""
+    """GROW to RESTRUCTURE, by their probabilities."""
     u = uniform(work.random)
-    for move in range(SWAP):
+    for move in range(RESTRUCTURE):
         if u < moves[move]:
             return move
         u -= moves[move]
-    return SWAP
+    return RESTRUCTURE

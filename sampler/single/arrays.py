@@ -108,7 +108,7 @@ def make_room(rows: Rows, stats: int, capacity: int, *, restructures: bool) -> R
         left=np.zeros(stats, np.int64),
         right=np.zeros(stats, np.int64),
         stack=np.zeros(capacity + 2, np.int32),
-        block=np.zeros((capacity if restructures else 1, columns, 3), np.int64),
+        block=np.zeros((capacity if restructures else 1, columns, 3), np.int32),
         blocks=np.zeros(capacity, np.int32),
         bad=np.zeros((2, 257), np.int64),
         terms=np.zeros(512),

@@ -15,6 +15,7 @@ from tests.twins.test_moves import TRAPS
 from tests.twins.toys import FORGETS, PARTICLES_FORGET, gapped, golden, missing, weighted
 
 PROBLEMS = {"golden": golden, "gapped": gapped, "missing": missing, "weighted": weighted}
+RESTRUCTURED = {"grow": 0.3, "prune": 0.3, "restructure": 0.4}
 SHORT, LONG = 8_000, 100_000
 
 
@@ -94,10 +95,15 @@ def test_one_tree(name, moves):
 
 def test_uneven_moves():
     """Moves of unequal probability, all at once: their ratios enter the acceptance."""
-    wanted = {"grow": 0.4, "prune": 0.15, "change_nog": 0.15, "change": 0.2, "swap": 0.1}
-    moves = {name: share for name, share in wanted.items() if name in MOVE_NAMES}
-    total = sum(moves.values())
-    check_one_tree("missing", {name: share / total for name, share in moves.items()} | {"rule": 0.3}, SHORT)
+    moves = {"grow": 0.35, "prune": 0.15, "change_nog": 0.15, "change": 0.2, "swap": 0.1, "restructure": 0.05}
+    assert {*moves, "rule", "pg"} == set(MOVE_NAMES)
+    check_one_tree("missing", moves | {"rule": 0.3}, SHORT)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_restructure(name):
+    """One tree, often restructured: the enumerated posterior."""
+    check_one_tree(name, RESTRUCTURED, SHORT)
 
 
 @pytest.mark.parametrize("moves", move_sets())
@@ -168,7 +174,7 @@ def test_probit():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("moves", move_sets())
+@pytest.mark.parametrize("moves", [*move_sets(), RESTRUCTURED], ids=str)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_one_tree_long(name, moves):
     """One tree, at a total variation several times smaller."""
@@ -176,7 +182,7 @@ def test_one_tree_long(name, moves):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("moves", move_sets())
+@pytest.mark.parametrize("moves", [*move_sets(), RESTRUCTURED], ids=str)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_two_trees_long(name, moves):
     """Two trees, at a total variation several times smaller."""

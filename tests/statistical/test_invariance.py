@@ -15,6 +15,7 @@ from sampler.problem import prepare
 from tests.statistical.drive import draws_of, fits, move_sets, tree_keys
 
 MIXED = {"pg": 0.02, "grow": 0.49, "prune": 0.49}  # particles copy their rows: they take long on wide trees
+RESTRUCTURED = {"grow": 0.4, "prune": 0.3, "restructure": 0.3, "rule": 0.2}
 SETTINGS = {"num_trees": 12, "num_chains": 2, "num_burnin": 60, "num_draws": 25, "thin": 4, "seed": 3}
 
 
@@ -150,13 +151,15 @@ def test_stopped_anywhere_wide():
     assert taken is not None
 
 
-@pytest.mark.parametrize("moves", move_sets())
+@pytest.mark.parametrize("moves", [*move_sets(), RESTRUCTURED], ids=str)
 def test_residual_is_exact(moves):
     """The running residual equals y minus the trees recomputed, and row slots and counts a fresh routing."""
     check_residual(prepared(moves), 20)
 
 
-@pytest.mark.parametrize("moves", [name for name in move_sets() if name != "pg"] + [MIXED], ids=str)
+@pytest.mark.parametrize(
+    "moves", [name for name in move_sets() if name != "pg"] + [MIXED, RESTRUCTURED], ids=str
+)
 def test_residual_is_exact_wide(moves):
     """The same for trees past 256 leaves, grown and shrunk by every move, particles among local ones."""
     assert check_residual(wide(moves), 5) > 256, "the problem no longer grows wide trees"

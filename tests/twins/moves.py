@@ -222,6 +222,55 @@ def rule(toy, tree, probs, partner="any", forget=None):
     return steps
 
 
+def _clean_rules(toy, blocks):
+    """Rules valid at the node of some blocks of rows that cut none of them: [(rule, left, right)]."""
+    found = []
+    for choice in toy.rules(sum(blocks)).values():  # of disjoint sets of bits: their union
+        left = [b for b in blocks if not b & choice.right]
+        right = [b for b in blocks if not b & choice.left]
+        if len(left) + len(right) == len(blocks):
+            found.append((choice.rule, left, right))
+    return found
+
+
+def _builds(toy, blocks):
+    """Every tree with these leaves' rows that can be built from the top, with its probability."""
+    if len(blocks) == 1:
+        return [(LEAF, 1.0)]
+    found = _clean_rules(toy, blocks)
+    return [
+        ((rule, left_tree, right_tree), p * q / len(found))
+        for rule, left, right in found
+        for left_tree, p in _builds(toy, left)
+        for right_tree, q in _builds(toy, right)
+    ]
+
+
+def _ways(toy, tree):
+    """The log product of the numbers of rules to choose from at every split."""
+    found = list(nodes(toy, tree))
+    return sum(
+        np.log(len(_clean_rules(toy, [n.rows for n in found if n.tree == LEAF and _is_below(n, top)])))
+        for top in internal(toy, tree)
+    )
+
+
+def _is_below(node, top):
+    return node.turns[: len(top.turns)] == top.turns
+
+
+def restructure(toy, tree, probs, counts=True):
+    """Another tree with the same leaves' rows; `counts=False` leaves the numbers of ways out."""
+    if tree == LEAF:
+        return []
+    old, ways = _below(toy, tree, (), strict=False)[0], _ways(toy, tree)
+    steps = []
+    for new, chance in _builds(toy, [n.rows for n in nodes(toy, tree) if n.tree == LEAF]):
+        ratio = _below(toy, new, (), strict=False)[0] - old
+        steps.append(Step(chance, new, ratio + (_ways(toy, new) - ways if counts else 0.0)))
+    return steps
+
+
 MOVES = {
     "grow": grow,
     "prune": prune,
@@ -230,6 +279,7 @@ MOVES = {
     "change_good": change_good,
     "swap": swap,
     "rule": rule,
+    "restructure": restructure,
 }
 
 

@@ -12,6 +12,7 @@ MIXES = {
     "growprunechange": moves.GROWPRUNECHANGE,
     "cgm": moves.CGM,
     "rule": moves.RULE_DRAW,
+    "restructure": {"grow": 0.4, "prune": 0.3, "restructure": 0.3},
     "uneven": {"grow": 0.35, "prune": 0.15, "rule": 0.2, "change": 0.2, "swap": 0.1},
 }
 PROBLEMS = {
@@ -58,11 +59,12 @@ def test_rule_draw_alone(name, partner):
         ("change", "change"),
         ("change_nog", "change_nog"),
         ("swap", "swap"),
+        ("restructure", "restructure"),
     ],
 )
 def test_ratios(name, move, reverse):
     """Each closed-form ratio is the posterior ratio times the ratio of proposal probabilities."""
-    probs = {"grow": 0.3, "prune": 0.2, "change": 0.3, "change_nog": 0.1, "swap": 0.1}
+    probs = {"grow": 0.3, "prune": 0.2, "change": 0.3, "change_nog": 0.1, "swap": 0.05, "restructure": 0.05}
     closed, brute = moves.brute_ratios(problem(name), probs, move, reverse).T
     np.testing.assert_allclose(closed, brute, atol=1e-11)
 
@@ -104,6 +106,12 @@ TRAPS = {
     "rule draw without s": (moves.RULE_DRAW, {"rule": {"forget": "s"}}, False, "gapped"),
     "rule draw without 1/n_adj": (moves.RULE_DRAW, {"rule": {"forget": "n_adj"}}, False, "gapped"),
     "rule draw over occupied codes": (moves.RULE_DRAW, {"rule": {"forget": "gaps"}}, False, "gapped"),
+    "restructure without the numbers of ways": (
+        {"grow": 0.25, "prune": 0.25, "restructure": 0.5},
+        {"restructure": {"counts": False}},
+        False,
+        "gapped",
+    ),
     "rule draw without s, missing values": (moves.RULE_DRAW, {"rule": {"forget": "s"}}, False, "missing"),
 }
 

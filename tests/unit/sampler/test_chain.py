@@ -7,6 +7,7 @@ from sampler.chain import Chain
 from sampler.chainstate import make_kept
 from sampler.draws import concatenate
 from sampler.errors import PackedError, SettingsError
+from sampler.kernels.shapes import LIKELIHOOD
 from sampler.prior import Constants, calibrate
 from sampler.settings import MOVE_SETS, Settings
 from sampler.training import Training
@@ -18,6 +19,7 @@ KINDS = {
     "probit": {"family": "probit"},
     "deep": {"prior": {"alpha": 0.999, "beta": 0.02, "k": 0.02}, "num_trees": 2},
     "prior only": {"prior_only": True},
+    "annealed": {"start": "annealed"},
 }
 
 
@@ -78,6 +80,22 @@ def test_resuming_is_exact(moves, kind):
     assert concatenate([part for part in parts if part is not None]) == whole.take()
     assert chain.checkpoint() == whole.checkpoint()
     assert chain.statistics() == whole.statistics()
+
+
+def test_annealing_ends_with_half_the_burn_in():
+    """The likelihood counts more from iteration to iteration, and fully from half the burn-in on."""
+    chain = Chain.start(training(start="annealed", num_burnin=8), 0)
+    powers = []
+    for _ in range(8):
+        chain.run(1)
+        powers.append(chain._prior[LIKELIHOOD])
+    assert powers[0] == pytest.approx(0.02)
+    assert powers == sorted(powers)
+    assert powers[3] < 1
+    assert powers[4:] == [1.0] * 4
+    plain = Chain.start(training(num_burnin=8), 0)
+    plain.run(1)
+    assert plain._prior[LIKELIHOOD] == 1.0
 
 
 def test_room_for_draws_is_never_given_back():
