@@ -25,7 +25,8 @@ OPEN = ("queued", "running")
 def list_models(request: Request, session: Reading, owner: Owner, cursor: Cursor = None) -> Response:
     """Your models, newest first, with their progress."""
     items, next_cursor = models.list_page(session, owner, ON_A_PAGE, cursor)
-    return pages.render(request.scope, "models.html", models=items, next_cursor=next_cursor)
+    listing = snippets.ask(request, "/models", query={"limit": ON_A_PAGE})
+    return pages.render(request.scope, "models.html", models=items, next_cursor=next_cursor, snippets=listing)
 
 
 @router.get("/{model_id}")
