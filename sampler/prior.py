@@ -12,7 +12,7 @@ import numpy as np
 from sampler.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -234,26 +234,12 @@ def check_prior(prior: Mapping[str, Any] | None, family: str = "gaussian") -> di
         For an unknown key or a value out of range, naming what is accepted.
 
     """
-    given = dict(prior or {})
-    for name, value in given.items():
+    for name in prior or {}:
         if family == "probit" and name in {*DEFAULTS, *ABSOLUTE, *HYPER} - {*PROBIT_KEYS}:
             raise SettingsError(
                 f"prior {name} has no meaning for probit; accepted are {', '.join(PROBIT_KEYS)}"
             )
-        if name == "sigma_estimate":
-            if value not in ESTIMATES:
-                raise SettingsError(
-                    f"prior sigma_estimate must be one of {', '.join(ESTIMATES)}, not {value!r}"
-                )
-        elif name == "sparse":
-            if not isinstance(value, bool):
-                raise SettingsError(f"prior sparse must be true or false, not {value!r}")
-        elif name in RANGES:
-            given[name] = _in_range(name, value)
-        else:
-            raise SettingsError(
-                f"unknown prior entry {name!r}; accepted are {', '.join((*DEFAULTS, *ABSOLUTE, *HYPER))}"
-            )
+    given = check_entries(prior, (*DEFAULTS, *ABSOLUTE, *HYPER), RANGES)
     needless = [name for name in HYPER if name in given and not _is_used(name, given)]
     if needless:
         first = "k_df" if needless[0] == "k_scale" else "sparse: true"
@@ -267,8 +253,32 @@ def _is_used(name: str, given: Mapping[str, Any]) -> bool:
     return name == "k_df" or ("k_df" in given if name == "k_scale" else bool(given.get("sparse")))
 
 
-def _in_range(name: str, value: Any, ranges: Mapping[str, tuple[float, float, bool]] = RANGES) -> float:
-    low, high, closed = ranges[name]
+def check_entries(
+    prior: Mapping[str, Any] | None,
+    known: Sequence[str],
+    ranges: Mapping[str, tuple[float, float, bool]],
+    whose: str = "",
+) -> dict[str, Any]:
+    """The entries given, each checked; raises SettingsError as `check_prior`. `whose` follows a name."""
+    given = dict(prior or {})
+    for name, value in given.items():
+        if name not in known:
+            raise SettingsError(f"unknown prior entry {name!r}{whose}; accepted are {', '.join(known)}")
+        if name == "sigma_estimate":
+            if value not in ESTIMATES:
+                raise SettingsError(
+                    f"prior sigma_estimate must be one of {', '.join(ESTIMATES)}, not {value!r}"
+                )
+        elif name == "sparse":
+            if not isinstance(value, bool):
+                raise SettingsError(f"prior sparse must be true or false, not {value!r}")
+        else:
+            given[name] = _in_range(name, value, ranges[name])
+    return given
+
+
+def _in_range(name: str, value: Any, allowed: tuple[float, float, bool]) -> float:
+    low, high, closed = allowed
     number = math.nan if isinstance(value, bool) or not isinstance(value, numbers.Real) else float(value)
     inside = low < number < high or (closed and low <= number < high)
     if not inside:

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.errors import DataError, SettingsError
+from sampler.errors import DataError
 from sampler.prior import (
-    ESTIMATES,
     RANGES,
     SIGMA_FLOOR,
     Constants,
     _chi2_quantile,
-    _in_range,
     _sigma_estimate,
+    check_entries,
 )
 
 if TYPE_CHECKING:
@@ -73,19 +72,7 @@ def check_tree_prior(prior: Mapping[str, Any] | None, family: str) -> dict[str, 
     """
     defaults = CLASS_DEFAULTS if family == "categorical" else DEFAULTS
     known = tuple(defaults) if family == "categorical" else (*defaults, *ABSOLUTE)
-    given = dict(prior or {})
-    for name, value in given.items():
-        if name not in known:
-            raise SettingsError(
-                f"unknown prior entry {name!r} of a single tree; accepted are {', '.join(known)}"
-            )
-        if name == "sigma_estimate":
-            if value not in ESTIMATES:
-                raise SettingsError(
-                    f"prior sigma_estimate must be one of {', '.join(ESTIMATES)}, not {value!r}"
-                )
-        else:
-            given[name] = _in_range(name, value, TREE_RANGES)
+    given = check_entries(prior, known, TREE_RANGES, " of a single tree")
     return defaults | given
 
 

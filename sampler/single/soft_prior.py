@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.errors import DataError, SettingsError
-from sampler.prior import ESTIMATES, RANGES, SIGMA_FLOOR, Constants, _in_range, _sigma_estimate
+from sampler.prior import RANGES, SIGMA_FLOOR, Constants, _sigma_estimate, check_entries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,19 +77,7 @@ def check_soft_prior(prior: Mapping[str, Any] | None, family: str, method: str) 
     of_family = CLASS_DEFAULTS if family == "categorical" else DEFAULTS
     defaults = dict(zip(("alpha", "beta"), TOPOLOGIES[method], strict=True)) | of_family
     known = tuple(defaults) if family == "categorical" else (*defaults, *ABSOLUTE)
-    given = dict(prior or {})
-    for name, value in given.items():
-        if name not in known:
-            raise SettingsError(
-                f"unknown prior entry {name!r} of a tree of soft splits; accepted are {', '.join(known)}"
-            )
-        if name == "sigma_estimate":
-            if value not in ESTIMATES:
-                raise SettingsError(
-                    f"prior sigma_estimate must be one of {', '.join(ESTIMATES)}, not {value!r}"
-                )
-        else:
-            given[name] = _in_range(name, value, SOFT_RANGES)
+    given = check_entries(prior, known, SOFT_RANGES, " of a tree of soft splits")
     found = defaults | given
     if found["sharpness_start"] < found["sharpness"]:
         if "sharpness_start" in given:
