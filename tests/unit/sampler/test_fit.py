@@ -1,6 +1,7 @@
 """The notebook contract: one call fits, the intervals cover, the same seed gives the same bytes."""
 
 import _thread
+import signal
 import subprocess
 import sys
 import threading
@@ -188,6 +189,7 @@ def test_bad_input_is_refused_before_any_work():
 
 def interrupt_when(ready):
     """Press Ctrl-C in the main thread once `ready` says so."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us may have it ignored
 
     def press():
         while not ready():
