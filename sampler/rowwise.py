@@ -74,9 +74,7 @@ def errors(posterior: Posterior, coded: Coded, prediction: Prediction, kind: str
                 found[rows] = posterior.quantile_error(f, level, prediction.draws).reshape(shape)
             else:
                 sigma = posterior.sample_sigma(_part(coded, rows), prediction.draws).transpose(2, 0, 1)
-                z = (values[rows][:, None, None] - f) / sigma  # sigma as f: [row, chain, draw]
-                density = posterior.mean_of(np.exp(-0.5 * z**2) / (ROOT * sigma), prediction.draws)
-                found[rows] = posterior.mean_error(ndtr(z), prediction.draws) / density
+                found[rows] = _mixture_error(posterior, f, sigma, values[rows], prediction.draws)
     return Errors(mean, intervals, quantiles)
 
 
@@ -157,3 +155,9 @@ def _blocks(posterior: Posterior, coded: Coded, num_draws: int) -> Iterator[tupl
 
 def _part(coded: Coded, rows: slice) -> Coded:
     return Coded(coded.codes[:, rows], [])
+
+
+def _mixture_error(posterior: Posterior, f: Floats, sigma: Floats, bound: Floats, num_draws: int) -> Floats:
+    z = (bound[:, None, None] - f) / sigma  # sigma as f: [row, chain, draw]
+    density = posterior.mean_of(np.exp(-0.5 * z**2) / (ROOT * sigma), num_draws)
+    return posterior.mean_error(ndtr(z), num_draws) / density

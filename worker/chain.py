@@ -131,12 +131,10 @@ class _Pace:
         training = problem.training
         self._seconds = min(seconds, FIRST_SLICE)
         self._longest = seconds
-        guess = training.codes.shape[1] * training.settings.num_trees * NANOSECONDS * 1e-9
-        # of one tree an iteration takes a microsecond or a second, by its method: nothing is guessed
-        self._piece = (
-            1 if METHODS[training.settings.method].single_tree else int(self._seconds / PIECES / guess)
-        )
-        self._piece = max(1, self._piece)
+        self._piece = 1  # of one tree an iteration takes a microsecond or a second, by its method: no guess
+        if not METHODS[training.settings.method].single_tree:
+            guess = training.codes.shape[1] * training.settings.num_trees * NANOSECONDS * 1e-9
+            self._piece = max(1, int(self._seconds / PIECES / guess))
 
     def run(self, chain: AnyChain) -> float:
         """A slice; iterations per second (of a filter, whose unit of work is smaller, particles)."""

@@ -62,7 +62,8 @@ def test_the_error_of_a_predictive_bound_is_its_spread_over_repetitions():
     steps = f.reshape(repeats, -1).astype(np.int32)
     mixture_quantiles(steps, 0.001, sigma.reshape(-1), np.array([tail]), ndtri(np.array([tail])), bound)
 
-    stated = rowwise._mixture_error(f * 0.001, sigma, bound[:, 0])
+    posterior, _, _ = make_posterior()
+    stated = rowwise._mixture_error(posterior, f * 0.001, sigma, bound[:, 0], draws)
 
     assert np.sqrt(np.mean(stated**2)) == pytest.approx(bound.std(), rel=0.15)
 

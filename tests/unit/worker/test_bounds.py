@@ -36,7 +36,9 @@ def test_a_slice_ends_in_time_on_a_machine_that_slows_down(monkeypatch):
     """A machine that becomes fifty times slower in mid-fit is noticed within a piece: below 10 s."""
     sampled = SlowingChain()
     monkeypatch.setattr(chain.time, "monotonic", lambda: sampled.now)
-    training = SimpleNamespace(codes=np.zeros((1, 1000), np.uint8), settings=SimpleNamespace(num_trees=200))
+    training = SimpleNamespace(
+        codes=np.zeros((1, 1000), np.uint8), settings=SimpleNamespace(num_trees=200, method="bart")
+    )
     pace = chain._Pace(1.0, SimpleNamespace(training=training))
     for _ in range(5):
         before = sampled.now
