@@ -232,9 +232,9 @@ def test_what_is_another_owners_is_not_there(client, database, model, dataset_id
     """404 on every route, in no list, and nobody predicts another's dataset."""
     with session_scope(database.engine) as session:
         dataset = session.get_one(Dataset, dataset_id)
-        others = store.create(
-            session, owner="somebody else", model_id=model["id"], dataset=dataset, request={}
-        )
+        mine = {"owner": dataset.owner, "model_id": model["id"], "dataset": dataset}
+        others = store.create(session, **mine, request={})
+        others.owner = "somebody else"
         theirs = datasets.save(
             session,
             datasets.encode(pa.table({"size": [1.0], "colour": ["red"]})),
