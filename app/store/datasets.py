@@ -222,8 +222,8 @@ def _read(
         if blocks.checksum(data) != stored:
             raise CorruptBlockError(f"Dataset {dataset_id}: block {seq} of column {column} is damaged.")
         parts[column].append(blocks.read(data))
-    # What was deleted since goes in batches: a part of a column may be gone, or a whole one.
-    expected = dataset.num_rows if only is None else min(BLOCK_ROWS, dataset.num_rows - only * BLOCK_ROWS)
-    if any(not found or sum(map(len, found)) != expected for found in parts.values()):
+    # What was deleted since goes in batches: a block of a column may be gone, or a whole one.
+    whole = only is not None or {sum(map(len, found)) for found in parts.values()} <= {dataset.num_rows}
+    if not (whole and all(parts.values())):
         raise DatasetGoneError(f"Dataset {dataset_id} was deleted while it was being read.")
     return pa.table({name: pa.chunked_array(parts[index[name]]) for name in wanted})

@@ -142,7 +142,8 @@ def test_defaults_depend_on_who_can_reach_the_service(tmp_path):
     assert (chosen.quota_queued, chosen.quota_predictions) == (None, 3)
 
 
-COMPUTES = {"/models/{model_id}/predict", "/models/{model_id}/partial-dependence"}  # and changes nothing
+# and changes nothing
+COMPUTES = {"/models/estimate", "/models/{model_id}/predict", "/models/{model_id}/partial-dependence"}
 
 
 def test_every_change_leaves_a_line(settings, database, caplog):
