@@ -51,7 +51,7 @@ def main():
             hits, seconds = zip(*rows, strict=True)
             print(
                 f"n = {num_rows}, {'sparse' if sparse else 'plain'}: all five on top in "
-                f"{sum(h == 5 for h in hits)} of {len(hits)} seeds (found {list(hits)}), "
+                f"{sum(h == 5 for h in hits)} of {len(hits)} seeds (found {[int(h) for h in hits]}), "
                 f"{np.median(seconds):.1f} s a fit",
                 flush=True,
             )
