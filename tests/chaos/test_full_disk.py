@@ -1,0 +1,124 @@
+"""A disk without room, under the database: what is refused leaves nothing, what was accepted is whole."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+from sqlalchemy.exc import DBAPIError
+
+from app.store import schema
+from app.store.engine import make_engine, session_scope
+from app.store.tables import Dataset, Model
+from tests.chaos import history, report
+from tests.conftest import Database
+from tests.integration.worker.harness import LONG, make_service
+from tests.servers import crashing_postgres, folder, valkey_in
+
+ROOM = 96 << 20  # of the small disk
+FULL_SECONDS = 2.0
+
+
+def database_of(server):
+    schema.migrate(server.url)
+    return Database("postgres", server.url, make_engine(server.url))
+
+
+@contextlib.contextmanager
+def small_disk(place: Path):
+    """A file system of its own with little room."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("only root can mount a small file system to fill")
+    place.mkdir(exist_ok=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", str(place)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no small file system can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def fill_up(place: Path) -> Path:
+    """A file that takes all room that is left."""
+    ballast = place / "ballast"
+    with ballast.open("wb", buffering=0) as file:  # what is buffered would fail again when it is closed
+        for size in (1 << 20, 1 << 10, 1):
+            with contextlib.suppress(OSError):
+                while True:
+                    file.write(b"\0" * size)
+    return ballast
+
+
+def ask_until_refused(service):
+    """The database's own spare pages may hold some more."""
+    for _ in range(100):
+        service.create_model(**LONG)
+
+
+@contextlib.contextmanager
+def on_a_small_disk(dialect, tmp_path):
+    """A service whose database lies on a small disk; with it the disk, and what brings the database back."""
+    with contextlib.ExitStack() as stack:
+        if dialect == "sqlite":
+            place = tmp_path / "disk"
+            stack.enter_context(small_disk(place))
+            url = f"sqlite:///{place / 'bartserve.db'}"
+            schema.migrate(url)
+            database = Database(dialect, url, make_engine(url))
+            broker, revive = None, database.engine.dispose
+        else:
+            root = stack.enter_context(folder("bartserve-full-"))
+            place = root / "data"
+            stack.enter_context(small_disk(place))
+            few = {"max_wal_size": "32MB", "min_wal_size": "32MB"}
+            server = stack.enter_context(crashing_postgres(few, root))
+            database = database_of(server)
+            sockets = stack.enter_context(folder("bartserve-valkey-"))
+            broker = stack.enter_context(valkey_in(sockets, stop=signal.SIGKILL))
+
+            def revive():
+                server.crash()  # it may have ended itself, or be in the middle of that
+                server.start()
+                database.engine.dispose()
+
+        stack.callback(database.engine.dispose)
+        yield stack.enter_context(make_service(database, broker, tmp_path)), place, revive
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_a_full_disk(dialect, tmp_path):
+    """The disk fills up while chains commit, twice: a refusal leaves nothing, what was accepted is whole."""
+    with on_a_small_disk(dialect, tmp_path) as (service, place, revive):
+        made = [service.create_model(**LONG | {"seed": seed}) for seed in range(2)]
+        service.start_worker()
+        for model_id in made:
+            service.sampling(model_id, 600)
+            ballast = fill_up(place)
+            time.sleep(FULL_SECONDS)
+            with pytest.raises(DBAPIError):
+                ask_until_refused(service)
+            ballast.unlink()
+            revive()
+        with session_scope(service.engine, read_only=True) as session:
+            accepted = list(session.scalars(select(Model.id)))
+            assert session.scalar(select(func.count()).select_from(Dataset)) == len(accepted)
+        assert set(made) <= set(accepted)
+        for model_id in accepted:
+            assert service.ended(model_id, 600).state == "succeeded"
+            history.check(service.engine, model_id)
+            assert {0} == {chain.stalled_attempts for chain in service.chains(model_id)}
+        for model_id in made:
+            assert service.digest(model_id) == service.undisturbed_digest(model_id)
+        assert "lost the database" in service.log.read_text()
+        told = f"a full disk under {dialect}"
+        report.add(told, {"full disk": 2}, checked=len(accepted), compared=len(made))
