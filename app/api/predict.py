@@ -243,7 +243,9 @@ async def predict(
         told = (
             "it stands in the address, where it is for rows in a file; beside JSON rows put it into the body"
         )
-        raise InvalidRequestError(errors=[Fault(name, None, told) for name in of_a_file.model_fields_set])
+        raise InvalidRequestError(
+            errors=[Fault(name, None, told) for name in sorted(of_a_file.model_fields_set)]
+        )
     asked = body.predict_request(rows=body.rows, columns=body.columns)
     return await gate.run(lambda: _rendered(predictor.answer(owner, model_id, asked), form))
 

@@ -13,8 +13,8 @@ MOVES: dict[str, tuple[float, float]] = {
     "grow": (5e-7, 2e-10),
     "prune": (5e-7, 2e-10),
     "change_nog": (5e-7, 4e-10),
-    "change": (1.5e-6, 1e-8),
-    "swap": (1.5e-6, 1e-8),
+    "change": (7e-7, 1.8e-9),
+    "swap": (7e-7, 1.8e-9),
     "rule": (3.4e-6, 1.3e-9),
     "restructure": (1e-4, 3.1e-7),
 }
