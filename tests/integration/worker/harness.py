@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -77,6 +78,22 @@ class Service:
             )
         self.workers.append(process)
         return process
+
+    def freeze(self, worker: subprocess.Popen) -> None:
+        """SIGSTOP of a worker and its children, between writes: SQLite has one writer, frozen or not."""
+
+        def between_writes() -> bool:
+            os.killpg(worker.pid, signal.SIGSTOP)
+            if self.engine.dialect.name != "sqlite":
+                return True
+            database = sqlite3.connect(str(self.engine.url.database), timeout=1.0)
+            with contextlib.closing(database), contextlib.suppress(sqlite3.OperationalError):
+                database.execute("BEGIN IMMEDIATE")
+                return True
+            os.killpg(worker.pid, signal.SIGCONT)
+            return False
+
+        self.eventually(between_writes)
 
     def stop(self) -> None:
         for process in self.workers:

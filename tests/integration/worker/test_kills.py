@@ -82,7 +82,7 @@ def test_a_worker_back_from_the_dead_writes_nothing(service):
     model_id = service.create_model(**LONG)
     sleeper = service.start_worker()
     service.sampling(model_id)
-    os.killpg(sleeper.pid, signal.SIGSTOP)
+    service.freeze(sleeper)
     heir = service.start_worker()
 
     def taken_over():
