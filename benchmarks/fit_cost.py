@@ -5,8 +5,8 @@
 The chains of a fit are done by one process, its finish by another, as a worker does it, on a database of its
 own. Peak memory is the kernel's count (VmHWM), the larger of the two set beside the estimate: right when no
 fit takes more than was estimated. Time is that of the processor, on one thread, which is what a slot with a
-core of its own takes: right within a factor of 1.5 for fits of half a second and more. `--time`: the second
-table alone.
+core of its own takes when it has done a fit of that kind before (the first loads kernels and libraries, about
+a second): right within a factor of 1.5 for fits of half a second and more. `--time`: the second table alone.
 """
 
 import argparse
@@ -67,6 +67,8 @@ TIMED = [
     (10_000, 10, 0.0, ONE | {"moves": "growprunechange", "num_burnin": 600, "num_draws": 150}),
     (3_000, 10, 0.0, ONE | {"moves": "cgm", "num_burnin": 100, "num_draws": 25}),
     (10_000, 10, 0.0, ONE | {"moves": "pg", "num_burnin": 20, "num_draws": 10, "thin": 2, "num_trees": 50}),
+    (10_000, 10, 0.0, ONE | {"weights": "w", "num_burnin": 200, "num_draws": 50}),
+    (10_000, 10, 0.0, ONE | {"weights": "w", "moves": "growprune", "num_burnin": 600, "num_draws": 150}),
     (10_000, 10, 0.0, ONE | {"family": "probit", "num_burnin": 200, "num_draws": 50}),
     (3_000, 10, 0.0, {"method": "bcart", "num_chains": 4}),
     (3_000, 10, 0.0, ONE | {"method": "bcart-wu", "num_burnin": 2_000, "num_draws": 50}),
@@ -82,15 +84,17 @@ def peak():
     return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
 
 
-def work(url, count):
-    """In a process of its own: so many units."""
+def work(count, *urls):
+    """In a process of its own: so many units of each database; how long those of the last took."""
     warm()
-    context = Context(Settings(database_url=url, data_dir=tempfile.gettempdir()), "benchmark")
-    began = time.process_time()
-    for _ in range(count):
-        assert run_one(context)
-    print(json.dumps([peak(), time.process_time() - began]))
-    context.close()
+    for url in urls:
+        context = Context(Settings(database_url=url, data_dir=tempfile.gettempdir()), "benchmark")
+        began = time.process_time()
+        for _ in range(count):
+            assert run_one(context)
+        taken = time.process_time() - began
+        context.close()
+    print(json.dumps([peak(), taken]))
 
 
 def friedman(rows, columns, classes=False):
@@ -98,26 +102,41 @@ def friedman(rows, columns, classes=False):
     x = generator.uniform(size=(rows, columns))
     f = 10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2 + 10 * x[:, 3] + 5 * x[:, 4]
     y = f + generator.normal(size=rows)
-    return pa.table({f"x{j}": x[:, j] for j in range(columns)} | {"y": 1.0 * (y > 14) if classes else y})
+    weighing = {"w": generator.uniform(0.5, 2.0, rows)}
+    return pa.table(
+        {f"x{j}": x[:, j] for j in range(columns)} | weighing | {"y": 1.0 * (y > 14) if classes else y}
+    )
+
+
+def prepare(url, rows, columns, holdout, given):
+    """A database with a fit that waits; its settings, as resolved."""
+    schema.migrate(url)
+    engine = make_engine(url)
+    table = friedman(rows, columns, given.get("family") == "probit")
+    settings, weights = dict(given), given.get("weights")
+    settings.pop("weights", None)
+    features = [f"x{j}" for j in range(columns)]
+    dataset = store(url, table, "data")
+    request = FitRequest(dataset, "y", features=features, weights=weights, holdout=holdout, settings=settings)
+    _, shown = create(engine, "local", request)
+    engine.dispose()
+    return shown["settings"]
 
 
 def measure(rows, columns, holdout, given):
     """Peak bytes, estimated bytes, seconds, estimated seconds."""
     with tempfile.TemporaryDirectory() as folder:
-        url = f"sqlite:///{folder}/fit.db"
-        schema.migrate(url)
-        engine = make_engine(url)
-        table = friedman(rows, columns, given.get("family") == "probit")
-        request = FitRequest(store(url, table, "data"), "y", holdout=holdout, settings=given)
-        _, shown = create(engine, "local", request)
-        engine.dispose()
+        first, url = f"sqlite:///{folder}/first.db", f"sqlite:///{folder}/fit.db"
+        settings = prepare(url, rows, columns, holdout, given)
+        few = {"num_draws": 4, "num_burnin": 2} if given.get("method") != "smc" else {"num_draws": 100}
+        prepare(first, 60, 5, holdout, given | few)
         done = []
-        for count in (shown["settings"]["num_chains"], 1):
-            command = [sys.executable, __file__, "--work", url, str(count)]
+        for count in (settings["num_chains"], 1):
+            command = [sys.executable, __file__, "--work", str(count), first, url]
             ran = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | ALONE)
             assert ran.returncode == 0, ran.stderr
             done.append(json.loads(ran.stdout))
-    cost = estimate(shown["settings"], rows, columns)
+    cost = estimate(settings, rows, columns)
     return max(bytes_ for bytes_, _ in done), cost.bytes, sum(seconds for _, seconds in done), cost.seconds
 
 
@@ -167,10 +186,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer cases of memory, none of time")
     parser.add_argument("--time", action="store_true", help="time alone")
-    parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.work:
-        work(asked.work[0], int(asked.work[1]))
+        work(int(asked.work[0]), *asked.work[1:])
         return
     right = asked.time or memory(QUICK if asked.quick else QUICK + MORE)
     right = (asked.quick or timed(TIMED)) and right

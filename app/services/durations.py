@@ -10,22 +10,23 @@ from typing import Any
 # Of one tree update, and of a row of it, by move. `rule` comes besides the others; a restructure looks for
 # every way to split each node anew, a particle at every row of the tree.
 MOVES: dict[str, tuple[float, float]] = {
-    "grow": (5e-7, 2e-10),
-    "prune": (5e-7, 2e-10),
+    "grow": (4.3e-7, 1.7e-10),
+    "prune": (4.3e-7, 1.7e-10),
     "change_nog": (5e-7, 4e-10),
     "change": (7e-7, 1.8e-9),
     "swap": (7e-7, 1.8e-9),
-    "rule": (3.4e-6, 1.3e-9),
+    "rule": (2.9e-6, 1.1e-9),
     "restructure": (1e-4, 3.1e-7),
 }
 UNKNOWN = MOVES["change"]  # a move that nobody has timed
 PARTICLE_ROW = 3.4e-9  # of particle Gibbs, per tree update, particle and row
-SINGLE = 6e-6  # of an iteration of one tree, besides
+WEIGHTED = 2.2  # times the time of a row, when rows have weights
+SINGLE = 9e-6  # of an iteration of one tree, besides
 SOFT_ROW = {"rjhmc-df": 1.2e-5, "rjhmc-dfi": 2.5e-5}  # of an iteration with soft splits, per row
 SEARCH_ROW, TUNED = 2.1e-6, 200  # of a draw of a search, per row; draws that tune it, besides
 FILTERED = (2e-4, 4.4e-6)  # of a particle of a filter, and per row of it
 LATENT_ROW = 4e-8  # per row and iteration where outcomes are two classes
-PREPARE, GRAM = 3.5e-7, 2e-10  # per row and coded column, and per row and column squared: read, code, noise
+PREPARE, GRAM = 1.9e-7, 1.1e-10  # per row and coded column, and per row and column squared: read, code, noise
 BEGIN, KEEP = 0.05, 2e-5  # of a unit of work, and of a kept draw
 JUDGE, JUDGE_TREE = 1.2e-4, 5e-8  # per kept draw at the reference rows, and per tree of it
 SCORE, SCORE_TREE = 8e-8, 7e-10  # per held-out row and kept draw, and per tree of it
@@ -61,7 +62,7 @@ def update_seconds(settings: Mapping[str, Any]) -> tuple[float, float]:
     for name, share in settings["moves"].items():
         known = (0.0, PARTICLE_ROW * int(settings["particles"])) if name == "pg" else MOVES.get(name, UNKNOWN)
         update, of_row = update + share * known[0], of_row + share * known[1]
-    return update, of_row
+    return update, of_row * (WEIGHTED if settings.get("weights") else 1.0)
 
 
 def finish_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float:
