@@ -261,7 +261,7 @@ class ModelPage(BaseModel):
 
 
 class EstimateView(BaseModel):
-    """What a fit would take. Time is that of slots with a core each; it was within a factor of 1.5 of 21 fits."""
+    """What a fit would take. Time is that of slots with a core each; within a factor of 1.5 of 21 fits."""
 
     seconds: float = Field(description="From its first chain to its end, once it is its turn.")
     most_seconds: float = Field(description="The same for a fit whose stop rules never hold.")
