@@ -15,7 +15,7 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from numba import cfunc, njit
 from numba import config as _config
@@ -67,13 +67,16 @@ class Kernel:
             self.compiled = self.function
 
 
-def kernel(signature: Any, *, inline: bool = False, allocates: bool = True) -> Callable[[F], F]:
+def kernel(
+    signature: Any, *, entry: bool = False, inline: bool = False, allocates: bool = True
+) -> Callable[[F], F]:
     """Compile a function for one signature (of `kernels.shapes`' types): serial, no GIL, no fast maths.
 
     Nothing is compiled here but by `warm`; called before it, a kernel compiles for the types it meets.
-    `inline` puts it into its callers whole: passing a tuple of arrays costs a hundred machine words. A
-    kernel that makes no array says so with `allocates=False` and counts no references: those atomic counts
-    took more than half of a sweep over a thousand rows.
+    `entry`: Python calls it. The others are called by kernels alone: the code that unpacks Python's arguments
+    took a third of a cold start. `inline` puts it into its callers whole: passing a tuple of arrays costs a
+    hundred machine words. A kernel that makes no array says so with `allocates=False` and counts no
+    references: those atomic counts took more than half of a sweep over a thousand rows.
     """
 
     def decorate(function: F) -> F:
@@ -84,13 +87,30 @@ def kernel(signature: Any, *, inline: bool = False, allocates: bool = True) -> C
                 error_model="numpy",
                 boundscheck=False,
                 no_cfunc_wrapper=True,
+                no_cpython_wrapper=not entry,
                 forceinline=inline,
                 _nrt=allocates,
             )(function)
+        if not entry:
+            _keep_from_python(compiled)
         _register(function.__module__, Kernel(function.__qualname__, compiled, signature, pointer=False))
         return compiled  # type: ignore[no-any-return]
 
     return decorate
+
+
+def _keep_from_python(compiled: Any) -> None:
+    """A call from Python would jump to nowhere: it is refused."""
+
+    def add_overload(result: Any) -> None:
+        compiled.overloads[tuple(result.signature.args)] = result
+
+    def refuse(*_arguments: Any, **_named: Any) -> NoReturn:
+        name = compiled.py_func.__qualname__
+        raise TypeError(f"only kernels call the kernel {name!r}; for Python to call it, it needs entry=True")
+
+    compiled.add_overload = add_overload
+    compiled._compile_for_args = compiled._explain_matching_error = refuse  # noqa: SLF001
 
 
 def pointer_kernel(

@@ -24,21 +24,22 @@ class Move:
     name: str
 
 
+# Large ones first where others don't wait for them: two processes share a cold start.
 GROUPS = {
     "base": Group(("random", "leaves", "rows", "pairs", "rules", "trees", "state", "blocks")),
     "passes": Group(("fused",)),
-    "weights": Group(("weighted",)),
     "bart": Group(("probit", "update", "sweep"), ("base", "passes")),
     "rule": Group(("histograms", "ruledraw", "rulestep"), ("base",)),
     "prediction": Group(("packing", "predicting", "mixture", "moments", "depths", "soft_predict")),
+    "tree": Group(("cart_rows", "cart_tree", "cart_moves", "cart_restructure", "cart_sweep"), ("base",)),
     "change": Group(("change",), ("base",)),
     "reshape": Group(("reshape",), ("base", "passes", "change")),
-    "restructure": Group(("restructure",), ("base", "change", "reshape")),
     "particles": Group(("layout", "particles", "psweep"), ("base", "passes", "bart")),
-    "hyper": Group(("hyper",), ("base", "passes", "bart", "particles")),
-    "tree": Group(("cart_rows", "cart_tree", "cart_moves", "cart_restructure", "cart_sweep"), ("base",)),
-    "filter": Group(("cart_filter",), ("base", "tree")),
     "soft": Group(("soft_density", "soft_hmc", "soft_nuts"), ("base",)),
+    "restructure": Group(("restructure",), ("base", "change", "reshape")),
+    "filter": Group(("cart_filter",), ("base", "tree")),
+    "hyper": Group(("hyper",), ("base", "passes", "bart", "particles")),
+    "weights": Group(("weighted",)),
 }
 
 # beside grow and prune, which every fit has

@@ -255,6 +255,7 @@ def visit(rows: Rows, tree: Tree, room: Room, random: Words, at: Int, best: Bool
 @kernel(
     pair(i8, i8)(rows_t, cloud_t, room_t, words_1, i8, i8, boolean, floats_2),
     allocates=False,
+    entry=True,
 )
 def advance(
     rows: Rows, cloud: Cloud, room: Room, random: Words, first: Int, most: Int, best: Bool, scratch: Floats
@@ -287,7 +288,7 @@ def log_sum(values: Floats) -> Float:
     return top + math.log(total)
 
 
-@kernel(pair(boolean, f8)(cloud_t, cloud_t, words_1, f8), allocates=False)
+@kernel(pair(boolean, f8)(cloud_t, cloud_t, words_1, f8), allocates=False, entry=True)
 def resample(cloud: Cloud, into: Cloud, random: Words, threshold: Float) -> tuple[Bool, Float]:
     """Draw particles by their weights into `into` when the effective number is at most a share of all.
 

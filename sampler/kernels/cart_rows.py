@@ -264,7 +264,7 @@ def settle_leaf(rows: Rows, stat: Longs, term: Floats, leaf: Int) -> None:
     term[leaf, OWN] = own + 0.5 * nu * math.log(scale) - 0.5 * (size + nu) * math.log(left_over)
 
 
-@kernel(f8(rows_t, f8, f8), allocates=False)
+@kernel(f8(rows_t, f8, f8), allocates=False, entry=True)
 def log_likelihood(rows: Rows, own: Float, explained: Float) -> Float:
     """Of a tree whose leaves' terms add up to these; without the mean-shift model's constant."""
     prior = rows.prior

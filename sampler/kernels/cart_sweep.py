@@ -94,7 +94,7 @@ def draw_leaf(
     return size * variance
 
 
-@kernel(boolean(rows_t, tree_t, room_t, words_1, kept_t), allocates=False)
+@kernel(boolean(rows_t, tree_t, room_t, words_1, kept_t), allocates=False, entry=True)
 def keep(rows: Rows, tree: Tree, room: Room, random: Words, kept: Kept) -> Bool:
     """Draw the noise and the leaves, and write the tree in pre-order; False when there is no room."""
     prior, size, fill = rows.prior, tree.size[0], kept.fill
@@ -138,6 +138,7 @@ def keep(rows: Rows, tree: Tree, room: Room, random: Words, kept: Kept) -> Bool:
         *(floats_1, floats_2, longs_2, kept_t, longs_1),
     ),
     allocates=False,
+    entry=True,
 )
 def cart_sweep(
     rows: Rows,

@@ -51,7 +51,7 @@ def is_prunable(tree: Tree, at: Int) -> Bool:
     return tree.node[child, FEATURE] == LEAF and tree.node[child + 1, FEATURE] == LEAF
 
 
-@kernel(pair(f8, f8)(tree_t), allocates=False)
+@kernel(pair(f8, f8)(tree_t), allocates=False, entry=True)
 def totals(tree: Tree) -> tuple[Float, Float]:
     """The sums of the leaves' terms."""
     own, explained = 0.0, 0.0
@@ -115,7 +115,7 @@ def join(rows: Rows, tree: Tree, at: Int) -> None:
     node[node[child, PARENT], CHILD] = child
 
 
-@kernel(void(rows_t, tree_t), allocates=False)
+@kernel(void(rows_t, tree_t), allocates=False, entry=True)
 def plant(rows: Rows, tree: Tree) -> None:
     """Make the tree a lone leaf of all rows; `order` is kept as it is."""
     tree.size[0] = 1
@@ -139,7 +139,7 @@ def copy_tree(source: Tree, into: Tree, start: Int, end: Int) -> None:
         into.order[k] = source.order[k]
 
 
-@kernel(pair(boolean, f8)(rows_t, tree_t, room_t, i8, boolean), allocates=False)
+@kernel(pair(boolean, f8)(rows_t, tree_t, room_t, i8, boolean), allocates=False, entry=True)
 def look_below(rows: Rows, tree: Tree, room: Room, top: Int, with_top: Bool) -> tuple[Bool, Float]:
     """Route the rows of `top` down by the rules as they are, and bring all figures below up to date.
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sampler.kernels.shapes import Ints, Longs
 
 
-@kernel(void(longs_1, ints_1, ints_1, ints_1), allocates=False)
+@kernel(void(longs_1, ints_1, ints_1, ints_1), allocates=False, entry=True)
 def tree_depths(tree_start: Longs, feature: Ints, waiting: Ints, depth: Ints) -> None:
     """The depth of each tree's deepest leaf, 0 for a lone one; `waiting` has room for a tree's nodes.
 

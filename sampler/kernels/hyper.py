@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 LOWEST = -690.0  # of a log share, relative to the largest: its share is still a number
 
 
-@kernel(void(forest_t, floats_1, words_1, f8, f8, f8), allocates=False)
+@kernel(void(forest_t, floats_1, words_1, f8, f8, f8), allocates=False, entry=True)
 def draw_leaf_variance(
     forest: Forest, prior: Floats, random: Words, unit2: Float, degrees: Float, scale2: Float
 ) -> None:
@@ -105,7 +105,7 @@ def look_at_splits(
     return 0.0
 
 
-@kernel(void(work_t, floats_1), allocates=False)
+@kernel(void(work_t, floats_1), allocates=False, entry=True)
 def set_law(work: Work, log_share: Floats) -> None:
     """Shares and their running sums from normalised logarithms."""
     largest = -np.inf
@@ -139,7 +139,7 @@ def draw_theta(grid: Floats, sum_log: Float, random: Words) -> Int:
     return np.int64(grid.shape[1] - 1)
 
 
-@kernel(i8(data_t, forest_t, work_t, swarm_t, floats_2, floats_2, i8), allocates=False)
+@kernel(i8(data_t, forest_t, work_t, swarm_t, floats_2, floats_2, i8), allocates=False, entry=True)
 def draw_shares(
     data: Data, forest: Forest, work: Work, swarm: Swarm, tables: Floats, grid: Floats, theta: Int
 ) -> Int:

@@ -90,7 +90,7 @@ def _moments(centre: Floats, sigma: Floats, moments: Floats) -> None:
     moments[2] = fourth / len(centre) / (variance * variance) - 3
 
 
-@kernel(void(array(i4, 2), f8, floats_1, floats_1, floats_1, floats_2))
+@kernel(void(array(i4, 2), f8, floats_1, floats_1, floats_1, floats_2), entry=True)
 def mixture_quantiles(
     steps: NDArray[np.int32],
     step: float,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TILE = 32  # rows and draws turned at once: both sides of a tile stay in the nearest cache
 
 
-@kernel(void(array(i4, 2), longs_1, floats_1, floats_1))
+@kernel(void(array(i4, 2), longs_1, floats_1, floats_1), entry=True)
 def moments(sums: NDArray[np.int32], total: Longs, mean: Floats, squares: Floats) -> None:
     """Of `sums` [draw, row] the exact total, the mean, and the sum of squares about it, per row.
 
@@ -37,7 +37,7 @@ def moments(sums: NDArray[np.int32], total: Longs, mean: Floats, squares: Floats
             squares[i] += away * away
 
 
-@kernel(void(array(i4, 2), array(i4, 2)))
+@kernel(void(array(i4, 2), array(i4, 2)), entry=True)
 def turn(sums: NDArray[np.int32], steps: NDArray[np.int32]) -> None:
     """`sums` [draw, row] as `steps` [row, draw], tile by tile."""
     num_draws, num_rows = sums.shape

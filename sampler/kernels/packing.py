@@ -16,7 +16,7 @@ DONE, TOO_SHORT, BAD_SHAPE, BAD_NUMBERS = 0, 1, 2, 3
 CUT_BITS, SIDE_BITS, RAW_BITS = 8, 1, 32
 
 
-@kernel(i8(words_1, i8, ints_1, bytes_1, bytes_1, ints_1, i8, i8))
+@kernel(i8(words_1, i8, ints_1, bytes_1, bytes_1, ints_1, i8, i8), entry=True)
 def encode_trees(
     words: Words,
     num_bits: int,
@@ -60,7 +60,7 @@ def encode_trees(
     return position
 
 
-@kernel(i8(words_1, i8, i8, i8, longs_1, ints_1, bytes_1, bytes_1, ints_1))
+@kernel(i8(words_1, i8, i8, i8, longs_1, ints_1, bytes_1, bytes_1, ints_1), entry=True)
 def decode_trees(
     words: Words,
     num_bits: int,

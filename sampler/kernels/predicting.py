@@ -76,7 +76,7 @@ ensemble_t = types.NamedTuple(  # type: ignore[no-untyped-call]
 block_t = types.Array(types.uint8, 2, "A")  # the codes of a block of rows: a slice
 
 
-@kernel(void(longs_1, i8, ints_1, longs_2))
+@kernel(void(longs_1, i8, ints_1, longs_2), entry=True)
 def count_shapes(tree_start: Longs, num_trees: int, feature: Ints, count: NDArray[np.int64]) -> None:
     """Trees of each shape, and splits and leaves of the big ones, per draw into `count` [draw, 6]."""
     count[:] = 0
@@ -94,7 +94,7 @@ def count_shapes(tree_start: Longs, num_trees: int, feature: Ints, count: NDArra
                 count[draw, LEAVES] += num_nodes // 2 + 1
 
 
-@kernel(void(longs_1, i8, ints_1, bytes_1, bytes_1, ints_1, i8, ensemble_t))
+@kernel(void(longs_1, i8, ints_1, bytes_1, bytes_1, ints_1, i8, ensemble_t), entry=True)
 def sort_trees(
     tree_start: Longs,
     num_trees: int,
@@ -261,7 +261,7 @@ def _add_more_leaves(e: Ensemble, draw: int, codes: NDArray[np.uint8], total: In
                 total[i] += one_value + other_value
 
 
-@kernel(void(ensemble_t, longs_1, bytes_2, array(i4, 2)))
+@kernel(void(ensemble_t, longs_1, bytes_2, array(i4, 2)), entry=True)
 def sum_trees(ensemble: Ensemble, draws: Longs, codes: NDArray[np.uint8], sums: NDArray[np.int32]) -> None:
     """Per draw the sum of the leaves each row reaches: `sums` [draw, row] from `codes` [feature, row]."""
     num_rows = codes.shape[1]
@@ -281,7 +281,7 @@ def sum_trees(ensemble: Ensemble, draws: Longs, codes: NDArray[np.uint8], sums: 
                 sums[out, begin + i] = total[i]
 
 
-@kernel(void(ensemble_t, longs_1, bytes_1, ints_1))
+@kernel(void(ensemble_t, longs_1, bytes_1, ints_1), entry=True)
 def sum_trees_at_row(ensemble: Ensemble, draws: Longs, code: Bytes, sums: Ints) -> None:
     """`sum_trees` for a single row without a branch that the processor could guess wrong: `sums` [draw].
 

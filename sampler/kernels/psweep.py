@@ -115,6 +115,7 @@ def update_by_particles(
         *(data_t, forest_t, work_t, swarm_t, floats_1, floats_2, longs_2, kept_t, i8, i8, i8, i8, i8, boolean)
     ),
     allocates=False,
+    entry=True,
 )
 def sweep_particles(
     data: Data, forest: Forest, work: Work, swarm: Swarm, prior: Floats, depths: Floats, counters: Longs,

@@ -41,7 +41,7 @@ def _ziggurat() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 EDGE, SHARE = _ziggurat()
 
 
-@kernel(u8(words_1), inline=True, allocates=False)
+@kernel(u8(words_1), inline=True, allocates=False, entry=True)
 def next_word(random: Words) -> Word:
     """64 random bits (xoshiro256++)."""
     s0, s1, s2, s3 = random[0], random[1], random[2], random[3]
@@ -57,13 +57,13 @@ def next_word(random: Words) -> Word:
     return result
 
 
-@kernel(f8(words_1), inline=True, allocates=False)
+@kernel(f8(words_1), inline=True, allocates=False, entry=True)
 def uniform(random: Words) -> Float:
     """A uniform number inside (0, 1), an odd multiple of 2^-53: its logarithm is finite."""
     return (float(next_word(random) >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
-@kernel(i8(words_1, i8), inline=True, allocates=False)
+@kernel(i8(words_1, i8), inline=True, allocates=False, entry=True)
 def below(random: Words, bound: Int) -> Int:
     """A uniform integer in 0..bound-1, without bias (Lemire 2019); bound < 2^32."""
     wide = np.uint64(bound)
@@ -87,7 +87,7 @@ def _tail(random: Words, negative: Bool) -> Float:
             return x - TAIL if negative else TAIL - x
 
 
-@kernel(f8(words_1), allocates=False)
+@kernel(f8(words_1), allocates=False, entry=True)
 def normal(random: Words) -> Float:
     """A standard normal."""
     while True:

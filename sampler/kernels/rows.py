@@ -191,7 +191,7 @@ def route(
             high[i] = np.uint8(slot >> 8)
 
 
-@kernel(void(bytes_1, i8, array(i4, 2)), allocates=False)
+@kernel(void(bytes_1, i8, array(i4, 2)), allocates=False, entry=True)
 def find_examples(column: Bytes, num_rows: Int, examples: Ints) -> None:
     """The first few rows of each code of a column, -1 where there are no more."""
     examples[:] = -1

@@ -48,7 +48,7 @@ def digamma(x: Float) -> Float:
     return shifted + math.log(x) - 0.5 / x - series
 
 
-@kernel(f8(i8, floats_1, floats_1), allocates=False)
+@kernel(f8(i8, floats_1, floats_1), allocates=False, entry=True)
 def break_stick(columns: Int, u: Floats, direction: Floats) -> Float:
     """The simplex that columns - 1 logits stand for, into `direction`; log of its density and Jacobian."""
     left, log_jacobian = 1.0, math.lgamma(float(columns))
@@ -220,7 +220,7 @@ def _prior(rows: SoftRows, shape: SoftShape, u: Floats, slope: Floats, room: Sof
     return total
 
 
-@kernel(f8(soft_rows_t, soft_shape_t, f8, floats_1, floats_1, soft_room_t), allocates=False)
+@kernel(f8(soft_rows_t, soft_shape_t, f8, floats_1, floats_1, soft_room_t), allocates=False, entry=True)
 def density(
     rows: SoftRows, shape: SoftShape, width: Float, u: Floats, slope: Floats, room: SoftRoom
 ) -> Float:
@@ -284,7 +284,11 @@ def density(
     return total
 
 
-@kernel(void(soft_rows_t, soft_shape_t, f8, floats_2, soft_room_t, floats_1, floats_1), allocates=False)
+@kernel(
+    void(soft_rows_t, soft_shape_t, f8, floats_2, soft_room_t, floats_1, floats_1),
+    allocates=False,
+    entry=True,
+)
 def densities(
     rows: SoftRows,
     shape: SoftShape,

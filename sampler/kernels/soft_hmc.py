@@ -58,6 +58,7 @@ def _change_axis(
 @kernel(
     f8(soft_rows_t, soft_shape_t, floats_1, floats_1, floats_1, i8, floats_1, soft_room_t, words_1, floats_2),
     allocates=False,
+    entry=True,
 )
 def transitions(
     rows: SoftRows,
@@ -120,7 +121,9 @@ def transitions(
     return now
 
 
-@kernel(void(soft_rows_t, soft_shape_t, f8, floats_1, soft_room_t, words_1, floats_2), allocates=False)
+@kernel(
+    void(soft_rows_t, soft_shape_t, f8, floats_1, soft_room_t, words_1, floats_2), allocates=False, entry=True
+)
 def draw_classes(
     rows: SoftRows,
     shape: SoftShape,

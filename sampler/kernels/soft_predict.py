@@ -23,6 +23,7 @@ bools_1 = array(boolean)
         *(f8, floats_2, longs_1, floats_1, array(f8, 3)),
     ),
     allocates=False,
+    entry=True,
 )
 def soft_values(
     is_split: NDArray[np.bool_],

@@ -100,6 +100,7 @@ def end_iteration(data: Data, forest: Forest, work: Work, prior: Floats) -> None
 @kernel(
     pair(i8, i8)(data_t, forest_t, work_t, floats_1, floats_2, floats_1, longs_2, kept_t, i8, i8, i8, i8),
     allocates=False,
+    entry=True,
 )
 def sweep(
     data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, moves: Floats, counters: Longs,
@@ -132,7 +133,7 @@ def sweep(
     return iteration, DONE
 
 
-@kernel(void(data_t, forest_t, work_t), allocates=False)
+@kernel(void(data_t, forest_t, work_t), allocates=False, entry=True)
 def rebuild(data: Data, forest: Forest, work: Work) -> None:
     """Slots, counts and residual from the trees; the residual must hold y on entry."""
     weighted = len(data.weights) > 0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler.kernels import random as engine
+from tests.kernels import random as engine
 from tests.statistical.evidence import chi_square, holds
 
 SIZE = 200_000

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from sampler.chain import Chain
-from sampler.kernels import change, reshape, update
-from sampler.kernels.trees import is_bottom
+from tests.kernels import change, reshape, trees, update
 from tests.statistical.drive import of_toy, plant
 from tests.twins import moves, toys
 from tests.twins.enumerator import LEAF, nodes, replaced
@@ -63,7 +62,7 @@ class Planted:
         """Whether the engine accepts a new rule for the split numbered `at` in pre-order."""
         data, forest, work, tables = self.ready(tree, u)
         work.rule[:3] = rule
-        if is_bottom(forest.node[0], at):
+        if trees.is_bottom(forest.node[0], at):
             change.mark_split(data, forest, work, 0, at)
             return change.decide_change(data, forest, work, *tables, 0, at)
         labels = reshape.look_below(forest, work, 0, at)

@@ -12,6 +12,7 @@ import sampler
 from sampler import Settings, is_warm, warm
 from sampler.compile import _groups
 from sampler.kernels import GROUPS, MOVES
+from sampler.kernels.rows import shifted
 from sampler.settings import MOVE_NAMES
 
 GROUP = "prediction"
@@ -49,6 +50,15 @@ from sampler import is_warm, warm
 assert is_warm("prediction"), "another folder"
 warm("prediction")
 """
+
+
+def test_python_calls_entries_alone():
+    """A kernel without an entry for Python refuses the call, compiled or not: it would jump to nowhere."""
+    with pytest.raises(TypeError, match="only kernels call the kernel 'shifted'"):
+        shifted(8, 0)
+    warm("base")
+    with pytest.raises(TypeError, match="only kernels call the kernel 'shifted'"):
+        shifted(8, 0)
 
 
 def test_cold(tmp_path):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from sampler.kernels.soft_density import density, digamma
+from sampler.kernels.soft_density import density
+from tests.kernels import soft_density
 from tests.unit.sampler.soft_trees import make_room, make_rows, make_shape, memberships, slow_density
 
 SHAPES = {
@@ -74,7 +75,9 @@ def test_without_likelihood_it_is_the_prior():
 def test_digamma():
     """The derivative of the log gamma function, from tiny to large."""
     at = np.concatenate([np.geomspace(1e-3, 10, 50), [50.0, 1e4]])
-    np.testing.assert_allclose([digamma(x) for x in at], special.digamma(at), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(
+        [soft_density.digamma(x) for x in at], special.digamma(at), rtol=1e-11, atol=1e-11
+    )
 
 
 def test_evidence_of_numbers():
