@@ -119,10 +119,11 @@ def _not_numeric(raw: RawColumn) -> str:
         row = next((i for i, c in enumerate(raw.cells, 1) if isinstance(c, str)), None)
         if row is not None:
             advice = (
-                f"row {row} holds {raw.cells[row - 1]!r}; choose a numeric column, or leave such rows out"
+                f"row {row} holds {raw.cells[row - 1]!r}; choose a numeric column, leave such rows out, "
+                'or say family="auto" where these are classes'
             )
     elif raw.type == "boolean":
-        advice = "make it a number (0 and 1), or choose a numeric column"
+        advice = 'say family="probit", make it a number (0 and 1), or choose a numeric column'
     return f"the target must be numeric, and this is {found.get(raw.type, raw.dtype)}: {advice}"
 
 

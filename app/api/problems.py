@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -14,6 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
+from app.api.known import known_fields, no_such_field
 from app.dashboard import pages
 from app.services import errors
 from app.services.errors import SHOWN, Fault, ServiceError
@@ -155,7 +156,9 @@ def install(app: FastAPI) -> None:
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return render_error(request.scope, errors.InvalidRequestError(errors=faults_of(error.errors())))
+        path = getattr(request.scope.get("route"), "path", "")
+        faults = faults_of(error.errors(), known_fields(app.openapi(), path, request.method))
+        return render_error(request.scope, errors.InvalidRequestError(errors=faults))
 
     async def database_error(request: Request, error: Exception) -> Response:
         return render_unreachable(request.scope, error)
@@ -178,24 +181,39 @@ def _methods(app: FastAPI, path: str) -> str:
     return ", ".join(sorted(found))
 
 
-def faults_of(findings: Sequence[Any]) -> list[Fault]:
-    """Pydantic's findings, one for each place: a union reports once for each of its branches."""
+def faults_of(findings: Sequence[Any], known: Collection[str] = ()) -> list[Fault]:
+    """Pydantic's findings, one for each place: a union reports once for each of its branches.
+
+    `known` are the fields there are, for whoever misspelt one.
+    """
     found: dict[tuple[str | None, int | None], Fault] = {}
     for entry in findings[: 10 * SHOWN]:
         column, row = place(entry["loc"])
-        found.setdefault((column, row), Fault(column, row, str(entry["msg"])))
-    return list(found.values())
+        told = str(entry["msg"])
+        if entry["type"] == "extra_forbidden":
+            told = no_such_field(str(entry["loc"][-1]), known)
+        found.setdefault((column, row), Fault(column, row, told))
+    parts = {column.partition(".")[0] for column, _ in found if column and "." in column}
+    # Of a union's branches the one that looked inside says more than those that wanted something else.
+    return [fault for (column, row), fault in found.items() if row is not None or column not in parts]
 
 
 def place(path: Sequence[str | int]) -> tuple[str | None, int | None]:
     """Column and row of a path into a request: `rows` and `columns` hold data, the rest are fields."""
-    steps = [step for step in path if step not in {"body", "query", "path", "header"}]
+    steps = [
+        step for step in path if step not in {"body", "query", "path", "header"} and not _is_branch(step)
+    ]
     if steps[:1] == ["rows"] and len(steps) > 1 and isinstance(steps[1], int):
         return (str(steps[2]) if len(steps) > 2 else None), steps[1] + 1
     if steps[:1] == ["columns"] and len(steps) > 1:
         row = steps[2] + 1 if len(steps) > 2 and isinstance(steps[2], int) else None
         return str(steps[1]), row
     return (".".join(str(step) for step in steps) or None), None
+
+
+def _is_branch(step: str | int) -> bool:
+    """Whether a step of a path is a branch of a union, as pydantic calls it, and no place."""
+    return isinstance(step, str) and step.startswith(("list[", "constrained-"))
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:

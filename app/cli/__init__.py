@@ -12,7 +12,14 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Predictions that carry honest intervals: a service for Bayesian additive regression trees.",
+    help="""Predictions that carry honest intervals: a service for Bayesian additive regression trees.
+
+\b
+Begin with one of these
+  bartserve demo                              real data, a model and its predictions; nothing is left behind
+  bartserve up                                the service with its pages, on http://127.0.0.1:8000
+  bartserve fit FILE.csv --target COLUMN      a model of your own, here in the terminal
+""",
 )
 people.register(app)
 app.add_typer(lists.models, name="models")

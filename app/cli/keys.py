@@ -19,7 +19,21 @@ from app.store.engine import make_engine, session_scope
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 KEEP = "Keep it: it is not shown again. Send it as the header  Authorization: Bearer KEY"
 
-app = typer.Typer(no_args_is_help=True, help="API keys: who may use a service that is not on loopback.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="""API keys: who may use a service that is not on loopback.
+
+They are in the service's database, which BARTSERVE_DATABASE_URL names; on loopback no key is asked.
+
+\b
+Examples
+  bartserve keys create --name ann --owner research
+  bartserve keys create --name shop --owner research --scope predict --expires 90d
+  bartserve keys list
+  bartserve keys rotate shop --overlap 24h
+  bartserve keys revoke shop
+""",
+)
 
 
 def _duration(text: str) -> timedelta:

@@ -12,16 +12,17 @@ from rich.table import Table
 
 from app.cli.common import DataDir, asking
 from app.cli.people import How, Kinds, Url, how_read, texts
-from app.client import Client, ClientError, Model, ProblemError
+from app.client import Client, ClientError, Dataset, Model, ProblemError
 from app.client.views import Json
 
 models = typer.Typer(
-    help="""List the models, newest first; look at one, stop it, save it, remove it.
+    help="""List the models, newest first; look at one, stop it, go on with it, save it, remove it.
 
 \b
 Examples
   bartserve models
   bartserve models show cars
+  bartserve models extend cars 250
   bartserve models save cars cars.bart
   bartserve models delete mdl_0123456789abcdef0123
 """,
@@ -35,7 +36,7 @@ Examples
   bartserve datasets
   bartserve datasets upload cars.csv
   bartserve datasets upload cars.csv --read separator=comma --kind origin=category
-  bartserve datasets show ds_0123456789abcdef0123
+  bartserve datasets show cars
 """,
     invoke_without_command=True,
 )
@@ -44,6 +45,9 @@ ModelName = Annotated[
     str, typer.Argument(metavar="MODEL", help="A model's id, or its name: then its newest.")
 ]
 Id = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset's id.")]
+DatasetName = Annotated[
+    str, typer.Argument(metavar="DATASET", help="A dataset's id, or its name: then its newest.")
+]
 PIPED_WIDTH = 250  # letters: a row stays on its line for whatever reads it
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 out = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
@@ -108,6 +112,29 @@ def cancel_model(model: ModelName, url: Url = None, data_dir: DataDir = None) ->
     out.print(f"{found.id} is {'being ' if found.is_open else ''}cancelled.", markup=False)
 
 
+@models.command("retry")
+def retry_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> None:
+    """Go on with a cancelled or failed model where its chains ended, and say how it ends."""
+    from app.cli.progress import followed
+
+    with asking(url, data_dir, err.print) as client:
+        followed(client, client.retry(_newest(client, model)), err)
+
+
+@models.command("extend")
+def extend_model(
+    model: ModelName,
+    draws: Annotated[int, typer.Argument(metavar="DRAWS", min=1, help="Further draws of each chain.")],
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Take further draws of a finished model: what a verdict of not converged asks for first."""
+    from app.cli.progress import followed
+
+    with asking(url, data_dir, err.print) as client:
+        followed(client, client.extend(_newest(client, model), draws), err)
+
+
 @models.command("delete")
 def delete_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> None:
     """Remove a model with its draws; give its id."""
@@ -148,10 +175,10 @@ def upload_dataset(
 
 
 @datasets.command("show")
-def show_dataset(dataset: Id, url: Url = None, data_dir: DataDir = None) -> None:
+def show_dataset(dataset: DatasetName, url: Url = None, data_dir: DataDir = None) -> None:
     """Say what its columns hold."""
     with asking(url, data_dir, err.print) as client:
-        found = client.dataset(dataset)
+        found = _dataset(client, dataset)
     _show_columns(found.id, found.columns)
 
 
@@ -177,6 +204,19 @@ def _newest(client: Client, model: str) -> Model:
     found = next((one for one in client.models() if one.name == model), None)
     if found is None:
         raise ClientError(f"There is no model of the id or name {model}: bartserve models lists yours.")
+    return found
+
+
+def _dataset(client: Client, dataset: str) -> Dataset:
+    """By id, else the newest of that name."""
+    try:
+        return client.dataset(dataset)
+    except ProblemError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+    found = next((one for one in client.datasets() if one.name == dataset), None)
+    if found is None:
+        raise ClientError(f"There is no dataset of the id or name {dataset}: bartserve datasets lists yours.")
     return found
 
 

@@ -5,14 +5,14 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from app.cli.common import DataDir, asking
-from app.client import Client, Dataset, Model, Prediction, ProblemError
+from app.client import Client, Dataset, Prediction, ProblemError
 
 Url = Annotated[
     str | None,
@@ -40,17 +40,20 @@ Kinds = Annotated[
 ]
 SHOWN_ROWS = 20  # of predictions on a terminal
 SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+HALF = re.compile(r"[+-]?(\d+\.|\.\d+)([eE][+-]?\d+)?")  # a number that JSON doesn't take
 # Help with examples, which tests run.
 FIT = """Train a model on a file (CSV, Parquet, Arrow) and say whether its chains agree.
 
 The file is uploaded, four chains are sampled with a bar each, and the verdict says how far the figures can be
 trusted. With --holdout some rows are kept back, and the score on them is what to expect of new rows.
+A target of numbers gets intervals of numbers; one of two classes gets the probability of the second.
 
 \b
 Examples
   bartserve fit cars.csv --target mpg
   bartserve fit cars.csv --target mpg --name cars --holdout 0.2 --seed 1
   bartserve fit cars.csv --target mpg --features weight,year --set num_trees=100
+  bartserve fit cars.csv --target origin --set method=bcart --set family=categorical
   bartserve fit cars.csv --target mpg --read decimal=point --kind origin=category
 """
 PREDICT = """Predict new rows, each with its interval.
@@ -64,7 +67,8 @@ Examples
   bartserve predict cars new.csv --level 0.5 --level 0.9 --output predicted.csv
   bartserve predict cars weight=2171 year=75 --interval credible
 
-`predictive` intervals say where a new outcome will fall, `credible` ones where its expectation lies.
+`predictive` intervals say where a new outcome will fall, `credible` ones where its expectation lies. Classes
+have probabilities, and only `credible` intervals.
 """
 
 
@@ -84,7 +88,7 @@ def fit(
         str | None, typer.Option(help="Columns to learn from, with commas between; default: all usable.")
     ] = None,
     holdout: Annotated[
-        float, typer.Option(min=0, max=0.9, help="The share of rows kept back and scored.")
+        float, typer.Option(min=0, max=0.9, help="The share of rows kept back and scored: 0.2 is a fifth.")
     ] = 0.0,
     seed: Annotated[
         int | None, typer.Option(help="The same data, settings and seed: the same model.")
@@ -99,10 +103,11 @@ def fit(
     data_dir: DataDir = None,
 ) -> None:
     """See FIT."""
-    from app.cli.progress import about_verdict, bars
+    from app.cli.progress import followed
 
     console = Console(highlight=False, soft_wrap=True)
     given = {"name": name, "seed": seed, **_pairs(setting or [])}
+    given.setdefault("family", "auto")
     given["features"] = [one.strip() for one in features.split(",")] if features else given.get("features")
     with asking(url, data_dir, console.print) as client:
         dataset = _dataset(client, data, console, how_read(read), dict(texts(kind)))
@@ -114,17 +119,7 @@ def fit(
             if data != dataset.id:  # whoever mends the command uploads the file again
                 client.delete_dataset(dataset)
             raise
-        try:
-            with bars(console) as show:
-                model = client.wait(model, progress=show)
-        except KeyboardInterrupt:
-            console.print(
-                f"left      {model.id} goes on where a service runs on its data; see bartserve models"
-            )
-            raise typer.Exit(130) from None
-        for line in [*about_verdict(model), *_about_scores(model), *_about_warnings(model)]:
-            console.print(line, markup=False)
-        console.print(f"next      bartserve predict {model.name} NEW_ROWS.csv", markup=False)
+        followed(client, model, console)
 
 
 def predict(
@@ -133,7 +128,12 @@ def predict(
     level: Annotated[
         list[float] | None, typer.Option(help="The probability an interval holds; repeatable. Default: 0.9.")
     ] = None,
-    interval: Annotated[str, typer.Option(help="predictive or credible.")] = "predictive",
+    interval: Annotated[
+        Literal["predictive", "credible"] | None,
+        typer.Option(
+            help="Of a new outcome, or of its expectation. Default: predictive; of classes credible."
+        ),
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV to this file.")] = None,
     read: How = None,
     url: Url = None,
@@ -145,12 +145,21 @@ def predict(
     if len(rows) > 1 or (SETTING.fullmatch(rows[0]) and not Path(rows[0]).exists()):
         asked = [_pairs(rows)]
     with asking(url, data_dir, errors.print) as client:
-        wanted: Any = {"level": level or [0.9], "interval": interval, **how_read(read)}
-        answer = client.predict(model, asked, **wanted)
+        wanted: Any = {"level": level or [0.9], **how_read(read)}
+        try:
+            answer = client.predict(model, asked, interval=interval or "predictive", **wanted)
+        except ProblemError as error:
+            if interval or "interval" not in {place.column for place in error.errors}:
+                raise
+            answer = client.predict(model, asked, interval="credible", **wanted)
+    if answer.classes is not None and len(answer.classes) == 2:
+        errors.print(
+            f"mean      the probability of {answer.classes[1]} (not {answer.classes[0]})", markup=False
+        )
     for warning in answer.warnings:
         errors.print(f"warning   {warning}", markup=False)
     if output is None and sys.stdout.isatty():
-        _show(answer, interval)
+        _show(answer, interval or ("credible" if answer.classes else "predictive"))
         return
     if output is None:
         _write(answer, sys.stdout)
@@ -179,7 +188,7 @@ def texts(given: list[str] | None) -> list[tuple[str, str]]:
     for pair in given or []:
         name, equals, text = pair.partition("=")
         if not equals or not name:
-            raise typer.BadParameter(f"{pair} is no NAME=VALUE pair, and no file of that name is there.")
+            raise typer.BadParameter(f"{pair!r} is no NAME=VALUE pair.")
         found.append((name, text))
     return found
 
@@ -198,31 +207,14 @@ def _dataset(client: Client, data: str, console: Console, reading: Any, kinds: d
     return dataset
 
 
-def _about_scores(model: Model) -> list[str]:
-    held = model.holdout
-    if not held:
-        return []
-    told = [f"held out  {held['rows']} rows it never saw"]
-    if held.get("rmse") is not None:
-        told[0] += f": RMSE {held['rmse']:.4g}"
-        if held.get("linear_rmse") is not None:
-            told[0] += f", a linear model {held['linear_rmse']:.4g}"
-    shares = [row["coverage"] for row in held.get("coverage") or [] if round(row["level"], 2) == 0.9]
-    return told + [f"honest?   90% predictive intervals hold {share:.0%} of them" for share in shares]
-
-
-def _about_warnings(model: Model) -> list[str]:
-    return [f"warning   {warning}" for warning in model.warnings]
-
-
 def _pairs(given: list[str]) -> dict[str, Any]:
-    """NAME=VALUE, values as JSON has them, else as text."""
+    """NAME=VALUE, values as JSON has them, also numbers like .5, else as text."""
     found: dict[str, Any] = {}
     for name, text in texts(given):
         try:
             found[name] = json.loads(text)
         except ValueError:
-            found[name] = text
+            found[name] = float(text) if HALF.fullmatch(text) else text
     return found
 
 

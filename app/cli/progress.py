@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 
-from app.client import Chain, Dataset, Model
+from app.client import Chain, Client, Dataset, Model
 
 
 class Bars:
@@ -63,6 +64,8 @@ def about_verdict(model: Model) -> list[str]:
     told = [f"verdict   {(model.verdict or 'none').replace('_', ' ')}"]
     figures = model.diagnostics or {}
     sigma, f = figures.get("sigma"), figures.get("f")
+    if sigma and sigma["rhat"] is None:
+        sigma = None  # classes have none, and weighted draws no chains to compare
     if f and f.get("rhat_median") is not None:
         whose = f"{sigma['rhat']:.3f} for sigma and " if sigma else ""
         told[0] += f": R-hat {whose}{f['rhat_median']:.3f} for f (median of {f['rows']} rows)"
@@ -70,6 +73,39 @@ def about_verdict(model: Model) -> list[str]:
         whose = f"{sigma['ess_bulk']:.0f} for sigma, " if sigma else ""
         told.append(f"          effective sample size {whose}{f['ess_bulk_median']:.0f} for f")
     return told
+
+
+def followed(client: Client, model: Model, console: Console) -> None:
+    """Show bars until it ends, then the verdict, the scores and what comes next; Ctrl-C leaves it going."""
+    try:
+        with bars(console) as show:
+            model = client.wait(model, progress=show)
+    except KeyboardInterrupt:
+        console.print(f"left      {model.id} goes on where a service runs on its data; see bartserve models")
+        raise typer.Exit(130) from None
+    for line in [*about_verdict(model), *_about_scores(model), *_about_warnings(model)]:
+        console.print(line, markup=False)
+    console.print(f"next      bartserve predict {model.name or model.id} NEW_ROWS.csv", markup=False)
+
+
+def _about_scores(model: Model) -> list[str]:
+    held = model.holdout
+    if not held:
+        return []
+    told = [f"held out  {held['rows']} rows it never saw"]
+    if held.get("rmse") is not None:
+        told[0] += f": RMSE {held['rmse']:.4g}"
+        if held.get("linear_rmse") is not None:
+            told[0] += f", a linear model {held['linear_rmse']:.4g}"
+    if held.get("log_loss") is not None:
+        told[0] += f": {held['accuracy']:.0%} in the likeliest class, log loss {held['log_loss']:.3g}"
+        told[0] += f" (of the shares alone {held['base_log_loss']:.3g})"
+    shares = [row["coverage"] for row in held.get("coverage") or [] if round(row["level"], 2) == 0.9]
+    return told + [f"honest?   90% predictive intervals hold {share:.0%} of them" for share in shares]
+
+
+def _about_warnings(model: Model) -> list[str]:
+    return [f"warning   {warning}" for warning in model.warnings]
 
 
 def _phase(chain: Chain) -> str:

@@ -13,10 +13,40 @@ import typer
 from app.cli.common import DataDir, Host, Port, fail, settings_with
 from app.settings import Settings
 
+# Help with examples, which tests run.
+UP = """Start the embedded service: one API and one worker on this machine, on loopback.
+
+Its pages are at the address it prints. Ctrl-C stops it; what it was at goes on with the next start.
+
+\b
+Examples
+  bartserve up
+  bartserve up --port 8001 --data-dir ~/houses
+"""
+API = """Run one API process (`bartserve migrate` first).
+
+BARTSERVE_DATABASE_URL and BARTSERVE_REDIS_URL say where Postgres and Redis are.
+
+\b
+Examples
+  bartserve api --host 0.0.0.0 --port 8000
+"""
+WORKER = """Run one worker (`bartserve migrate` first); as many as you like, on any machines.
+
+BARTSERVE_DATABASE_URL and BARTSERVE_REDIS_URL say where Postgres and Redis are.
+
+\b
+Examples
+  bartserve worker --slots 4
+"""
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `bartserve`."""
-    for command in (up, api, worker, migrate, warm, demo):
+    app.command(help=UP)(up)
+    app.command(help=API)(api)
+    app.command(help=WORKER)(worker)
+    for command in (migrate, warm, demo):
         app.command()(command)
 
 
@@ -27,7 +57,7 @@ def up(
         Path | None, typer.Option(help="Where the parts write; default: this terminal.")
     ] = None,
 ) -> None:
-    """Start the embedded service: one API and one worker on this machine, on loopback."""
+    """See UP."""
     from app.store import schema
     from app.supervisor import Supervisor, SupervisorError, sole_use
 
@@ -46,7 +76,7 @@ def up(
 
 
 def api(host: Host = "127.0.0.1", port: Port = 8000) -> None:
-    """Run one API process (`bartserve migrate` first)."""
+    """See API."""
     from app import kernels, logs
     from app.store import schema
     from app.supervisor import end_with_supervisor
@@ -67,7 +97,7 @@ def api(host: Host = "127.0.0.1", port: Port = 8000) -> None:
 def worker(
     slots: Annotated[int | None, typer.Option(help="Units worked on at once; default: one per core.")] = None,
 ) -> None:
-    """Run one worker (`bartserve migrate` first)."""
+    """See WORKER."""
     from app import kernels, logs
     from app.supervisor import end_with_supervisor
     from worker.main import run_worker

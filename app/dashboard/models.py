@@ -30,16 +30,20 @@ def list_models(request: Request, session: Reading, owner: Owner, cursor: Cursor
 
 
 @router.get("/{model_id}")
-def show(request: Request, session: Reading, owner: Owner, model_id: str) -> Response:
+def show(
+    request: Request, session: Reading, owner: Owner, model_id: str, before: str | None = None
+) -> Response:
     """A model: how far it is, the verdict, and how it does on rows it never saw."""
     model = models.view(session, owner, model_id)
-    log, _ = events.page(session, owner, model_id, EVENTS, None)
+    log, older = events.back(session, owner, model_id, EVENTS, before)
     return pages.render(
         request.scope,
         "model.html",
         **framed(session, owner, model, "overview"),
         held_out=held_out_of(session, owner, model),
         events=all_of(log),
+        older=older,
+        looks_back=before is not None,
         error_advice=words.advice_on(model["error"]),
         snippets=snippets.ask(request, f"/models/{model_id}"),
     )

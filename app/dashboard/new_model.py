@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from app.api.deps import Owner, Reading, TheBell, TheEngine, TheSettings
 from app.api.models import accepted
-from app.dashboard import knobs, pages, snippets
+from app.dashboard import knobs, pages, snippets, words
 from app.dashboard.fit_form import KIND, body_of, field_of, fit_request
 from app.dashboard.forms import Form, text
 from app.services import datasets, fits, health
@@ -134,6 +134,7 @@ def _page(
         once=given.get("once") or secrets.token_urlsafe(16),
         families=fits.CHOICES["family"],
         methods=fits.CHOICES["method"],
+        method_words=words.METHODS,
         snippets=snippets.ask(request, "/models", method="POST", body=body, show='answer.json()["id"]')
         if body
         else [],

@@ -65,13 +65,14 @@ def duration(seconds: float | None) -> str:
         return NOTHING
     if seconds < 1:
         return "under a second"
+    seconds = round(seconds)  # first: 119.7 s are 2 min, not 1 min 60 s
     if seconds < MINUTE:
-        return f"{seconds:.0f} s"
+        return f"{seconds} s"
     if seconds < HOUR:
-        return f"{seconds // MINUTE:.0f} min {seconds % MINUTE:.0f} s"
+        return f"{seconds // MINUTE} min {seconds % MINUTE} s"
     if seconds < DAY:
-        return f"{seconds // HOUR:.0f} h {seconds % HOUR // MINUTE:.0f} min"
-    return f"{seconds // DAY:.0f} d {seconds % DAY // HOUR:.0f} h"
+        return f"{seconds // HOUR} h {seconds % HOUR // MINUTE} min"
+    return f"{seconds // DAY} d {seconds % DAY // HOUR} h"
 
 
 def moment(value: datetime | str | None) -> str:
@@ -104,6 +105,18 @@ def _moment(value: datetime | str | None) -> datetime | None:
     if value is None or isinstance(value, datetime):
         return value
     return datetime.fromisoformat(value)
+
+
+METHODS = {
+    "bart": "a sum of many small trees",
+    "bcart": "one tree (Bayesian CART)",
+    "bcart-mean-variance": "one tree, each leaf with noise of its own",
+    "bcart-wu": "one tree, moved by radical restructures too",
+    "smc": "one tree, by a particle filter",
+    "rjhmc-df": "one tree of soft splits, each by one column",
+    "rjhmc-dfi": "one tree of soft splits, each by a weighted sum of columns",
+    "dcc-tree": "the same, shape by shape, with the evidence of each",
+}
 
 
 VERDICTS = {

@@ -39,7 +39,11 @@ class Fault:
         return cls(problem.column, problem.row, problem.detail)
 
     def __str__(self) -> str:
-        where = [f"column {self.column}"] if self.column is not None else []
+        return self.told("column ")
+
+    def told(self, noun: str) -> str:
+        """The whole sentence; `noun` stands before the name of a column."""
+        where = [f"{noun}{self.column}"] if self.column is not None else []
         where += [f"row {self.row}"] if self.row is not None else []
         return f"{', '.join(where)}: {self.detail}" if where else self.detail
 
@@ -60,6 +64,7 @@ class ServiceError(Exception):
     status: ClassVar[int] = 500
     slug: ClassVar[str] = "internal-error"
     title: ClassVar[str] = "Something went wrong on our side"
+    noun: ClassVar[str] = "column "  # what a fault's place is called
 
     def __init__(
         self, detail: str = "", errors: Iterable[Fault] = (), *, retry_after: int | None = None
@@ -67,7 +72,7 @@ class ServiceError(Exception):
         found = list(errors)
         self.errors: Sequence[Fault] = [replace(fault) for fault in found[:SHOWN]]
         self.retry_after = retry_after
-        self.detail = detail or _told(found)
+        self.detail = detail or _told(found, self.noun)
         super().__init__(self.detail)
 
 
@@ -76,11 +81,12 @@ def enough(faults: Iterable[Fault]) -> list[Fault]:
     return list(islice(faults, ENOUGH))
 
 
-def _told(faults: Sequence[Fault]) -> str:
+def _told(faults: Sequence[Fault], noun: str) -> str:
     if not faults:
         return ""
     more = "many more" if len(faults) >= ENOUGH else f"{len(faults) - 1} more"
-    return f"{faults[0]} (and {more})" if len(faults) > 1 else str(faults[0])
+    first = faults[0].told(noun)
+    return f"{first} (and {more})" if len(faults) > 1 else first
 
 
 class NotFoundError(ServiceError):
@@ -123,6 +129,7 @@ class InvalidRequestError(ServiceError):
     """A field of the request is absent, unknown or out of range."""
 
     status, slug, title = 422, "invalid-request", "The request can't be carried out as it is"
+    noun = ""  # a field of the request, by its name
 
 
 class UnusableDataError(ServiceError):

@@ -25,6 +25,22 @@ def page(
     return items, str(items[-1].sequence) if len(found) > limit else None
 
 
+def back(
+    session: Session, owner: str, model_id: str, limit: int, before: str | None
+) -> tuple[Sequence[ModelEvent], str | None]:
+    """A model's events before a number (None: its newest), newest first, and what stands before those.
+
+    Raises NotFoundError and InvalidRequestError.
+    """
+    model = models.get(session, owner, model_id)
+    end = store.last(session, model.id)
+    if before is not None:
+        end = min(end, after(before, "before") - 1)
+    start = max(0, end - limit)  # numbers have no gap
+    items = store.page(session, model.id, start, end - start) if end > start else []
+    return items[::-1], str(start + 1) if start else None
+
+
 def after(given: str | None, field: str) -> int:
     """The number of the last event that was seen; raises InvalidRequestError for what never was one."""
     if given is None:

@@ -317,4 +317,6 @@ def understood() -> Iterator[None]:
     except SettingsError as error:
         told = str(error)[:MAX_SAID].replace("num_draws", "draws")
         field = next((name for name in FIELDS if told.startswith(name)), None)
+        if "predictive interval" in told:
+            field = "interval"
         raise InvalidRequestError(errors=[Fault(field, None, told)]) from None

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from tests.servers import valkey_binary
 
 ROOT = Path(__file__).parents[2]
 PASSWORD = "p@ss/word: of the test"
+SLOWER = 30  # seconds that a busy machine may add to any end
 Service = dict[str, Any]
 
 
@@ -104,7 +106,7 @@ class Host:
 
     @contextmanager
     def running(self, service: str) -> Iterator[subprocess.Popen[bytes]]:
-        """The service's command as long as the block lasts; then stopped as the file says."""
+        """The service's command as long as the block lasts; then stopped by its signal, in its time."""
         with (self.folder / f"{service}.log").open("wb") as log:
             process = subprocess.Popen(
                 self.line(service, self.stack[service]["command"]),
@@ -115,8 +117,12 @@ class Host:
             try:
                 yield process
             finally:
-                process.terminate()
+                process.send_signal(signal.Signals[self.stack[service].get("stop_signal", "SIGTERM")])
                 try:
-                    process.wait(40)
+                    process.wait(_seconds(self.stack[service]["stop_grace_period"]) + SLOWER)
                 finally:
                     process.kill()
+
+
+def _seconds(text: str) -> int:
+    return int(text.removesuffix("s"))

@@ -130,16 +130,50 @@ def test_what_a_file_leaves_open_is_said(asked):
         asked(f"bartserve datasets delete {dataset.stdout.split()[1]}")
 
 
+def test_classes_are_found_fitted_and_predicted(asked):
+    """A target of two classes needs no option: probabilities, their credible intervals, and their score."""
+    rows = [f"{x},{'high' if (x * 7) % 13 > 6 else 'low'}" for x in range(60)]
+    (asked.folder / "two.csv").write_text("\n".join(["x,y", *rows]) + "\n")
+
+    fitted = asked(f"bartserve fit two.csv --target y --holdout 0.2 {shlex.join(FAST)}")
+    answer = asked("bartserve predict two x=.5")
+    shown = asked("bartserve models show two")
+
+    assert fitted.returncode == 0, fitted.stderr
+    assert re.search(r"12 rows it never saw: \d+% in the likeliest class, log loss [.\d]+", fitted.stdout)
+    assert answer.returncode == 0, answer.stderr
+    assert "mean      the probability of low" in answer.stderr
+    (row,) = csv.DictReader(io.StringIO(answer.stdout))
+    assert 0 <= float(row["lower_90"]) <= float(row["mean"]) <= float(row["upper_90"]) <= 1
+    assert "family probit" in shown.stdout
+    assert re.search(r"verdict   .*R-hat [.\d]+ for f", shown.stdout)
+    assert asked("bartserve predict two x=1 --interval predictive").returncode == 1
+
+
+def test_a_model_goes_on(asked):
+    """`extend` takes further draws and tells the verdict anew; what can't be done is a sentence."""
+    asked(f"bartserve fit cars.csv --target mpg --name longer {shlex.join(FAST)}")
+
+    extended = asked("bartserve models extend longer 10")
+    refused = asked("bartserve models retry longer")
+
+    assert extended.returncode == 0, extended.stderr
+    assert "verdict   " in extended.stderr
+    assert "60 draws kept" in asked("bartserve models show longer").stdout
+    assert refused.returncode == 1
+    assert "The service says no" in refused.stderr
+
+
 def test_a_slip_is_told_and_leaves_nothing_behind(asked):
     """A target that is nearly a column: which one; the file that was uploaded for it is removed again."""
-    before = asked("bartserve datasets").stdout
+    before = _ids(asked("bartserve datasets").stdout)
 
     refused = asked("bartserve fit cars.csv --target mgp")
     several = asked("bartserve predict cars weight=2171")
 
     assert refused.returncode == 1
     assert "did you mean mpg?" in refused.stderr
-    assert asked("bartserve datasets").stdout == before
+    assert _ids(asked("bartserve datasets").stdout) == before
     assert "  displacement: the model needs this column" in several.stderr
 
 
@@ -161,6 +195,7 @@ def test_models_and_datasets_are_listed_shown_saved_and_removed(asked):
     assert re.search(r"horsepower +number +5", uploaded.stdout)
     assert "spare" in asked("bartserve datasets").stdout
     assert "horsepower" in asked(f"bartserve datasets show {dataset}").stdout
+    assert dataset in asked("bartserve datasets show spare").stdout
     assert asked(f"bartserve datasets delete {dataset}").returncode == 0
     assert dataset not in asked("bartserve datasets").stdout
 
@@ -171,6 +206,10 @@ def test_models_and_datasets_are_listed_shown_saved_and_removed(asked):
     )
     assert asked(f"bartserve models delete {model}").returncode == 0
     assert model not in asked("bartserve models").stdout
+
+
+def _ids(listed: str) -> list[str]:
+    return [line.split()[0] for line in listed.splitlines()]
 
 
 def _dataset_of(asked) -> str:
@@ -187,6 +226,9 @@ def _dataset_of(asked) -> str:
         ("bartserve predict cars weight=1", "cylinders"),
         ("bartserve predict cars weight", "weight can't be opened"),
         ("bartserve models show no-such-model", "no model of the id or name no-such-model"),
+        ("bartserve datasets show nothing", "no dataset of the id or name nothing"),
+        ("bartserve fit cars.csv --target mpg --set numtrees=5", "numtrees: there is no such field; did you"),
+        ("bartserve predict cars new.csv --level 90", "level.0: Input should be less than 1"),
         ("bartserve models --url http://127.0.0.1:9", "Is the service running there"),
     ],
 )
@@ -227,13 +269,15 @@ def test_a_service_on_the_data_folder_is_found(service, tmp_path):
 def test_every_help_has_examples_that_are_commands():
     """Help teaches by example, and every example names commands and options that exist."""
     found = []
-    for words in (["fit"], ["predict"], ["models"], ["datasets"]):
+    for words in ([], ["fit"], ["predict"], ["models"], ["datasets"], ["keys"], ["up"], ["api"], ["worker"]):
         shown = bartserve(*words, "--help", cwd=Path.cwd(), TERM="dumb", COLUMNS="160").stdout
         found += re.findall(r"^\s*(bartserve .*?)\s*$", shown, re.MULTILINE)
-    assert len(found) >= 10
+    assert len(found) >= 20
     for line in found:
         _, command, *rest = shlex.split(line)
         options = [word for word in rest if word.startswith("--")]
-        sub = [rest[0]] if command in {"models", "datasets"} and rest else []
-        shown = bartserve(command, *sub, "--help", cwd=Path.cwd()).stdout
+        sub = [rest[0]] if command in {"models", "datasets", "keys"} and rest else []
+        helped = bartserve(command, *sub, "--help", cwd=Path.cwd())
+        shown = helped.stdout
+        assert helped.returncode == 0, line
         assert all(option in shown for option in options), line

@@ -3,6 +3,7 @@
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -96,6 +97,27 @@ def test_images_are_pinned_to_a_version(stack):
         assert re.search(r":\d+\.\d+(\.\d+)?-", image), image
 
 
+def test_the_image_is_of_two_stages_and_pinned(stack):
+    """Packages by their hashes alone; of the first stage only what runs is copied; nobody is root there."""
+    build, run = (ROOT / "Dockerfile").read_text().split("\nFROM ${PYTHON}")[1:]
+    installs = re.findall(r"pip install (.*)", build)
+    assert "AS build" in build
+    assert len(installs) == 2
+    assert "--require-hashes -r locks/run.txt" in installs[0]
+    assert {"--no-deps", "--no-build-isolation"} <= set(installs[1].split())
+    packages = re.findall(r"^[a-z].*", (ROOT / "locks" / "run.txt").read_text(), re.MULTILINE)
+    assert packages
+    assert all("==" in package for package in packages)
+    assert re.findall(r"^COPY (.*)$", run, re.MULTILINE) == ["--from=build /opt/bartserve /opt/bartserve"]
+    assert "pip" not in run
+    user, uid = re.search(r"^USER (\w+)$", run, re.MULTILINE)[1], re.search(r"--uid (\d+)", run)[1]
+    assert user != "root"
+    assert all(stack[name]["user"] == f"{uid}:{uid}" for name in OURS)
+    assert run.index("USER") < run.index("bartserve warm")
+    told = (ROOT / "docs" / "deploy.md").read_text()
+    assert f"imagetools inspect {stack['postgres']['image']}" in told
+
+
 def test_the_proxy_has_deadlines_for_headers_and_bodies(stack):
     """The file's own words; that they work is shown by a slow client below."""
     text = PROXY.read_text()
@@ -136,16 +158,15 @@ def test_the_stack_trains_and_predicts(stack, database_url, tmp_path):
     host = Host(database_url, tmp_path)
     assert make_url(stack["api"]["environment"]["BARTSERVE_DATABASE_URL"]).host == "postgres"
     with ExitStack() as running:
-        running.enter_context(host.running("redis"))
+        started = [running.enter_context(host.running("redis"))]
         migrated = host.run("migrate", stack["migrate"]["command"])
         assert migrated.returncode == 0, migrated.stderr
-        running.enter_context(host.running("api"))
-        running.enter_context(host.running("worker"))
+        started += [running.enter_context(host.running(name)) for name in ("api", "worker")]
         eventually(lambda: host.healthy("api"), 180, "the API's health check passes")
         eventually(lambda: host.healthy("worker"), 180, "the worker's health check passes")
         port = host.ports["api"]
         if NGINX is not None:
-            running.enter_context(host.running("proxy"))
+            started.append(running.enter_context(host.running("proxy")))
             port = host.ports["proxy"]
         made = host.run("api", ["bartserve", "keys", "create", "--name", "test"])
         client = running.enter_context(Client(f"http://127.0.0.1:{port}", made.stdout.strip()))
@@ -157,6 +178,8 @@ def test_the_stack_trains_and_predicts(stack, database_url, tmp_path):
         answer = client.predict(model, [{"x": 3.0}])
 
         assert answer.lower[0] < answer.mean[0] < answer.upper[0]
+    # Each ended by itself in its time; uvicorn, when all is done, by the very signal.
+    assert {process.returncode for process in started} <= {0, -signal.SIGTERM}
     logs = "".join(path.read_text() for path in tmp_path.glob("*.log"))
     assert PASSWORD not in logs
     assert made.stdout.strip() not in logs
@@ -167,16 +190,20 @@ def test_the_proxy_cuts_off_slow_clients_and_hides_the_metrics(tmp_path):
     """Half a header, or half a body, is not waited for; /metrics is for the inside."""
     host = Host("postgresql://nowhere/none", tmp_path)
     address = ("127.0.0.1", host.ports["proxy"])
-    with host.running("proxy"):
+    with host.running("proxy"), socket.create_server(("127.0.0.1", host.ports["api"])):
         eventually(lambda: _connects(address), 60, (tmp_path / "proxy.log").read_text())
 
         half_header = _ended(address, b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+        half_body = _ended(
+            address, b"POST /datasets HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\na,b\n1,"
+        )
         metrics = _ended(address, b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         too_large = _ended(
             address, b"POST /datasets HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999999\r\n\r\n"
         )
 
     assert half_header in {b"", b"HTTP/1.1 408"}
+    assert half_body in {b"", b"HTTP/1.1 408"}
     assert metrics == b"HTTP/1.1 404"
     assert too_large == b"HTTP/1.1 413"
 

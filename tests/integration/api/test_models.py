@@ -238,6 +238,25 @@ def test_settings_out_of_range_are_refused_by_name(client, dataset_id, field):
 
 
 @only("sqlite")
+def test_a_field_that_is_misspelt_is_told_the_right_one(client, dataset_id):
+    """The nearest field of that call, nested ones too; a level out of range is named once."""
+    for body, where, near in (
+        ({"numtrees": 5}, "numtrees", "num_trees"),
+        ({"stop": {"max_rhatt": 1.1}}, "stop.max_rhatt", "max_rhat"),
+        ({"zzz": 1}, "zzz", "/docs"),
+    ):
+        (entry,) = problem(fit(client, dataset_id, **body), 422)["errors"]
+        assert entry["column"] == where
+        assert "there is no such field" in entry["detail"]
+        assert near in entry["detail"]
+    told = problem(fit(client, dataset_id, numtrees=5), 422)["detail"]
+    assert told == "numtrees: there is no such field; did you mean num_trees?"
+    wrong = problem(client.post("/models/x/predict", json={"rows": [{"a": 1}], "level": [90]}), 422)
+    assert [entry["column"] for entry in wrong["errors"]] == ["level.0"]
+    assert "less than 1" in wrong["detail"]
+
+
+@only("sqlite")
 def test_unknown_ids(client, dataset_id):
     """Whatever stands where an id belongs, it is a 404, also what no database could hold."""
     problem(fit(client, "ds_unknown"), 404, "not-found")

@@ -7,7 +7,7 @@ from html import unescape
 import pytest
 
 from app.api.models import ModelRequest, StopRequest
-from app.dashboard import knobs
+from app.dashboard import knobs, words
 from sampler import prior
 from sampler.methods import METHODS
 from sampler.settings import MOVE_SETS, SEARCH_LIMITS
@@ -42,6 +42,8 @@ def test_every_setting_has_a_field_with_a_default_and_a_sentence(browser, form):
     (moves,) = (knob for knob in knobs.every() if knob.name == "moves")
     sets = {*MOVE_SETS, *(name for method in METHODS.values() for name in method.move_sets)}
     assert {name for name, _ in moves.choices} == sets - {"default"}
+    for method in METHODS:
+        assert f"{method}: {words.METHODS[method]}" in page.words
     for knob in knobs.every():
         assert knob.default, knob.name
         assert knob.hint.endswith("."), knob.name

@@ -5,6 +5,8 @@ import re
 from html import escape
 
 from app.api.reading import UploadQuery
+from app.store import events
+from app.store.engine import session_scope
 from tests.conftest import only
 from tests.integration.api.asking import post_csv, problem, table
 from tests.integration.api.fitting import SMALL, fitted
@@ -152,6 +154,30 @@ def test_models_are_cancelled_retried_extended_and_deleted_by_forms(browser, cli
     assert client.get(f"/models/{model['id']}").status_code == 404
     page_of(browser.post(f"/ui/datasets/{model['dataset_id']}/delete"))
     assert client.get("/datasets").json()["items"] == []
+
+
+def test_what_happened_begins_with_the_newest_and_leads_back_to_the_first(browser, client, database):
+    """A long log, newest first, page by page: each event once, down to the making of the model."""
+    dataset = post_csv(client, table(60)).json()
+    body = {"dataset_id": dataset["id"], "target": "y"} | SMALL
+    at = f"/ui/models/{client.post('/models', json=body).json()['id']}"
+    with session_scope(database.engine) as session:
+        for number in range(120):
+            events.append(session, at.rpartition("/")[2], "resumed", {"number": number})
+
+    told, path = [], at
+    while path:
+        page = page_of(browser.get(path))
+        log = re.search(r"What happened(.*?)The same in curl", page.words, re.DOTALL)[1]
+        told.append(re.findall(r"number (\d+?)(?=\d{4}-|\s|$)", log))
+        assert ("created" in log) == (not [link for link in page.links if "before=" in link])
+        assert (f"{at}#log" in page.links) == (path != at)
+        path = next((at + link for link in page.links if link.startswith("?before=")), None)
+
+    assert [len(page) for page in told] == [50, 50, 20]
+    assert [int(number) for page in told for number in page] == list(range(119, -1, -1))
+    assert "is logged before that" in page_of(browser.get(f"{at}?before=1")).words
+    page_of(browser.get(f"{at}?before=x"), 422)
 
 
 def test_hostile_names_are_shown_as_they_are(browser, client, settings):

@@ -185,9 +185,9 @@ def test_many_bad_target_rows():
     ("outcome", "words"),
     [
         ([3.0] * N, "constant target"),
-        (["low", "high"] * 30, "must be numeric"),
+        (["low", "high"] * 30, 'or say family="auto"'),
         (["12", "13"] * 30, "must be numeric"),
-        ([True, False] * 30, "0 and 1"),
+        ([True, False] * 30, 'say family="probit", make it a number (0 and 1)'),
         (pd.date_range("2020", periods=N), "must be numeric"),
         ([1.0, "a"] * 30, "row 2 holds 'a'"),
         (np.zeros((N, 2)), "one dimension"),

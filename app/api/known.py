@@ -1,0 +1,41 @@
+"""The fields that a call takes, so that whoever misspells one is told the right one."""
+
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+MAX_NAME = 100  # letters of a field that is worth comparing
+
+
+def known_fields(document: Mapping[str, Any], path: str, method: str) -> frozenset[str]:
+    """The names of parameters and JSON fields, nested ones too, that OpenAPI's document gives a route."""
+    operation = document["paths"].get(path, {}).get(method.lower(), {})
+    asked = [entry["name"] for entry in operation.get("parameters", ()) if entry["in"] == "query"]
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    return frozenset(asked) | _properties(document, body, set())
+
+
+def no_such_field(name: str, known: Collection[str]) -> str:
+    """The sentence for a field that isn't there."""
+    near = get_close_matches(name, sorted(known), 1) if len(name) <= MAX_NAME else []
+    return "there is no such field" + (
+        f"; did you mean {near[0]}?" if near else "; /docs lists what there is"
+    )
+
+
+def _properties(document: Mapping[str, Any], schema: Any, seen: set[str]) -> frozenset[str]:
+    found: frozenset[str] = frozenset()
+    if isinstance(schema, list):
+        for part in schema:
+            found |= _properties(document, part, seen)
+    elif isinstance(schema, dict):
+        name = str(schema.get("$ref", "")).rpartition("/")[2]
+        if name and name not in seen:
+            seen.add(name)
+            found |= _properties(document, document["components"]["schemas"][name], seen)
+        properties = schema.get("properties")
+        if isinstance(properties, dict):
+            found |= properties.keys()
+        for part in (schema.get("schema"), *(properties or {}).values(), schema.get("anyOf")):
+            found |= _properties(document, part, seen)
+    return found
