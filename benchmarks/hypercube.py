@@ -2,7 +2,7 @@
 """Hypercube-D: particle Gibbs and local moves for one tree, beside the tables of the PG-BART paper.
 
     python benchmarks/hypercube.py [--dimensions 2 3 4 5 7] [--seeds 10] [--samplers growprune cgm pg ..]
-    python benchmarks/hypercube.py --converge [--dimensions 2 3 4] [--iterations 20000]
+    python benchmarks/hypercube.py --converge [--dimensions 2 3 4] [--seeds 3] [--iterations 20000]
     python benchmarks/hypercube.py --peer      # a PG update of a tree beside pymc-bart's, Friedman n = 1,000
 
 Data (Lakshminarayanan, Roy, Teh 2015): 10 rows at each vertex of {-1, 1}^D with sd .1, a value N(0, 9) for
@@ -19,6 +19,7 @@ is burn-in: an annealed chain's likelihood counts less in its first half.
 
 import argparse
 import time
+from itertools import product
 
 import numpy as np
 
@@ -172,34 +173,37 @@ def start_from_prior(chain, prior):
     chain._recompute()
 
 
-def converge(dimensions, iterations, samplers):
+def traces_of(dimension, iterations, seed, settings):
+    """Log-likelihood, leaves, root variable [what, chain, draw] of 8 chains' second halves."""
+    X, y, *_ = hypercube(dimension, seed)
+    traces = []
+    for number in range(8):
+        _, chain = chain_of(X, y, dimension, seed, number, **{"num_burnin": iterations // 2} | settings)
+        if number % 2:
+            start_from_prior(chain, chain_of(X, y, dimension, seed, number, prior_only=True)[1])
+        path = []
+        for _ in range(iterations // 10):
+            chain.run(10)
+            path.append(look(chain))
+            chain.take()
+        traces.append(path[len(path) // 2 :])
+    return np.array(traces).transpose(2, 0, 1)
+
+
+def converge(dimensions, iterations, samplers, seeds):
     print("rank R-hat of 8 chains, half from stumps, half from the prior; root switches per 1,000 iterations")
-    print(f"{'':16}{'log-lik':>10}{'leaves':>10}{'root':>10}{'switches':>10}")
-    for dimension in dimensions:
-        X, y, *_ = hypercube(dimension, 1)
-        for name in samplers:
-            traces = []
-            for number in range(8):
-                settings = {"num_burnin": iterations // 2} | SAMPLERS[name]
-                _, chain = chain_of(X, y, dimension, 1, number, **settings)
-                if number % 2:
-                    start_from_prior(chain, chain_of(X, y, dimension, 1, number, prior_only=True)[1])
-                path = []
-                for _ in range(iterations // 10):
-                    chain.run(10)
-                    path.append(look(chain))
-                    chain.take()
-                traces.append(path[len(path) // 2 :])
-            found = np.array(traces).transpose(2, 0, 1)  # [what, chain, draw]
-            roots = [(found[2] == j).astype(float) for j in range(dimension)]
-            roots = [root for root in roots if root.any()]
-            rhat = [diagnostics.rhat(found[k][None])[0] for k in (0, 1)]
-            root = max(diagnostics.rhat(np.array(roots))) if roots else np.nan
-            switches = np.count_nonzero(np.diff(found[2], axis=1)) / found[2].size * 100
-            print(
-                f"D {dimension} {name:12}{rhat[0]:10.3f}{rhat[1]:10.3f}{root:10.3f}{switches:10.2f}",
-                flush=True,
-            )
+    print(f"{'':23}{'log-lik':>10}{'leaves':>10}{'root':>10}{'switches':>10}")
+    for dimension, seed, name in product(dimensions, range(1, seeds + 1), samplers):
+        found = traces_of(dimension, iterations, seed, SAMPLERS[name])
+        roots = [(found[2] == j).astype(float) for j in range(dimension)]
+        roots = [root for root in roots if root.any()]
+        rhat = [diagnostics.rhat(found[k][None])[0] for k in (0, 1)]
+        root = max(diagnostics.rhat(np.array(roots))) if roots else np.nan
+        switches = np.count_nonzero(np.diff(found[2], axis=1)) / found[2].size * 100
+        print(
+            f"D {dimension} seed {seed} {name:12}{rhat[0]:10.3f}{rhat[1]:10.3f}{root:10.3f}{switches:10.2f}",
+            flush=True,
+        )
 
 
 def peer(rounds=5):
@@ -252,7 +256,7 @@ def main():
     if options.peer:
         peer()
     elif options.converge:
-        converge(options.dimensions, options.iterations, options.samplers)
+        converge(options.dimensions, options.iterations, options.samplers, options.seeds)
     else:
         tables(options.dimensions, options.seeds, options.samplers)
 

@@ -56,7 +56,7 @@ def diabetes():
 
 def auto_mpg():
     path = Path(__file__).parent.parent / "examples" / "auto_mpg.csv"
-    rows = [row for row in csv.DictReader(path.open()) if all(row.values())]
+    rows = [row for row in csv.DictReader(path.open()) if "?" not in row.values()]
     names = [name for name in rows[0] if name not in ("mpg", "name")]
     return np.array([[float(r[k]) for k in names] for r in rows]), np.array([float(r["mpg"]) for r in rows])
 
@@ -78,10 +78,12 @@ def ours(X, y, X_new, burnin, draws, thin, seed, moves):
     from sampler.posterior import Posterior
     from sampler.problem import prepare
 
-    warm()
     settings = {"num_trees": TREES, "num_burnin": burnin, "num_draws": draws // thin, "thin": thin}
     start = time.process_time()
     problem = prepare(X, y, moves=moves, seed=seed, num_chains=CHAINS, **settings)
+    preparing = time.process_time() - start
+    warm(problem.training.settings)
+    start = time.process_time() - preparing
     blocks = []
     for number in range(CHAINS):
         chain = Chain.start(problem.training, number)

@@ -15,6 +15,7 @@ from tests.twins.enumerator import LEAF, MISSING
 
 # y up to 1,000 stays inside the grid (heavy tails of the noise), and rounding moves nothing measurable
 STEP = 2.0**-15
+RESTRUCTURED = {"grow": 0.3, "prune": 0.3, "restructure": 0.4}
 
 
 def training(codes, y, *, weights=None, prior=None, **settings):
@@ -42,6 +43,11 @@ def move_sets():
     """The named move sets; "default" gives way to another name of the same mix."""
     names = sorted(MOVE_SETS, key=lambda name: name != "default")
     return sorted({tuple(sorted(MOVE_SETS[name].items())): name for name in names}.values())
+
+
+def mixes():
+    """The named move sets, and one with the move that no name has."""
+    return [*move_sets(), RESTRUCTURED]
 
 
 def draws_of(data, chain=0):

@@ -26,7 +26,7 @@ class Model:
     alpha: float = 0.95
     lambda_: float = 0.5
     offset: float = 0.25
-    moves: str = "default"
+    moves: str | dict[str, float] = "default"
     family: str = "gaussian"
     codes: np.ndarray = field(init=False)
     weights: np.ndarray | None = field(init=False)

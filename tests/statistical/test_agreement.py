@@ -6,14 +6,17 @@ from arviz_stats.base import array_stats
 from scipy import stats
 
 from sampler.chain import Chain
-from tests.statistical.drive import f_of, move_sets
+from tests.statistical.drive import RESTRUCTURED, f_of, move_sets
 from tests.statistical.evidence import holds
 from tests.statistical.models import Model
 
 CHAINS, BURNIN, THIN = 4, 1500, 10
 # particles alone mix too slowly for these lengths
 SETS = {name: name for name in move_sets() if name != "pg"}
-SETS |= {"particles among others": {"pg": 0.2, "grow": 0.3, "prune": 0.3, "change": 0.1, "swap": 0.1}}
+SETS |= {
+    "restructured": RESTRUCTURED,
+    "particles among others": {"pg": 0.2, "grow": 0.3, "prune": 0.3, "change": 0.1, "swap": 0.1},
+}
 EASY = {"num_rows": 100, "num_trees": 20, "beta": 2.0, "levels": (8, 8, 30), "missing": 0.05}
 
 

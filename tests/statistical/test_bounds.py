@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sampler.chain import Chain
-from tests.statistical.drive import move_sets
+from tests.statistical.drive import mixes
 from tests.statistical.models import COVERING, Model
 from tests.statistical.test_invariance import wide
 
@@ -25,7 +25,7 @@ DEEP = {
 def exercise():
     """Run chains of every kind, resumed on the way; prints the most leaves of any tree."""
     most = 0
-    for moves in move_sets():
+    for moves in mixes():
         for options in [
             *COVERING,
             DEEP,

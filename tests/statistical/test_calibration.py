@@ -7,7 +7,7 @@ at new rows is walked down in plain Python.
 import numpy as np
 import pytest
 
-from tests.statistical.drive import draws_of, fits, move_sets
+from tests.statistical.drive import draws_of, fits, mixes
 from tests.statistical.evidence import ALARM, all_above, rank_of, uniform_ranks
 from tests.statistical.models import COVERING, Model
 
@@ -55,7 +55,7 @@ def test_calibrated(options):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("moves", move_sets())
+@pytest.mark.parametrize("moves", mixes(), ids=str)
 @pytest.mark.parametrize("options", CALIBRATED, ids=lambda options: options["name"])
 def test_calibrated_long(options, moves):
     """Every move set with every option, many more replications."""

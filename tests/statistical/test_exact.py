@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from sampler.settings import MOVE_NAMES
-from tests.statistical.drive import draws_of, fits, move_sets, of_toy, partition_counts, tree_counts
+from tests.statistical.drive import draws_of, fits, mixes, of_toy, partition_counts, tree_counts
 from tests.statistical.evidence import ALARM, chi_square, holds, mean_is
 from tests.twins.enumerator import Forest, Toy, normalised
 from tests.twins.moves import stationary, transition
@@ -15,7 +15,6 @@ from tests.twins.test_moves import TRAPS
 from tests.twins.toys import FORGETS, PARTICLES_FORGET, gapped, golden, missing, weighted
 
 PROBLEMS = {"golden": golden, "gapped": gapped, "missing": missing, "weighted": weighted}
-RESTRUCTURED = {"grow": 0.3, "prune": 0.3, "restructure": 0.4}
 SHORT, LONG = 8_000, 100_000
 
 
@@ -86,7 +85,7 @@ def check_unknown_noise(name, num_trees, moves, num_draws):
     holds(p)
 
 
-@pytest.mark.parametrize("moves", move_sets())
+@pytest.mark.parametrize("moves", mixes(), ids=str)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_one_tree(name, moves):
     """One tree: every move set has the enumerated posterior."""
@@ -100,13 +99,7 @@ def test_uneven_moves():
     check_one_tree("missing", moves | {"rule": 0.3}, SHORT)
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_restructure(name):
-    """One tree, often restructured: the enumerated posterior."""
-    check_one_tree(name, RESTRUCTURED, SHORT)
-
-
-@pytest.mark.parametrize("moves", move_sets())
+@pytest.mark.parametrize("moves", mixes(), ids=str)
 def test_two_trees(moves):
     """Two trees: the backfitting has the enumerated posterior."""
     check_two_trees("golden", moves, SHORT)
@@ -174,7 +167,7 @@ def test_probit():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("moves", [*move_sets(), RESTRUCTURED], ids=str)
+@pytest.mark.parametrize("moves", mixes(), ids=str)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_one_tree_long(name, moves):
     """One tree, at a total variation several times smaller."""
@@ -182,7 +175,7 @@ def test_one_tree_long(name, moves):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("moves", [*move_sets(), RESTRUCTURED], ids=str)
+@pytest.mark.parametrize("moves", mixes(), ids=str)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_two_trees_long(name, moves):
     """Two trees, at a total variation several times smaller."""
@@ -191,7 +184,7 @@ def test_two_trees_long(name, moves):
 
 @pytest.mark.long
 @pytest.mark.parametrize("num_trees", [1, 2])
-@pytest.mark.parametrize("moves", move_sets())
+@pytest.mark.parametrize("moves", mixes(), ids=str)
 def test_probit_long(moves, num_trees):
     """The probit posterior, with more draws, for every move set."""
     check_probit(num_trees, moves, LONG)
@@ -199,7 +192,7 @@ def test_probit_long(moves, num_trees):
 
 @pytest.mark.long
 @pytest.mark.parametrize("num_trees", [1, 2])
-@pytest.mark.parametrize("moves", move_sets())
+@pytest.mark.parametrize("moves", mixes(), ids=str)
 def test_unknown_noise_long(moves, num_trees):
     """The noise, with more draws, for every move set."""
     check_unknown_noise("golden", num_trees, moves, LONG)

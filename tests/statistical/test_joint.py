@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from sampler.chain import Chain
-from tests.statistical.drive import f_of, move_sets, plant, with_outcome
+from tests.statistical.drive import f_of, mixes, plant, with_outcome
 from tests.statistical.evidence import ALARM, all_above
 from tests.statistical.models import COVERING, Model
 
@@ -95,14 +95,14 @@ def test_joint(options):
     all_above(compare(Model(**options), *SHORT.values()), ALARM)
 
 
-@pytest.mark.parametrize("moves", move_sets())
+@pytest.mark.parametrize("moves", mixes(), ids=str)
 def test_joint_moves(moves):
     """Every move set, where missing values and few rows make the most of its cases."""
     all_above(compare(Model(**COVERING[-1], moves=moves), *SHORT.values(), seed=2), ALARM)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("moves", move_sets())
+@pytest.mark.parametrize("moves", mixes(), ids=str)
 @pytest.mark.parametrize("options", COVERING, ids=lambda options: options["name"])
 def test_joint_long(options, moves):
     """Every move set with every option, nine times the work."""

@@ -6,7 +6,7 @@ from scipy import stats
 
 from sampler.chain import Chain
 from sampler.problem import prepare
-from tests.statistical.drive import draws_of, move_sets, of_toy, tree_counts
+from tests.statistical.drive import RESTRUCTURED, draws_of, mixes, move_sets, of_toy, tree_counts
 from tests.statistical.evidence import chi_square, holds
 from tests.twins.prior import draw_tree
 from tests.twins.toys import FORGETS, PARTICLES_FORGET, gapped, golden, missing
@@ -20,10 +20,8 @@ CGM10 = [
 ]  # P(1, 2, 3, 4, 5+ leaves), alpha .95, beta 2, every split valid
 
 
-@pytest.mark.parametrize("moves", move_sets())
-@pytest.mark.parametrize("make", [golden, gapped, missing])
-def test_toy(make, moves):
-    """On enumerated problems the frequency of every tree is its prior probability; leaves and noise too."""
+def check_toy(make, moves):
+    """Frequencies of every tree, leaf values and sigma of a chain without likelihood."""
     toy = make(likelihood=False)
     prior = {"nu": 4.0, "lambda": 0.3, "sigma_start": 0.3}
     data = of_toy(
@@ -44,6 +42,19 @@ def test_toy(make, moves):
     noise = stats.kstest(4.0 * 0.3 / draws.sigma**2, "chi2", args=(4.0,)).pvalue
     print(f"\n{make.__name__}, {moves}: {verdict}; leaf values p {leaf:.3g}; sigma p {noise:.3g}")
     holds(min(verdict.p, leaf, noise))
+
+
+@pytest.mark.parametrize("moves", move_sets())
+@pytest.mark.parametrize("make", [golden, gapped, missing])
+def test_toy(make, moves):
+    """On enumerated problems the frequency of every tree is its prior probability; leaves and noise too."""
+    check_toy(make, moves)
+
+
+@pytest.mark.parametrize("make", [golden, missing])
+def test_toy_restructured(make):
+    """The same of trees that are often restructured."""
+    check_toy(make, RESTRUCTURED)
 
 
 SCALES = {
@@ -87,7 +98,7 @@ def test_leaf_counts(scale):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("moves", [name for name in move_sets() if name != "default"])
+@pytest.mark.parametrize("moves", [moves for moves in mixes() if moves != "default"], ids=str)
 @pytest.mark.parametrize("scale", SCALES)
 def test_leaf_counts_long(scale, moves):
     """Every other move set, however the features are scaled."""
