@@ -11,7 +11,7 @@ from sampler.checkpoint import Reader, read_checkpoint, write_checkpoint
 from sampler.compile import warm
 from sampler.draws import Draws
 from sampler.errors import SamplerError
-from sampler.hyper import GROUP, WEIGHTS, Hyper, drawn
+from sampler.hyper import Hyper, drawn, groups_of
 from sampler.particles import Particles, are_used
 from sampler.settings import MOVE_NAMES
 
@@ -42,8 +42,8 @@ class Chain:
     def __init__(self, training: Training, chain: int) -> None:
         """Use `start` or `resume`."""
         warm(training.settings)
-        if training.weights is not None:
-            warm(WEIGHTS)
+        for group in groups_of(training):
+            warm(group)
         self.training = training
         self.chain = chain
         self.iteration = 0
@@ -55,7 +55,6 @@ class Chain:
         self._particles = Particles(self._data, training.settings) if are_used(training.settings) else None
         self._hyper: Hyper | None = None
         if drawn(training.constants):
-            warm(GROUP)
             self._hyper = Hyper(self._data, training)
         self._forest: Forest
         self._work: Work

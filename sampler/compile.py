@@ -128,7 +128,7 @@ def address(entry: Kernel) -> int:
     return int(entry.compiled.address)
 
 
-def warm(what: Settings | str | None = None, progress: Tell | None = None) -> None:
+def warm(what: Settings | str | None = None, progress: Tell | None = None) -> float:
     """Compile the kernels that some work needs, or load them from the disk cache.
 
     Parameters
@@ -140,16 +140,24 @@ def warm(what: Settings | str | None = None, progress: Tell | None = None) -> No
         process compiles. What it raises ends the wait or the compiling cleanly; what was compiled stays on
         disk.
 
+    Returns
+    -------
+    float
+        Seconds that compiling took, here or in other processes; 0 when all was on disk.
+
     """
     names = _groups(what)
     if _loaded.issuperset(names):
-        return
+        return 0.0
     tell = progress or (lambda _done, _total: None)
     with _lock:
         total = sum(len(_kernels(name)) for name in names)
+        seconds = 0.0
         if not all(map(cachefolder.is_complete, names)):
+            start = time.monotonic()
             with _helper(names):
                 _compile(names, tell, total)
+            seconds = time.monotonic() - start
         done = 0
         for name in names:
             for entry in _kernels(name):
@@ -158,6 +166,7 @@ def warm(what: Settings | str | None = None, progress: Tell | None = None) -> No
                 done += 1
             _loaded.add(name)
         tell(total, total)
+    return seconds
 
 
 def is_warm(what: Settings | str | None = None) -> bool:

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sampler.chains import AnyChain
+    from sampler.compile import Tell
     from sampler.draws import Draws
     from sampler.posterior import Posterior
     from sampler.problem import Problem
+    from sampler.settings import Settings
     from sampler.training import Training
 
     Report = Callable[[int, AnyChain], None]
@@ -207,14 +209,18 @@ def _run(
     progress: bool,
 ) -> Posterior:
     """Run chains to their end and pool their draws with those they had."""
-    from sampler.compile import warm  # noqa: PLC0415
+    from sampler.compile import is_warm, warm  # noqa: PLC0415
     from sampler.draws import concatenate  # noqa: PLC0415
+    from sampler.hyper import groups_of  # noqa: PLC0415
     from sampler.packed import pack  # noqa: PLC0415
     from sampler.posterior import Posterior  # noqa: PLC0415
 
     training = problem.training
-    with _bar(training, shown=progress) as (compiling, report):
-        warm(training.settings, compiling)
+    needed: list[Settings | str] = [training.settings]
+    if training.settings.method == "bart":
+        needed += groups_of(training)
+    with _bar(training, shown=progress, cold=not all(map(is_warm, needed))) as (compiling, compiled, report):
+        compiled(sum(warm(kernels, compiling) for kernels in needed))
         chains = begin(training)
         interrupted = _run_chains(chains, report)
     before = drawn or [None] * len(chains)
@@ -261,10 +267,12 @@ def _run_chain(index: int, chain: AnyChain, stop: threading.Event, report: Repor
 
 
 @contextmanager
-def _bar(training: Training, *, shown: bool) -> Iterator[tuple[Callable[[int, int], None], Report]]:
-    """A progress bar per chain, and one for compiling when that has to be done."""
+def _bar(
+    training: Training, *, shown: bool, cold: bool
+) -> Iterator[tuple[Tell, Callable[[float], None], Report]]:
+    """A progress bar per chain, and one for compiling when that has to be done, with what it took."""
     if not shown:
-        yield (lambda _done, _total: None), (lambda _index, _chain: None)
+        yield (lambda _done, _total: None), (lambda _seconds: None), (lambda _index, _chain: None)
         return
     from rich.console import Console  # noqa: PLC0415  # only those who look pay for it
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
@@ -272,15 +280,18 @@ def _bar(training: Training, *, shown: bool) -> Iterator[tuple[Callable[[int, in
     parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*parts, console=console) as bars:
-        compiling = bars.add_task("compiling, first run only", visible=False, total=None)
+        word = "compiling, first run only" if cold else "loading kernels"
+        loading = bars.add_task(word, visible=False, total=None)
         tasks = [bars.add_task(f"chain {c + 1}", total=None) for c in range(training.settings.num_chains)]
         begun = time.monotonic()
 
-        def compiled(done: int, total: int) -> None:
-            took = time.monotonic() - begun
-            bars.update(compiling, completed=done, total=total, visible=took > 1 and done < total)
-            if took > 1 and done == total:
-                console.print(f"compiled in {took:.0f} s; kept on disk, so the next fit starts at once")
+        def compiling(done: int, total: int) -> None:
+            late = time.monotonic() - begun > 1
+            bars.update(loading, completed=done, total=total, visible=late and done < total)
+
+        def compiled(seconds: float) -> None:
+            if seconds > 0:
+                console.print(f"compiled in {seconds:.0f} s; kept on disk, so the next fit starts at once")
 
         def report(index: int, chain: AnyChain) -> None:
             phase = "burn-in" if chain.phase == "burn_in" else "sampling"
@@ -289,4 +300,4 @@ def _bar(training: Training, *, shown: bool) -> Iterator[tuple[Callable[[int, in
                 tasks[index], description=described, completed=chain.iteration, total=chain.iterations
             )
 
-        yield compiled, report
+        yield compiling, compiled, report

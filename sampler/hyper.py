@@ -35,6 +35,12 @@ def kernel_groups(prior: Mapping[str, Any] | None, *, weighted: bool) -> tuple[s
     return (*hyper, *((WEIGHTS,) if weighted else ()))
 
 
+def groups_of(training: Training) -> tuple[str, ...]:
+    """The same of what chains of method bart run on."""
+    hyper = (GROUP,) if drawn(training.constants) else ()
+    return (*hyper, *((WEIGHTS,) if training.weights is not None else ()))
+
+
 def theta_grid(constants: Constants, num_columns: int) -> Floats:
     """[theta / p; log prior + log normaliser of the Dirichlet], a column a point of theta.
 

@@ -17,8 +17,17 @@ from sampler.settings import MOVE_NAMES
 
 GROUP = "prediction"
 
-COLD = """
-from sampler import is_warm, warm
+SHOW = """
+from sampler import is_warm, prepare, warm
+from sampler.fit import _bar
+
+def show(group, tell):
+    training = prepare({"x": [*range(20)]}, [*range(20)], family="gaussian", num_chains=1).training
+    with _bar(training, shown=True, cold=True) as (compiling, compiled, _):
+        compiled(warm(group, lambda *done: (tell(*done), compiling(*done))))
+
+"""
+COLD = f"""{SHOW}
 from sampler.cachefolder import is_complete
 from sampler.kernels import GROUPS
 
@@ -38,17 +47,16 @@ else:
     raise SystemExit("what progress raises must come through")
 assert not is_warm("prediction")
 told.clear()
-warm("prediction", lambda done, total: told.append((done, total)))
+show("prediction", lambda done, total: told.append((done, total)))
 assert [done for done, _ in told] == sorted(done for done, _ in told) or told[-1][0] == told[-1][1]
 assert told[-1][0] == told[-1][1] == told[0][1] > 5
 print(",".join(name for name in GROUPS if is_complete(name)))
 """
 
 
-WRITTEN_ANEW = """
-from sampler import is_warm, warm
+WRITTEN_ANEW = f"""{SHOW}
 assert is_warm("prediction"), "another folder"
-warm("prediction")
+show("prediction", lambda done, total: None)
 """
 
 
@@ -64,7 +72,8 @@ def test_python_calls_entries_alone():
 def test_cold(tmp_path):
     """An exception of progress ends a cold start; the next one goes on, and compiles that group alone.
 
-    Sources with other time stamps and the same contents (a checkout, a rebase) compile nothing again.
+    A notebook is told what compiling took. Sources with other time stamps and the same contents (a
+    checkout, a rebase) compile nothing again, and nothing is told.
     """
     copy, cache = tmp_path / "sampler", tmp_path / "cache"
     shutil.copytree(Path(sampler.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
@@ -76,6 +85,7 @@ def test_cold(tmp_path):
             capture_output=True, text=True, env=environment, cwd=tmp_path, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
+        assert ("compiled in" in done.stderr) == (code is COLD), done.stderr
         return done.stdout.strip(), {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb?")}
 
     told, compiled = run(COLD)
