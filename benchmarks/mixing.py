@@ -2,7 +2,7 @@
 
     python benchmarks/mixing.py [--data friedman-1000 friedman-10000 diabetes auto_mpg computers]
                                 [--moves default growprune cgm "grow=.5,prune=.5,rule=.3"] [--peers bartz]
-                                [--burnin 500] [--draws 1000] [--seeds 1] [--from-seed 1]
+                                [--burnin 500] [--draws 1000 | --seconds 8] [--seeds 1] [--from-seed 1]
 
 Four chains each of m = 200 trees under CGM10's prior, one after another on one thread. Seconds are processor
 time of the whole fit, burn-in and all, without compiling and without predictions; ESS is rank-normalised bulk
@@ -10,7 +10,8 @@ ESS over the four chains, by the same estimator for every package: of f the medi
 sigma, and of the number of leaves (of all trees) where a package tells it. RMSE and the coverage of 90%
 predictive intervals are at rows held back (a fifth of the data, or 1,000 fresh rows); a predictive interval
 is the central 90% of draws of f plus noise. Of several seeds, ours and the peers are run on the same data in
-turn, so that the ratios of a seed are of one machine at one time.
+turn, so that the ratios of a seed are of one machine at one time. With --seconds every table and peer runs
+about as long, a fifth of it burn-in.
 """
 
 import argparse
@@ -136,6 +137,19 @@ def stochtree(X, y, X_new, burnin, draws, thin, seed):
     return *(np.array(part) for part in zip(*out, strict=True)), None, seconds
 
 
+def lasting(run, seconds):
+    """The same for as many iterations as take so many seconds, a fifth of them burn-in."""
+
+    def lasts(X, y, X_new, *others):
+        seed = others[-1]
+        *_, took = run(X, y, X_new[:1], 200, 100, 1, seed)
+        iterations = int(300 * seconds / took)
+        thin = max(1, iterations // 2500)
+        return run(X, y, X_new, iterations // 5, iterations * 4 // 5 // thin * thin, thin, seed)
+
+    return lasts
+
+
 PEERS = {"bartz": bartz, "stochtree": stochtree}
 
 
@@ -183,13 +197,18 @@ def main():
     parser.add_argument("--peers", nargs="*", default=["bartz", "stochtree"])
     parser.add_argument("--burnin", type=int, default=500)
     parser.add_argument("--draws", type=int, default=1000, help="iterations after burn-in, of each chain")
+    parser.add_argument("--seconds", type=float, help="of processor time, instead of iterations")
     parser.add_argument("--thin", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=1, help="data seeds; medians over them are printed")
     parser.add_argument("--from-seed", type=int, default=1)
     options = parser.parse_args()
     made = runners(options.moves, options.peers)
+    length = f"of {options.burnin} + {options.draws} iterations"
+    if options.seconds:
+        made = {name: lasting(run, options.seconds) for name, run in made.items()}
+        length = f"in {options.seconds:g} s"
     for name in options.data:
-        print(f"\n{name}: {CHAINS} chains of {options.burnin} + {options.draws} iterations, {TREES} trees")
+        print(f"\n{name}: {CHAINS} chains {length}, {TREES} trees")
         print(f"{'':40}" + "".join(f"{column:>12}" for column in COLUMNS))
         found = {who: [] for who in made}
         for seed in range(options.from_seed, options.from_seed + options.seeds):
