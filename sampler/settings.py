@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FAMILIES = ("gaussian", "probit", "categorical")
 MOVE_SETS: dict[str, dict[str, float]] = {
-    "default": {"grow": 0.5, "prune": 0.5, "rule": 0.5},
+    "default": {"grow": 0.5, "prune": 0.5, "rule": 0.1},
     "growprune": {"grow": 0.5, "prune": 0.5},
     "cgm": {"grow": 0.25, "prune": 0.25, "change": 0.40, "swap": 0.10},
     "growprunechange": {"grow": 0.28, "prune": 0.28, "change_nog": 0.44},
