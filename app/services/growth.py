@@ -42,6 +42,9 @@ def so_far(predictor: Predictor, owner: str, model: str) -> SoFar:
 def growth(predictor: Predictor, owner: str, model: str) -> dict[str, Any]:
     """R-hat and effective draws after the first so many draws of each chain; raises as `so_far`.
 
+    Draws with weights (smc, dcc-tree) count alike here, as they come: a look at the particles, not at the
+    posterior, whose verdict weighs them. They come all at once and have no growth to follow.
+
     Returns
     -------
     dict

@@ -35,7 +35,7 @@ GROUPS = {
     "change": Group(("change",), ("base",)),
     "reshape": Group(("reshape",), ("base", "passes", "change")),
     "particles": Group(("layout", "particles", "psweep"), ("base", "passes", "bart")),
-    "soft": Group(("soft_density", "soft_hmc", "soft_nuts"), ("base",)),
+    "soft": Group(("soft_math", "soft_density", "soft_hmc", "soft_nuts"), ("base",)),
     "restructure": Group(("restructure",), ("base", "change", "reshape")),
     "filter": Group(("cart_filter",), ("base", "tree")),
     "hyper": Group(("hyper",), ("base", "passes", "bart", "particles")),

@@ -12,40 +12,21 @@ from typing import TYPE_CHECKING
 from sampler.compile import kernel
 from sampler.kernels import soft_state as state
 from sampler.kernels.shapes import f8, floats_1, floats_2, i8, void
+from sampler.kernels.soft_math import (
+    LOG_2PI,
+    SATURATED,
+    digamma,
+    dot,
+    exp_of_negative,
+    sigmoid,
+    softplus,
+    total_of,
+)
 from sampler.kernels.soft_state import soft_room_t, soft_rows_t, soft_shape_t
 
 if TYPE_CHECKING:
     from sampler.kernels.shapes import Float, Floats, Int
     from sampler.kernels.soft_state import SoftRoom, SoftRows, SoftShape
-
-LOG_2PI = math.log(2 * math.pi)
-SATURATED = 700.0  # beyond, exp(-a) is no longer a normal number
-ASYMPTOTIC = 6.0  # from where the digamma function is its series
-
-
-@kernel(f8(f8), inline=True, allocates=False)
-def sigmoid(a: Float) -> Float:
-    """1 / (1 + exp(-a))."""
-    e = math.exp(-abs(a))
-    return 1.0 / (1.0 + e) if a >= 0 else e / (1.0 + e)
-
-
-@kernel(f8(f8), inline=True, allocates=False)
-def softplus(a: Float) -> Float:
-    """log(1 + exp(a))."""
-    return max(a, 0.0) + math.log1p(math.exp(-abs(a)))
-
-
-@kernel(f8(f8), allocates=False)
-def digamma(x: Float) -> Float:
-    """The derivative of the log gamma function at x > 0, to 1e-12."""
-    shifted = 0.0
-    while x < ASYMPTOTIC:
-        shifted -= 1.0 / x
-        x += 1.0
-    f = 1.0 / (x * x)
-    series = f * (1 / 12 - f * (1 / 120 - f * (1 / 252 - f * (1 / 240 - f * (1 / 132 - f * 691 / 32760)))))
-    return shifted + math.log(x) - 0.5 / x - series
 
 
 @kernel(f8(i8, floats_1, floats_1), allocates=False, entry=True)
@@ -54,10 +35,12 @@ def break_stick(columns: Int, u: Floats, direction: Floats) -> Float:
     left, log_jacobian = 1.0, math.lgamma(float(columns))
     for k in range(columns - 1):
         a = u[k] - math.log(float(columns - 1 - k))
-        z = sigmoid(a)
-        direction[k] = left * z
-        left *= sigmoid(-a)
-        log_jacobian -= softplus(-a) + (columns - 1 - k) * softplus(a)
+        e = math.exp(-abs(a))
+        near = 1.0 / (1.0 + e)
+        direction[k] = left * (near if a >= 0 else e * near)
+        left *= e * near if a >= 0 else near
+        above = max(a, 0.0) + math.log1p(e)
+        log_jacobian -= above - a + (columns - 1 - k) * above
     direction[columns - 1] = left
     return log_jacobian
 
@@ -73,26 +56,11 @@ def stick_gradient(columns: Int, u: Floats, direction: Floats, slope: Floats, in
         after += here
 
 
-@kernel(f8(floats_1, floats_1), inline=True, allocates=False)
-def dot(one: Floats, other: Floats) -> Float:
-    """The sum of products, four sums at a time: one would wait for each addition."""
-    n = len(one)
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    for i in range(0, n - 3, 4):
-        a += one[i] * other[i]
-        b += one[i + 1] * other[i + 1]
-        c += one[i + 2] * other[i + 2]
-        d += one[i + 3] * other[i + 3]
-    for i in range(n - n % 4, n):
-        a += one[i] * other[i]
-    return (a + b) + (c + d)
-
-
-@kernel(void(soft_rows_t, soft_shape_t, f8, floats_1, soft_room_t), allocates=False)
+@kernel(void(soft_rows_t, soft_shape_t, f8, floats_1, soft_room_t), inline=True, allocates=False)
 def route(rows: SoftRows, shape: SoftShape, width: Float, u: Floats, room: SoftRoom) -> None:
     """Directions, and the probabilities of going right and left, of every split at every row."""
     columns, n = rows.x.shape
-    splits = len(shape.axis)
+    splits, narrow = len(shape.axis), 1.0 / width
     for j in range(splits):
         threshold = sigmoid(u[j])
         at, other = room.right[j], room.left[j]
@@ -103,28 +71,26 @@ def route(rows: SoftRows, shape: SoftShape, width: Float, u: Floats, room: SoftR
         else:
             direction = room.direction[j]
             for i in range(n):
-                at[i] = 0.0
-            for d in range(columns):
+                at[i] = direction[0] * rows.x[0, i]
+            for d in range(1, columns):
                 share = direction[d]
                 for i in range(n):
                     at[i] += share * rows.x[d, i]
         for i in range(n):
-            a = (at[i] - threshold) / width
-            near, far = 1.0, 0.0
-            if abs(a) < SATURATED:
-                e = math.exp(-abs(a))
-                near = 1.0 / (1.0 + e)
-                far = e * near
+            a = (at[i] - threshold) * narrow
+            e = exp_of_negative(-min(abs(a), SATURATED))
+            near = 1.0 / (1.0 + e)
+            far = e * near if abs(a) < SATURATED else 0.0
             at[i] = near if a >= 0 else far
             other[i] = far if a >= 0 else near
 
 
-@kernel(void(soft_shape_t, soft_room_t), allocates=False)
+@kernel(void(soft_shape_t, soft_room_t), inline=True, allocates=False)
 def reach_nodes(shape: SoftShape, room: SoftRoom) -> None:
     """The probability that each row comes to each node."""
-    n = room.reach.shape[1]
+    n, root = room.reach.shape[1], room.reach[0]
     for i in range(n):
-        room.reach[0, i] = 1.0
+        root[i] = 1.0
     for node in range(len(shape.right)):
         if shape.right[node]:
             here, right, left = room.reach[node], room.reach[shape.right[node]], room.reach[node + 1]
@@ -134,19 +100,15 @@ def reach_nodes(shape: SoftShape, room: SoftRoom) -> None:
                 left[i] = here[i] * stay[i]
 
 
-@kernel(void(soft_rows_t, soft_shape_t, soft_room_t), allocates=False)
+@kernel(void(soft_rows_t, soft_shape_t, soft_room_t), inline=True, allocates=False)
 def count_classes(rows: SoftRows, shape: SoftShape, room: SoftRoom) -> None:
     """The expected count of each class in each leaf, into `table`."""
-    n = rows.x.shape[1]
     for node in range(len(shape.right)):
         if shape.right[node]:
             continue
         leaf = shape.slot[node]
         for k in range(rows.classes):
-            total = 0.0
-            for i in range(n):
-                total += room.reach[node, i] * rows.count[i, k]
-            room.table[leaf, k] = total
+            room.table[leaf, k] = dot(room.reach[node], rows.count[k])
 
 
 @kernel(f8(soft_rows_t, i8, soft_room_t), allocates=False)
@@ -168,7 +130,7 @@ def _class_likelihood(rows: SoftRows, leaves: Int, room: SoftRoom) -> Float:
     return total
 
 
-@kernel(void(soft_rows_t, soft_shape_t, floats_1, soft_room_t), allocates=False)
+@kernel(void(soft_rows_t, soft_shape_t, floats_1, soft_room_t), inline=True, allocates=False)
 def average_below(rows: SoftRows, shape: SoftShape, u: Floats, room: SoftRoom) -> None:
     """Expectations over the leaves below each node: of means, or of the slopes of the classes."""
     n = rows.x.shape[1]
@@ -181,24 +143,24 @@ def average_below(rows: SoftRows, shape: SoftShape, u: Floats, room: SoftRoom) -
             go, stay = room.right[slot], room.left[slot]
             for i in range(n):
                 here[i] = stay[i] * left[i] + go[i] * right[i]
-        elif rows.classes:
+            continue
+        constant = 0.0 if rows.classes else u[first + slot]
+        for i in range(n):
+            here[i] = constant
+        for k in range(rows.classes):
+            count, value = rows.count[k], room.table[slot, k]
             for i in range(n):
-                here[i] = 0.0
-                for k in range(rows.classes):
-                    here[i] += rows.count[i, k] * room.table[slot, k]
-        else:
-            for i in range(n):
-                here[i] = u[first + slot]
+                here[i] += count[i] * value
 
 
-@kernel(f8(soft_rows_t, soft_shape_t, floats_1, floats_1, soft_room_t), allocates=False)
+@kernel(f8(soft_rows_t, soft_shape_t, floats_1, floats_1, soft_room_t), inline=True, allocates=False)
 def _prior(rows: SoftRows, shape: SoftShape, u: Floats, slope: Floats, room: SoftRoom) -> Float:
     """The log prior with Jacobians; its gradient by the thresholds, means and sigma; the directions."""
     columns, splits = rows.x.shape[0], len(shape.axis)
     total, at = 0.0, splits
     for j in range(splits):
         threshold = sigmoid(u[j])
-        total -= softplus(u[j]) + softplus(-u[j])
+        total -= 2 * softplus(u[j]) - u[j]
         slope[j] = 1 - 2 * threshold
         if shape.axis[j] < 0:
             total += break_stick(columns, u[at : at + columns - 1], room.direction[j])
@@ -246,10 +208,12 @@ def density(
             average_below(rows, shape, u, room)
             precision = math.exp(-2 * u[last])
             squares = rows.prior[state.WITHIN]
-            for i in range(n):
-                off = rows.mean[i] - room.below[0, i]
-                room.residual[i] = rows.count[i, 0] * off * precision
-                squares += rows.count[i, 0] * off * off
+            residual, found, count = room.residual, room.below[0], rows.count[0]
+            for i in range(n):  # what is found gives way to each row's part of the squares
+                off = rows.mean[i] - found[i]
+                residual[i] = count[i] * off * precision
+                found[i] = count[i] * off * off
+            squares += total_of(found)
             many = rows.prior[state.TOTAL]
             total -= many * (0.5 * LOG_2PI + u[last]) + 0.5 * squares * precision
             slope[last] += squares * precision - many
@@ -267,10 +231,9 @@ def density(
         if counted:
             right, left = room.below[shape.right[node]], room.below[node + 1]
             go, stay, reach, gain = room.right[j], room.left[j], room.reach[node], room.below[node]
-            common = 0.0
             for i in range(n):
                 gain[i] = room.residual[i] * reach[i] * go[i] * stay[i] * (right[i] - left[i])
-                common += gain[i]
+            common = total_of(gain)
             threshold = sigmoid(u[j])
             slope[j] -= common / width * threshold * (1 - threshold)
             if shape.axis[j] < 0:

@@ -40,7 +40,7 @@ def _log_density(size: Any, u: Any, slope: Any, log: Any, data: Any) -> Any:
     at = HEAD
     x = words[at : at + p * n].reshape((p, n))
     at += p * n
-    count = words[at : at + n * k].reshape((n, k))
+    count = words[at : at + n * k].reshape((k, n))
     at += n * k
     mean = words[at : at + n]
     at += n
@@ -88,7 +88,7 @@ COPY = pointer_kernel(__name__, _copy_t, _copy, arrays=True)
 
 def pack_model(rows: SoftRows, shape: SoftShape, width: float) -> NDArray[np.float64]:
     """The buffer of a topology over some rows."""
-    (p, n), k, splits = rows.x.shape, rows.count.shape[1], len(shape.axis)
+    (p, n), k, splits = rows.x.shape, len(rows.count), len(shape.axis)
     nodes = 2 * splits + 1
     parts = [part.reshape(-1) for part in (rows.x, rows.count, rows.mean, rows.prior)]
     parts += [part.view(np.float64) for part in (shape.right, shape.slot, shape.axis)]

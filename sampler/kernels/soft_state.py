@@ -32,7 +32,7 @@ class SoftRows(NamedTuple):
     """Training rows, equal ones joined, and the prior."""
 
     x: Floats  # [p, n], scaled to [0, 1]
-    count: Floats  # type: ignore[assignment]  # [n, k]: rows (k = 1), or rows of each class
+    count: Floats  # type: ignore[assignment]  # [k, n]: rows (k = 1), or rows of each class
     mean: Floats  # [n], of the outcomes of the rows joined; zeros for classes
     classes: int  # 0 for numbers
     prior: Floats

@@ -79,7 +79,10 @@ def _covariance(draws: Floats) -> Floats:
 def _log_mixture(points: Floats, centres: Floats) -> Floats:
     """Logs of means of exp(-|point - centre|^2 / 2) over the centres."""
     squares = np.sum(points**2, axis=1)[:, None] + np.sum(centres**2, axis=1) - 2 * points @ centres.T
-    return np.asarray(np.logaddexp.reduce(-0.5 * np.maximum(squares, 0), axis=1) - math.log(len(centres)))
+    half = 0.5 * np.maximum(squares, 0)
+    nearest = half.min(axis=1)  # one exp and one log for many: logaddexp takes both for each pair
+    total = np.exp(nearest[:, None] - half).sum(axis=1)
+    return np.asarray(np.log(total) - nearest - math.log(len(centres)))
 
 
 @dataclass

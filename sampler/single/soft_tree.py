@@ -43,10 +43,10 @@ def make_soft_rows(training: Training) -> SoftRows:
     count: Floats
     mean: Floats
     if constants.classes:
-        count, mean = np.zeros((x.shape[1], constants.classes)), np.zeros(x.shape[1])
-        np.add.at(count, (place, training.y.astype(np.int64)), 1)
+        count, mean = np.zeros((constants.classes, x.shape[1])), np.zeros(x.shape[1])
+        np.add.at(count, (training.y.astype(np.int64), place), 1)
     else:
-        count, mean = many[:, None], np.bincount(place, weights * training.y) / many
+        count, mean = many[None], np.bincount(place, weights * training.y) / many
         prior[state.WITHIN] = float(np.sum(weights * (training.y - mean[place]) ** 2))
     return state.SoftRows(x, np.ascontiguousarray(count), mean, constants.classes, prior)
 

@@ -20,10 +20,10 @@ def make_rows(x, y, classes=0, likelihood=True, **law):
     many = np.bincount(group)
     mean = np.zeros(len(distinct))
     if classes:
-        count = np.zeros((len(distinct), classes))
-        np.add.at(count, (group, np.asarray(y, int)), 1)
+        count = np.zeros((classes, len(distinct)))
+        np.add.at(count, (np.asarray(y, int), group), 1)
     else:
-        count = many[:, None].astype(float)
+        count = many[None].astype(float)
         mean = np.bincount(group, y) / many
         prior[state.WITHIN] = np.sum((y - mean[group]) ** 2)
     prior[state.TOTAL] = len(y)

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from sampler import Settings, SettingsError, fit, load
 from sampler.chains import resume_chain, start_chain
 from sampler.kernels.soft_density import densities
 from sampler.problem import prepare
 from sampler.single.divide import filled, utilities
-from sampler.single.evidence import Evidence, layered, reduced
+from sampler.single.evidence import Evidence, _log_mixture, layered, reduced
 from sampler.single.nuts import nuts
 from tests.unit.sampler.soft_trees import make_room, make_rows, make_shape
 from tests.unit.sampler.test_soft_density import GOLDEN_CLASS, GOLDEN_X, GOLDEN_Y
@@ -74,6 +74,16 @@ def test_layers_of_a_known_density():
     share = np.exp(parts.log_weight - np.logaddexp.reduce(parts.log_weight))
     assert len(share) == 300
     np.testing.assert_allclose(share @ parts.points, [1, 2, 3], atol=0.3)
+
+
+def test_mixture_of_far_centres():
+    """The log of a mean of normal kernels, near all centres and so far from them that each is no number."""
+    rng = np.random.default_rng(3)
+    centres = rng.normal(size=(40, 3))
+    points = np.concatenate([centres[:5] + 0.1, centres[:5] + 100])
+    squares = np.sum((points[:, None] - centres) ** 2, axis=2)
+    expected = special.logsumexp(-0.5 * squares, axis=1) - np.log(40)
+    np.testing.assert_allclose(_log_mixture(points, centres), expected, rtol=1e-11)
 
 
 def test_reduced_weights_are_right_in_expectation():

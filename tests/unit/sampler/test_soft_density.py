@@ -5,7 +5,8 @@ import pytest
 from scipy import integrate, special
 
 from sampler.kernels.soft_density import density
-from tests.kernels import soft_density
+from sampler.kernels.soft_math import SATURATED
+from tests.kernels import soft_math
 from tests.unit.sampler.soft_trees import make_room, make_rows, make_shape, memberships, slow_density
 
 SHAPES = {
@@ -56,6 +57,19 @@ def test_density_and_gradient(name, classes, columns, by_axis):
         np.testing.assert_allclose(slope, differences, rtol=1e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("classes", [0, 3])
+def test_sharp_splits(classes):
+    """Where rows go one way for certain, and thresholds between them, the slow form has the same density."""
+    rng = np.random.default_rng(classes)
+    x, y = problem(classes, 2, rng)
+    shape, rows = make_shape(SHAPES["deep"]), make_rows(x, y, classes)
+    room = make_room(rows, shape)
+    for _ in range(20):
+        u = rng.normal(size=10 + (0 if classes else 7))
+        found = density(rows, shape, 0.004, u, np.empty(len(u)), room)
+        assert found == pytest.approx(slow_density(x, y, classes, shape, 0.004, u), rel=1e-12, abs=1e-9)
+
+
 def test_without_likelihood_it_is_the_prior():
     """With the data switched off no outcome matters, and the density integrates to one."""
     x, y = problem(0, 1, np.random.default_rng(3))
@@ -76,8 +90,24 @@ def test_digamma():
     """The derivative of the log gamma function, from tiny to large."""
     at = np.concatenate([np.geomspace(1e-3, 10, 50), [50.0, 1e4]])
     np.testing.assert_allclose(
-        [soft_density.digamma(x) for x in at], special.digamma(at), rtol=1e-11, atol=1e-11
+        [soft_math.digamma(x) for x in at], special.digamma(at), rtol=1e-11, atol=1e-11
     )
+
+
+def test_exp_of_negative():
+    """As the library's to the last digit but one, wherever it is used; one at zero exactly."""
+    at = -np.concatenate([np.linspace(0, 3, 3001), np.geomspace(1e-300, SATURATED, 3001)])
+    found = np.array([soft_math.exp_of_negative(x) for x in at])
+    np.testing.assert_allclose(found, np.exp(at), rtol=2.3e-16 * 2, atol=0)
+    assert soft_math.exp_of_negative(0.0) == 1
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 30])
+def test_sums(n):
+    """Of whole registers and of what is left over."""
+    one, other = np.random.default_rng(n).normal(size=(2, n))
+    assert soft_math.dot(one, other) == pytest.approx(one @ other, abs=1e-13)
+    assert soft_math.total_of(one) == pytest.approx(one.sum(), abs=1e-13)
 
 
 def test_evidence_of_numbers():

@@ -1,0 +1,108 @@
+"""Functions of numbers that the density of soft splits is made of, written for whole vector registers.
+
+The C library's exp takes one number at a time, and took most of the time of a density: `exp_of_negative`
+is plain arithmetic, so that loops over rows compile to vectors. Sums run on eight numbers side by side: one
+alone would wait for each addition.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.compile import kernel
+from sampler.kernels.shapes import f8, floats_1
+
+if TYPE_CHECKING:
+    from sampler.kernels.shapes import Float, Floats
+
+LOG_2PI = math.log(2 * math.pi)
+SATURATED = 40.0  # beyond, exp(-a) is nothing beside one, and products of a few would be no normal numbers
+ASYMPTOTIC = 6.0  # from where the digamma function is its series
+PER_OCTAVE = 1 / math.log(2)
+# log(2) in two parts, the first with so few digits that whole multiples of it are exact
+OCTAVE, OCTAVE_REST = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+ROUNDING = 1.5 * 2.0**52  # added to a small number: its nearest whole one is in the last bits then
+MANTISSA = 52
+C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13 = (1 / math.factorial(k) for k in range(2, 14))
+
+
+@kernel(f8(f8), inline=True, allocates=False)
+def exp_of_negative(x: Float) -> Float:
+    """exp(x) for x from -SATURATED to 0, to the last digit but one.
+
+    By powers of two and Taylor's series within half of one, whose next term is below the last digit.
+    """
+    shifted = x * PER_OCTAVE + ROUNDING
+    whole = shifted - ROUNDING
+    r = (x - whole * OCTAVE) - whole * OCTAVE_REST
+    p = ((((((C13 * r + C12) * r + C11) * r + C10) * r + C9) * r + C8) * r + C7) * r + C6
+    p = (((((p * r + C5) * r + C4) * r + C3) * r + C2) * r + 1.0) * r + 1.0
+    exponent = np.float64(shifted).view(np.int64) << MANTISSA
+    scaled = np.int64(np.float64(p).view(np.int64) + exponent)
+    return scaled.view(np.float64)
+
+
+@kernel(f8(f8), inline=True, allocates=False)
+def sigmoid(a: Float) -> Float:
+    """1 / (1 + exp(-a))."""
+    e = math.exp(-abs(a))
+    return 1.0 / (1.0 + e) if a >= 0 else e / (1.0 + e)
+
+
+@kernel(f8(f8), inline=True, allocates=False)
+def softplus(a: Float) -> Float:
+    """log(1 + exp(a)); softplus(-a) is this less a."""
+    return max(a, 0.0) + math.log1p(math.exp(-abs(a)))
+
+
+@kernel(f8(f8), allocates=False)
+def digamma(x: Float) -> Float:
+    """The derivative of the log gamma function at x > 0, to 1e-12."""
+    shifted = 0.0
+    while x < ASYMPTOTIC:
+        shifted -= 1.0 / x
+        x += 1.0
+    f = 1.0 / (x * x)
+    series = f * (1 / 12 - f * (1 / 120 - f * (1 / 252 - f * (1 / 240 - f * (1 / 132 - f * 691 / 32760)))))
+    return shifted + math.log(x) - 0.5 / x - series
+
+
+@kernel(f8(floats_1, floats_1), inline=True, allocates=False)
+def dot(one: Floats, other: Floats) -> Float:
+    """The sum of products."""
+    n = len(one)
+    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(0, n - 7, 8):
+        a += one[i] * other[i]
+        b += one[i + 1] * other[i + 1]
+        c += one[i + 2] * other[i + 2]
+        d += one[i + 3] * other[i + 3]
+        e += one[i + 4] * other[i + 4]
+        f += one[i + 5] * other[i + 5]
+        g += one[i + 6] * other[i + 6]
+        h += one[i + 7] * other[i + 7]
+    for i in range(n - n % 8, n):
+        a += one[i] * other[i]
+    return ((a + b) + (c + d)) + ((e + f) + (g + h))
+
+
+@kernel(f8(floats_1), inline=True, allocates=False)
+def total_of(one: Floats) -> Float:
+    """The sum."""
+    n = len(one)
+    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(0, n - 7, 8):
+        a += one[i]
+        b += one[i + 1]
+        c += one[i + 2]
+        d += one[i + 3]
+        e += one[i + 4]
+        f += one[i + 5]
+        g += one[i + 6]
+        h += one[i + 7]
+    for i in range(n - n % 8, n):
+        a += one[i]
+    return ((a + b) + (c + d)) + ((e + f) + (g + h))
