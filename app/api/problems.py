@@ -23,6 +23,8 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
 PROBLEM = "bartserve.problem"  # where the scope of a refused request has the problem's type
 UNREACHABLE = (OperationalError, InterfaceError, PoolTimeoutError)  # what a database that is away raises
+OUTER = frozenset({"body", "query", "path", "header"})  # what a path into a request begins with
+DATA = frozenset({"rows", "columns"})  # what holds data: names in there are anything
 log = logging.getLogger(__name__)
 
 
@@ -187,33 +189,36 @@ def faults_of(findings: Sequence[Any], known: Collection[str] = ()) -> list[Faul
     `known` are the fields there are, for whoever misspelt one.
     """
     found: dict[tuple[str | None, int | None], Fault] = {}
+    inside: set[tuple[str | int | None, int | None]] = set()
     for entry in findings[: 10 * SHOWN]:
         column, row = place(entry["loc"])
         told = str(entry["msg"])
         if entry["type"] == "extra_forbidden":
             told = no_such_field(str(entry["loc"][-1]), known)
         found.setdefault((column, row), Fault(column, row, told))
-    parts = {column.partition(".")[0] for column, _ in found if column and "." in column}
+        steps = _fields(entry["loc"])
+        if len(steps) > 1 and steps[0] not in DATA:
+            inside.add((steps[0], None))
     # Of a union's branches the one that looked inside says more than those that wanted something else.
-    return [fault for (column, row), fault in found.items() if row is not None or column not in parts]
+    return [fault for where, fault in found.items() if where not in inside]
 
 
 def place(path: Sequence[str | int]) -> tuple[str | None, int | None]:
     """Column and row of a path into a request: `rows` and `columns` hold data, the rest are fields."""
-    steps = [
-        step for step in path if step not in {"body", "query", "path", "header"} and not _is_branch(step)
-    ]
+    steps = [step for step in path if step not in OUTER]
     if steps[:1] == ["rows"] and len(steps) > 1 and isinstance(steps[1], int):
         return (str(steps[2]) if len(steps) > 2 else None), steps[1] + 1
     if steps[:1] == ["columns"] and len(steps) > 1:
         row = steps[2] + 1 if len(steps) > 2 and isinstance(steps[2], int) else None
         return str(steps[1]), row
-    return (".".join(str(step) for step in steps) or None), None
+    return (".".join(map(str, _fields(path))) or None), None
 
 
-def _is_branch(step: str | int) -> bool:
-    """Whether a step of a path is a branch of a union, as pydantic calls it, and no place."""
-    return isinstance(step, str) and step.startswith(("list[", "constrained-"))
+def _fields(path: Sequence[str | int]) -> list[str | int]:
+    """The steps of a path without the branches of unions, as pydantic calls them: they are no place."""
+    return [
+        step for step in path if step not in OUTER and not str(step).startswith(("list[", "constrained-"))
+    ]
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:

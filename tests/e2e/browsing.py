@@ -82,6 +82,13 @@ class Watched:
         )
         assert wider <= 0, f"{self.page.url} is {wider} pixels too wide"
 
+    def lists_fit(self) -> None:
+        """On a telephone nothing of a list is cut off, or has to be pushed aside to be seen."""
+        self.page.set_viewport_size({"width": 390, "height": 900})
+        for box in self.page.query_selector_all(".scroll:has(> .table)"):
+            assert box.evaluate("box => box.scrollWidth - box.clientWidth") <= 0, self.page.url
+        self.page.set_viewport_size({"width": 1280, "height": 900})
+
     def shoot_one(self, name: str) -> None:
         """Keep what is seen at this moment."""
         SHOTS.mkdir(exist_ok=True, parents=True)

@@ -68,6 +68,10 @@ def test_from_an_empty_service_by_a_file_to_a_prediction(window):
     assert window.pictures() == 2
     window.shoot("model")
 
+    window.go("/ui/models")
+    window.lists_fit()
+    window.shoot("models")
+    window.go(at)
     for tab, pictures in (("Chains", 3), ("Features", 1), ("Effects", 1)):
         page.click(f".tabs >> text={tab}")
         window.until(lambda tab=tab: page.inner_text(".tabs [aria-current]") == tab)
@@ -203,6 +207,7 @@ def test_the_service_and_the_reference_open(window):
     """Workers, health, and the API's own page; the policy is broken nowhere."""
     window.go("/ui/service")
     assert "Ready." in window.page.inner_text("main")
+    window.lists_fit()
     window.shoot("service")
     window.go("/docs")
     window.page.wait_for_selector(".opblock")

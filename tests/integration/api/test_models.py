@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from app.api.problems import faults_of
 from app.store import models as store
 from app.store import units
 from app.store.engine import session_scope
@@ -254,6 +255,9 @@ def test_a_field_that_is_misspelt_is_told_the_right_one(client, dataset_id):
     wrong = problem(client.post("/models/x/predict", json={"rows": [{"a": 1}], "level": [90]}), 422)
     assert [entry["column"] for entry in wrong["errors"]] == ["level.0"]
     assert "less than 1" in wrong["detail"]
+    names = ["a", "a.b", "list[a"]  # of columns: these are places as they stand
+    found = faults_of([{"loc": ("body", "columns", name, 0), "type": "", "msg": ""} for name in names])
+    assert [fault.column for fault in found] == names
 
 
 @only("sqlite")

@@ -66,7 +66,8 @@ def test_an_empty_service_says_how_to_begin(browser):
 
 def test_a_file_sent_by_the_form_becomes_a_dataset_with_its_profile(browser):
     """Upload without JavaScript; its page shows kinds, missing values, histograms and the first rows."""
-    text = "size,colour,when\n" + "1,red,2024-01-01\n,blue,2024-02-01\n3,red,2024-03-01\n" * 8
+    text = "size,colour,when,new\n"
+    text += "1,red,2024-01-01,true\n,blue,2024-02-01,false\n3,red,2024-03-01,false\n" * 8
     answer = browser.post("/ui/datasets", data={"name": "my table"}, files={"file": ("t.csv", text)})
     page = page_of(answer)
 
@@ -74,6 +75,8 @@ def test_a_file_sent_by_the_form_becomes_a_dataset_with_its_profile(browser):
     assert "my table" in page.words
     for told in ("number", "category", "date", "8 33.3%", "missing", "2024-03-01"):
         assert told in " ".join(page.words.split()), told
+    assert "false67%" in "".join(page.words.split())
+    assert not {"True", "False"} & set(page.words.split())
     assert page.tags.count("svg") == 1 + 2  # the mark, a histogram of numbers and one of dates
     assert browser.get("/datasets").json()["items"][0]["name"] == "my table"
 
