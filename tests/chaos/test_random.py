@@ -103,10 +103,12 @@ class Storm:
         self.dataset_id = self.api.until(lambda client: post_csv(client, table(ROWS)))["id"]
         while sum(self.did.values()) < count:
             self.keep_busy()
+            if self.chance.random() < 0.5:  # what comes next meets chains that run, not a worker that starts
+                self.service.eventually(self.at_work)
             time.sleep(self.chance.uniform(0.0, 1.0))
             name = self.chance.choices([*acts], [weight for _, weight in acts.values()])[0]
-            if acts[name][0]() is not False:
-                self.did[name] += 1
+            acts[name][0]()
+            self.did[name] += 1
 
     def keep_busy(self) -> None:
         while sum(not self.service.model(model_id).finished_at for model_id in self.made) < OPEN:
@@ -136,14 +138,17 @@ class Storm:
     def worker(self):
         return next(worker for worker in reversed(self.service.workers) if worker.poll() is None)
 
-    def kill_child(self) -> bool:
-        """False when there was none."""
-        found = children(self.worker())
-        if found:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.chance.choice(found), signal.SIGKILL)
-                return True
-        return False
+    def at_work(self) -> bool:
+        """Whether a living worker has chains in hand that got somewhere, or all that there was is done."""
+        chains = [chain for model_id in self.made for chain in self.service.chains(model_id)]
+        started = [chain.iteration > 0 for chain in chains if chain.state == "running"]
+        done = not any(chain.state in {"queued", "running"} for chain in chains)
+        return bool(children(self.worker())) and (any(started) or done)
+
+    def kill_child(self) -> None:
+        self.service.eventually(self.at_work)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.chance.choice(children(self.worker())), signal.SIGKILL)
 
     def kill_worker(self) -> None:
         worker = self.worker()
