@@ -83,7 +83,7 @@ def fit(
         "dcc-tree" (Divide, Conquer, Combine: topologies with chains of their own; weighted draws)
     num_trees, num_chains, num_burnin, num_draws, thin, seed
         trees in the sum (200 of bart); chains (4; 8 of bcart, which restarts rather than runs long);
-        iterations before the first draw; draws kept per chain (250), one in `thin` (4; 80 of bcart). Of smc
+        iterations before the first draw; draws kept per chain (250), one in `thin` (8; 80 of bcart). Of smc
         the runs (4) and the particles of each (1,000)
     prior
         CGM10's hyper-parameters or absolute constants (`sampler.prior.calibrate`), and `cuts`

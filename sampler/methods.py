@@ -28,7 +28,7 @@ class Method:
     num_trees: int = 1
     num_chains: int = 4
     num_draws: int = 250
-    thin: int = 4
+    thin: int = 8
     most_burnin: int = 1000
     move_sets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     moves: tuple[str, ...] = ()

@@ -47,7 +47,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         num_chains: int = 4,
         num_burnin: int | None = None,
         num_draws: int = 250,
-        thin: int = 4,
+        thin: int = 8,
         prior: Mapping[str, Any] | None = None,
         moves: str | Mapping[str, float] = "default",
         random_state: Any = None,

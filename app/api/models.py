@@ -140,7 +140,7 @@ class ModelRequest(BaseModel):
     )
     thin: int | None = Field(
         None,
-        description="Iterations per kept draw; unless given, 4 of bart and 80 of bcart.",
+        description="Iterations per kept draw; unless given, 8 of bart and 80 of bcart.",
         json_schema_extra=_range("thin"),
     )
     moves: str | Annotated[dict[str, float], BeforeValidator(_check_few)] | None = Field(

@@ -53,8 +53,7 @@ if TYPE_CHECKING:
 SHARPENING = 0.8  # of the warm-up: at ever sharper widths; the rest at the last
 MOST_STEPS = 12  # of a transition in warm-up
 FIRST_STEP, RATE = 0.2, 0.1
-# draws that the no-U-turn sampler tunes by: at first, and whenever chains go on, near the law by then
-TUNE, TUNE_AGAIN = 200, 100
+TUNE = 200  # draws that the no-U-turn sampler tunes by
 FAR_BELOW = 10.0  # log densities, and 3 for each parameter: where a chain begins anew
 NEGLIGIBLE = 30.0  # log evidences below the best: samples of such topologies are let go
 REPORTED = 30  # topologies told in the statistics
@@ -324,8 +323,7 @@ class DivideRun:
         search, rng = self._search, self._generator()
         many = int(search["draws"])
         seed = int(rng.integers(2**62))
-        tune = TUNE_AGAIN if found.evidence.samples else TUNE
-        draws = nuts(self._rows, bits, self._constants.sharpness, found.starts, tune, many, seed)
+        draws = nuts(self._rows, bits, self._constants.sharpness, found.starts, TUNE, many, seed)
         found.starts = draws[:, -1].copy()
         log_prior = log_topology(bits, self._constants.alpha, self._constants.beta)
 
