@@ -13,6 +13,7 @@ import argparse
 import numpy as np
 
 from sampler import fit
+from sampler.methods import METHODS
 
 BOUND = {"converged": 0.3, "approximate": 0.6, "not_converged": 0.3}
 
@@ -49,8 +50,8 @@ def judge(number, times, **settings):
         progress=False,
         seed=10_000 + number,
         num_burnin=10_000,
-        num_draws=250,
-        thin=4 * times,
+        num_draws=METHODS["bart"].num_draws,
+        thin=METHODS["bart"].thin * times,
         **settings,
     )
     verdict = short.summary().verdict

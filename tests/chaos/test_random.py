@@ -106,6 +106,7 @@ class Storm:
             if self.chance.random() < 0.5:  # what comes next meets chains that run, not a worker that starts
                 self.service.eventually(self.at_work)
             time.sleep(self.chance.uniform(0.0, 1.0))
+            self.service.eventually(self.gets_somewhere)
             name = self.chance.choices([*acts], [weight for _, weight in acts.values()])[0]
             acts[name][0]()
             self.did[name] += 1
@@ -114,9 +115,7 @@ class Storm:
         while sum(not self.service.model(model_id).finished_at for model_id in self.made) < OPEN:
             seed = len(self.made) % 3  # a few fits, each undisturbed once
             self.made.append(self.accepted(MODELS | {"seed": seed}))
-        alive = [worker for worker in self.service.workers if worker.poll() is None]
-        if not alive:
-            self.service.start_worker()
+        self.worker()
 
     def accepted(self, settings) -> str:
         """The id of a fit that was accepted, though the API may be killed while it accepts."""
@@ -136,14 +135,24 @@ class Storm:
         self.api.start()
 
     def worker(self):
-        return next(worker for worker in reversed(self.service.workers) if worker.poll() is None)
+        """The newest that lives; the one told to stop may have been the last."""
+        alive = [worker for worker in self.service.workers if worker.poll() is None]
+        return alive[-1] if alive else self.service.start_worker()
+
+    def chains(self):
+        """Those under way."""
+        found = [chain for model_id in self.made for chain in self.service.chains(model_id)]
+        return [chain for chain in found if chain.state in {"queued", "running"}]
 
     def at_work(self) -> bool:
         """Whether a living worker has chains in hand that got somewhere, or all that there was is done."""
-        chains = [chain for model_id in self.made for chain in self.service.chains(model_id)]
-        started = [chain.iteration > 0 for chain in chains if chain.state == "running"]
-        done = not any(chain.state in {"queued", "running"} for chain in chains)
-        return bool(children(self.worker())) and (any(started) or done)
+        under_way = self.chains()
+        started = any(chain.state == "running" and chain.iteration for chain in under_way)
+        return bool(children(self.worker())) and (started or not under_way)
+
+    def gets_somewhere(self) -> bool:
+        """Whether no chain was claimed twice without progress: after the third time it counts as poison."""
+        return bool(self.worker()) and all(chain.stalled_attempts < 2 for chain in self.chains())
 
     def kill_child(self) -> None:
         self.service.eventually(self.at_work)
