@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sampler.chains import AnyChain, resume_chain, start_chain
     from sampler.compile import is_warm, warm
     from sampler.draws import Draws
-    from sampler.fit import fit
+    from sampler.fitting import fit
     from sampler.modelfile import load
     from sampler.packed import pack, unpack
     from sampler.posterior import Posterior, Prediction
@@ -45,7 +45,7 @@ _HOMES = {
     "Settings": "settings",
     "choose": "schema",
     "describe": "summaries",
-    "fit": "fit",
+    "fit": "fitting",
     "is_warm": "compile",
     "load": "modelfile",
     "pack": "packed",

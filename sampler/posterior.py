@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.draws import Draws
-    from sampler.fit import Origin
+    from sampler.fitting import Origin
     from sampler.problem import Problem
     from sampler.schema import Schema
 
@@ -209,7 +209,7 @@ class Posterior:
                 "this model came without the states of its chains (a service's file has none): fit again "
                 "with more draws"
             )
-        from sampler.fit import extend  # noqa: PLC0415  # it imports this module
+        from sampler.fitting import extend  # noqa: PLC0415  # it imports this module
 
         rows = None if X is None and y is None else (X, y, weights)
         return extend(self, self.origin, num_draws, rows, progress=progress)
@@ -403,7 +403,7 @@ class Posterior:
     @classmethod
     def from_bytes(cls, data: bytes) -> Posterior:
         """The posterior in a model file; raises PackedError."""
-        from sampler.fit import Origin  # noqa: PLC0415  # it imports this module
+        from sampler.fitting import Origin  # noqa: PLC0415  # it imports this module
 
         header, blocks, statistics, checkpoints = read_parts(data)
         posterior = cls.from_blocks(header, blocks, statistics)

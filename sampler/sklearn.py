@@ -24,7 +24,7 @@ try:
 except ImportError as error:  # pragma: no cover  # the development environment has it
     raise ImportError("sampler.sklearn needs scikit-learn 1.6 or newer: pip install scikit-learn") from error
 
-from sampler.fit import fit
+from sampler.fitting import fit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

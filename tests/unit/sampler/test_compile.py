@@ -19,7 +19,7 @@ GROUP = "prediction"
 
 SHOW = """
 from sampler import is_warm, prepare, warm
-from sampler.fit import _bar
+from sampler.fitting import _bar
 
 def show(group, tell):
     training = prepare({"x": [*range(20)]}, [*range(20)], family="gaussian", num_chains=1).training

@@ -1,6 +1,7 @@
 """The notebook contract: one call fits, the intervals cover, the same seed gives the same bytes."""
 
 import _thread
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -333,3 +334,10 @@ def test_importing_the_package_is_light():
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError, match="nothing"):
         sampler.nothing  # noqa: B018
+
+
+def test_no_public_name_is_a_module_s():
+    """Once imported, a module of that name would take its place in `from sampler import ..`."""
+    names = {module.name for module in pkgutil.iter_modules(sampler.__path__)}
+
+    assert not names & set(sampler.__all__)
