@@ -104,9 +104,9 @@ class Storm:
         while sum(self.did.values()) < count:
             self.keep_busy()
             if self.chance.random() < 0.5:  # what comes next meets chains that run, not a worker that starts
-                self.service.eventually(self.at_work)
+                self.service.eventually(self.at_work, ACCEPT_SECONDS)
             time.sleep(self.chance.uniform(0.0, 1.0))
-            self.service.eventually(self.gets_somewhere)
+            self.service.eventually(self.gets_somewhere, ACCEPT_SECONDS)
             name = self.chance.choices([*acts], [weight for _, weight in acts.values()])[0]
             acts[name][0]()
             self.did[name] += 1
@@ -155,7 +155,7 @@ class Storm:
         return bool(self.worker()) and all(chain.stalled_attempts < 2 for chain in self.chains())
 
     def kill_child(self) -> None:
-        self.service.eventually(self.at_work)
+        self.service.eventually(self.at_work, ACCEPT_SECONDS)
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.chance.choice(children(self.worker())), signal.SIGKILL)
 
