@@ -1,7 +1,7 @@
 """Every method on the data of the DCC-Tree paper (Cochrane et al.), beside the paper's own figures.
 
 `python benchmarks/single_trees.py [--seeds 10] [--methods bcart smc ..] [--data cgm wu iris wine cancer]
-[--paper]`
+[--paper] [--fits new one] [--only 0 1 ..] [--results FILE]`
 
 Table 1: the synthetic CGM and WU data. The paper's figures are the mean squared error to outcomes, whose
 noise floor is another on every data set, so what is compared is the excess: the error less that of the true
@@ -11,16 +11,23 @@ scikit-learn's Iris, Wine, and breast cancer data (the last is the "Diagnostic" 
 features, not the "Original" one of the paper, and Raisin isn't there), splits 70/30 (Wine 80/20), anew for
 every seed. Everything at each method's defaults, but that soft splits have the paper's prior of topologies
 and final sharpness; with `--paper` dcc-tree searches as long as the paper's too (500 iterations, 16 chains
-for each topology). Seconds are of one fit on all cores; the verdicts are how many of the fits ended
-converged, approximate, not_converged.
+for each topology). Seconds are of one fit, processor time of all its threads; the verdicts are how many of
+the fits ended converged, approximate, not_converged.
+
+With `--results` each fit is a line of that file as soon as it ended, and a fit that has a line is not run
+again: tables can be made in pieces (`--only` some seeds, `--fits` of one kind), and printed from the file
+(`--fits none`). The paper's accuracies are of one split, ours of as many as seeds, so the table tells what
+one split of this size is good for: the range over ours, and how many of ours are at or below the paper's.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +46,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 ALL = ("bcart", "bcart-mean-variance", "bcart-wu", "smc", "rjhmc-df", "rjhmc-dfi", "dcc-tree", "bart")
+KINDS = ("new", "one", "split", "none")  # fits to new data, to one set, to splits; none: print what there is
 # the paper's alpha, beta and final sharpness of soft splits; of HMC on WU none was found: those on CGM
 SOFT = {
     "rjhmc-df": {
@@ -146,11 +154,37 @@ def wu(rng: np.random.Generator) -> Sample:
 
 @dataclass(frozen=True)
 class Run:
-    """One fit: its figures at training and at new rows, the seconds it took, its verdict."""
+    """One fit: its figures at training and at new rows, the processor seconds it took, its verdict."""
 
     figures: tuple[float, float]
     seconds: float
     verdict: str
+
+
+class Results:
+    """Fits by what was asked, in memory and, one a line, in a file."""
+
+    def __init__(self, file: Path | None, asked: argparse.Namespace) -> None:
+        self._file, self._asked = file, asked
+        lines = file.read_text().splitlines() if file is not None and file.exists() else []
+        self._found = {tuple(key): Run(**run) for key, run in map(json.loads, lines)}
+
+    def runs(
+        self, kind: str, name: str, method: str, fitted: Callable[[dict[str, Any], int], Run]
+    ) -> list[Run]:
+        """The fits of one cell, those that are asked for run now unless they are there."""
+        options = asked(method, name, paper=self._asked.paper)
+        found = []
+        for seed in self._asked.only or range(self._asked.seeds):
+            key = (kind, name, method, bool(options.get("search")), seed)
+            if key not in self._found and kind in self._asked.fits:
+                self._found[key] = fitted(options, seed)
+                if self._file is not None:
+                    with self._file.open("a") as file:
+                        file.write(json.dumps([key, asdict(self._found[key])]) + "\n")
+            if key in self._found:
+                found.append(self._found[key])
+        return found
 
 
 def asked(method: str, name: str, *, paper: bool) -> dict[str, Any]:
@@ -165,10 +199,10 @@ def asked(method: str, name: str, *, paper: bool) -> dict[str, Any]:
 
 
 def fitted(X: Floats, y: Any, seed: int, **asked: Any) -> tuple[Any, float]:
-    """A posterior with the method's defaults, and the seconds it took."""
-    began = time.perf_counter()
+    """A posterior with the method's defaults, and the processor seconds it took."""
+    began = time.process_time()
     posterior = fit(X, y, seed=seed, progress=False, **asked)
-    return posterior, time.perf_counter() - began
+    return posterior, time.process_time() - began
 
 
 def excess(options: dict[str, Any], train: Sample, test: Sample, seed: int) -> Run:
@@ -182,27 +216,30 @@ def excess(options: dict[str, Any], train: Sample, test: Sample, seed: int) -> R
     return Run((on_train, on_test), took, posterior.summary().verdict)
 
 
-def table_1(name: str, methods: list[str], seeds: int, *, paper: bool) -> None:
+def table_1(name: str, methods: list[str], results: Results) -> None:
     """One of the synthetic data sets."""
     make: Callable[[np.random.Generator], Sample] = {"cgm": cgm, "wu": wu}[name]
-    print(f"\n{name.upper()} data, excess mean squared error x 1000, mean (sd) over {seeds} seeds")
+
+    def fresh(options: dict[str, Any], seed: int) -> Run:
+        rng = np.random.default_rng([7, seed])
+        return excess(options, make(rng), make(rng), seed)
+
+    def fixed(options: dict[str, Any], seed: int) -> Run:
+        rng = np.random.default_rng(99)
+        return excess(options, make(rng), make(rng), seed)
+
+    print(f"\n{name.upper()} data, excess mean squared error x 1000, mean (sd) over fits")
     print(
         f"{'':12}{'new data: train':>17}{'test':>15}{'one set: train':>17}{'test':>15}"
-        f"{'paper: train':>15}{'test':>14}{'s':>7}  verdicts"
+        f"{'paper: train':>15}{'test':>14}{'s':>8}  verdicts     fits"
     )
     for method in methods:
-        options, fresh = asked(method, name, paper=paper), []
-        for seed in range(seeds):
-            rng = np.random.default_rng([7, seed])
-            fresh.append(excess(options, make(rng), make(rng), seed))
-        rng = np.random.default_rng(99)
-        train, test = make(rng), make(rng)
-        fixed = [excess(options, train, test, seed) for seed in range(seeds)]
-        shown = [_figure([run.figures[part] for run in runs]) for runs in (fresh, fixed) for part in (0, 1)]
+        kinds = [results.runs("new", name, method, fresh), results.runs("one", name, method, fixed)]
+        shown = [_figure([run.figures[part] for run in runs]) for runs in kinds for part in (0, 1)]
         known = _paper_errors(name, method)
         print(
             f"{method:12}{shown[0]:>17}{shown[1]:>15}{shown[2]:>17}{shown[3]:>15}"
-            f"{known[0]:>15}{known[1]:>14}{_cost([*fresh, *fixed])}",
+            f"{known[0]:>15}{known[1]:>14}{_cost([*kinds[0], *kinds[1]])}  {len(kinds[0])} + {len(kinds[1])}",
             flush=True,
         )
     for method in PAPER_ERRORS[name]:
@@ -223,22 +260,29 @@ def _paper_errors(name: str, method: str) -> tuple[str, str]:
 
 
 def _figure(values: list[float], digits: int = 2) -> str:
-    return f"{np.mean(values):.{digits}f} ({np.std(values, ddof=1):.{digits}f})"
+    if not values:
+        return "-"
+    spread = f"{np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else "-"
+    return f"{np.mean(values):.{digits}f} ({spread})"
 
 
 def _cost(runs: list[Run]) -> str:
     verdicts = "/".join(str(sum(run.verdict == name for run in runs)) for name in VERDICTS)
-    return f"{np.mean([run.seconds for run in runs]):7.1f}  {verdicts}"
+    return f"{np.mean([run.seconds for run in runs]) if runs else np.nan:8.1f}  {verdicts:10}"
 
 
-def table_2(name: str, methods: list[str], seeds: int, *, paper: bool) -> None:
+def table_2(name: str, methods: list[str], results: Results) -> None:
     """One of the real data sets."""
     load, share = {
         "iris": (load_iris, 0.3), "wine": (load_wine, 0.2), "cancer": (load_breast_cancer, 0.3),
     }[name]  # fmt: skip
     data = load()
-    print(f"\n{name.capitalize()} data, accuracy, mean (sd) over {seeds} splits and seeds")
-    print(f"{'':12}{'train':>15}{'test':>15}{'paper: train':>15}{'test':>15}{'s':>7}  verdicts")
+    held = round(share * len(data.target))
+    print(f"\n{name.capitalize()} data, accuracy, mean (sd) over splits and seeds; {held} rows are held out")
+    print(
+        f"{'':12}{'train':>15}{'test':>15}{'range':>14}{'paper: train':>15}{'test':>15}{'at most that':>14}"
+        f"{'s':>8}  verdicts"
+    )
     several = len(data.target_names) > 2
     for method in methods:
         if method == "bart" and several:
@@ -246,15 +290,23 @@ def table_2(name: str, methods: list[str], seeds: int, *, paper: bool) -> None:
             continue
         if "categorical" not in METHODS[method].families and method != "bart":
             continue
-        options = asked(method, name, paper=paper)
-        runs = [accuracy(options, data, share, seed) for seed in range(seeds)]
+        runs = results.runs("split", name, method, lambda options, seed: accuracy(options, data, share, seed))
         shown = [_figure([run.figures[part] for run in runs], 3) for part in (0, 1)]
         known = _paper_accuracies(name, method)
-        print(f"{method:12}{shown[0]:>15}{shown[1]:>15}{known[0]:>15}{known[1]:>15}{_cost(runs)}", flush=True)
+        tests = [run.figures[1] for run in runs]
+        span = f"{min(tests):.3f}-{max(tests):.3f}" if tests else "-"
+        theirs = PAPER_ACCURACIES[name].get(method)
+        # half a row's share above the paper's mean is the same count of rows right
+        at_most = sum(test <= theirs[1][0] + 0.5 / held for test in tests) if theirs else None
+        print(
+            f"{method:12}{shown[0]:>15}{shown[1]:>15}{span:>14}{known[0]:>15}{known[1]:>15}"
+            f"{'-' if at_most is None else f'{at_most} of {len(tests)}':>14}{_cost(runs)}",
+            flush=True,
+        )
     for method in PAPER_ACCURACIES[name]:
         if method not in methods:
             known = _paper_accuracies(name, method)
-            print(f"{method:12}{'':30}{known[0]:>15}{known[1]:>15}")
+            print(f"{method:12}{'':44}{known[0]:>15}{known[1]:>15}")
 
 
 def accuracy(options: dict[str, Any], data: Any, share: float, seed: int) -> Run:
@@ -292,12 +344,17 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=list(ALL), choices=list(METHODS))
     parser.add_argument("--data", nargs="+", default=[*PAPER_ERRORS, *PAPER_ACCURACIES])
     parser.add_argument("--paper", action="store_true")
+    parser.add_argument("--fits", nargs="+", default=list(KINDS), choices=KINDS)
+    parser.add_argument("--only", nargs="+", type=int)
+    parser.add_argument("--results", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    warm()
+    results = Results(given.results, given)
+    if given.fits != ["none"]:
+        warm()
     for name in given.data:
         table = table_1 if name in PAPER_ERRORS else table_2
-        table(name, given.methods, given.seeds, paper=given.paper)
+        table(name, given.methods, results)
 
 
 if __name__ == "__main__":
