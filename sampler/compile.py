@@ -68,7 +68,12 @@ class Kernel:
 
 
 def kernel(
-    signature: Any, *, entry: bool = False, inline: bool = False, allocates: bool = True
+    signature: Any,
+    *,
+    entry: bool = False,
+    inline: bool = False,
+    allocates: bool = True,
+    any_order: bool = False,
 ) -> Callable[[F], F]:
     """Compile a function for one signature (of `kernels.shapes`' types): serial, no GIL, no fast maths.
 
@@ -76,7 +81,8 @@ def kernel(
     `entry`: Python calls it. The others are called by kernels alone: the code that unpacks Python's arguments
     took a third of a cold start. `inline` puts it into its callers whole: passing a tuple of arrays costs a
     hundred machine words. A kernel that makes no array says so with `allocates=False` and counts no
-    references: those atomic counts took more than half of a sweep over a thousand rows.
+    references: those atomic counts took more than half of a sweep over a thousand rows. `any_order` lets sums
+    of floats be taken in any order, nothing else: their last digits are then those of one kind of processor.
     """
 
     def decorate(function: F) -> F:
@@ -89,6 +95,7 @@ def kernel(
                 no_cfunc_wrapper=True,
                 no_cpython_wrapper=not entry,
                 forceinline=inline,
+                fastmath={"reassoc", "nsz"} if any_order else False,
                 _nrt=allocates,
             )(function)
         if not entry:

@@ -182,6 +182,47 @@ def _prior(rows: SoftRows, shape: SoftShape, u: Floats, slope: Floats, room: Sof
     return total
 
 
+@kernel(f8(soft_rows_t, soft_shape_t, f8, floats_1, soft_room_t), inline=True, allocates=False)
+def _likelihood(rows: SoftRows, shape: SoftShape, width: Float, u: Floats, room: SoftRoom) -> Float:
+    """The log likelihood; each row's residual over the variance, or one, into `residual`.
+
+    Of numbers, the squares over sigma squared are left in `table`, for the slope by sigma.
+    """
+    n, splits = rows.x.shape[1], len(shape.axis)
+    route(rows, shape, width, u, room)
+    if rows.classes:
+        reach_nodes(shape, room)
+        count_classes(rows, shape, room)
+        for i in range(n):
+            room.residual[i] = 1.0
+        return _class_likelihood(rows, splits + 1, room)
+    average_below(rows, shape, u, room)
+    log_sigma = u[len(u) - 1]
+    precision = math.exp(-2 * log_sigma)
+    residual, found, count = room.residual, room.below[0], rows.count[0]
+    for i in range(n):  # what is found gives way to each row's part of the squares
+        off = rows.mean[i] - found[i]
+        residual[i] = count[i] * off * precision
+        found[i] = count[i] * off * off
+    room.table[0, 0] = (rows.prior[state.WITHIN] + total_of(found)) * precision
+    return -rows.prior[state.TOTAL] * (0.5 * LOG_2PI + log_sigma) - 0.5 * room.table[0, 0]
+
+
+@kernel(void(soft_rows_t, soft_shape_t, floats_1, floats_1, soft_room_t), inline=True, allocates=False)
+def _leaf_slopes(rows: SoftRows, shape: SoftShape, u: Floats, slope: Floats, room: SoftRoom) -> None:
+    """What the likelihood adds to the slopes by means and sigma; of classes, the leaves' slopes at rows."""
+    if rows.classes:
+        average_below(rows, shape, u, room)
+        return
+    reach_nodes(shape, room)
+    last = len(u) - 1
+    slope[last] += room.table[0, 0] - rows.prior[state.TOTAL]
+    first = last - len(shape.axis) - 1
+    for node in range(len(shape.right)):
+        if not shape.right[node]:
+            slope[first + shape.slot[node]] += dot(room.residual, room.reach[node])
+
+
 @kernel(f8(soft_rows_t, soft_shape_t, f8, floats_1, floats_1, soft_room_t), allocates=False, entry=True)
 def density(
     rows: SoftRows, shape: SoftShape, width: Float, u: Floats, slope: Floats, room: SoftRoom
@@ -191,37 +232,12 @@ def density(
     `width` is h, the sharpness of the splits in units of the scaled columns.
     """
     columns, n = rows.x.shape
-    splits = len(shape.axis)
     total = _prior(rows, shape, u, slope, room)
     counted = rows.prior[state.LIKELIHOOD] != 0.0
-    last = len(u) - 1
     if counted:
-        route(rows, shape, width, u, room)
-        reach_nodes(shape, room)
-        if rows.classes:
-            count_classes(rows, shape, room)
-            total += _class_likelihood(rows, splits + 1, room)
-            average_below(rows, shape, u, room)
-            for i in range(n):
-                room.residual[i] = 1.0
-        else:
-            average_below(rows, shape, u, room)
-            precision = math.exp(-2 * u[last])
-            squares = rows.prior[state.WITHIN]
-            residual, found, count = room.residual, room.below[0], rows.count[0]
-            for i in range(n):  # what is found gives way to each row's part of the squares
-                off = rows.mean[i] - found[i]
-                residual[i] = count[i] * off * precision
-                found[i] = count[i] * off * off
-            squares += total_of(found)
-            many = rows.prior[state.TOTAL]
-            total -= many * (0.5 * LOG_2PI + u[last]) + 0.5 * squares * precision
-            slope[last] += squares * precision - many
-            first = last - splits - 1
-            for node in range(len(shape.right)):
-                if not shape.right[node]:
-                    slope[first + shape.slot[node]] += dot(room.residual, room.reach[node])
-    at = splits
+        total += _likelihood(rows, shape, width, u, room)
+        _leaf_slopes(rows, shape, u, slope, room)
+    at = len(shape.axis)
     for node in range(len(shape.right)):  # splits come in their order
         if not shape.right[node]:
             continue
@@ -233,9 +249,8 @@ def density(
             go, stay, reach, gain = room.right[j], room.left[j], room.reach[node], room.below[node]
             for i in range(n):
                 gain[i] = room.residual[i] * reach[i] * go[i] * stay[i] * (right[i] - left[i])
-            common = total_of(gain)
             threshold = sigmoid(u[j])
-            slope[j] -= common / width * threshold * (1 - threshold)
+            slope[j] -= total_of(gain) / width * threshold * (1 - threshold)
             if shape.axis[j] < 0:
                 for d in range(columns):
                     room.slope[d] = dot(gain, rows.x[d]) / width
@@ -261,6 +276,8 @@ def densities(
     slope: Floats,
     into: Floats,
 ) -> None:
-    """The log density at each of the points [point, u]; `slope` [u] is room to work."""
+    """The log density at each of the points [point, u], no gradient; `slope` [u] is room to work."""
     for i in range(len(points)):
-        into[i] = density(rows, shape, width, points[i], slope, room)
+        into[i] = _prior(rows, shape, points[i], slope, room)
+        if rows.prior[state.LIKELIHOOD] != 0.0:
+            into[i] += _likelihood(rows, shape, width, points[i], room)

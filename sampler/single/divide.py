@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.compile import warm
+from sampler.errors import PackedError
 from sampler.single import checkpoint
 from sampler.single.evidence import NOTHING, Evidence, layered
 from sampler.single.nuts import nuts
@@ -53,12 +54,14 @@ if TYPE_CHECKING:
 SHARPENING = 0.8  # of the warm-up: at ever sharper widths; the rest at the last
 MOST_STEPS = 12  # of a transition in warm-up
 FIRST_STEP, RATE = 0.2, 0.1
-TUNE = 200  # draws that the no-U-turn sampler tunes by
+TUNE = 200  # draws that the no-U-turn sampler tunes by, each time that it is called
+AHEAD = 5  # rounds that it draws in one call, at most
 FAR_BELOW = 10.0  # log densities, and 3 for each parameter: where a chain begins anew
 NEGLIGIBLE = 30.0  # log evidences below the best: samples of such topologies are let go
 REPORTED = 30  # topologies told in the statistics
 MOST_SPLITS = 60
 ACTIVE, DROPPED = 1, 2
+COUNTED = 9  # whole numbers that a checkpoint has of a topology
 
 
 @dataclass
@@ -69,7 +72,11 @@ class Topology:
     selections: int = 0
     state: int = 0
     warmed: int = 0  # chains that have warmed up
-    starts: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # [chain, u]
+    starts: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # [chain, u] of the last call
+    seed: int = 0  # of the sampler's last call, for so many rounds of which so many are used
+    rounds: int = 0
+    used: int = 0
+    drawn: Floats | None = None  # [chain, draw, u] of that call; not in checkpoints: it is done again
     evidence: Evidence = field(default_factory=Evidence)
 
 
@@ -112,17 +119,22 @@ class DivideRun:
         """The run that `data` was taken of, bit for bit; raises PackedError."""
         chain, arrays = checkpoint.read(training, data)
         counts, random, waiting, bits, ends, whole, real, *more = arrays
+        if whole.shape[1] != COUNTED:
+            raise PackedError("the checkpoint is of another version")
         self = cls(training, chain, random)
         self.iteration, self.num_kept = (int(value) for value in counts)
         for k, (number, figures) in enumerate(zip(whole, real, strict=True)):
             key = tuple(bool(bit) for bit in bits[ends[k] : ends[k + 1]])
-            proposals, selections, state, warmed, samples, finite = (int(value) for value in number)
+            *counted, samples, finite = (int(value) for value in number)
+            proposals, selections, state, warmed, seed, rounds, used = counted
             log_sum, log_squares, mean_log, spread_log, most = (float(value) for value in figures)
             starts, points, log_weight = more[3 * k : 3 * k + 3]
             evidence = Evidence(
                 samples, log_sum, log_squares, finite, mean_log, spread_log, most, points, log_weight
             )
-            self._topologies[key] = Topology(proposals, selections, state, warmed, starts, evidence)
+            self._topologies[key] = Topology(
+                proposals, selections, state, warmed, starts, seed, rounds, used, evidence=evidence
+            )
         keys = list(self._topologies)
         self._waiting = [keys[k] for k in waiting]
         return self
@@ -167,7 +179,7 @@ class DivideRun:
         """The state between units of work."""
         found = list(self._topologies.values())
         keys = list(self._topologies)
-        whole = [[each.proposals, each.selections, each.state, each.warmed] for each in found]
+        whole = [[t.proposals, t.selections, t.state, t.warmed, t.seed, t.rounds, t.used] for t in found]
         sums = [each.evidence for each in found]
         counts = [[e.samples, e.finite] for e in sums]
         real = [[e.log_sum, e.log_squares, e.mean_log, e.spread_log, e.most] for e in sums]
@@ -258,7 +270,7 @@ class DivideRun:
         if len(active) > self._search["most"]:
             useless = active[int(np.argmin(self._utilities(active)))]
             dropped = self._topologies[useless]
-            dropped.state, dropped.starts = DROPPED, np.zeros((0, 0))
+            dropped.state, dropped.starts, dropped.drawn = DROPPED, np.zeros((0, 0)), None
 
     def _most_useful(self) -> Bits:
         active = [bits for bits, found in self._topologies.items() if found.state == ACTIVE]
@@ -321,10 +333,7 @@ class DivideRun:
     def _draw_on(self, bits: Bits, found: Topology) -> None:
         """More draws of every chain, and the evidence with samples around them."""
         search, rng = self._search, self._generator()
-        many = int(search["draws"])
-        seed = int(rng.integers(2**62))
-        draws = nuts(self._rows, bits, self._constants.sharpness, found.starts, TUNE, many, seed)
-        found.starts = draws[:, -1].copy()
+        draws = self._next_round(bits, found, rng)
         log_prior = log_topology(bits, self._constants.alpha, self._constants.beta)
 
         def log_density(points: Floats) -> Floats:
@@ -339,6 +348,26 @@ class DivideRun:
             evidence = each.evidence
             if len(evidence.log_weight) and evidence.log_evidence < best - NEGLIGIBLE:
                 evidence.points, evidence.log_weight = evidence.points[:0], evidence.log_weight[:0]
+
+    def _next_round(self, bits: Bits, found: Topology, rng: np.random.Generator) -> Floats:
+        """The chains' next draws [chain, draw, u].
+
+        The sampler can't go on with the steps and scales that it tuned, so it draws in one call what the
+        topology will need if all active ones are chosen alike from now on.
+        """
+        many = int(self._search["draws"])
+        if found.used == found.rounds:
+            active = sum(each.state == ACTIVE for each in self._topologies.values()) + len(self._waiting)
+            likely = 1 + (self.iterations - self.iteration) // active
+            found.seed, found.rounds, found.used = int(rng.integers(2**62)), min(likely, AHEAD), 0
+        if found.drawn is None:
+            sharpness, total = self._constants.sharpness, found.rounds * many
+            found.drawn = nuts(self._rows, bits, sharpness, found.starts, TUNE, total, found.seed)
+        draws = found.drawn[:, found.used * many :][:, :many]
+        found.used += 1
+        if found.used == found.rounds:
+            found.starts, found.drawn = draws[:, -1].copy(), None
+        return draws
 
     def _density(self, bits: Bits, points: Floats) -> Floats:
         from sampler.kernels.soft_density import densities  # noqa: PLC0415

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
 
 
+LANES = 8  # rows are padded to a multiple of this: whole vector registers
+TINY = np.finfo(np.float64).tiny
+
+
 def make_soft_rows(training: Training) -> SoftRows:
     """The kernels' rows and prior."""
     from sampler.kernels import soft_state as state  # noqa: PLC0415  # kernels load late
@@ -31,9 +35,10 @@ def make_soft_rows(training: Training) -> SoftRows:
     codes, first, group = np.unique(training.codes, axis=1, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")  # as the rows came: sums then depend on nothing else
     place = np.argsort(order)[group.reshape(-1)]
-    x = scaled(constants.values, codes[:, order])
+    n = -(-len(order) // LANES) * LANES  # the last row again, with no weight
+    x = scaled(constants.values, codes[:, np.append(order, np.repeat(order[-1], n - len(order)))])
     weights = np.ones(len(training.y)) if training.weights is None else training.weights
-    many: Floats = np.bincount(place, weights).astype(np.float64)
+    many: Floats = np.bincount(place, weights, n).astype(np.float64)
     prior = np.zeros(state.PRIOR_SIZE)
     prior[[state.MEAN, state.SD]] = constants.offset, constants.leaf_sd
     prior[[state.SHAPE, state.SCALE]] = constants.sigma_shape, constants.sigma_scale
@@ -46,7 +51,7 @@ def make_soft_rows(training: Training) -> SoftRows:
         count, mean = np.zeros((constants.classes, x.shape[1])), np.zeros(x.shape[1])
         np.add.at(count, (training.y.astype(np.int64), place), 1)
     else:
-        count, mean = many[None], np.bincount(place, weights * training.y) / many
+        count, mean = many[None], np.bincount(place, weights * training.y, n) / np.maximum(many, TINY)
         prior[state.WITHIN] = float(np.sum(weights * (training.y - mean[place]) ** 2))
     return state.SoftRows(x, np.ascontiguousarray(count), mean, constants.classes, prior)
 

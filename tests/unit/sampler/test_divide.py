@@ -159,18 +159,23 @@ def test_a_run(tmp_path):
 
 
 def test_a_run_resumes_bit_for_bit():
-    """A run taken up from a checkpoint after every unit ends with the same draws."""
+    """A run taken up from a checkpoint after every unit ends with the same draws.
+
+    Also between rounds that were drawn in one call.
+    """
     X, y = steps(40)
-    knobs = QUICK | {"search": SMALL | {"iterations": 2}, "num_draws": 50}
+    knobs = QUICK | {"search": SMALL | {"iterations": 5, "first": 8}, "num_draws": 50}
     training = prepare(X, y > 2, method="dcc-tree", family="categorical", **knobs).training
     whole = start_chain(training, 1)
     while not whole.done:
         assert whole.run(3)
-    chain, kept = start_chain(training, 1), None
+    chain, kept, between = start_chain(training, 1), None, 0
     while not chain.done:
         chain.run(1)
         kept = chain.take()
+        between += any(0 < each.used < each.rounds for each in chain._topologies.values())
         chain = resume_chain(training, chain.checkpoint())
+    assert between
     assert kept == whole.take()
     assert chain.num_kept == 50
     assert chain.statistics() == whole.statistics()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from sampler.kernels.soft_density import density
+from sampler.kernels.soft_density import densities, density
 from sampler.kernels.soft_math import SATURATED
 from tests.kernels import soft_math
 from tests.unit.sampler.soft_trees import make_room, make_rows, make_shape, memberships, slow_density
@@ -55,6 +55,27 @@ def test_density_and_gradient(name, classes, columns, by_axis):
             (slow(u + step * unit) - slow(u - step * unit)) / (2 * step) for unit in np.eye(len(u))
         ]
         np.testing.assert_allclose(slope, differences, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("classes", [0, 3])
+def test_padding_and_values_alone(classes):
+    """Rows of no weight change neither density nor gradient; without a gradient the density is the same."""
+    rng = np.random.default_rng(classes)
+    x, y = problem(classes, 3, rng, rows=21)
+    shape, rows = make_shape(SHAPES["balanced"]), make_rows(x, y, classes)
+    padded = rows._replace(
+        x=np.concatenate([rows.x, rows.x[:, -3:]], axis=1),
+        count=np.pad(rows.count, ((0, 0), (0, 3))),
+        mean=np.pad(rows.mean, (0, 3)),
+    )
+    points = rng.normal(size=(5, 9 + (0 if classes else 5)))
+    alone, slope, other = np.empty(5), np.empty(points.shape[1]), np.empty(points.shape[1])
+    densities(padded, shape, 0.1, points, make_room(padded, shape), np.empty(points.shape[1]), alone)
+    for u, value in zip(points, alone, strict=True):
+        found = density(rows, shape, 0.1, u, slope, make_room(rows, shape))
+        assert density(padded, shape, 0.1, u, other, make_room(padded, shape)) == pytest.approx(found)
+        np.testing.assert_allclose(other, slope, rtol=1e-9, atol=1e-9)
+        assert value == pytest.approx(found)
 
 
 @pytest.mark.parametrize("classes", [0, 3])
