@@ -1,7 +1,7 @@
 """Every method on the data of the DCC-Tree paper (Cochrane et al.), beside the paper's own figures.
 
 `python benchmarks/single_trees.py [--seeds 10] [--methods bcart smc ..] [--data cgm wu iris wine cancer]
-[--paper] [--fits new one] [--only 0 1 ..] [--results FILE]`
+[--search default short paper] [--fits new one] [--only 0 1 ..] [--results FILE]`
 
 Table 1: the synthetic CGM and WU data. The paper's figures are the mean squared error to outcomes, whose
 noise floor is another on every data set, so what is compared is the excess: the error less that of the true
@@ -10,9 +10,10 @@ data set, where the sd is the sampler's own, which is what the paper's is. Table
 scikit-learn's Iris, Wine, and breast cancer data (the last is the "Diagnostic" set of 569 rows and 30
 features, not the "Original" one of the paper, and Raisin isn't there), splits 70/30 (Wine 80/20), anew for
 every seed. Everything at each method's defaults, but that soft splits have the paper's prior of topologies
-and final sharpness; with `--paper` dcc-tree searches as long as the paper's too (500 iterations, 16 chains
-for each topology). Seconds are of one fit, processor time of all its threads; the verdicts are how many of
-the fits ended converged, approximate, not_converged.
+and final sharpness; with `--search paper` dcc-tree searches as long as the paper's too (500 iterations, 16
+chains for each topology), with `--search short` less than by default (40 iterations, 4 chains). Seconds are
+of one fit, processor time of all its threads; the verdicts are how many of the fits ended converged,
+approximate, not_converged.
 
 With `--results` each fit is a line of that file as soon as it ended, and a fit that has a line is not run
 again: tables can be made in pieces (`--only` some seeds, `--fits` of one kind), and printed from the file
@@ -72,6 +73,7 @@ SOFT = {
     },
 }
 PAPER_SEARCH = {"iterations": 500, "first": 100, "proposals": 5, "most": 100, "chains": 16, "draws": 100}
+SHORT_SEARCH = {"iterations": 40, "chains": 4}
 PAPER_WARM_UP = {"wu": 2000, "cgm": 5000}  # of others 1000
 # (train, test) mean squared error of the paper, with its sd over ten runs on one data set
 PAPER_ERRORS = {
@@ -173,10 +175,11 @@ class Results:
         self, kind: str, name: str, method: str, fitted: Callable[[dict[str, Any], int], Run]
     ) -> list[Run]:
         """The fits of one cell, those that are asked for run now unless they are there."""
-        options = asked(method, name, paper=self._asked.paper)
+        options = asked(method, name, self._asked.search)
+        search = self._asked.search if method == "dcc-tree" else ""
         found = []
         for seed in self._asked.only or range(self._asked.seeds):
-            key = (kind, name, method, bool(options.get("search")), seed)
+            key = (kind, name, method, search, seed)
             if key not in self._found and kind in self._asked.fits:
                 self._found[key] = fitted(options, seed)
                 if self._file is not None:
@@ -187,13 +190,15 @@ class Results:
         return found
 
 
-def asked(method: str, name: str, *, paper: bool) -> dict[str, Any]:
+def asked(method: str, name: str, search: str = "default") -> dict[str, Any]:
     """What a method is asked to do on a data set, beside its defaults."""
     if method not in SOFT:
         return {"method": method}
     alpha, beta, sharpness = SOFT[method][name]
     found = {"method": method, "prior": {"alpha": alpha, "beta": beta, "sharpness": sharpness}}
-    if paper and method == "dcc-tree":
+    if search == "short" and method == "dcc-tree":
+        return found | {"search": SHORT_SEARCH}
+    if search == "paper" and method == "dcc-tree":
         return found | {"search": PAPER_SEARCH, "num_burnin": PAPER_WARM_UP.get(name, 1000)}
     return found
 
@@ -343,7 +348,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--methods", nargs="+", default=list(ALL), choices=list(METHODS))
     parser.add_argument("--data", nargs="+", default=[*PAPER_ERRORS, *PAPER_ACCURACIES])
-    parser.add_argument("--paper", action="store_true")
+    parser.add_argument("--search", default="default", choices=("default", "short", "paper"))
     parser.add_argument("--fits", nargs="+", default=list(KINDS), choices=KINDS)
     parser.add_argument("--only", nargs="+", type=int)
     parser.add_argument("--results", type=Path)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 RIDGE = 1e-9
 NOTHING = -math.inf
+UNSEEN = 700.0  # log weights below the largest: exp of it is no number that adds to another
 
 
 def layered(
@@ -140,10 +141,10 @@ def reduced(log_weight: Floats, room: int, rng: np.random.Generator) -> tuple[ND
     The heavy ones keep their weight; of the others some are chosen evenly by weight, and weigh all alike
     (Fearnhead and Clifford 2003, whose choice has the least variance).
     """
-    there = np.flatnonzero(log_weight > NOTHING)
+    top = float(log_weight.max(initial=NOTHING))
+    there = np.flatnonzero(log_weight > top - UNSEEN)
     if len(there) <= room:
         return there, log_weight[there]
-    top = float(log_weight[there].max())
     weight = np.exp(log_weight[there] - top)
     order = np.argsort(-weight, kind="stable")
     ranked = weight[order]

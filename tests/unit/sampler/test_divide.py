@@ -100,6 +100,16 @@ def test_reduced_weights_are_right_in_expectation():
     np.testing.assert_allclose(total / 4000, weight, atol=0.06)
 
 
+def test_weights_too_far_apart_for_one_scale():
+    """Samples whose weight beside the largest is no number are not chosen, and nothing divides by them."""
+    rng = np.random.default_rng(0)
+    chosen, log_weight = reduced(np.append([5.0, 4.0], np.full(20, -800.0)), 10, rng)
+    assert chosen.tolist() == [0, 1]
+    assert log_weight.tolist() == [5.0, 4.0]
+    chosen, log_weight = reduced(np.full(20, -np.inf), 10, rng)
+    assert len(chosen) == len(log_weight) == 0
+
+
 def test_few_samples_fill_a_run():
     """Where there are too few, heavy ones stand twice with half the weight each."""
     chosen, log_weight = filled(np.array([4, 7]), np.log([3.0, 1.0]), 5)
