@@ -2,8 +2,7 @@
 
 A run keeps topologies, each with chains of its own and an estimate of its evidence. An iteration picks the
 topology of the largest utility, lets its chains draw on, improves its evidence, and proposes a neighbour. A
-topology proposed often enough becomes active: its chains warm up while splits sharpen, those that ended far
-below the others begin anew where others are, and the no-U-turn sampler takes over. The run's draws are
+topology proposed often enough becomes active: its chains (`local`) warm up and draw. The run's draws are
 samples of all topologies together; their weights add up to the sum of the evidences.
 
 Where the paper's text and code differ the text is followed; its code also runs chains of topologies that are
@@ -21,23 +20,10 @@ import numpy as np
 from sampler.compile import warm
 from sampler.errors import PackedError
 from sampler.single import checkpoint
-from sampler.single.evidence import NOTHING, Evidence, layered
-from sampler.single.nuts import nuts
+from sampler.single.evidence import NOTHING, Evidence, filled, layered, reduced
+from sampler.single.local import Chains, Local
 from sampler.single.soft_kept import Kept, leaf_values
-from sampler.single.soft_prior import soft_constants
-from sampler.single.soft_tree import (
-    Parameters,
-    SoftTree,
-    grown,
-    leaves_of,
-    log_topology,
-    make_room,
-    make_soft_rows,
-    prunable_of,
-    pruned,
-    scale_guesses,
-    shape_of,
-)
+from sampler.single.soft_tree import SoftTree, grown, leaves_of, log_topology, make_room, prunable_of, pruned
 from sampler.single.topology import shape_of as text_of
 
 if TYPE_CHECKING:
@@ -51,12 +37,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Bits = tuple[bool, ...]
 
-SHARPENING = 0.8  # of the warm-up: at ever sharper widths; the rest at the last
-MOST_STEPS = 12  # of a transition in warm-up
-FIRST_STEP, RATE = 0.2, 0.1
-TUNE = 200  # draws that the no-U-turn sampler tunes by, each time that it is called
-AHEAD = 5  # rounds that it draws in one call, at most
-FAR_BELOW = 10.0  # log densities, and 3 for each parameter: where a chain begins anew
 NEGLIGIBLE = 30.0  # log evidences below the best: samples of such topologies are let go
 REPORTED = 30  # topologies told in the statistics
 MOST_SPLITS = 60
@@ -71,12 +51,7 @@ class Topology:
     proposals: int = 0
     selections: int = 0
     state: int = 0
-    warmed: int = 0  # chains that have warmed up
-    starts: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # [chain, u] of the last call
-    seed: int = 0  # of the sampler's last call, for so many rounds of which so many are used
-    rounds: int = 0
-    used: int = 0
-    drawn: Floats | None = None  # [chain, draw, u] of that call; not in checkpoints: it is done again
+    chains: Chains = field(default_factory=Chains)
     evidence: Evidence = field(default_factory=Evidence)
 
 
@@ -92,10 +67,8 @@ class DivideRun:
         self.training, self.chain = training, chain
         self.iteration = self.num_kept = 0
         self._search = training.settings.search
-        self._constants = soft_constants(training)
-        self._rows = make_soft_rows(training)
+        self._local = Local(training)
         self._random = np.array(random, np.uint64)
-        self._parameters = Parameters(self._constants, len(self._rows.x), by_axis=False)
         self._topologies: dict[Bits, Topology] = {}
         self._waiting: list[Bits] = []  # to become active
         self._kept: Kept | None = None
@@ -132,9 +105,8 @@ class DivideRun:
             evidence = Evidence(
                 samples, log_sum, log_squares, finite, mean_log, spread_log, most, points, log_weight
             )
-            self._topologies[key] = Topology(
-                proposals, selections, state, warmed, starts, seed, rounds, used, evidence=evidence
-            )
+            chains = Chains(starts, warmed, seed, rounds, used)
+            self._topologies[key] = Topology(proposals, selections, state, chains, evidence)
         keys = list(self._topologies)
         self._waiting = [keys[k] for k in waiting]
         return self
@@ -179,7 +151,7 @@ class DivideRun:
         """The state between units of work."""
         found = list(self._topologies.values())
         keys = list(self._topologies)
-        whole = [[t.proposals, t.selections, t.state, t.warmed, t.seed, t.rounds, t.used] for t in found]
+        whole = [[each.proposals, each.selections, each.state, *each.chains.counts] for each in found]
         sums = [each.evidence for each in found]
         counts = [[e.samples, e.finite] for e in sums]
         real = [[e.log_sum, e.log_squares, e.mean_log, e.spread_log, e.most] for e in sums]
@@ -193,7 +165,7 @@ class DivideRun:
             np.array(real),
         ]
         for each in found:
-            parts += [each.starts, each.evidence.points, each.evidence.log_weight]
+            parts += [each.chains.starts, each.evidence.points, each.evidence.log_weight]
         return checkpoint.write(self.training, self.chain, parts)
 
     def statistics(self) -> dict[str, Any]:
@@ -226,7 +198,7 @@ class DivideRun:
 
     def _from_prior(self) -> Bits | None:
         """A topology from the prior; None for the stump, and for one larger than can be."""
-        alpha, beta = self._constants.alpha, self._constants.beta
+        alpha, beta = self._local.constants.alpha, self._local.constants.beta
         bits: list[bool] = []
         depths = [0]
         while depths:
@@ -248,12 +220,13 @@ class DivideRun:
     def _activate(self, bits: Bits) -> None:
         """Warm one more chain up, or after the last let the sampler take over."""
         found = self._topologies[bits]
-        if found.warmed < self._search["chains"]:
-            u = self._warmed_up(bits)
-            found.starts = u[None] if not found.warmed else np.concatenate([found.starts, u[None]])
-            found.warmed += 1
+        chains = found.chains
+        if chains.warmed < self._search["chains"]:
+            u = self._local.warmed_up(bits, self._random)
+            chains.starts = u[None] if not chains.warmed else np.concatenate([chains.starts, u[None]])
+            chains.warmed += 1
             return
-        found.starts = self._begun_anew(bits, found.starts)
+        chains.starts = self._local.begun_anew(bits, chains.starts)
         found.state = ACTIVE
         found.selections = 1
         self._draw_on(bits, found)
@@ -270,7 +243,7 @@ class DivideRun:
         if len(active) > self._search["most"]:
             useless = active[int(np.argmin(self._utilities(active)))]
             dropped = self._topologies[useless]
-            dropped.state, dropped.starts, dropped.drawn = DROPPED, np.zeros((0, 0)), None
+            dropped.state, dropped.chains = DROPPED, Chains()
 
     def _most_useful(self) -> Bits:
         active = [bits for bits, found in self._topologies.items() if found.state == ACTIVE]
@@ -294,50 +267,18 @@ class DivideRun:
         node = places[int(self._uniform() * len(places))]
         return grown(bits, node) if grows else pruned(bits, node)
 
-    def _warmed_up(self, bits: Bits) -> Floats:
-        """A chain from the prior, its splits sharpening as it goes, and where it comes to."""
-        from sampler.kernels import soft_state as state  # noqa: PLC0415  # kernels load late
-        from sampler.kernels.soft_hmc import transitions  # noqa: PLC0415
-
-        constants, many = self._constants, max(self.training.settings.num_burnin, 1)
-        tree = self._parameters.first(self._random, math.log(constants.leaf_sd))
-        while tree.splits < sum(bits):
-            tree, _ = self._parameters.grow(tree, leaves_of(tree.is_split)[-1], self._random)
-        widths = np.full(many, constants.sharpness)
-        sharpening = int(SHARPENING * many)
-        if sharpening:
-            widths[:sharpening] = np.geomspace(constants.sharpness_start, constants.sharpness, sharpening)
-        tune = np.zeros(state.TUNE_SIZE)
-        tune[state.LOG_STEP], tune[state.RATE] = math.log(FIRST_STEP), RATE
-        scale = scale_guesses(self.training, self._rows)[self._parameters.kinds(tree.splits)]
-        u = tree.u.copy()  # parameters depend on the number of splits alone, not on where they are
-        shape = shape_of(bits, np.full(sum(bits), -1, np.int64))
-        transitions(
-            self._rows, shape, widths, u, scale, MOST_STEPS, tune, make_room(self._rows, sum(bits)),
-            self._random, np.empty((4, len(u))),
-        )  # fmt: skip
-        return u
-
-    def _begun_anew(self, bits: Bits, starts: Floats) -> Floats:
-        """The chains' states, those far below the best replaced by others' in turn."""
-        log = self._density(bits, starts)
-        near = np.flatnonzero(log > log.max() - FAR_BELOW - 3 * starts.shape[1])
-        near = near[np.argsort(-log[near], kind="stable")]
-        found, taken = starts.copy(), 0
-        for chain in range(len(starts)):
-            if chain not in near:
-                found[chain] = starts[near[taken % len(near)]]
-                taken += 1
-        return found
-
     def _draw_on(self, bits: Bits, found: Topology) -> None:
         """More draws of every chain, and the evidence with samples around them."""
         search, rng = self._search, self._generator()
-        draws = self._next_round(bits, found, rng)
-        log_prior = log_topology(bits, self._constants.alpha, self._constants.beta)
+        active = sum(each.state == ACTIVE for each in self._topologies.values()) + len(self._waiting)
+        likely = 1 + (self.iterations - self.iteration) // active  # if all are chosen alike from now on
+        draws = self._local.next_round(
+            bits, found.chains, int(search["draws"]), likely, int(rng.integers(2**62))
+        )
+        log_prior = log_topology(bits, self._local.constants.alpha, self._local.constants.beta)
 
         def log_density(points: Floats) -> Floats:
-            return self._density(bits, points) + log_prior
+            return self._local.density(bits, points) + log_prior
 
         points, weights = layered(
             draws, log_density, int(search["samples"]), rng, spatial=bool(search["spatial"])
@@ -349,40 +290,8 @@ class DivideRun:
             if len(evidence.log_weight) and evidence.log_evidence < best - NEGLIGIBLE:
                 evidence.points, evidence.log_weight = evidence.points[:0], evidence.log_weight[:0]
 
-    def _next_round(self, bits: Bits, found: Topology, rng: np.random.Generator) -> Floats:
-        """The chains' next draws [chain, draw, u].
-
-        The sampler can't go on with the steps and scales that it tuned, so it draws in one call what the
-        topology will need if all active ones are chosen alike from now on.
-        """
-        many = int(self._search["draws"])
-        if found.used == found.rounds:
-            active = sum(each.state == ACTIVE for each in self._topologies.values()) + len(self._waiting)
-            likely = 1 + (self.iterations - self.iteration) // active
-            found.seed, found.rounds, found.used = int(rng.integers(2**62)), min(likely, AHEAD), 0
-        if found.drawn is None:
-            sharpness, total = self._constants.sharpness, found.rounds * many
-            found.drawn = nuts(self._rows, bits, sharpness, found.starts, TUNE, total, found.seed)
-        draws = found.drawn[:, found.used * many :][:, :many]
-        found.used += 1
-        if found.used == found.rounds:
-            found.starts, found.drawn = draws[:, -1].copy(), None
-        return draws
-
-    def _density(self, bits: Bits, points: Floats) -> Floats:
-        from sampler.kernels.soft_density import densities  # noqa: PLC0415
-
-        shape, into = shape_of(bits, np.full(sum(bits), -1, np.int64)), np.empty(len(points))
-        slope, room = np.empty(points.shape[1]), make_room(self._rows, sum(bits))
-        densities(
-            self._rows, shape, self._constants.sharpness, np.ascontiguousarray(points), room, slope, into
-        )  # fmt: skip
-        return into
-
     def _finish(self) -> None:
         """The run's draws: of all topologies' samples so many that stand for them."""
-        from sampler.single.evidence import reduced  # noqa: PLC0415
-
         rng = self._generator()
         weights, owners = [], []
         for bits, each in self._topologies.items():
@@ -391,15 +300,19 @@ class DivideRun:
                 owners.append((bits, place))
         chosen, log_weight = reduced(np.array(weights), self.training.settings.num_draws, rng)
         chosen, log_weight = filled(chosen, log_weight, self.training.settings.num_draws)
-        self._kept = Kept(self._constants.sharpness)
+        rows, parameters, sharpness = (
+            self._local.rows,
+            self._local.parameters,
+            self._local.constants.sharpness,
+        )
+        self._kept = Kept(sharpness)
         for place in chosen:
             bits, at = owners[place]
             u = self._topologies[bits].evidence.points[at].copy()
             tree = SoftTree(bits, np.full(sum(bits), -1, np.int64), u)
-            parts = self._parameters.taken_apart(tree)
-            room = make_room(self._rows, tree.splits)
-            values = leaf_values(self._rows, tree, parts, self._constants.sharpness, room, self._random)
-            self._kept.add(tree, self._parameters, values)
+            parts, room = parameters.taken_apart(tree), make_room(rows, tree.splits)
+            values = leaf_values(rows, tree, parts, sharpness, room, self._random)
+            self._kept.add(tree, parameters, values)
         self._log_weights = log_weight + self._log_constant
         self.num_kept = len(chosen)
 
@@ -461,13 +374,3 @@ def utilities(
 
 
 LOOK_AHEAD = 1000  # weights to come, of which one may be above all seen
-
-
-def filled(chosen: NDArray[np.int64], log_weight: Floats, many: int) -> tuple[NDArray[np.int64], Floats]:
-    """So many samples: where there are fewer, the heaviest are split in two of half the weight."""
-    chosen, log_weight = chosen.copy(), log_weight.copy()
-    while len(chosen) < many:
-        heaviest = int(np.argmax(log_weight))
-        log_weight[heaviest] -= math.log(2)
-        chosen, log_weight = np.append(chosen, chosen[heaviest]), np.append(log_weight, log_weight[heaviest])
-    return chosen, log_weight

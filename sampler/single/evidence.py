@@ -159,3 +159,13 @@ def reduced(log_weight: Floats, room: int, rng: np.random.Generator) -> tuple[ND
     kept = np.concatenate([order[:heavy], chosen])
     weights = np.concatenate([log_weight[there][order[:heavy]], np.full(len(chosen), math.log(each) + top)])
     return there[kept], weights
+
+
+def filled(chosen: NDArray[np.int64], log_weight: Floats, many: int) -> tuple[NDArray[np.int64], Floats]:
+    """So many samples: where there are fewer, the heaviest are split in two of half the weight."""
+    chosen, log_weight = chosen.copy(), log_weight.copy()
+    while len(chosen) < many:
+        heaviest = int(np.argmax(log_weight))
+        log_weight[heaviest] -= math.log(2)
+        chosen, log_weight = np.append(chosen, chosen[heaviest]), np.append(log_weight, log_weight[heaviest])
+    return chosen, log_weight

@@ -8,8 +8,8 @@ from sampler import Settings, SettingsError, fit, load
 from sampler.chains import resume_chain, start_chain
 from sampler.kernels.soft_density import densities
 from sampler.problem import prepare
-from sampler.single.divide import filled, utilities
-from sampler.single.evidence import Evidence, _log_mixture, layered, reduced
+from sampler.single.divide import utilities
+from sampler.single.evidence import Evidence, _log_mixture, filled, layered, reduced
 from sampler.single.nuts import nuts
 from tests.unit.sampler.soft_trees import make_room, make_rows, make_shape
 from tests.unit.sampler.test_soft_density import GOLDEN_CLASS, GOLDEN_X, GOLDEN_Y
@@ -183,7 +183,7 @@ def test_a_run_resumes_bit_for_bit():
     while not chain.done:
         chain.run(1)
         kept = chain.take()
-        between += any(0 < each.used < each.rounds for each in chain._topologies.values())
+        between += any(0 < each.chains.used < each.chains.rounds for each in chain._topologies.values())
         chain = resume_chain(training, chain.checkpoint())
     assert between
     assert kept == whole.take()

@@ -1,0 +1,124 @@
+"""Inference on one topology of soft splits: its chains and their density (`sampler_math` 7.6 and 7.9).
+
+A topology's chains warm up one by one, each from the prior, while splits sharpen; those that ended far below
+the others begin anew where others are, and the no-U-turn sampler takes over.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.single.nuts import nuts
+from sampler.single.soft_prior import soft_constants
+from sampler.single.soft_tree import Parameters, leaves_of, make_room, make_soft_rows, scale_guesses, shape_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.training import Training
+
+    Floats = NDArray[np.float64]
+    Words = NDArray[np.uint64]
+    Bits = tuple[bool, ...]
+
+SHARPENING = 0.8  # of the warm-up: at ever sharper widths; the rest at the last
+MOST_STEPS = 12  # of a transition in warm-up
+FIRST_STEP, RATE = 0.2, 0.1
+TUNE = 200  # draws that the no-U-turn sampler tunes by, each time that it is called
+AHEAD = 5  # rounds that it draws in one call, at most
+FAR_BELOW = 10.0  # log densities, and 3 for each parameter: where a chain begins anew
+
+
+@dataclass
+class Chains:
+    """Where the chains of one topology are."""
+
+    starts: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # [chain, u] of the sampler's last call
+    warmed: int = 0  # chains that have warmed up
+    seed: int = 0  # of that call, for so many rounds of which so many are used
+    rounds: int = 0
+    used: int = 0
+    drawn: Floats | None = None  # [chain, draw, u] of that call; not in checkpoints: it is done again
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """What a checkpoint has beside the starts, in the order of the fields."""
+        return self.warmed, self.seed, self.rounds, self.used
+
+
+class Local:
+    """Chains on topologies of one problem."""
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self.constants = soft_constants(training)
+        self.rows = make_soft_rows(training)
+        self.parameters = Parameters(self.constants, len(self.rows.x), by_axis=False)
+
+    def warmed_up(self, bits: Bits, random: Words) -> Floats:
+        """A chain from the prior, its splits sharpening as it goes, and where it comes to."""
+        from sampler.kernels import soft_state as state  # noqa: PLC0415  # kernels load late
+        from sampler.kernels.soft_hmc import transitions  # noqa: PLC0415
+
+        constants, many = self.constants, max(self._training.settings.num_burnin, 1)
+        tree = self.parameters.first(random, math.log(constants.leaf_sd))
+        while tree.splits < sum(bits):
+            tree, _ = self.parameters.grow(tree, leaves_of(tree.is_split)[-1], random)
+        widths = np.full(many, constants.sharpness)
+        sharpening = int(SHARPENING * many)
+        if sharpening:
+            widths[:sharpening] = np.geomspace(constants.sharpness_start, constants.sharpness, sharpening)
+        tune = np.zeros(state.TUNE_SIZE)
+        tune[state.LOG_STEP], tune[state.RATE] = math.log(FIRST_STEP), RATE
+        scale = scale_guesses(self._training, self.rows)[self.parameters.kinds(tree.splits)]
+        u = tree.u.copy()  # parameters depend on the number of splits alone, not on where they are
+        shape = shape_of(bits, np.full(sum(bits), -1, np.int64))
+        transitions(
+            self.rows, shape, widths, u, scale, MOST_STEPS, tune, make_room(self.rows, sum(bits)),
+            random, np.empty((4, len(u))),
+        )  # fmt: skip
+        return u
+
+    def begun_anew(self, bits: Bits, starts: Floats) -> Floats:
+        """The chains' states, those far below the best replaced by others' in turn."""
+        log = self.density(bits, starts)
+        near = np.flatnonzero(log > log.max() - FAR_BELOW - 3 * starts.shape[1])
+        near = near[np.argsort(-log[near], kind="stable")]
+        found, taken = starts.copy(), 0
+        for chain in range(len(starts)):
+            if chain not in near:
+                found[chain] = starts[near[taken % len(near)]]
+                taken += 1
+        return found
+
+    def next_round(self, bits: Bits, chains: Chains, draws: int, rounds: int, seed: int) -> Floats:
+        """The chains' next draws [chain, draw, u], so many of each.
+
+        The sampler can't go on with the steps and scales that it tuned, so it draws `rounds` at once, as many
+        as are likely to be asked for, by `seed`; both are used when a call is due.
+        """
+        if chains.used == chains.rounds:
+            chains.seed, chains.rounds, chains.used = seed, min(rounds, AHEAD), 0
+        if chains.drawn is None:
+            sharpness, total = self.constants.sharpness, chains.rounds * draws
+            chains.drawn = nuts(self.rows, bits, sharpness, chains.starts, TUNE, total, chains.seed)
+        found = chains.drawn[:, chains.used * draws :][:, :draws]
+        chains.used += 1
+        if chains.used == chains.rounds:
+            chains.starts, chains.drawn = found[:, -1].copy(), None
+        return found
+
+    def density(self, bits: Bits, points: Floats) -> Floats:
+        """The log density at points [point, u], but for the prior of the topology."""
+        from sampler.kernels.soft_density import densities  # noqa: PLC0415
+
+        shape, into = shape_of(bits, np.full(sum(bits), -1, np.int64)), np.empty(len(points))
+        slope, room = np.empty(points.shape[1]), make_room(self.rows, sum(bits))
+        densities(
+            self.rows, shape, self.constants.sharpness, np.ascontiguousarray(points), room, slope, into
+        )  # fmt: skip
+        return into
