@@ -115,16 +115,30 @@ def _check_length(raw: RawColumn, num_rows: int) -> None:
 def _not_numeric(raw: RawColumn) -> str:
     found = {"boolean": "true and false", "date": "dates", "text": "text", "mixed": "values of several types"}
     advice = "choose a numeric column"
-    if raw.cells is not None:
-        row = next((i for i, c in enumerate(raw.cells, 1) if isinstance(c, str)), None)
-        if row is not None:
-            advice = (
-                f"row {row} holds {raw.cells[row - 1]!r}; choose a numeric column, leave such rows out, "
-                'or say family="auto" where these are classes'
-            )
+    texts = [(row, cell) for row, cell in enumerate(raw.cells or (), 1) if isinstance(cell, str)]
+    if texts:
+        row, cell = next(((row, cell) for row, cell in texts if _is_word(cell)), texts[0])
+        advice = f"row {row} holds {cell!r}; choose a numeric column, leave such rows out{_as_classes(raw)}"
     elif raw.type == "boolean":
         advice = 'say family="probit", make it a number (0 and 1), or choose a numeric column'
     return f"the target must be numeric, and this is {found.get(raw.type, raw.dtype)}: {advice}"
+
+
+def _as_classes(raw: RawColumn) -> str:
+    """What to say where the values of the target are classes: two are `bart`'s, more a single tree's."""
+    classes = len({*(raw.cells or ())} - {None})
+    if classes == 2:
+        return ', or say family="auto" where these are two classes'
+    if 2 < classes <= MAX_CLASSES:
+        return f', or say method="bcart" and family="auto" where these are {classes} classes'
+    return ""
+
+
+def _is_word(cell: str) -> bool:
+    try:
+        return bool(np.isnan(float(cell)))
+    except ValueError:
+        return True
 
 
 def _reject_rows(name: str, bad: NDArray[np.bool_], detail: str) -> None:

@@ -106,7 +106,7 @@ AsWanted = Annotated[Wanted, Depends(_wanted)]
 
 def _sigma(predictor: Predictor, owner: str, model_id: str) -> dict[str, Any]:
     found = growth.traces(predictor, owner, model_id)
-    if found["sigma"] is None:
+    if found["trace"] is None:
         raise NotFoundError("A model of classes has no sigma.")
     return found
 
@@ -155,7 +155,7 @@ Find = Callable[[Predictor, str, str], dict[str, Any]]
 Paint = Callable[[dict[str, Any], Wanted], bytes]
 CHARTS: dict[str, tuple[Find, Paint]] = {
     "trace": (_sigma, lambda found, wanted: chains.trace(found["trace"], found["shown"], wanted.look(2.9))),
-    "ranks": (_sigma, lambda found, wanted: chains.ranks(found["sigma"], wanted.look(2.9))),
+    "ranks": (_sigma, lambda found, wanted: chains.ranks(found["ranked"], found["every"], wanted.look(2.9))),
     "agreement": (
         growth.growth,
         lambda found, wanted: chains.agreement(found, wanted.look(3.1, narrow_height=5.6)),

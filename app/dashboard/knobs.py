@@ -57,7 +57,12 @@ SHOWN = (
     _whole(
         "num_chains", "Chains", "4; 8 of bcart", "Independent runs, pooled: only several can show they agree."
     ),
-    _whole("num_draws", "Kept draws per chain", "250", "More make every figure steadier, and cost time."),
+    _whole(
+        "num_draws",
+        "Kept draws per chain",
+        "250; 1000 of smc, dcc-tree",
+        "More make every figure steadier, and cost time.",
+    ),
     _whole(
         "num_trees", "Trees", "200; 1 of a single tree", "Each explains a little; fewer are faster to fit."
     ),
@@ -70,13 +75,13 @@ FOLDED = (
             _whole(
                 "num_burnin",
                 "Burn-in iterations",
-                "as sampling, up to 1000",
+                "as sampling, at most 1000",
                 "Thrown away: the chain is still on its way then.",
             ),
             _whole(
                 "thin",
                 "Iterations per kept draw",
-                "4; 80 of bcart",
+                "8; 80 of bcart",
                 "Neighbouring draws resemble each other.",
             ),
             _whole("seed", "Seed", "0", "The same data, settings and seed give the same bytes."),
@@ -92,9 +97,10 @@ FOLDED = (
                 "start",
                 "Chains begin from",
                 CHOICES["start"][0],
-                "Trees without a split, or trees drawn one after the other by a particle filter.",
+                "Trees without a split; trees drawn one after the other by a particle filter; or without a "
+                "split, where the data count fully only after half the burn-in.",
                 "word",
-                ((CHOICES["start"][1], "smc: drawn trees"),),
+                (("smc", "smc: drawn trees"), ("annealed", "annealed: the data come in slowly")),
             ),
             _whole("particles", "Particles", "10", "Of particle Gibbs: more are slower, and move further."),
         ),
@@ -206,7 +212,7 @@ FOLDED = (
         (
             _whole("search.iterations", "Iterations", "100", "In each, the shape most worth it draws on."),
             _whole("search.first", "First proposals", "100", "Shapes looked at before the first iteration."),
-            _whole("search.proposals", "Proposals needed", "5", "A shape proposed so often gets chains."),
+            _whole("search.proposals", "Proposals needed", "2", "A shape proposed so often gets chains."),
             _whole("search.most", "Shapes at most", "100", "The least worth it are let go beyond."),
             _whole("search.chains", "Chains of a shape", "8", "Each from a beginning of its own."),
             _whole("search.draws", "Draws of a chain", "100", "Whenever its shape is chosen; at least 20."),

@@ -15,6 +15,7 @@ from sampler.summary import FEWEST_DRAWS, LIMITS
 POINTS = 12
 ROWS = 50  # of the reference rows, evenly spaced: half a millisecond each, figure and point
 MAX_TRACE = 500
+FEWEST_RANKED = 20  # of each chain, however slow it is
 Floats = NDArray[np.float64]
 
 
@@ -75,17 +76,32 @@ def growth(predictor: Predictor, owner: str, model: str) -> dict[str, Any]:
 
 
 def traces(predictor: Predictor, owner: str, model: str) -> dict[str, Any]:
-    """Draws of sigma by chain, all of them and thinned to be shown; raises as `so_far`."""
+    """Draws of sigma by chain, thinned to be shown, and one in `every` to be ranked; raises as `so_far`."""
     now = so_far(predictor, owner, model)
     shown = thinned(now.draws, MAX_TRACE)
     sigma = now.sigma
+    every = 1 if sigma is None else independent_every(sigma)
     return {
         "model_id": now.model.id,
         "draws": now.draws,
         "shown": shown,
-        "sigma": sigma,
+        "every": every,
+        "ranked": None if sigma is None else sigma[:, ::every],
         "trace": None if sigma is None else sigma[:, shown],
     }
+
+
+def independent_every(draws: Floats) -> int:
+    """Every how many-th draw of a chain resembles the one before no more; float64 [chain, draw].
+
+    The band of a rank plot is that of independent draws: neighbours left together leave it in chains that
+    agree (Säilynoja, Buerkner, Vehtari 2022, section 4). Within chains, so that those apart are still seen.
+    """
+    count = draws.shape[1]
+    if count < 2 * FEWEST_RANKED:
+        return 1
+    worth = diagnostics.ess_bulk(np.ascontiguousarray(draws[:, None, :]))
+    return int(np.clip(np.ceil(count / np.median(worth)), 1, count // FEWEST_RANKED))
 
 
 def _counts(draws: int) -> list[int]:

@@ -159,6 +159,47 @@ def test_a_refused_upload_says_why_on_the_spot(window):
     ]  # the console tells of the refusal
 
 
+def test_an_upload_shows_how_far_it_is(window):
+    """Over a slow line the share that was sent grows on the page; stopped, nothing is left; sent, all is."""
+    page = window.page
+    page.context.new_cdp_session(page).send(
+        "Network.emulateNetworkConditions",
+        {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 1_000_000},
+    )
+    table = b"x,y\n" + b"".join(b"%d,%d.25\n" % (i, 2 * i) for i in range(100_000))
+    window.go("/ui/datasets")
+    page.evaluate(
+        """() => {
+            window.told = [];
+            const words = document.querySelector("[data-upload-words]");
+            const bar = document.querySelector("[data-upload-state] progress");
+            new MutationObserver(() => window.told.push([words.textContent, bar.getAttribute("value")]))
+                .observe(words, {childList: true});
+        }"""
+    )
+    page.set_input_files("#file", {"name": "slow.csv", "mimeType": "text/csv", "buffer": table})
+
+    page.click("button:has-text('Upload')")
+    page.wait_for_selector("text=/Sending: [1-5]0%/")
+    assert 0 < page.evaluate("document.querySelector('[data-upload-state] progress').value") < 1
+    assert page.is_disabled("button:has-text('Upload')")
+    window.shoot_one("uploading")
+    page.click("[data-upload-stop]")
+    page.wait_for_selector("[data-upload-state]", state="hidden")
+    assert page.query_selector("a:has-text('slow')") is None
+
+    page.evaluate("window.told = []")
+    page.click("button:has-text('Upload')")
+    page.wait_for_selector("text=Reading the table")
+    told = page.evaluate("window.told")
+    shares = [int(words.removeprefix("Sending: ").removesuffix("%")) for words, _ in told[1:-1]]
+    assert len(shares) >= 4
+    assert shares == sorted(shares)
+    assert told[-1] == ["Reading the table", None]  # from then on how long is not known
+    page.wait_for_url("**/ui/datasets/ds_*")
+    assert page.inner_text("h1") == "slow"
+
+
 def test_a_file_is_dropped(window):
     """Drag and drop does what choosing and pressing does."""
     page = window.page

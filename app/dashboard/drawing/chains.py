@@ -26,6 +26,7 @@ def trace(sigma: Floats, shown: NDArray[np.int64], look: Look) -> bytes:
 
     def finish(figure: Any, look: Look) -> None:
         (axes,) = figure.axes
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_xlabel("kept draw")
         axes.set_ylabel("sigma")
         axes.margins(x=0.01)
@@ -34,8 +35,11 @@ def trace(sigma: Floats, shown: NDArray[np.int64], look: Look) -> bytes:
     return draw_arviz(make, finish, look)
 
 
-def ranks(sigma: Floats, look: Look) -> bytes:
-    """The distribution of each chain's ranks among all draws, less what it would be if chains agreed."""
+def ranks(sigma: Floats, every: int, look: Look) -> bytes:
+    """The distribution of each chain's ranks among all draws, less what it would be if chains agreed.
+
+    `sigma`, float64 [chain, draw], holds `every` so many-th draw: the band is that of independent ones.
+    """
 
     def make(given: dict[str, Any], look: Look) -> Any:
         from arviz_plots import plot_rank  # noqa: PLC0415
@@ -45,7 +49,7 @@ def ranks(sigma: Floats, look: Look) -> bytes:
             visuals={
                 "title": False,
                 "xlabel": False,
-                "ecdf_lines": {"width": 1.3},
+                "ecdf_lines": False,  # begin at a chain's first draw, and are those of 200 points
                 "credible_interval": {"color": look.colours.soft, "alpha": 0.16},
                 "remove_axis": False,
             },
@@ -55,12 +59,28 @@ def ranks(sigma: Floats, look: Look) -> bytes:
 
     def finish(figure: Any, look: Look) -> None:
         (axes,) = figure.axes
-        axes.set_xlabel("rank among the draws of all chains, as a share")
-        axes.set_ylabel("above or below the expected")
+        colours = look.colours.chains
+        for chain, (share, above) in enumerate(rank_curves(sigma)):
+            axes.plot(share, above, color=colours[chain % len(colours)], lw=1.2)
+        taken = "" if every == 1 else f"; one draw in {every}"
+        axes.set_xlabel(f"rank among all chains, as a share{taken}")
+        axes.set_ylabel("share below, less expected")
         axes.margins(x=0.01)
         _name_chains(axes, len(sigma), look)
 
     return draw_arviz(make, finish, look)
+
+
+def rank_curves(sigma: Floats) -> list[tuple[Floats, Floats]]:
+    """Of each chain, from 0 to 1: how much of it ranks below a share of all draws, less that share.
+
+    Down evenly between its draws, up at each by one in so many.
+    """
+    order = np.argsort(np.argsort(sigma, axis=None, kind="stable"), kind="stable").reshape(sigma.shape)
+    at = np.repeat((np.sort(order, axis=1) + 1) / sigma.size, 2, axis=1)
+    share = np.pad(at, ((0, 0), (1, 1)), constant_values=((0, 0), (0, 1)))
+    level = np.repeat(np.arange(sigma.shape[1] + 1) / sigma.shape[1], 2)
+    return [(of_chain, level - of_chain) for of_chain in share]
 
 
 def agreement(found: Mapping[str, Any], look: Look) -> bytes:
@@ -136,7 +156,16 @@ def _name_chains(axes: Any, count: int, look: Look) -> None:
         return
     marks = [Line2D([], [], color=colour, lw=2) for colour in look.colours.chains[:count]]
     names = [f"chain {i + 1}" for i in range(count)]
-    axes.legend(marks, names, loc="upper right", ncols=2 if look.narrow else count, columnspacing=1.2)
+    # Above the lines, which may be anywhere.
+    axes.legend(
+        marks,
+        names,
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+        borderaxespad=0.2,
+        ncols=min(count, 4) if look.narrow else count,
+        columnspacing=1.2,
+    )
 
 
 def _floats(values: Any) -> Floats:

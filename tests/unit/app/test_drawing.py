@@ -5,10 +5,12 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import pytest
 
-from app.dashboard.drawing import effects, held_out, shapes
+from app.dashboard.drawing import chains, effects, held_out, shapes
 from app.dashboard.drawing.canvas import COLOURS, Look
+from app.services.growth import FEWEST_RANKED, independent_every
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -96,3 +98,32 @@ def test_shapes_of_a_tree():
     root = checked(shapes.topologies(entries, Look("dark", "narrow", height=shapes.height(entries))))
     words = {element.text for element in root.iter()}
     assert {"62.5%", "25%", "12.5%", "71 leaves"} <= words
+
+
+def _slow(chains: int, draws: int, levels: float = 0.0) -> np.ndarray:
+    """Chains whose neighbouring draws are alike (.9), each `levels` sd above the one before."""
+    steps = np.random.default_rng(0).normal(size=(chains, draws))
+    for i in range(1, draws):
+        steps[:, i] = 0.9 * steps[:, i - 1] + np.sqrt(1 - 0.9**2) * steps[:, i]
+    return steps + levels * np.arange(chains)[:, None]
+
+
+def test_ranks_of_chains_that_agree_stay_near_zero():
+    """A curve goes from 0 to 1, by its own draws; slow chains are thinned first, apart or not."""
+    (at, above), (_, below) = chains.rank_curves(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    assert np.allclose(at, [0, 0.25, 0.25, 0.5, 0.5, 1])
+    assert np.allclose(above, [0, -0.25, 0.25, 0, 0.5, 0])
+    assert np.allclose(below, [0, -0.75, -0.25, -0.5, 0, 0])
+    agreeing, apart = _slow(4, 2000), _slow(4, 2000, levels=2.0)
+    every = independent_every(agreeing)
+    assert 10 <= every <= 40  # 19 draws of such a chain are worth one
+    assert independent_every(apart) == every
+    assert independent_every(np.random.default_rng(1).normal(size=(4, 250))) == 1
+    assert independent_every(_slow(4, 30)) == 1
+    assert 60 // independent_every(_slow(4, 60)) >= FEWEST_RANKED
+    far = [max(abs(y).max() for _, y in chains.rank_curves(x[:, ::every])) for x in (agreeing, apart)]
+    assert far[0] < 0.2 < 0.5 < far[1]
+    for look in (Look("dark", "narrow"), Look("light")):
+        root = checked(chains.ranks(apart[:, ::every], every, look))
+        words = {element.text for element in root.iter()}
+        assert {f"rank among all chains, as a share; one draw in {every}", "chain 4"} <= words

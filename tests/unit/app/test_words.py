@@ -1,8 +1,12 @@
-"""Figures as people read them."""
+"""Figures as people read them, and the defaults that they are told."""
 
 import pytest
 
+from app.dashboard import knobs
 from app.dashboard.words import duration
+from sampler import prior
+from sampler.methods import METHODS
+from sampler.settings import PARTICLES, STARTS
 
 
 @pytest.mark.parametrize(
@@ -18,3 +22,24 @@ from app.dashboard.words import duration
 def test_lengths_of_time_are_rounded_before_they_are_divided(seconds, told):
     """No minute of sixty seconds, and no hour of sixty minutes."""
     assert duration(seconds) == told
+
+
+def test_the_defaults_that_fields_show_are_the_sampler_s():
+    """The number in grey is what an empty field stands for, and a list has every choice but that one."""
+    shown = {knob.name: knob for knob in knobs.every()}
+    bart, bcart = METHODS["bart"], METHODS["bcart"]
+    for name in ("num_trees", "num_chains", "num_draws", "thin"):
+        assert shown[name].default.startswith(f"{getattr(bart, name)}"), name
+    assert f"{bcart.num_chains} of bcart" in shown["num_chains"].default
+    assert f"{bcart.thin} of bcart" in shown["thin"].default
+    assert f"at most {bart.most_burnin}" in shown["num_burnin"].default
+    of_search = METHODS["dcc-tree"].search
+    assert {name for name in shown if name.startswith("search.")} == {f"search.{name}" for name in of_search}
+    for name, value in of_search.items():
+        assert shown[f"search.{name}"].default == f"{value:g}", name
+    for name, value in prior.DEFAULTS.items():
+        if name == "sparse":
+            continue  # told in words
+        assert shown[f"prior.{name}"].default.split(";")[0] == f"{value}".removesuffix(".0"), name
+    assert (shown["start"].default, *(name for name, _ in shown["start"].choices)) == STARTS
+    assert int(shown["particles"].default) == PARTICLES

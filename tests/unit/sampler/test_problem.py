@@ -186,6 +186,8 @@ def test_many_bad_target_rows():
     [
         ([3.0] * N, "constant target"),
         (["low", "high"] * 30, 'or say family="auto"'),
+        (["low", "mid", "high"] * 20, 'or say method="bcart" and family="auto" where these are 3 classes'),
+        (["1", "2", "x"] * 20, "row 3 holds 'x'"),
         (["12", "13"] * 30, "must be numeric"),
         ([True, False] * 30, 'say family="probit", make it a number (0 and 1)'),
         (pd.date_range("2020", periods=N), "must be numeric"),
