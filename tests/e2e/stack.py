@@ -68,8 +68,10 @@ class Host:
             server = f"{valkey_binary()} --bind 127.0.0.1 --port {self.ports['redis']} --dir {self.folder}"
             words = [word.replace("redis-server", server) for word in words]
         if service == "proxy":
+            read, written = str(self.nginx_conf()), f"{self.folder}/nginx-here.conf"
             words = [
-                str(self.nginx_conf()) if word == "/etc/nginx/bartserve.conf" else word for word in words
+                word.replace("/etc/nginx/bartserve.conf", read).replace("/tmp/nginx.conf", written)
+                for word in words
             ]
         return words
 

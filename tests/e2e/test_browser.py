@@ -1,5 +1,6 @@
 """The dashboard in a real Chromium: from an empty service, by a file, to a prediction with its interval."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -169,35 +170,38 @@ def test_an_upload_shows_how_far_it_is(window):
     table = b"x,y\n" + b"".join(b"%d,%d.25\n" % (i, 2 * i) for i in range(100_000))
     window.go("/ui/datasets")
     page.evaluate(
-        """() => {
-            window.told = [];
+        """() => {  // what is told, kept for when the page was left
             const words = document.querySelector("[data-upload-words]");
             const bar = document.querySelector("[data-upload-state] progress");
-            new MutationObserver(() => window.told.push([words.textContent, bar.getAttribute("value")]))
-                .observe(words, {childList: true});
+            new MutationObserver(() => {
+                const told = JSON.parse(sessionStorage.getItem("told") ?? "[]");
+                sessionStorage.setItem("told", JSON.stringify([...told, [words.textContent, bar.value]]));
+            }).observe(words, {childList: true});
         }"""
     )
     page.set_input_files("#file", {"name": "slow.csv", "mimeType": "text/csv", "buffer": table})
 
     page.click("button:has-text('Upload')")
     page.wait_for_selector("text=/Sending: [1-5]0%/")
-    assert 0 < page.evaluate("document.querySelector('[data-upload-state] progress').value") < 1
     assert page.is_disabled("button:has-text('Upload')")
     window.shoot_one("uploading")
     page.click("[data-upload-stop]")
     page.wait_for_selector("[data-upload-state]", state="hidden")
-    assert page.query_selector("a:has-text('slow')") is None
+    assert page.is_enabled("button:has-text('Upload')")
+    page.evaluate("sessionStorage.removeItem('told')")
 
-    page.evaluate("window.told = []")
     page.click("button:has-text('Upload')")
-    page.wait_for_selector("text=Reading the table")
-    told = page.evaluate("window.told")
-    shares = [int(words.removeprefix("Sending: ").removesuffix("%")) for words, _ in told[1:-1]]
-    assert len(shares) >= 4
-    assert shares == sorted(shares)
-    assert told[-1] == ["Reading the table", None]  # from then on how long is not known
     page.wait_for_url("**/ui/datasets/ds_*")
     assert page.inner_text("h1") == "slow"
+    told = json.loads(page.evaluate("sessionStorage.getItem('told')"))
+    assert told[0][0] == "Sending"
+    sent = [(int(words.removeprefix("Sending: ").removesuffix("%")), bar) for words, bar in told[1:-1]]
+    assert len(sent) >= 4
+    assert sent == sorted(sent)
+    assert all(abs(bar - share / 100) <= 0.1 for share, bar in sent)
+    assert told[-1][0] == "Reading the table"
+    window.go("/ui/datasets")
+    assert len(page.query_selector_all("th a:has-text('slow')")) == 1  # what was stopped left nothing
 
 
 def test_a_file_is_dropped(window):
