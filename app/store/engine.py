@@ -52,6 +52,7 @@ def make_engine(
     else:
         arguments = {
             "application_name": "bartserve",
+            "client_encoding": "utf8",  # else texts of a database in SQL_ASCII come as bytes
             "connect_timeout": CONNECT_SECONDS,
             "tcp_user_timeout": TRANSACTION_SECONDS * 1000,  # a cut network is an error, not a wait
             "options": f"-c idle_in_transaction_session_timeout={int(transaction_seconds * 1000)}ms",

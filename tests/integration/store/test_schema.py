@@ -6,7 +6,7 @@ import threading
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import inspect, text
+from sqlalchemy import inspect, make_url, text
 
 from app.store import schema
 from app.store.engine import make_engine
@@ -67,6 +67,23 @@ def test_downgrade_and_upgrade(database):
     schema.migrate(database.url)
 
     assert schema.at_head(database.engine)
+
+
+def test_a_database_without_an_encoding_is_one_like_others(postgres_server):
+    """SQL_ASCII, as Postgres makes it where no locale is set: migrated, and texts come back as they were."""
+    made = make_url(postgres_server.create())
+    postgres_server.drop(str(made))
+    postgres_server.execute(f"CREATE DATABASE {made.database} ENCODING 'SQL_ASCII' TEMPLATE template0")
+    url = made.render_as_string(hide_password=False)
+    schema.migrate(url)
+    engine = make_engine(url)
+
+    assert schema.at_head(engine)
+    with engine.connect() as connection:
+        assert connection.scalar(text("SELECT CAST('Größe' AS TEXT)")) == "Größe"
+
+    engine.dispose()
+    postgres_server.drop(url)
 
 
 def test_a_newer_database_is_refused(database):
