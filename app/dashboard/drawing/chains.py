@@ -101,16 +101,7 @@ def agreement(found: Mapping[str, Any], look: Look) -> bytes:
         for label, of, name, colour, style in series:
             left.plot(draws, _floats(of[name]), color=colour, ls=style, lw=1.5, marker="o", ms=3, label=label)
         limit = found["limits"]["converged"]["rhat"]
-        left.axhline(limit, color=colours.soft, lw=0.9, ls=(0, (1, 2)))
-        left.annotate(
-            f"{limit}: converged",
-            (0.995, limit),
-            xycoords=("axes fraction", "data"),
-            ha="right",
-            va="bottom",
-            fontsize=8,
-            color=colours.soft,
-        )
+        left.axhline(limit, color=colours.soft, lw=0.9, ls=(0, (1, 2)), label=f"{limit}: converged")
         left.set_title("R-hat")
         bulk = [("f, centre", found["f"], "ess_bulk", "-"), ("f, tails", found["f"], "ess_tail", dashed)]
         for label, of, name, style in bulk:
