@@ -248,6 +248,55 @@ def test_the_keyboard_reaches_everything(window):
     assert reached >= wanted
 
 
+def test_without_javascript_and_without_a_mouse(chromium, address):  # noqa: F811  the fixture of that name
+    """From a file to a prediction: forms, links, pictures and a page that renews itself, by keyboard alone."""
+    context = chromium.new_context(java_script_enabled=False, viewport={"width": 390, "height": 900})
+    window = Watched(context, address)
+    page = window.page
+
+    def to(what: str) -> None:
+        """Go on to the next such thing by the tabulator."""
+        for _ in range(80):
+            page.keyboard.press("Tab")
+            if page.locator(f"{what}:focus").count():
+                return
+        raise AssertionError(f"the keyboard doesn't reach {what} of {page.url}")
+
+    def press(what: str, leads_to: str) -> None:
+        to(what)
+        page.keyboard.press("Enter")
+        page.wait_for_url(leads_to)
+
+    window.go("/ui/datasets")
+    rows = b"".join(b"%d,%d,%s\n" % (i, 2 * i + i % 7, b"ab"[i % 2 : i % 2 + 1]) for i in range(60))
+    plain = {"name": "plain.csv", "mimeType": "text/csv", "buffer": b"x,y,kind\n" + rows}
+    page.set_input_files("#file", plain)
+    press("button:has-text('Upload')", "**/ui/datasets/ds_*")
+    assert page.inner_text("h1") == "plain"
+    press("a:has-text('Fit a model')", "**/ui/models/new?*")
+    for field, keys in (("target", "y"), ("num_draws", "40"), ("num_trees", "10")):
+        to(f"#{field}")
+        page.keyboard.type(keys)
+    press("button:has-text('Estimate')", "**/ui/models/estimate")
+    assert "About" in page.inner_text("[data-estimate]")
+    assert page.input_value("#num_trees") == "10"
+    press("button:has-text('Start the fit')", "**/ui/models/mdl_*")
+
+    window.until(lambda: page.inner_text("[data-state]") == "succeeded")
+    assert "intervals held" in page.inner_text("main")
+    for image in page.locator("figure img").all():
+        image.scroll_into_view_if_needed()
+        assert image.bounding_box()["width"] > 200
+    window.fits()
+    press(".tabs a:has-text('Try a prediction')", "**/predict")
+    press("form button:has-text('Predict')", "**/predict?*")
+    low, high = page.inner_text("dt:has-text('A new outcome, 90%') + dd").split(" to ")
+    assert float(low) < float(page.inner_text(".answer")) < float(high)
+    window.shoot_one("without-javascript")
+    context.close()
+    assert not window.trouble
+
+
 def test_the_service_and_the_reference_open(window):
     """Workers, health, and the API's own page; the policy is broken nowhere."""
     window.go("/ui/service")
