@@ -249,7 +249,7 @@ def test_the_keyboard_reaches_everything(window):
 
 
 def test_without_javascript_and_without_a_mouse(chromium, address):  # noqa: F811  the fixture of that name
-    """From a file to a prediction: forms, links, pictures and a page that renews itself, by keyboard alone."""
+    """From a file to a prediction, by keyboard: forms, links, pictures, a page that renews itself."""
     context = chromium.new_context(java_script_enabled=False, viewport={"width": 390, "height": 900})
     window = Watched(context, address)
     page = window.page
