@@ -103,7 +103,7 @@ class ModelRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     dataset_id: str
-    target: str = Field(description="The numeric column to predict.")
+    target: str = Field(description="The column to predict: numbers, or classes where `family` says so.")
     features: Annotated[list[str], Field(fail_fast=True)] | None = Field(
         None, description="Columns to learn from; null: all that are usable."
     )
@@ -114,11 +114,11 @@ class ModelRequest(BaseModel):
     family: str | None = Field(
         None,
         description="gaussian (the default), probit for two classes (of bart), categorical for any classes "
-        "(of a single tree), or auto.",
+        "(of a single tree), or auto: what the target's values are.",
     )
     method: str | None = Field(
         None,
-        description="bart (the default), or one tree: bcart, bcart-mean-variance, bcart-wu, smc.",
+        description=f"bart (the default), or one tree: {', '.join(fits.CHOICES['method'][1:])}.",
     )
     num_trees: int | None = Field(
         None,
@@ -153,7 +153,9 @@ class ModelRequest(BaseModel):
         None, description="Of particle Gibbs; 10 unless given.", json_schema_extra=_range("particles")
     )
     start: str | None = Field(
-        None, description="Every chain's first state: stumps (the default), or smc: trees drawn in turn."
+        None,
+        description="Every chain's first state: stumps (the default); smc: trees drawn in turn; annealed: "
+        "stumps, and the data count little at first, fully from half the burn-in on.",
     )
     search: Annotated[dict[str, float], BeforeValidator(_check_few)] | None = Field(
         None,
