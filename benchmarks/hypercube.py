@@ -116,7 +116,7 @@ def coda_ess(x):
 def one(dimension, seed, settings):
     """ESS, calls per second, final log-likelihood, leaves, test MSE, root switches per 1,000."""
     X, y, X_new, y_new = hypercube(dimension, seed)
-    problem, chain = chain_of(X, y, dimension, seed, **settings)
+    problem, chain = chain_of(X, y, dimension, seed, num_burnin=1000, **settings)
     traces, mean, seconds = [], np.zeros(len(y_new)), 0.0
     codes = np.stack([problem.grid.encode(j, X_new[:, j]) for j in range(dimension)])
     for i in range(2000):

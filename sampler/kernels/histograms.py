@@ -51,19 +51,23 @@ def scatter_pair(first: Bytes, second: Bytes, values: Longs, first_bins: Longs, 
         second_bins[second[i]] += value
 
 
-@kernel(void(longs_1, i8, longs_1, longs_1), inline=True, allocates=False)
-def unpack_bins(bins: Longs, width: Int, sums: Longs, counts: Longs) -> None:
-    """Add bins' sums (the low 40 bits, signed) and counts (the rest), and empty them."""
+@kernel(void(longs_1, i8, boolean, longs_1, longs_1), inline=True, allocates=False)
+def unpack_bin(bins: Longs, code: Int, more: Bool, sums: Longs, counts: Longs) -> None:
+    """A bin's sum (the low 40 bits, signed) and count (the rest), added where there is `more`; empties it."""
     low = 64 - COUNT_SHIFT
+    total = (bins[code] << low) >> low
+    count = (bins[code] - total) >> COUNT_SHIFT
+    sums[code] = total + (sums[code] if more else 0)
+    counts[code] = count + (counts[code] if more else 0)
+    bins[code] = 0
+
+
+@kernel(void(longs_1, i8, boolean, longs_1, longs_1), inline=True, allocates=False)
+def unpack_bins(bins: Longs, width: Int, more: Bool, sums: Longs, counts: Longs) -> None:
+    """The bins of the codes below a width, and that of missing values."""
     for code in range(width):
-        total = (bins[code] << low) >> low
-        sums[code] += total
-        counts[code] += (bins[code] - total) >> COUNT_SHIFT
-        bins[code] = 0
-    total = (bins[MISSING] << low) >> low
-    sums[MISSING] += total
-    counts[MISSING] += (bins[MISSING] - total) >> COUNT_SHIFT
-    bins[MISSING] = 0
+        unpack_bin(bins, code, more, sums, counts)
+    unpack_bin(bins, MISSING, more, sums, counts)
 
 
 _pair_t = (bytes_1, u1, u1, ints_1, i4, i4)
@@ -76,17 +80,12 @@ def histograms(
     values: Longs, bins: Longs, sums: Longs, counts: Longs,
 ) -> None:  # fmt: skip
     """Sums and counts of two leaves' partial residuals by code of two columns; codes below their widths."""
-    for code in range(first_width):
-        sums[0, code] = counts[0, code] = 0
-    for code in range(second_width):
-        sums[1, code] = counts[1, code] = 0
-    sums[0, MISSING] = sums[1, MISSING] = counts[0, MISSING] = counts[1, MISSING] = 0
     for start in range(0, len(slots), HISTOGRAM_BLOCK):
         stop = min(start + HISTOGRAM_BLOCK, len(slots))
         partial_residuals(slots[start:stop], left, right, residual[start:stop], left_old, right_old, values)
         scatter_pair(first[start:stop], second[start:stop], values, bins[0], bins[1])
-        unpack_bins(bins[0], first_width, sums[0], counts[0])
-        unpack_bins(bins[1], second_width, sums[1], counts[1])
+        unpack_bins(bins[0], first_width, start > 0, sums[0], counts[0])
+        unpack_bins(bins[1], second_width, start > 0, sums[1], counts[1])
 
 
 @kernel(void(*_pair_t, ints_1, longs_1, longs_1), allocates=False)

@@ -49,14 +49,16 @@ LOG2_E = 1.4426950408889634
 LN2_HIGH = 0.693147180369123816490  # the first 33 bits, so that its multiples by whole numbers are exact
 LN2_LOW = 1.90821492927058770002e-10
 LOWEST = -700.0
-POWERS = 2.0 ** -np.arange(1024.0)
+WHOLE = 1.5 * 2.0**52  # a number plus this is rounded to a whole one, which stands in its lowest bits
+EXPONENT_BIAS, MANTISSA_BITS = 1023, 52
 
 
 @kernel(f8(f8), inline=True, allocates=False)
 def exp_negative(x: Float) -> Float:
     """e^x for x <= 0 (0 below -700), in plain arithmetic so that it vectorises: within 1e-15, relatively."""
     y = max(x, LOWEST)
-    k = np.rint(y * LOG2_E)
+    rounded = np.float64(y * LOG2_E + WHOLE)
+    k = rounded - WHOLE
     f = (y - k * LN2_HIGH) - k * LN2_LOW
     p = 1.0 / 6227020800.0
     p = p * f + 1.0 / 479001600.0
@@ -72,7 +74,8 @@ def exp_negative(x: Float) -> Float:
     p = p * f + 0.5
     p = p * f + 1.0
     p = p * f + 1.0
-    return p * POWERS[np.uint32(-k)] if x > LOWEST else 0.0
+    power = np.int64((rounded.view(np.int64) + EXPONENT_BIAS) << MANTISSA_BITS).view(np.float64)  # 2^k
+    return p * power if x > LOWEST else 0.0
 
 
 @kernel(pair(i8, i8, i8, i8)(longs_1, i8), inline=True, allocates=False)
@@ -143,16 +146,20 @@ def highest_of(values: Floats) -> Float:
     return max(a, b, c, d)
 
 
-@kernel(void(longs_1, longs_1, i8, i8, f8, floats_1, floats_1), inline=True, allocates=False)
+@kernel(pair(i8, i8)(longs_1, longs_1, i8, i8, f8, floats_1, floats_1), inline=True, allocates=False)
 def left_parts(
     sums: Longs, counts: Longs, left_sum: Int, left_count: Int, unit: Float, totals: Floats, sizes: Floats
-) -> None:
-    """Total and size of the left part of every cut of a range of codes, starting with those given."""
+) -> tuple[Int, Int]:
+    """Total and size of the left part of every cut of a range of codes, starting with those given.
+
+    Returns the sum and count of the last.
+    """
     for cut in range(len(totals)):
         left_sum += sums[cut]
         left_count += counts[cut]
         totals[cut] = unit * float(left_sum)
         sizes[cut] = unit * float(left_count)
+    return left_sum, left_count
 
 
 @kernel(void(floats_1, f8, f8, floats_1, floats_1), inline=True, allocates=False)
@@ -190,14 +197,13 @@ def weigh_rules(
     low_stay = stay if info[LOW_SPLITS] != 0 else 1.0
     high_stay = stay if info[HIGH_SPLITS] != 0 else 1.0
     unit = prior[LIKELIHOOD] * prior[UNIT]
-    present = present_count = np.int64(0)
-    for code in range(low, high + 1):
-        present += sums[code]
-        present_count += counts[code]
+    right_terms, right_factors = terms[low:high], factors[low:high]
+    present, present_count = left_parts(
+        sums[low:high], counts[low:high], 0, 0, unit, right_terms, right_factors
+    )
+    present, present_count = present + sums[high], present_count + counts[high]
     missing, missing_count = sums[MISSING], counts[MISSING]
     total, size = unit * float(present + missing), unit * float(present_count + missing_count)
-    right_terms, right_factors = terms[low:high], factors[low:high]
-    left_parts(sums[low:high], counts[low:high], 0, 0, unit, right_terms, right_factors)
     pair_terms(prior, total, size, right_terms, right_factors)
     multiply(factors[low:second], low_stay)
     multiply(factors[second:high], stay)
