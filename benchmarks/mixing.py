@@ -152,7 +152,7 @@ def lasting(run, seconds):
         seed = others[-1]
         *_, took = run(X, y, X_new[:1], 200, 100, 1, seed)
         iterations = int(300 * seconds / took)
-        thin = max(1, iterations // 4_000)  # keeping takes time; much more and easy posteriors lose draws
+        thin = max(1, iterations // 12_500)  # thinned much more, an easy posterior loses draws
         return run(X, y, X_new, iterations // 5, iterations * 4 // 5 // thin * thin, thin, seed)
 
     return lasts
