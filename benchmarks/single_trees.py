@@ -273,7 +273,8 @@ def _figure(values: list[float], digits: int = 2) -> str:
 
 def _cost(runs: list[Run]) -> str:
     verdicts = "/".join(str(sum(run.verdict == name for run in runs)) for name in VERDICTS)
-    return f"{np.mean([run.seconds for run in runs]) if runs else np.nan:8.1f}  {verdicts:10}"
+    seconds = f"{np.mean([run.seconds for run in runs]):.1f}" if runs else "-"
+    return f"{seconds:>8}  {verdicts:10}"
 
 
 def table_2(name: str, methods: list[str], results: Results) -> None:
