@@ -185,7 +185,7 @@ def test_every_benchmark_is_in_the_list():
     assert not missing, f"say in docs/benchmarks.md what {missing} measure"
 
 
-NO_FIGURES_YET = {"batch_prediction.py", "serving.py"}  # as that page says
+NO_FIGURES_YET = {"batch_prediction.py"}  # as that page says
 
 
 def test_every_benchmark_has_its_figures():
