@@ -185,16 +185,13 @@ def test_every_benchmark_is_in_the_list():
     assert not missing, f"say in docs/benchmarks.md what {missing} measure"
 
 
-NO_FIGURES_YET = {"batch_prediction.py"}  # as that page says
-
-
 def test_every_benchmark_has_its_figures():
     """Beyond the table each one is named again, where its figures are: on that page or another."""
     _, below = (DOCS / "benchmarks.md").read_text().split("Each file's first lines")
     others = [path.read_text() for path in DOCS.glob("*.md") if path.name != "benchmarks.md"]
     told = set(re.findall(r"benchmarks/(\w+\.py)", "\n".join([below, *others])))
     scripts = {path.name for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
-    lacking = scripts - told - NO_FIGURES_YET
+    lacking = scripts - told
     assert not lacking, f"say in docs/benchmarks.md what {lacking} print"
 
 
