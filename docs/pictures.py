@@ -104,7 +104,7 @@ def _trace(client: Client, model: Model) -> None:
     for number, sigma in enumerate(traces["sigma"]):
         axes.plot(traces["draws"], sigma, linewidth=0.8, alpha=0.8, label=f"chain {number + 1}")
     axes.set(xlabel="kept draw", ylabel="sigma (mpg)")
-    axes.legend(frameon=False, ncols=4, loc="upper center")
+    figure.legend(frameon=False, ncols=4, loc="outside upper right")  # above the lines, which may be anywhere
     _save(figure, "tutorial-sigma.svg")
 
 
