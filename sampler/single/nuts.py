@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-DEEPEST = 8  # doublings of a trajectory
+DEEPEST = 7  # doublings of a trajectory: as many effective draws as with 8, in less time
 
 
 @dataclass(frozen=True)
