@@ -273,7 +273,7 @@ class DivideRun:
         active = sum(each.state == ACTIVE for each in self._topologies.values()) + len(self._waiting)
         likely = 1 + (self.iterations - self.iteration) // active  # if all are chosen alike from now on
         draws = self._local.next_round(
-            bits, found.chains, int(search["draws"]), likely, int(rng.integers(2**62))
+            bits, found.chains, int(search["draws"]), likely, active, int(rng.integers(2**62))
         )
         log_prior = log_topology(bits, self._local.constants.alpha, self._local.constants.beta)
 

@@ -30,6 +30,7 @@ MOST_STEPS = 12  # of a transition in warm-up
 FIRST_STEP, RATE = 0.2, 0.1
 TUNE = 200  # draws that the no-U-turn sampler tunes by, each time that it is called
 AHEAD = 5  # rounds that it draws in one call, at most
+HELD = 1 << 26  # bytes of draws that all topologies may hold for rounds to come
 FAR_BELOW = 10.0  # log densities, and 3 for each parameter: where a chain begins anew
 
 
@@ -95,14 +96,18 @@ class Local:
                 taken += 1
         return found
 
-    def next_round(self, bits: Bits, chains: Chains, draws: int, rounds: int, seed: int) -> Floats:
+    def next_round(
+        self, bits: Bits, chains: Chains, draws: int, likely: int, active: int, seed: int
+    ) -> Floats:
         """The chains' next draws [chain, draw, u], so many of each.
 
-        The sampler can't go on with the steps and scales that it tuned, so it draws `rounds` at once, as many
-        as are likely to be asked for, by `seed`; both are used when a call is due.
+        The sampler can't go on with the steps and scales that it tuned, so it draws several rounds at once:
+        as many as are `likely` to be asked for, and as there is room for if all `active` topologies did so.
+        `seed` is used when a call is due.
         """
         if chains.used == chains.rounds:
-            chains.seed, chains.rounds, chains.used = seed, min(rounds, AHEAD), 0
+            room = HELD // (active * draws * chains.starts.nbytes)
+            chains.seed, chains.rounds, chains.used = seed, max(1, min(likely, room, AHEAD)), 0
         if chains.drawn is None:
             sharpness, total = self.constants.sharpness, chains.rounds * draws
             chains.drawn = nuts(self.rows, bits, sharpness, chains.starts, TUNE, total, chains.seed)

@@ -74,9 +74,11 @@ def ranks(sigma: Floats, every: int, look: Look) -> bytes:
 def rank_curves(sigma: Floats) -> list[tuple[Floats, Floats]]:
     """Of each chain, from 0 to 1: how much of it ranks below a share of all draws, less that share.
 
-    Down evenly between its draws, up at each by one in so many.
+    Down evenly between its draws, up at each by one in so many. Draws that are equal, as all are of a known
+    sigma, take turns by chain.
     """
-    order = np.argsort(np.argsort(sigma, axis=None, kind="stable"), kind="stable").reshape(sigma.shape)
+    by_draw = np.argsort(np.argsort(sigma.T, axis=None, kind="stable"), kind="stable")
+    order = by_draw.reshape(sigma.T.shape).T
     at = np.repeat((np.sort(order, axis=1) + 1) / sigma.size, 2, axis=1)
     share = np.pad(at, ((0, 0), (1, 1)), constant_values=((0, 0), (0, 1)))
     level = np.repeat(np.arange(sigma.shape[1] + 1) / sigma.shape[1], 2)

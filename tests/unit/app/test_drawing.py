@@ -114,6 +114,8 @@ def test_ranks_of_chains_that_agree_stay_near_zero():
     assert np.allclose(at, [0, 0.25, 0.25, 0.5, 0.5, 1])
     assert np.allclose(above, [0, -0.25, 0.25, 0, 0.5, 0])
     assert np.allclose(below, [0, -0.75, -0.25, -0.5, 0, 0])
+    for _, level in chains.rank_curves(np.ones((4, 50))):  # a known sigma sets no chain apart
+        assert abs(level).max() <= 0.021  # one draw in 50
     agreeing, apart = _slow(4, 2000), _slow(4, 2000, levels=2.0)
     every = independent_every(agreeing)
     assert 10 <= every <= 40  # 19 draws of such a chain are worth one

@@ -8,6 +8,7 @@ from sampler import Settings, SettingsError, fit, load
 from sampler.chains import resume_chain, start_chain
 from sampler.kernels.soft_density import densities
 from sampler.problem import prepare
+from sampler.single import local
 from sampler.single.divide import utilities
 from sampler.single.evidence import Evidence, _log_mixture, filled, layered, reduced
 from sampler.single.nuts import nuts
@@ -166,6 +167,21 @@ def test_a_run(tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "dcc.bart").predict(X).mean, posterior.predict(X).mean)
     with pytest.raises(SettingsError, match="fit again"):
         posterior.extend(10)
+
+
+@pytest.mark.parametrize(("held", "rounds"), [(local.HELD, {2, 3, 4, 5}), (1, {1})])
+def test_draws_for_rounds_to_come_have_little_room(monkeypatch, held, rounds):
+    """A call of the sampler draws for several rounds, but not more than all topologies may hold."""
+    monkeypatch.setattr(local, "HELD", held)
+    X, y = steps(40)
+    knobs = QUICK | {"search": SMALL | {"iterations": 5, "first": 8}, "num_draws": 50}
+    chain = start_chain(prepare(X, y > 2, method="dcc-tree", family="categorical", **knobs).training, 1)
+    seen = set()
+    while not chain.done:
+        chain.run(1)
+        seen |= {each.chains.rounds for each in chain._topologies.values()} - {0}
+    assert seen <= rounds | {1}
+    assert seen & rounds
 
 
 def test_a_run_resumes_bit_for_bit():

@@ -48,6 +48,17 @@ def test_extreme_leaves(leaf):
     assert unpack(pack(draws)) == draws
 
 
+@pytest.mark.parametrize("leaf_sd", [0.0, 1.0, 40.0, 5e3, 4e8])
+def test_leaves_take_the_fewest_bits(leaf_sd):
+    """The width of a leaf is the one of all 32 at which the block's leaves take least, by counting each."""
+    draws = random_draws(11, num_draws=3, leaf_sd=leaf_sd)
+    folded = [2 * v if v >= 0 else -2 * v - 1 for v in draws.leaf[draws.feature < 0].tolist()]
+    sizes = [sum(bits + 32 * (v >= 2**bits - 1) for v in folded) for bits in range(1, 33)]
+    width = pack(draws)[7]
+    assert sizes[width - 1] == min(sizes)
+    assert width == sizes.index(min(sizes)) + 1
+
+
 def test_no_draws():
     """A block without draws is a block too."""
     assert unpack(pack(random_draws(1)[:0])) == random_draws(1)[:0]
