@@ -19,7 +19,6 @@ from sampler.kernels.soft_math import (
     dot,
     exp_of_negative,
     sigmoid,
-    softplus,
     total_of,
 )
 from sampler.kernels.soft_state import soft_room_t, soft_rows_t, soft_shape_t
@@ -29,12 +28,15 @@ if TYPE_CHECKING:
     from sampler.kernels.soft_state import SoftRoom, SoftRows, SoftShape
 
 
-@kernel(f8(i8, floats_1, floats_1), allocates=False, entry=True)
-def break_stick(columns: Int, u: Floats, direction: Floats) -> Float:
-    """The simplex that columns - 1 logits stand for, into `direction`; log of its density and Jacobian."""
-    left, log_jacobian = 1.0, math.lgamma(float(columns))
+@kernel(f8(floats_1, floats_1, floats_1), allocates=False, entry=True)
+def break_stick(shifts: Floats, u: Floats, direction: Floats) -> Float:
+    """The simplex that some logits stand for, into `direction`; the log of its Jacobian.
+
+    `shifts` [len(u)] are log(logits still to come, and this one): so zeros stand for the middle.
+    """
+    left, log_jacobian, columns = 1.0, 0.0, len(direction)
     for k in range(columns - 1):
-        a = u[k] - math.log(float(columns - 1 - k))
+        a = u[k] - shifts[k]
         e = math.exp(-abs(a))
         near = 1.0 / (1.0 + e)
         direction[k] = left * (near if a >= 0 else e * near)
@@ -45,39 +47,35 @@ def break_stick(columns: Int, u: Floats, direction: Floats) -> Float:
     return log_jacobian
 
 
-@kernel(void(i8, floats_1, floats_1, floats_1, floats_1), allocates=False)
-def stick_gradient(columns: Int, u: Floats, direction: Floats, slope: Floats, into: Floats) -> None:
+@kernel(void(floats_1, floats_1, floats_1, floats_1, floats_1), allocates=False)
+def stick_gradient(shifts: Floats, u: Floats, direction: Floats, slope: Floats, into: Floats) -> None:
     """The gradient by the logits, of a function with this slope by the simplex plus the log Jacobian."""
+    columns = len(direction)
     after = slope[columns - 1] * direction[columns - 1]
     for k in range(columns - 2, -1, -1):
-        z = sigmoid(u[k] - math.log(float(columns - 1 - k)))
+        z = sigmoid(u[k] - shifts[k])
         here = slope[k] * direction[k]
         into[k] = here * (1 - z) - z * after + (1 - z) - (columns - 1 - k) * z
         after += here
 
 
-@kernel(void(soft_rows_t, soft_shape_t, f8, floats_1, soft_room_t), inline=True, allocates=False)
-def route(rows: SoftRows, shape: SoftShape, width: Float, u: Floats, room: SoftRoom) -> None:
-    """Directions, and the probabilities of going right and left, of every split at every row."""
+@kernel(void(soft_rows_t, soft_shape_t, f8, soft_room_t), inline=True, allocates=False)
+def route(rows: SoftRows, shape: SoftShape, width: Float, room: SoftRoom) -> None:
+    """The probabilities of going right and left, of every split of the room at every row."""
     columns, n = rows.x.shape
-    splits, narrow = len(shape.axis), 1.0 / width
-    for j in range(splits):
-        threshold = sigmoid(u[j])
-        at, other = room.right[j], room.left[j]
-        axis = shape.axis[j]
-        if axis >= 0:
-            for i in range(n):
-                at[i] = rows.x[axis, i]
-        else:
-            direction = room.direction[j]
-            for i in range(n):
-                at[i] = direction[0] * rows.x[0, i]
-            for d in range(1, columns):
-                share = direction[d]
-                for i in range(n):
-                    at[i] += share * rows.x[d, i]
+    narrow = 1.0 / width
+    for j in range(len(shape.axis)):
+        at, other, axis, direction = room.right[j], room.left[j], shape.axis[j], room.direction[j]
+        first, share = (axis, narrow) if axis >= 0 else (0, direction[0] * narrow)
+        column, far_right = rows.x[first], room.threshold[j] * narrow
         for i in range(n):
-            a = (at[i] - threshold) * narrow
+            at[i] = share * column[i] - far_right
+        for d in range(1, 0 if axis >= 0 else columns):
+            share, column = direction[d] * narrow, rows.x[d]
+            for i in range(n):
+                at[i] += share * column[i]
+        for i in range(n):
+            a = at[i]
             e = exp_of_negative(-min(abs(a), SATURATED))
             near = 1.0 / (1.0 + e)
             far = e * near if abs(a) < SATURATED else 0.0
@@ -85,19 +83,30 @@ def route(rows: SoftRows, shape: SoftShape, width: Float, u: Floats, room: SoftR
             other[i] = far if a >= 0 else near
 
 
-@kernel(void(soft_shape_t, soft_room_t), inline=True, allocates=False)
-def reach_nodes(shape: SoftShape, room: SoftRoom) -> None:
-    """The probability that each row comes to each node."""
-    n, root = room.reach.shape[1], room.reach[0]
-    for i in range(n):
-        root[i] = 1.0
+@kernel(void(soft_shape_t, soft_room_t, i8), inline=True, allocates=False)
+def flow_down(shape: SoftShape, room: SoftRoom, leaves: Int) -> None:
+    """What of each row's flow comes to each split, and to each leaf if asked, from what it is at the root."""
     for node in range(len(shape.right)):
         if shape.right[node]:
-            here, right, left = room.reach[node], room.reach[shape.right[node]], room.reach[node + 1]
-            go, stay = room.right[shape.slot[node]], room.left[shape.slot[node]]
-            for i in range(n):
-                right[i] = here[i] * go[i]
-                left[i] = here[i] * stay[i]
+            slot, right = shape.slot[node], shape.right[node]
+            if leaves or shape.right[right]:
+                _share(room.flow[node], room.right[slot], room.flow[right])
+            if leaves or shape.right[node + 1]:
+                _share(room.flow[node], room.left[slot], room.flow[node + 1])
+
+
+@kernel(void(floats_1, floats_1, floats_1), inline=True, allocates=False)
+def _share(here: Floats, share: Floats, into: Floats) -> None:
+    for i in range(len(into)):
+        into[i] = here[i] * share[i]
+
+
+@kernel(void(soft_room_t), inline=True, allocates=False)
+def start_alike(room: SoftRoom) -> None:
+    """A flow of one of each row: the flow at nodes is the probability of coming there."""
+    root = room.flow[0]
+    for i in range(len(root)):
+        root[i] = 1.0
 
 
 @kernel(void(soft_rows_t, soft_shape_t, soft_room_t), inline=True, allocates=False)
@@ -108,7 +117,7 @@ def count_classes(rows: SoftRows, shape: SoftShape, room: SoftRoom) -> None:
             continue
         leaf = shape.slot[node]
         for k in range(rows.classes):
-            room.table[leaf, k] = dot(room.reach[node], rows.count[k])
+            room.table[leaf, k] = dot(room.flow[node], rows.count[k])
 
 
 @kernel(f8(soft_rows_t, i8, soft_room_t), allocates=False)
@@ -116,7 +125,7 @@ def _class_likelihood(rows: SoftRows, leaves: Int, room: SoftRoom) -> Float:
     """Of the counts in `table`, which become the slopes by them."""
     alpha = rows.prior[state.CONCENTRATION]
     all_of_them = alpha * rows.classes
-    total = leaves * (math.lgamma(all_of_them) - rows.classes * math.lgamma(alpha))
+    total = leaves * rows.prior[state.OF_LEAF]
     for leaf in range(leaves):
         size = all_of_them
         for k in range(rows.classes):
@@ -155,54 +164,56 @@ def average_below(rows: SoftRows, shape: SoftShape, u: Floats, room: SoftRoom) -
 
 @kernel(f8(soft_rows_t, soft_shape_t, floats_1, floats_1, soft_room_t), inline=True, allocates=False)
 def _prior(rows: SoftRows, shape: SoftShape, u: Floats, slope: Floats, room: SoftRoom) -> Float:
-    """The log prior with Jacobians; its gradient by the thresholds, means and sigma; the directions."""
-    columns, splits = rows.x.shape[0], len(shape.axis)
-    total, at = 0.0, splits
+    """The log prior with Jacobians; its gradient by the thresholds, means and sigma; the splits."""
+    sticks, splits, law = rows.x.shape[0] - 1, len(shape.axis), rows.prior
+    total, at, apart = law[state.OF_TREE], splits, 1.0
     for j in range(splits):
-        threshold = sigmoid(u[j])
-        total -= 2 * softplus(u[j]) - u[j]
-        slope[j] = 1 - 2 * threshold
+        e = math.exp(-abs(u[j]))
+        near = 1.0 / (1.0 + e)
+        room.threshold[j] = near if u[j] >= 0 else e * near
+        slope[j] = 1 - 2 * room.threshold[j]
+        total -= abs(u[j])
+        apart *= 1.0 + e  # at most 2 each: one log for all
         if shape.axis[j] < 0:
-            total += break_stick(columns, u[at : at + columns - 1], room.direction[j])
-            at += columns - 1
+            total += law[state.OF_DIRECTION]
+            total += break_stick(law[state.STICKS :], u[at : at + sticks], room.direction[j])
+            at += sticks
         else:
-            total -= math.log(float(columns))
+            total += law[state.OF_AXIS]
+    total -= 2 * math.log(apart)
     if rows.classes:
         return total
-    centre, sd = rows.prior[state.MEAN], rows.prior[state.SD]
+    centre, sd = law[state.MEAN], law[state.SD]
     for leaf in range(splits + 1):
         z = (u[at + leaf] - centre) / sd
-        total -= 0.5 * z * z + 0.5 * LOG_2PI + math.log(sd)
+        total += law[state.OF_LEAF] - 0.5 * z * z
         slope[at + leaf] = -z / sd
     at += splits + 1
-    a, b = rows.prior[state.SHAPE], rows.prior[state.SCALE]
-    share = b * math.exp(-u[at])
-    total += a * math.log(b) - math.lgamma(a) - a * u[at] - share  # -(a + 1) u from the density, + u
+    a, share = law[state.SHAPE], law[state.SCALE] * math.exp(-u[at])
     slope[at] = share - a
-    return total
+    return total - a * u[at] - share  # -(a + 1) u from the density, + u
 
 
 @kernel(f8(soft_rows_t, soft_shape_t, f8, floats_1, soft_room_t), inline=True, allocates=False)
 def _likelihood(rows: SoftRows, shape: SoftShape, width: Float, u: Floats, room: SoftRoom) -> Float:
-    """The log likelihood; each row's residual over the variance, or one, into `residual`.
+    """The log likelihood; how much each row pulls, its residual over the variance or one, is the root's flow.
 
     Of numbers, the squares over sigma squared are left in `table`, for the slope by sigma.
     """
     n, splits = rows.x.shape[1], len(shape.axis)
-    route(rows, shape, width, u, room)
+    route(rows, shape, width, room)
     if rows.classes:
-        reach_nodes(shape, room)
+        start_alike(room)
+        flow_down(shape, room, 1)
         count_classes(rows, shape, room)
-        for i in range(n):
-            room.residual[i] = 1.0
         return _class_likelihood(rows, splits + 1, room)
     average_below(rows, shape, u, room)
     log_sigma = u[len(u) - 1]
     precision = math.exp(-2 * log_sigma)
-    residual, found, count = room.residual, room.below[0], rows.count[0]
+    pull, found, count = room.flow[0], room.below[0], rows.count[0]
     for i in range(n):  # what is found gives way to each row's part of the squares
         off = rows.mean[i] - found[i]
-        residual[i] = count[i] * off * precision
+        pull[i] = count[i] * off * precision
         found[i] = count[i] * off * off
     room.table[0, 0] = (rows.prior[state.WITHIN] + total_of(found)) * precision
     return -rows.prior[state.TOTAL] * (0.5 * LOG_2PI + log_sigma) - 0.5 * room.table[0, 0]
@@ -214,13 +225,32 @@ def _leaf_slopes(rows: SoftRows, shape: SoftShape, u: Floats, slope: Floats, roo
     if rows.classes:
         average_below(rows, shape, u, room)
         return
-    reach_nodes(shape, room)
+    flow_down(shape, room, 0)
     last = len(u) - 1
     slope[last] += room.table[0, 0] - rows.prior[state.TOTAL]
     first = last - len(shape.axis) - 1
     for node in range(len(shape.right)):
-        if not shape.right[node]:
-            slope[first + shape.slot[node]] += dot(room.residual, room.reach[node])
+        right = shape.right[node]
+        if right:
+            here, slot = room.flow[node], shape.slot[node]
+            if not shape.right[right]:
+                slope[first + shape.slot[right]] += dot(here, room.right[slot])
+            if not shape.right[node + 1]:
+                slope[first + shape.slot[node + 1]] += dot(here, room.left[slot])
+
+
+@kernel(f8(soft_rows_t, soft_shape_t, i8, soft_room_t), inline=True, allocates=False)
+def _tilt(rows: SoftRows, shape: SoftShape, node: Int, room: SoftRoom) -> Float:
+    """What the likelihood gains as rows move right of a split by its width; by its direction, in `slope`."""
+    j = shape.slot[node]
+    right, left, gain = room.below[shape.right[node]], room.below[node + 1], room.below[node]
+    go, stay, flow = room.right[j], room.left[j], room.flow[node]
+    for i in range(len(gain)):
+        gain[i] = flow[i] * go[i] * stay[i] * (right[i] - left[i])
+    if shape.axis[j] < 0:
+        for d in range(len(room.slope)):
+            room.slope[d] = dot(gain, rows.x[d])
+    return total_of(gain)
 
 
 @kernel(f8(soft_rows_t, soft_shape_t, f8, floats_1, floats_1, soft_room_t), allocates=False, entry=True)
@@ -231,34 +261,28 @@ def density(
 
     `width` is h, the sharpness of the splits in units of the scaled columns.
     """
-    columns, n = rows.x.shape
+    sticks, shifts = rows.x.shape[0] - 1, rows.prior[state.STICKS :]
     total = _prior(rows, shape, u, slope, room)
     counted = rows.prior[state.LIKELIHOOD] != 0.0
     if counted:
         total += _likelihood(rows, shape, width, u, room)
         _leaf_slopes(rows, shape, u, slope, room)
-    at = len(shape.axis)
+    at, tilt = len(shape.axis), room.slope
     for node in range(len(shape.right)):  # splits come in their order
         if not shape.right[node]:
             continue
         j = shape.slot[node]
-        for d in range(columns):
-            room.slope[d] = 0.0
+        for d in range(sticks + 1):
+            tilt[d] = 0.0
         if counted:
-            right, left = room.below[shape.right[node]], room.below[node + 1]
-            go, stay, reach, gain = room.right[j], room.left[j], room.reach[node], room.below[node]
-            for i in range(n):
-                gain[i] = room.residual[i] * reach[i] * go[i] * stay[i] * (right[i] - left[i])
-            threshold = sigmoid(u[j])
-            slope[j] -= total_of(gain) / width * threshold * (1 - threshold)
-            if shape.axis[j] < 0:
-                for d in range(columns):
-                    room.slope[d] = dot(gain, rows.x[d]) / width
+            threshold = room.threshold[j]
+            slope[j] -= _tilt(rows, shape, node, room) / width * threshold * (1 - threshold)
         if shape.axis[j] < 0:
-            stick_gradient(
-                columns, u[at : at + columns - 1], room.direction[j], room.slope, slope[at : at + columns - 1]
-            )
-            at += columns - 1
+            for d in range(sticks + 1):
+                tilt[d] /= width
+            here = slope[at : at + sticks]
+            stick_gradient(shifts, u[at : at + sticks], room.direction[j], tilt, here)
+            at += sticks
     return total
 
 

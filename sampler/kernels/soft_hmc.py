@@ -14,7 +14,7 @@ from sampler.compile import kernel
 from sampler.kernels import soft_state as state
 from sampler.kernels.random import below, gamma, normal, uniform
 from sampler.kernels.shapes import f8, floats_1, floats_2, i8, void, words_1
-from sampler.kernels.soft_density import count_classes, density, reach_nodes, route
+from sampler.kernels.soft_density import count_classes, density, flow_down, route, start_alike
 from sampler.kernels.soft_state import soft_room_t, soft_rows_t, soft_shape_t
 
 if TYPE_CHECKING:
@@ -121,28 +121,18 @@ def transitions(
     return now
 
 
-@kernel(
-    void(soft_rows_t, soft_shape_t, f8, floats_1, soft_room_t, words_1, floats_2), allocates=False, entry=True
-)
+@kernel(void(soft_rows_t, soft_shape_t, f8, soft_room_t, words_1, floats_2), allocates=False, entry=True)
 def draw_classes(
-    rows: SoftRows,
-    shape: SoftShape,
-    width: Float,
-    u: Floats,
-    room: SoftRoom,
-    random: Words,
-    into: Floats,
+    rows: SoftRows, shape: SoftShape, width: Float, room: SoftRoom, random: Words, into: Floats
 ) -> None:
-    """Probabilities of the classes in each leaf, drawn from their Dirichlet law given the splits at u.
-
-    The directions are those of the last density at u.
-    """
+    """Probabilities of the classes in each leaf, drawn from their Dirichlet law, of the room's splits."""
     for leaf in range(len(into)):
         for k in range(rows.classes):
             room.table[leaf, k] = 0.0
     if rows.prior[state.LIKELIHOOD] != 0.0:
-        route(rows, shape, width, u, room)
-        reach_nodes(shape, room)
+        route(rows, shape, width, room)
+        start_alike(room)
+        flow_down(shape, room, 1)
         count_classes(rows, shape, room)
     for leaf in range(len(into)):
         total = 0.0

@@ -57,12 +57,6 @@ def sigmoid(a: Float) -> Float:
     return 1.0 / (1.0 + e) if a >= 0 else e / (1.0 + e)
 
 
-@kernel(f8(f8), inline=True, allocates=False)
-def softplus(a: Float) -> Float:
-    """log(1 + exp(a)); softplus(-a) is this less a."""
-    return max(a, 0.0) + math.log1p(math.exp(-abs(a)))
-
-
 @kernel(f8(f8), allocates=False)
 def digamma(x: Float) -> Float:
     """The derivative of the log gamma function at x > 0, to 1e-12."""

@@ -56,12 +56,12 @@ def _log_density(size: Any, u: Any, slope: Any, log: Any, data: Any) -> Any:
     at += splits * n
     stay = words[at : at + splits * n].reshape((splits, n))
     at += splits * n
-    reach = words[at : at + nodes * n].reshape((nodes, n))
+    flow = words[at : at + nodes * n].reshape((nodes, n))
     at += nodes * n
     below = words[at : at + nodes * n].reshape((nodes, n))
     at += nodes * n
-    residual = words[at : at + n]
-    at += n
+    threshold = words[at : at + splits]
+    at += splits
     direction = words[at : at + splits * p].reshape((splits, p))
     at += splits * p
     gradient = words[at : at + p]
@@ -69,7 +69,7 @@ def _log_density(size: Any, u: Any, slope: Any, log: Any, data: Any) -> Any:
     table = words[at : at + (splits + 1) * kinds].reshape((splits + 1, kinds))
     rows = SoftRows(x, count, mean, classes, law)
     shape = SoftShape(right, slot, axis)
-    room = SoftRoom(go, stay, reach, below, residual, direction, gradient, table)
+    room = SoftRoom(go, stay, flow, below, threshold, direction, gradient, table)
     found = density(rows, shape, head[WIDTH], carray(u, (int(size),)), carray(slope, (int(size),)), room)
     carray(log, (1,))[0] = found
     return 0 if np.isfinite(found) else 1
@@ -92,7 +92,7 @@ def pack_model(rows: SoftRows, shape: SoftShape, width: float) -> NDArray[np.flo
     nodes = 2 * splits + 1
     parts = [part.reshape(-1) for part in (rows.x, rows.count, rows.mean, rows.prior)]
     parts += [part.view(np.float64) for part in (shape.right, shape.slot, shape.axis)]
-    room = n * (2 * splits + 2 * nodes + 1) + splits * p + p + (splits + 1) * max(rows.classes, 1)
+    room = n * (2 * splits + 2 * nodes) + splits * (p + 1) + p + (splits + 1) * max(rows.classes, 1)
     body = np.concatenate([*parts, np.zeros(room)])
     head = np.array([p, n, k, rows.classes, splits, len(rows.prior), HEAD + len(body), width], np.float64)
     return np.concatenate([head, body])

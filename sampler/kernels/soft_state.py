@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 MEAN, SD, SHAPE, SCALE, CONCENTRATION, LIKELIHOOD = 0, 1, 2, 3, 4, 5
 # what grouped rows leave out: their squares about their own mean, and how many there are
 WITHIN, TOTAL = 6, 7
-PRIOR_SIZE = 8
+# what the densities of all points have in common, as logarithms take long: of a leaf, of the rest, of a
+# direction, of a column's choice; from STICKS on the shifts of a direction's logits
+OF_LEAF, OF_TREE, OF_DIRECTION, OF_AXIS, STICKS = 8, 9, 10, 11, 12
 
 # what a run of transitions counts and tunes
 LOG_STEP, PROBABILITY, PROPOSED, ACCEPTED, RATE = 0, 1, 2, 3, 4
@@ -35,7 +37,7 @@ class SoftRows(NamedTuple):
     count: Floats  # type: ignore[assignment]  # [k, n]: rows (k = 1), or rows of each class
     mean: Floats  # [n], of the outcomes of the rows joined; zeros for classes
     classes: int  # 0 for numbers
-    prior: Floats
+    prior: Floats  # STICKS numbers, and one for each logit of a direction
 
 
 class SoftShape(NamedTuple):
@@ -51,9 +53,9 @@ class SoftRoom(NamedTuple):
 
     right: Floats  # [split, n], the probability of going right, and its complement
     left: Floats
-    reach: Floats  # [node, n], the probability of coming there
+    flow: Floats  # [node, n], what comes there of what each row has at the root
     below: Floats  # [node, n], expectations over the leaves below
-    residual: Floats  # [n]
+    threshold: Floats  # [split]
     direction: Floats  # [split, p]
     slope: Floats  # [p]
     table: Floats  # [leaf, k]

@@ -29,9 +29,9 @@ def leaf_values(
 
     if not rows.classes:
         return np.asarray(parts["mean"])[:, None]
-    room.direction[: tree.splits] = parts["direction"]
+    room.threshold[:], room.direction[:] = parts["threshold"], parts["direction"]
     into = np.zeros((tree.splits + 1, rows.classes))
-    draw_classes(rows, shape_of(tree.is_split, tree.axis), width, tree.u, room, random, into)
+    draw_classes(rows, shape_of(tree.is_split, tree.axis), width, room, random, into)
     return into
 
 

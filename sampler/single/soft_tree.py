@@ -39,7 +39,7 @@ def make_soft_rows(training: Training) -> SoftRows:
     x = scaled(constants.values, codes[:, np.append(order, np.repeat(order[-1], n - len(order)))])
     weights = np.ones(len(training.y)) if training.weights is None else training.weights
     many: Floats = np.bincount(place, weights, n).astype(np.float64)
-    prior = np.zeros(state.PRIOR_SIZE)
+    prior = np.zeros(state.STICKS)
     prior[[state.MEAN, state.SD]] = constants.offset, constants.leaf_sd
     prior[[state.SHAPE, state.SCALE]] = constants.sigma_shape, constants.sigma_scale
     prior[state.CONCENTRATION] = constants.concentration
@@ -53,7 +53,29 @@ def make_soft_rows(training: Training) -> SoftRows:
     else:
         count, mean = many[None], np.bincount(place, weights * training.y, n) / np.maximum(many, TINY)
         prior[state.WITHIN] = float(np.sum(weights * (training.y - mean[place]) ** 2))
+    prior = with_common(prior, len(x), constants.classes)
     return state.SoftRows(x, np.ascontiguousarray(count), mean, constants.classes, prior)
+
+
+def with_common(prior: Floats, columns: int, classes: int) -> Floats:
+    """A prior vector with what the densities of all points have in common."""
+    from sampler.kernels import soft_state as state  # noqa: PLC0415
+
+    found = np.concatenate([prior[: state.STICKS], stick_shifts(columns)])
+    if classes:
+        alpha = float(prior[state.CONCENTRATION])
+        found[state.OF_LEAF] = math.lgamma(alpha * classes) - classes * math.lgamma(alpha)
+    else:
+        a, b = float(prior[state.SHAPE]), float(prior[state.SCALE])
+        found[state.OF_LEAF] = -0.5 * math.log(2 * math.pi) - math.log(prior[state.SD])
+        found[state.OF_TREE] = a * math.log(b) - math.lgamma(a)
+    found[state.OF_DIRECTION], found[state.OF_AXIS] = math.lgamma(columns), -math.log(columns)
+    return found
+
+
+def stick_shifts(columns: int) -> Floats:
+    """What is taken off a direction's logits, so that zeros are its middle: float64 [columns - 1]."""
+    return np.log(np.arange(columns - 1, 0, -1, dtype=np.float64))
 
 
 def scaled(values: Sequence[Sequence[float]], codes: NDArray[np.uint8]) -> Floats:
@@ -122,9 +144,9 @@ def make_room(rows: SoftRows, splits: int) -> SoftRoom:
     return SoftRoom(
         right=np.zeros((splits, n)),
         left=np.zeros((splits, n)),
-        reach=np.zeros((nodes, n)),
+        flow=np.zeros((nodes, n)),
         below=np.zeros((nodes, n)),
-        residual=np.zeros(n),
+        threshold=np.zeros(splits),
         direction=np.zeros((splits, p)),
         slope=np.zeros(p),
         table=np.zeros((splits + 1, max(rows.classes, 1))),
@@ -185,7 +207,7 @@ class Parameters:
         self.sticks = 0 if by_axis else columns - 1
         self.means = not constants.classes
         self.centre, self.sd = constants.offset, constants.leaf_sd
-        self._direction = np.zeros(columns)
+        self._shifts, self._direction = stick_shifts(columns), np.zeros(columns)
 
     def size(self, splits: int) -> int:
         """How many parameters a tree of so many splits has."""
@@ -258,7 +280,8 @@ class Parameters:
         if self.by_axis:
             total -= math.log(self.columns)
         else:
-            total += float(break_stick(self.columns, np.array(sticks, np.float64), self._direction))
+            total += math.lgamma(self.columns)
+            total += float(break_stick(self._shifts, np.array(sticks, np.float64), self._direction))
         if self.means:
             z = (mean - self.centre) / self.sd
             total -= 0.5 * z * z + math.log(self.sd) + 0.5 * math.log(2 * math.pi)
@@ -275,7 +298,7 @@ class Parameters:
                 direction[j, tree.axis[j]] = 1.0
                 continue
             at = splits + j * self.sticks
-            break_stick(self.columns, tree.u[at : at + self.sticks], direction[j])
+            break_stick(self._shifts, tree.u[at : at + self.sticks], direction[j])
         return {
             "threshold": 1 / (1 + np.exp(-tree.u[:splits])),
             "direction": direction,

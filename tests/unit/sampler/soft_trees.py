@@ -4,7 +4,9 @@ import numpy as np
 from scipy import special, stats
 
 from sampler.kernels import soft_state as state
-from sampler.kernels.soft_state import SoftRoom, SoftRows, SoftShape
+from sampler.kernels.soft_state import SoftRows, SoftShape
+from sampler.single import soft_tree
+from sampler.single.soft_tree import with_common
 
 LAW = {"mean": 0.0, "sd": 1.0, "sigma_shape": 1.5, "sigma_scale": 1.5, "concentration": 1.0}
 
@@ -14,7 +16,7 @@ def make_rows(x, y, classes=0, likelihood=True, **law):
     law = LAW | law
     distinct, group = np.unique(x, axis=0, return_inverse=True)
     group = group.reshape(-1)
-    prior = np.zeros(state.PRIOR_SIZE)
+    prior = np.zeros(state.STICKS)
     prior[: state.LIKELIHOOD] = [law[name] for name in LAW]
     prior[state.LIKELIHOOD] = likelihood
     many = np.bincount(group)
@@ -27,6 +29,7 @@ def make_rows(x, y, classes=0, likelihood=True, **law):
         mean = np.bincount(group, y) / many
         prior[state.WITHIN] = np.sum((y - mean[group]) ** 2)
     prior[state.TOTAL] = len(y)
+    prior = with_common(prior, x.shape[1], classes)
     return SoftRows(np.ascontiguousarray(distinct.T), count, mean, classes, prior)
 
 
@@ -50,9 +53,7 @@ def make_shape(is_split, axis=None):
 
 def make_room(rows, shape):
     """Room to work."""
-    (p, n), nodes, splits = rows.x.shape, len(shape.right), len(shape.axis)
-    sizes = [(splits, n), (splits, n), (nodes, n), (nodes, n), (n,), (splits, p), (p,)]
-    return SoftRoom(*(np.zeros(size) for size in sizes), np.zeros((splits + 1, max(rows.classes, 1))))
+    return soft_tree.make_room(rows, len(shape.axis))
 
 
 def take_apart(u, columns, shape, classes):
