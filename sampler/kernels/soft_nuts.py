@@ -14,14 +14,14 @@ from numba import types
 
 from sampler.compile import pointer_kernel
 from sampler.kernels.soft_density import density
-from sampler.kernels.soft_state import SoftRoom, SoftRows, SoftShape
+from sampler.kernels.soft_state import LINE, SoftRoom, SoftRows, SoftShape, zeros
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # the head of the buffer
 COLUMNS, ROWS, KINDS, CLASSES, SPLITS, PRIOR, SIZE, WIDTH = 0, 1, 2, 3, 4, 5, 6, 7
-HEAD = 8
+HEAD = LINE
 
 carray: Any = _carray
 _pointer: Any = types.CPointer
@@ -44,14 +44,6 @@ def _log_density(size: Any, u: Any, slope: Any, log: Any, data: Any) -> Any:
     at += n * k
     mean = words[at : at + n]
     at += n
-    law = words[at : at + prior]
-    at += prior
-    right = words[at : at + nodes].view(np.int64)
-    at += nodes
-    slot = words[at : at + nodes].view(np.int64)
-    at += nodes
-    axis = words[at : at + splits].view(np.int64)
-    at += splits
     go = words[at : at + splits * n].reshape((splits, n))
     at += splits * n
     stay = words[at : at + splits * n].reshape((splits, n))
@@ -60,6 +52,14 @@ def _log_density(size: Any, u: Any, slope: Any, log: Any, data: Any) -> Any:
     at += nodes * n
     below = words[at : at + nodes * n].reshape((nodes, n))
     at += nodes * n
+    law = words[at : at + prior]
+    at += prior
+    right = words[at : at + nodes].view(np.int64)
+    at += nodes
+    slot = words[at : at + nodes].view(np.int64)
+    at += nodes
+    axis = words[at : at + splits].view(np.int64)
+    at += splits
     threshold = words[at : at + splits]
     at += splits
     direction = words[at : at + splits * p].reshape((splits, p))
@@ -87,12 +87,18 @@ COPY = pointer_kernel(__name__, _copy_t, _copy, arrays=True)
 
 
 def pack_model(rows: SoftRows, shape: SoftShape, width: float) -> NDArray[np.float64]:
-    """The buffer of a topology over some rows."""
+    """The buffer of a topology over some rows.
+
+    It begins at a cache line, and what has a number for each row comes first: so with rows padded to whole
+    registers none of these is in two lines.
+    """
     (p, n), k, splits = rows.x.shape, len(rows.count), len(shape.axis)
     nodes = 2 * splits + 1
-    parts = [part.reshape(-1) for part in (rows.x, rows.count, rows.mean, rows.prior)]
+    wide, narrow = 2 * n * (splits + nodes), splits * (p + 1) + p + (splits + 1) * max(rows.classes, 1)
+    parts = [part.reshape(-1) for part in (rows.x, rows.count, rows.mean, np.zeros(wide), rows.prior)]
     parts += [part.view(np.float64) for part in (shape.right, shape.slot, shape.axis)]
-    room = n * (2 * splits + 2 * nodes) + splits * (p + 1) + p + (splits + 1) * max(rows.classes, 1)
-    body = np.concatenate([*parts, np.zeros(room)])
+    body = np.concatenate([*parts, np.zeros(narrow)])
     head = np.array([p, n, k, rows.classes, splits, len(rows.prior), HEAD + len(body), width], np.float64)
-    return np.concatenate([head, body])
+    found = zeros(HEAD + len(body))
+    found[:HEAD], found[HEAD:] = head, body
+    return found

@@ -8,8 +8,10 @@ split's direction (none where a split uses one column), each leaf's mean, the lo
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from numba import types as _types
 
 from sampler.kernels.shapes import floats_1, floats_2, i8, longs_1, named
@@ -28,6 +30,8 @@ OF_LEAF, OF_TREE, OF_DIRECTION, OF_AXIS, STICKS = 8, 9, 10, 11, 12
 # what a run of transitions counts and tunes
 LOG_STEP, PROBABILITY, PROPOSED, ACCEPTED, RATE = 0, 1, 2, 3, 4
 TUNE_SIZE = 5
+
+LINE = 8  # numbers in a cache line, and in the widest registers
 
 
 class SoftRows(NamedTuple):
@@ -59,6 +63,13 @@ class SoftRoom(NamedTuple):
     direction: Floats  # [split, p]
     slope: Floats  # [p]
     table: Floats  # [leaf, k]
+
+
+def zeros(*shape: int) -> Floats:
+    """Zeros that begin at a cache line: registers are filled from one then, not from two."""
+    size = math.prod(shape)
+    found = np.zeros(size + LINE)
+    return found[-(found.ctypes.data // found.itemsize) % LINE :][:size].reshape(shape)
 
 
 soft_rows_t = named((floats_2, floats_2, floats_1, i8, floats_1), SoftRows)

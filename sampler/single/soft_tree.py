@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
 
 
-LANES = 8  # rows are padded to a multiple of this: whole vector registers
 TINY = np.finfo(np.float64).tiny
 
 
@@ -35,7 +34,7 @@ def make_soft_rows(training: Training) -> SoftRows:
     codes, first, group = np.unique(training.codes, axis=1, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")  # as the rows came: sums then depend on nothing else
     place = np.argsort(order)[group.reshape(-1)]
-    n = -(-len(order) // LANES) * LANES  # the last row again, with no weight
+    n = -(-len(order) // state.LINE) * state.LINE  # whole registers: the last row again, with no weight
     x = scaled(constants.values, codes[:, np.append(order, np.repeat(order[-1], n - len(order)))])
     weights = np.ones(len(training.y)) if training.weights is None else training.weights
     many: Floats = np.bincount(place, weights, n).astype(np.float64)
@@ -138,18 +137,18 @@ def shape_of(is_split: Sequence[bool], axis: NDArray[np.int64]) -> SoftShape:
 
 def make_room(rows: SoftRows, splits: int) -> SoftRoom:
     """Room to work on trees of so many splits."""
-    from sampler.kernels.soft_state import SoftRoom  # noqa: PLC0415
+    from sampler.kernels.soft_state import SoftRoom, zeros  # noqa: PLC0415
 
     (p, n), nodes = rows.x.shape, 2 * splits + 1
     return SoftRoom(
-        right=np.zeros((splits, n)),
-        left=np.zeros((splits, n)),
-        flow=np.zeros((nodes, n)),
-        below=np.zeros((nodes, n)),
-        threshold=np.zeros(splits),
-        direction=np.zeros((splits, p)),
-        slope=np.zeros(p),
-        table=np.zeros((splits + 1, max(rows.classes, 1))),
+        right=zeros(splits, n),
+        left=zeros(splits, n),
+        flow=zeros(nodes, n),
+        below=zeros(nodes, n),
+        threshold=zeros(splits),
+        direction=zeros(splits, p),
+        slope=zeros(p),
+        table=zeros(splits + 1, max(rows.classes, 1)),
     )
 
 

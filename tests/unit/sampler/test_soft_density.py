@@ -6,6 +6,7 @@ from scipy import integrate, special
 
 from sampler.kernels.soft_density import densities, density
 from sampler.kernels.soft_math import SATURATED
+from sampler.kernels.soft_nuts import HEAD, SIZE, pack_model
 from tests.kernels import soft_math
 from tests.unit.sampler.soft_trees import make_room, make_rows, make_shape, memberships, slow_density
 
@@ -76,6 +77,20 @@ def test_padding_and_values_alone(classes):
         assert density(padded, shape, 0.1, u, other, make_room(padded, shape)) == pytest.approx(found)
         np.testing.assert_allclose(other, slope, rtol=1e-9, atol=1e-9)
         assert value == pytest.approx(found)
+
+
+def test_arrays_of_rows_begin_at_cache_lines():
+    """What has a number for each row is in whole lines, in the room and in the buffer of the library."""
+    x, y = problem(0, 2, np.random.default_rng(1), rows=24)
+    x[:, 0] = np.arange(24) / 24  # no two rows alike: whole registers without padding
+    shape, rows = make_shape(SHAPES["balanced"]), make_rows(x, y)
+    room = make_room(rows, shape)
+    assert all(part.ctypes.data % 64 == 0 for part in (room.right, room.left, room.flow, room.below))
+    for _ in range(5):
+        buffer = pack_model(rows, shape, 0.1)
+        assert buffer.ctypes.data % 64 == 0
+        np.testing.assert_array_equal(buffer[HEAD : HEAD + 48], rows.x.reshape(-1))
+        assert buffer[SIZE] == len(buffer)
 
 
 @pytest.mark.parametrize("classes", [0, 3])
