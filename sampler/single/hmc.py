@@ -1,9 +1,12 @@
 """A chain over trees of soft splits: Hamiltonian transitions inside reversible jumps (`sampler_math` 7.7).
 
-Cochrane, Wills and Johnson (2023), in the exact form: after warm-up, transitions have a frozen step size and
-are reversible, so that a jump is accepted by the densities just before and after it, and the chain's law is
-the posterior. During warm-up, splits of a proposal first are wide and sharpen, and it is accepted by where it
-ends: that finds good trees quickly, and is no law of anything.
+Cochrane, Wills and Johnson (2023), in the exact form: after warm-up, transitions have a frozen step size
+and are reversible, so that a jump is accepted by the densities just before and after it, and the chain's law
+is the posterior. A warm-up first searches: splits of a proposal are wide and sharpen, and it is accepted by
+where it ends. That finds good trees quickly, and is no law of anything. The paper counts what is new by its
+density in the prior; with few rows such a search ends in tens of leaves where the posterior has three. So we
+count it by how wide such parameters are found to be. Then the warm-up settles: the chain goes as it will go
+on, but for a step size and scales that still adapt.
 """
 
 from __future__ import annotations
@@ -40,7 +43,8 @@ if TYPE_CHECKING:
 
 MOVES = ("grow", "prune", "stay")
 WARM_UP = {"grow": 0.5, "prune": 0.25, "stay": 0.25}
-SHARPENING, SHARP = 40, 10  # transitions of a proposal in warm-up: at ever sharper widths, then at the last
+SEARCHING = 0.8  # of the warm-up; the rest settles
+SHARPENING, SHARP = 40, 10  # transitions of a proposal in a search: at ever sharper widths, then at the last
 INNER = 5  # transitions before a jump and after it
 MOST_STEPS = 12  # of a transition
 FIRST_STEP = 0.2  # in the scales below
@@ -122,10 +126,10 @@ class SoftChain:
         before = self.iteration
         stop = min(before + max(int(iterations), 0), self.iterations)
         while self.iteration < stop:
-            if self.iteration < settings.num_burnin:
+            if self.iteration < SEARCHING * settings.num_burnin:
                 self._search()
             else:
-                self._sample()
+                self._sample(RATE if self.iteration < settings.num_burnin else 0.0)
             self.iteration += 1
             past = self.iteration - settings.num_burnin
             if past > 0 and past % settings.thin == 0:
@@ -162,49 +166,55 @@ class SoftChain:
         return {"moves": moves}
 
     def _search(self) -> None:
-        """An iteration of warm-up."""
+        """An iteration of warm-up, in its first part."""
         tree = self._tree
-        move, proposed, log_ratio = self._propose(tree, WARM_UP)
-        now = self._density(tree) + self._log_topology(tree)
+        move, proposed, log_ways, _ = self._propose(tree, WARM_UP)
+        now = self._density(tree) + self._log_topology(tree) + self._log_volume(tree)
         self._transitions(proposed, self._widths[:SHARPENING], 0, FAST_RATE)
         then = self._transitions(proposed, self._widths[SHARPENING:], 1, RATE)
-        self._decide(move, proposed, then + self._log_topology(proposed) - now + log_ratio)
+        then += self._log_topology(proposed) + self._log_volume(proposed)
+        self._decide(move, proposed, then - now + log_ways)
         before = self._tree.u.copy()
         self._transitions(self._tree, self._sharp, 1, RATE)
-        self._rescale(before)
+        self._rescale(before, self._tree)
 
-    def _sample(self) -> None:
-        """An iteration of the chain whose law is the posterior."""
+    def _sample(self, rate: float) -> None:
+        """An iteration of the chain whose law, at a rate of 0, is the posterior."""
         start = self._tree.copy()
-        now = self._transitions(start, self._sharp, 1, 0.0)
-        move, proposed, log_ratio = self._propose(start, self.training.settings.moves)
+        now = self._transitions(start, self._sharp, 1, rate)
+        if rate:
+            self._rescale(self._tree.u, start)
+        move, proposed, log_ways, log_new = self._propose(start, self.training.settings.moves)
         if move == "stay":
-            self._transitions(proposed, self._sharp, 1, 0.0)
+            self._transitions(proposed, self._sharp, 1, rate)
             self._decide(move, proposed, math.inf)
             return
         jumped = self._density(proposed) + self._log_topology(proposed) - now - self._log_topology(start)
-        self._transitions(proposed, self._sharp, 1, 0.0)
-        self._decide(move, proposed, jumped + log_ratio)
+        self._transitions(proposed, self._sharp, 1, rate)
+        self._decide(move, proposed, jumped + log_ways - log_new)
 
-    def _propose(self, tree: SoftTree, chances: dict[str, float]) -> tuple[str, SoftTree, float]:
-        """A move, the tree it gives, and the log ratio of ways back and forth."""
+    def _propose(self, tree: SoftTree, chances: dict[str, float]) -> tuple[str, SoftTree, float, float]:
+        """A move, the tree it gives, the log ratio of ways back and forth, the log density of what is new.
+
+        Of what is gone, its negative.
+        """
         from sampler.kernels.random import below, uniform  # noqa: PLC0415
 
         stay, chance = chances.get("stay", 0.0), self._chance_to_grow(tree.splits, chances)
         if uniform(self._random) < stay:
-            return "stay", tree.copy(), 0.0
+            return "stay", tree.copy(), 0.0, 0.0
         if uniform(self._random) < chance:
             leaves = leaves_of(tree.is_split)
             node = leaves[int(below(self._random, len(leaves)))]
             proposed, log_new = self._parameters.grow(tree, node, self._random)
             back = 1 - self._chance_to_grow(proposed.splits, chances)
             back /= len(prunable_of(proposed.is_split))
-            return "grow", proposed, math.log(back) - math.log(chance / len(leaves)) - log_new
+            return "grow", proposed, math.log(back) - math.log(chance / len(leaves)), log_new
         prunable = prunable_of(tree.is_split)
         node = prunable[int(below(self._random, len(prunable)))]
         proposed, log_gone = self._parameters.prune(tree, node)
         back = self._chance_to_grow(proposed.splits, chances) / (proposed.splits + 1)
-        return "prune", proposed, math.log(back) - math.log((1 - chance) / len(prunable)) + log_gone
+        return "prune", proposed, math.log(back) - math.log((1 - chance) / len(prunable)), -log_gone
 
     def _decide(self, move: str, proposed: SoftTree, log_ratio: float) -> None:
         from sampler.kernels.random import uniform  # noqa: PLC0415
@@ -223,6 +233,11 @@ class SoftChain:
 
     def _log_topology(self, tree: SoftTree) -> float:
         return log_topology(tree.is_split, self._constants.alpha, self._constants.beta)
+
+    def _log_volume(self, tree: SoftTree) -> float:
+        """Roughly, of where a tree's parameters are: a normal's entropy, by the scales of their kinds."""
+        scale = self._scale[self._parameters.kinds(tree.splits)]
+        return float(np.sum(np.log(scale))) + 0.5 * len(scale) * math.log(2 * math.pi * math.e)
 
     def _room(self, splits: int) -> SoftRoom:
         if splits not in self._rooms:
@@ -251,10 +266,10 @@ class SoftChain:
             )
         )  # fmt: skip
 
-    def _rescale(self, before: Floats) -> None:
+    def _rescale(self, before: Floats, tree: SoftTree) -> None:
         """Move each kind's scale towards how far such parameters went."""
-        kinds = self._parameters.kinds(self._tree.splits)
-        moved = (self._tree.u - before) ** 2
+        kinds = self._parameters.kinds(tree.splits)
+        moved = (tree.u - before) ** 2
         if not moved.any():
             return
         for kind in range(4):

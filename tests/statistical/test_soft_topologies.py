@@ -1,4 +1,4 @@
-"""Trees of soft splits: the chain's law of topologies against integrals, and its thresholds and noise."""
+"""Trees of soft splits: topologies by chains and by the search against integrals, thresholds, evidences."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from sampler.draws import concatenate
 from sampler.problem import prepare
 from sampler.single.soft_tree import log_topology
 from sampler.single.topology import shape_of
-from tests.statistical.evidence import ALARM
+from tests.statistical.evidence import ALARM, holds
 from tests.unit.sampler.soft_trees import make_shape, memberships
 
 X = np.array([0.1, 0.3, 0.5, 0.6, 0.8, 0.9])
@@ -20,6 +20,7 @@ TOPOLOGIES = ["(..)", "((..).)", "(.(..))"]
 BITS = {shape_of(np.array(bits, bool)): bits for bits in ([1, 0, 0], [1, 1, 0, 0, 0], [1, 0, 1, 0, 0])}
 PRIOR = {"sharpness": WIDTH, "sharpness_start": WIDTH, "alpha": ALPHA, "beta": BETA}
 ABSOLUTE = {"mean": 0.0, "leaf_sd": 1.0, "sigma_scale": 1.5}
+SEARCH = {"iterations": 3, "first": 200, "proposals": 3, "chains": 3, "draws": 60, "samples": 10}
 
 
 def log_likelihoods(share, classes):
@@ -103,3 +104,72 @@ def test_topologies(classes):
 def test_topologies_long(method, classes):
     """The same, longer."""
     check_chains(method, classes, 24, 6000)
+
+
+def test_a_warm_up_leaves_no_large_trees():
+    """Of six rows: at the first draw chains are at trees such as the posterior has."""
+    knobs = {"num_burnin": 300, "num_draws": 1, "thin": 1, "num_chains": 8}
+    training = prepare(X[:, None], Y, method="rjhmc-dfi", prior=PRIOR | ABSOLUTE, **knobs).training
+    leaves = []
+    for number in range(8):
+        chain = start_chain(training, number)
+        chain.run(10**9)
+        leaves.append(int(chain.take().leaf_counts[0, 0]))
+    assert np.mean(leaves) < 5, leaves
+
+
+def run_of(training, number):
+    """Log evidences with the prior, shares by the draws' weights, and the mean threshold, of one search."""
+    run = start_chain(training, number)
+    run.run(10**9)
+    draws = run.take()
+    told = {each["topology"]: each["log_evidence"] for each in run.statistics()["divide"]["topologies"]}
+    texts = np.array(
+        [shape_of(draws.is_split[a:b]) for a, b in zip(draws.tree_start, draws.tree_start[1:], strict=False)]
+    )
+    weight = np.exp(draws.log_weight)
+    one = texts == TOPOLOGIES[0]
+    first = np.cumsum([0, *(text.count("(") for text in texts)])[:-1]
+    share = np.array([weight[texts == text].sum() for text in TOPOLOGIES])
+    threshold = np.average(draws.threshold[first[one]], weights=weight[one])
+    return [told.get(text, -np.inf) for text in TOPOLOGIES], share / share.sum(), threshold
+
+
+def check_search(classes, runs):
+    """Evidences are right in expectation, weights of draws have the law of topologies, and thresholds theirs.
+
+    The weights of one run follow the law up to what its evidences err, so they are compared over the runs.
+    """
+    prior = PRIOR | ({} if classes else ABSOLUTE)
+    family = "categorical" if classes else "gaussian"
+    training = prepare(
+        X[:, None], CLASS if classes else Y, method="dcc-tree", family=family, prior=prior, search=SEARCH,
+        num_chains=1, num_burnin=100, num_draws=400,
+    ).training  # fmt: skip
+    log_law, mean = law_by_integrals(classes)
+    evidences, shares, thresholds = (
+        np.array(each) for each in zip(*(run_of(training, number) for number in range(runs)), strict=True)
+    )
+    assert np.all(np.isfinite(evidences)), "a run didn't find a topology"
+    ratios = np.exp(evidences - log_law)
+    values = np.column_stack([ratios, shares, thresholds])
+    exact = np.concatenate([np.ones(3), special.softmax(log_law), [mean]])
+    z = (values.mean(axis=0) - exact) / stats.sem(values)
+    p = min(1.0, 2 * stats.t.sf(np.abs(z), runs - 1).min() * len(z))
+    found, sd = values.mean(axis=0).round(4), values.std(axis=0).round(4)
+    print(f"\nfound {found}, sd {sd}, exact {exact.round(4)}, p {p:.3g}")
+    holds(p)
+    assert np.max(stats.sem(values)) < 0.1
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_search(classes):
+    """Numbers and classes: the three topologies found by every run."""
+    check_search(classes, 6)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("classes", [False, True])
+def test_search_long(classes):
+    """The same, more runs."""
+    check_search(classes, 60)
