@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.services.acting import actor
-from app.services.durations import chain_seconds, finish_seconds, prepare_seconds
+from app.services.durations import TUNED, chain_seconds, finish_seconds, prepare_seconds
 from app.services.errors import InvalidRequestError
 from sampler import ColumnSummary
 from sampler.methods import METHODS
@@ -23,10 +23,12 @@ ROW = 64  # per row besides: outcome, residual, weights
 SLOT = 1  # per row and tree
 PARTICLE, PARTICLE_ROW = 20_000, 30  # of a particle filter: each lists the rows in its tree's order, thrice
 DRAW, TREE = 24_000, 40  # per kept draw (f at 200 reference rows, several times over), and per tree of each
+SEARCHED = 450  # per draw of the chains of a topology of ten splits, and coded column
 FORMULA = (
     f"{PROCESS // MIB} MiB + the larger of  rows x ({CELL} x (columns + 1) + {ROW} + trees)  "
     f"({CELL_SCORED} instead of {CELL} with a holdout)  and  chains x draws x ({DRAW} + {TREE} x trees); "
-    f"of a particle filter  draws x ({PARTICLE} + {PARTICLE_ROW} x rows)  besides the rows"
+    f"of a particle filter  draws x ({PARTICLE} + {PARTICLE_ROW} x rows)  besides the rows; of a search "
+    f"chains x (draws + {TUNED}) x {SEARCHED} x (columns + 1)  of its own besides"
 )
 
 
@@ -65,6 +67,8 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
     finishing = chains * draws * (DRAW + TREE * trees)
     if METHODS[settings.get("method") or "bart"].filters:
         sampling += draws * (PARTICLE + PARTICLE_ROW * rows)
+    if search := settings.get("search"):
+        sampling += int(search["chains"] * (search["draws"] + TUNED)) * SEARCHED * (columns + 1)
     seen = round(rows * (1 - float(settings.get("holdout") or 0.0)))
     turns = -(-chains // max(slots, 1))
     finish = finish_seconds(settings, rows, columns)

@@ -280,10 +280,9 @@ class DivideRun:
         def log_density(points: Floats) -> Floats:
             return self._local.density(bits, points) + log_prior
 
-        points, weights = layered(
-            draws, log_density, int(search["samples"]), rng, spatial=bool(search["spatial"])
-        )
-        found.evidence.add(points, weights, self.training.settings.num_draws, rng)
+        samples, spatial = int(search["samples"]), bool(search["spatial"])
+        for points, weights in layered(draws, log_density, samples, rng, spatial=spatial):
+            found.evidence.add(points, weights, self.training.settings.num_draws, rng)
         best = max(each.evidence.log_evidence for each in self._topologies.values())
         for each in self._topologies.values():
             evidence = each.evidence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     Density = Callable[[Floats], Floats]
 
 RIDGE = 1e-9
+BLOCK = 1 << 21  # distances between samples and draws that are held at once
 NOTHING = -math.inf
 UNSEEN = 700.0  # log weights below the largest: exp of it is no number that adds to another
 
 
 def layered(
     draws: Floats, density: Density, samples: int, rng: np.random.Generator, *, spatial: bool = True
-) -> tuple[Floats, Floats]:
-    """Pseudo-samples around every draw, and the logs of their weights.
+) -> Iterator[tuple[Floats, Floats]]:
+    """Pseudo-samples around every draw, and the logs of their weights, in blocks of bounded size.
 
     Those around the draws of a chain are normal, with that chain's covariance. Their weight is the density
     there over that of the normal they came from ("basic"), or over the mean of the normals of all draws of
@@ -43,29 +44,28 @@ def layered(
     spatial
         Which denominator.
 
-    Returns
-    -------
+    Yields
+    ------
     tuple
         float64 [sample, u] and float64 [sample], minus infinity where the density is none.
 
     """
     _, many, size = draws.shape
-    points, log_weights = [], []
+    step = max(1, BLOCK // (many + size))
     for chain in draws:
         root = np.linalg.cholesky(_covariance(chain))
-        z = rng.standard_normal((many, samples, size))
-        around = (chain[:, None] + z @ root.T).reshape(-1, size)
         constant = -0.5 * size * math.log(2 * math.pi) - float(np.sum(np.log(np.diag(root))))
-        if spatial:
-            log_proposal = constant + _log_mixture(
-                np.linalg.solve(root, around.T).T, np.linalg.solve(root, chain.T).T
-            )
-        else:
-            log_proposal = constant - 0.5 * np.sum(z**2, axis=2).reshape(-1)
-        found = density(around)
-        points.append(around)
-        log_weights.append(np.where(np.isfinite(found), found - log_proposal, NOTHING))
-    return np.concatenate(points), np.concatenate(log_weights)
+        centres = np.linalg.solve(root, chain.T).T
+        for begin in range(0, many * samples, step):
+            near = np.arange(begin, min(begin + step, many * samples)) // samples
+            z = rng.standard_normal((len(near), size))
+            if spatial:
+                log_proposal = constant + _log_mixture(centres[near] + z, centres)
+            else:
+                log_proposal = constant - 0.5 * np.sum(z**2, axis=1)
+            points = chain[near] + z @ root.T
+            found = density(points)
+            yield points, np.where(np.isfinite(found), found - log_proposal, NOTHING)
 
 
 def _covariance(draws: Floats) -> Floats:

@@ -67,7 +67,7 @@ class SoftChain:
         self._rows = make_soft_rows(training)
         self._random = np.array(random, np.uint64)
         by_axis = training.settings.method == "rjhmc-df"
-        self._parameters = Parameters(self._constants, len(self._rows.x), by_axis=by_axis)
+        self._parameters = Parameters(training, len(self._rows.x), by_axis=by_axis)
         self._tune = np.zeros((2, state.TUNE_SIZE))  # while splits sharpen; at the last width
         self._tune[:, state.LOG_STEP] = math.log(FIRST_STEP)
         self._guess = scale_guesses(training, self._rows)
@@ -87,11 +87,10 @@ class SoftChain:
 
     @classmethod
     def start(cls, training: Training, chain: int) -> SoftChain:
-        """A chain at its first state, a tree of one split from the prior and a noise as large as the data."""
+        """A chain at its first state, a tree of one split and a noise as large as the data."""
         seed = np.random.SeedSequence(training.settings.seed, spawn_key=(chain,))
         self = cls(training, chain, seed.generate_state(4, np.uint64))
-        spread = self._constants.leaf_sd if self._parameters.means else 1.0
-        self._tree = self._parameters.first(self._random, math.log(spread))
+        self._tree = self._parameters.first(self._random)
         return self
 
     @classmethod

@@ -58,7 +58,7 @@ class Local:
         self._training = training
         self.constants = soft_constants(training)
         self.rows = make_soft_rows(training)
-        self.parameters = Parameters(self.constants, len(self.rows.x), by_axis=False)
+        self.parameters = Parameters(training, len(self.rows.x), by_axis=False)
 
     def warmed_up(self, bits: Bits, random: Words) -> Floats:
         """A chain from the prior, its splits sharpening as it goes, and where it comes to."""
@@ -66,7 +66,7 @@ class Local:
         from sampler.kernels.soft_hmc import transitions  # noqa: PLC0415
 
         constants, many = self.constants, max(self._training.settings.num_burnin, 1)
-        tree = self.parameters.first(random, math.log(constants.leaf_sd))
+        tree = self.parameters.first(random)
         while tree.splits < sum(bits):
             tree, _ = self.parameters.grow(tree, leaves_of(tree.is_split)[-1], random)
         widths = np.full(many, constants.sharpness)

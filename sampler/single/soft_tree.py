@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.kernels.soft_state import SoftRoom, SoftRows, SoftShape
-    from sampler.single.soft_prior import SoftConstants
     from sampler.training import Training
 
     Floats = NDArray[np.float64]
@@ -88,14 +87,24 @@ def scaled(values: Sequence[Sequence[float]], codes: NDArray[np.uint8]) -> Float
     return found
 
 
+def outcomes_at(training: Training) -> tuple[float, float]:
+    """The mean and sd of outcomes; the prior's of leaves where outcomes don't matter or are classes."""
+    constants = soft_constants(training)
+    if training.settings.prior_only or constants.classes:
+        return constants.offset, constants.leaf_sd
+    sd = float(np.std(training.y)) or constants.leaf_sd
+    return float(np.average(training.y, weights=training.weights)), sd
+
+
 def scale_guesses(training: Training, rows: SoftRows) -> Floats:
     """Rough posterior sds of thresholds' and directions' logits, means, and the log of sigma, float64 [4]."""
     constants, many = soft_constants(training), max(len(training.y), 2)
+    _, spread = outcomes_at(training)
     if training.settings.prior_only:
-        return np.array([1.0, 1.0, constants.leaf_sd, 0.5])
+        return np.array([1.0, 1.0, spread, 0.5])
     gap = max(1.0 / max(len(np.unique(column)) - 1, 1) for column in rows.x)
     place = min(4 * (constants.sharpness + 0.25 * gap), 1.0)
-    mean = constants.leaf_sd * min(math.sqrt(4 / many), 1.0)
+    mean = spread * min(math.sqrt(4 / many), 1.0)
     return np.array([place, min(2 * place, 1.0), mean, 1 / math.sqrt(2 * many)])
 
 
@@ -199,13 +208,19 @@ def pruned(is_split: Sequence[bool], node: int) -> tuple[bool, ...]:
 
 
 class Parameters:
-    """How parameters come and go with splits, by the rows' columns and classes."""
+    """How parameters come and go with splits, by the rows' columns and classes.
 
-    def __init__(self, constants: SoftConstants, columns: int, *, by_axis: bool) -> None:
+    A new leaf's mean is drawn from the prior or, as often, from where the outcomes are: if these are far
+    apart, draws of one alone would leave chains without leaves for rows, or without ways to be rid of others.
+    """
+
+    def __init__(self, training: Training, columns: int, *, by_axis: bool) -> None:
+        constants = soft_constants(training)
         self.columns, self.by_axis = columns, by_axis
         self.sticks = 0 if by_axis else columns - 1
         self.means = not constants.classes
-        self.centre, self.sd = constants.offset, constants.leaf_sd
+        self._outcomes = outcomes_at(training)
+        self._means_from = (constants.offset, constants.leaf_sd), self._outcomes
         self._shifts, self._direction = stick_shifts(columns), np.zeros(columns)
 
     def size(self, splits: int) -> int:
@@ -217,15 +232,16 @@ class Parameters:
         counts = [splits, splits * self.sticks, *((splits + 1, 1) if self.means else (0, 0))]
         return np.repeat(np.arange(4), counts)
 
-    def first(self, random: Words, log_sigma: float) -> SoftTree:
-        """A tree of one split, drawn from the prior but for sigma."""
+    def first(self, random: Words) -> SoftTree:
+        """A tree of one split, drawn from the prior but for means and sigma, which the outcomes give."""
         threshold, sticks, axis, mean = self._split(random)
-        tail = [self.centre + self.sd * _normal(random), mean, log_sigma] if self.means else []
+        centre, sd = self._outcomes
+        tail = [centre + sd * _normal(random), mean, math.log(sd)] if self.means else []
         u = np.concatenate([[threshold], sticks, tail])
         return SoftTree((True, False, False), np.array([axis], np.int64), u)
 
     def grow(self, tree: SoftTree, node: int, random: Words) -> tuple[SoftTree, float]:
-        """The leaf at `node` split, what is new drawn from the prior; the log density of that draw.
+        """The leaf at `node` split, what is new drawn at random; the log density of that draw.
 
         The left child keeps the leaf's mean.
         """
@@ -256,7 +272,7 @@ class Parameters:
         return less, self._log_new(threshold, sticks, mean)
 
     def _split(self, random: Words) -> tuple[float, list[float], int, float]:
-        """Threshold and sticks in u, column, and mean of a new split from the prior."""
+        """Threshold and sticks in u and column of a new split, from the prior, and the mean of a leaf."""
         from sampler.kernels.random import below  # noqa: PLC0415
 
         share = _uniform(random)
@@ -269,7 +285,10 @@ class Parameters:
             z = min(max(here / left, 1e-12), 1 - 1e-12)
             sticks.append(math.log(z / (1 - z)) + math.log(self.columns - 1 - k))
             left = max(left - here, 1e-300)
-        mean = self.centre + self.sd * _normal(random) if self.means else 0.0
+        mean = 0.0
+        if self.means:
+            centre, sd = self._means_from[_uniform(random) < 0.5]
+            mean = centre + sd * _normal(random)
         return math.log(share / (1 - share)), sticks, axis, mean
 
     def _log_new(self, threshold: float, sticks: Sequence[float], mean: float) -> float:
@@ -282,8 +301,8 @@ class Parameters:
             total += math.lgamma(self.columns)
             total += float(break_stick(self._shifts, np.array(sticks, np.float64), self._direction))
         if self.means:
-            z = (mean - self.centre) / self.sd
-            total -= 0.5 * z * z + math.log(self.sd) + 0.5 * math.log(2 * math.pi)
+            of_prior, of_outcomes = (_log_normal(mean, *law) for law in self._means_from)
+            total += float(np.logaddexp(of_prior, of_outcomes)) - math.log(2)
         return total
 
     def taken_apart(self, tree: SoftTree) -> dict[str, Any]:
@@ -315,6 +334,10 @@ def _uniform(random: Words) -> float:
     from sampler.kernels.random import uniform  # noqa: PLC0415
 
     return float(uniform(random))
+
+
+def _log_normal(value: float, mean: float, sd: float) -> float:
+    return -0.5 * ((value - mean) / sd) ** 2 - math.log(sd) - 0.5 * math.log(2 * math.pi)
 
 
 def _normal(random: Words) -> float:

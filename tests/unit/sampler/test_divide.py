@@ -30,7 +30,9 @@ def evidence_of(rows, starts, seed=0, spatial=True, draws=400):
         return into
 
     found = nuts(rows, (True, False, False), 0.05, starts, 300, draws, seed)
-    points, weights = layered(found, density, 10, rng, spatial=spatial)
+    points, weights = map(
+        np.concatenate, zip(*layered(found, density, 10, rng, spatial=spatial), strict=True)
+    )
     evidence = Evidence()
     evidence.add(points, weights, 1000, rng)
     share = np.exp(weights - weights.max())
@@ -56,15 +58,22 @@ def test_golden_evidence_of_classes(spatial):
     assert log.mean() == pytest.approx(-4.3394785, abs=0.05 if spatial else 0.2)
 
 
-def test_layers_of_a_known_density():
-    """A normal's evidence is one whatever draws the layers start from; sums over batches are over all."""
+@pytest.mark.parametrize("room", [1 << 21, 10_000])
+def test_layers_of_a_known_density(monkeypatch, room):
+    """A normal's evidence is one whatever draws the layers start from; sums over blocks are over all.
+
+    However many samples are asked for, no more distances than there is room for are held at once.
+    """
+    monkeypatch.setattr("sampler.single.evidence.BLOCK", room)
     rng = np.random.default_rng(1)
     law = stats.multivariate_normal([1, 2, 3], np.diag([1.0, 4, 0.25]))
     whole, parts = [], Evidence()
     for _ in range(3):
-        points, weights = layered(law.rvs((4, 200), random_state=rng), law.logpdf, 5, rng)
-        whole.append(weights)
-        parts.add(points, weights, 300, rng)
+        for points, weights in layered(law.rvs((4, 200), random_state=rng), law.logpdf, 5, rng):
+            assert len(points) * 200 <= room
+            whole.append(weights)
+            parts.add(points, weights, 300, rng)
+    assert len(np.concatenate(whole)) == parts.samples == 3 * 4 * 200 * 5
     weights = np.concatenate(whole)
     assert parts.log_evidence == pytest.approx(0, abs=0.03)
     assert parts.log_evidence == pytest.approx(np.logaddexp.reduce(weights) - np.log(len(weights)))

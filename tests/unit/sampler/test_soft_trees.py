@@ -57,6 +57,20 @@ def test_numbers(method, tmp_path):
     assert sum(entry["probability"] for entry in again.topologies()) == pytest.approx(1)
 
 
+SEARCH = {"iterations": 4, "first": 20, "chains": 2, "draws": 40, "samples": 4}
+
+
+@pytest.mark.parametrize("method", ["rjhmc-dfi", "dcc-tree"])
+def test_a_prior_far_from_the_outcomes(method):
+    """Where outcomes are many sds of the prior away chains find them too: starts and jumps know them."""
+    X, y = steps()
+    prior = {"mean": 0.0, "leaf_sd": 1.0, "sigma_scale": 1.5, "sharpness": 0.001}
+    more = {"num_burnin": 40, "num_draws": 100, "thin": 1, "search": SEARCH} if method == "dcc-tree" else {}
+    posterior = fit(X, y + 9, method=method, prior=prior, **SHORT | {"num_burnin": 300} | more)
+    said = posterior.predict({"x": [0.1, 0.9], "z": [0, 0], "kind": ["a", "c"]})
+    assert said.mean == pytest.approx([10, 13], abs=0.3)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_classes(method):
     """Probabilities of any number of classes, one row each; of two that of the second."""
