@@ -1,8 +1,11 @@
-"""Simulation-based calibration of the chains that jump between trees of soft splits.
+"""Simulation-based calibration of the methods of soft splits: chains that jump between trees, and the search.
 
-Truth from the prior and outcomes from the model in plain numpy, draws by each method from its own start, the
-function at rows by the slow form. Numbers only: the likelihood of classes counts fractions of rows, so no law
-of outcomes has it (its own tests are integrals).
+Truth from the prior and outcomes from the model in plain numpy, draws by each method from its own start,
+f at rows by the slow form. Of the search, whose draws are weighted, as many are drawn by their weights.
+
+The likelihood of classes counts fractions of rows: a leaf's chances enter a row's likelihood to the power of
+the row's share in the leaf, and over the classes those products add up to less than one. So it is the law of
+outcomes given that no row drew "none of them" with what is left; that law is sampled by beginning anew.
 """
 
 from dataclasses import dataclass
@@ -17,25 +20,53 @@ from tests.statistical.evidence import ALARM, all_above, rank_of, uniform_ranks
 from tests.unit.sampler.soft_trees import make_shape, memberships
 
 DRAWS = 63
-ROWS, NEW, COLUMNS = 14, 2, 2
-ALPHA, BETA, WIDTH = 0.5, 1.0, 0.1
-PRIOR = {
-    "alpha": ALPHA, "beta": BETA, "sharpness": WIDTH, "sharpness_start": WIDTH, "mean": 0.3, "leaf_sd": 1.5,
-    "sigma_shape": 3.0, "sigma_scale": 1.0,
-}  # fmt: skip
+NEW, COLUMNS, CLASSES = 2, 2, 3
+WIDTH = 0.1
+COMMON = {"alpha": 0.5, "sharpness": WIDTH, "sharpness_start": WIDTH}
+NUMBERS = {"mean": 0.3, "leaf_sd": 1.5, "sigma_shape": 3.0, "sigma_scale": 1.0}
+# every topology that is drawn from the prior or proposed once: all but a hundredth of the posterior
+SEARCH = {"iterations": 10, "first": 100, "proposals": 1, "chains": 4, "draws": 60, "samples": 5}
 
 
 @dataclass(frozen=True)
 class Case:
-    """A method and its chain's length; rows have weights."""
+    """A method with its settings; rows have weights, or classes."""
 
     method: str
-    thin: int = 20
-    num_burnin: int = 500
     weighted: bool = False
+    classes: bool = False
+    rows: int = 14
+    beta: float = 1.0
 
     def __str__(self):
-        return self.method + (", weights" if self.weighted else "")
+        more = [*(["weights"] if self.weighted else []), *(["classes"] if self.classes else [])]
+        return ", ".join([self.method, *more])
+
+    @property
+    def prior(self):
+        """The prior's entries."""
+        return COMMON | {"beta": self.beta} | ({"concentration": 1.0} if self.classes else NUMBERS)
+
+    @property
+    def settings(self):
+        """How a method is run."""
+        if self.method == "dcc-tree":
+            return {"num_burnin": 100, "num_draws": 200, "search": SEARCH}
+        return {"num_burnin": 500, "num_draws": DRAWS, "thin": 20}
+
+
+@dataclass(frozen=True)
+class State:
+    """A tree at the rows: the share of each leaf in each [row, leaf], the leaves' values [leaf, k], sigma."""
+
+    share: np.ndarray
+    value: np.ndarray
+    sigma: float
+
+    @property
+    def f(self):
+        """The function at all rows, or the chance of the last class."""
+        return self.share @ self.value[:, -1]
 
 
 class Simulated:
@@ -44,94 +75,130 @@ class Simulated:
     def __init__(self, case):
         rng = np.random.default_rng(2026)
         self.case = case
-        self.x = rng.uniform(size=(ROWS + NEW, COLUMNS))
+        self.x = rng.uniform(size=(case.rows + NEW, COLUMNS))
         self.x[:2] = [[0, 1], [1, 0]]
-        self.w = rng.choice([0.25, 1.0, 4.0], ROWS) if case.weighted else np.ones(ROWS)
+        self.w = rng.choice([0.25, 1.0, 4.0], case.rows) if case.weighted else np.ones(case.rows)
 
     def draw(self, rng):
-        """(leaves, f at all rows, sigma) from the prior: a tree of at least one split."""
-        bits = self.bits(rng)
+        """A state from the prior, of a tree of at least one split, and outcomes at the training rows."""
+        y = None
+        while y is None:
+            state = self.state(rng)
+            y = self.outcome(state, rng)
+        return state, y
+
+    def state(self, rng):
+        """From the prior."""
+        case, bits = self.case, self.bits(rng)
         splits = sum(bits)
         direction = rng.dirichlet(np.ones(COLUMNS), splits)
-        if self.case.method == "rjhmc-df":
+        if case.method == "rjhmc-df":
             direction = np.eye(COLUMNS)[rng.integers(0, COLUMNS, splits)]
-        mean = PRIOR["mean"] + PRIOR["leaf_sd"] * rng.normal(size=splits + 1)
-        sigma = stats.invgamma.rvs(PRIOR["sigma_shape"], scale=PRIOR["sigma_scale"], random_state=rng)
-        return splits + 1, self.f(bits, rng.uniform(size=splits), direction, mean), sigma
+        share = memberships(self.x, make_shape(bits), rng.uniform(size=splits), direction, WIDTH)
+        if case.classes:
+            return State(share, rng.dirichlet(np.ones(CLASSES), splits + 1), 1.0)
+        prior = case.prior
+        mean = prior["mean"] + prior["leaf_sd"] * rng.normal(size=(splits + 1, 1))
+        sigma = stats.invgamma.rvs(prior["sigma_shape"], scale=prior["sigma_scale"], random_state=rng)
+        return State(share, mean, sigma)
 
-    @staticmethod
-    def bits(rng):
+    def bits(self, rng):
         """A topology in pre-order; the root splits."""
         found, depths = [1], [1, 1]
         while depths:
             depth = depths.pop()
-            found.append(int(rng.uniform() < ALPHA * (1 + depth) ** -BETA))
+            found.append(int(rng.uniform() < self.case.prior["alpha"] * (1 + depth) ** -self.case.beta))
             depths += [depth + 1] * (2 * found[-1])
         return found
 
-    def f(self, bits, threshold, direction, mean):
-        """The function at all rows."""
-        return memberships(self.x, make_shape(bits), threshold, direction, WIDTH) @ mean
+    def outcome(self, state, rng):
+        """Y at the training rows; None where a row drew no class, or nobody one of them.
 
-    def outcome(self, f, sigma, rng):
-        """Y at the training rows."""
-        return f[:ROWS] + sigma / np.sqrt(self.w) * rng.normal(size=ROWS)
+        What is not taken for its outcomes leaves the posterior given other outcomes as it was.
+        """
+        rows = self.case.rows
+        if not self.case.classes:
+            return state.f[:rows] + state.sigma / np.sqrt(self.w) * rng.normal(size=rows)
+        chance = np.exp(state.share[:rows] @ np.log(state.value))
+        y = (rng.uniform(size=(rows, 1)) > np.cumsum(chance, axis=1)).sum(axis=1)
+        return y if len(np.unique(y)) == CLASSES == y.max() + 1 else None
 
-    def log_likelihood(self, y, f, sigma):
-        """Log p(y | f, sigma)."""
-        return stats.norm.logpdf(y, f[:ROWS], sigma / np.sqrt(self.w)).sum()
+    def log_likelihood(self, y, state):
+        """Log p(y | state), of the rows' classes up to a constant."""
+        rows = self.case.rows
+        if self.case.classes:
+            return np.sum(state.share[:rows] * np.log(state.value)[:, y].T)
+        return stats.norm.logpdf(y, state.f[:rows], state.sigma / np.sqrt(self.w)).sum()
 
     def fit(self, y, seed):
-        """Draws of one chain."""
+        """States that count alike, of one chain or one run."""
         case = self.case
+        given, family = y, "gaussian"
+        if case.classes:
+            given, family = np.array(["a", "b", "c"])[y], "categorical"
         training = prepare(
-            self.x[:ROWS], y, weights=self.w if case.weighted else None, method=case.method, seed=seed,
-            prior=PRIOR, num_chains=1, num_burnin=case.num_burnin, num_draws=DRAWS, thin=case.thin,
+            self.x[: case.rows], given, weights=self.w if case.weighted else None, method=case.method,
+            family=family, seed=seed, prior=case.prior, num_chains=1, **case.settings,
         ).training  # fmt: skip
         chain = start_chain(training, 0)
         chain.run(10**9)
         return chain.take()
 
-    def states(self, draws):
-        """(leaves, f at all rows, sigma) of the draws."""
+    def states(self, draws, chosen):
+        """The chosen draws."""
         splits = np.concatenate([[0], np.cumsum(draws.is_split)])[draws.tree_start]
-        for k in range(DRAWS):
+        for k in chosen:
             bits = draws.is_split[draws.tree_start[k] : draws.tree_start[k + 1]].astype(int)
             own, first = slice(splits[k], splits[k + 1]), draws.tree_start[k] - splits[k]
-            mean = draws.value[first : first + sum(bits) + 1, 0]
-            f = self.f(bits, draws.threshold[own], draws.direction[own], mean)
-            yield sum(bits) + 1, f, draws.sigma[k]
+            share = memberships(self.x, make_shape(bits), draws.threshold[own], draws.direction[own], WIDTH)
+            yield State(share, draws.value[first : first + sum(bits) + 1], draws.sigma[k])
 
 
 def ranks_of(simulated, seed, rng):
     """The ranks of one replication, by name."""
-    truth = simulated.draw(rng)
-    y = simulated.outcome(*truth[1:], rng)
+    truth, y = simulated.draw(rng)
     draws = simulated.fit(y, seed)
+    chosen = np.arange(DRAWS)
+    if simulated.case.method == "dcc-tree":
+        share = np.exp(draws.log_weight - draws.log_weight.max())
+        chosen = rng.choice(len(share), DRAWS, p=share / share.sum())
 
-    def figures(leaves, f, sigma):
-        likely = simulated.log_likelihood(y, f, sigma)
-        return leaves, f[0], f[ROWS], f[:ROWS].mean(), sigma, likely
+    def figures(state):
+        f, rows = state.f, simulated.case.rows
+        found = {
+            "leaves": len(state.value),
+            "f at a row": f[0],
+            "f at a new row": f[rows],
+            "mean of f": f[:rows].mean(),
+            "log likelihood": simulated.log_likelihood(y, state),
+        }
+        return found if simulated.case.classes else found | {"sigma": state.sigma}
 
-    names = ("leaves", "f at a row", "f at a new row", "mean of f", "sigma", "log likelihood")
-    drawn = np.array([figures(*state) for state in simulated.states(draws)])
+    drawn = [figures(state) for state in simulated.states(draws, chosen)]
     return {
-        name: rank_of(value, drawn[:, k], rng)
-        for k, (name, value) in enumerate(zip(names, figures(*truth), strict=True))
+        name: rank_of(value, [each[name] for each in drawn], rng) for name, value in figures(truth).items()
     }
 
 
 def calibrate(case, replications):
     """p of uniform ranks, by name."""
-    rng = np.random.default_rng(78)
     simulated = Simulated(case)
-    ranks = [ranks_of(simulated, seed, rng) for seed in range(replications)]
-    bins = 8 if replications < 200 else 16
-    return {name: uniform_ranks([r[name] for r in ranks], DRAWS, bins) for name in ranks[0]}
+    ranks = [ranks_of(simulated, seed, np.random.default_rng([78, seed])) for seed in range(replications)]
+    return {name: uniform_ranks([r[name] for r in ranks], DRAWS) for name in ranks[0]}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("case", [Case("rjhmc-df"), Case("rjhmc-dfi", weighted=True)], ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("rjhmc-df"),
+        Case("rjhmc-dfi", weighted=True),
+        Case("rjhmc-dfi", classes=True),
+        Case("dcc-tree", weighted=True, rows=24, beta=2.0),
+        Case("dcc-tree", classes=True, rows=24, beta=2.0),
+    ],
+    ids=str,
+)
 def test_calibrated(case):
-    """Splits by one column, and by all with rows of several weights."""
-    all_above(calibrate(case, 120), ALARM)
+    """Splits by one column and by all, numbers of several weights and classes, chains and the search."""
+    all_above(calibrate(case, 200), ALARM)
