@@ -52,8 +52,7 @@ def _hmc() -> Method:
     moves = {"default": {"grow": 0.2, "prune": 0.2, "stay": 0.6}}
     return Method(
         ("gaussian", "categorical"),
-        thin=2,
-        most_burnin=500,
+        thin=4,
         move_sets=moves,
         moves=("grow", "prune", "stay"),
         soft=True,

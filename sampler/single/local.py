@@ -12,19 +12,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sampler.prior import SIGMA_FLOOR
 from sampler.single.nuts import nuts
 from sampler.single.soft_prior import soft_constants
-from sampler.single.soft_tree import Parameters, leaves_of, make_room, make_soft_rows, scale_guesses, shape_of
+from sampler.single.soft_tree import Parameters, make_room, make_soft_rows, scale_guesses, shape_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sampler.kernels.soft_state import SoftShape
+    from sampler.single.soft_tree import SoftTree
     from sampler.training import Training
 
     Floats = NDArray[np.float64]
     Words = NDArray[np.uint64]
     Bits = tuple[bool, ...]
 
+TRIED = 20  # starts of a chain, of which it takes one
 SHARPENING = 0.8  # of the warm-up: at ever sharper widths; the rest at the last
 MOST_STEPS = 12  # of a transition in warm-up
 FIRST_STEP, RATE = 0.2, 0.1
@@ -61,28 +65,50 @@ class Local:
         self.parameters = Parameters(training, len(self.rows.x), by_axis=False)
 
     def warmed_up(self, bits: Bits, random: Words) -> Floats:
-        """A chain from the prior, its splits sharpening as it goes, and where it comes to."""
+        """A chain from a good one of some random trees, its splits sharpening, and where it comes to."""
         from sampler.kernels import soft_state as state  # noqa: PLC0415  # kernels load late
         from sampler.kernels.soft_hmc import transitions  # noqa: PLC0415
 
         constants, many = self.constants, max(self._training.settings.num_burnin, 1)
-        tree = self.parameters.first(random)
-        while tree.splits < sum(bits):
-            tree, _ = self.parameters.grow(tree, leaves_of(tree.is_split)[-1], random)
+        u, shape = self._first(bits, random), _shape(bits)
         widths = np.full(many, constants.sharpness)
         sharpening = int(SHARPENING * many)
         if sharpening:
             widths[:sharpening] = np.geomspace(constants.sharpness_start, constants.sharpness, sharpening)
         tune = np.zeros(state.TUNE_SIZE)
         tune[state.LOG_STEP], tune[state.RATE] = math.log(FIRST_STEP), RATE
-        scale = scale_guesses(self._training, self.rows)[self.parameters.kinds(tree.splits)]
-        u = tree.u.copy()  # parameters depend on the number of splits alone, not on where they are
-        shape = shape_of(bits, np.full(sum(bits), -1, np.int64))
+        scale = scale_guesses(self._training, self.rows)[self.parameters.kinds(sum(bits))]
         transitions(
             self.rows, shape, widths, u, scale, MOST_STEPS, tune, make_room(self.rows, sum(bits)),
             random, np.empty((4, len(u))),
         )  # fmt: skip
         return u
+
+    def _first(self, bits: Bits, random: Words) -> Floats:
+        """The most likely, while splits are wide, of some trees with random splits and fitted leaves."""
+        width = self.constants.sharpness_start
+        points = np.array([self._fitted(self.parameters.first(random, bits), width) for _ in range(TRIED)])
+        return np.array(points[int(np.argmax(self.density(bits, points, width)))])
+
+    def _fitted(self, tree: SoftTree, width: float) -> Floats:
+        """A tree's parameters, its means the averages of the outcomes that come there, sigma what is left."""
+        if not self.parameters.means or self._training.settings.prior_only:
+            return tree.u
+        from sampler.kernels import soft_state as state  # noqa: PLC0415
+
+        rows, shape, parts = self.rows, _shape(tree.is_split), self.parameters.taken_apart(tree)
+        goes = 0.5 + 0.5 * np.tanh((parts["direction"] @ rows.x - parts["threshold"][:, None]) / (2 * width))
+        comes = np.ones((len(tree.is_split), rows.x.shape[1]))
+        for node, right in enumerate(shape.right):
+            if right:
+                comes[right] = comes[node] * goes[shape.slot[node]]
+                comes[node + 1] = comes[node] - comes[right]
+        comes = comes[shape.right == 0]
+        count, (centre, sd) = rows.count[0], self.parameters.outcomes
+        mean = ((comes * count) @ rows.mean + centre) / (comes @ count + 1)  # a leaf may be without rows
+        left = rows.prior[state.WITHIN] + np.sum(count * (rows.mean - mean @ comes) ** 2)
+        sigma = max(math.sqrt(left / len(self._training.y)), SIGMA_FLOOR * sd)
+        return np.concatenate([tree.u[: -len(mean) - 1], mean, [math.log(sigma)]])
 
     def begun_anew(self, bits: Bits, starts: Floats) -> Floats:
         """The chains' states, those far below the best replaced by others' in turn."""
@@ -117,13 +143,18 @@ class Local:
             chains.starts, chains.drawn = found[:, -1].copy(), None
         return found
 
-    def density(self, bits: Bits, points: Floats) -> Floats:
-        """The log density at points [point, u], but for the prior of the topology."""
+    def density(self, bits: Bits, points: Floats, width: float | None = None) -> Floats:
+        """The log density at points [point, u], but for the prior of the topology; of splits of a width."""
         from sampler.kernels.soft_density import densities  # noqa: PLC0415
 
-        shape, into = shape_of(bits, np.full(sum(bits), -1, np.int64)), np.empty(len(points))
+        shape, into = _shape(bits), np.empty(len(points))
         slope, room = np.empty(points.shape[1]), make_room(self.rows, sum(bits))
         densities(
-            self.rows, shape, self.constants.sharpness, np.ascontiguousarray(points), room, slope, into
+            self.rows, shape, self.constants.sharpness if width is None else width,
+            np.ascontiguousarray(points), room, slope, into,
         )  # fmt: skip
         return into
+
+
+def _shape(bits: Bits) -> SoftShape:
+    return shape_of(bits, np.full(sum(bits), -1, np.int64))

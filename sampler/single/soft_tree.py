@@ -219,8 +219,8 @@ class Parameters:
         self.columns, self.by_axis = columns, by_axis
         self.sticks = 0 if by_axis else columns - 1
         self.means = not constants.classes
-        self._outcomes = outcomes_at(training)
-        self._means_from = (constants.offset, constants.leaf_sd), self._outcomes
+        self.outcomes = outcomes_at(training)
+        self._means_from = (constants.offset, constants.leaf_sd), self.outcomes
         self._shifts, self._direction = stick_shifts(columns), np.zeros(columns)
 
     def size(self, splits: int) -> int:
@@ -232,20 +232,25 @@ class Parameters:
         counts = [splits, splits * self.sticks, *((splits + 1, 1) if self.means else (0, 0))]
         return np.repeat(np.arange(4), counts)
 
-    def first(self, random: Words) -> SoftTree:
-        """A tree of one split, drawn from the prior but for means and sigma, which the outcomes give."""
-        threshold, sticks, axis, mean = self._split(random)
-        centre, sd = self._outcomes
-        tail = [centre + sd * _normal(random), mean, math.log(sd)] if self.means else []
-        u = np.concatenate([[threshold], sticks, tail])
-        return SoftTree((True, False, False), np.array([axis], np.int64), u)
+    def first(self, random: Words, is_split: tuple[bool, ...] = (True, False, False)) -> SoftTree:
+        """A tree with splits drawn from the prior, and with means and sigma as the outcomes give them."""
+        splits = [self._split(random) for _ in range(sum(is_split))]
+        u = [threshold for threshold, _, _ in splits] + [stick for _, sticks, _ in splits for stick in sticks]
+        if self.means:
+            centre, sd = self.outcomes
+            u += [centre + sd * _normal(random) for _ in range(len(splits) + 1)] + [math.log(sd)]
+        return SoftTree(is_split, np.array([axis for _, _, axis in splits], np.int64), np.array(u))
 
     def grow(self, tree: SoftTree, node: int, random: Words) -> tuple[SoftTree, float]:
         """The leaf at `node` split, what is new drawn at random; the log density of that draw.
 
         The left child keeps the leaf's mean.
         """
-        threshold, sticks, axis, mean = self._split(random)
+        threshold, sticks, axis = self._split(random)
+        mean = 0.0
+        if self.means:
+            centre, sd = self._means_from[_uniform(random) < 0.5]
+            mean = centre + sd * _normal(random)
         split, leaf = _counts_before(tree.is_split, node)
         u = list(tree.u)
         first_mean = tree.splits * (1 + self.sticks)
@@ -271,8 +276,8 @@ class Parameters:
         less = SoftTree(pruned(tree.is_split, node), np.delete(tree.axis, split), np.array(u))
         return less, self._log_new(threshold, sticks, mean)
 
-    def _split(self, random: Words) -> tuple[float, list[float], int, float]:
-        """Threshold and sticks in u and column of a new split, from the prior, and the mean of a leaf."""
+    def _split(self, random: Words) -> tuple[float, list[float], int]:
+        """Threshold and sticks in u, and column, of a new split from the prior."""
         from sampler.kernels.random import below  # noqa: PLC0415
 
         share = _uniform(random)
@@ -285,11 +290,7 @@ class Parameters:
             z = min(max(here / left, 1e-12), 1 - 1e-12)
             sticks.append(math.log(z / (1 - z)) + math.log(self.columns - 1 - k))
             left = max(left - here, 1e-300)
-        mean = 0.0
-        if self.means:
-            centre, sd = self._means_from[_uniform(random) < 0.5]
-            mean = centre + sd * _normal(random)
-        return math.log(share / (1 - share)), sticks, axis, mean
+        return math.log(share / (1 - share)), sticks, axis
 
     def _log_new(self, threshold: float, sticks: Sequence[float], mean: float) -> float:
         from sampler.kernels.soft_density import break_stick  # noqa: PLC0415

@@ -143,6 +143,9 @@ def summarise_weighted(
     verdict, reasons = judge_weighted(found, weights, runs)
     advice = "The intervals can be used as they are."
     if verdict != "converged":
-        advice = f"Take more particles (num_draws={4 * draws}) or pool more runs (num_chains={2 * runs})."
+        longer = f"Take more particles (num_draws={4 * draws})"
+        if any("divide" in each for each in statistics):
+            longer = "Search longer (the search's iterations, chains and draws)"
+        advice = f"{longer} or pool more runs (num_chains={2 * runs})."
     summary = describe_trees(verdict, reasons, advice, found, leaf_counts, weights.share, statistics)
     return replace(summary, chains=runs, draws=draws, weights=weights.to_json())

@@ -172,6 +172,7 @@ def test_a_run(tmp_path):
     log_evidence = np.logaddexp.reduce([entry["log_evidence"] for entry in told])
     assert posterior.evidence["log_evidence_runs"][0] == pytest.approx(log_evidence, abs=1e-3)
     assert "log evidence" in str(posterior.summary())
+    assert "Search longer" in posterior.summary().advice or posterior.summary().verdict == "converged"
     posterior.save(tmp_path / "dcc.bart")
     np.testing.assert_array_equal(load(tmp_path / "dcc.bart").predict(X).mean, posterior.predict(X).mean)
     with pytest.raises(SettingsError, match="fit again"):
