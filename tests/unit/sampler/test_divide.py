@@ -12,6 +12,7 @@ from sampler.single import local
 from sampler.single.divide import utilities
 from sampler.single.evidence import Evidence, _log_mixture, filled, layered, reduced
 from sampler.single.nuts import nuts
+from sampler.single.soft_tree import SoftTree
 from tests.unit.sampler.soft_trees import make_room, make_rows, make_shape
 from tests.unit.sampler.test_soft_density import GOLDEN_CLASS, GOLDEN_X, GOLDEN_Y
 
@@ -177,6 +178,26 @@ def test_a_run(tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "dcc.bart").predict(X).mean, posterior.predict(X).mean)
     with pytest.raises(SettingsError, match="fit again"):
         posterior.extend(10)
+
+
+def test_chains_begin_at_good_trees():
+    """Leaves' means and sigma are those of the rows that come there; the best of some trees is begun at."""
+    X, y = steps()
+    here = local.Local(prepare(X, y, method="dcc-tree", **QUICK).training)
+    bits, random = (True, False, False), np.arange(1, 5, dtype=np.uint64)
+    tree = SoftTree(bits, np.array([-1]), np.array([0.0, 20.0, 0.0, 0.0, 0.0]))
+    goes = here.rows.x[0] > 0.5
+    count, total = here.rows.count[0], here.rows.count[0] * here.rows.mean
+    means = [(total[at].sum() + y.mean()) / (count[at].sum() + 1) for at in (~goes, goes)]
+    fitted = here._fitted(tree, 1e-4)
+    assert fitted[:4] == pytest.approx([0.0, 20.0, *means], abs=1e-6)
+    left = np.sqrt(np.mean((y - np.where(X[:, 0] > 0.5, means[1], means[0])) ** 2))
+    assert np.exp(fitted[4]) == pytest.approx(left, rel=0.2)
+
+    width = here.constants.sharpness_start
+    found = np.array([here._first(bits, random) for _ in range(20)])
+    others = np.array([here._fitted(here.parameters.first(random, bits), width) for _ in range(200)])
+    assert np.median(here.density(bits, found, width)) > np.quantile(here.density(bits, others, width), 0.9)
 
 
 @pytest.mark.parametrize(("held", "rounds"), [(local.HELD, {2, 3, 4, 5}), (1, {1})])
