@@ -22,7 +22,8 @@ UNKNOWN = MOVES["change"]  # a move that nobody has timed
 PARTICLE_ROW = 3.4e-9  # of particle Gibbs, per tree update, particle and row
 WEIGHTED = 2.2  # times the time of a row, when rows have weights
 SINGLE = 9e-6  # of an iteration of one tree, besides
-SOFT_ROW = {"rjhmc-df": 1.2e-5, "rjhmc-dfi": 2.5e-5}  # of an iteration with soft splits, per row
+SOFT_ROW = {"rjhmc-df": 1.8e-6, "rjhmc-dfi": 1.75e-6}  # of an iteration with soft splits, per row
+SOFT_SEARCH = 4.6  # of such iterations one of the burn-in takes as long as
 SEARCH_ROW, TUNED = 1e-6, 200  # of a draw of a search, per row; draws that tune it, besides
 FILTERED = (2e-4, 4.4e-6)  # of a particle of a filter, and per row of it
 LATENT_ROW = 4e-8  # per row and iteration where outcomes are two classes
@@ -47,12 +48,13 @@ def chain_seconds(settings: Mapping[str, Any], rows: int) -> float:
     if search := settings.get("search"):
         taken: float = search["iterations"] * search["chains"] * (search["draws"] + TUNED)
         return BEGIN + taken * SEARCH_ROW * rows
-    iterations = int(settings["num_burnin"]) + draws * int(settings["thin"])
+    burnin, kept = int(settings["num_burnin"]), draws * int(settings["thin"])
     if settings["method"] in SOFT_ROW:
-        return BEGIN + KEEP * draws + iterations * SOFT_ROW[settings["method"]] * rows
+        taken = SOFT_SEARCH * burnin + kept
+        return BEGIN + KEEP * draws + taken * SOFT_ROW[settings["method"]] * rows
     update, of_row = update_seconds(settings)
     latent = LATENT_ROW * rows if settings.get("family") == "probit" else 0.0
-    sampling = iterations * (int(settings["num_trees"]) * (update + of_row * rows) + latent)
+    sampling = (burnin + kept) * (int(settings["num_trees"]) * (update + of_row * rows) + latent)
     return BEGIN + KEEP * draws + sampling
 
 
