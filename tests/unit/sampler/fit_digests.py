@@ -1,6 +1,7 @@
 """Digests of short fits of every method and move set.
 
-`python -m tests.unit.sampler.fit_digests [CASE ...]` renews them; without cases, every one. Renew one only where its draws or its file were meant to change.
+`python -m tests.unit.sampler.fit_digests [CASE ...]` renews them; without cases, every one.
+Renew one only where its draws or its file were meant to change.
 """
 
 import hashlib
