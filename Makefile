@@ -28,7 +28,7 @@ statistical: $(DEV_READY) $(BENCH_READY) ## run the long statistical suites, a p
 	$(BIN)/python -m pytest -m long -n 2 -o timeout=3600 tests/statistical -rA
 
 fuzz: $(DEV_READY) ## feed every reader of files with mutated inputs, for some minutes
-	$(BIN)/python -m tests.fuzz_readers
+	$(BIN)/python -m tests.support.fuzz_readers
 
 chaos: $(DEV_READY) ## kill, pause and cut every part some hundred times, and report
 	$(BIN)/python -m pytest -m "long or not long" -s -p no:warnings tests/chaos
@@ -39,7 +39,7 @@ bench: $(BENCH_READY) ## install the peers and measure the sampler beside them (
 
 contract: $(DEV_READY) ## ask the live service tens of thousands of questions: all answered as documented?
 	BARTSERVE_CONTRACT_EXAMPLES=$${BARTSERVE_CONTRACT_EXAMPLES:-200} \
-	    $(BIN)/python -m pytest -n 2 --timeout 7200 tests/integration/api/test_contract.py
+	    $(BIN)/python -m pytest -n 2 --timeout 7200 tests/contract/api/test_contract.py
 
 audit: $(DEV_READY) ## known holes in the dependencies that run, if the source can be reached
 	$(BIN)/python .ci/audit.py

@@ -26,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from app.store import schema
 from app.store.engine import make_engine
 from sampler import warm
-from tests.conftest import Database
-from tests.integration.worker.harness import make_service
-from tests.servers import crashing_postgres, folder, redis_client, valkey_in
+from tests.support.databases import Database
+from tests.support.servers import crashing_postgres, folder, redis_client, valkey_in
+from tests.support.worker_service import make_service
 
 TINY = {"num_trees": 20, "num_burnin": 50, "num_draws": 50, "thin": 1, "seed": 1}
 SAMPLING = {"num_trees": 200, "num_burnin": 500, "num_draws": 200, "thin": 25, "seed": 1}

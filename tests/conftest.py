@@ -2,26 +2,27 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
 
 from app.store import schema
 from app.store.engine import make_engine
-from tests import servers
+from tests.support import servers
+from tests.support.cpu_time import CpuTime
+from tests.support.databases import DIALECTS, Database
 
-DIALECTS = ("sqlite", "postgres")
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure what each test costs."""
+    config.pluginmanager.register(CpuTime(config))
 
 
-@dataclass(frozen=True)
-class Database:
-    """A database of one test, at head."""
-
-    dialect: str
-    url: str
-    engine: Engine
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave `long` tests out where no expression in `-m` says which tests are meant."""
+    if not config.option.markexpr:
+        config.hook.pytest_deselected(items=[item for item in items if "long" in item.keywords])
+        items[:] = [item for item in items if "long" not in item.keywords]
 
 
 @pytest.fixture(scope="session")
@@ -89,8 +90,3 @@ def database(request: pytest.FixtureRequest, tmp_path: Path, dialect: str) -> It
     yield Database(dialect, url, engine)
     engine.dispose()
     drop()
-
-
-def only(dialect: str) -> pytest.MarkDecorator:
-    """Run a test that asks for `database` on that one only."""
-    return pytest.mark.parametrize("dialect", [dialect], indirect=True)

@@ -1,7 +1,6 @@
-"""The long form stays out unless asked for, as the statistical suites have it; at the end, what was done."""
+"""The report of what was done to a service, at the end."""
 
-from tests.chaos import report
-from tests.statistical.conftest import pytest_collection_modifyitems  # noqa: F401
+from tests.support import chaos_report as report
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from app.store.clock import utc_now
-from tests.integration.worker.conftest import dialect, service  # noqa: F401  fixtures
-from tests.integration.worker.harness import LONG, SHORT
+from tests.support.service_fixtures import dialect, service  # noqa: F401  fixtures
+from tests.support.worker_service import LONG, SHORT
 
 # Less than what is promised (15 s, 75 s): the lease, a look, a bell, and seconds to spare.
 BOUNDS = {"embedded": 14.5, "team": 70.0}

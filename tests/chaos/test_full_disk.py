@@ -15,10 +15,11 @@ from sqlalchemy.exc import DBAPIError
 from app.store import schema
 from app.store.engine import make_engine, session_scope
 from app.store.tables import Dataset, Model
-from tests.chaos import history, report
-from tests.conftest import Database
-from tests.integration.worker.harness import LONG, make_service
-from tests.servers import crashing_postgres, folder, valkey_in
+from tests.support import chaos_report as report
+from tests.support import model_history as history
+from tests.support.databases import Database
+from tests.support.servers import crashing_postgres, folder, valkey_in
+from tests.support.worker_service import LONG, make_service
 
 ROOM = 96 << 20  # of the small disk
 FULL_SECONDS = 2.0

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.service import Up, eventually, running_up
+from tests.support.embedded_service import Up, running_up
+from tests.support.waiting import eventually
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from app.client import Client
-from tests.e2e.browsing import ROOT, SECONDS, Watched, chromium, needs_chromium, watched  # noqa: F401
-from tests.e2e.service import Up, eventually, running_up
+from tests.support.browser import ROOT, SECONDS, Watched, chromium, needs_chromium, watched  # noqa: F401
+from tests.support.embedded_service import Up, running_up
+from tests.support.waiting import eventually
 
 pytestmark = needs_chromium
 

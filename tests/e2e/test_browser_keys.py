@@ -10,8 +10,8 @@ from app.settings import Settings
 from app.store import schema, workers
 from app.store.engine import make_engine, session_scope
 from app.store.tables import Worker
-from tests.e2e.browsing import Watched, chromium, needs_chromium, watched  # noqa: F401
-from tests.integration.api.serving import serving
+from tests.support.api_server import serving
+from tests.support.browser import Watched, chromium, needs_chromium, watched  # noqa: F401
 
 pytestmark = needs_chromium
 TOLD = ("status of 401", "status of 403")  # the console repeats what the page says

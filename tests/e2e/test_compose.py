@@ -18,9 +18,9 @@ from sqlalchemy import make_url
 
 from app.client import Client
 from app.settings import Settings
-from tests.e2e.service import eventually
-from tests.e2e.stack import PASSWORD, ROOT, Host, services
-from tests.servers import Postgres
+from tests.support.compose_stack import PASSWORD, ROOT, Host, services
+from tests.support.servers import Postgres
+from tests.support.waiting import eventually
 
 OURS = ("migrate", "api", "worker")
 LONG_RUNNING = ("postgres", "redis", "api", "worker", "proxy")

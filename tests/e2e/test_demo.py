@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.e2e.service import clean_environment
+from tests.support.embedded_service import clean_environment
 
 ROOT = Path(__file__).parents[2]
 

@@ -18,7 +18,7 @@ from app.services import durations as d
 from app.settings import Settings
 from app.store import schema
 from sampler import Settings as Defaults
-from tests.e2e.service import Up
+from tests.support.embedded_service import Up
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -5,7 +5,8 @@ import re
 
 import httpx
 
-from tests.e2e.service import Up, eventually
+from tests.support.embedded_service import Up
+from tests.support.waiting import eventually
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SECRET = "bart_0123456789_0123456789abcdef0123456789abcdef012345"

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from tests.e2e.service import alive, clean_environment, eventually, free_port, running_up
+from tests.support.embedded_service import alive, clean_environment, free_port, running_up
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 

@@ -4,7 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.e2e.service import clean_environment, eventually, running_up
+from tests.support.embedded_service import clean_environment, running_up
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,9 +6,9 @@ from arviz_stats.base import array_stats
 from scipy import stats
 
 from sampler.chain import Chain
-from tests.statistical.drive import RESTRUCTURED, f_of, move_sets
-from tests.statistical.evidence import holds
-from tests.statistical.models import Model
+from tests.support.chain_driver import RESTRUCTURED, f_of, move_sets
+from tests.support.covering_models import Model
+from tests.support.p_values import holds
 
 CHAINS, BURNIN, THIN = 4, 1500, 10
 # particles alone mix too slowly for these lengths

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sampler.chain import Chain
-from tests.statistical.drive import mixes
-from tests.statistical.models import COVERING, Model
-from tests.statistical.test_invariance import wide
+from tests.support.chain_driver import mixes
+from tests.support.chain_driver import wide_training as wide
+from tests.support.covering_models import COVERING, Model
 
 DEEP = {
     "name": "deep trees",

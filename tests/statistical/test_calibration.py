@@ -7,9 +7,9 @@ at new rows is walked down in plain Python.
 import numpy as np
 import pytest
 
-from tests.statistical.drive import draws_of, fits, mixes
-from tests.statistical.evidence import ALARM, all_above, rank_of, uniform_ranks
-from tests.statistical.models import COVERING, Model
+from tests.support.chain_driver import draws_of, fits, mixes
+from tests.support.covering_models import COVERING, Model
+from tests.support.p_values import ALARM, all_above, rank_of, uniform_ranks
 
 DRAWS = 63
 # one tree that may be deep does not forget its start within these runs, whatever its law: five do

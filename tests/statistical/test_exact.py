@@ -7,12 +7,11 @@ import pytest
 from scipy import stats
 
 from sampler.settings import MOVE_NAMES
-from tests.statistical.drive import draws_of, fits, mixes, of_toy, partition_counts, tree_counts
-from tests.statistical.evidence import ALARM, chi_square, holds, mean_is
-from tests.twins.enumerator import Forest, Toy, normalised
-from tests.twins.moves import stationary, transition
-from tests.twins.test_moves import TRAPS
-from tests.twins.toys import FORGETS, PARTICLES_FORGET, gapped, golden, missing, weighted
+from tests.reference.enumerator import Forest, Toy, normalised
+from tests.reference.moves import TRAPS, stationary, transition
+from tests.support.chain_driver import draws_of, fits, mixes, of_toy, partition_counts, tree_counts
+from tests.support.p_values import ALARM, chi_square, holds, mean_is
+from tests.support.toy_problems import FORGETS, PARTICLES_FORGET, gapped, golden, missing, weighted
 
 PROBLEMS = {"golden": golden, "gapped": gapped, "missing": missing, "weighted": weighted}
 SHORT, LONG = 8_000, 100_000

@@ -11,10 +11,10 @@ from scipy import stats
 from sampler import fit
 from sampler.chain import Chain
 from sampler.kernels.shapes import TAU2
-from tests.statistical.drive import f_of, plant, training, with_outcome
-from tests.statistical.evidence import ALARM, all_above
-from tests.twins.enumerator import MISSING
-from tests.twins.prior import draw_forest, draw_sigma2
+from tests.reference.enumerator import MISSING
+from tests.reference.prior import draw_forest, draw_sigma2
+from tests.support.chain_driver import f_of, plant, training, with_outcome
+from tests.support.p_values import ALARM, all_above
 
 ROWS, TREES, LEAF_SD, K, NU, LAMBDA = 9, 3, 0.5, 2.0, 8.0, 0.5
 K_DF, K_SCALE = 4.0, 1.2

@@ -12,14 +12,15 @@ from sampler.chain import Chain
 from sampler.draws import concatenate
 from sampler.packed import pack
 from sampler.problem import prepare
-from tests.statistical.drive import draws_of, fits, move_sets, tree_keys
+from tests.support.chain_driver import draws_of, fits, move_sets, tree_keys
+from tests.support.chain_driver import wide_training as wide
 
 MIXED = {"pg": 0.02, "grow": 0.49, "prune": 0.49}  # particles copy their rows: they take long on wide trees
 RESTRUCTURED = {"grow": 0.4, "prune": 0.3, "restructure": 0.3, "rule": 0.2}
 SETTINGS = {"num_trees": 12, "num_chains": 2, "num_burnin": 60, "num_draws": 25, "thin": 4, "seed": 3}
 
 
-def friedman(num_rows=230, missing=0.1, seed=5):
+def mixed_table(num_rows=230, missing=0.1, seed=5):
     """A table with missing values, a dummy and a column of five levels; not a multiple of the padding."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(num_rows, 6))
@@ -37,27 +38,16 @@ def friedman(num_rows=230, missing=0.1, seed=5):
 
 def prepared(moves="default", X=None, y=None, **changes):
     """Training data through the public door."""
-    table, outcome = friedman()
+    table, outcome = mixed_table()
     X, y = (table if X is None else X), (outcome if y is None else y)
     return prepare(X, y, moves=moves, **{**SETTINGS, **changes}).training
-
-
-def wide(moves="default"):
-    """Few trees of hundreds of leaves: slots that take two bytes."""
-    rng = np.random.default_rng(8)
-    X = rng.uniform(size=(1500, 5))
-    prior = {"alpha": 0.9999, "beta": 0.02, "sigma": 0.02, "leaf_sd": 1.0}
-    y = rng.normal(size=1500)
-    return prepare(
-        X, y, num_trees=2, num_chains=1, num_burnin=0, num_draws=40, thin=250, prior=prior, moves=moves
-    ).training
 
 
 @pytest.mark.parametrize("moves", move_sets())
 @pytest.mark.parametrize("power", [-20, -3, 1, 30])
 def test_scale_of_y(moves, power):
     """y times a power of two: the same trees and grid values; offset, step and sigma are scaled exactly."""
-    X, y = friedman()
+    X, y = mixed_table()
     scale = 2.0**power
     one, other = prepared(moves), prepared(moves, X, y * scale)
     a, b = draws_of(one), draws_of(other)
@@ -69,7 +59,7 @@ def test_scale_of_y(moves, power):
 
 def test_shift_of_y():
     """y + a constant on the grid: the same trees; only the offset moves."""
-    X, y = friedman()
+    X, y = mixed_table()
     y = np.round(y * 2**10) / 2**10
     one, other = prepared("default", X, y), prepared("default", X, y + 64.0)
     assert other.constants.offset == one.constants.offset + 64.0
@@ -79,7 +69,7 @@ def test_shift_of_y():
 @pytest.mark.parametrize("moves", move_sets())
 def test_monotone_features(moves):
     """Increasing functions of numeric features, quantile cuts: the same draws bit for bit."""
-    X, _ = friedman()
+    X, _ = mixed_table()
     transformed = X.copy()
     transformed[:, 0] = np.exp(5 * X[:, 0])
     transformed[:, 1] = 1e6 + 3 * X[:, 1]
@@ -93,7 +83,7 @@ def test_monotone_features(moves):
 
 def test_constant_column():
     """A constant column is never split on and changes no law: f agrees between the two fits."""
-    X, y = friedman()
+    X, y = mixed_table()
     with_constant = np.column_stack([X, np.full(len(y), 7.0)])
     data = prepared(X=with_constant)
     draws = draws_of(data)

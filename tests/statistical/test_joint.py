@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 from sampler.chain import Chain
-from tests.statistical.drive import f_of, mixes, plant, with_outcome
-from tests.statistical.evidence import ALARM, all_above
-from tests.statistical.models import COVERING, Model
+from tests.support.chain_driver import f_of, mixes, plant, with_outcome
+from tests.support.covering_models import COVERING, Model
+from tests.support.p_values import ALARM, all_above
 
 SHORT = {"replications": 250, "sweeps": 40, "reference": 3_000}
 LONG = {"replications": 1_500, "sweeps": 60, "reference": 15_000}

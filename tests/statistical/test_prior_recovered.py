@@ -6,10 +6,10 @@ from scipy import stats
 
 from sampler.chain import Chain
 from sampler.problem import prepare
-from tests.statistical.drive import RESTRUCTURED, draws_of, mixes, move_sets, of_toy, tree_counts
-from tests.statistical.evidence import chi_square, holds
-from tests.twins.prior import draw_tree
-from tests.twins.toys import FORGETS, PARTICLES_FORGET, gapped, golden, missing
+from tests.reference.prior import draw_tree
+from tests.support.chain_driver import RESTRUCTURED, draws_of, mixes, move_sets, of_toy, tree_counts
+from tests.support.p_values import chi_square, holds
+from tests.support.toy_problems import FORGETS, PARTICLES_FORGET, gapped, golden, missing
 
 CGM10 = [
     0.0500,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.kernels import random as engine
-from tests.statistical.evidence import chi_square, holds
+from tests.support.open_kernels import random as engine
+from tests.support.p_values import chi_square, holds
 
 SIZE = 200_000
 

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.statistical.conftest import report_lines
-from tests.statistical.evidence import ALARM, all_above, holds, noted
+from tests.support.p_values import ALARM, all_above, holds, noted
+from tests.support.statistical_report import report_lines
 
 
 def test_report():

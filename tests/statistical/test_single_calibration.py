@@ -16,10 +16,10 @@ from sampler.chains import start_chain
 from sampler.settings import Settings
 from sampler.single.prior import TreeConstants
 from sampler.training import Training
-from tests.statistical.drive import STEP, decode, leaf_places, tree_keys
-from tests.statistical.evidence import ALARM, all_above, rank_of, uniform_ranks
-from tests.twins.enumerator import LEAF, MISSING
-from tests.twins.prior import draw_sigma2, draw_tree
+from tests.reference.enumerator import LEAF, MISSING
+from tests.reference.prior import draw_sigma2, draw_tree
+from tests.support.chain_driver import STEP, decode, leaf_places, tree_keys
+from tests.support.p_values import ALARM, all_above, rank_of, uniform_ranks
 
 DRAWS = 63
 SHORT, LONG = 96, 320

@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 from sampler.chains import resume_chain, start_chain
-from tests.statistical import single_tree as toys
-from tests.statistical.evidence import chi_square, holds
-from tests.twins.enumerator import leaf_law
-from tests.twins.toys import FORGETS
+from tests.reference import single_tree as toys
+from tests.reference.enumerator import leaf_law
+from tests.support.p_values import chi_square, holds
+from tests.support.toy_problems import FORGETS
 
 SHORT, LONG = 8_000, 100_000
 MODELS = ("shift", "variance", "classes")

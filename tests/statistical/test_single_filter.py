@@ -7,9 +7,9 @@ from scipy import stats
 from sampler.chains import resume_chain, start_chain
 from sampler.draws import concatenate
 from sampler.single.summary import Weights
-from tests.statistical import single_tree as toys
-from tests.statistical.evidence import holds
-from tests.twins.enumerator import count_leaves
+from tests.reference import single_tree as toys
+from tests.reference.enumerator import count_leaves
+from tests.support.p_values import holds
 
 RUNS, LONG_RUNS = 400, 10_000
 PROBLEMS = {"golden": toys.golden, "missing": toys.missing, "weighted": toys.weighted}

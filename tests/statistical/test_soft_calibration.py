@@ -16,8 +16,8 @@ from scipy import stats
 
 from sampler.chains import start_chain
 from sampler.problem import prepare
-from tests.statistical.evidence import ALARM, all_above, rank_of, uniform_ranks
-from tests.unit.sampler.soft_trees import make_shape, memberships
+from tests.reference.soft_trees import make_shape, memberships
+from tests.support.p_values import ALARM, all_above, rank_of, uniform_ranks
 
 DRAWS = 63
 CHAINS = 400  # replications: of a chain that was kept from too large a tree on, 200 pass and 400 don't

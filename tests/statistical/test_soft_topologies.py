@@ -9,8 +9,8 @@ from sampler.draws import concatenate
 from sampler.problem import prepare
 from sampler.single.soft_tree import log_topology
 from sampler.single.topology import shape_of
-from tests.statistical.evidence import ALARM, holds
-from tests.unit.sampler.soft_trees import make_shape, memberships
+from tests.reference.soft_trees import make_shape, memberships
+from tests.support.p_values import ALARM, holds
 
 X = np.array([0.1, 0.3, 0.5, 0.6, 0.8, 0.9])
 Y = np.array([-0.2, -0.4, -0.1, 1.1, 0.9, 1.0])

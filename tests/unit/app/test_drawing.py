@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
@@ -11,21 +10,9 @@ import pytest
 from app.dashboard.drawing import chains, effects, held_out, shapes
 from app.dashboard.drawing.canvas import COLOURS, Look
 from app.services.growth import FEWEST_RANKED, independent_every
+from tests.support.html_page import checked_svg as checked
 
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def checked(content: bytes) -> ET.Element:
-    root = ET.fromstring(content)
-    assert root.tag == f"{SVG}svg"
-    for element in root.iter():
-        assert element.tag not in {f"{SVG}script", f"{SVG}foreignObject", f"{SVG}image"}
-        for name, value in element.attrib.items():
-            assert not name.startswith("on")
-            if name.endswith("href"):
-                assert value.startswith("#")
-    assert not re.search(rb"url\((?!#)", content)
-    return root
 
 
 HOSTILE = '$x_{<script>"&\u202e\n'

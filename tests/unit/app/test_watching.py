@@ -24,7 +24,7 @@ from app.store import tallies, workers
 from app.store.engine import session_scope
 from app.store.figures import figures
 from app.store.tables import Worker
-from tests.conftest import only
+from tests.support.databases import only
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 NAME = re.compile(r"\bbart_\w+")

@@ -11,7 +11,7 @@ from sampler.kernels.shapes import LIKELIHOOD
 from sampler.prior import Constants, calibrate
 from sampler.settings import MOVE_SETS, Settings
 from sampler.training import Training
-from tests.unit.sampler.tree_checks import check_all
+from tests.support.tree_checks import check_all
 
 KINDS = {
     "plain": {},

@@ -5,8 +5,8 @@ import pytest
 
 from sampler import diagnostics, fit
 from sampler.checkup import depths, diagnose, thinned
-from tests.unit.sampler.forests import random_draws
-from tests.unit.sampler.posteriors import make_posterior
+from tests.support.random_forests import random_draws
+from tests.support.random_posteriors import make_posterior
 
 
 def plain_depth(feature, node):

@@ -13,8 +13,7 @@ from sampler.single.divide import utilities
 from sampler.single.evidence import Evidence, _log_mixture, filled, layered, reduced
 from sampler.single.nuts import nuts
 from sampler.single.soft_tree import SoftTree
-from tests.unit.sampler.soft_trees import make_room, make_rows, make_shape
-from tests.unit.sampler.test_soft_density import GOLDEN_CLASS, GOLDEN_X, GOLDEN_Y
+from tests.reference.soft_trees import GOLDEN_CLASS, GOLDEN_X, GOLDEN_Y, make_room, make_rows, make_shape
 
 SMALL = {"iterations": 4, "first": 20, "chains": 2, "draws": 40, "samples": 4}
 QUICK = {"num_chains": 2, "num_burnin": 60, "num_draws": 100, "search": SMALL}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sampler.export import draws_of
-from tests.unit.sampler.posteriors import make_posterior
+from tests.support.random_posteriors import make_posterior
 
 
 def test_shapes_are_chain_draw_row():

@@ -17,16 +17,9 @@ import pytest
 import sampler
 from sampler import DataError, DataWarning, Posterior, SettingsError, fit
 from sampler.problem import prepare
+from tests.support.friedman import friedman
 
 SHORT = {"num_trees": 20, "num_chains": 2, "num_burnin": 50, "num_draws": 25, "thin": 1, "progress": False}
-
-
-def friedman(num_rows, seed):
-    """Friedman's first function of five of ten columns, and outcomes with noise of sd 1."""
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(size=(num_rows, 10))
-    f = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
-    return X, f, f + rng.normal(size=num_rows)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.unit.sampler import fit_digests
+from tests.support import fit_digests
 
 RECORD = json.loads(fit_digests.FILE.read_text())
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sampler.draws import Draws
 from sampler.errors import PackedError
 from sampler.packed import pack, unpack
-from tests.unit.sampler.forests import random_draws
+from tests.support.random_forests import random_draws
 
-FIXTURE = Path(__file__).parents[2] / "fixtures" / "draws_v1.bin"
+FIXTURE = Path(__file__).parents[2] / "data" / "formats" / "draws_v1.bin"
 
 
 def forged(data, offset, form, value):

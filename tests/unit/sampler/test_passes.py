@@ -9,7 +9,7 @@ import pytest
 from sampler.compile import address, warm
 from sampler.kernels import shapes
 from sampler.kernels.weighted import BEFORE, BEFORE_BUCKET, NOW, NOW_BUCKET, WEIGHTED, make_weighted
-from tests.kernels import change, fused, histograms, pairs, reshape, rows, ruledraw
+from tests.support.open_kernels import change, fused, histograms, pairs, reshape, rows, ruledraw
 
 ROWS = [1, 63, 64, 200, 1000]
 

@@ -6,7 +6,7 @@ import pytest
 from sampler.errors import PackedError
 from sampler.kernels.predicting import BLOCK
 from sampler.predict import FEW_ROWS, Ensemble
-from tests.unit.sampler.forests import random_codes, random_draws, walk
+from tests.support.random_forests import random_codes, random_draws, walk
 
 
 @pytest.mark.parametrize("grow", [0.0, 0.3, 0.45, 0.5, "prior"])

@@ -7,7 +7,7 @@ from scipy.special import ndtri
 from sampler import SettingsError, flags, rowwise
 from sampler.kernels.mixture import mixture_quantiles
 from sampler.schema import Column
-from tests.unit.sampler.posteriors import make_posterior
+from tests.support.random_posteriors import make_posterior
 
 ROWS = {"x1": [0.5, None, -1.0], "x2": [None, 0.1, 2.0], "x3": [0.0, 1.0, 2.0], "c": ["a", "z", "e"]}
 

@@ -12,7 +12,7 @@ from sampler.draws import concatenate
 from sampler.errors import PackedError
 from sampler.soft import SoftDraws, pack_soft, unpack_soft
 
-FIXTURE = Path(__file__).parents[2] / "fixtures" / "soft_v1.bin"
+FIXTURE = Path(__file__).parents[2] / "data" / "formats" / "soft_v1.bin"
 FIELDS = ("sigma", "log_weight", "is_split", "threshold", "direction", "value")
 
 

@@ -7,8 +7,17 @@ from scipy import integrate, special
 from sampler.kernels.soft_density import densities, density
 from sampler.kernels.soft_math import SATURATED
 from sampler.kernels.soft_nuts import HEAD, SIZE, pack_model
-from tests.kernels import soft_math
-from tests.unit.sampler.soft_trees import make_room, make_rows, make_shape, memberships, slow_density
+from tests.reference.soft_trees import (
+    GOLDEN_CLASS,
+    GOLDEN_X,
+    GOLDEN_Y,
+    make_room,
+    make_rows,
+    make_shape,
+    memberships,
+    slow_density,
+)
+from tests.support.open_kernels import soft_math
 
 SHAPES = {
     "one": [1, 0, 0],
@@ -17,9 +26,6 @@ SHAPES = {
     "balanced": [1, 1, 0, 0, 1, 0, 0],
     "deep": [1, 1, 0, 1, 1, 0, 0, 0, 1, 0, 0],
 }
-GOLDEN_X = np.array([0.1, 0.3, 0.5, 0.6, 0.8, 0.9])
-GOLDEN_Y = np.array([-0.2, -0.4, -0.1, 1.1, 0.9, 1.0])
-GOLDEN_CLASS = np.array([0, 0, 0, 1, 1, 1])
 
 
 def problem(classes, columns, rng, rows=30):

@@ -1,0 +1,130 @@
+"""Who may: this machine without a key, everyone else with one, nobody sees what is another's."""
+
+from datetime import timedelta
+
+import pytest
+
+from app.services import keys
+from app.store import keys as store
+from app.store.clock import utc_now
+from app.store.engine import session_scope
+from tests.support.api_calls import CSV, bearer, make_key, post_csv, problem, table
+from tests.support.databases import only
+from tests.support.routes import address, body_for, fields, guarded_routes
+
+
+def test_nobody_is_in_without_a_key(team, database):
+    """Every route but health answers 401 to no key and to made-up, mistyped, revoked and expired ones."""
+    good, revoked, expired = (make_key(database, name) for name in ("ann", "bob", "cat"))
+    with session_scope(database.engine) as session:
+        keys.revoke(session, revoked.id)
+        store.get(session, expired.id).expires_at = utc_now() - timedelta(seconds=1)
+    typo = good.secret[:-1] + ("0" if good.secret[-1] != "0" else "1")
+    other_secret = f"bart_{good.id}_{revoked.secret.rsplit('_')[-1]}"
+    strangers = [
+        {},
+        {"Authorization": "Bearer"},
+        {"Authorization": good.secret},
+        {"Authorization": f"Basic {good.secret}"},
+        {"Authorization": b"Bearer \xff"},
+        *({"Authorization": f"Bearer {k}"} for k in (typo, other_secret, "bart_x_y", "x" * 8000)),
+        bearer(revoked),
+        bearer(expired),
+    ]
+    for method, path in [*guarded_routes(), ("GET", "/nowhere"), ("POST", "/health")]:
+        for headers in strangers:
+            response = team.request(method, address(path), headers=headers)
+            if method == "HEAD":
+                assert response.status_code == 401
+            else:
+                problem(response, 401, "unauthorized")
+            assert response.headers["www-authenticate"] == "Bearer"
+    assert team.get("/health/live").status_code == 200
+    assert team.get("/datasets", headers=bearer(good)).status_code == 200
+
+
+def test_a_service_without_keys_lets_nobody_in(team):
+    """A team service starts without keys: 401, while health is open."""
+    problem(team.get("/models"), 401)
+    assert team.get("/health/live").json() == {"status": "alive"}
+    assert team.get("/health/ready").status_code == 503
+
+
+@pytest.fixture
+def anns(team, database):
+    """Ann's key, and the ids of her dataset, model and predictions."""
+    ann = bearer(make_key(database, "ann"))
+    made = team.post("/datasets", content=table().encode(), headers=CSV | ann).json()
+    body = {"dataset_id": made["id"], "target": "y", "name": "mine"}
+    model = team.post("/models", json=body, headers=ann).json()
+    return ann, {"dataset_id": made["id"], "model_id": model["id"]}
+
+
+def test_on_every_route_what_is_anothers_is_not_there(team, database, anns):
+    """Another owner's things are 404, never 403, on every route that names one; they stay."""
+    ann, ids = anns
+    bob = bearer(make_key(database, "bob", scopes=keys.SCOPES))
+    named = [route for route in guarded_routes() if set(fields(route[1])) & set(ids)]
+    assert len(named) > 15
+    for method, path in named:
+        asked = [address(path, **ids), *([address(path, **ids | {"model_id": "mine"})])]
+        for target in asked:
+            sent = body_for(path, ids["dataset_id"]) if method == "POST" else {}
+            response = team.request(method, target, headers=bob, **sent)
+            assert response.status_code == 404, (method, target, response.text)
+    for method, path in sorted(named, key=lambda route: route[0] == "DELETE"):
+        sent = body_for(path, ids["dataset_id"]) if method == "POST" else {}
+        if "cancel" in path or method == "DELETE" or path.endswith("/delete"):
+            continue  # it would be gone for the routes after this one
+        answer = team.request(method, address(path, **ids), headers=ann, **sent)
+        assert answer.status_code != 404, (method, path, "tells nothing: it is 404 for its owner too")
+    problem(team.post("/models", json=body_for("models", ids["dataset_id"])["json"], headers=bob), 404)
+    assert team.get(f"/models/{ids['model_id']}", headers=ann).json()["state"] == "queued"
+
+
+def test_keys_of_one_owner_share_and_others_see_nothing(team, database, anns):
+    """In no list is what is another's; a second key of the owner sees all of it."""
+    _, ids = anns
+    again, bob = bearer(make_key(database, "second", owner="ann")), bearer(make_key(database, "bob"))
+    lists = [path for method, path in guarded_routes() if method == "GET" and not fields(path)]
+    for path in ("/datasets", "/models", "/predictions"):
+        assert path in lists
+        assert team.get(path, headers=bob).json()["items"] == []
+    for path in lists:
+        if path != "/audit":
+            told = team.get(path, headers=bob).text
+            assert not any(of_ann in told for of_ann in ids.values()), path
+    for path in ("/datasets", "/models"):
+        assert len(team.get(path, headers=again).json()["items"]) == 1
+
+
+@only("sqlite")
+def test_on_loopback_web_pages_stay_out(client):
+    """No key is asked of this machine, but a foreign Origin or a name pointed here gets 403."""
+    assert client.get("/datasets").status_code == 200
+    own = str(client.base_url)
+    port = client.base_url.port
+    for host in ("localhost", "127.0.0.1", "[::1]", "LOCALHOST", "127.0.0.2"):
+        assert client.get("/datasets", headers={"Host": f"{host}:{port}"}).status_code == 200
+    for host in (
+        "evil.example",
+        "localhost.evil.example",
+        "192.168.1.5:8000",
+        "",
+        "[::1",
+        "127.0.0.1.nip.io",
+    ):
+        problem(client.get("/datasets", headers={"Host": host}), 403, "forbidden")
+    assert client.get("/datasets", headers={"Origin": own}).status_code == 200
+    for origin in ("https://evil.example", "null", f"http://localhost:{port + 1}", "http://127.0.0.1", ""):
+        problem(client.get("/datasets", headers={"Origin": origin}), 403, "forbidden")
+        problem(client.post("/datasets", content=b"a,b\n1,2\n", headers=CSV | {"Origin": origin}), 403)
+    assert post_csv(client, table()).status_code == 201
+
+
+@only("sqlite")
+def test_on_loopback_every_route_looks_at_host_and_origin(client):
+    """No route answers a page of another site, nor under a name that was pointed at this machine."""
+    for method, path in guarded_routes():
+        for headers in ({"Origin": "https://evil.example"}, {"Host": "evil.example"}):
+            assert client.request(method, address(path), headers=headers).status_code == 403, (method, path)

@@ -1,0 +1,79 @@
+"""Requests that meet: each is answered as if it had come alone, before or after the other."""
+
+import threading
+from collections import Counter
+
+import httpx
+
+from app.services.predictions import Predictor, PredictRequest
+from sampler import Posterior
+from tests.support.api_calls import post_csv, table
+from tests.support.fitted_models import SMALL, fitted
+
+
+def together(*work) -> list:
+    """What each of the calls gives, all begun at the same moment."""
+    barrier = threading.Barrier(len(work))
+    given: list = [None] * len(work)
+
+    def run(i: int) -> None:
+        barrier.wait()
+        given[i] = work[i]()
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(work))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return given
+
+
+def test_a_dataset_is_deleted_while_a_model_is_accepted_on_it(client):
+    """Either the model is there and the dataset is needed, or the dataset is gone: never a 500."""
+    seen = Counter()
+    for _ in range(12):
+        dataset_id = post_csv(client, table()).json()["id"]
+        body = {"dataset_id": dataset_id, "target": "y", **SMALL}
+        with httpx.Client(base_url=client.base_url, timeout=30) as other:
+            made, deleted = together(
+                lambda body=body: client.post("/models", json=body),
+                lambda other=other, path=f"/datasets/{dataset_id}": other.delete(path),
+            )
+        seen[made.status_code, deleted.status_code] += 1
+        assert (made.status_code == 202) == (client.get(f"/datasets/{dataset_id}").status_code == 200)
+
+    assert set(seen) <= {(202, 409), (404, 204)}, seen
+
+
+def test_cancelling_and_deleting_at_once(client):
+    """Both find the model or find it gone; nothing of it is left."""
+    dataset_id = post_csv(client, table()).json()["id"]
+    for _ in range(8):
+        path = client.post("/models", json={"dataset_id": dataset_id, "target": "y", **SMALL}).headers[
+            "location"
+        ]
+        answers = together(
+            lambda path=path: client.post(f"{path}/cancel").status_code,
+            lambda path=path: client.delete(path).status_code,
+            lambda path=path: client.delete(path).status_code,
+        )
+        assert answers[0] in {200, 404}
+        assert sorted(answers[1:]) in ([204, 204], [204, 404])
+    assert client.get("/models").json()["items"] == []
+    assert client.delete(f"/datasets/{dataset_id}").status_code == 204
+
+
+def test_many_who_ask_a_cold_model_share_one_load(client, settings, database, monkeypatch):
+    """The posterior is read and decoded once, and every answer is the same."""
+    model = fitted(client, settings)
+    loads = []
+    decode = Posterior.from_blocks
+    monkeypatch.setattr(Posterior, "from_blocks", lambda *args: loads.append(1) or decode(*args))
+    predictor = Predictor(database.engine, cache_bytes=10**9, max_rows=100)
+    request = PredictRequest(rows=[{"size": 3, "colour": "red"}])
+
+    answers = together(*[lambda: predictor.predict("local", model["id"], request)] * 8)
+
+    assert len(loads) == 1
+    assert all(answer == answers[0] for answer in answers)
+    assert (predictor.cache.hits + predictor.cache.misses, predictor.cache.nbytes > 0) == (8, True)

@@ -1,0 +1,126 @@
+"""Backups as docs/deploy.md says, its own commands: what was restored is the same service."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import make_url
+
+from app.settings import Settings
+from tests.support.api_calls import post_csv, table
+from tests.support.api_server import serving
+from tests.support.fitted_models import SMALL, fitted, run_units
+from tests.support.partial_chains import give_back, take_chains
+from tests.support.servers import Postgres, postgres_program
+
+DEPLOY = Path(__file__).parents[3] / "docs" / "deploy.md"
+COMMANDS = re.findall(r"^```bash\n(.*?)\n```", DEPLOY.read_text(), re.DOTALL | re.MULTILINE)
+INSIDE = "docker compose exec -T postgres "  # what the command is run in, where there are containers
+
+
+@pytest.fixture
+def restored(request, database, settings: Settings, tmp_path) -> Iterator["Backup"]:
+    """How to back up the test's database, and a place to restore it to."""
+    if database.dialect == "sqlite":
+        yield OfSqlite(settings, tmp_path / "new")
+    else:
+        server: Postgres = request.getfixturevalue("postgres_server")
+        url = server.create()
+        yield OfPostgres(settings, tmp_path, url)
+        server.drop(url)
+
+
+class Backup:
+    """A backup of a service's database and a new service from it."""
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        self.settings, self.folder = settings, folder
+        folder.mkdir(exist_ok=True)
+
+    def take(self) -> None:
+        raise NotImplementedError
+
+    def restore(self) -> Settings:
+        """The settings of the new service."""
+        raise NotImplementedError
+
+    def run(self, command: str, folder: Path, **environment: str) -> None:
+        ran = subprocess.run(
+            ["bash", "-euc", command],
+            cwd=folder,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr
+
+
+class OfSqlite(Backup):
+    def take(self) -> None:
+        if shutil.which("sqlite3") is None:
+            pytest.skip("sqlite3 is not on this machine: apt-get install sqlite3")
+        database = Path(str(make_url(self.settings.database_url).database))
+        (command,) = (line for line in COMMANDS if line.startswith("sqlite3"))
+        self.run(command, database.parent)
+        shutil.move(database.parent / "copy.db", self.folder / database.name)
+
+    def restore(self) -> Settings:
+        url = f"sqlite:///{self.folder / 'bartserve.db'}"
+        return self.settings.model_copy(update={"database_url": url, "data_dir": self.folder})
+
+
+class OfPostgres(Backup):
+    def __init__(self, settings: Settings, folder: Path, url: str) -> None:
+        super().__init__(settings, folder)
+        self.url = url
+
+    def take(self) -> None:
+        self._in("pg_dump", self.settings.database_url)
+
+    def restore(self) -> Settings:
+        self._in("pg_restore", self.url)
+        self._in("pg_restore", self.url)  # over what is there, as on a service that runs already
+        return self.settings.model_copy(update={"database_url": self.url})
+
+    def _in(self, program: str, url: str) -> None:
+        (command,) = (line for line in COMMANDS if program in line)
+        assert command.startswith(INSIDE)
+        server = make_url(url)
+        bare = command.removeprefix(INSIDE).replace("--username bartserve", "--no-password")
+        bare = re.sub(r"(?<= )bartserve(?= )", str(server.database), bare)
+        where = {"PGHOST": server.query.get("host") or server.host, "PGUSER": server.username}
+        if server.port:
+            where["PGPORT"] = str(server.port)
+        if server.password:
+            where["PGPASSWORD"] = str(server.password)
+        self.run(bare.replace(program, str(postgres_program(program)), 1), self.folder, **where)
+
+
+def test_what_was_backed_up_predicts_the_same_and_goes_on(client, settings, database, restored):
+    """A model answers with the same bytes; one that was being fitted ends as the original does."""
+    asked = {"rows": [{"size": 3.0, "colour": "red"}], "interval": "predictive", "level": [0.5, 0.9]}
+    done = fitted(client, settings)["id"]
+    dataset = post_csv(client, table(60)).json()["id"]
+    open_ = client.post("/models", json={"dataset_id": dataset, "target": "y", "seed": 7} | SMALL).json()[
+        "id"
+    ]
+    give_back(database.engine, take_chains(database.engine, 20, 30))
+
+    restored.take()
+    assert run_units(settings) == 3  # two chains that go on, and their end
+    first = [client.post(f"/models/{id_}/predict", json=asked).json() for id_ in (done, open_)]
+    assert client.delete(f"/models/{done}").status_code == 204
+    new = restored.restore()
+
+    with serving(new) as address, httpx.Client(base_url=address, timeout=30) as other:
+        assert other.get(f"/models/{open_}").json()["state"] in {"queued", "running"}
+        assert run_units(new) == 3
+        again = [other.post(f"/models/{id_}/predict", json=asked).json() for id_ in (done, open_)]
+    assert again == first

@@ -1,0 +1,275 @@
+"""Predictions of stored datasets in the background."""
+
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pytest
+from sqlalchemy import update
+
+from app.store import datasets, units
+from app.store import predictions as store
+from app.store.engine import session_scope
+from app.store.tables import Dataset, PredictionBlock, Worker
+from app.store.workers import register
+from tests.support.api_calls import places, post_csv, problem, table
+from tests.support.databases import only
+from tests.support.fitted_models import fitted, run_units
+
+ARROW, CSV = "application/vnd.apache.arrow.stream", "text/csv"
+NEW = "size,colour\n3,red\n17.5,blue\n,green\n99,mauve\n"
+
+
+@pytest.fixture
+def model(client, settings) -> dict:
+    return fitted(client, settings, name="mine", seed=3)
+
+
+@pytest.fixture
+def dataset_id(client) -> str:
+    return post_csv(client, NEW).json()["id"]
+
+
+def start(client, model, dataset_id, **more):
+    ref = model["id"] if isinstance(model, dict) else model
+    return client.post(f"/models/{ref}/predictions", json={"dataset_id": dataset_id} | more)
+
+
+def result(client, made, accept="application/json"):
+    return client.get(f"/predictions/{made['id']}/result", headers={"Accept": accept})
+
+
+ASKED = {"level": [0.5, 0.9], "interval": "predictive", "quantiles": [0.1], "mcse": True, "rhat": True}
+
+
+def test_a_dataset_is_predicted_in_the_background(client, settings, model, dataset_id):
+    """From 202 to a result equal to what `predict` says of the same rows, in every form."""
+    response = start(client, model, dataset_id, **ASKED)
+
+    assert response.status_code == 202, response.text
+    made = response.json()
+    path = f"/predictions/{made['id']}"
+    assert response.headers["location"] == path
+    assert (made["state"], made["draws"], made["level"]) == ("queued", 40, [0.5, 0.9])
+    assert made["progress"] == {"fraction": 0, "rows_done": 0, "rows": 4}
+    problem(client.get(f"{path}/result"), 409, "prediction-not-finished")
+    run_units(settings)
+    done = client.get(path).json()
+    assert (done["state"], done["error"]) == ("succeeded", None)
+    assert done["progress"] == {"fraction": 1, "rows_done": 4, "rows": 4}
+    assert done["flags"] == {
+        "size": {"outside_range": 1, "missing": 1},
+        "colour": {"unseen_level": 1},
+    }
+    assert done["finished_at"] >= done["started_at"] >= done["created_at"]
+    assert client.get("/predictions").json()["items"] == [done]
+
+    path = f"/models/{model['id']}/predict"
+    headers = {"Content-Type": CSV}
+    said = client.post(path, content=NEW, headers=headers, params=ASKED)
+    expected = said.json()
+    found = result(client, made).json()
+    same = ("mean", "sd", "intervals", "quantiles", "mcse", "rhat", "flags", "draws", "verdict", "model_id")
+    assert {name: found[name] for name in same} == {name: expected[name] for name in same}
+    for accept in (ARROW, CSV):
+        answer = result(client, made, accept)
+        direct = client.post(path, content=NEW, headers=headers | {"Accept": accept}, params=ASKED)
+        assert read(answer).equals(read(direct))
+    problem(result(client, made, "image/png"), 406)
+
+
+def read(response) -> pa.Table:
+    assert response.status_code == 200, response.text
+    if response.headers["content-type"].startswith(CSV):
+        return pacsv.read_csv(io.BytesIO(response.content))
+    return pa.ipc.open_stream(response.content).read_all().replace_schema_metadata()
+
+
+def test_blocks_follow_each_other(client, settings, model, monkeypatch):
+    """A dataset of several blocks: as many units, each row once and in order, the last unit ends it."""
+    monkeypatch.setattr("app.store.datasets.BLOCK_ROWS", 7)
+    monkeypatch.setattr("app.store.predictions.BLOCK_ROWS", 7)
+    dataset_id = post_csv(client, table(30)).json()["id"]
+    made = start(client, "mine", dataset_id).json()
+
+    assert run_units(settings) == 5
+
+    assert client.get(f"/predictions/{made['id']}").json()["state"] == "succeeded"
+    content = table(30)
+    direct = client.post(
+        f"/models/{model['id']}/predict", content=content, headers={"Content-Type": CSV, "Accept": ARROW}
+    )
+    for accept in (ARROW, CSV):
+        found = read(result(client, made, accept))
+        assert found["mean"].to_pylist() == read(direct)["mean"].to_pylist()
+    assert json.loads(result(client, made).content)["mean"] == read(direct)["mean"].to_pylist()
+    assert made["warnings"] == ["not used by the model: y, note"]
+
+
+def test_what_cannot_be_predicted_is_refused_or_fails_with_its_place(client, settings, model, monkeypatch):
+    """Names and options before the 202; cells of the wrong kind end it, with the row of the whole dataset."""
+    strange = post_csv(client, "size,hue\n1,red\n2,red\n").json()["id"]
+    body = problem(start(client, model, strange), 422, "unusable-data")
+    assert places(body) == [("colour", None), ("hue", None)]
+    problem(start(client, model, "ds_unknown"), 404)
+    monkeypatch.setattr("app.store.datasets.BLOCK_ROWS", 7)
+    monkeypatch.setattr("app.store.predictions.BLOCK_ROWS", 7)
+    wrong = post_csv(client, "size,colour\n" + "1,red\n" * 9 + "big,red\n").json()["id"]
+    problem(start(client, "nobody", wrong), 404)
+    assert places(problem(start(client, model, wrong, draws=41), 422)) == [("draws", None)]
+    for field, value in [("level", 2), ("interval", "wide"), ("mcse", 1), ("require", "converged")]:
+        body = problem(start(client, model, wrong, **{field: value}), 422)
+        assert body["errors"][0]["column"].startswith(field)
+
+    text = "y,flag\n" + "".join(f"{row % 5},{'true' if row % 2 else 'false'}\n" for row in range(40))
+    of_flags = fitted(client, settings, text=text)
+    wrong = post_csv(client, "x,flag\n" + "1,1\n" * 9 + "1,2\n").json()["id"]
+    problem(start(client, of_flags, wrong), 422)  # x was no column of the training data
+    wrong = post_csv(client, "y,flag\n" + "1,1\n" * 9 + "1,2\n").json()["id"]
+    made = start(client, of_flags, wrong).json()
+    run_units(settings)
+
+    failed = client.get(f"/predictions/{made['id']}").json()
+    assert (failed["state"], failed["error"]["type"]) == ("failed", "data")
+    assert "'flag', row 10" in failed["error"]["detail"]
+    problem(result(client, made), 409, "prediction-not-finished")
+    assert client.get(f"/models/{of_flags['id']}").json()["state"] == "succeeded"
+
+
+def test_cancelling(client, settings, model, dataset_id):
+    """A queued one ends at once, cancelling again changes nothing, and a finished one has nothing left."""
+    made = start(client, model, dataset_id).json()
+    path = f"/predictions/{made['id']}"
+
+    first, again = client.post(f"{path}/cancel"), client.post(f"{path}/cancel")
+
+    assert (first.status_code, first.json()["state"]) == (200, "cancelled")
+    assert first.json() == again.json()
+    assert run_units(settings) == 0
+    problem(result(client, made), 409)
+    other = start(client, model, dataset_id).json()
+    run_units(settings)
+    problem(client.post(f"/predictions/{other['id']}/cancel"), 409, "conflict")
+    problem(client.post("/predictions/prd_x/cancel"), 404)
+
+
+def test_a_running_one_learns_of_its_end(client, database, model, dataset_id):
+    """Cancelled or deleted under way: the worker is told at its next beat, or finds its lease gone."""
+    with session_scope(database.engine) as session:
+        register(session, Worker(id="w", host="h", pid=1, slots=2, beat_at=0, phase="working"))
+    for method, path in [("POST", "/cancel"), ("DELETE", "")]:
+        made = start(client, model, dataset_id).json()
+        with session_scope(database.engine) as session:
+            claim = units.claim(session, "w", 60)
+        assert claim.prediction_id == made["id"]
+        assert client.get(f"/predictions/{made['id']}").json()["state"] == "running"
+        assert client.request(method, f"/predictions/{made['id']}{path}").is_success
+        if method == "POST":
+            with session_scope(database.engine) as session:
+                assert units.heartbeat(session, claim) is units.Directive.CANCEL
+            with session_scope(database.engine) as session:
+                units.stop(session, claim)
+            assert client.get(f"/predictions/{made['id']}").json()["state"] == "cancelled"
+        else:
+            with pytest.raises(units.LeaseLostError), session_scope(database.engine) as session:
+                units.heartbeat(session, claim)
+            problem(client.get(f"/predictions/{made['id']}"), 404)
+
+
+def test_the_dataset_stays_while_it_is_predicted(client, settings, model, dataset_id):
+    """409 names the prediction; afterwards the dataset may go, and the result stays."""
+    made = start(client, model, dataset_id).json()
+
+    body = problem(client.delete(f"/datasets/{dataset_id}"), 409, "in-use")
+    assert made["id"] in body["detail"]
+    run_units(settings)
+    before = result(client, made, CSV).content
+    assert client.delete(f"/datasets/{dataset_id}").status_code == 204
+    assert result(client, made, CSV).content == before
+    assert client.get(f"/predictions/{made['id']}").json()["dataset_id"] is None
+
+
+def test_a_deleted_model_takes_its_predictions_along(client, settings, model, dataset_id):
+    """Done or waiting: nothing of them is left, and nobody works on them."""
+    done = start(client, model, dataset_id).json()
+    run_units(settings)
+    waiting = start(client, model, dataset_id).json()
+
+    assert client.delete(f"/models/{model['id']}").status_code == 204
+
+    for made in (done, waiting):
+        problem(client.get(f"/predictions/{made['id']}"), 404)
+        problem(result(client, made), 404)
+    assert run_units(settings) == 0
+    assert client.delete(f"/datasets/{dataset_id}").status_code == 204
+
+
+def test_a_damaged_result_is_not_given(client, settings, database, model, dataset_id):
+    """A stored byte that changed is noticed before an answer begins."""
+    made = start(client, model, dataset_id).json()
+    run_units(settings)
+    with session_scope(database.engine) as session:
+        assert store.num_blocks(session, made["id"]) == 1
+        session.execute(update(PredictionBlock).values(data=b"changed"))
+
+    assert "damaged" in problem(result(client, made), 500, "damaged")["detail"]
+
+
+@only("sqlite")
+def test_predictions_come_before_fits(client, settings, model, dataset_id, database):
+    """Their units take seconds: they don't wait for chains that were queued earlier."""
+    body = {"dataset_id": model["dataset_id"], "target": "y", "num_chains": 1}
+    assert client.post("/models", json=body).status_code == 202
+    made = start(client, model, dataset_id).json()
+
+    with session_scope(database.engine) as session:
+        assert units.claim(session, "w", 60).prediction_id == made["id"]
+        assert units.claim(session, "w", 60).prediction_id is None
+
+
+def test_what_is_another_owners_is_not_there(client, database, model, dataset_id):
+    """404 on every route, in no list, and nobody predicts another's dataset."""
+    with session_scope(database.engine) as session:
+        dataset = session.get_one(Dataset, dataset_id)
+        mine = {"owner": dataset.owner, "model_id": model["id"], "dataset": dataset}
+        others = store.create(session, **mine, request={})
+        others.owner = "somebody else"
+        theirs = datasets.save(
+            session,
+            datasets.encode(pa.table({"size": [1.0], "colour": ["red"]})),
+            owner="somebody else",
+            name="x",
+            columns=[{"name": "size"}, {"name": "colour"}],
+            warnings=[],
+        )
+    for method, path in [("GET", ""), ("GET", "/result"), ("POST", "/cancel"), ("DELETE", "")]:
+        problem(client.request(method, f"/predictions/{others.id}{path}"), 404, "not-found")
+    assert client.get("/predictions").json()["items"] == []
+    problem(start(client, model, theirs.id), 404, "not-found")
+
+
+@only("sqlite")
+def test_two_classes_are_predicted_as_probabilities(client, settings):
+    """At once and in the background: the second label's probability with its interval, and the labels."""
+    text = "size,colour,bought\n" + "".join(
+        f"{row % 19},{'red' if row % 3 else 'blue'},{'yes' if row % 19 > 9 else 'no'}\n" for row in range(80)
+    )
+    model = fitted(client, settings, text=text, target="bought", family="probit")
+    new = "size,colour\n1,red\n17,blue\n"
+    path = f"/models/{model['id']}/predict"
+
+    said = client.post(path, content=new, headers={"Content-Type": CSV}, params={"mcse": True, "rhat": True})
+    refused = client.post(path, json={"columns": {"size": [1], "colour": ["red"]}, "interval": "predictive"})
+    dataset_id = post_csv(client, new).json()["id"]
+    made = start(client, model, dataset_id).json()
+    run_units(settings)
+
+    assert said.status_code == 200, said.text
+    answer = said.json()
+    assert answer["classes"] == ["no", "yes"] == made["classes"]
+    assert 0 <= answer["mean"][0] < 0.5 < answer["mean"][1] <= 1
+    assert 0 <= answer["intervals"][0]["lower"][0] <= answer["intervals"][0]["upper"][1] <= 1
+    problem(refused, 422, "invalid-request")
+    problem(start(client, model, dataset_id, interval="predictive"), 422, "invalid-request")
+    assert result(client, made).json()["mean"] == answer["mean"]

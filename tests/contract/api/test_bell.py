@@ -1,0 +1,65 @@
+"""The API rings the workers' bell after the commit; without a broker that answers it is just as well."""
+
+import socket
+import time
+
+import httpx
+
+from app.services.bell import Bell
+from app.settings import BELL_QUEUE
+from tests.support import servers
+from tests.support.api_calls import post_csv, table
+from tests.support.api_server import serving
+from tests.support.databases import only
+
+
+@only("sqlite")
+def test_an_accepted_fit_rings_once_per_chain(settings, valkey_url):
+    """As many messages as chains, with nothing in them but the task's name."""
+    broker = servers.redis_client(valkey_url)
+    prefix = f"test-{time.monotonic_ns()}:"
+    with_broker = settings.model_copy(update={"redis_url": valkey_url, "key_prefix": prefix})
+    with serving(with_broker) as address, httpx.Client(base_url=address, timeout=30) as client:
+        dataset_id = post_csv(client, table()).json()["id"]
+        assert broker.llen(f"{prefix}{BELL_QUEUE}") == 0
+
+        made = client.post("/models", json={"dataset_id": dataset_id, "target": "y", "num_chains": 3})
+
+        assert made.status_code == 202
+        deadline = time.monotonic() + 10
+        while broker.llen(f"{prefix}{BELL_QUEUE}") < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert broker.llen(f"{prefix}{BELL_QUEUE}") == 3
+    broker.delete(f"{prefix}{BELL_QUEUE}")
+
+
+@only("sqlite")
+def test_a_broker_that_is_away_costs_nothing(settings):
+    """The fit is accepted all the same, and the answer doesn't wait for the broker."""
+    away = settings.model_copy(update={"redis_url": "redis://127.0.0.1:9/0"})
+    with serving(away) as address, httpx.Client(base_url=address, timeout=30) as client:
+        dataset_id = post_csv(client, table()).json()["id"]
+        started = time.monotonic()
+
+        made = client.post("/models", json={"dataset_id": dataset_id, "target": "y"})
+
+        assert made.status_code == 202
+        assert time.monotonic() - started < 5
+        assert client.get(made.headers["location"]).json()["state"] == "queued"
+
+
+@only("sqlite")
+def test_a_mute_broker_holds_a_ring_for_a_moment_only(settings, tmp_path):
+    """A broker that takes the connection and never answers: the ring ends by its time limit."""
+    with socket.socket(socket.AF_UNIX) as mute:
+        mute.bind(str(tmp_path / "mute.sock"))
+        mute.listen()
+        url = f"redis+socket://{tmp_path / 'mute.sock'}"
+        bell = Bell(settings.model_copy(update={"redis_url": url}))
+        started = time.monotonic()
+
+        bell.ring(4)
+
+        assert time.monotonic() - started < 15
+        bell.close()

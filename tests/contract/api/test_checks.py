@@ -1,0 +1,102 @@
+"""How far a model can be trusted, over HTTP: agreement as it grew, and the rows it never saw."""
+
+import numpy as np
+import pytest
+
+from app.services.growth import POINTS
+from sampler import Posterior, diagnostics
+from tests.support.api_calls import post_csv, problem, table, two_classes
+from tests.support.databases import only
+from tests.support.fitted_models import SMALL, fitted
+from tests.support.partial_chains import give_back, take_chains
+from worker.holdout import holdout_rows
+
+pytestmark = only("sqlite")
+
+
+def of_file(client, model: dict) -> Posterior:
+    return Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
+
+
+def test_growth_is_the_notebooks_own_figures_at_each_count(client, settings):
+    """R-hat and effective draws of the first so many draws are those of the sampler's functions."""
+    model = fitted(client, settings)
+    told = client.get(f"/models/{model['id']}/diagnostics/growth").json()
+    posterior = of_file(client, model)
+    f = np.ascontiguousarray(posterior.sample(posterior.reference).transpose(2, 0, 1))
+    rows = np.unique(np.rint(np.linspace(0, len(f) - 1, min(len(f), 50))).astype(int))
+
+    assert (told["chains"], told["f"]["rows"], told["draws"][-1]) == (2, 50, 40)
+    assert told["draws"] == sorted(set(told["draws"]))
+    assert len(told["draws"]) <= POINTS
+    assert told["draws"][0] >= 8
+    for i, count in enumerate(told["draws"]):
+        sigma = np.ascontiguousarray(posterior.sigma[None, :, :count])
+        assert told["sigma"]["rhat"][i] == pytest.approx(float(diagnostics.rhat(sigma)[0]), rel=1e-12)
+        assert told["sigma"]["ess_tail"][i] == pytest.approx(float(diagnostics.ess_tail(sigma)[0]), rel=1e-12)
+        some = np.ascontiguousarray(f[rows][:, :, :count])
+        rhat = diagnostics.rhat(some)
+        assert told["f"]["rhat"][i] == pytest.approx(np.median(rhat), rel=1e-12)
+        assert told["f"]["rhat_p95"][i] == pytest.approx(np.quantile(rhat, 0.95), rel=1e-12)
+    assert told["limits"]["converged"]["rhat"] == 1.05
+
+
+def test_growth_is_told_of_a_model_that_is_being_fitted(client, settings, database):
+    """From the draws that every chain has; 409 as long as one has none."""
+    dataset = post_csv(client, table(60)).json()
+    body = {"dataset_id": dataset["id"], "target": "y"} | SMALL
+    at = client.post("/models", json=body).headers["location"]
+    problem(client.get(f"{at}/diagnostics/growth"), 409)
+
+    give_back(database.engine, take_chains(database.engine, 20, 30))
+
+    assert client.get(f"{at}/diagnostics/growth").json()["draws"][-1] == 20
+
+
+def test_held_out_rows_are_the_models_own_predictions_of_them(client, settings):
+    """Row numbers, outcomes, means and 90% predictive intervals; calibration counts what lies inside."""
+    model = fitted(client, settings, holdout=0.3, seed=4)
+    told = client.get(f"/models/{model['id']}/holdout").json()
+    rows = told["rows"]
+    numbers = holdout_rows(60, 0.3, 4)
+    lines = [line.split(",") for line in table(60).splitlines()[1:]]
+    asked = [{"size": float(lines[i][1]), "colour": lines[i][2]} for i in numbers]
+    sent = {"rows": asked, "interval": "predictive", "level": [0.5, 0.9]}
+    predicted = client.post(f"/models/{model['id']}/predict", json=sent).json()
+
+    assert rows["row"] == [int(i) + 1 for i in numbers]
+    assert rows["actual"] == [float(lines[i][0]) for i in numbers]
+    assert rows["mean"] == predicted["mean"]
+    assert (rows["lower"], rows["upper"]) == tuple(
+        predicted["intervals"][1][end] for end in ("lower", "upper")
+    )
+    assert (told["level"], told["interval"], told["classes"]) == (0.9, "predictive", None)
+    by_level = {entry["level"]: entry for entry in told["calibration"]}
+    assert len(by_level) == 20
+    for score in model["holdout"]["coverage"]:
+        entry = by_level[score["level"]]
+        assert (entry["observed"], entry["lower"], entry["upper"], entry["rows"]) == (
+            score["coverage"],
+            score["lower"],
+            score["upper"],
+            len(numbers),
+        )
+
+
+def test_held_out_rows_of_two_classes(client, settings):
+    """Outcomes are 0 and 1, means probabilities, and calibration compares them with shares, bin by bin."""
+    model = fitted(client, settings, text=two_classes(80), holdout=0.4, family="probit")
+    told = client.get(f"/models/{model['id']}/holdout").json()
+
+    assert told["interval"] == "credible"
+    assert len(told["classes"]) == 2
+    assert set(told["rows"]["actual"]) == {0.0, 1.0}
+    assert sum(entry["rows"] for entry in told["calibration"]) == len(told["rows"]["row"]) == 32
+    for entry in told["calibration"]:
+        assert 0 <= entry["lower"] <= entry["observed"] <= entry["upper"] <= 1
+
+
+def test_without_held_out_rows_there_is_nothing_to_show(client, settings):
+    """404 with the reason."""
+    model = fitted(client, settings)
+    assert "No rows" in problem(client.get(f"/models/{model['id']}/holdout"), 404, "not-found")["detail"]

@@ -1,0 +1,144 @@
+"""The live service under schemathesis, both databases: every answer is as the OpenAPI document promises.
+
+`make contract` asks many times more than `make test` does.
+"""
+
+import os
+import time
+from collections.abc import Callable
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from app.api.problems import MEDIA_TYPE
+from app.store import workers
+from app.store.engine import session_scope
+from app.store.tables import Worker
+from tests.support.api_calls import post_csv, table
+from tests.support.fitted_models import SMALL, fitted, run_units
+
+EXAMPLES = int(os.environ.get("BARTSERVE_CONTRACT_EXAMPLES", "4"))
+SECONDS = 120  # of one answer
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+PROMISED = {"x-content-type-options": "nosniff", "x-frame-options": "DENY", "referrer-policy": "no-referrer"}
+QUIET = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture
+def known(client, settings, database) -> dict[str, str]:
+    """A service with a worker, so to speak, and the ids of things that are really there."""
+    worker = Worker(id="w", host="h", pid=1, slots=1, beat_at=0.0, phase="ready")
+    with session_scope(database.engine) as session:
+        workers.register(session, worker)
+        worker.beat_at = time.time() + 3600
+    model = fitted(client, settings)
+    other = post_csv(client, table()).json()
+    asked = client.post(f"/models/{model['id']}/predictions", json={"dataset_id": model["dataset_id"]}).json()
+    run_units(settings)
+    return {"model_id": model["id"], "dataset_id": other["id"], "prediction_id": asked["id"]}
+
+
+def check(case: Case, response, more=()) -> None:
+    """What holds for every answer."""
+    case.validate_response(response, checks=[*CHECKS, *more])
+    for name, value in PROMISED.items():
+        assert response.headers[name] == [value], name
+    assert "default-src" in response.headers["content-security-policy"][0]
+    if response.status_code >= 400:
+        assert response.headers["content-type"] == [MEDIA_TYPE]
+        body = response.json()
+        assert body["status"] == response.status_code
+        assert body["detail"]
+        assert [body["request_id"]] == response.headers["x-request-id"]
+
+
+def ask(case: Case, address: str):
+    return case.call(base_url=address, timeout=SECONDS)
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["good", "bad"])
+def test_every_operation_as_documented(client, known, mode):
+    """Good and bad data for every operation, on things that are there and that aren't: never a surprise."""
+    address = str(client.base_url).rstrip("/")
+    schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
+    asked = 0
+    for result in schema.get_all_operations():
+        operation = result.ok()
+        strategy = operation.as_strategy(generation_mode=mode)
+        try:
+            _every_case(strategy, operation.method, address, known, mode)()
+            asked += 1
+        except Unsatisfiable:  # what takes nothing can't be given anything bad
+            assert mode == GenerationMode.NEGATIVE, operation.label
+    assert asked > (25 if mode == GenerationMode.POSITIVE else 12)
+
+
+def _every_case(strategy, method: str, address: str, known: dict[str, str], mode) -> Callable[[], None]:
+    more = [negative_data_rejection] if mode == GenerationMode.NEGATIVE else []
+
+    @given(case=strategy, there=st.integers(0, 3))
+    @QUIET
+    def run(case, there):
+        if there and method != "delete":
+            # Generated ids are never those of something.
+            case.path_parameters = {
+                name: known.get(name, value) for name, value in (case.path_parameters or {}).items()
+            }
+            more_here = []  # what was bad may have been the id
+        else:
+            more_here = more
+        check(case, ask(case, address), more_here)
+
+    return run
+
+
+def test_workflows_by_links(client, known):
+    """What was made is looked at, used, changed and removed, in any order, as the document's links say."""
+    address = str(client.base_url).rstrip("/")
+    schema = schemathesis.openapi.from_url(f"{address}/openapi.json").exclude(path_regex="/events$")
+    assert "links" in client.get("/openapi.json").json()["paths"]["/models"]["post"]["responses"]["202"]
+
+    reached: set[tuple[str, str, int]] = set()
+
+    class Workflow(schema.as_state_machine()):
+        def get_call_kwargs(self, case):
+            return {"base_url": address, "timeout": SECONDS}
+
+        def before_call(self, case):
+            # Texts that are no table, and targets that are no column, would never make anything.
+            if case.method == "POST" and case.path == "/datasets" and case.media_type == "text/csv":
+                case.body = table().encode()
+            elif case.method == "POST" and case.path == "/models" and isinstance(case.body, dict):
+                case.body |= {"target": "y"} | SMALL
+
+        def validate_response(self, response, case, **_):
+            check(case, response)
+            reached.add((case.method, case.path, response.status_code))
+
+    Workflow.run(settings=settings(QUIET, max_examples=6 * EXAMPLES, stateful_step_count=8))
+    assert any("{" in path and status < 300 for _, path, status in reached), "links led nowhere"

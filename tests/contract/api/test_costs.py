@@ -1,0 +1,171 @@
+"""A fit that no worker has the memory for is refused at once, with the estimate and the formula."""
+
+import pytest
+
+from app.services import costs
+from app.services.costs import FORMULA, MIB, estimate
+from app.services.durations import MOVES, SOFT_ROW, chain_seconds
+from app.store import workers
+from app.store.engine import session_scope
+from app.store.tables import Worker
+from sampler import Settings
+from sampler.methods import METHODS
+from sampler.settings import MOVE_SETS
+from tests.support.api_calls import post_csv, problem, table
+from tests.support.api_server import serving
+from tests.support.databases import only
+from tests.support.fitted_models import SMALL, fitted
+
+DEFAULT = Settings.resolve().to_json()
+
+
+@pytest.fixture
+def settings(settings):
+    """A service whose workers have room for little more than themselves."""
+    return settings.model_copy(update={"fit_memory_bytes": 500 * MIB})
+
+
+def test_too_many_draws_for_a_worker(client):
+    """422 that says how much it would take, how much there is, and the formula; no model is made."""
+    body = {"dataset_id": post_csv(client, table()).json()["id"], "target": "y"}
+
+    told = problem(client.post("/models", json=body | {"num_draws": 100_000}), 422, "fit-too-large")["detail"]
+
+    assert FORMULA in told
+    assert "of a worker that has 500 MiB" in told
+    assert "30 rows, 34 columns" in told
+    assert "4 chains of 100000 draws" in told
+    assert client.get("/models").json()["items"] == []
+    assert client.post("/models", json=body | SMALL).status_code == 202
+
+
+def test_an_extension_is_checked_as_a_whole(client, settings):
+    """A finished model can't be extended beyond the memory that its finish would take."""
+    model = fitted(client, settings)
+
+    refused = client.post(f"/models/{model['id']}/extend", json={"num_draws": 50_000})
+
+    assert FORMULA in problem(refused, 422, "fit-too-large")["detail"]
+    assert client.get(f"/models/{model['id']}").json()["state"] == "succeeded"
+
+
+def test_the_formula_said_is_the_formula_used():
+    """The sentence in the refusal, computed as it stands, gives the estimate."""
+    rows, columns, trees, chains, draws = 100_000, 30, 200, 4, 250
+    process = FORMULA.partition(" MiB")[0]
+    assert process == str(costs.PROCESS // MIB)
+    assert f"{costs.CELL} x (columns + 1) + {costs.ROW} + trees" in FORMULA
+    sampling = rows * (costs.CELL * (columns + 1) + costs.ROW + trees)
+    finishing = chains * draws * (costs.DRAW + costs.TREE * trees)
+
+    assert estimate(DEFAULT, rows, columns).bytes == costs.PROCESS + max(sampling, finishing)
+
+
+def test_a_search_takes_what_its_chains_draw(client):
+    """The draws of one topology's chains count: knobs of a search can't fill a worker."""
+    least, most = (
+        estimate(Settings.resolve(method="dcc-tree", search={"draws": draws}).to_json(), 1000, 10).bytes
+        for draws in (5000, 10_000)
+    )
+    assert most - least == 8 * 5000 * costs.SEARCHED * 11
+    body = {"dataset_id": post_csv(client, table()).json()["id"], "target": "y", "method": "dcc-tree"}
+    greedy = body | {"search": {"chains": 256, "draws": 10_000}}
+    assert FORMULA in problem(client.post("/models", json=greedy), 422, "fit-too-large")["detail"]
+
+
+def test_more_of_anything_never_takes_less():
+    """Memory and time grow with rows, columns, trees, chains, draws and a holdout; slots save time."""
+    least = estimate(DEFAULT, 1000, 10)
+    for name in ("num_trees", "num_chains", "num_draws", "num_burnin", "thin"):
+        more = estimate(DEFAULT | {name: 10 * DEFAULT[name]}, 1000, 10)
+        assert more.bytes >= least.bytes
+        assert more.seconds > least.seconds
+    for more in (estimate(DEFAULT, 10_000, 10), estimate(DEFAULT, 1000, 100)):
+        assert more.bytes >= least.bytes
+        assert more.seconds > least.seconds
+    large = estimate(DEFAULT, 10**6, 10)
+    assert estimate(DEFAULT | {"holdout": 0.2}, 10**6, 10).bytes > large.bytes
+    assert estimate(DEFAULT, 10**6, 10, slots=4).seconds < large.seconds / 3
+
+
+def test_every_way_to_sample_has_a_time():
+    """No method or move set is without figures, and those that do more per row take longer."""
+    resolved = [Settings.resolve(moves=name) for name in MOVE_SETS]
+    for name, method in METHODS.items():
+        for family in method.families:
+            resolved += [
+                Settings.resolve(method=name, family=family, moves=moves)
+                for moves in method.move_sets or ("default",)
+            ]
+    for settings in resolved:
+        untimed = set(settings.moves) - set(MOVES) - {"pg", "optimal", "prior"}
+        known = settings.search or settings.method in SOFT_ROW or not untimed
+        assert known, f"say in app/services/durations.py how long {settings.method}, {untimed} take"
+        assert 0 < chain_seconds(settings.to_json(), 1000) < chain_seconds(settings.to_json(), 10_000)
+    by_moves = [chain_seconds(Settings.resolve(moves=name).to_json(), 10_000) for name in ("growprune", "pg")]
+    assert by_moves[0] < by_moves[1]
+
+
+def test_particles_take_memory_for_their_rows():
+    """A particle filter's estimate has room for the rows that each particle lists, and says so."""
+    one = Settings.resolve(method="bcart", num_draws=1000).to_json()
+    filtered = Settings.resolve(method="smc", num_draws=1000).to_json()
+
+    more = estimate(filtered, 10_000, 10).bytes - estimate(one, 10_000, 10).bytes
+
+    assert more >= 1000 * 8 * 10_000
+    assert f"draws x ({costs.PARTICLE} + {costs.PARTICLE_ROW} x rows)" in FORMULA
+
+
+@only("sqlite")
+def test_levels_count_as_columns(client, settings):
+    """A category is estimated as a column for each of its levels."""
+    lines = ["y,size,city", *(f"{row},{row % 7},c{row % 40}" for row in range(200))]
+    dataset = post_csv(client, "\n".join(lines)).json()["id"]
+    with serving(settings.model_copy(update={"fit_memory_bytes": 1})) as address:
+        body = {"dataset_id": dataset, "target": "y"}
+        told = problem(client.post(f"{address}/models", json=body), 422, "fit-too-large")["detail"]
+
+    assert "200 rows, 41 columns" in told
+
+
+def test_a_fit_is_estimated_before_it_starts(client, database, settings):
+    """Time, memory, slots and every setting resolved, as the fit will have them; nothing is started."""
+    dataset = post_csv(client, table(60)).json()["id"]
+    body = {"dataset_id": dataset, "target": "y", "num_draws": 500, "holdout": 0.2}
+    rules = {"stop": {"verdict": "converged"}}
+
+    plain = client.post("/models/estimate", json=body).json()
+    ruled = client.post("/models/estimate", json=body | rules).json()
+
+    assert client.get("/models").json()["items"] == []
+    assert plain["slots"] == 0
+    assert plain["fits"] is True
+    assert plain["memory_limit_bytes"] == 500 * MIB
+    assert plain["seconds"] == plain["most_seconds"] == ruled["seconds"] < ruled["most_seconds"]
+    assert plain["memory_bytes"] == estimate(plain["settings"], 60, 34).bytes
+    limited = client.post("/models/estimate", json=body | {"stop": {"max_seconds": 1e-3}}).json()
+    assert limited["most_seconds"] < ruled["most_seconds"]
+    with session_scope(database.engine) as session:
+        workers.register(session, Worker(id="w", host="h", pid=1, slots=4, beat_at=0.0, phase="ready"))
+    beating = client.post("/models/estimate", json=body).json()
+    assert beating["slots"] == 4
+    assert beating["seconds"] < plain["seconds"]
+    made = client.post("/models", json=body).json()
+    assert made["settings"] == plain["settings"]
+    assert made["warnings"] == plain["warnings"]
+
+
+def test_an_estimate_refuses_what_a_fit_refuses_but_says_what_does_not_fit(client):
+    """The same 422 for the same body; too much memory is an answer, not an error."""
+    body = {"dataset_id": post_csv(client, table()).json()["id"], "target": "y"}
+    for wrong in ({"target": "none"}, {"num_trees": 0}, {"prior": {"k": -1}}, {"extra": 1}):
+        refused = problem(client.post("/models", json=body | wrong), 422)
+        told = problem(client.post("/models/estimate", json=body | wrong), 422)
+        assert (told["detail"], told["errors"]) == (refused["detail"], refused["errors"])
+    problem(client.post("/models/estimate", json=body | {"dataset_id": "ds_none"}), 404)
+
+    told = client.post("/models/estimate", json=body | {"num_draws": 100_000}).json()
+
+    assert told["fits"] is False
+    assert told["memory_bytes"] > told["memory_limit_bytes"]

@@ -1,0 +1,266 @@
+"""POST, GET and DELETE /datasets."""
+
+import gzip
+import io
+import re
+from pathlib import Path
+
+import pyarrow.csv as pacsv
+import pytest
+from sqlalchemy import select, update
+
+from app.store import blocks, datasets
+from app.store.engine import session_scope
+from app.store.tables import Dataset, DatasetBlock
+from tests.support.api_calls import CSV, places, post_csv, problem, table
+from tests.support.databases import only
+from tests.support.fitted_models import SMALL, run_units
+
+CARS = Path(__file__).parents[3] / "examples" / "auto_mpg.csv"
+
+
+def test_a_file_becomes_a_dataset_with_its_schema(client):
+    """201, Location, and the kind, missing values, distinct values and range of every column."""
+    response = client.post("/datasets", content=CARS.read_bytes(), headers=CSV, params={"name": "cars"})
+
+    assert response.status_code == 201
+    made = response.json()
+    assert response.headers["location"] == f"/datasets/{made['id']}"
+    assert (made["name"], made["num_rows"]) == ("cars", 397)
+    columns = {column["name"]: column for column in made["columns"]}
+    assert (columns["horsepower"]["kind"], columns["horsepower"]["missing"]) == ("number", 5)
+    assert (columns["mpg"]["min"], columns["mpg"]["max"]) == (9.0, 46.6)
+    assert (columns["name"]["kind"], columns["name"]["distinct"]) == ("text", 304)
+    assert any("name is text with 304 levels" in warning for warning in made["warnings"])
+    assert client.get(response.headers["location"]).json() == made
+
+
+def test_multipart_gives_the_same_table(client):
+    """A multipart file and the raw body are read alike; the name is the file's unless one is given."""
+    raw = post_csv(client, table()).json()
+    form = client.post("/datasets", files={"file": ("my table.csv", table())})
+    named = client.post("/datasets", files={"file": ("my table.csv", table())}, data={"name": "mine"})
+
+    assert form.status_code == 201
+    assert (raw["name"], form.json()["name"], named.json()["name"]) == ("dataset", "my table", "mine")
+    assert raw["columns"] == form.json()["columns"]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@only("sqlite")
+def test_separators_are_found(client, separator):
+    """Comma, semicolon, tab and bar; quotes hold separators, line breaks and quotes; BOM and CRLF pass."""
+    text = 'a,b,c\r\n1,"x,1",2026-01-31\r\n2.5,"two\nlines ""quoted""",2026-02-01\r\n'.replace(",", separator)
+
+    made = post_csv(client, b"\xef\xbb\xbf" + text.encode())
+
+    assert made.status_code == 201, made.text
+    assert [column["kind"] for column in made.json()["columns"]] == ["number", "category", "date"]
+    rows = client.get(f"/datasets/{made.json()['id']}/preview").json()["rows"]
+    assert rows == [
+        {"a": 1.0, "b": f"x{separator}1", "c": "2026-01-31"},
+        {"a": 2.5, "b": 'two\nlines "quoted"', "c": "2026-02-01"},
+    ]
+
+
+@only("sqlite")
+def test_missing_values_are_known_in_every_spelling(client):
+    """Empty, NA, N/A, NaN, null, None and ? leave numbers numbers, booleans booleans and dates dates."""
+    spellings = ["", "NA", "N/A", "NaN", "null", "None", "?", "  ", "n/a"]
+    lines = ["x,yes,day,level", "1,true,2026-01-31,a", "2,FALSE,2026-01-31,b"]
+    text = "\n".join(lines + [f"{s},{s},{s},{s}" for s in spellings])
+
+    columns = post_csv(client, text).json()["columns"]
+
+    assert [column["kind"] for column in columns] == ["number", "boolean", "date", "category"]
+    assert {column["missing"] for column in columns} == {len(spellings)}
+
+
+@only("sqlite")
+def test_numbers_in_every_spelling(client):
+    """Signs, points without digits before or after, exponents and blanks around are numbers."""
+    text = "x,y\n1,+1\n-2., .5 \n1e3,-1E-2\n0012,7\n"
+
+    made = post_csv(client, text).json()
+
+    assert [column["kind"] for column in made["columns"]] == ["number", "number"]
+    rows = client.get(f"/datasets/{made['id']}/preview").json()["rows"]
+    assert rows == [{"x": 1, "y": 1}, {"x": -2, "y": 0.5}, {"x": 1000, "y": -0.01}, {"x": 12, "y": 7}]
+
+
+BAD = {
+    "empty": (b"", [], "empty"),
+    "blank": (b"\n\n  \n", [], "empty"),
+    "only a BOM": (b"\xef\xbb\xbf", [], "empty"),
+    "only a header": (b"a,b\n", [], "no rows"),
+    "only a header without an end": (b"a,b", [], "no rows"),
+    "binary": (bytes(range(256)) * 10, [], "not UTF-8|NUL"),
+    "a Parquet file cut off": (b"PAR1" + bytes(50), [], "no Parquet file"),
+    "an Arrow file cut off": (b"ARROW1\0\0" + bytes(50), [], "no Arrow stream or file"),
+    "a NUL byte": (b"a,b\n1,2\n3,\x004\n", [], "line 3 holds a NUL"),
+    "an Excel workbook": (b"PK\x03\x04" + bytes(100), [], "Excel"),
+    "a cut gzip file": (gzip.compress(b"a,b\n1,2\n" * 99)[:-20], [], "ends too early"),
+    "a damaged gzip file": (gzip.compress(b"a,b\n1,2\n")[:12] + b"xxxxxxxxxxxxxx", [], "damaged"),
+    "a nest of gzip files": (gzip.compress(gzip.compress(gzip.compress(b"a,b\n1,2\n"))), [], "unpack it"),
+    "Cyrillic": (b"a,b\n\xcc\xee\xf1\xea\xe2\xe0,2\n", [], "perhaps .encoding="),
+    "UTF-8 with a bad byte": ("a,b\né,2\n".encode() + b"\xe9,2\n", [], "line 3"),
+    "cut within a character": ("a,b\n1,é".encode()[:-1], [], "line 2"),
+    "no header": (b"1,2\n3,4\n", [], "header"),
+    "no header, semicolons": (b"1.5;2;\n3;4;5\n", [], "header"),
+    "a doubled name": (b"a,b,a\n1,2,3\n", [("a", None)], "columns 1 and 3"),
+    "a name left out": (b"a,,c\n1,2,3\n", [(None, None)], "column 2 has no name"),
+    "an unprintable name": (b"a,b\x07\n1,2\n", [(None, None)], "column 2"),
+    "a name too long": (b"a," + b"b" * 201 + b"\n1,2\n", [(None, None)], "column 2"),
+    "too few values": (b"a,b\n1,2\n3\n", [(None, 2)], r"1 values.*2 columns \(line 3\)"),
+    "too many values": (b"a,b\n1,2\n3,4\n5,6,7\n", [(None, 3)], r"3 values.*2 columns \(line 4\)"),
+    "ragged after a quoted line break": (b'a,b\n"1\n2",2\n3\n', [(None, 2)], "1 values"),
+    "rows wider than the header": (b"a,b\n5,2,3\n7,3,4\n", [(None, 1)], "3 values"),
+    "a title above the table": (b"Sales\n\na,b\n1,2\n3,4\n5,6\n", [], "below line 1"),
+    "an open quote": (b'a,b\n1,2\n3,"4\n5,6\n', [("b", 2)], "never closed"),
+    "infinite": (b"a,b\n1,2\n3,inf\n5,-Infinity\n", [("b", 2), ("b", 3)], "infinite"),
+    "overflowing": (b"a,b\n1,2\n1e999,2\n", [("a", 2)], "infinite"),
+    "a single column": (b"a\n1\n2\n", [], "single column"),
+    "prose": (b"Dear reader\nthis is a letter\n", [], "single column"),
+    "JSON": (b'{"a": [1]}', [], "single column|no rows"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+@only("sqlite")
+def test_what_is_no_table_is_refused_with_its_place(client, case):
+    """Each is a 422 that names column and row where there is one, and says what to do."""
+    content, where, told = BAD[case]
+
+    body = problem(post_csv(client, content), 422, "unusable-data")
+
+    assert where == places(body)
+    assert re.search(told, " ".join([body["detail"], *(entry["detail"] for entry in body["errors"])]))
+    assert client.get("/datasets").json()["items"] == []
+
+
+@only("sqlite")
+def test_every_ragged_row_is_named(client):
+    """All of them at once, so that a file is mended once."""
+    text = "a,b\n" + "1\n1,2\n" * 20
+
+    body = problem(post_csv(client, text), 422)
+
+    assert [(None, row) for row in range(1, 41, 2)] == places(body)
+    assert "(and 19 more)" in body["detail"]
+
+
+@only("sqlite")
+def test_media_types(client):
+    """A content type that isn't read is a 415 that says what to send; a broken multipart body is a 422."""
+    for kind in ("application/x-www-form-urlencoded", "application/json", "image/png"):
+        body = problem(client.post("/datasets", content=b"a,b\n", headers={"Content-Type": kind}), 415)
+        assert "text/csv" in body["detail"]
+    problem(client.post("/datasets"), 415)
+    broken = {"Content-Type": "multipart/form-data; boundary=x"}
+    problem(client.post("/datasets", content=b"--y\r\n\r\n", headers=broken), 422)
+    problem(client.post("/datasets", content=b"", headers={"Content-Type": "multipart/form-data"}), 422)
+    problem(client.post("/datasets", files={"other": (None, "just text")}), 422)
+    problem(client.post("/datasets", files=[("file", ("a", b"a,b\n1,2")), ("file", ("b", b"x"))]), 422)
+
+
+@only("sqlite")
+def test_large_bodies_are_refused_declared_or_not(client):
+    """413 as a problem document, whether the length is declared, chunked, or hidden in a form."""
+    big = b"a,b\n" + b"1,2\n" * 600_000
+
+    problem(client.post("/datasets", content=big, headers=CSV), 413)
+    problem(client.post("/datasets", content=iter([big[:1_500_000], big[1_500_000:]]), headers=CSV), 413)
+    problem(client.post("/datasets", files={"file": ("a.csv", big)}), 413)
+    assert client.get("/datasets").json()["items"] == []
+
+
+def test_lists_come_in_pages_that_stay_stable(client):
+    """Newest first; a cursor continues where the page ended, whatever is added meanwhile."""
+    ids = [post_csv(client, "a,b\n1,2\n").json()["id"] for _ in range(5)]
+
+    first = client.get("/datasets", params={"limit": 2}).json()
+    ids.append(post_csv(client, "a,b\n1,2\n").json()["id"])
+    second = client.get("/datasets", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+    third = client.get("/datasets", params={"limit": 2, "cursor": second["next_cursor"]}).json()
+
+    pages = [[item["id"] for item in page["items"]] for page in (first, second, third)]
+    assert [[ids[4], ids[3]], [ids[2], ids[1]], [ids[0]]] == pages
+    assert third["next_cursor"] is None
+
+
+def test_pages_go_on_where_what_they_ended_with_was_deleted(client):
+    """A cursor outlives the item that it names; what was deleted is missing, and nothing else."""
+    ids = [post_csv(client, "a,b\n1,2\n").json()["id"] for _ in range(5)]
+
+    first = client.get("/datasets", params={"limit": 2}).json()
+    for number in (4, 3, 1):
+        client.delete(f"/datasets/{ids[number]}").raise_for_status()
+    second = client.get("/datasets", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+
+    pages = [[item["id"] for item in page["items"]] for page in (first, second)]
+    assert [[ids[4], ids[3]], [ids[2], ids[0]]] == pages
+    assert second["next_cursor"] is None
+
+
+@pytest.mark.parametrize(
+    "cursor", ["x", "", "////", "bnVsbA==", "WzEsMl0=", "WyIyMDI2LTAxLTAxIiwgIngiXQ==", "\x00"]
+)
+@only("sqlite")
+def test_a_made_up_cursor_is_refused(client, cursor):
+    """No list gave it: a 422, not a page from anywhere."""
+    for path in ("/datasets", "/models", "/predictions", "/audit"):
+        body = problem(client.get(path, params={"cursor": cursor}), 422)
+
+        assert places(body) == [("cursor", None)]
+
+
+def test_deleting(client):
+    """204, and then 404 for everything about it."""
+    path = post_csv(client, table()).headers["location"]
+
+    assert client.delete(path).status_code == 204
+    for response in (client.get(path), client.get(f"{path}/preview"), client.delete(path)):
+        problem(response, 404, "not-found")
+
+
+@pytest.mark.parametrize(
+    "query", [{"name": ""}, {"name": " "}, {"name": "a\x00b"}, {"name": "x" * 201}, {"name": "a\nb"}]
+)
+@only("sqlite")
+def test_names_are_checked(client, query):
+    """A name that can't be shown or stored is refused by name."""
+    body = problem(post_csv(client, table(), **query), 422)
+
+    assert places(body) == [("name", None)]
+
+
+def test_training_reads_only_the_columns_it_needs(client, settings, database):
+    """Blocks of the other columns could be damaged, and nobody would notice: they are not even fetched."""
+    made = post_csv(client, table(60)).json()
+    fit = {"dataset_id": made["id"], "target": "y", "features": ["size"], **SMALL}
+    model = client.post("/models", json=fit).headers["location"]
+    with session_scope(database.engine) as session:
+        needed = {"y", "size"}
+        others = [place for place, column in enumerate(made["columns"]) if column["name"] not in needed]
+        which = (DatasetBlock.dataset_id == made["id"], DatasetBlock.column_index.in_(others))
+        session.execute(update(DatasetBlock).where(*which).values(data=b"damaged"))
+
+    run_units(settings)
+
+    assert len(others) == 2
+    assert client.get(model).json()["state"] == "succeeded"
+
+
+def test_the_stored_bytes_are_the_same_on_every_database(client, database):
+    """Blocks as the reader made them, in columns that know nothing of the database they are in."""
+    made = post_csv(client, table(60)).json()
+    with session_scope(database.engine, read_only=True) as session:
+        kept = session.scalars(
+            select(DatasetBlock.checksum)
+            .where(DatasetBlock.dataset_id == made["id"])
+            .order_by(DatasetBlock.column_index, DatasetBlock.seq)
+        )
+        names = [column["name"] for column in made["columns"]]
+        assert blocks.digest(names, kept) == session.get(Dataset, made["id"]).sha256
+    again = pacsv.read_csv(io.BytesIO(table(60).encode()))
+    assert datasets.encode(again).num_bytes == made["num_bytes"]

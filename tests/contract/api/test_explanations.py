@@ -1,0 +1,283 @@
+"""What a fitted model says of itself over HTTP."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampler import Posterior
+from sampler.modelfile import MEDIA_TYPE
+from tests.support.api_calls import places, post_json, problem
+from tests.support.databases import only
+from tests.support.fitted_models import SMALL, fitted
+from tests.support.json_values import FUZZ, VALUES, send
+from tests.support.partial_chains import give_back, take_chains
+from tests.support.random_posteriors import make_posterior
+
+
+@pytest.fixture
+def model(client, settings) -> dict:
+    return fitted(client, settings, name="mine", seed=3)
+
+
+def of_file(client, model: dict) -> Posterior:
+    return Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
+
+
+def ask(client, model: dict | str, what: str, **query):
+    response = client.get(f"/models/{model if isinstance(model, str) else model['id']}/{what}", params=query)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def test_diagnostics_are_those_of_the_notebook(client, model):
+    """The same report as of the model's file, by id and by name, with the stored verdict."""
+    report = ask(client, model, "diagnostics")
+
+    assert report.pop("model_id") == model["id"]
+    assert report.pop("classes") is None
+    assert report == of_file(client, model).diagnostics()
+    assert (report["verdict"], report["reasons"]) == (model["verdict"], model["diagnostics"]["reasons"])
+    assert report["sigma"]["rhat"] == model["diagnostics"]["sigma"]["rhat"]
+    assert [chain["moves"].keys() for chain in report["moves"]] == [model["diagnostics"]["moves"].keys()] * 2
+    assert len(report["f"]["rhat"]) == report["f"]["rows"] == 60
+    assert ask(client, "mine", "diagnostics")["f"] == report["f"]
+
+
+def test_traces_are_thinned_on_the_server(client, model):
+    """As many points as are asked for, of sigma's own draws."""
+    traces = ask(client, model, "diagnostics", points=9)["traces"]
+    sigma = of_file(client, model).sigma
+
+    assert (len(traces["draws"]), traces["draws"][0], traces["draws"][-1]) == (9, 0, 39)
+    assert traces["sigma"] == sigma[:, traces["draws"]].tolist()
+
+
+def test_importance_is_inclusion_with_intervals(client, model):
+    """Shares that sum to one, the largest first, a category's levels added up; `level` sets the interval."""
+    answer = ask(client, model, "variable-importance", level=0.5)
+    expected = of_file(client, model).inclusion(0.5)
+
+    assert (answer["model_id"], answer["draws"], answer["level"]) == (model["id"], 40, 0.5)
+    assert sorted(feature["name"] for feature in answer["features"]) == ["colour", "size"]
+    for feature in answer["features"]:
+        at = expected.names.index(feature["name"])
+        assert feature["mean"] == expected.mean[at]
+        assert (feature["lower"], feature["upper"]) == (expected.lower[at], expected.upper[at])
+    means = [feature["mean"] for feature in answer["features"]]
+    assert means == sorted(means, reverse=True)
+    assert sum(means) == pytest.approx(1)
+    assert answer["draws_without_rules"] == expected.draws_without_rules
+    wide = ask(client, model, "variable-importance")
+    assert all(
+        a["upper"] - a["lower"] >= b["upper"] - b["lower"]
+        for a, b in zip(wide["features"], answer["features"], strict=True)
+    )
+
+
+def test_a_model_that_came_as_a_file_explains_itself(client):
+    """Without a dataset, and with what the notebook counted."""
+    posterior = make_posterior()[0]
+    posted = client.post("/models", content=posterior.to_bytes(), headers={"Content-Type": MEDIA_TYPE})
+    model = posted.json()
+
+    report = ask(client, model, "diagnostics")
+
+    assert {name: report[name] for name in posterior.diagnostics()} == posterior.diagnostics()
+    assert len(ask(client, model, "variable-importance")["features"]) == 4
+
+
+def dependence(client, model: dict, **body):
+    return client.post(f"/models/{model['id']}/partial-dependence", json=body)
+
+
+def test_partial_dependence_is_that_of_the_notebook(client, model):
+    """Of one feature and of two, at every level asked: the figures of the model's file, bit for bit."""
+    posterior = of_file(client, model)
+    for features, shape in ((["size"], (19,)), (["colour"], (3,)), (["colour", "size"], (3, 19))):
+        response = dependence(client, model, features=features, level=[0.5, 0.9])
+        assert response.status_code == 200, response.text
+        answer, expected = response.json(), posterior.partial_dependence(features, level=[0.5, 0.9])
+        assert (answer["model_id"], answer["draws"], answer["rows"]) == (model["id"], 40, 60)
+        assert (answer["features"], answer["grid"], answer["ice"]) == (features, expected.grid, None)
+        assert np.shape(answer["mean"]) == shape
+        assert answer["mean"] == expected.mean.tolist()
+        assert answer["intervals"] == [
+            {"level": level, "lower": lower.tolist(), "upper": upper.tolist()}
+            for level, lower, upper in expected.intervals
+        ]
+
+
+def test_partial_dependence_of_ones_own_grid_rows_and_draws(client, model):
+    """What predicting the same rows with the feature set says, averaged; curves of single rows likewise."""
+    rows = [{"size": 3, "colour": "red"}, {"size": None, "colour": "blue"}, {"size": 9, "colour": "green"}]
+    answer = dependence(
+        client, model, features=["size"], grid={"size": [2, None]}, rows=rows, draws=7, ice=True
+    ).json()
+
+    for point, size in enumerate((2, None)):
+        changed = [row | {"size": size} for row in rows]
+        path = f"/models/{model['id']}/predict"
+        predicted = client.post(path, json={"rows": changed, "draws": 7}).json()
+        np.testing.assert_allclose(answer["mean"][point], np.mean(predicted["mean"]))
+        ice = answer["ice"]
+        np.testing.assert_allclose([curve[point] for curve in ice["mean"]], predicted["mean"])
+        for end in ("lower", "upper"):
+            np.testing.assert_allclose(
+                [curve[point] for curve in ice["intervals"][0][end]], predicted["intervals"][0][end]
+            )
+    assert (answer["grid"], answer["rows"], answer["draws"]) == ([[2, None]], 3, 7)
+    assert ice["rows"] == [0, 1, 2]
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    again = dependence(
+        client, model, features=["size"], grid={"size": [2, None]}, columns=columns, draws=7, ice=True
+    )
+    assert again.json() == answer
+
+
+@only("sqlite")
+def test_partial_dependence_that_makes_no_sense_is_refused_by_name(client, model):
+    """Features that aren't there, grids that don't fit, too much at once: the field, or the column."""
+    for body, field in {
+        '{"features": []}': "features",
+        '{"features": ["hue"]}': "features",
+        '{"features": ["size", "size"]}': "features",
+        '{"features": ["size", "colour", "y"]}': "features",
+        '{"features": "size"}': "features",
+        '{"features": ["size"], "grid": {"hue": [1]}}': "grid",
+        '{"features": ["size"], "grid": {"size": []}}': "grid",
+        '{"features": ["size"], "grid": {"size": ["big"]}}': "size",
+        '{"features": ["size"], "grid": {"size": [[1]]}}': "size",
+        '{"features": ["size"], "grid": {"size": [1e999]}}': "grid.size.0",
+        '{"features": ["size", "colour"], "ice": true}': "ice",
+        '{"features": ["size"], "draws": 41}': "draws",
+        '{"features": ["size"], "level": 1}': "level",
+        '{"features": ["size"], "rows": [{"size": 1}]}': "colour",
+        '{"features": ["size"], "seed": 1}': "seed",
+    }.items():
+        refused = problem(post_json(client, f"/models/{model['id']}/partial-dependence", body), 422)
+        assert str(places(refused)[0][0]).startswith(field), refused
+    assert "rows" in problem(dependence(client, model, features=["size"], rows=[]), 422)["detail"]
+    grid = {"size": [1.0] * 10_001}
+    assert "points" in problem(dependence(client, model, features=["size"], grid=grid), 413)["detail"]
+
+
+def test_no_question_of_dependence_makes_a_server_error(client, model):
+    """Any JSON at all, and good requests with fields changed."""
+    names = st.sampled_from(["features", "grid", "level", "ice", "draws", "rows", "columns"])
+    path = f"/models/{model['id']}/partial-dependence"
+
+    @given(fields=st.dictionaries(names, VALUES, max_size=3), cells=st.lists(VALUES, max_size=4))
+    @FUZZ
+    def fuzz(fields, cells):
+        send(client, path, {"features": ["size"]} | fields)
+        send(client, path, {"features": ["colour", "size"], "grid": {"colour": cells}})
+        send(client, path, {"features": ["size"], "columns": {"size": cells, "colour": cells}})
+
+    fuzz()
+
+
+def draws_of(client, model: dict, **query) -> pa.Table:
+    response = client.get(f"/models/{model['id']}/draws", params=query)
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "application/vnd.apache.arrow.stream"
+    return pa.ipc.open_stream(response.content).read_all()
+
+
+def test_draws_leave_as_arrow_in_the_shape_arviz_wants(client, model):
+    """Chain by chain, so that a reshape to [chain, draw] (and row) is what the notebook has."""
+    posterior = of_file(client, model)
+    table = draws_of(client, model, f=True)
+    facts = json.loads(table.schema.metadata[b"bartserve"])
+
+    assert table.column_names == ["chain", "draw", "sigma", "f"]
+    assert table["chain"].to_pylist() == [0] * 40 + [1] * 40
+    assert table["draw"].to_pylist() == [*range(40)] * 2
+    shape = facts["chains"], facts["draws"]
+    np.testing.assert_array_equal(table["sigma"].to_numpy().reshape(shape), posterior.sigma)
+    f = table["f"].combine_chunks().flatten().to_numpy().reshape(*shape, -1)
+    np.testing.assert_array_equal(f, posterior.sample(posterior.reference))
+    assert facts == {
+        "model_id": model["id"],
+        "chains": 2,
+        "draws": 40,
+        "classes": None,
+        "verdict": model["verdict"],
+    }
+
+
+def test_fewer_draws_and_no_f(client, model):
+    """Sigma alone unless f is asked for; `draws` takes the first of each chain."""
+    table = draws_of(client, model, draws=7)
+
+    assert table.column_names == ["chain", "draw", "sigma"]
+    assert table["draw"].to_pylist() == [*range(7)] * 2
+    sigma = of_file(client, model).sigma[:, :7]
+    np.testing.assert_array_equal(table["sigma"].to_numpy(), sigma.reshape(-1))
+    for draws in (0, 41, "x"):
+        refused = problem(client.get(f"/models/{model['id']}/draws", params={"draws": draws}), 422)
+        assert places(refused) == [("draws", None)]
+
+
+@only("sqlite")
+def test_too_many_draws_for_one_answer(client, model, monkeypatch):
+    """413, with what to do."""
+    monkeypatch.setattr("app.services.explanations.MAX_CELLS", 2 * 40 * 60 - 1)
+    refused = problem(client.get(f"/models/{model['id']}/draws", params={"f": True}), 413, "too-large")
+    assert "fewer" in refused["detail"]
+    assert draws_of(client, model, f=True, draws=39).num_rows == 78
+
+
+GETS = ("diagnostics", "variable-importance", "draws")
+
+
+@only("sqlite")
+def test_explanations_of_what_is_not_there(client, settings):
+    """404 for an unknown model, 409 for one that has not finished, 422 for a parameter out of range."""
+    model = fitted(client, settings)
+    waiting = {"dataset_id": model["dataset_id"], "target": "y"}
+    queued = client.post("/models", json=waiting).json()["id"]
+    for what in GETS:
+        for unknown in ("mdl_0", "nobody", "%00"):
+            problem(client.get(f"/models/{unknown}/{what}"), 404, "not-found")
+        problem(client.get(f"/models/{queued}/{what}"), 409, "model-not-finished")
+    for unknown, status in (("mdl_0", 404), (queued, 409)):
+        problem(dependence(client, {"id": unknown}, features=["size"]), status)
+    for query in ({"points": 1}, {"points": 501}, {"points": "x"}):
+        problem(client.get(f"/models/{model['id']}/diagnostics", params=query), 422, "invalid-request")
+    for level in (0, 1, "nan", "inf", "x", ""):
+        path = f"/models/{model['id']}/variable-importance"
+        problem(client.get(path, params={"level": level}), 422, "invalid-request")
+
+
+def test_a_model_part_of_the_way_explains_nothing_yet(client, database, model):
+    """Though it has draws and predicts: what is said of a model is said of all its draws."""
+    body = {"dataset_id": model["dataset_id"], "target": "y", **SMALL}
+    running = client.post("/models", json=body).json()["id"]
+    give_back(database.engine, take_chains(database.engine, 9, 9))
+
+    rows = [{"size": 3, "colour": "red"}]
+    assert client.post(f"/models/{running}/predict", json={"rows": rows}).status_code == 200
+    for what in (*GETS, "file"):
+        problem(client.get(f"/models/{running}/{what}"), 409, "model-not-finished")
+
+
+def test_two_classes_explain_themselves(client, settings):
+    """No sigma; the classes are named, and f is the probability of the second."""
+    rows = "".join(f"{'yes' if row % 7 > 3 else 'no'},{row % 7},{'ab'[row % 2]}\n" for row in range(70))
+    model = fitted(client, settings, text=f"y,size,colour\n{rows}", family="probit")
+
+    report = ask(client, model, "diagnostics")
+
+    assert report["classes"] == ["no", "yes"]
+    assert report["sigma"] is None
+    assert np.all(np.array(report["f"]["mean"]) <= 1)
+    curve = dependence(client, model, features=["size"]).json()
+    assert curve["classes"] == ["no", "yes"]
+    assert 0 <= curve["mean"][0] < curve["mean"][-1] <= 1
+    table = draws_of(client, model, f=True)
+    assert table.column_names == ["chain", "draw", "f"]
+    assert json.loads(table.schema.metadata[b"bartserve"])["classes"] == ["no", "yes"]

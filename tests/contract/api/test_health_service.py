@@ -1,0 +1,26 @@
+"""What `bartserve check worker` asks: does a worker of this very machine beat?"""
+
+import socket
+
+from app.services.health import worker_beats_here
+from app.store import workers
+from app.store.engine import session_scope
+from app.store.tables import Worker
+from tests.support.databases import only
+
+
+def test_only_a_fresh_beat_of_this_machine_counts(settings, database):
+    """Another machine's worker is no sign of ours."""
+    assert not worker_beats_here(settings)
+    for host, beats in (("elsewhere", False), (socket.gethostname(), True)):
+        with session_scope(database.engine) as session:
+            workers.register(session, Worker(id=host, host=host, pid=1, slots=1, beat_at=0, phase="idle"))
+        assert worker_beats_here(settings) is beats
+
+
+@only("sqlite")
+def test_a_database_that_is_away_is_no_beat(settings, tmp_path):
+    """False instead of an exception: the check says so with its exit code."""
+    away = settings.model_copy(update={"database_url": f"sqlite:///{tmp_path}/no/such/x.db"})
+
+    assert not worker_beats_here(away)

@@ -1,0 +1,175 @@
+"""Idempotency-Key: a request sent again makes nothing twice."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import func, select, update
+
+from app.services import fits
+from app.store.clock import utc_now
+from app.store.engine import session_scope
+from app.store.tables import IdempotentAnswer, Model, Unit
+from tests.support.api_calls import post_csv, problem, table
+from tests.support.fitted_models import fitted
+
+SMALL = {"num_trees": 5, "num_chains": 2, "num_draws": 10, "num_burnin": 20, "thin": 2}
+
+
+@pytest.fixture
+def body(client) -> dict:
+    return {"dataset_id": post_csv(client, table()).json()["id"], "target": "y", **SMALL}
+
+
+def send(client, body, key):
+    return client.post("/models", json=body, headers={"Idempotency-Key": key})
+
+
+def count(database, kind=Model):
+    with session_scope(database.engine, read_only=True) as session:
+        return session.scalar(select(func.count()).select_from(kind))
+
+
+def test_a_request_sent_again_is_answered_again(client, database, body):
+    """The same status, headers of its own and bytes, marked as a replay; one model, its chains once."""
+    first = send(client, body, "a key")
+    client.post(f"{first.headers['location']}/cancel")
+    again = send(client, body, "a key")
+
+    assert first.status_code == again.status_code == 202
+    assert first.content == again.content
+    assert "idempotent-replayed" not in first.headers
+    assert again.headers["idempotent-replayed"] == "true"
+    for name in ("location", "retry-after", "content-type"):
+        assert first.headers[name] == again.headers[name]
+    assert (count(database), count(database, Unit)) == (1, 2)
+
+
+def test_a_key_stands_for_one_request(client, database, body):
+    """Another body under the same key is a 422; without a key, and under another one, things are made."""
+    send(client, body, "k")
+    refused = send(client, body | {"seed": 9}, "k")
+
+    problem(refused, 422, "idempotency-key-reused")
+    assert count(database) == 1
+    assert send(client, body, "other").status_code == 202
+    assert client.post("/models", json=body).status_code == 202
+    assert count(database) == 3
+
+
+def test_a_refusal_is_not_kept(client, database, body):
+    """A request that was refused left nothing behind: put right, it goes through under the same key."""
+    problem(send(client, body | {"num_trees": 0}, "k"), 422)
+
+    assert count(database, IdempotentAnswer) == 0
+    assert send(client, body, "k").status_code == 202
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "caf\u00e9".encode()])
+def test_a_strange_key_is_refused(client, database, body, key):
+    """An empty, endless or unprintable key names itself in the refusal, and nothing is made."""
+    places = [entry["column"] for entry in problem(send(client, body, key), 422)["errors"]]
+
+    assert places == ["Idempotency-Key"]
+    assert count(database) == 0
+
+
+def test_a_request_in_flight_is_a_409(client, database, body, monkeypatch):
+    """While the first is being worked on the second is told to wait; then it gets the first one's answer."""
+    begun, go_on = threading.Event(), threading.Event()
+    really = fits.create
+
+    def slowly(*arguments):
+        begun.set()
+        assert go_on.wait(20)
+        return really(*arguments)
+
+    monkeypatch.setattr(fits, "create", slowly)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(send, client, body, "k")
+        assert begun.wait(20)
+        second = send(client, body, "k")
+        go_on.set()
+
+        problem(second, 409, "request-in-flight")
+        assert int(second.headers["retry-after"]) >= 1
+        made = first.result()
+    assert send(client, body, "k").content == made.content
+    assert made.status_code == 202
+    assert count(database) == 1
+
+
+def test_many_at_once_make_one(client, database, body):
+    """Of many equal requests at the same moment one makes the model, whatever the others are told."""
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: send(client, body, "k"), range(16)))
+
+    assert {202, 409} >= {answer.status_code for answer in answers}
+    assert len({answer.content for answer in answers if answer.status_code == 202}) == 1
+    assert count(database) == 1
+
+
+def test_another_process_was_faster(client, database, body, monkeypatch):
+    """Two processes that work on one key: the database keeps the first one's model and drops the second's."""
+    really = fits.create
+
+    def overtaken(engine, owner, request, also):
+        def remember(session, shown):
+            monkeypatch.setattr("app.services.idempotency._in_flight", set())  # another process knows of none
+            also(session, shown)
+
+        monkeypatch.setattr(fits, "create", really)
+        monkeypatch.setattr("app.services.idempotency._in_flight", set())
+        assert send(client, body, "k").status_code == 202
+        return really(engine, owner, request, remember)
+
+    monkeypatch.setattr(fits, "create", overtaken)
+    problem(send(client, body, "k"), 409, "request-in-flight")
+
+    assert (count(database), count(database, Unit)) == (1, 2)
+    assert send(client, body, "k").headers["idempotent-replayed"] == "true"
+
+
+def test_after_a_day_a_key_is_free(client, database, body):
+    """An answer is kept for 24 hours; then the key may stand for something else, and the old answer goes."""
+    send(client, body, "k")
+    for hours, status in ((23.9, 422), (24.1, 202)):
+        with session_scope(database.engine) as session:
+            made = utc_now() - timedelta(hours=hours)
+            session.execute(update(IdempotentAnswer).values(created_at=made))
+        assert send(client, body | {"seed": 2}, "k").status_code == status
+    assert count(database, IdempotentAnswer) == 1
+
+
+def test_an_upload_honours_a_key(client, database):
+    """The same file under the same key, raw or as multipart with new boundaries, makes one dataset."""
+    key = {"Idempotency-Key": "k"}
+    data = table(20).encode()
+    raw = {"content": data, "headers": key | {"Content-Type": "text/csv"}}
+    first, again = (client.post("/datasets", params={"name": "a"}, **raw) for _ in range(2))
+    other = client.post("/datasets", params={"name": "a"}, **raw | {"content": data + b"1,7,red,n\n"})
+
+    assert first.status_code == again.status_code == 201
+    assert (first.content, first.headers["location"]) == (again.content, again.headers["location"])
+    assert again.headers["idempotent-replayed"] == "true"
+    problem(other, 422, "idempotency-key-reused")
+    forms = [
+        client.post(
+            "/datasets", files={"file": ("b.csv", data, "text/csv")}, headers={"Idempotency-Key": "m"}
+        )
+        for _ in range(2)
+    ]
+    assert forms[0].content == forms[1].content
+    assert len(client.get("/datasets").json()["items"]) == 2
+
+
+def test_background_predictions_honour_a_key(client, settings):
+    """Sent again under its key, a prediction is asked for once."""
+    model = fitted(client, settings)
+    ask = {"json": {"dataset_id": model["dataset_id"]}, "headers": {"Idempotency-Key": "k"}}
+    first, again = (client.post(f"/models/{model['id']}/predictions", **ask) for _ in range(2))
+
+    assert first.status_code == again.status_code == 202
+    assert first.content == again.content
+    assert len(client.get("/predictions").json()["items"]) == 1

@@ -1,0 +1,256 @@
+"""API keys: how they are made, kept, rotated and ended; and what each may be used for."""
+
+import contextlib
+from datetime import timedelta
+
+import httpx
+import pytest
+from alembic import command
+from click.testing import Result
+from sqlalchemy import event, text
+from typer.testing import CliRunner
+
+from app.cli import app as cli
+from app.services import keys
+from app.services.errors import ConflictError, InvalidRequestError, NotFoundError
+from app.store import keys as store
+from app.store import schema
+from app.store.clock import utc_now
+from app.store.engine import session_scope
+from tests.support.api_calls import bearer, make_key, problem
+from tests.support.api_server import serving
+from tests.support.databases import only
+from tests.support.routes import address, body_for, guarded_routes
+
+LOOK, ASK, CHANGE = {keys.READ}, {keys.PREDICT}, {keys.TRAIN}
+# What a route needs, where it is not the rule: GET is for `read`, anything else for `train`.
+OTHERWISE = {
+    ("POST", "/models/{model_id}/predict"): ASK,
+    ("POST", "/models/{model_id}/predictions"): ASK,
+    ("POST", "/models/{model_id}/partial-dependence"): ASK,
+    ("GET", "/predictions"): LOOK | ASK,
+    ("GET", "/predictions/{prediction_id}"): LOOK | ASK,
+    ("GET", "/predictions/{prediction_id}/result"): LOOK | ASK,
+    ("POST", "/predictions/{prediction_id}/cancel"): ASK,
+    ("DELETE", "/predictions/{prediction_id}"): ASK,
+    **{
+        ("GET", f"/ui/models/{{model_id}}/{page}"): ASK
+        for page in ("predict", "effects", "density.svg", "dependence.svg")
+    },
+    ("POST", "/ui/sign-out"): set(keys.SCOPES),
+    ("GET", "/ui/keys"): {keys.ADMIN},
+    ("POST", "/ui/keys"): {keys.ADMIN},
+    ("POST", "/ui/keys/{key_id}/revoke"): {keys.ADMIN},
+    ("POST", "/ui/keys/{key_id}/rotate"): {keys.ADMIN},
+    ("GET", "/metrics"): {keys.METRICS},
+    ("GET", "/audit"): {keys.ADMIN},
+    **{
+        (method, path): set(keys.SCOPES)
+        for method in ("GET", "HEAD")
+        for path in ("/openapi.json", "/docs", "/docs/start.js", "/docs/{name}", "/problems/{slug}")
+    },
+}
+
+
+def wanted(method: str, path: str) -> set[str]:
+    usual = LOOK if method in {"GET", "HEAD"} else CHANGE
+    return OTHERWISE.get((method, path), usual) | {keys.ADMIN}
+
+
+@only("sqlite")
+def test_every_route_asks_for_its_scope(team, database):
+    """Every route under every scope: 403 unless the key is for it, and the document says the same."""
+    held = {scope: bearer(make_key(database, scope, scopes=[scope])) for scope in keys.SCOPES}
+    documented = team.get("/openapi.json", headers=held[keys.READ]).json()["paths"]
+    for method, path in guarded_routes():
+        sent = body_for(path, "ds_1") if method == "POST" else {}
+        let_in = set()
+        for scope, headers in held.items():
+            with team.stream(method, address(path), headers=headers, **sent) as response:
+                response.read()
+            if response.status_code == 403 and method != "HEAD":
+                problem(response, 403, "scope-missing")
+            assert response.status_code != 401
+            let_in |= {scope} if response.status_code != 403 else set()
+        assert let_in == wanted(method, path), (method, path)
+        if operation := documented.get(path, {}).get(method.lower()):
+            told = {scope for way in operation["security"] for scope in way.get("key", [])}
+            assert told | {keys.ADMIN} == let_in, (method, path)
+    for scope, told in keys.SCOPES.items():
+        assert f"`{scope}`: {told}" in str(team.get("/openapi.json", headers=held["read"]).json())
+
+
+def test_a_key_is_shown_once_and_only_its_hash_is_kept(database):
+    """What is stored holds no part of the secret; the form lets a scanner and a checksum recognise it."""
+    made = make_key(database, "ann", owner="team")
+    with session_scope(database.engine) as session:
+        (row,) = keys.list_keys(session)
+    secret = made.secret.rsplit("_", 1)[1]
+
+    assert made.secret == f"bart_{made.id}_{secret}"
+    assert len(secret) == 38
+    assert not any(secret[:8] in str(value) for value in vars(row).values())
+    found = keys.authenticate(database.engine, made.secret)
+    assert found == keys.Key(made.id, "ann", "team", frozenset(keys.USUAL))
+    assert found == keys.recall(database.engine, made.id)
+
+
+@contextlib.contextmanager
+def statements(engine):
+    """The SQL that is sent meanwhile."""
+    sent = []
+
+    def note(_connection, _cursor, statement, *_rest):
+        sent.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    yield sent
+    event.remove(engine, "before_cursor_execute", note)
+
+
+def test_a_mistyped_key_costs_the_database_nothing(database):
+    """A single wrong character anywhere is found by the checksum or the form: no statement is sent."""
+    made = make_key(database, "ann")
+    with statements(database.engine) as sent:
+        for at in range(len(made.secret)):
+            other = "x" if made.secret[at] != "x" else "y"
+            assert (
+                keys.authenticate(database.engine, made.secret[:at] + other + made.secret[at + 1 :]) is None
+            )
+        assert keys.authenticate(database.engine, "") is None
+    assert sent == []
+
+
+def test_last_used_is_coarse(database):
+    """The first use is noted; the next ones within the hour write nothing, one after it does."""
+    made = make_key(database, "ann")
+    keys.authenticate(database.engine, made.secret)
+    with statements(database.engine) as sent:
+        keys.authenticate(database.engine, made.secret)
+    assert not any(statement.startswith("UPDATE") for statement in sent)
+    long_ago = utc_now() - timedelta(hours=2)
+    with session_scope(database.engine) as session:
+        store.get(session, made.id).last_used_at = long_ago
+    keys.authenticate(database.engine, made.secret)
+    with session_scope(database.engine) as session:
+        assert store.get(session, made.id).last_used_at > long_ago + timedelta(hours=1)
+
+
+def test_rotation_overlaps(database):
+    """After a rotation both keys work until the overlap is over, then the new one alone."""
+    old = make_key(database, "ci", owner="ann", scopes=["train"], lasts=timedelta(days=90))
+    with session_scope(database.engine) as session:
+        new = keys.rotate(session, "ci", timedelta(hours=24))
+    both = [keys.authenticate(database.engine, key.secret) for key in (old, new)]
+    assert [(key.owner, key.scopes) for key in both] == [("ann", frozenset(["train"]))] * 2
+    with session_scope(database.engine) as session:
+        was, now = store.get(session, old.id), store.get(session, new.id)
+        left = was.expires_at - utc_now()
+        assert timedelta(hours=23) < left <= timedelta(hours=24)
+        assert now.expires_at - now.created_at == timedelta(days=90)
+        was.expires_at = utc_now() - timedelta(seconds=1)
+    assert keys.authenticate(database.engine, old.secret) is None
+    assert keys.recall(database.engine, old.id) is None
+    assert keys.authenticate(database.engine, new.secret) is not None
+
+
+def test_a_rotation_never_lengthens_a_key(database):
+    """A key that would end sooner than the overlap still ends then; without one it ends at once."""
+    old = make_key(database, "ci", lasts=timedelta(hours=1))
+    with session_scope(database.engine) as session:
+        ends = store.get(session, old.id).expires_at
+        new = keys.rotate(session, old.id, timedelta(hours=24))
+    with session_scope(database.engine) as session:
+        assert store.get(session, old.id).expires_at == ends
+        newest = keys.rotate(session, "ci", timedelta(0))
+    assert keys.authenticate(database.engine, old.secret) is None
+    assert keys.authenticate(database.engine, new.secret) is None
+    assert keys.authenticate(database.engine, newest.secret) is not None
+
+
+@only("sqlite")
+def test_what_is_said_of_keys_is_checked(database):
+    """A nameless key, a name in force, an unknown scope, and the ending of none: refused with a sentence."""
+    with session_scope(database.engine) as session:
+        for name in ("", "  ", "a\nb", "x" * 101):
+            with pytest.raises(InvalidRequestError):
+                keys.create(session, name=name)
+            with pytest.raises(InvalidRequestError):
+                keys.create(session, name="fine", owner=name)
+        for scopes in (["root"], [], ["read", ""]):
+            with pytest.raises(InvalidRequestError, match="there is no scope"):
+                keys.create(session, name="ann", scopes=scopes)
+        for lasts in (timedelta(0), timedelta(days=-1), timedelta(days=9999)):
+            with pytest.raises(InvalidRequestError):
+                keys.create(session, name="ann", lasts=lasts)
+        keys.create(session, name="ann")
+        with pytest.raises(ConflictError, match="named ann"):
+            keys.create(session, name="ann")
+        assert len(keys.revoke(session, "ann")) == 1
+        session.expire_all()
+        keys.create(session, name="ann")  # a name that is free again
+        for ending in (keys.revoke, lambda *a: keys.rotate(*a, timedelta(0))):
+            with pytest.raises(NotFoundError, match="no key in force"):
+                ending(session, "unknown")
+        with pytest.raises(InvalidRequestError):
+            keys.rotate(session, "ann", timedelta(seconds=-1))
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Runs `bartserve keys ...` on a database."""
+
+    def run(url: str, *arguments: str) -> Result:
+        monkeypatch.setenv("BARTSERVE_DATABASE_URL", url)
+        return CliRunner().invoke(cli, ["keys", *arguments])
+
+    return run
+
+
+def test_the_command_line_needs_only_the_database(database, settings, run):
+    """create, list, rotate and revoke work without a service, and a service heeds them at once."""
+    first = run(
+        database.url, "create", "--name", "laptop", "--owner", "ann", "--scope", "read", "--expires", "90d"
+    )
+    assert first.exit_code == 0, first.stderr
+    secret = first.stdout.strip()
+    with (
+        serving(settings.model_copy(update={"host": "0.0.0.0"})) as found,
+        httpx.Client(base_url=found, timeout=30) as client,
+    ):
+
+        def status(key: str) -> int:
+            return client.get("/models", headers={"Authorization": f"Bearer {key}"}).status_code
+
+        assert status(secret) == 200
+        listed = run(database.url, "list").stdout
+        assert "laptop  ann  read  in force  ends " in listed
+        assert secret.rsplit("_", 1)[1] not in listed
+        second = run(database.url, "rotate", "laptop", "--overlap", "2h").stdout.strip()
+        assert [status(key) for key in (secret, second)] == [200, 200]
+        assert run(database.url, "revoke", "laptop").exit_code == 0
+        assert [status(key) for key in (secret, second)] == [401, 401]
+    refused = run(database.url, "revoke", "laptop")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "no key in force" in refused.stderr
+    assert run(database.url, "create", "--name", "x", "--expires", "soon").exit_code == 2
+
+
+def test_the_command_line_without_tables_says_so(tmp_path, run):
+    """A database that nobody has migrated is a sentence, not a traceback."""
+    refused = run(f"sqlite:///{tmp_path / 'new.db'}", "list")
+
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "bartserve migrate" in refused.stderr
+
+
+def test_keys_of_the_last_version_stay_in_force(database):
+    """A key from before keys had owners keeps what it owned and what it could do."""
+    made = make_key(database, "ann")
+    with database.engine.connect() as connection:
+        command.downgrade(schema.config(connection), "0005")
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE api_keys SET scopes = '[]'"))
+    schema.migrate(database.url)
+    found = keys.authenticate(database.engine, made.secret)
+    assert (found.owner, found.scopes) == ("ann", frozenset(keys.USUAL))

@@ -1,0 +1,331 @@
+"""POST, GET and DELETE /models, and cancelling: everything but the fitting itself."""
+
+import re
+
+import pytest
+
+from app.api.problems import faults_of
+from app.store import models as store
+from app.store import units
+from app.store.engine import session_scope
+from app.store.tables import Worker
+from app.store.workers import register
+from tests.support.api_calls import places, post_csv, post_json, problem, table
+from tests.support.databases import only
+
+SMALL = {"num_trees": 5, "num_chains": 2, "num_draws": 10, "num_burnin": 20, "thin": 2}
+
+
+@pytest.fixture
+def dataset_id(client) -> str:
+    return post_csv(client, table()).json()["id"]
+
+
+def fit(client, dataset_id, /, **more):
+    return client.post("/models", json={"dataset_id": dataset_id, "target": "y"} | more)
+
+
+def test_a_fit_is_accepted_with_everything_resolved(client, dataset_id):
+    """202, Location, Retry-After and the whole model: all settings, and a chain's progress each."""
+    response = fit(client, dataset_id, name="first", holdout=0.2, prior={"k": 3}, **SMALL)
+
+    assert response.status_code == 202, response.text
+    made = response.json()
+    assert response.headers["location"] == f"/models/{made['id']}"
+    assert int(response.headers["retry-after"]) >= 1
+    assert (made["state"], made["name"], made["draws"], made["verdict"]) == ("queued", "first", 0, None)
+    settings = made["settings"]
+    assert SMALL.items() <= settings.items()
+    assert (settings["family"], settings["method"], settings["seed"]) == ("gaussian", "bart", 0)
+    assert settings["features"] == ["size", "colour"] or settings["features"] == ["size", "colour", "note"]
+    assert settings["columns"]["colour"] == "category"
+    assert settings["prior"]["k"] == 3
+    assert settings["prior"]["alpha"] == 0.95
+    assert settings["holdout"] == 0.2
+    assert made["progress"]["fraction"] == 0
+    chains = [
+        {"chain": c, "state": "queued", "phase": None, "iteration": 0, "iterations": 40} for c in (0, 1)
+    ]
+    assert made["progress"]["chains"] == chains
+    assert client.get(response.headers["location"]).json() == made
+    assert client.get("/models").json() == {"items": [made], "next_cursor": None}
+
+
+def test_particle_gibbs_and_hyperpriors_are_settings(client):
+    """What a notebook can fit is asked for by the same names, and shown resolved."""
+    dataset_id = post_csv(client, table(60)).json()["id"]
+
+    asked = {"moves": {"pg": 0.2, "grow": 0.4, "prune": 0.4}, "particles": 20, "start": "smc"}
+    made = fit(client, dataset_id, **SMALL, **asked, prior={"sparse": True, "k_df": 3})
+
+    assert made.status_code == 202
+    settings = made.json()["settings"]
+    assert asked.items() <= settings.items()
+    assert (settings["prior"]["sparse"], settings["prior"]["k_df"]) == (True, 3)
+
+
+def test_text_of_many_levels_is_left_out_with_a_word(client):
+    """A name or an id is no feature unless asked for, and the warnings say so."""
+    dataset_id = post_csv(client, table(60)).json()["id"]
+
+    left = fit(client, dataset_id, **SMALL).json()
+    named = fit(client, dataset_id, features=["note", "size"], **SMALL).json()
+
+    assert left["settings"]["features"] == ["size", "colour"]
+    assert any("note" in warning for warning in left["warnings"])
+    assert named["settings"]["columns"] == {"note": "category", "size": "number"}
+
+
+def test_progress_is_what_the_workers_commit(client, dataset_id, database):
+    """Fraction, rate and time left follow from the chains; compiling counts as nothing done."""
+    model_id = fit(client, dataset_id, **SMALL).json()["id"]
+    with session_scope(database.engine) as session:
+        register(session, Worker(id="w", host="h", pid=1, slots=2, beat_at=0, phase="working"))
+        first, second = (units.claim(session, "w", 60), units.claim(session, "w", 60))
+        units.heartbeat(session, first, units.Progress("sampling", 30, 40, 5, rate=10.0))
+        units.heartbeat(session, second, units.Progress("compiling", 3, 9))
+
+    model = client.get(f"/models/{model_id}").json()
+
+    assert model["state"] == "running"
+    assert model["started_at"] is not None
+    progress = model["progress"]
+    assert progress["fraction"] == pytest.approx(30 / 80)
+    assert (progress["iterations_per_second"], progress["eta_seconds"]) == (10, 5)
+    assert progress["chains"] == [
+        {"chain": 0, "state": "running", "phase": "sampling", "iteration": 30, "iterations": 40},
+        {"chain": 1, "state": "running", "phase": "compiling", "iteration": 3, "iterations": 9},
+    ]
+
+
+def test_cancelling(client, dataset_id):
+    """A queued model is cancelled at once, and cancelling again changes nothing."""
+    path = fit(client, dataset_id, **SMALL).headers["location"]
+
+    first, again = client.post(f"{path}/cancel"), client.post(f"{path}/cancel")
+
+    assert (first.status_code, first.json()["state"]) == (200, "cancelled")
+    assert first.json() == again.json()
+
+
+def test_an_ended_model_has_nothing_to_cancel(client, dataset_id, database):
+    """409 with the state it ended in."""
+    path = fit(client, dataset_id, **SMALL).headers["location"]
+    with session_scope(database.engine) as session:
+        register(session, Worker(id="w", host="h", pid=1, slots=2, beat_at=0, phase="working"))
+        units.fail(session, units.claim(session, "w", 60), {"type": "data", "detail": "It broke."})
+
+    body = problem(client.post(f"{path}/cancel"), 409, "conflict")
+
+    assert "failed" in body["detail"]
+    assert client.get(path).json()["error"] == {"type": "data", "detail": "It broke."}
+
+
+def test_deleting_frees_the_dataset(client, dataset_id):
+    """A dataset a model needs can't be deleted: 409 names the model; without the model it can."""
+    path = fit(client, dataset_id, **SMALL).headers["location"]
+
+    body = problem(client.delete(f"/datasets/{dataset_id}"), 409, "in-use")
+    assert path.removeprefix("/models/") in body["detail"]
+    assert client.delete(path).status_code == 204
+    problem(client.get(path), 404)
+    problem(client.delete(path), 404)
+    assert client.delete(f"/datasets/{dataset_id}").status_code == 204
+
+
+REFUSED = {
+    "absent target": ({"target": "z"}, [("z", None)]),
+    "text target": ({"target": "colour"}, [("colour", None)]),
+    "boolean target": ({"target": "flag"}, [("flag", None)]),
+    "constant target": ({"target": "same"}, [("same", None)]),
+    "missing target values": ({"target": "holes"}, [("holes", 2), ("holes", 5)]),
+    "unknown features": ({"features": ["size", "nope", "nor"]}, [("nope", None), ("nor", None)]),
+    "target as feature": ({"features": ["y"]}, [("y", None)]),
+    "feature twice": ({"features": ["size", "size"]}, [("size", None)]),
+    "no features": ({"features": []}, [(None, None)]),
+    "unknown weights": ({"weights": "nope"}, [("nope", None)]),
+    "negative weights": ({"weights": "minus"}, [("minus", 3)]),
+    "text weights": ({"weights": "colour"}, [("colour", None)]),
+    "weights and target": ({"weights": "y"}, [("y", None)]),
+    "unknown kind": ({"columns": {"size": "ordinal"}}, [("columns", None)]),
+    "kind of no column": ({"columns": {"nope": "number"}}, [("columns", None)]),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+@only("sqlite")
+def test_data_that_cannot_be_learnt_from_are_refused_with_their_place(client, case):
+    """Before the 202: the column, and the row where there is one."""
+    lines = ["y,size,colour,flag,same,holes,minus"]
+    for row in range(1, 21):
+        hole = "" if row in {2, 5} else row
+        sign = -1 if row == 3 else 1
+        lines.append(f"{row},{row % 7},{'ab'[row % 2]},{'true' if row % 3 else 'false'},1,{hole},{sign}")
+    dataset_id = post_csv(client, "\n".join(lines)).json()["id"]
+    more, where = REFUSED[case]
+
+    body = problem(fit(client, dataset_id, **more), 422)
+
+    assert where == places(body), body
+    assert client.get("/models").json()["items"] == []
+
+
+@only("sqlite")
+def test_ten_rows_are_the_least(client):
+    """Nine rows are refused, ten accepted; rows held out don't count."""
+    nine, ten = (post_csv(client, table(n)).json()["id"] for n in (9, 10))
+
+    assert "9 rows" in problem(fit(client, nine), 422, "unusable-data")["detail"]
+    assert fit(client, ten, features=["size"]).status_code == 202
+    assert "held out" in problem(fit(client, ten, holdout=0.3), 422)["detail"]
+
+
+OUT_OF_RANGE = {
+    "num_trees": [0, -1, 10**9, 1.5, "200", True, [1]],
+    "num_chains": [0, 1000, 10**30],
+    "num_draws": [0, {}],
+    "num_burnin": [-1],
+    "thin": [0],
+    "seed": [-1, 2**63, "x"],
+    "family": ["poisson", 3],
+    "method": ["forest"],
+    "moves": ["fast", {"grow": 1}, {"grow": 0.5, "prune": 0.6}, {"jump": 1.0}, {"grow": "a"}],
+    "particles": [1, "x"],
+    "start": ["prior", 3],
+    "prior": [
+        {"sparse": 1},
+        {"k_scale": 1},
+        {"sparse_theta": 2},
+        {"k": 0},
+        {"k": "x"},
+        {"kappa": 1},
+        {"cuts": "all"},
+        {"cuts": {"nope": [1]}},
+        [1],
+    ],
+    "holdout": [-0.1, 1, "x"],
+    "stop": [
+        {},
+        {"max_draws": 900},
+        {"verdict": "fine"},
+        {"verdict": "converged", "max_draws": 249},
+        {"max_rhat": 1},
+        {"min_ess": 0},
+        {"max_seconds": 0},
+        {"patience": 3},
+        True,
+    ],
+    "name": ["", "a/b", "mdl_x", "x" * 201, "a\nb", 7],
+    "features": ["size", [1], {"a": 1}],
+    "columns": [["size"], {"size": 1}],
+    "weights": [1],
+    "target": [1, None],
+    "dataset_id": [1, None],
+    "colour": ["unknown fields are refused"],
+}
+
+
+@pytest.mark.parametrize("field", OUT_OF_RANGE)
+@only("sqlite")
+def test_settings_out_of_range_are_refused_by_name(client, dataset_id, field):
+    """422 names the field and says what is accepted; nothing is made."""
+    for value in OUT_OF_RANGE[field]:
+        body = problem(fit(client, dataset_id, **{field: value}), 422, "invalid-request")
+
+        assert body["errors"], value
+        named = body["errors"][0]["column"]
+        assert named.startswith((field, "size") if field == "columns" else field), (value, body)
+    assert client.get("/models").json()["items"] == []
+
+
+@only("sqlite")
+def test_a_field_that_is_misspelt_is_told_the_right_one(client, dataset_id):
+    """The nearest field of that call, nested ones too; a level out of range is named once."""
+    for body, where, near in (
+        ({"numtrees": 5}, "numtrees", "num_trees"),
+        ({"stop": {"max_rhatt": 1.1}}, "stop.max_rhatt", "max_rhat"),
+        ({"zzz": 1}, "zzz", "/docs"),
+    ):
+        (entry,) = problem(fit(client, dataset_id, **body), 422)["errors"]
+        assert entry["column"] == where
+        assert "there is no such field" in entry["detail"]
+        assert near in entry["detail"]
+    told = problem(fit(client, dataset_id, numtrees=5), 422)["detail"]
+    assert told == "numtrees: there is no such field; did you mean num_trees?"
+    wrong = problem(client.post("/models/x/predict", json={"rows": [{"a": 1}], "level": [90]}), 422)
+    assert [entry["column"] for entry in wrong["errors"]] == ["level.0"]
+    assert "less than 1" in wrong["detail"]
+    names = ["a", "a.b", "list[a"]  # of columns: these are places as they stand
+    found = faults_of([{"loc": ("body", "columns", name, 0), "type": "", "msg": ""} for name in names])
+    assert [fault.column for fault in found] == names
+
+
+@only("sqlite")
+def test_unknown_ids(client, dataset_id):
+    """Whatever stands where an id belongs, it is a 404, also what no database could hold."""
+    problem(fit(client, "ds_unknown"), 404, "not-found")
+    problem(fit(client, "x' OR 1=1 --"), 404)
+    for strange in ("mdl_1", "x", "%00", "%ff", "a b", "..%2f..", "é", "x" * 3000):
+        for method, path in [("GET", ""), ("DELETE", ""), ("POST", "/cancel")]:
+            problem(client.request(method, f"/models/{strange}{path}"), 404)
+        problem(client.get(f"/datasets/{strange}"), 404)
+    assert dataset_id
+
+
+BAD_JSON = {
+    "not JSON": ("{", [], "not JSON"),
+    "nothing": ("", [], None),
+    "a doubled key": ('{"dataset_id": "a", "target": "y", "target": "z"}', [("target", None)], "twice"),
+    "NaN": ('{"dataset_id": "a", "target": "y", "holdout": NaN}', [("holdout", None)], "NaN"),
+    "an overflowing number": (
+        '{"dataset_id": "a", "target": "y", "prior": {"k": 1e999}}',
+        [("prior.k", None)],
+        "",
+    ),
+    "a number of many digits": ('{"dataset_id": "a", "seed": ' + "9" * 5000 + "}", [("seed", None)], "large"),
+    "half a surrogate pair": ('{"dataset_id": "a", "target": "\\ud800"}', [("target", None)], "surrogate"),
+    "a NUL": ('{"dataset_id": "a", "target": "x\\u0000"}', [("target", None)], "NUL"),
+    "too deep": ("[" * 100_000, [], "deep|not JSON"),
+    "an array": ("[]", [(None, None)], ""),
+    "null": ("null", [(None, None)], ""),
+}
+
+
+@pytest.mark.parametrize("case", BAD_JSON)
+@only("sqlite")
+def test_json_is_read_strictly(client, case):
+    """What other parsers let pass in silence is a 422 that names the key."""
+    text, where, told = BAD_JSON[case]
+
+    body = problem(post_json(client, "/models", text), 422)
+
+    if told is not None:
+        assert where == places(body)
+        assert re.search(told, str(body))
+
+
+@only("sqlite")
+def test_a_body_must_say_that_it_is_json(client, dataset_id):
+    """415 for another content type, and for none."""
+    text = f'{{"dataset_id": "{dataset_id}", "target": "y"}}'.encode()
+    for headers in (
+        {"Content-Type": "text/plain"},
+        {},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+    ):
+        problem(client.post("/models", content=text, headers=headers), 415)
+    typed = {"Content-Type": "application/json; charset=utf-8"}
+    assert client.post("/models", content=text, headers=typed).status_code == 202
+
+
+def test_lists_come_in_pages(client, dataset_id, database):
+    """Newest first, each as GET shows it."""
+    made = [fit(client, dataset_id, **SMALL).json() for _ in range(3)]
+
+    first = client.get("/models", params={"limit": 2}).json()
+    second = client.get("/models", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+
+    assert [*first["items"], *second["items"]] == made[::-1]
+    assert second["next_cursor"] is None
+    with session_scope(database.engine) as session:
+        assert len(store.chains(session, [model["id"] for model in made])) == 3

@@ -1,0 +1,262 @@
+"""POST /models/{id}/predict on really fitted models."""
+
+import json
+
+import numpy as np
+import pytest
+from sqlalchemy import update
+
+from app.store import draws, models
+from app.store.engine import session_scope
+from app.store.tables import DrawBlock
+from sampler import Posterior
+from tests.support.api_calls import places, post_csv, post_json, problem, table
+from tests.support.databases import only
+from tests.support.fitted_models import SMALL, fitted
+
+ROWS = [{"size": 3, "colour": "red"}, {"size": 17.5, "colour": "blue"}, {"size": None, "colour": "green"}]
+
+
+@pytest.fixture
+def model(client, settings) -> dict:
+    return fitted(client, settings, name="mine", seed=3)
+
+
+def predict(client, model, **body):
+    path = f"/models/{model['id'] if isinstance(model, dict) else model}/predict"
+    return client.post(path, json=body)
+
+
+def test_a_fitted_model_answers_with_intervals(client, model, database):
+    """The figures are those of the stored posterior, at every level asked, with the model's verdict."""
+    response = predict(client, model, rows=ROWS, level=[0.5, 0.9], quantiles=[0.1, 0.5])
+
+    assert response.status_code == 200, response.text
+    answer = response.json()
+    with session_scope(database.engine, read_only=True) as session:
+        posterior = Posterior.from_blocks(
+            models.header(session, model["id"]), draws.read(session, model["id"])
+        )
+    columns = {"size": [3, 17.5, None], "colour": ["red", "blue", "green"]}
+    expected = posterior.predict(columns, level=[0.5, 0.9], quantiles=[0.1, 0.5])
+    assert (answer["model_id"], answer["draws"], answer["verdict"]) == (model["id"], 40, model["verdict"])
+    assert answer["mean"] == expected.mean.tolist()
+    assert answer["sd"] == expected.sd.tolist()
+    assert [(i["level"], i["lower"], i["upper"]) for i in answer["intervals"]] == [
+        (level, lower.tolist(), upper.tolist()) for level, lower, upper in expected.intervals
+    ]
+    assert [(q["q"], q["values"]) for q in answer["quantiles"]] == [
+        (q, values.tolist()) for q, values in expected.quantiles
+    ]
+    assert any("size" in warning and "missing" in warning for warning in answer["warnings"])
+
+
+def test_rows_and_columns_in_any_order_are_the_same_question(client, model):
+    """Columns are matched by name, never by position; the default is one credible interval at 90%."""
+    by_row = predict(client, model, rows=ROWS).json()
+    turned = predict(client, model, rows=[dict(reversed(row.items())) for row in ROWS]).json()
+    by_column = predict(
+        client, model, columns={"colour": ["red", "blue", "green"], "size": [3, 17.5, None]}
+    ).json()
+
+    assert by_row == turned == by_column
+    assert [interval["level"] for interval in by_row["intervals"]] == [0.9]
+    assert by_row["interval"] == "credible"
+
+
+def test_predictive_intervals_are_wider(client, model):
+    """An interval for a new outcome is wider than one for the function, a higher level than a lower one."""
+    credible, predictive = (
+        predict(client, model, rows=ROWS, level=[0.5, 0.9], interval=kind).json()
+        for kind in ("credible", "predictive")
+    )
+
+    def width(answer, level: int) -> np.ndarray:
+        interval = answer["intervals"][level]
+        return np.array(interval["upper"]) - interval["lower"]
+
+    assert credible["mean"] == predictive["mean"]
+    assert np.all(np.array(credible["sd"]) < predictive["sd"])
+    assert np.all(width(credible, 1) < width(predictive, 1))
+    assert np.all(width(credible, 0) < width(credible, 1))
+    assert np.all(width(predictive, 0) < width(predictive, 1))
+
+
+def test_pinned_draws_are_the_first_ones(client, model):
+    """`draws` uses the first so many of each chain, says so, and can't exceed what there is."""
+    some, all_ = predict(client, model, rows=ROWS, draws=7).json(), predict(client, model, rows=ROWS).json()
+
+    assert (some["draws"], all_["draws"]) == (7, 40)
+    assert some["mean"] != all_["mean"]
+    assert predict(client, model, rows=ROWS, draws=40).json() == all_
+    body = problem(predict(client, model, rows=ROWS, draws=41), 422, "invalid-request")
+    assert places(body) == [("draws", None)]
+
+
+def test_a_name_means_its_newest_succeeded_model(client, model, settings):
+    """The answer says which one it was; models of the name that haven't succeeded don't count."""
+    assert predict(client, "mine", rows=ROWS).json()["model_id"] == model["id"]
+    newer = fitted(client, settings, name="mine", seed=4)
+    waiting = {"dataset_id": model["dataset_id"], "target": "y", "name": "mine", **SMALL}
+    assert client.post("/models", json=waiting).status_code == 202
+
+    assert predict(client, "mine", rows=ROWS).json()["model_id"] == newer["id"]
+    for unknown in ("yours", "mdl_0", "%00", "%ed%a0%80", "a%0Ab"):
+        problem(predict(client, unknown, rows=ROWS), 404, "not-found")
+
+
+def test_a_model_that_has_not_finished_says_its_state(client):
+    """409 while queued and after cancelling, by id and by name."""
+    dataset_id = post_csv(client, table()).json()["id"]
+    body = {"dataset_id": dataset_id, "target": "y", "name": "soon", **SMALL}
+    made = client.post("/models", json=body).json()
+
+    for ref in (made["id"], "soon"):
+        answer = problem(predict(client, ref, rows=ROWS), 409, "model-not-finished")
+        assert "queued" in answer["detail"]
+    client.post(f"/models/{made['id']}/cancel")
+    answer = problem(predict(client, made["id"], rows=ROWS), 409, "model-not-finished")
+    assert "cancelled" in answer["detail"]
+
+
+def test_a_verdict_can_be_required(client, settings):
+    """Worse than required is a 409 with the reasons; what is good enough answers."""
+    tiny = fitted(client, settings, num_draws=3, num_chains=1)
+    assert tiny["verdict"] == "not_converged"
+
+    body = problem(predict(client, tiny, rows=ROWS, require="approximate"), 409, "not-converged")
+
+    assert body["errors"]
+    assert "not_converged" in body["detail"]
+    assert predict(client, tiny, rows=ROWS).json()["verdict"] == "not_converged"
+
+
+def test_what_the_model_does_not_use_is_ignored_with_a_word(client, model):
+    """The target and columns left out of the model may come along; levels never seen are named."""
+    rows = [row | {"y": 1, "note": "x"} for row in ROWS] + [
+        {"size": 1, "colour": "mauve", "y": 0, "note": ""}
+    ]
+
+    answer = predict(client, model, rows=rows).json()
+
+    assert answer["mean"][:3] == predict(client, model, rows=ROWS).json()["mean"]
+    told = " ".join(answer["warnings"])
+    assert all(word in told for word in ("note", "y", "mauve"))
+
+
+BAD_ROWS = {
+    "an unknown column": ([{"size": 1, "colour": "red", "hue": 2}], [("hue", None)]),
+    "an absent column": ([{"size": 1}], [("colour", None)]),
+    "absent in one row": ([{"size": 1, "colour": "red"}, {"size": 1}], [("colour", 2)]),
+    "text where a number belongs": ([ROWS[0], {"size": "big", "colour": "red"}], [("size", 2)]),
+    "a number as text": ([{"size": "3", "colour": "red"}], [("size", 1)]),
+    "a list as a value": ([ROWS[0], {"size": [1], "colour": "red"}], [("size", 2)]),
+    "an object as a value": ([{"size": 1, "colour": {}}], [("colour", 1)]),
+    "a row that is none": ([ROWS[0], 5, None], [(None, 2), (None, 3)]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ROWS)
+@only("sqlite")
+def test_rows_that_do_not_fit_are_refused_with_their_place(client, model, case):
+    """By row and by column alike: never a confident wrong number."""
+    rows, where = BAD_ROWS[case]
+
+    body = problem(predict(client, model, rows=rows), 422, "unusable-data")
+
+    assert where == places(body), body
+
+
+@only("sqlite")
+def test_json_that_is_no_row_is_refused_with_its_place(client, model):
+    """Doubled keys, NaN and numbers that overflow name the column and the row."""
+    path = f"/models/{model['id']}/predict"
+    good = json.dumps(ROWS[0])
+    for bad, told in [
+        ('{"size": 1, "colour": "red", "size": 2}', "twice"),
+        ('{"size": NaN, "colour": "red"}', "NaN"),
+        ('{"size": -Infinity, "colour": "red"}', "Infinity"),
+        ('{"size": 1e999, "colour": "red"}', "infinite"),
+        ('{"size": ' + "9" * 400 + ', "colour": "red"}', "large"),
+        ('{"size": "\\ud800", "colour": "red"}', "surrogate"),
+    ]:
+        body = problem(post_json(client, path, f'{{"rows": [{good}, {bad}]}}'), 422, "invalid-request")
+        assert places(body) == [("size", 2)]
+        assert told in body["errors"][0]["detail"]
+    for bad, where in [('{"size": [1, 1e999]}', ("size", 2)), ('{"a": [1], "a": [2]}', ("a", None))]:
+        body = problem(post_json(client, path, f'{{"columns": {bad}}}'), 422)
+        assert [where] == places(body)
+
+
+@only("sqlite")
+def test_requests_that_make_no_sense_are_refused_by_name(client, model):
+    """Neither or both of rows and columns, none or too many rows, levels out of range, unknown words."""
+    for body in (
+        {},
+        {"rows": ROWS, "columns": {"size": [1]}},
+        {"rows": []},
+        {"columns": {}},
+        {"columns": {"size": [], "colour": []}},
+    ):
+        assert "row" in problem(predict(client, model, **body), 422)["detail"]
+    too_many = {"size": [1] * 1001, "colour": ["red"] * 1001}
+    assert "1000" in problem(predict(client, model, columns=too_many), 413, "too-large")["detail"]
+    uneven = problem(predict(client, model, columns={"size": [1, 2], "colour": ["red"]}), 422)
+    assert places(uneven) == [("size", None), ("colour", None)]
+    for field, values in {
+        "level": [0, 1, 1.5, -0.1, "0.9", [0.5, 2], [[0.5]], None, [0.5] * 21],
+        "interval": ["wide", 1, None],
+        "quantiles": [[0], [1], 0.5, ["x"], [0.5] * 101],
+        "draws": [0, -1, 1.5, "3", 10**30],
+        "require": ["not_converged", "yes", 1],
+        "rows": [5, "x", {"a": 1}],
+        "mcse": [1, "yes"],
+        "rhat": [1, "yes"],
+        "samples": [0, -1, 1.5, 10**30],
+        "target": ["median", None],
+        "seed": [1],
+    }.items():
+        for value in values:
+            body = problem(predict(client, model, **{"rows": ROWS, field: value}), 422, "invalid-request")
+            assert body["errors"][0]["column"].startswith(field), (field, value, body)
+
+
+@only("sqlite")
+def test_extreme_numbers_are_answered_or_refused(client, model):
+    """The largest and the smallest float64, and integers beyond 2^53, never make a server error."""
+    for value in (1.7e308, -1.7e308, 5e-324, 2**63, -(2**80), 0.1 + 0.2, True):
+        response = predict(client, model, rows=[{"size": value, "colour": "red"}])
+        assert response.status_code == 200, response.text
+        assert np.isfinite(response.json()["mean"][0])
+
+
+def test_a_deleted_model_answers_no_more(client, model):
+    """Even when its posterior was asked a moment ago."""
+    assert predict(client, model, rows=ROWS).status_code == 200
+    assert client.delete(f"/models/{model['id']}").status_code == 204
+
+    problem(predict(client, model, rows=ROWS), 404)
+    problem(predict(client, "mine", rows=ROWS), 404)
+    assert client.delete(f"/datasets/{model['dataset_id']}").status_code == 204
+
+
+def test_damaged_draws_are_not_answered_from(client, model, database):
+    """A stored byte that changed is noticed: a problem document, never a wrong number."""
+    with session_scope(database.engine) as session:
+        session.execute(update(DrawBlock).where(DrawBlock.chain == 1).values(data=b"changed"))
+
+    body = problem(predict(client, model, rows=ROWS), 500, "damaged")
+
+    assert "damaged" in body["detail"]
+
+
+def test_held_out_scores_come_with_the_model(client, settings):
+    """The fraction kept back is scored beside a linear model, with the coverage of the intervals."""
+    model = fitted(client, settings, holdout=0.25)
+
+    assert model["holdout"]["rows"] == 15
+    assert {"rmse", "linear_rmse", "coverage"} <= set(model["holdout"])
+    assert model["diagnostics"]["sigma"].keys() >= {"rhat", "ess_bulk", "ess_tail"}
+    assert model["progress"]["fraction"] == 1
+    assert model["draws"] == 40
+    assert model["finished_at"] >= model["started_at"] >= model["created_at"]

@@ -1,0 +1,319 @@
+"""Rows as files, answers as tables, and what is known of the very rows asked."""
+
+import gzip
+import io
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+from app.api.predict import WantedQuery
+from app.store import draws, models
+from app.store.engine import session_scope
+from sampler import Posterior, rowwise
+from tests.support.api_calls import places, problem, table
+from tests.support.databases import only
+from tests.support.fitted_models import fitted
+
+ARROW, CSV = "application/vnd.apache.arrow.stream", "text/csv"
+PARQUET = "application/vnd.apache.parquet"
+COLUMNS = {"size": [3, 17.5, None], "colour": ["red", "blue", "green"]}
+CSV_ROWS = 'size,colour\n3,red\n 17.5 ,"blue"\nNA,green\n'
+
+
+@pytest.fixture
+def model(client, settings) -> dict:
+    return fitted(client, settings, name="mine", seed=3)
+
+
+def stream(rows: pa.Table, compression=None) -> bytes:
+    sink = io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
+        writer.write_table(rows)
+    return sink.getvalue()
+
+
+def parquet(rows: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(rows, sink)
+    return sink.getvalue()
+
+
+def send(client, model, content, kind=CSV, accept="application/json", **query):
+    headers = {"Content-Type": kind, "Accept": accept}
+    return client.post(f"/models/{model['id']}/predict", content=content, headers=headers, params=query)
+
+
+def ask(client, model, accept="application/json", **body):
+    body = {"columns": COLUMNS} | body
+    return client.post(f"/models/{model['id']}/predict", json=body, headers={"Accept": accept})
+
+
+def arrow_of(response) -> pa.Table:
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == ARROW
+    return pa.ipc.open_stream(response.content).read_all()
+
+
+def test_every_form_of_body_is_the_same_question(client, model):
+    """JSON, CSV, an Arrow stream and Parquet of the same rows have the same answer, options included."""
+    asked = {"level": [0.5, 0.9], "interval": "predictive", "quantiles": [0.1], "draws": 30, "mcse": True}
+    rows = pa.table(COLUMNS)
+    as_levels = rows.set_column(1, "colour", rows["colour"].dictionary_encode())
+    expected = ask(client, model, **asked).json()
+
+    for content, kind in [
+        (CSV_ROWS.encode(), CSV),
+        (CSV_ROWS.replace(",", "\t").encode(), "text/tab-separated-values"),
+        (stream(rows), ARROW),
+        (stream(as_levels), f"{ARROW}; charset=binary"),
+        (parquet(rows), PARQUET),
+        (stream(rows, "zstd"), ARROW),
+        (gzip.compress(CSV_ROWS.encode()), CSV),
+        (CSV_ROWS.replace(",", ";").replace("17.5", "17,5").encode(), CSV),
+        (CSV_ROWS.encode("utf-16"), CSV),
+        (CSV_ROWS.replace(",", " ").encode(), "text/plain"),
+        (parquet(rows), "application/octet-stream"),
+    ]:
+        response = send(client, model, content, kind, **asked)
+        assert response.status_code == 200, response.text
+        assert response.json() == expected
+
+
+def test_every_form_of_answer_holds_the_same_figures(client, model):
+    """Columns by their contract's names; floats in CSV read back exactly; facts in metadata and headers."""
+    asked = {"level": [0.5, 0.975], "quantiles": [0.05], "mcse": True, "rhat": True, "samples": 3}
+    expected = ask(client, model, **asked).json()
+    arrow = arrow_of(ask(client, model, ARROW, **asked))
+    response = ask(client, model, CSV, **asked)
+    read = pacsv.read_csv(io.BytesIO(response.content))
+
+    assert response.headers["content-type"].startswith(CSV)
+    assert response.headers["bartserve-model-id"] == model["id"]
+    assert response.headers["content-disposition"].startswith("attachment")
+    names = ["mean", "sd", "lower_50", "upper_50", "lower_97.5", "upper_97.5", "quantile_5"]
+    mcse = ["mcse_mean", *(f"mcse_{name}" for name in names[2:])]
+    assert arrow.column_names == [*names, *mcse, "rhat", "draw_1", "draw_2", "draw_3", "flags"]
+    assert read.column_names == arrow.column_names
+    for name in arrow.column_names[:-1]:
+        assert read[name].to_pylist() == arrow[name].to_pylist()
+    assert arrow["mean"].to_pylist() == expected["mean"]
+    assert arrow["upper_97.5"].to_pylist() == expected["intervals"][1]["upper"]
+    assert arrow["mcse_lower_50"].to_pylist() == expected["mcse"]["intervals"][0]["lower"]
+    assert [arrow[f"draw_{k}"][1].as_py() for k in (1, 2, 3)] == expected["samples"][1]
+    assert arrow["flags"].to_pylist() == ["", "", "missing: size"]
+    assert model["id"].encode() in arrow.schema.metadata[b"bartserve"]
+
+
+def test_the_form_is_negotiated(client, model):
+    """The most wanted form of those that exist; 406 for none; JSON where nothing is said."""
+    for accept, kind in [
+        ("*/*", "application/json"),
+        ("text/*", CSV),
+        (f"text/csv;q=0.5, {ARROW}", ARROW),
+        ("application/json;q=0, */*;q=0.1", CSV),
+        ("text/html, application/xml;q=0.9, */*;q=0.8", "application/json"),
+    ]:
+        assert ask(client, model, accept).headers["content-type"].startswith(kind), accept
+    for accept in ("image/png", "text/csv;q=0", "text/csv;q=x", "json"):
+        problem(ask(client, model, accept), 406, "not-acceptable")
+
+
+def test_flags_say_what_training_never_saw(client, model):
+    """Beyond the range, an unseen level, missing for the first time: of that row, and no other."""
+    rows = {"size": [3, 1e6, -5, None], "colour": ["red", "mauve", "blue", None]}
+
+    flags = ask(client, model, columns=rows).json()["flags"]
+
+    assert flags == [
+        [],
+        [{"column": "size", "flag": "outside_range"}, {"column": "colour", "flag": "unseen_level"}],
+        [{"column": "size", "flag": "outside_range"}],
+        [{"column": "size", "flag": "missing"}, {"column": "colour", "flag": "missing"}],
+    ]
+
+
+def test_required_verdicts_are_those_of_the_rows_asked(client, model):
+    """R-hat per row on request; `require` is judged by the rows themselves, and says so."""
+    answer = ask(client, model, rhat=True).json()
+    worse = answer["rows_verdict"] == "not_converged"
+
+    required = ask(client, model, require="approximate")
+
+    assert len(answer["rhat"]) == 3
+    assert all(value >= 0.9 for value in answer["rhat"])
+    assert ask(client, model).json()["rhat"] is None
+    if worse:
+        assert "rows asked" in problem(required, 409, "not-converged")["detail"] + required.text
+    else:
+        assert required.json()["rows_verdict"] == answer["rows_verdict"]
+
+
+def test_errors_are_those_of_the_draws_used(client, model, database):
+    """The stored posterior's own Monte Carlo errors, of pinned draws too; seven draws have none known."""
+    with session_scope(database.engine, read_only=True) as session:
+        posterior = Posterior.from_blocks(
+            models.header(session, model["id"]), draws.read(session, model["id"])
+        )
+    coded = posterior.encode(COLUMNS)
+    for number in (8, 40):
+        said = posterior.predict(coded, num_draws=number)
+        expected = rowwise.errors(posterior, coded, said, "credible")
+        mcse = ask(client, model, mcse=True, draws=number).json()["mcse"]
+        assert mcse["mean"] == pytest.approx(expected.mean.tolist(), rel=1e-12)
+        assert mcse["intervals"][0]["upper"] == pytest.approx(expected.intervals[0].upper.tolist(), rel=1e-12)
+        assert min(mcse["mean"]) > 0
+    assert places(problem(ask(client, model, mcse=True, draws=7), 422)) == [("draws", None)]
+
+
+def test_samples_are_draws_of_the_function(client, model):
+    """As many as asked, all of them when all are asked; more than there are is refused."""
+    all_ = np.array(ask(client, model, samples=80).json()["samples"])
+
+    assert all_.shape == (3, 80)
+    np.testing.assert_allclose(all_.mean(axis=1), ask(client, model).json()["mean"], rtol=1e-12)
+    assert places(problem(ask(client, model, samples=81), 422)) == [("samples", None)]
+
+
+def test_only_the_mean(client, model):
+    """`target: mean` gives that and nothing else, the same number."""
+    answer = ask(client, model, target="mean").json()
+    arrow = arrow_of(ask(client, model, ARROW, target="mean"))
+
+    assert (answer["sd"], answer["intervals"], arrow.column_names) == (None, [], ["mean"])
+    assert answer["mean"] == ask(client, model).json()["mean"]
+
+
+BAD_FILES = {
+    "text where a number belongs": (CSV, b"size,colour\n1,red\nbig,red\n", [("size", 2)]),
+    "a comma that may be either": (CSV, b'size,colour\n"1,500",red\n', [("size", None)]),
+    "an infinite number": (CSV, b"size,colour\n1e999,red\n", [("size", 1)]),
+    "a ragged row": (CSV, b"size,colour\n1,red\n1,red,x\n", [(None, 2)]),
+    "an absent column": (CSV, b"size,hue\n1,2\n", [("colour", None), ("hue", None)]),
+    "a doubled column": (CSV, b"size,size,colour\n1,1,red\n", [("size", None)]),
+    "no rows": (CSV, b"size,colour\n", []),
+    "nothing": (CSV, b"", []),
+    "no CSV": (CSV, b"PAR1\x00", []),
+    "no Arrow": (ARROW, b"size,colour\n1,red\n", []),
+    "nothing as Arrow": (ARROW, b"", []),
+    "half an Arrow stream": (ARROW, stream(pa.table(COLUMNS))[:150], []),
+    "an Arrow column of lists": (
+        ARROW,
+        stream(pa.table({"size": [[1.0]], "colour": ["red"]})),
+        [("size", None)],
+    ),
+    "text numbers in Arrow": (ARROW, stream(pa.table({"size": ["3"], "colour": ["red"]})), [("size", 1)]),
+    "an endless text": (
+        ARROW,
+        stream(pa.table({"size": [1.0], "colour": ["x" * 20_000]})),
+        [("colour", None)],
+    ),
+    "rows of nothing in Arrow": (ARROW, stream(pa.table({"size": pa.nulls(0), "colour": pa.nulls(0)})), []),
+    "no Parquet": (PARQUET, b"PAR1 and then something else PAR1", []),
+    "nothing as Parquet": (PARQUET, b"", []),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+@only("sqlite")
+def test_files_that_do_not_fit_are_refused_with_their_place(client, model, case):
+    """A 422 with column and row where there is one: never a confident wrong number."""
+    kind, content, where = BAD_FILES[case]
+
+    body = problem(send(client, model, content, kind), 422, "unusable-data")
+
+    assert where == places(body), body
+
+
+@only("sqlite")
+def test_files_too_large_are_refused(client, model):
+    """Rows beyond the limit, also those of a Parquet file of a few bytes; and beyond what is examined."""
+    many = pa.table({"size": pa.nulls(5_000_000, pa.float64()), "colour": pa.nulls(5_000_000, pa.string())})
+    for content, kind in [
+        (parquet(many), PARQUET),
+        (stream(many.slice(0, 1001)), ARROW),
+        (stream(pa.table({"size": pa.nulls(10**7)})), ARROW),
+        (b"size,colour\n" + b"1,red\n" * 1001, CSV),
+    ]:
+        assert len(content) < 2_000_000
+        problem(send(client, model, content, kind), 413, "too-large")
+
+
+@only("sqlite")
+def test_content_types_nobody_reads(client, model):
+    """415 names what is read; the options of a file are checked as those of JSON are."""
+    for kind in ("text/html", "application/x-www-form-urlencoded", "image/png", ""):
+        told = problem(send(client, model, b"size,colour\n1,red\n", kind), 415)["detail"]
+        assert ARROW in told
+    for name, value in [("level", 2), ("interval", "wide"), ("draws", 0), ("mcse", "x"), ("colour", "red")]:
+        body = problem(send(client, model, CSV_ROWS, **{name: value}), 422, "invalid-request")
+        assert body["errors"][0]["column"].startswith(name)
+    problem(send(client, {"id": "nobody"}, CSV_ROWS), 404)
+
+
+@only("sqlite")
+def test_csv_cells_mean_what_they_meant_in_training(client, settings):
+    """By the model's kinds: the level 1 is not a number, true is a boolean, a date is read as one."""
+    lines = ["y,zip,flag,day,x"]
+    lines += [
+        f"{row % 7},{row % 3 + 1},{'true' if row % 2 else 'false'},2026-01-{row % 28 + 1:02},{row}"
+        for row in range(60)
+    ]
+    made = fitted(client, settings, text="\n".join(lines), columns={"zip": "category"})
+    plain = {"zip": ["1", "2"], "flag": [True, False], "day": ["2026-01-05", None], "x": [1, 2]}
+    expected = ask(client, made, columns=plain).json()
+
+    content = "zip,flag,day,x\n1,TRUE,2026-01-05,1\n2.0,0,?,2e0\n"
+    answer = send(client, made, content)
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["mean"] == expected["mean"]
+    assert answer.json()["flags"] == [[], [{"column": "day", "flag": "missing"}]]
+    bad = "zip,flag,day,x\n1,perhaps,2026-01-05,1\n1,1,yesterday,1\n"
+    assert places(problem(send(client, made, bad), 422)) == [("flag", 1), ("day", 2)]
+    assert places(problem(send(client, made, bad.replace("perhaps", "0")), 422)) == [("day", 2)]
+
+
+@only("sqlite")
+def test_a_model_of_one_feature_takes_a_file_of_one_column(client, settings):
+    """A single column needs no delimiter, and an empty line in it is a missing value."""
+    made = fitted(client, settings, text=table(40), features=["size"])
+
+    answer = send(client, made, "size\n3\n\n5\n").json()
+
+    assert len(answer["mean"]) == 3
+    assert answer["flags"][1] == [{"column": "size", "flag": "missing"}]
+
+
+@only("sqlite")
+def test_csv_answers_hold_no_formulas(client, settings):
+    """Text that a spreadsheet would run is quoted, wherever a name of the user's may stand."""
+    from app.services.answers import to_csv
+
+    dangerous = ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "safe", None]
+    text = to_csv(pa.table({"=name": dangerous, "n": [-1.5] * 8})).decode()
+
+    assert text.splitlines()[0] == '"\'=name","n"'
+    assert pacsv.read_csv(
+        io.BytesIO(text.encode()), parse_options=pacsv.ParseOptions(newlines_in_values=True)
+    )["'=name"].to_pylist() == [*(f"'{cell}" for cell in dangerous[:6]), "safe", ""]
+    assert ",-1.5" in text
+
+
+@only("sqlite")
+def test_beside_json_rows_the_address_says_nothing(client, settings):
+    """What would be passed over in silence is refused, and the document tells of it for files."""
+    made = fitted(client, settings)
+    asked = {
+        "params": {"interval": "predictive", "decimal": "comma"},
+        "json": {"rows": [{"size": 1, "colour": "red"}]},
+    }
+
+    refused = problem(client.post(f"/models/{made['id']}/predict", **asked), 422, "invalid-request")
+
+    assert {fault["column"] for fault in refused["errors"]} == {"interval", "decimal"}
+    told = client.get("/openapi.json").json()["paths"]["/models/{model_id}/predict"]["post"]["parameters"]
+    assert {p["name"] for p in told if p["in"] == "query"} == set(WantedQuery.model_fields)

@@ -1,0 +1,229 @@
+"""What one owner may have at once, and the line that every change leaves."""
+
+import json
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from app.services import keys
+from app.settings import QUOTAS, Settings
+from app.store.engine import session_scope
+from app.store.tables import ApiKey, AuditEntry
+from tests.support.api_calls import CSV, bearer, make_key, post_csv, problem, table
+from tests.support.api_server import serving
+from tests.support.databases import only
+from tests.support.fitted_models import SMALL, run_units
+from tests.support.routes import guarded_routes
+
+
+@contextmanager
+def limited(settings, database, **quotas):
+    """A service for a team with those quotas, and a client for each of two owners."""
+    changed = settings.model_copy(update={"host": "0.0.0.0"} | quotas)
+    ann, bob = (bearer(make_key(database, name)) for name in ("ann", "bob"))
+    with (
+        serving(changed) as address,
+        httpx.Client(base_url=address, timeout=60, headers=ann) as anns,
+        httpx.Client(base_url=address, timeout=60, headers=bob) as bobs,
+    ):
+        yield anns, bobs
+
+
+def refused(response: httpx.Response, slug: str = "quota") -> str:
+    """The sentence of a 429 that says when to come back."""
+    body = problem(response, 429, slug)
+    assert 1 <= int(response.headers["retry-after"]) <= 3600
+    return body["detail"]
+
+
+def fit(client: httpx.Client, dataset_id: str, **more) -> httpx.Response:
+    return client.post("/models", json={"dataset_id": dataset_id, "target": "y"} | SMALL | more)
+
+
+def test_stored_bytes(settings, database):
+    """An upload or a fit that would not fit is refused; deleting makes room; another owner isn't touched."""
+    with limited(settings, database, quota_stored_bytes=20_000) as (ann, bob):
+        first = post_csv(ann, table(300)).json()
+        told = ""
+        for _ in range(20):
+            if (response := post_csv(ann, table(300))).status_code != 201:
+                told = refused(response)
+                break
+        assert "delete what you don't need" in told
+        assert "19.5 KiB" in told
+        assert post_csv(bob, table(300)).status_code == 201
+        refused(fit(ann, first["id"], num_trees=200, num_draws=1000))
+        for item in ann.get("/datasets").json()["items"][1:]:
+            ann.delete(f"/datasets/{item['id']}")
+        left = ann.get("/datasets").json()["items"][0]["id"]
+        assert fit(ann, left).status_code == 202
+        assert len(ann.get("/models").json()["items"]) == 1  # what was refused left nothing
+
+
+def test_draws_count_as_stored(settings, database):
+    """The draws of a finished model take of the same share as datasets, until the model is deleted."""
+    with limited(settings, database, quota_stored_bytes=14_000) as (ann, _):
+        made = fit(ann, post_csv(ann, table()).json()["id"], num_trees=5).json()
+        run_units(settings)
+        assert ann.get(f"/models/{made['id']}").json()["state"] == "succeeded"
+        statuses = [post_csv(ann, table(60)).status_code for _ in range(8)]
+        assert statuses[-1] == 429
+        assert ann.delete(f"/models/{made['id']}").status_code == 204
+        assert post_csv(ann, table(60)).status_code == 201
+
+
+def test_queued_fits(settings, database):
+    """As many fits and background predictions as may be are open, never one more, also when asked at once."""
+    with limited(settings, database, quota_queued=3) as (ann, bob):
+        dataset = post_csv(ann, table()).json()["id"]
+        model = fit(ann, dataset).json()["id"]
+        run_units(settings)
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda _: fit(ann, dataset), range(8)))
+        assert sorted(answer.status_code for answer in answers) == [202] * 3 + [429] * 5
+        assert "wait for one to end" in refused(next(a for a in answers if a.status_code == 429))
+        refused(ann.post(f"/models/{model}/predictions", json={"dataset_id": dataset}))
+        refused(ann.post(f"/models/{model}/extend", json={"num_draws": 5}))
+        assert fit(bob, post_csv(bob, table()).json()["id"]).status_code == 202
+        open_one = next(a.json()["id"] for a in answers if a.status_code == 202)
+        assert ann.post(f"/models/{open_one}/cancel").status_code == 200
+        assert ann.post(f"/models/{model}/predictions", json={"dataset_id": dataset}).status_code == 202
+
+
+@only("sqlite")
+def test_predictions_at_once(settings, database):
+    """Of many requests at once that compute, the owner's share is answered and the rest told to come back."""
+    with limited(settings, database, quota_predictions=1) as (ann, bob):
+        model = fit(ann, post_csv(ann, table(60)).json()["id"]).json()["id"]
+        run_units(settings)
+        rows = [{"size": row % 19, "colour": "red"} for row in range(1000)]
+
+        def ask(_: int) -> httpx.Response:
+            return ann.post(f"/models/{model}/predict", json={"rows": rows, "mcse": True})
+
+        with ThreadPoolExecutor(6) as pool:
+            answers = list(pool.map(ask, range(12)))
+        assert {answer.status_code for answer in answers} == {200, 429}
+        for answer in answers:
+            if answer.status_code == 429:
+                refused(answer)
+        assert ask(0).status_code == 200
+        problem(bob.post(f"/models/{model}/predict", json={"rows": rows}), 404)
+
+
+@only("sqlite")
+def test_requests_come_too_fast(settings, database):
+    """Beyond so many requests in ten seconds an owner waits, with any of its keys; nobody else does."""
+    with limited(settings, database, quota_requests_per_second=2) as (ann, bob):
+        again = bearer(make_key(database, "second", owner="ann"))
+        statuses = [ann.get("/datasets").status_code for _ in range(45)]
+        assert statuses.count(200) in range(20, 41)  # a window may end meanwhile
+        for headers in ({}, again):
+            response = ann.get("/datasets", headers=headers)
+            if response.status_code == 429:
+                assert int(response.headers["retry-after"]) <= 10
+                refused(response, "too-many-requests")
+        assert 429 in statuses
+        assert bob.get("/datasets").status_code == 200
+        assert ann.get("/health/live").status_code == 200
+
+
+def test_defaults_depend_on_who_can_reach_the_service(tmp_path):
+    """On loopback nothing is limited; beyond it each quota has a value; 0 means none."""
+    here = Settings(data_dir=tmp_path)
+    beyond = Settings(data_dir=tmp_path, host="0.0.0.0")
+    chosen = Settings(data_dir=tmp_path, host="0.0.0.0", quota_queued=0, quota_predictions=3)
+
+    assert {getattr(here, name) for name in QUOTAS} == {None}
+    assert {name: getattr(beyond, name) for name in QUOTAS} == QUOTAS
+    assert (chosen.quota_queued, chosen.quota_predictions) == (None, 3)
+
+
+# and changes nothing
+COMPUTES = {"/models/estimate", "/models/{model_id}/predict", "/models/{model_id}/partial-dependence"}
+
+
+def test_every_change_leaves_a_line(settings, database, caplog):
+    """Each route that changes something: a row of who, what, when and id, and the same as a log line."""
+    caplog.set_level(logging.INFO, "bartserve.audit")
+    done: set[tuple[str, str]] = set()
+    admin = make_key(database, "boss", scopes=["admin"])
+
+    with limited(settings, database) as (ann, bob):
+
+        def lines() -> list[dict]:
+            items = ann.get("/audit", params={"limit": 200}, headers=bearer(admin)).json()["items"]
+            return [item for item in items if not item["action"].startswith("key.")]
+
+        def change(method: str, path: str, action: str, subject: str | None = None, **sent) -> dict:
+            before = lines()
+            ids = {"dataset_id": dataset, "model_id": model, "prediction_id": prediction}
+            response = ann.request(method, path.format(**ids), **sent)
+            assert response.is_success, response.text
+            (line,) = lines()[: len(lines()) - len(before)]
+            assert line["action"] == action
+            assert (line["who"], line["owner"]) == (ann_id, "ann")
+            assert line["request_id"] == response.headers["x-request-id"]
+            made = response.json() if response.content else {}
+            assert line["subject"] == (subject or made["id"])
+            assert json.loads(caplog.records[-1].getMessage()) == line
+            done.add((method, path))
+            return made
+
+        dataset = model = prediction = ""
+        with session_scope(database.engine) as session:
+            ann_id = session.query(ApiKey).filter_by(name="ann").one().id
+        dataset = change("POST", "/datasets", "dataset.created", content=table(60), headers=CSV)["id"]
+        body = {"dataset_id": dataset, "target": "y"} | SMALL
+        model = change("POST", "/models", "model.created", json=body)["id"]
+        change("POST", "/models/{model_id}/cancel", "model.cancelled")
+        assert ann.post(f"/models/{model}/cancel").status_code == 200
+        run_units(settings)
+        change("POST", "/models/{model_id}/retry", "model.retried")
+        run_units(settings)
+        change("POST", "/models/{model_id}/extend", "model.extended", json={"num_draws": 5})
+        run_units(settings)
+        path = "/models/{model_id}/predictions"
+        prediction = change("POST", path, "prediction.created", json={"dataset_id": dataset})["id"]
+        change("POST", "/predictions/{prediction_id}/cancel", "prediction.cancelled")
+        change("DELETE", "/predictions/{prediction_id}", "prediction.deleted", prediction)
+        file = ann.get(f"/models/{model}/file").content
+        kind = {"Content-Type": "application/vnd.bartserve.model"}
+        change("POST", "/models", "model.imported", content=file, headers=kind)
+        change("DELETE", "/models/{model_id}", "model.deleted", model)
+        other = dataset
+        dataset = change("POST", "/datasets", "dataset.created", content=table(20), headers=CSV)["id"]
+        change("DELETE", "/datasets/{dataset_id}", "dataset.deleted", dataset)
+        count = len(lines())
+        for path in ("/datasets/nothing", "/models/nothing", f"/datasets/{other}"):
+            assert bob.delete(path).status_code == 404
+        assert len(lines()) == count  # what was refused changed nothing
+        problem(bob.get("/audit"), 403, "scope-missing")
+
+    # The dashboard's forms call the same services.
+    routes = [route for route in guarded_routes() if not route[1].startswith("/ui")]
+    changing = {route for route in routes if route[0] not in {"GET", "HEAD"} and route[1] not in COMPUTES}
+    assert changing == done, "routes that change something leave a line: show it here"
+    with session_scope(database.engine) as session:
+        made = session.query(AuditEntry).filter_by(action="key.created").all()
+    assert {(line.owner, line.who) for line in made} == {(n, "command line") for n in ("ann", "bob", "boss")}
+
+
+@only("sqlite")
+def test_what_is_rolled_back_was_never_noted(database, caplog):
+    """A change that fails leaves neither a row nor a line."""
+    caplog.set_level(logging.INFO, "bartserve.audit")
+
+    def fail() -> None:
+        with session_scope(database.engine) as session:
+            keys.create(session, name="ann")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    with session_scope(database.engine) as session:
+        assert session.query(AuditEntry).count() == 0
+    assert caplog.records == []

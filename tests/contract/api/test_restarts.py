@@ -1,0 +1,201 @@
+"""POST /models/{id}/retry and /extend, and asking a model before its end."""
+
+import pytest
+from sqlalchemy import update
+
+from app.store import ends, units
+from app.store.engine import session_scope
+from app.store.tables import Unit
+from tests.support.api_calls import places, post_csv, problem, table
+from tests.support.fitted_models import SMALL, fitted, run_units
+from tests.support.partial_chains import give_back, take_chains
+
+ROWS = [{"size": 3, "colour": "red"}, {"size": 11, "colour": "blue"}]
+
+
+@pytest.fixture
+def model_id(client) -> str:
+    dataset = post_csv(client, table(60)).json()["id"]
+    return client.post("/models", json={"dataset_id": dataset, "target": "y"} | SMALL).json()["id"]
+
+
+def ask(client, model, **more):
+    return client.post(f"/models/{model}/predict", json={"rows": ROWS} | more)
+
+
+def answered(client, model, **more):
+    response = ask(client, model, **more)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def state(client, model_id):
+    return client.get(f"/models/{model_id}").json()["state"]
+
+
+def test_a_running_fit_answers(client, settings, database, model_id):
+    """From the first draw in all chains: the draws all have, growing, with a verdict on just these."""
+    (first,) = take_chains(database.engine, 10)
+    problem(ask(client, model_id), 409, "model-not-finished")
+    claims = [first, *take_chains(database.engine, 7)]
+    early = answered(client, model_id)
+    give_back(database.engine, claims)
+    take_chains(database.engine, 30, 12)
+    later = answered(client, model_id)
+
+    assert (early["draws"], later["draws"]) == (7, 12)
+    assert early["verdict"] in {"converged", "approximate", "not_converged"}
+    assert state(client, model_id) == "running"
+    assert answered(client, model_id, draws=7) == early
+    problem(ask(client, model_id, draws=13), 422)
+
+
+def test_answers_that_pin_draws_stay(client, settings, database, model_id):
+    """Pinned, an answer from a running fit is the same while it runs, at its end, and after an extension."""
+    claims = take_chains(database.engine, 10, 10)
+    wanted = {"level": [0.5, 0.9], "interval": "predictive", "mcse": True}
+    early = answered(client, model_id, **wanted)
+    give_back(database.engine, claims)
+    run_units(settings)
+    assert state(client, model_id) == "succeeded"
+    whole = answered(client, model_id, **wanted)
+    assert (early["draws"], whole["draws"]) == (10, 40)
+    client.post(f"/models/{model_id}/extend", json={"num_draws": 20})
+    assert answered(client, model_id, **wanted) == whole  # the new draws aren't there yet
+    run_units(settings)
+    extended = answered(client, model_id, **wanted)
+
+    assert extended["draws"] == 60
+    assert extended["mean"] != whole["mean"]
+    assert answered(client, model_id, draws=10, **wanted) == early
+    assert answered(client, model_id, draws=40, **wanted) == whole
+
+
+def test_a_cancelled_model_answers_and_is_retried(client, settings, database, model_id):
+    """What was drawn answers; retried, the model ends as one that was never cancelled."""
+    claims = take_chains(database.engine, 10, 20)
+    client.post(f"/models/{model_id}/cancel")
+    refused = problem(client.post(f"/models/{model_id}/retry"), 409, "conflict")
+    assert "being cancelled" in refused["detail"]
+    for claim in claims:
+        with session_scope(database.engine) as session:
+            units.stop(session, claim)
+    assert state(client, model_id) == "cancelled"
+    cancelled = answered(client, model_id)
+    response = client.post(f"/models/{model_id}/retry")
+    run_units(settings)
+    undisturbed = fitted(client, settings)
+
+    assert response.status_code == 202
+    assert response.headers["location"] == f"/models/{model_id}"
+    assert response.json()["state"] == "queued"
+    assert cancelled["draws"] == 10
+    assert state(client, model_id) == "succeeded"
+    assert answered(client, model_id, draws=10) == cancelled
+    same = answered(client, undisturbed["id"]) | {"model_id": model_id}
+    assert answered(client, model_id) == same
+
+
+def test_a_failed_model_is_retried(client, settings, database, model_id):
+    """A chain that failed goes on from its last slice; its error is gone, and no draw is lost."""
+    claims = take_chains(database.engine, 10, 20)
+    with session_scope(database.engine) as session:
+        units.fail(session, claims[0], {"type": "internal", "detail": "A cosmic ray."})
+    failed = client.get(f"/models/{model_id}").json()
+    assert (failed["state"], failed["error"]["detail"]) == ("failed", "A cosmic ray.")
+    assert answered(client, model_id)["draws"] == 10
+    again = client.post(f"/models/{model_id}/retry").json()
+    give_back(database.engine, claims[1:])  # had not noticed that the model had failed
+    run_units(settings)
+
+    assert (again["state"], again["error"], again["finished_at"]) == ("queued", None, None)
+    assert state(client, model_id) == "succeeded"
+    undisturbed = fitted(client, settings)
+    assert answered(client, model_id) == answered(client, undisturbed["id"]) | {"model_id": model_id}
+
+
+def test_a_retry_overtakes_the_end_of_a_chain(client, settings, database, model_id):
+    """A chain about to end with its failed model is queued again when the model was retried meanwhile."""
+    claims = take_chains(database.engine, 5, 6)
+    with session_scope(database.engine) as session:
+        units.fail(session, claims[0], {"type": "internal", "detail": "A cosmic ray."})
+    client.post(f"/models/{model_id}/retry")
+    with session_scope(database.engine) as session:
+        units.stop(session, claims[1])  # as a slice before the retry had told it
+    run_units(settings)
+
+    assert state(client, model_id) == "succeeded"
+
+
+def test_a_model_whose_finish_failed_is_retried(client, settings, database, model_id):
+    """With all chains at their end only the verdict is made again."""
+    run_units(settings)
+    before = client.get(f"/models/{model_id}").json()
+    client.post(f"/models/{model_id}/extend", json={"num_draws": 5})
+    with session_scope(database.engine) as session:  # every chain at its end but for the finish
+        session.execute(update(Unit).where(Unit.model_id == model_id).values(state="done"))
+        ends.settle(session, model_id)
+        finish = units.claim(session, "w", 60)
+        units.fail(session, finish, {"type": "internal", "detail": "A cosmic ray."})
+    client.post(f"/models/{model_id}/retry")
+
+    assert run_units(settings) == 1
+    after = client.get(f"/models/{model_id}").json()
+    assert (before["verdict"], "succeeded") == (after["verdict"], after["state"])
+
+
+def test_extend_tells_what_it_does(client, settings, model_id):
+    """202 with the model: more iterations to do, queued, the old verdict kept; then every draw counted."""
+    run_units(settings)
+    before = client.get(f"/models/{model_id}").json()
+    response = client.post(f"/models/{model_id}/extend", json={"num_draws": 60})
+    model = response.json()
+
+    assert response.status_code == 202
+    assert response.headers["location"] == f"/models/{model_id}"
+    assert (model["state"], model["verdict"], model["finished_at"]) == ("queued", before["verdict"], None)
+    assert model["settings"] == before["settings"] | {"num_draws": 100}
+    assert {160} == {chain["iterations"] for chain in model["progress"]["chains"]}
+    assert 0.5 < model["progress"]["fraction"] < 0.7
+    assert run_units(settings) == 3
+    after = client.get(f"/models/{model_id}").json()
+    assert (after["state"], after["draws"], after["progress"]["fraction"]) == ("succeeded", 100, 1)
+    assert after["finished_at"] > before["finished_at"]
+
+
+def test_a_name_keeps_answering_while_its_model_is_extended(client, settings):
+    """By name, a model that is being extended answers, not an older one of that name."""
+    older = fitted(client, settings, name="cars")
+    newer = fitted(client, settings, name="cars")
+    client.post(f"/models/{newer['id']}/extend", json={"num_draws": 5})
+
+    assert older["id"] != newer["id"] == answered(client, "cars")["model_id"]
+
+
+def test_what_can_not_be_continued_is_refused(client, settings, model_id):
+    """The wrong state is a 409 that says what to do instead, a strange number a 422, nothing a 404."""
+    for path in ("retry", "extend"):
+        problem(client.post(f"/models/mdl_none/{path}", json={"num_draws": 5}), 404)
+    extend = f"/models/{model_id}/extend"
+    problem(client.post(f"/models/{model_id}/retry"), 409, "conflict")
+    problem(client.post(extend, json={"num_draws": 5}), 409, "conflict")
+    client.post(f"/models/{model_id}/cancel")
+    assert "retry" in problem(client.post(extend, json={"num_draws": 5}), 409)["detail"]
+    client.post(f"/models/{model_id}/retry")
+    run_units(settings)
+    assert "extend" in problem(client.post(f"/models/{model_id}/retry"), 409)["detail"]
+    for body in ({}, {"num_draws": 0}, {"num_draws": 1.5}, {"num_draws": "5"}, {"num_draws": 1_000_000}):
+        assert places(problem(client.post(extend, json=body), 422)) == [("num_draws", None)]
+    assert state(client, model_id) == "succeeded"
+
+
+def test_extend_honours_an_idempotency_key(client, settings, model_id):
+    """Sent again under its key an extension is done once."""
+    run_units(settings)
+    key = {"Idempotency-Key": "one"}
+    path, body = f"/models/{model_id}/extend", {"num_draws": 5}
+    first, again = (client.post(path, json=body, headers=key) for _ in range(2))
+
+    assert first.status_code == again.status_code == 202
+    assert first.content == again.content
+    assert client.get(f"/models/{model_id}").json()["settings"]["num_draws"] == 45

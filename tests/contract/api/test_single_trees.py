@@ -1,0 +1,210 @@
+"""Methods of one tree through the service: accepted, fitted by the worker's functions, asked in every way."""
+
+import io
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sampler import load
+from tests.support.api_calls import post_csv
+from tests.support.fitted_models import fitted, run_units
+from tests.support.single_tree_models import KINDS, ask, kinds, numbers
+
+ONE = {"num_trees": 1, "num_draws": 60, "num_burnin": 400, "thin": 10}
+
+
+@pytest.mark.parametrize("method", ["bcart", "bcart-mean-variance", "bcart-wu"])
+def test_numbers(client, settings, method):
+    """A tree is fitted, judged and scored; intervals widen with the noise where leaves have theirs."""
+    model = fitted(client, settings, text=numbers(), method=method, holdout=0.2, **ONE)
+    assert model["settings"]["num_trees"] == 1
+    assert model["holdout"]["rmse"] < model["holdout"]["linear_rmse"]
+
+    said = ask(client, model, interval="predictive", level=[0.5, 0.9], mcse=True, rhat=True, samples=3)
+
+    assert said["mean"] == pytest.approx([1, 4], abs=0.6)
+    width = np.subtract(said["intervals"][1]["upper"], said["intervals"][1]["lower"])
+    assert (width[1] > 3 * width[0]) == (method == "bcart-mean-variance")
+    assert len(said["samples"][0]) == 3
+    for path in ("variable-importance", "draws"):
+        assert client.get(f"/models/{model['id']}/{path}").status_code == 200
+    shapes = client.get(f"/models/{model['id']}/diagnostics").json()["topologies"]
+    assert shapes == model["diagnostics"]["topologies"]
+    chances = [shape["probability"] for shape in shapes]
+    assert chances == sorted(chances, reverse=True)
+    assert 0.3 < sum(chances) < 1 + 1e-9
+    assert all(set(shape["topology"]) == {*"(.)"} for shape in shapes)
+    page = client.get(f"/ui/models/{model['id']}/chains").text
+    assert "topologies.svg" in page
+    drawn = client.get(f"/ui/models/{model['id']}/charts/topologies.svg")
+    assert drawn.status_code == 200
+    assert f">{100 * shapes[0]['probability']:.3g}%<" in drawn.text
+    effect = client.post(f"/models/{model['id']}/partial-dependence", json={"features": ["x"]}).json()
+    assert effect["mean"][-1] - effect["mean"][0] > 2
+
+
+def test_extended_and_moved(client, settings, tmp_path):
+    """More draws of the same chains, and a model file that answers alike in a notebook and taken back."""
+    model = fitted(client, settings, text=numbers(), method="bcart", **ONE)
+    assert client.post(f"/models/{model['id']}/extend", json={"num_draws": 20}).status_code == 202
+    run_units(settings)
+    assert client.get(f"/models/{model['id']}").json()["draws"] == 80
+    data = client.get(f"/models/{model['id']}/file").content
+    (tmp_path / "model.bart").write_bytes(data)
+    said = ask(client, model, draws=80)
+    assert load(tmp_path / "model.bart").predict({"x": [0.1, 0.9]}).mean.tolist() == said["mean"]
+    media = {"Content-Type": "application/vnd.bartserve.model"}
+    back = client.post("/models", content=data, headers=media)
+    assert back.status_code == 201, back.text
+    assert ask(client, back.json())["mean"] == said["mean"]
+
+
+def test_classes(client, settings):
+    """Three classes: a probability of each with its interval, [row][class], and one column each in tables."""
+    model = fitted(client, settings, text=kinds(), method="bcart", family="auto", holdout=0.2, **ONE)
+    assert model["settings"]["family"] == "categorical"
+    assert model["holdout"]["log_loss"] < model["holdout"]["base_log_loss"]
+
+    held = client.get(f"/models/{model['id']}/holdout").json()
+    rows = held["rows"]
+    lines = [line.split(",") for line in kinds().splitlines()[1:]]
+    asked = {"columns": {"x": [float(lines[i - 1][0]) for i in rows["row"]]}}
+    predicted = np.array(client.post(f"/models/{model['id']}/predict", json=asked).json()["mean"])
+    own = [KINDS.index(lines[i - 1][1]) for i in rows["row"]]
+    assert rows["actual"] == own
+    assert rows["mean"] == predicted[np.arange(24), own].tolist()
+    assert rows["predicted"] == predicted.argmax(axis=1).tolist()
+    right = np.mean(predicted.argmax(axis=1) == own)
+    assert right == pytest.approx(model["holdout"]["accuracy"])
+    assert sum(e["observed"] * e["rows"] for e in held["calibration"]) == pytest.approx(24 * right)
+    assert sum(e["level"] * e["rows"] for e in held["calibration"]) == pytest.approx(predicted.max(1).sum())
+    for name in ("held-out", "calibration", "agreement"):
+        assert client.get(f"/ui/models/{model['id']}/charts/{name}.svg").status_code == 200
+    page = client.get(f"/ui/models/{model['id']}").text
+    assert "Probability of the actual one" in page
+
+    said = ask(client, model, quantiles=[0.5], mcse=True, rhat=True, samples=2)
+
+    assert said["classes"] == [*KINDS]
+    mean = np.array(said["mean"])
+    assert mean.shape == (2, 3)
+    np.testing.assert_allclose(mean.sum(axis=1), 1)
+    assert mean[0].argmax() == 0
+    assert mean[1].argmax() == 2
+    (interval,) = said["intervals"]
+    assert np.all(np.array(interval["lower"]) <= mean)
+    assert np.all(mean <= np.array(interval["upper"]))
+    assert np.shape(said["samples"]) == (2, 3, 2)
+    path = f"/models/{model['id']}/predict"
+    body = {"columns": {"x": [0.1, 0.9]}}
+    table = client.post(path, json=body, headers={"Accept": "text/csv"}).text
+    assert table.splitlines()[0].replace('"', "").startswith("mean_a,mean_b,mean_c,sd_a")
+    for path in ("diagnostics", "variable-importance", "draws"):
+        assert client.get(f"/models/{model['id']}/{path}").status_code == 200
+    effect = client.post(f"/models/{model['id']}/partial-dependence", json={"features": ["x"], "ice": True})
+    assert effect.status_code == 200, effect.text
+    mean = np.array(effect.json()["mean"])
+    assert mean[0].argmax() == 0
+    assert mean[-1].argmax() == 2
+    assert np.shape(effect.json()["ice"]["mean"])[1:] == mean.shape
+    page = client.get(f"/ui/models/{model['id']}/effects")
+    assert page.status_code == 200
+    assert "the probability of each class" in page.text
+    drawn = client.get(f"/ui/models/{model['id']}/dependence.svg", params={"feature": "x"})
+    assert drawn.status_code == 200
+    assert all(f">{kind}<" in drawn.text for kind in KINDS)
+    page = client.get(f"/ui/models/{model['id']}/predict", params={"f0": "0.1"})
+    assert page.status_code == 200
+    assert "Probabilities" in page.text
+    assert client.get(f"/ui/models/{model['id']}/density.svg", params={"f0": "0.1"}).status_code == 404
+
+
+def test_classes_of_a_dataset(client, settings):
+    """The same in the background: JSON [row][class], and one column for each class in Arrow."""
+    model = fitted(client, settings, text=kinds(), method="bcart", family="categorical", **ONE)
+    made = client.post(f"/models/{model['id']}/predictions", json={"dataset_id": model["dataset_id"]})
+    assert made.status_code == 202, made.text
+    run_units(settings)
+    result = f"/predictions/{made.json()['id']}/result"
+    shown = client.get(result)
+    assert shown.status_code == 200, shown.text
+    mean = np.array(shown.json()["mean"])
+    assert mean.shape == (120, 3)
+    arrow = client.get(result, headers={"Accept": "application/vnd.apache.arrow.stream"}).content
+    table = pa.ipc.open_stream(io.BytesIO(arrow)).read_all()
+    np.testing.assert_array_equal(table.column("mean_b").to_numpy(), mean[:, 1])
+
+
+@pytest.mark.parametrize("method", ["bcart", "smc"])
+def test_rows_with_weights(client, settings, method):
+    """A column of weights counts: half the rows above the step are shifted, and heavy."""
+    lines = [line.split(",") for line in numbers().splitlines()[1:]]
+    shifted = [(x, float(y) + 2 * (i % 2), 1 + 20 * (i % 2)) for i, (x, y) in enumerate(lines)]
+    text = "x,y,w\n" + "".join(f"{x},{y},{w}\n" for x, y, w in shifted)
+    fits = {"text": text, "method": method, **ONE}
+    if method == "smc":
+        fits |= {"num_burnin": None, "thin": None, "num_draws": 200}
+    plain = fitted(client, settings, **fits, features=["x"])
+    weighed = fitted(client, settings, **fits, weights="w", holdout=0.2)
+    assert ask(client, weighed)["mean"][1] > ask(client, plain)["mean"][1] + 0.4
+    assert weighed["holdout"]["rows"] == 24
+
+
+def test_what_a_tree_cannot_use_is_refused_before_the_202(client):
+    """Each refusal is a 422 that says what goes instead."""
+    dataset = post_csv(client, numbers()).json()
+    body = {"dataset_id": dataset["id"], "target": "y", "method": "bcart"}
+
+    def told(**more) -> str:
+        answer = client.post("/models", json=body | more)
+        assert answer.status_code == 422, answer.text
+        return answer.json()["detail"] + str(answer.json()["errors"])
+
+    labelled = post_csv(client, kinds().replace("\n", ",1\n").replace("x,y,1", "x,y,w")).json()
+    of_classes = {"dataset_id": labelled["id"], "weights": "w", "family": "categorical"}
+    assert "categorical takes no weights" in told(**of_classes)
+    assert "num_trees must be 1" in told(num_trees=200)
+    assert "k" in told(prior={"k": 2})
+    assert "takes family gaussian or categorical" in told(family="probit")
+    assert "unknown move 'rule'" in told(moves={"grow": 0.5, "prune": 0.5, "rule": 1.0})
+    assert "unknown entry 'depth' of search" in told(method="dcc-tree", search={"depth": 3})
+    assert "bcart, bcart-mean-variance, bcart-wu, smc" in told(method="forest")
+
+
+def test_no_predictive_interval_of_a_class(client, settings):
+    """A class has a probability; an interval for the class itself means nothing: 422 that says so."""
+    model = fitted(client, settings, text=kinds(), method="bcart", family="categorical", **ONE)
+    answer = client.post(
+        f"/models/{model['id']}/predict", json={"rows": [{"x": 0.5}], "interval": "predictive"}
+    )
+    assert answer.status_code == 422
+    assert "3 classes" in answer.json()["detail"]
+
+
+def test_weighted_particles(client, settings):
+    """A particle filter is fitted, judged by its runs and weights, asked in every way, and can't go on."""
+    filtered = ONE | {"num_draws": 200, "num_burnin": None, "thin": None, "num_chains": 4}
+    model = fitted(client, settings, text=numbers(), method="smc", holdout=0.2, **filtered)
+    assert model["progress"]["fraction"] == 1
+    weights = model["diagnostics"]["weights"]
+    assert len(weights["log_evidence_runs"]) == 4
+    assert weights["ess"] > 20
+    said = ask(client, model, interval="predictive", rhat=True, mcse=True, samples=5)
+    assert 0 < said["mcse"]["mean"][0] < 0.5
+    assert 0 < said["mcse"]["intervals"][0]["lower"][0] < 0.5
+    assert said["mean"] == pytest.approx([1, 4], abs=0.6)
+    for path in ("diagnostics", "variable-importance", "draws"):
+        assert client.get(f"/models/{model['id']}/{path}").status_code == 200
+    page = client.get(f"/ui/models/{model['id']}/chains")
+    assert page.status_code == 200
+    assert "Log evidence" in page.text
+    assert "agreement.svg" not in page.text
+    effect = client.post(f"/models/{model['id']}/partial-dependence", json={"features": ["x"]}).json()
+    assert effect["mean"][-1] - effect["mean"][0] > 2
+    for page in ("predict", "density.svg"):
+        assert client.get(f"/ui/models/{model['id']}/{page}", params={"f0": "0.1"}).status_code == 200
+    assert client.post(f"/models/{model['id']}/extend", json={"num_draws": 20}).status_code == 409
+    body = {"dataset_id": model["dataset_id"], "target": "y", "method": "smc"}
+    for refused in ({"stop": {"max_seconds": 5}}, {"thin": 2}, {"moves": "cgm"}, {"num_draws": 1_000_000}):
+        assert client.post("/models", json=body | refused).status_code == 422

@@ -1,0 +1,210 @@
+"""Who is slow, endless or absent gets a refusal or a closed connection: raw sockets, the real server."""
+
+import contextlib
+import json
+import socket
+import threading
+import time
+
+import httpx
+import pytest
+
+from tests.support.api_server import serving
+from tests.support.databases import only
+
+PATIENCE = 60  # seconds after which a test gives up
+pytestmark = only("sqlite")
+
+
+@pytest.fixture
+def place(database, settings):
+    """Where a service with little patience listens."""
+    hasty = {"body_seconds": 1.0, "body_bytes_per_second": 1000, "head_seconds": 1.0, "write_seconds": 1.0}
+    with serving(settings.model_copy(update=hasty | {"max_connections": 20})) as address:
+        yield listening(address)
+
+
+def listening(address: str) -> tuple[str, int]:
+    url = httpx.URL(address)
+    return url.host, url.port
+
+
+@contextlib.contextmanager
+def talking(place, sent: bytes = b""):
+    with socket.create_connection(place, timeout=PATIENCE) as connection:
+        connection.sendall(sent)
+        yield connection
+
+
+def heard(connection: socket.socket) -> bytes:
+    """All that comes until the other side closes; fails when it doesn't."""
+    parts = []
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def refusal(said: bytes, status: int) -> None:
+    head, _, body = said.partition(b"\r\n\r\n")
+    lines = head.lower().split(b"\r\n")
+    assert lines[0].startswith(f"http/1.1 {status} ".encode()), said
+    assert b"content-type: application/problem+json" in lines
+    assert b"connection: close" in lines
+    problem = json.loads(body)
+    assert problem["status"] == status
+    assert f"x-request-id: {problem['request_id']}".encode() in lines
+
+
+def well(place) -> None:
+    assert httpx.get(f"http://{place[0]}:{place[1]}/health/live", timeout=PATIENCE).status_code == 200
+
+
+HEAD = b"POST /models HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+CSV = b"POST /datasets HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\n"
+
+
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"
+
+
+@pytest.mark.parametrize("head", [HEAD, CSV], ids=["json", "csv"])
+@pytest.mark.parametrize("more", [b"Content-Length: 500\r\n\r\n{", CHUNKED], ids=["declared", "chunked"])
+def test_a_body_that_stops(place, head, more):
+    """A declared or chunked body that never comes whole: 408, and the connection ends."""
+    with talking(place, head + more) as connection:
+        refusal(heard(connection), 408)
+    well(place)
+
+
+def test_a_body_that_drips(place):
+    """A byte now and then doesn't keep a request alive: its rate in all counts."""
+    with talking(place, HEAD + b"Content-Length: 100000\r\n\r\n") as connection:
+        said = threading.Thread(target=lambda: answers.append(heard(connection)))
+        answers: list[bytes] = []
+        said.start()
+        with contextlib.suppress(OSError):
+            while said.is_alive():
+                connection.sendall(b" ")
+                time.sleep(0.05)
+        said.join(PATIENCE)
+    refusal(answers[0], 408)
+
+
+def test_a_body_that_is_only_long(settings):
+    """One that comes fast enough may take longer than the patience for a silent one."""
+    body = b"y,x\n" + b"1,2\n" * 3000
+    head = CSV + f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
+    patient = settings.model_copy(update={"body_seconds": 5.0, "body_bytes_per_second": 100})
+    with serving(patient) as found, talking(listening(found), head) as sender:
+        for start in range(0, len(body), 600):
+            sender.sendall(body[start : start + 600])
+            time.sleep(0.3)
+        assert heard(sender).startswith(b"HTTP/1.1 201 ")
+
+
+def test_headers_that_stop(place):
+    """Half of the headers, or nothing at all: the connection ends, also one that was kept open."""
+    with talking(place, b"GET /health/live HTTP/1.1\r\nHost: loc") as connection:
+        refusal(heard(connection), 408)
+    with talking(place) as connection:
+        assert heard(connection) == b""
+    with talking(place, b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n") as connection:
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: loc")
+        said = heard(connection)
+        refusal(said[said.index(b"HTTP/1.1 408") :], 408)
+
+
+def test_headers_that_drip(place):
+    """A header a second is not a request."""
+    with talking(place, b"GET / HTTP/1.1\r\n") as connection:
+        answers: list[bytes] = []
+        said = threading.Thread(target=lambda: answers.append(heard(connection)))
+        said.start()
+        with contextlib.suppress(OSError):
+            while said.is_alive():
+                connection.sendall(b"X-More: 1\r\n")
+                time.sleep(0.05)
+        said.join(PATIENCE)
+    refusal(answers[0], 408)
+
+
+@pytest.mark.parametrize("part", [b"X-Long: " + b"x" * 300_000, b"X: 1\r\n" * 50_000, b"x" * 300_000])
+def test_headers_without_end(place, part):
+    """Headers beyond 64 KiB, in one or in many, are refused while they come."""
+    with talking(place, b"GET /health/live HTTP/1.1\r\n") as connection:
+        with contextlib.suppress(OSError):
+            connection.sendall(part)
+        said = heard(connection)
+        if said:  # else the refusal was lost with what was still being sent
+            refusal(said, 431 if b" 431 " in said[:20] else 400)
+    well(place)
+
+
+def test_what_is_no_http(place):
+    """A refusal in the same form as all others."""
+    with talking(place, b"this is no HTTP\r\n\r\n") as connection:
+        refusal(heard(connection), 400)
+
+
+def test_a_request_answered_before_its_body_came(place):
+    """The rest of a body that nobody reads doesn't keep the connection."""
+    stranger = HEAD.replace(b"localhost", b"evil.example")
+    with talking(place, stranger + b"Content-Length: 1000\r\n\r\n{") as connection:
+        assert heard(connection).startswith(b"HTTP/1.1 403 ")
+
+
+def test_an_answer_that_nobody_reads(place):
+    """It is given up, and what it held is free: many such readers leave room for others."""
+    lines = ["y,x" + "x" * 150, *("1,2" for _ in range(1000))]
+    address = f"http://{place[0]}:{place[1]}"
+    kind = {"Content-Type": "text/csv"}
+    made = httpx.post(f"{address}/datasets", content="\n".join(lines), headers=kind, timeout=PATIENCE)
+    request = f"GET {made.headers['location']}/preview?rows=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        readers = []
+        for _ in range(10):
+            reader = stack.enter_context(socket.socket())
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            reader.settimeout(PATIENCE)
+            reader.connect(place)
+            reader.sendall(request.encode() * 40)
+            readers.append(reader)
+        deadline = time.monotonic() + PATIENCE
+        while any(_open(reader) for reader in readers):
+            assert time.monotonic() < deadline, "a reader that doesn't read is still served"
+            time.sleep(0.1)
+    well(place)
+
+
+def _open(connection: socket.socket) -> bool:
+    """Whether the other side still holds the connection: one that was reset says so."""
+    return connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0 and _sends(connection)
+
+
+def _sends(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        connection.send(b"\r\n")
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def test_too_many_connections(place):
+    """One too many is told so at once, as a problem document; when others go there is room again."""
+    with contextlib.ExitStack() as stack:
+        said = []
+        for _ in range(25):
+            connection = stack.enter_context(talking(place))
+            said.append(connection)
+        refusal(heard(said[-1]), 503)
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        with contextlib.suppress(httpx.HTTPError):
+            if httpx.get(f"http://{place[0]}:{place[1]}/health/live").status_code == 200:
+                break
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

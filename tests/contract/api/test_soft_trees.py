@@ -1,0 +1,127 @@
+"""Trees of soft splits through the service: fitted in slices by the worker's functions, asked every way."""
+
+import numpy as np
+import pytest
+
+from sampler import fit, load
+from tests.support.fitted_models import fitted, run_units
+from tests.support.partial_chains import give_back, take_chains
+from tests.support.single_tree_models import KINDS, ask, kinds, numbers
+
+SHORT = {"num_chains": 2, "num_trees": 1, "num_draws": 40, "num_burnin": 40}
+SOFT = {"num_trees": 1, "num_chains": 2, "num_draws": 20, "num_burnin": 40, "thin": 2}
+SEARCH = {"iterations": 3, "first": 20, "chains": 2, "draws": 40, "samples": 4}
+METHODS = {
+    "rjhmc-df": {"thin": 2},
+    "rjhmc-dfi": {"thin": 2},
+    "dcc-tree": {"thin": 1, "search": SEARCH},
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_numbers(client, settings, method, tmp_path):
+    """A step is found, judged and scored; every view of a model answers; its file does so elsewhere."""
+    asked = {**SHORT, **METHODS[method]}
+    model = fitted(client, settings, text=numbers(), method=method, holdout=0.2, **asked)
+    assert model["holdout"]["rmse"] < model["holdout"]["linear_rmse"]
+    said = ask(client, model, interval="predictive", level=[0.5, 0.9])
+    assert said["mean"] == pytest.approx([1, 4], abs=0.6)
+    for path in ("variable-importance", "draws", "diagnostics"):
+        assert client.get(f"/models/{model['id']}/{path}").status_code == 200
+    shapes = model["diagnostics"]["topologies"]
+    assert 0.3 < sum(shape["probability"] for shape in shapes) < 1 + 1e-9
+    effect = client.post(f"/models/{model['id']}/partial-dependence", json={"features": ["x"]}).json()
+    assert effect["mean"][-1] - effect["mean"][0] > 2
+    data = client.get(f"/models/{model['id']}/file").content
+    (tmp_path / "model.bart").write_bytes(data)
+    there = load(tmp_path / "model.bart").predict({"x": [0.1, 0.9]}, level=[0.5, 0.9], interval="predictive")
+    assert there.mean.tolist() == said["mean"]
+    taken = client.post("/models", content=data, headers={"content-type": "application/vnd.bartserve.model"})
+    assert taken.status_code == 201, taken.text
+    assert ask(client, taken.json(), interval="predictive", level=[0.5, 0.9])["mean"] == said["mean"]
+
+
+def test_classes(client, settings):
+    """Three classes: a probability of each."""
+    asked = {**SHORT, **METHODS["rjhmc-dfi"]}
+    model = fitted(client, settings, text=kinds(), method="rjhmc-dfi", family="categorical", **asked)
+    said = ask(client, model)
+    assert sum(said["mean"][0]) == pytest.approx(1)
+    assert said["mean"][0][0] > 0.6
+    assert said["mean"][1][2] > 0.6
+
+
+def columns_of(text):
+    """The two columns of a CSV text."""
+    lines = [line.split(",") for line in text.splitlines()[1:]]
+    return {"x": [float(x) for x, _ in lines]}, [y for _, y in lines]
+
+
+def test_a_fit_is_that_of_a_notebook(client, settings):
+    """The service fits what a notebook fits, bit for bit, judges it, and shows the tree's shapes."""
+    model = fitted(client, settings, text=numbers(), method="rjhmc-dfi", seed=3, **SOFT)
+    X, y = columns_of(numbers())
+    posterior = fit(X, np.array(y, float), method="rjhmc-dfi", seed=3, progress=False, **SOFT)
+
+    said = ask(client, model, interval="predictive", mcse=True, rhat=True, samples=3)
+
+    expected = posterior.predict({"x": [0.1, 0.9]}, interval="predictive")
+    assert said["mean"] == expected.mean.tolist()
+    assert said["intervals"][0]["lower"] == expected.lower.tolist()
+    assert len(said["samples"][0]) == 3
+    shapes = client.get(f"/models/{model['id']}/diagnostics").json()["topologies"]
+    assert shapes == model["diagnostics"]["topologies"]
+    assert [shape["topology"] for shape in shapes] == [each["topology"] for each in posterior.topologies()]
+    assert sum(shape["probability"] for shape in shapes) == pytest.approx(1)
+    assert "topologies.svg" in client.get(f"/ui/models/{model['id']}/chains").text
+    assert client.get(f"/ui/models/{model['id']}/charts/topologies.svg").status_code == 200
+    for path in ("variable-importance", "draws"):
+        assert client.get(f"/models/{model['id']}/{path}").status_code == 200
+    effect = client.post(f"/models/{model['id']}/partial-dependence", json={"features": ["x"]}).json()
+    assert effect["mean"][-1] - effect["mean"][0] > 2
+
+
+def test_extended(client, settings):
+    """More draws of the same chains are what one longer fit of a notebook draws."""
+    model = fitted(client, settings, text=numbers(), method="rjhmc-df", **SOFT)
+    assert client.post(f"/models/{model['id']}/extend", json={"num_draws": 10}).status_code == 202
+    run_units(settings)
+    assert client.get(f"/models/{model['id']}").json()["draws"] == 30
+    X, y = columns_of(numbers())
+    longer = fit(X, np.array(y, float), method="rjhmc-df", progress=False, **SOFT | {"num_draws": 30})
+    said = ask(client, model, draws=30)
+    assert said["mean"] == longer.predict({"x": [0.1, 0.9]}).mean.tolist()
+
+
+def test_pictures_and_whole_datasets_of_classes(client, settings):
+    """Three classes: a probability of each, pictures of held-out rows, answers for a whole dataset."""
+    model = fitted(
+        client, settings, text=kinds(), method="rjhmc-dfi", family="categorical", holdout=0.2, **SOFT
+    )
+    assert model["holdout"]["log_loss"] < model["holdout"]["base_log_loss"]
+    said = ask(client, model, rhat=True)
+    assert said["classes"] == [*KINDS]
+    assert np.argmax(said["mean"], axis=1).tolist() == [0, 2]
+    for name in ("held-out", "calibration", "agreement"):
+        assert client.get(f"/ui/models/{model['id']}/charts/{name}.svg").status_code == 200
+    made = client.post(f"/models/{model['id']}/predictions", json={"dataset_id": model["dataset_id"]})
+    assert made.status_code == 202, made.text
+    run_units(settings)
+    shown = client.get(f"/predictions/{made.json()['id']}/result").json()
+    assert np.shape(shown["mean"]) == (120, 3)
+
+
+def test_a_chain_continues_where_another_worker_left_it(client, database, settings):
+    """In burn-in or between draws: what a worker left is taken up, and the model is that of one sitting."""
+    whole = fitted(client, settings, text=numbers(60), method="rjhmc-df", **SOFT)
+    body = {"dataset_id": whole["dataset_id"], "target": "y", "method": "rjhmc-df"} | SOFT
+    made = client.post("/models", json=body)
+    assert made.status_code == 202, made.text
+
+    give_back(database.engine, take_chains(database.engine, 7, 0))
+    run_units(settings)
+
+    again = client.get(made.headers["location"]).json()
+    assert again["state"] == "succeeded"
+    assert again["diagnostics"] == whole["diagnostics"]
+    assert ask(client, again)["mean"] == ask(client, whole)["mean"]

@@ -1,0 +1,35 @@
+"""The service under test: the real application behind a real server, on a real database, without a worker."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from app.settings import Settings
+from tests.support.api_server import serving
+from tests.support.databases import Database
+
+
+@pytest.fixture
+def settings(database: Database, tmp_path) -> Settings:
+    return Settings(
+        database_url=database.url,
+        data_dir=tmp_path,
+        redis_url=None,
+        max_body_bytes=2_000_000,
+        max_predict_rows=1000,
+    )
+
+
+@pytest.fixture
+def client(settings: Settings) -> Iterator[httpx.Client]:
+    with serving(settings) as address, httpx.Client(base_url=address, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+def team(settings: Settings) -> Iterator[httpx.Client]:
+    """A service that listens beyond loopback, as far as it knows."""
+    beyond = settings.model_copy(update={"host": "0.0.0.0"})
+    with serving(beyond) as address, httpx.Client(base_url=address, timeout=30) as client:
+        yield client

@@ -1,0 +1,160 @@
+"""Charts: SVG at addresses of their own, in two themes and two shapes, kept by whoever has them."""
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor
+from html import unescape
+
+from app.dashboard import words
+from tests.support.api_calls import post_csv, problem, table, two_classes
+from tests.support.databases import only
+from tests.support.fitted_models import SMALL, fitted
+from tests.support.html_page import checked_svg as checked
+from tests.support.html_page import page_of
+from tests.support.partial_chains import give_back, take_chains
+
+pytestmark = only("sqlite")
+
+
+def svg_of(response) -> ET.Element:
+    """The document of a chart, checked to run and to fetch nothing."""
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "image/svg+xml"
+    assert response.headers["content-security-policy"].startswith("default-src 'none'; style-src")
+    assert "immutable" in response.headers["cache-control"]
+    assert "private" in response.headers["cache-control"]
+    return checked(response.content)
+
+
+def sources(page) -> list[str]:
+    """Where the pictures of a page come from, every variant."""
+    return re.findall(r'(?:src|srcset)="(/ui/models/[^"]*\.svg[^"]*)"', page.text)
+
+
+def test_every_chart_that_a_page_names_is_there_in_each_variant(browser, client, settings):
+    """Wide and narrow, light and dark; all differ, and a second asking gives the same bytes."""
+    model = fitted(client, settings, holdout=0.3)
+    seen: dict[str, bytes] = {}
+    for tab in ("", "/chains", "/features", "/effects", "/effects?feature=size&feature=colour"):
+        page = page_of(browser.get(f"/ui/models/{model['id']}{tab}"))
+        for image in page.images:
+            assert len(image["alt"] or "") > 20
+        for address in sources(page):
+            answer = browser.get(address.replace("&amp;", "&"))
+            svg_of(answer)
+            seen[address] = answer.content
+    kinds = {re.sub(r"\?.*", "", address.rsplit("/", 1)[1]) for address in seen}
+    assert kinds == {
+        *("trace.svg", "ranks.svg", "agreement.svg", "held-out.svg", "calibration.svg"),
+        *("importance.svg", "dependence.svg"),
+    }
+    assert len(seen) == 8 * 4
+    assert len(set(seen.values())) == len(seen)
+    some = next(iter(seen))
+    assert browser.get(some.replace("&amp;", "&")).content == seen[some]
+
+
+def test_a_prediction_shows_its_interval_and_its_density(browser, client, settings):
+    """The form begins with a typical row; sent, it answers what the API answers, and draws the posterior."""
+    model = fitted(client, settings)
+    at = f"/ui/models/{model['id']}/predict"
+    form = page_of(browser.get(at))
+    assert {control["id"] for control in form.controls} == {"f0", "f1"}
+
+    page = page_of(browser.get(at, params={"f0": "7", "f1": "red"}))
+
+    asked = {"rows": [{"size": 7, "colour": "red"}], "interval": "predictive"}
+    answer = client.post(f"/models/{model['id']}/predict", json=asked).json()
+    shown = [words.number(value) for value in (answer["mean"][0], answer["intervals"][0]["lower"][0])]
+    assert all(figure in page.words for figure in shown), (shown, page.words)
+    assert "curl -s" in page.words
+    assert "httpx.post(" in page.words
+    (density, *_) = (address for address in sources(page) if "density" in address)
+    svg_of(browser.get(density.replace("&amp;", "&")))
+    wrong = page_of(browser.get(at, params={"f0": "many", "f1": "red"}), 422)
+    assert [c["name"] for c in wrong.controls if c.get("aria-invalid") == "true"] == ["f0"]
+    assert "is no number" in wrong.words
+    missing = page_of(browser.get(at, params={"f0": "", "f1": ""}))
+    assert "missing" in missing.words
+
+
+def test_two_classes_have_their_own_pictures(browser, client, settings):
+    """No sigma, probabilities instead of outcomes; every picture that the pages name is there."""
+    model = fitted(client, settings, text=two_classes(80), family="probit", holdout=0.3)
+    for tab in ("", "/chains", "/effects", "/predict?f0=0.7"):
+        page = page_of(browser.get(f"/ui/models/{model['id']}{tab}"))
+        found = sources(page)
+        assert found
+        assert not any("trace.svg" in address for address in found)
+        svg_of(browser.get(found[0].replace("&amp;", "&")))
+    assert "Probability of yes" in page.words
+    problem(client.get(f"/ui/models/{model['id']}/charts/trace.svg?v=1"), 404)
+
+
+def test_a_model_that_is_being_fitted_shows_its_chains(browser, client, settings, database):
+    """From the draws there are: traces and figures, and a prediction; what needs the end says so."""
+    dataset = post_csv(client, table(60)).json()
+    made = client.post("/models", json={"dataset_id": dataset["id"], "target": "y"} | SMALL).json()
+    at = f"/ui/models/{made['id']}"
+    for tab in ("", "/chains", "/features", "/effects", "/predict"):
+        assert not page_of(browser.get(at + tab)).images
+    give_back(database.engine, take_chains(database.engine, 20, 30))
+
+    page = page_of(browser.get(f"{at}/chains"))
+
+    assert 'http-equiv="refresh"' in page.text
+    for address in sources(page)[:3]:
+        svg_of(browser.get(address.replace("&amp;", "&")))
+    assert "20 draws" in page.words
+    assert "A new outcome" in page_of(browser.get(f"{at}/predict", params={"f0": "3", "f1": "red"})).words
+    assert "when the model has succeeded" in page_of(browser.get(f"{at}/effects")).words
+
+
+def test_what_isnt_a_chart_is_refused(client, settings):
+    """Unknown names, themes, features and models: problems, never a picture of nothing."""
+    model = fitted(client, settings)
+    at = f"/ui/models/{model['id']}"
+    problem(client.get(f"{at}/charts/nothing.svg?v=1"), 422)
+    problem(client.get(f"{at}/charts/held-out.svg?v=1"), 404)
+    problem(client.get(f"{at}/charts/topologies.svg?v=1"), 404)
+    problem(client.get(f"{at}/dependence.svg?v=1"), 422)
+    problem(client.get(f"{at}/charts/trace.svg?v=1&theme=pink"), 422)
+    problem(client.get(f"{at}/dependence.svg?v=1&feature=nothing"), 422)
+    problem(client.get("/ui/models/mdl_none/charts/trace.svg?v=1"), 404)
+
+
+def test_charts_are_drawn_at_once_by_many_and_stay_themselves(client, settings):
+    """Many askers, every variant of two charts at the same time: each gets what one asker alone gets."""
+    model = fitted(client, settings)
+    wanted = [
+        f"/ui/models/{model['id']}/charts/{name}.svg?v=%s&theme={theme}&shape={shape}"
+        for name in ("agreement", "importance")
+        for theme in ("light", "dark")
+        for shape in ("wide", "narrow")
+    ]
+    alone = [client.get(address % "a").content for address in wanted]
+    with ThreadPoolExecutor(8) as askers:
+        together = list(askers.map(lambda address: client.get(address % "b").content, wanted))
+    assert together == alone
+
+
+def test_what_a_page_offers_to_copy_gives_what_the_page_shows(browser, client, settings):
+    """The Python block of a prediction is run as it stands, the curl block where there is curl."""
+    model = fitted(client, settings)
+    page = page_of(browser.get(f"/ui/models/{model['id']}/predict", params={"f0": "7", "f1": 'it\'s "red"'}))
+    blocks = re.findall(r"<pre[^>]*><code>(.*?)</code>", page.text, re.DOTALL)
+    curl, python = (unescape(block) for block in blocks)
+    asked = {"rows": [{"size": 7, "colour": 'it\'s "red"'}], "level": [0.5, 0.9], "interval": "predictive"}
+    expected = client.post(f"/models/{model['id']}/predict", json=asked).json()
+
+    command = [sys.executable, "-c", python]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert ast.literal_eval(ran.stdout) == expected
+    if shutil.which("curl"):
+        ran = subprocess.run(["sh", "-c", curl], capture_output=True, text=True, check=True, timeout=120)
+        assert json.loads(ran.stdout) == expected

@@ -1,0 +1,285 @@
+"""Pages as a browser without JavaScript has them."""
+
+import json
+import re
+from html import escape
+
+from app.api.reading import UploadQuery
+from app.store import events
+from app.store.engine import session_scope
+from tests.support.api_calls import post_csv, problem, table
+from tests.support.databases import only
+from tests.support.fitted_models import SMALL, fitted
+from tests.support.html_page import page_of
+
+HOSTILE = "\"><script>alert(1)</script>'{{7*7}}<img src=x onerror=alert(1)>"
+pytestmark = only("sqlite")
+
+
+def crawl(browser, start: str, most: int = 60) -> dict[str, str]:
+    """Every page of ours that links lead to, read and checked; by address."""
+    seen: dict[str, str] = {}
+    waiting = [start]
+    while waiting and len(seen) < most:
+        path = waiting.pop(0)
+        if path in seen or not (path == "/" or path.startswith("/ui/")):
+            continue
+        response = browser.get(path)
+        page = page_of(response)
+        seen[path] = response.text
+        here = path.partition("?")[0]
+        waiting += [(here + link if link.startswith("?") else link).partition("#")[0] for link in page.links]
+    return seen
+
+
+def test_every_page_that_links_lead_to_is_there(browser, client, settings):
+    """From the first page, with data, models in every state and without JavaScript: 200, strict, labelled."""
+    model = fitted(client, settings, name="mine", holdout=0.2)
+    client.post("/models", json={"dataset_id": model["dataset_id"], "target": "y", "name": "waits"} | SMALL)
+    stopped = client.post("/models", json={"dataset_id": model["dataset_id"], "target": "y"} | SMALL).json()
+    client.post(f"/models/{stopped['id']}/cancel")
+
+    seen = crawl(browser, "/")
+
+    for path in (
+        "/ui/datasets",
+        "/ui/models",
+        "/ui/service",
+        f"/ui/datasets/{model['dataset_id']}",
+        f"/ui/models/{model['id']}",
+        f"/ui/models/{stopped['id']}",
+        f"/ui/models/new?dataset={model['dataset_id']}",
+    ):
+        assert path in seen
+
+
+def test_an_empty_service_says_how_to_begin(browser):
+    """The first page has a form for a file, and says that no worker is there."""
+    page = page_of(browser.get("/"))
+
+    (upload,) = (form for form in page.forms if form.get("enctype") == "multipart/form-data")
+    assert upload["action"] == "/ui/datasets"
+    assert "Start with a table" in page.words
+    assert "no worker has a fresh beat" in page.words
+    page_of(browser.get("/ui/models/new"))
+
+
+def test_a_file_sent_by_the_form_becomes_a_dataset_with_its_profile(browser):
+    """Upload without JavaScript; its page shows kinds, missing values, histograms and the first rows."""
+    text = "size,colour,when,new\n"
+    text += "1,red,2024-01-01,true\n,blue,2024-02-01,false\n3,red,2024-03-01,false\n" * 8
+    answer = browser.post("/ui/datasets", data={"name": "my table"}, files={"file": ("t.csv", text)})
+    page = page_of(answer)
+
+    assert re.fullmatch(r".*/ui/datasets/ds_\w+", str(answer.url))
+    assert "my table" in page.words
+    for told in ("number", "category", "date", "8 33.3%", "missing", "2024-03-01"):
+        assert told in " ".join(page.words.split()), told
+    assert "false67%" in "".join(page.words.split())
+    assert not {"True", "False"} & set(page.words.split())
+    assert page.tags.count("svg") == 1 + 2  # the mark, a histogram of numbers and one of dates
+    assert browser.get("/datasets").json()["items"][0]["name"] == "my table"
+
+
+def test_a_model_is_made_by_the_form_and_a_second_click_makes_no_second(browser, client):
+    """Without JavaScript: target, features and settings as chosen; the form sent again leads to the same."""
+    dataset = post_csv(client, table(60)).json()
+    form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}")).hidden
+    form |= {"target": "y", "features": ["size", "y"], "holdout": "20", "num_trees": "10", "name": "mine"}
+
+    first = browser.post("/ui/models", data=form)
+    again = browser.post("/ui/models", data=form)
+
+    page = page_of(first)
+    assert again.url == first.url
+    assert "Predicts y" in page.words
+    (model,) = client.get("/models").json()["items"]
+    assert model["settings"]["features"] == ["size"]
+    assert (model["settings"]["holdout"], model["settings"]["num_trees"]) == (0.2, 10)
+    assert model["settings"]["family"] == "gaussian"
+
+
+def test_what_a_fit_takes_is_estimated_before_it_starts(browser, client):
+    """Time and memory on the same form, more for more draws; nothing is started, wrong fields are named."""
+    dataset = post_csv(client, table(60)).json()
+    form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}")).hidden
+    form |= {"target": "y", "features": "size", "num_draws": "250"}
+
+    page = page_of(browser.post("/ui/models/estimate", data=form))
+    longer = page_of(browser.post("/ui/models/estimate", data=form | {"num_draws": "250000"}))
+
+    told = re.search(
+        r"About (.+?) once a worker is there, and (\d+) MB of memory", " ".join(page.words.split())
+    )
+    assert told is not None
+    assert f"About {told[1]} " not in longer.words
+    assert client.get("/models").json()["items"] == []
+    wrong = page_of(browser.post("/ui/models/estimate", data=form | {"num_trees": "many"}), 422)
+    assert [c["name"] for c in wrong.controls if c.get("aria-invalid") == "true"] == ["num_trees"]
+
+
+def test_a_form_that_cant_be_taken_says_what_to_mend_and_keeps_what_was_filled_in(browser, client):
+    """422 on the same form: the field is marked, the rest stands as it was."""
+    dataset = post_csv(client, table(60)).json()
+    form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}")).hidden
+    form |= {"target": "y", "features": "size", "num_trees": "many", "name": "kept", "holdout": "95"}
+
+    page = page_of(browser.post("/ui/models", data=form), 422)
+
+    wrong = {control["name"] for control in page.controls if control.get("aria-invalid") == "true"}
+    assert wrong == {"num_trees", "holdout"}
+    values = {control["name"]: control.get("value") for control in page.controls}
+    assert (values["name"], values["num_trees"]) == ("kept", "many")
+    ticked = [c["value"] for c in page.controls if c["name"] == "features" and "checked" in c]
+    assert ticked == ["size"]
+    page = page_of(browser.post("/ui/models", data=form | {"num_trees": "0", "holdout": ""}), 422)
+    assert "num_trees must be a whole number from 1" in page.words
+
+
+def test_models_are_cancelled_retried_extended_and_deleted_by_forms(browser, client, settings):
+    """Each button's form does what the API does, then shows the model."""
+    model = fitted(client, settings)
+    at = f"/ui/models/{model['id']}"
+
+    def state() -> str:
+        return client.get(f"/models/{model['id']}").json()["state"]
+
+    page_of(browser.post(f"{at}/extend", data={"num_draws": "5"}))
+    assert state() == "queued"
+    page_of(browser.post(f"{at}/cancel"))
+    assert state() == "cancelled"
+    page_of(browser.post(f"{at}/retry"))
+    assert state() == "queued"
+    page_of(browser.post(f"{at}/extend", data={"num_draws": "5"}), 409)
+    page_of(browser.post(f"{at}/extend", data={"num_draws": "a few"}), 422)
+    page_of(browser.post(f"/ui/datasets/{model['dataset_id']}/delete"), 409)
+    page_of(browser.post(f"{at}/delete"))
+    assert client.get(f"/models/{model['id']}").status_code == 404
+    page_of(browser.post(f"/ui/datasets/{model['dataset_id']}/delete"))
+    assert client.get("/datasets").json()["items"] == []
+
+
+def test_what_happened_begins_with_the_newest_and_leads_back_to_the_first(browser, client, database):
+    """A long log, newest first, page by page: each event once, down to the making of the model."""
+    dataset = post_csv(client, table(60)).json()
+    body = {"dataset_id": dataset["id"], "target": "y"} | SMALL
+    at = f"/ui/models/{client.post('/models', json=body).json()['id']}"
+    with session_scope(database.engine) as session:
+        for number in range(120):
+            events.append(session, at.rpartition("/")[2], "resumed", {"number": number})
+
+    told, path = [], at
+    while path:
+        page = page_of(browser.get(path))
+        log = re.search(r"What happened(.*?)The same in curl", page.words, re.DOTALL)[1]
+        told.append(re.findall(r"number (\d+?)(?=\d{4}-|\s|$)", log))
+        assert ("created" in log) == (not [link for link in page.links if "before=" in link])
+        assert (f"{at}#log" in page.links) == (path != at)
+        path = next((at + link for link in page.links if link.startswith("?before=")), None)
+
+    assert [len(page) for page in told] == [50, 50, 20]
+    assert [int(number) for page in told for number in page] == list(range(119, -1, -1))
+    assert "is logged before that" in page_of(browser.get(f"{at}?before=1")).words
+    page_of(browser.get(f"{at}?before=x"), 422)
+
+
+def test_hostile_names_are_shown_as_they_are(browser, client, settings):
+    """Names of datasets, columns, levels and models can't break out of a page."""
+    rows = "\n".join(f'{row % 7},{row},"{HOSTILE.replace(chr(34), chr(34) * 2)}"' for row in range(30))
+    header = f'y,"{HOSTILE.replace(chr(34), chr(34) * 2)}",c'
+    dataset = post_csv(client, f"{header}\n{rows}\n", name=HOSTILE).json()
+    body = {"dataset_id": dataset["id"], "target": "y", "name": HOSTILE.replace("/", "")} | SMALL
+    assert client.post("/models", json=body).status_code == 202
+
+    seen = crawl(browser, "/")
+
+    assert len(seen) > 6
+    for path, text in seen.items():
+        assert "<script>alert" not in text, path
+        assert "<img src=x" not in text, path
+    assert escape(HOSTILE, quote=False).replace("'", "&#39;").replace('"', "&#34;") in seen["/ui/datasets"]
+    assert "{{7*7}}" in seen["/ui/datasets"]
+
+
+def test_errors_are_pages_for_browsers_and_problems_for_clients(browser, client):
+    """The same refusal: words and a way on for a person, a problem document for a program."""
+    page = page_of(browser.get("/ui/models/mdl_none"), 404)
+    assert "There is no model of this id" in page.words
+    assert "/ui/models" in page.links
+    assert "What to do next" in page.words
+    page_of(browser.get("/nowhere"), 404)
+    page_of(browser.post("/ui/datasets", files={"file": ("t.csv", "a,a\n1,2\n")}), 422)
+    page_of(browser.post("/ui/datasets", data={"name": "no file"}), 415)
+    problem(client.get("/ui/models/mdl_none"), 404, "not-found")
+    problem(client.get("/nowhere"), 404)
+    problem(browser.post("/datasets", content=b"a,a\n1,2\n", headers={"Content-Type": "text/csv"}), 422)
+
+
+def test_a_form_sent_by_another_site_is_refused(browser, client):
+    """By its Origin, and by what the browser says of where the request comes from."""
+    dataset = post_csv(client, table()).json()
+    for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
+        page_of(browser.post(f"/ui/datasets/{dataset['id']}/delete", headers=headers), 403)
+    assert client.get(f"/datasets/{dataset['id']}").status_code == 200
+    own = {"Origin": str(client.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"}
+    page_of(browser.post(f"/ui/datasets/{dataset['id']}/delete", headers=own))
+    assert client.get(f"/datasets/{dataset['id']}").status_code == 404
+
+
+def test_static_files_are_kept_for_good_by_their_address(browser):
+    """Style, script and icon come from here, with their types, under addresses that change with them."""
+    text = browser.get("/").text
+    for kind, found in (
+        ("text/css", re.search(r'href="(/ui/static/style\.css\?v=\w+)"', text)),
+        ("text/javascript", re.search(r'src="(/ui/static/page\.js\?v=\w+)"', text)),
+        ("image/svg+xml", re.search(r'href="(/ui/static/mark\.svg\?v=\w+)"', text)),
+    ):
+        assert found is not None
+        answer = browser.get(found[1])
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith(kind)
+        assert "immutable" in answer.headers["cache-control"]
+    assert "url(" not in browser.get("/ui/static/style.css").text
+    assert browser.get("/ui/static/../pages.py").status_code == 404
+
+
+def test_the_list_follows_its_models_in_one_stream(browser, client):
+    """Progress of each, told apart by its id, and an end when one has ended; others' models are not there."""
+    dataset = post_csv(client, table(60)).json()
+    body = {"dataset_id": dataset["id"], "target": "y"} | SMALL
+    made = [client.post("/models", json=body).json()["id"] for _ in range(2)]
+    told: list[tuple[str, dict]] = []
+    with client.stream("GET", "/ui/events", params={"models": ",".join(made)}) as stream:
+        kind = ""
+        for line in stream.iter_lines():
+            if line.startswith("event: "):
+                kind = line.removeprefix("event: ")
+            elif line.startswith("data: "):
+                told.append((kind, json.loads(line.removeprefix("data: "))))
+                if {entry["model"] for _, entry in told} == set(made) and kind == "progress":
+                    client.post(f"/models/{made[1]}/cancel")
+    assert {entry["state"] for kind, entry in told if kind == "progress"} == {"queued"}
+    assert told[-1] == ("end", {"model": made[1]})
+    problem(client.get("/ui/events", params={"models": "mdl_none"}), 404)
+
+
+def test_the_form_says_how_a_file_is_written(browser, client):
+    """Every part of the dialect and the kinds of columns; a word that is none is named."""
+    rows = "1,5|1/2/2026|x|7\n2,5|3/2/2026|?|8\n" * 12
+    told = {"separator": "bar", "decimal": "comma", "header": "false", "dates": "day-first", "quote": "none"}
+    told |= {"missing": "?, x y", "encoding": "utf-8"}
+    fields = {control["name"] for control in page_of(browser.get("/ui/datasets")).controls}
+    assert set(UploadQuery.model_fields) <= fields
+    names = [column["name"] for column in post_csv(client, rows, **told).json()["columns"]]
+    file = {"file": ("t.csv", rows)}
+
+    answer = browser.post("/ui/datasets", data=told | {"kind": f"{names[3]}:category"}, files=file)
+
+    page_of(answer)
+    dataset = client.get(f"/datasets/{str(answer.url).rpartition('/')[2]}").json()
+    assert [column["kind"] for column in dataset["columns"]] == ["number", "date", "category", "category"]
+    assert dataset["columns"][1]["max"] == "2026-02-03"
+    assert dataset["columns"][2]["missing"] == 12
+    assert dataset["num_rows"] == 24
+    for field, word in (("encoding", "klingon"), ("decimal", "dot"), ("kind", "zip")):
+        assert field in page_of(browser.post("/ui/datasets", data={field: word}, files=file), 422).words

@@ -1,0 +1,184 @@
+"""Signing in where keys are asked for: sessions, tokens of forms, and who may see what."""
+
+import re
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from app.services import keys, sessions
+from app.store.clock import utc_now
+from app.store.engine import session_scope
+from app.store.tables import BrowserSession
+from tests.support.api_calls import CSV, bearer, make_key, problem, table
+from tests.support.databases import only
+from tests.support.html_page import ACCEPT, page_of
+from tests.support.routes import address, guarded_routes
+
+pytestmark = only("sqlite")
+EVERY = tuple(keys.SCOPES)
+
+
+@pytest.fixture
+def person(team):
+    """A browser in front of a team's service."""
+    with httpx.Client(base_url=team.base_url, headers=ACCEPT, follow_redirects=True, timeout=60) as made:
+        yield made
+
+
+def sign_in(person, key, **more):
+    return person.post("/ui/sign-in", data={"key": key.secret} | more)
+
+
+def test_a_stranger_is_led_to_the_door_and_then_to_where_they_wanted(person, team, database):
+    """Any page leads to the form; with a key in force to that page, with another text back to the form."""
+    ann = make_key(database, "ann")
+    door = person.get("/ui/models?limit=3")
+    page = page_of(door)
+    assert door.url.path == "/ui/sign-in"
+    assert page.hidden["next"] == "/ui/models?limit=3"
+    refused = person.post("/ui/sign-in", data={"key": ann.secret[:-1] + "x", "next": "/ui/models"})
+    assert "no key in force" in page_of(refused, 401).words
+    assert not person.cookies
+
+    let_in = sign_in(person, ann, next="/ui/models?limit=3")
+
+    page = page_of(let_in)
+    assert (let_in.url.path, let_in.url.query) == ("/ui/models", b"limit=3")
+    assert "ann" in page.words
+    assert person.get("/docs").status_code == 200
+    assert person.get("/openapi.json").status_code == 200
+    assert person.get("/models").json()["items"] == []
+    problem(team.get("/ui/models"), 401, "unauthorized")
+
+
+def test_the_cookie_is_a_session_no_script_and_no_other_site_can_use(person, database):
+    """HttpOnly, SameSite=Strict; it isn't the key, and the database holds only its hash."""
+    ann = make_key(database, "ann")
+    answer = person.post("/ui/sign-in", data={"key": ann.secret}, follow_redirects=False)
+    told = answer.headers["set-cookie"]
+    token = told.split("=", 1)[1].split(";", 1)[0]
+
+    assert answer.status_code == 303
+    assert all(part in told for part in ("HttpOnly", "SameSite=strict", "Path=/", "Max-Age=43200"))
+    assert ann.secret not in told
+    assert ann.secret not in person.get("/").text
+    with session_scope(database.engine) as session:
+        (row,) = session.query(BrowserSession).all()
+        assert token not in row.hash
+        assert len(row.hash) == 64
+
+
+@pytest.mark.parametrize(
+    "to", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:x", "/a\nb"]
+)
+def test_the_door_leads_nowhere_else(person, database, to):
+    """`next` is an address of ours, or the first page."""
+    answer = person.post(
+        "/ui/sign-in", data={"key": make_key(database, "ann").secret, "next": to}, follow_redirects=False
+    )
+    assert answer.headers["location"] == "/"
+
+
+def test_every_form_must_carry_its_sessions_token(person, database):
+    """With the cookie alone nothing can be changed, on any route: by a form without the token, or JSON."""
+    sign_in(person, make_key(database, "ann", scopes=EVERY))
+    for method, path in guarded_routes():
+        if method in {"GET", "HEAD"}:
+            continue
+        for sent in ({}, {"csrf": "0" * 64}):
+            answer = person.request(method, address(path), data=sent, headers={"Accept": "*/*"})
+            problem(answer, 403, "forbidden")
+    assert person.get("/ui/models").status_code == 200
+
+
+def test_with_its_token_a_form_is_taken_from_our_own_pages_only(person, database):
+    """The page's own form works; the same sent by another site's page doesn't, whatever it knows."""
+    sign_in(person, make_key(database, "ann"))
+    form = page_of(person.get("/ui/datasets")).hidden
+    sent = {"data": form, "files": {"file": ("t.csv", table())}}
+    host = str(person.base_url).rstrip("/")
+    for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "same-site"}):
+        assert person.post("/ui/datasets", headers=headers, **sent).status_code == 403
+        assert person.get("/datasets").json()["items"] == []
+    page_of(person.post("/ui/datasets", headers={"Origin": host, "Sec-Fetch-Site": "same-origin"}, **sent))
+    assert len(person.get("/datasets").json()["items"]) == 1
+    token = {"X-CSRF-Token": form["csrf"]}
+    assert person.post("/datasets", content=table(), headers=CSV | token).status_code == 201
+
+
+def test_a_session_ends_by_signing_out_by_its_time_and_with_its_key(person, database):
+    """Afterwards the cookie opens nothing."""
+    ann = make_key(database, "ann")
+
+    def is_in() -> bool:
+        return person.get("/ui/models").url.path == "/ui/models"
+
+    sign_in(person, ann)
+    assert is_in()
+    kept = dict(person.cookies)
+    token = page_of(person.get("/")).hidden["csrf"]
+    assert person.post("/ui/sign-out", data={"csrf": token}).url.path == "/ui/sign-in"
+    assert not is_in()
+    person.cookies.update(kept)
+    assert not is_in(), "signed out means everywhere"
+    person.cookies.clear()
+
+    sign_in(person, ann)
+    with session_scope(database.engine) as session:
+        session.query(BrowserSession).update({"expires_at": utc_now() - timedelta(seconds=1)})
+    assert not is_in()
+
+    sign_in(person, ann)
+    assert is_in()
+    with session_scope(database.engine) as session:
+        keys.revoke(session, ann.id)
+    assert not is_in()
+    assert sessions.recall(database.engine, "x" * 5000) is None
+
+
+def test_a_session_sees_its_owners_things_and_does_what_its_key_may(person, team, database):
+    """Another owner's things are not there; a key without a scope is told which it takes."""
+    ann, bob = make_key(database, "ann"), make_key(database, "bob", scopes=["read"])
+    made = team.post("/datasets", content=table().encode(), headers=CSV | bearer(ann)).json()
+    sign_in(person, bob)
+    page_of(person.get(f"/ui/datasets/{made['id']}"), 404)
+    form = page_of(person.get("/ui/datasets")).hidden
+    refused = person.post("/ui/datasets", data=form, files={"file": ("t.csv", table())})
+    assert "scope train" in page_of(refused, 403).words
+    page_of(person.get("/ui/keys"), 403)
+
+
+def test_keys_are_made_shown_once_rotated_and_revoked_by_an_admin(person, team, database):
+    """Only those of the owner; the secret stands on the page that made it, and on no other."""
+    boss, bob = make_key(database, "boss", owner="ann", scopes=["admin"]), make_key(database, "bob")
+    sign_in(person, boss)
+    page = page_of(person.get("/ui/keys"))
+    assert "bob" not in page.words
+    csrf = {"csrf": page.hidden["csrf"]}
+
+    shown = person.post("/ui/keys", data=csrf | {"name": "new", "scopes": ["read"], "days": "3"})
+
+    (secret,) = re.findall(r"<code>(bart_\w+)</code>", page_of(shown).text)
+    made = keys.authenticate(database.engine, secret)
+    assert made is not None
+    assert (made.owner, made.scopes) == ("ann", {"read"})
+    assert "no-store" in shown.headers["cache-control"]
+    assert secret not in person.get("/ui/keys").text
+    page_of(person.post("/ui/keys", data=csrf | {"name": "new", "scopes": ["read"]}), 409)
+    page_of(person.post("/ui/keys", data=csrf | {"name": "other"}), 422)
+    page_of(person.post("/ui/keys", data=csrf | {"name": "other", "scopes": ["read"], "days": "x"}), 422)
+    rotated = page_of(person.post(f"/ui/keys/{made.id}/rotate", data=csrf))
+    assert secret not in rotated.words
+    page_of(person.post(f"/ui/keys/{made.id}/revoke", data=csrf))
+    assert keys.authenticate(database.engine, secret) is None
+    page_of(person.post(f"/ui/keys/{bob.id}/revoke", data=csrf), 404)
+    assert team.get("/models", headers=bearer(bob)).status_code == 200
+
+
+def test_on_this_machine_nobody_signs_in(browser):
+    """The door leads straight in, and keys can be made for a service that will ask for them."""
+    assert browser.get("/ui/sign-in").url.path == "/"
+    assert browser.post("/ui/sign-in", data={"key": "x"}).url.path == "/"
+    page = page_of(browser.post("/ui/keys", data={"name": "ann", "owner": "team", "scopes": ["read"]}))
+    assert "bart_" in page.words

@@ -1,0 +1,103 @@
+"""Databases of every released revision, as they were left, upgraded and asked again what they answered."""
+
+import json
+import re
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from alembic import command
+from sqlalchemy import JSON, Boolean, DateTime, MetaData
+
+from app.services import batches, datasets, models
+from app.services.predictions import Predictor, PredictRequest
+from app.store import schema
+from app.store.engine import make_engine, session_scope
+from app.store.tables import Dataset
+from sampler import warm
+from tests.support.store_factories import OWNER
+
+STORED = Path(__file__).parents[2] / "data" / "released"
+REVISIONS = sorted(file.stem for file in STORED.glob("*.sql"))
+
+
+def loaded(url: str, revision: str) -> None:
+    """Fill an empty database with what that revision left."""
+    script = (STORED / f"{revision}.sql").read_text()
+    path = url.removeprefix("sqlite:///")
+    source = sqlite3.connect(":memory:" if path == url else path)
+    source.executescript(script)
+    if path == url:
+        _copy(source, url, revision)
+    source.close()
+
+
+def _copy(source: sqlite3.Connection, url: str, revision: str) -> None:
+    """To Postgres, in the schema that the migrations up to that revision make there."""
+    engine = make_engine(url)
+    with engine.connect() as connection:
+        command.upgrade(schema.config(connection), revision)
+        connection.rollback()
+        found = MetaData()
+        found.reflect(connection)
+        for table in found.sorted_tables:
+            if table.name == "alembic_version":
+                continue
+            names = [column.name for column in table.columns]
+            rows = source.execute(f"SELECT {', '.join(names)} FROM {table.name}").fetchall()
+            for row in rows:
+                values = {
+                    name: _as(table.c[name].type, value) for name, value in zip(names, row, strict=True)
+                }
+                connection.execute(table.insert(), values)
+        connection.commit()
+    engine.dispose()
+
+
+def _as(kind, value):
+    """What SQLite keeps as text or a number."""
+    if value is None:
+        return None
+    if isinstance(kind, JSON):
+        return json.loads(value)
+    if isinstance(kind, DateTime):
+        return datetime.fromisoformat(value).replace(tzinfo=UTC)
+    return bool(value) if isinstance(kind, Boolean) else value
+
+
+def test_every_revision_is_stored():
+    """One for each revision but the newest, which is not released yet (`python -m tests.data.released`)."""
+    versions = Path(schema.__file__).parents[2] / "migrations" / "versions"
+    revisions = sorted(file.name[:4] for file in versions.glob("*.py") if re.match(r"\d{4}_", file.name))
+
+    assert revisions[:-1] == [revision for revision in REVISIONS if revision != revisions[-1]]
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_model_of_every_revision_answers(empty_database_url, revision):
+    """Upgraded, the model is there with its verdict, and predicts what it predicted, as does its dataset."""
+    warm("prediction")
+    told = json.loads((STORED / f"{revision}.json").read_text())
+    loaded(empty_database_url, revision)
+    schema.migrate(empty_database_url)
+    engine = make_engine(empty_database_url)
+    predictor = Predictor(engine, 1 << 26, 1000)
+    asked = told["asked"]
+    request = PredictRequest(rows=asked["rows"], levels=asked["level"], interval=asked["interval"])
+    answer = predictor.predict(OWNER, told["model"]["name"], request)
+    with session_scope(engine, read_only=True) as session:
+        shown = models.view(session, OWNER, told["model"]["id"])
+        listed, _ = models.list_page(session, OWNER, 10, None)
+        rows = datasets.preview(session, OWNER, told["dataset_id"], 40)
+        num_rows = session.get_one(Dataset, told["dataset_id"]).num_rows
+
+    assert schema.at_head(engine)
+    assert told["answer"] == {name: answer[name] for name in told["answer"]}
+    assert told["model"] == {name: shown[name] for name in told["model"]}
+    assert [told["model"]["id"]] == [model["id"] for model in listed]
+    assert (num_rows, len(rows)) == (40, 40)
+    if told["prediction"] is not None:
+        result = json.loads(b"".join(batches.Result(engine, OWNER, told["prediction"]["id"]).as_json()))
+        assert result["mean"] == told["prediction"]["mean"]
+    engine.dispose()

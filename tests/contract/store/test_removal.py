@@ -1,0 +1,183 @@
+"""What is deleted is gone at once for whoever asks, and removed in batches that a crash only interrupts."""
+
+import pytest
+from sqlalchemy import func, select
+
+from app.store import datasets, draws, events, models, predictions, quotas, removal, units
+from app.store.engine import session_scope
+from app.store.errors import DatasetGoneError, LeaseLostError, ModelGoneError
+from app.store.figures import figures
+from app.store.tables import (
+    BatchPrediction,
+    Dataset,
+    DatasetBlock,
+    DrawBlock,
+    Model,
+    ModelEvent,
+    PredictionBlock,
+    Unit,
+)
+from tests.support.dying_processes import die_at_commit, in_a_child
+from tests.support.store_factories import OWNER, a_slice, claim, create_model, remove_all, save_dataset
+
+ALL = (Dataset, DatasetBlock, Model, DrawBlock, Unit, ModelEvent, BatchPrediction, PredictionBlock)
+BLOCKS = 50  # of draws, in each chain
+PREDICTED = 40  # blocks of predictions
+
+
+def fill(engine):
+    """A model with many blocks of draws, and many blocks of predictions by it, all of it under way."""
+    dataset = save_dataset(engine)
+    model = create_model(engine, dataset.id, num_chains=2)
+    blocks = [draws.Block(seq, seq * 5, 5, b"packed draws %d" % seq) for seq in range(BLOCKS)]
+    for _ in range(2):
+        claimed = claim(engine)
+        with session_scope(engine) as session:
+            units.commit_slice(session, claimed, a_slice(num_draws=5 * BLOCKS, blocks=blocks))
+    with session_scope(engine) as session:
+        made = predictions.create(session, owner=OWNER, model_id=model.id, dataset=dataset, request={})
+        for seq in range(PREDICTED):
+            predictions.write_block(session, made.id, seq, 1, b"figures")
+    assert claim(engine).prediction_id == made.id  # all of it is being worked on
+    return dataset.id, model.id, made.id
+
+
+def rows(engine):
+    with session_scope(engine, read_only=True) as session:
+        return {
+            table.__tablename__: session.scalar(select(func.count()).select_from(table)) or 0 for table in ALL
+        }
+
+
+def stored(engine):
+    with session_scope(engine, read_only=True) as session:
+        return quotas.stored_bytes(session, OWNER)
+
+
+def forget(engine, dataset_id, model_id):
+    with session_scope(engine) as session:
+        assert models.delete(session, OWNER, model_id)
+    with session_scope(engine) as session:
+        assert datasets.delete(session, OWNER, dataset_id)
+
+
+def test_what_is_deleted_is_gone_at_once(database):
+    """Lists, ids, quotas and figures know nothing of it from the request's commit on, nor its worker."""
+    engine = database.engine
+    dataset_id, model_id, prediction_id = fill(engine)
+    with session_scope(engine, read_only=True) as session:
+        unit = models.chains(session, [model_id])[model_id][0]
+    claimed = units.Claim(unit.id, unit.token, "chain", model_id, 0, "w1", 60.0, 0, unit.created_at)
+    with session_scope(engine) as session:
+        units.heartbeat(session, claimed)  # its worker's still
+    assert stored(engine) > 0
+    before = rows(engine)
+    forget(engine, dataset_id, model_id)
+    with session_scope(engine, read_only=True) as session:
+        assert models.get(session, OWNER, model_id) is None
+        assert models.newest_succeeded(session, OWNER, "m") is None
+        assert predictions.get(session, OWNER, prediction_id) is None
+        assert datasets.get(session, OWNER, dataset_id) is None
+        lists = (models.list_page, predictions.list_page, datasets.list_page)
+        assert [found(session, OWNER, 10) for found in lists] == [[], [], []]
+        assert figures(session).models == {}
+        assert units.count_claimable(session, 10) == 0
+        with pytest.raises(ModelGoneError):
+            draws.read(session, model_id)
+    assert stored(engine) == 0
+    assert rows(engine) == before  # not a row of it was removed by the request
+    with session_scope(engine) as session:
+        assert not models.delete(session, OWNER, model_id)
+        assert not datasets.delete(session, OWNER, dataset_id)
+    with pytest.raises(LeaseLostError), session_scope(engine) as session:
+        units.heartbeat(session, claimed)
+
+
+def test_no_transaction_removes_much(database):
+    """Batch by batch to the last row; what others have stays."""
+    engine = database.engine
+    kept = fill(engine)
+    others = rows(engine)
+    dataset_id, model_id, _ = fill(engine)
+    forget(engine, dataset_id, model_id)
+    before = rows(engine)
+    while True:
+        with session_scope(engine) as session:
+            if not removal.some(session):
+                break
+        after = rows(engine)
+        removed = sum(before.values()) - sum(after.values())
+        assert 0 < removed <= removal.BATCH_ROWS + 1  # and the row of the whole
+        before = after
+
+    assert rows(engine) == others
+    with session_scope(engine, read_only=True) as session:
+        assert [len(blocks) for blocks in draws.read(session, kept[1])] == [BLOCKS, BLOCKS]
+        assert events.last(session, kept[1]) > 0
+
+
+def test_a_prediction_goes_alone(database):
+    """Its blocks and units are removed, its model and dataset stay whole."""
+    engine = database.engine
+    dataset_id, model_id, prediction_id = fill(engine)
+    with session_scope(engine) as session:
+        assert predictions.delete(session, OWNER, prediction_id)
+    assert remove_all(engine) > 1
+    left = rows(engine)
+    assert (left["predictions"], left["prediction_blocks"], left["draw_blocks"]) == (0, 0, 2 * BLOCKS)
+    with session_scope(engine, read_only=True) as session:
+        assert models.get(session, OWNER, model_id).state == "running"
+        assert datasets.read(session, dataset_id).num_rows == 20
+
+
+def test_half_removed_is_never_read(database):
+    """A reader that has looked up what is deleted meanwhile gets a refusal, not a part of it."""
+    engine = database.engine
+    dataset = save_dataset(engine)
+    with session_scope(engine) as session:
+        datasets.delete(session, OWNER, dataset.id)
+        block = DatasetBlock.__table__
+        session.execute(block.delete().where(block.c.column_index == 1))
+    with session_scope(engine, read_only=True) as session:
+        with pytest.raises(DatasetGoneError):
+            datasets.read(session, dataset.id)
+        with pytest.raises(DatasetGoneError):
+            datasets.head(session, dataset.id, 3)
+
+
+def test_nothing_is_made_of_what_was_deleted(database):
+    """A model on a deleted dataset, or predictions by a deleted model, can't be accepted any more."""
+    engine = database.engine
+    dataset_id, model_id, _ = fill(engine)
+    other = save_dataset(engine)
+    forget(engine, dataset_id, model_id)
+    with pytest.raises(DatasetGoneError):
+        create_model(engine, dataset_id)
+    with pytest.raises(ModelGoneError), session_scope(engine) as session:
+        predictions.create(session, owner=OWNER, model_id=model_id, dataset=other, request={})
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_killed_while_removing(database, when):
+    """SIGKILL at each commit of a removal in turn: whoever comes next goes on, and the others' draws stay."""
+    engine = database.engine
+    kept = fill(engine)
+    others = rows(engine)
+    dataset_id, model_id, _ = fill(engine)
+    forget(engine, dataset_id, model_id)
+    kills = 0
+    while True:
+        engine.dispose()  # before forking
+
+        def victim():
+            die_at_commit(when, 2)
+            remove_all(engine)
+
+        if in_a_child(victim) == 0:
+            break
+        kills += 1
+
+    assert kills > (1 if when == "after" else 4)
+    assert rows(engine) == others
+    with session_scope(engine, read_only=True) as session:
+        assert [len(blocks) for blocks in draws.read(session, kept[1])] == [BLOCKS, BLOCKS]

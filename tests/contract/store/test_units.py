@@ -1,0 +1,295 @@
+"""Units of work: one holder at a time, nothing written by a former one, every end settles the model."""
+
+import pytest
+from sqlalchemy import func, select, update
+
+from app.store import draws, ends, models, units, workers
+from app.store.engine import session_scope
+from app.store.errors import CorruptBlockError, LeaseLostError
+from app.store.tables import DrawBlock, Unit, Worker
+from app.store.units import Directive
+from tests.support.store_factories import OWNER, a_slice, claim, create_model, expire, remove_all, state_of
+
+BLOCK = draws.Block(seq=0, first_draw=0, num_draws=5, data=b"packed draws")
+
+
+def test_chains_are_claimed_once_each_in_order(database):
+    """Every chain goes to one claimer, lowest number first; then there is nothing left; the model runs."""
+    model = create_model(database.engine)
+    claims = [claim(database.engine) for _ in range(4)]
+
+    assert [each.ordinal for each in claims] == [0, 1, 2, 3]
+    assert {model.id} == {each.model_id for each in claims}
+    assert claim(database.engine) is None
+    assert state_of(database.engine, model.id) == ("running", ["running"] * 4)
+
+
+def test_counting_claimable_units(database):
+    """The dispatcher's count is of what a claim would find, up to its limit."""
+    create_model(database.engine)
+    with session_scope(database.engine, read_only=True) as session:
+        assert units.count_claimable(session, 10) == 4
+        assert units.count_claimable(session, 2) == 2
+    claim(database.engine)
+    with session_scope(database.engine, read_only=True) as session:
+        assert units.count_claimable(session, 10) == 3
+
+
+def test_a_slice_keeps_what_it_did(database):
+    """One commit holds progress, draws, the checkpoint and the header."""
+    model = create_model(database.engine)
+    claimed = claim(database.engine)
+    with session_scope(database.engine) as session:
+        assert units.commit_slice(session, claimed, a_slice(blocks=[BLOCK])) is Directive.CONTINUE
+    with session_scope(database.engine, read_only=True) as session:
+        chain = models.chains(session, [model.id])[model.id][0]
+        assert (
+            chain.iteration,
+            chain.iterations,
+            chain.num_draws,
+            chain.phase,
+            chain.rate,
+        ) == (50, 100, 5, "sampling", 10.0)
+        assert units.checkpoint(session, claimed) == b"checkpoint"
+        assert models.header(session, model.id) == b"header"
+        assert draws.read(session, model.id) == [[b"packed draws"]]
+
+
+def test_the_first_header_stays(database):
+    """A later chain's header doesn't replace the first one's."""
+    model = create_model(database.engine)
+    for header in (b"first", b"second"):
+        with session_scope(database.engine) as session:
+            units.commit_slice(session, units.claim(session, "w1", 60), a_slice(header=header))
+    with session_scope(database.engine, read_only=True) as session:
+        assert models.header(session, model.id) == b"first"
+
+
+def test_a_grown_block_replaces_its_shorter_self(database):
+    """The last block grows from slice to slice; the ones before stay."""
+    model = create_model(database.engine)
+    claimed = claim(database.engine)
+    grown = draws.Block(0, 0, 8, b"eight draws")
+    following = draws.Block(1, 8, 2, b"two more")
+    for blocks in ([BLOCK], [grown, following]):
+        with session_scope(database.engine) as session:
+            units.commit_slice(session, claimed, a_slice(blocks=blocks))
+    with session_scope(database.engine, read_only=True) as session:
+        assert draws.read(session, model.id) == [[b"eight draws", b"two more"]]
+        assert draws.read(session, model.id, num_draws=8) == [[b"eight draws"]]
+        assert following == draws.last_block(session, model.id, 0)
+        assert draws.num_bytes(session, model.id) == 19
+
+
+def test_an_expired_lease_goes_to_another_worker(database):
+    """A unit whose worker was not heard of is claimed again, with a higher token and where it stopped."""
+    create_model(database.engine, num_chains=1)
+    dead = claim(database.engine, "dead")
+    with session_scope(database.engine) as session:
+        units.commit_slice(session, dead, a_slice())
+    assert claim(database.engine, "early") is None
+    expire(database.engine, dead)
+    heir = claim(database.engine, "heir")
+
+    assert (dead.unit_id, dead.token + 1, 5) == (heir.unit_id, heir.token, heir.num_draws)
+
+
+@pytest.mark.parametrize("write", ["heartbeat", "slice", "finish", "release", "stop", "fail"])
+def test_a_former_holder_writes_nothing(database, write):
+    """Whatever a worker back from the dead tries, it fails and leaves no trace."""
+    model = create_model(database.engine, num_chains=1)
+    dead = claim(database.engine, "dead")
+    expire(database.engine, dead)
+    claim(database.engine, "heir")
+    attempts = {
+        "heartbeat": lambda session: units.heartbeat(session, dead),
+        "slice": lambda session: units.commit_slice(session, dead, a_slice(blocks=[BLOCK])),
+        "finish": lambda session: units.finish_chain(session, dead, a_slice(blocks=[BLOCK])),
+        "release": lambda session: units.release(session, dead),
+        "stop": lambda session: units.stop(session, dead),
+        "fail": lambda session: units.fail(session, dead, {"type": "x", "detail": "x"}),
+    }
+    with pytest.raises(LeaseLostError), session_scope(database.engine) as session:
+        attempts[write](session)
+
+    assert state_of(database.engine, model.id) == ("running", ["running"])
+    with session_scope(database.engine, read_only=True) as session:
+        assert session.scalar(select(func.count()).select_from(DrawBlock)) == 0
+        assert models.header(session, model.id) is None
+        assert session.scalar(select(Unit.worker_id)) == "heir"
+
+
+def test_the_last_chain_brings_the_finish(database):
+    """The finish unit appears with the last chain, is claimed before waiting chains, and ends the model."""
+    model = create_model(database.engine, num_chains=2)
+    create_model(database.engine, num_chains=2, name="waiting")
+    for remaining in (1, 0):
+        claimed = claim(database.engine)
+        with session_scope(database.engine) as session:
+            units.finish_chain(session, claimed, a_slice(iteration=100))
+        with session_scope(database.engine, read_only=True) as session:
+            finishes = session.scalar(select(func.count()).select_from(Unit).where(Unit.kind == "finish"))
+        assert (remaining == 0) == (finishes == 1)
+    finish = claim(database.engine)
+    assert ("finish", model.id) == (finish.kind, finish.model_id)
+    with session_scope(database.engine) as session:
+        units.finish_model(session, finish, verdict="converged", diagnostics={"a": 1}, holdout=None)
+
+    assert state_of(database.engine, model.id) == ("succeeded", ["done", "done"])
+    with session_scope(database.engine, read_only=True) as session:
+        ended = models.newest_succeeded(session, OWNER, "m")
+        assert (ended.verdict, ended.diagnostics) == ("converged", {"a": 1})
+        assert ended.started_at <= ended.finished_at
+
+
+def test_drain_gives_the_unit_back_unblamed(database):
+    """A draining worker learns it at its slice, gives the unit back, claims nothing more; another goes on."""
+    create_model(database.engine, num_chains=1)
+    with session_scope(database.engine) as session:
+        workers.register(session, Worker(id="w1", host="h", pid=1, slots=2, beat_at=0.0, phase="ready"))
+    claimed = claim(database.engine)
+    with session_scope(database.engine) as session:
+        workers.drain(session, "w1")
+    with session_scope(database.engine) as session:
+        assert units.heartbeat(session, claimed) is Directive.DRAIN
+    with session_scope(database.engine) as session:
+        units.release(session, claimed)
+    assert claim(database.engine, "w1") is None
+    with session_scope(database.engine, read_only=True) as session:
+        assert session.scalar(select(Unit.stalled_attempts)) == 0
+
+    assert claim(database.engine, "w2").token == claimed.token + 1
+
+
+def test_cancel_ends_queued_chains_at_once_and_running_ones_at_their_slice(database):
+    """What runs is told at its next slice, keeps that slice's draws, and then the model is cancelled."""
+    model = create_model(database.engine, num_chains=3)
+    claimed = claim(database.engine)
+    with session_scope(database.engine) as session:
+        assert models.cancel(session, OWNER, model.id).cancel_requested
+    assert state_of(database.engine, model.id) == ("running", ["running", "cancelled", "cancelled"])
+    with session_scope(database.engine) as session:
+        assert units.commit_slice(session, claimed, a_slice(blocks=[BLOCK])) is Directive.CANCEL
+    with session_scope(database.engine) as session:
+        units.stop(session, claimed)
+
+    assert state_of(database.engine, model.id) == ("cancelled", ["cancelled"] * 3)
+    with session_scope(database.engine, read_only=True) as session:
+        assert draws.read(session, model.id) == [[b"packed draws"]]
+
+
+def test_cancel_of_a_waiting_model_ends_it(database):
+    """With nothing running, cancel is immediate; a second one, or one of an ended model, changes nothing."""
+    model = create_model(database.engine)
+    for _ in range(2):
+        with session_scope(database.engine) as session:
+            ended = models.cancel(session, OWNER, model.id)
+            assert (ended.state, ended.finished_at is not None) == ("cancelled", True)
+    with session_scope(database.engine) as session:
+        assert models.cancel(session, "somebody else", model.id) is None
+
+    assert claim(database.engine) is None
+
+
+def test_cancel_reaches_a_unit_given_back(database):
+    """A unit released after its model was cancelled doesn't wait for a claim that will never come."""
+    model = create_model(database.engine, num_chains=1)
+    claimed = claim(database.engine)
+    with session_scope(database.engine) as session:
+        models.cancel(session, OWNER, model.id)
+    with session_scope(database.engine) as session:
+        units.release(session, claimed)
+
+    assert state_of(database.engine, model.id) == ("cancelled", ["cancelled"])
+
+
+def test_the_sweep_ends_cancelled_units_of_lost_workers(database):
+    """A worker that vanished after the cancel doesn't leave the model running for ever."""
+    model = create_model(database.engine, num_chains=1)
+    claimed = claim(database.engine)
+    with session_scope(database.engine) as session:
+        models.cancel(session, OWNER, model.id)
+    assert _sweep(database.engine) == 0
+    expire(database.engine, claimed)
+
+    assert _sweep(database.engine) == 1
+    assert state_of(database.engine, model.id) == ("cancelled", ["cancelled"])
+
+
+def test_a_poison_unit_stops_after_three_attempts(database):
+    """A unit that lost three workers without progress fails its model with the reason."""
+    model = create_model(database.engine, num_chains=2)
+    for attempt in range(ends.MAX_STALLED):
+        claimed = claim(database.engine, f"w{attempt}")
+        assert claimed.ordinal == 0
+        assert _sweep(database.engine) == 0
+        expire(database.engine, claimed)
+
+    assert claim(database.engine).ordinal == 1  # the poison is not handed out a fourth time
+    assert _sweep(database.engine) == 1
+    assert state_of(database.engine, model.id) == ("failed", ["failed", "running"])
+    with session_scope(database.engine, read_only=True) as session:
+        assert models.get(session, OWNER, model.id).error["type"] == "worker_lost"
+
+
+def test_progress_clears_the_count_of_attempts(database):
+    """A long fit on a flaky machine still ends: only attempts without progress count."""
+    create_model(database.engine, num_chains=1)
+    for _ in range(2 * ends.MAX_STALLED):
+        claimed = claim(database.engine)
+        with session_scope(database.engine) as session:
+            units.commit_slice(session, claimed, a_slice())
+        expire(database.engine, claimed)
+
+    assert _sweep(database.engine) == 0
+    assert claim(database.engine) is not None
+
+
+def test_a_failing_chain_fails_its_model(database):
+    """The error is kept as a sentence, waiting chains end, running ones are told at their slice."""
+    model = create_model(database.engine, num_chains=3)
+    failing, running = claim(database.engine), claim(database.engine)
+    with session_scope(database.engine) as session:
+        units.fail(session, failing, {"type": "data", "detail": "The target is constant."})
+
+    assert state_of(database.engine, model.id) == ("failed", ["failed", "running", "cancelled"])
+    with session_scope(database.engine) as session:
+        assert units.heartbeat(session, running) is Directive.CANCEL
+        assert models.get(session, OWNER, model.id).error["detail"] == "The target is constant."
+
+
+def test_a_deleted_model_is_gone_and_its_worker_finds_out(database):
+    """Nothing of a deleted model is left, and a slice that comes after writes nothing."""
+    model = create_model(database.engine)
+    claimed = claim(database.engine)
+    with session_scope(database.engine) as session:
+        units.commit_slice(session, claimed, a_slice(blocks=[BLOCK]))
+    with session_scope(database.engine) as session:
+        assert not models.delete(session, "somebody else", model.id)
+        assert models.delete(session, OWNER, model.id)
+    with pytest.raises(LeaseLostError), session_scope(database.engine) as session:
+        units.commit_slice(session, claimed, a_slice(blocks=[BLOCK]))
+    remove_all(database.engine)
+    with session_scope(database.engine, read_only=True) as session:
+        assert models.get(session, OWNER, model.id) is None
+        assert session.scalar(select(func.count()).select_from(DrawBlock)) == 0
+        assert session.scalar(select(func.count()).select_from(Unit)) == 0
+
+
+def test_damaged_draws_are_noticed(database):
+    """A flipped byte in a draw block is an error, never a prediction."""
+    model = create_model(database.engine)
+    claimed = claim(database.engine)
+    with session_scope(database.engine) as session:
+        units.commit_slice(session, claimed, a_slice(blocks=[BLOCK]))
+        session.execute(update(DrawBlock).values(data=b"packed drawS"))
+
+    with session_scope(database.engine, read_only=True) as session:
+        for read in (lambda: draws.read(session, model.id), lambda: draws.last_block(session, model.id, 0)):
+            with pytest.raises(CorruptBlockError, match="damaged"):
+                read()
+
+
+def _sweep(engine):
+    with session_scope(engine) as session:
+        return ends.sweep(session)

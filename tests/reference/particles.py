@@ -1,0 +1,114 @@
+"""Particle Gibbs over enumerated trees with two particles: every outcome with its exact probability.
+
+A partial tree is the tuple of its decisions, breadth first: a rule, or None for a leaf. The retained tree's
+are known; the law of the free particle is carried from stage to stage as a dict.
+"""
+
+import numpy as np
+
+from tests.reference.enumerator import LEAF
+
+
+def decisions_of(tree):
+    """The decisions of a whole tree, breadth first."""
+    queue, out = [tree], []
+    while queue:
+        node = queue.pop(0)
+        out.append(None if node == LEAF else node[0])
+        queue += [] if node == LEAF else [node[1], node[2]]
+    return tuple(out)
+
+
+def queue_of(toy, decisions):
+    """[(rows, depth)] of the nodes that wait after these decisions."""
+    queue = [(toy.root, 0)]
+    for rule in decisions:
+        rows, depth = queue.pop(0)
+        if rule is not None:
+            left, right = toy.route(rows, rule)
+            queue += [(left, depth + 1), (right, depth + 1)]
+    return queue
+
+
+def tree_of(decisions):
+    """The tree of a complete tuple of decisions."""
+    children, made = {}, 1
+    for at, rule in enumerate(decisions):
+        if rule is not None:
+            children[at] = made
+            made += 2
+
+    def build(at):
+        return (decisions[at], build(children[at]), build(children[at] + 1)) if at in children else LEAF
+
+    return build(0)
+
+
+def steps(toy, decisions):
+    """[(probability, decisions after it, log weight gained)] of one free step."""
+    queue = queue_of(toy, decisions)
+    if not queue:
+        return [(1.0, decisions, 0.0)]
+    rows, depth = queue[0]
+    p = toy.p_split(rows, depth)
+    out = [(1.0 - p, (*decisions, None), 0.0)]
+    for choice in toy.rules(rows).values():
+        gain = toy.ell(choice.left) + toy.ell(choice.right) - toy.ell(rows)
+        out.append((p * choice.probability, (*decisions, choice.rule), gain))
+    return out
+
+
+def shares(first, second):
+    """The two particles' normalised weights."""
+    top = max(first, second)
+    a, b = np.exp(first - top), np.exp(second - top)
+    return a / (a + b), b / (a + b)
+
+
+def outcomes(toy, tree, keep_retained=True):
+    """{tree: probability} after one call of particle Gibbs with two particles.
+
+    `keep_retained=False` is a mistake: the free particle never descends from the retained one.
+    """
+    retained = decisions_of(tree)
+    gains, rows_of = [], [(toy.root, 0)]
+    for rule in retained:
+        rows, _ = rows_of.pop(0)
+        gains.append(0.0)
+        if rule is not None:
+            left, right = toy.route(rows, rule)
+            gains[-1] = toy.ell(left) + toy.ell(right) - toy.ell(rows)
+            rows_of += [(left, 0), (right, 0)]
+    law, done, stage = {((), None): 1.0}, {}, 0
+    while law:
+        after = {}
+        for (decisions, gained), mass in law.items():
+            if stage == 0:
+                parents = [(1.0, ())]
+            else:
+                mine, free = shares(gains[stage - 1] if stage <= len(gains) else 0.0, gained)
+                parents = [(mine, retained[:stage]), (free, decisions)]
+                parents = parents if keep_retained else [(1.0, decisions)]
+            for share, parent in parents:
+                for p, new, gain in steps(toy, parent):
+                    key = new, gain
+                    after[key] = after.get(key, 0.0) + mass * share * p
+        stage += 1
+        law = {}
+        for (decisions, gained), mass in after.items():
+            if stage < len(retained) or queue_of(toy, decisions):
+                law[decisions, gained] = law.get((decisions, gained), 0.0) + mass
+                continue
+            mine, free = shares(gains[stage - 1] if stage <= len(gains) else 0.0, gained)
+            for share, result in ((mine, tree), (free, tree_of(decisions))):
+                done[result] = done.get(result, 0.0) + mass * share
+    return done
+
+
+def transition(toy, **mistake):
+    """The transition matrix [tree, tree] of one call."""
+    matrix = np.zeros((len(toy.trees), len(toy.trees)))
+    for i, tree in enumerate(toy.trees):
+        for result, probability in outcomes(toy, tree, **mistake).items():
+            matrix[i, toy.index[result]] += probability
+    return matrix

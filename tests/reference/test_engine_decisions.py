@@ -1,0 +1,168 @@
+"""The engine's own decisions, pinned to the exact acceptance probability from both sides.
+
+Every proposal from every tree of an enumerated problem is put to the engine's compiled decision with a
+uniform number a relative 1e-12 below and above the twin's min(1, e^r): it must accept and reject. So the
+engine's acceptance probabilities are the twin's, and those leave the posterior invariant (test_moves).
+"""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from sampler.chain import Chain
+from tests.reference import moves
+from tests.reference.enumerator import LEAF, nodes, replaced
+from tests.reference.prior import Sampled, SampledForest
+from tests.support import toy_problems as toys
+from tests.support.chain_driver import of_toy, plant
+from tests.support.open_kernels import change, reshape, trees, update
+
+MIX = {"grow": 0.3, "prune": 0.7}
+CGM = {"grow": 0.25, "prune": 0.25, "change": 0.4, "swap": 0.1}
+SLACK = 1e-12
+
+
+class Planted:
+    """A chain of one tree on a toy that can be set to any tree, and its next uniform number to any value."""
+
+    def __init__(self, toy, mix=MIX):
+        self.toy = toy
+        self.chain = Chain.start(of_toy(toy, num_trees=1, num_draws=1, moves=mix), 0)
+        self.rng = np.random.default_rng(0)
+
+    def put(self, tree, u):
+        """Plant a tree with some leaf values; returns the engine's arrays."""
+        toy, places = self.toy, [n for n in nodes(self.toy, tree) if n.tree == LEAF]
+        growable = [bool(toy.rules(n.rows)) for n in places]
+        sampled = Sampled(tree, None, [n.depth for n in places], growable)
+        values = self.rng.normal(0, 0.25, len(places))
+        plant(self.chain, SampledForest(None, [sampled], [values]), toy.sigma2)
+        word = np.uint64(int(u * 2**52) << 12)
+        self.chain._work.random[:] = 0, 5, 7, (word >> np.uint64(23)) | (word << np.uint64(41))
+        return self.chain._data, self.chain._forest, self.chain._work
+
+    def grows(self, tree, slot, rule, u):
+        """Whether the engine accepts splitting the leaf numbered `slot` in pre-order."""
+        data, forest, work = self.put(tree, u)
+        work.rule[:3] = rule
+        update.pass_rows(data, forest, work, 0, slot)
+        update.load_leaves(forest, work, self.chain._prior, 0)
+        tables = self.chain._prior, self.chain._depths, self.chain._moves
+        return update.decide_grow(data, forest, work, *tables, 0, slot)
+
+    def prunes(self, tree, at, u):
+        """Whether the engine accepts pruning the split numbered `at` in pre-order."""
+        data, forest, work = self.put(tree, u)
+        update.pass_rows(data, forest, work, 0, -1)
+        update.load_leaves(forest, work, self.chain._prior, 0)
+        tables = self.chain._prior, self.chain._depths, self.chain._moves
+        return update.decide_prune(forest, work, *tables, 0, at)
+
+    def changes(self, tree, at, rule, u):
+        """Whether the engine accepts a new rule for the split numbered `at` in pre-order."""
+        data, forest, work, tables = self.ready(tree, u)
+        work.rule[:3] = rule
+        if trees.is_bottom(forest.node[0], at):
+            change.mark_split(data, forest, work, 0, at)
+            return change.decide_change(data, forest, work, *tables, 0, at)
+        labels = reshape.look_below(forest, work, 0, at)
+        reshape.gather_rows(data, forest, work, 0, at == 0, np.uint8(labels))
+        return reshape.try_rule(data, forest, work, *tables, 0, at, labels)
+
+    def swaps(self, tree, child, u):
+        """Whether the engine accepts exchanging the rules of a split and its parent."""
+        data, forest, work, tables = self.ready(tree, u)
+        return reshape.swap_at(data, forest, work, *tables, 0, child)
+
+    def ready(self, tree, u):
+        """A tree planted and summed."""
+        data, forest, work = self.put(tree, u)
+        update.pass_rows(data, forest, work, 0, -1)
+        update.load_leaves(forest, work, self.chain._prior, 0)
+        return data, forest, work, (self.chain._prior, self.chain._depths)
+
+
+def check_pinned(decide, log_ratio):
+    """Accepted just below the exact probability, rejected just above."""
+    probability = np.exp(min(log_ratio, 0.0))
+    below = min(probability * (1 - SLACK), 1 - 2.0**-52)
+    assert decide(below), f"rejected below {probability}"
+    if log_ratio < -SLACK:
+        assert not decide(min(probability * (1 + SLACK) + 2.0**-51, 1 - 2.0**-52)), (
+            f"accepted above {probability}"
+        )
+
+
+def quantised(make, **changes):
+    """The toy with y on the engine's grid, where its sums are exact."""
+    toy = make(**changes)
+    toy.y = np.round(toy.y * 2**15) / 2**15
+    return toy
+
+
+@pytest.mark.parametrize("make", [toys.golden, toys.gapped, toys.missing])
+def test_grow(make):
+    """Every split of every leaf of every tree."""
+    toy = quantised(make)
+    planted = Planted(toy)
+    for tree in toy.trees:
+        slots = {n.turns: k for k, n in enumerate(n for n in nodes(toy, tree) if n.tree == LEAF)}
+        choices = [(slots[n.turns], rule) for n in moves.growable(toy, tree) for rule in toy.rules(n.rows)]
+        for (slot, rule), step in zip(choices, moves.grow(toy, tree, MIX), strict=True):
+            check_pinned(partial(planted.grows, tree, slot, rule), step.log_ratio)
+
+
+@pytest.mark.parametrize("make", [toys.golden, toys.gapped, toys.missing])
+def test_prune(make):
+    """Every prune of every tree."""
+    toy = quantised(make)
+    planted = Planted(toy)
+    for tree in toy.trees:
+        places = {n.turns: k for k, n in enumerate(n for n in nodes(toy, tree) if n.tree != LEAF)}
+        for node, step in zip(moves.nog(toy, tree), moves.prune(toy, tree, MIX), strict=True):
+            check_pinned(partial(planted.prunes, tree, places[node.turns]), step.log_ratio)
+
+
+def splits_of(toy, tree):
+    """The splits of a tree in the engine's order, which is pre-order."""
+    return [n for n in nodes(toy, tree) if n.tree != LEAF]
+
+
+@pytest.mark.parametrize("make", [toys.golden, toys.gapped, partial(toys.missing, sides="stored")])
+def test_change(make):
+    """Every rule of every split of every tree; where it leaves a rule below invalid it is never accepted."""
+    toy = quantised(make)
+    planted, refused = Planted(toy, CGM), 0
+    for tree in toy.trees[:: 1 + len(toy.trees) // 200]:
+        ratios = {step.tree: step.log_ratio for step in moves.change(toy, tree, CGM)}
+        for at, node in enumerate(splits_of(toy, tree)):
+            for rule in toy.rules(node.rows):
+                decide = partial(planted.changes, tree, at, rule)
+                new = replaced(tree, node.turns, (rule, *node.tree[1:]))
+                if new in ratios:
+                    check_pinned(decide, ratios[new])
+                else:
+                    assert not decide(1e-15)
+                    refused += 1
+    assert refused > 20
+
+
+@pytest.mark.parametrize("make", [toys.golden, toys.gapped, partial(toys.missing, sides="stored")])
+def test_swap(make):
+    """Every pair of splits of every tree, twins among them."""
+    toy = quantised(make)
+    planted, refused, accepted = Planted(toy, CGM), 0, 0
+    for tree in toy.trees[:: 1 + len(toy.trees) // 400]:
+        places = {n.turns: k for k, n in enumerate(splits_of(toy, tree))}
+        for node, turn in moves.pairs(toy, tree):
+            step = moves.swap_one(toy, tree, node, turn)
+            decide = partial(planted.swaps, tree, places[(*node.turns, turn)])
+            if step is None:
+                assert not decide(1e-15)
+                refused += 1
+            else:
+                check_pinned(decide, step[1])
+                accepted += 1
+    assert refused > 5
+    assert accepted > 5

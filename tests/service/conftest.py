@@ -1,0 +1,12 @@
+"""The two ways to run: embedded on SQLite, and on Postgres with Valkey."""
+
+import pytest
+
+from sampler import warm
+from tests.support.service_fixtures import dialect, service  # noqa: F401  fixtures
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kernels():
+    """Compiled once, before any test counts seconds."""
+    warm()

@@ -1,0 +1,158 @@
+"""What was killed, paused or moved ends the same, bit for bit."""
+
+import contextlib
+import os
+import signal
+import time
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from app.settings import Settings
+from app.store.engine import make_engine
+from tests.support.databases import Database
+from tests.support.servers import folder, redis_client, valkey_in
+from tests.support.worker_service import LONG, SHORT, children, make_service
+from worker.context import Context
+
+
+def test_a_killed_child_costs_time_only(service):
+    """SIGKILL of the processes that run chains: another takes over from the last slice, same draws."""
+    model_id = service.create_model(**LONG)
+    worker = service.start_worker()
+    service.sampling(model_id)
+    for pid in children(worker):
+        os.kill(pid, signal.SIGKILL)
+    model = service.ended(model_id, 120)
+
+    assert (model.state, model.error) == ("succeeded", None)
+    assert any(chain.attempts > 1 for chain in service.chains(model_id))
+    assert service.undisturbed_digest(model_id) == service.digest(model_id)
+
+
+def test_killed_idle_children_are_replaced(service):
+    """SIGKILL of processes that wait for a bell: the worker still hears it."""
+    worker = service.start_worker()
+    first = service.eventually(lambda: len(children(worker)) == 2 and children(worker))
+    model_id = service.create_model(**SHORT)
+    service.ended(model_id)
+    for pid in first:
+        os.kill(pid, signal.SIGKILL)
+    service.eventually(lambda: len(set(children(worker)) - set(first)) == 2)
+
+    assert service.ended(service.create_model(**SHORT)).state == "succeeded"
+
+
+def test_a_killed_worker_costs_time_only(service):
+    """SIGKILL of a whole worker: the next one continues where its last slices ended, same draws."""
+    model_id = service.create_model(**LONG)
+    worker = service.start_worker()
+    before = {chain.ordinal: chain.iteration for chain in service.sampling(model_id)}
+    os.killpg(worker.pid, signal.SIGKILL)
+    worker.wait()
+    service.start_worker()
+    model = service.ended(model_id, 120)
+
+    assert model.state == "succeeded"
+    assert max(before.values()) > 0
+    assert service.undisturbed_digest(model_id) == service.digest(model_id)
+
+
+def test_a_stopped_worker_gives_its_units_back(service):
+    """SIGTERM in mid-chain: out within seconds, units given back at their last slice, same draws at last."""
+    model_id = service.create_model(**LONG)
+    worker = service.start_worker()
+    service.sampling(model_id)
+    before = time.monotonic()
+    worker.send_signal(signal.SIGTERM)
+
+    assert worker.wait(30) == 0
+    assert time.monotonic() - before < 25
+    given_back = service.chains(model_id)
+    assert "running" not in {chain.state for chain in given_back}
+    assert {0} == {chain.stalled_attempts for chain in given_back}
+    service.start_worker()
+    assert service.ended(model_id, 120).state == "succeeded"
+    assert service.undisturbed_digest(model_id) == service.digest(model_id)
+
+
+def test_a_worker_back_from_the_dead_writes_nothing(service):
+    """SIGSTOP past the lease, another worker takes over, SIGCONT: one writer at a time, same draws."""
+    model_id = service.create_model(**LONG)
+    sleeper = service.start_worker()
+    service.sampling(model_id)
+    service.freeze(sleeper)
+    heir = service.start_worker()
+
+    def taken_over():
+        return any(chain.attempts > 1 and chain.state == "running" for chain in service.chains(model_id))
+
+    service.eventually(taken_over, 60)
+    os.killpg(sleeper.pid, signal.SIGCONT)
+    model = service.ended(model_id, 120)
+
+    assert heir.poll() is None
+    assert model.state == "succeeded"
+    assert service.undisturbed_digest(model_id) == service.digest(model_id)
+
+
+@pytest.mark.parametrize("service", ["team"], indirect=True)
+def test_a_wiped_broker_loses_nothing(service, valkey_url):
+    """FLUSHALL again and again while models wait and run: every one is fitted."""
+    broker = redis_client(valkey_url)
+    made = [service.create_model(**LONG | {"seed": seed}) for seed in range(3)]
+    service.start_worker()
+    while not all(service.model(model_id).finished_at for model_id in made):
+        broker.flushall()
+        time.sleep(0.1)
+
+    assert {"succeeded"} == {service.model(model_id).state for model_id in made}
+
+
+@pytest.mark.parametrize("service", ["team"], indirect=True)
+def test_workers_share_the_chains_of_a_model(service):
+    """The chains of one model run at the same time on two workers of one slot each."""
+    model_id = service.create_model(**LONG)
+    for _ in range(2):
+        service.start_worker(slots=1)
+
+    def on_two_workers():
+        running = [chain for chain in service.chains(model_id) if chain.state == "running"]
+        return len({chain.worker_id for chain in running}) == 2
+
+    service.eventually(on_two_workers)
+    assert service.ended(model_id, 120).state == "succeeded"
+    assert service.undisturbed_digest(model_id) == service.digest(model_id)
+
+
+def test_a_broker_that_went_away_costs_time_only(postgres_server, postgres_template, tmp_path):
+    """The broker ends in mid-work and comes back empty: the worker finds it again and fits every model."""
+    url = postgres_server.create(template=postgres_template)
+    database = Database("postgres", url, make_engine(url))
+    with folder("bartserve-valkey-") as place, contextlib.ExitStack() as stack:
+        with valkey_in(place) as broker:
+            service = stack.enter_context(make_service(database, broker, tmp_path))
+            made = [service.create_model(**LONG | {"seed": seed}) for seed in range(3)]
+            worker = service.start_worker()
+            service.sampling(made[0])
+        time.sleep(1.0)
+        with valkey_in(place):
+            ends = {service.ended(model_id, 120).state for model_id in made}
+
+            assert ends == {"succeeded"}
+            assert worker.poll() is None
+            service.stop()
+    database.engine.dispose()
+    postgres_server.drop(url)
+
+
+def test_a_worker_stopped_in_mid_transaction_gives_way(postgres_server, postgres_template):
+    """A worker's idle transaction ends before its lease does: the rows it holds are free to take over."""
+    url = postgres_server.create(template=postgres_template)
+    context = Context(Settings(database_url=url, lease_seconds=1.0), "wrk_stopped")
+    with contextlib.closing(context), context.engine.connect() as connection:
+        connection.execute(text("SELECT 1"))
+        time.sleep(2.5)
+        with pytest.raises(DBAPIError, match="idle-in-transaction"):
+            connection.execute(text("SELECT 1"))

@@ -1,0 +1,205 @@
+"""Stop rules: the same draws whatever happens on the way, and each outcome recorded."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from sqlalchemy import update
+
+from app.store import draws, events, models, restarts
+from app.store.engine import session_scope
+from app.store.tables import Model
+from sampler import Posterior, diagnostics, rowwise
+from tests.support.worker_service import LONG, OWNER, SHORT, children
+from worker import stopping
+
+FIRST = 20
+# Effective draws for which several looks are needed, at a number nobody would ask for.
+RULES = {"min_ess": 10.0, "verdict": None, "max_rhat": None, "max_seconds": None, "max_draws": 320}
+SMALL = SHORT | {"num_draws": FIRST}
+# The same with slices of a second or so between two looks, to have something to interrupt.
+SLOW = LONG | {"num_draws": FIRST, "num_burnin": 100, "thin": 10, "seed": 8}
+
+
+def stopping_at(**rules):
+    return {"stop": dict.fromkeys(RULES) | {"first_look": FIRST, "max_draws": 16 * FIRST} | rules}
+
+
+def log(service, model_id):
+    with session_scope(service.engine, read_only=True) as session:
+        return [(event.kind, event.detail) for event in events.page(session, model_id, 0, 1000)]
+
+
+def looks(service, model_id):
+    return [detail["draws"] for kind, detail in log(service, model_id) if kind in {"looked", "stopped"}]
+
+
+def header(service, model_id):
+    with session_scope(service.engine, read_only=True) as session:
+        return models.header(session, model_id)
+
+
+def check_ended(service, model_id):
+    """By its rules, at the first look at which they hold, with the draws of a fit of just that length."""
+    model = service.ended(model_id, 120)
+    assert (model.state, model.error, model.stopped["by"]) == ("succeeded", None, "rules")
+    count = model.stopped["draws"]
+    assert {count} == {chain.num_draws for chain in service.chains(model_id)}
+    assert model.settings["num_draws"] == count
+    seen = looks(service, model_id)
+    assert seen == [n for n in expected_looks() if n <= count]
+    assert len(seen) > 1
+    assert service.undisturbed_digest(model_id) == service.digest(model_id)
+    posterior = whole(service, model_id)
+    assert model.settings["num_draws"] == posterior.settings["num_draws"] == posterior.num_draws
+    assert [ess(posterior, n) >= model.settings["stop"]["min_ess"] for n in seen] == [
+        n == count for n in seen
+    ]
+    return model
+
+
+def ess(posterior, num_draws):
+    """What `min_ess` is about, of the first so many draws of each chain."""
+    of_f = rowwise.agreement(posterior, posterior.reference, num_draws)
+    sigma = posterior.sigma[None, :, :num_draws]
+    of_sigma = min(diagnostics.ess_bulk(sigma)[0], diagnostics.ess_tail(sigma)[0])
+    return min(np.quantile(np.minimum(of_f.ess_bulk, of_f.ess_tail), 0.05), of_sigma)
+
+
+def expected_looks():
+    found = [FIRST]
+    while found[-1] < RULES["max_draws"]:
+        found.append(stopping.next_look(found[-1], RULES["max_draws"]))
+    return found
+
+
+def whole(service, model_id):
+    with session_scope(service.engine, read_only=True) as session:
+        return Posterior.from_blocks(models.header(session, model_id), draws.read(session, model_id))
+
+
+def test_a_fit_goes_on_until_its_rules_hold(service):
+    """Three chains on one slot: none waits holding it; looked at 20, 30, 45, .. draws, every time."""
+    settings = SLOW | {"num_chains": 3}
+    made = [service.create_model(**settings, **stopping_at(min_ess=16.0)) for _ in range(2)]
+    service.start_worker(slots=1)
+    first, again = (check_ended(service, model_id) for model_id in made)
+
+    assert first.stopped == again.stopped
+    assert service.digest(made[0]) == service.digest(made[1])
+    assert header(service, made[0]) == header(service, made[1])
+    assert (first.diagnostics, first.holdout) == (again.diagnostics, again.holdout)
+    assert first.stopped["ess"] >= 16.0
+    assert first.stopped["held"] == {"min_ess": True}
+
+
+@pytest.mark.parametrize("service", ["team"], indirect=True)
+def test_chains_with_rules_share_workers(service):
+    """Each chain on whichever of two workers is free, round after round: the same draws."""
+    model_id = service.create_model(**SLOW, **stopping_at(min_ess=RULES["min_ess"]))
+    for _ in range(2):
+        service.start_worker(slots=1)
+
+    check_ended(service, model_id)
+
+
+def test_a_killed_fit_stops_at_the_same_draws(service):
+    """Children killed after each look, then the worker: rules, draws and verdict of an undisturbed fit."""
+    model_id = service.create_model(**SLOW, **stopping_at(min_ess=RULES["min_ess"]))
+    worker = service.start_worker()
+    for round_ in (1, 2):
+        service.eventually(lambda round_=round_: len(looks(service, model_id)) >= round_)
+        for pid in children(worker):
+            os.kill(pid, signal.SIGKILL)
+    service.eventually(lambda: len(looks(service, model_id)) >= 3, 60)
+    os.killpg(worker.pid, signal.SIGKILL)
+    service.start_worker()
+
+    check_ended(service, model_id)
+
+
+def test_a_cancelled_fit_with_rules_is_retried(service):
+    """Cancelled between looks and retried, it stops where it would have."""
+    model_id = service.create_model(**SLOW, **stopping_at(min_ess=RULES["min_ess"]))
+    service.start_worker()
+    service.eventually(lambda: looks(service, model_id))
+    service.cancel(model_id)
+    assert service.ended(model_id).stopped is None
+    with session_scope(service.engine) as session:
+        restarts.retry(session, restarts.locked(session, OWNER, model_id))
+
+    check_ended(service, model_id)
+
+
+@pytest.mark.parametrize("service", ["embedded"], indirect=True)
+def test_rules_that_never_hold_end_at_the_most_draws(service):
+    """The verdict asked for isn't reached: `max_draws` ends it, and says what was not held; then extend."""
+    rules = stopping_at(max_rhat=1.0001, verdict="approximate", max_draws=50)
+    model_id = service.create_model(**SMALL, **rules)
+    service.start_worker()
+    model = service.ended(model_id)
+
+    assert (model.state, model.stopped["by"], model.stopped["draws"]) == ("succeeded", "max_draws", 50)
+    assert model.stopped["held"]["max_rhat"] is False
+    assert looks(service, model_id) == [20, 30, 45, 50]
+    with session_scope(service.engine) as session:
+        found = restarts.locked(session, OWNER, model_id)
+        told = stopping.retold(header(service, model_id), found.settings | {"num_draws": 60})
+        restarts.extend(session, found, 10, told)
+    extended = service.ended(model_id)
+    assert (extended.state, extended.stopped, extended.settings["num_draws"]) == (
+        "succeeded",
+        model.stopped,  # the rules had done their work
+        60,
+    )
+    assert service.undisturbed_digest(model_id) == service.digest(model_id)
+
+
+@pytest.mark.parametrize("service", ["embedded"], indirect=True)
+def test_time_ends_a_fit_with_what_all_chains_have(service):
+    """When its time is over chains end where they are, a chain without a draw is no part of the model.
+
+    What the model answered keeps its answer when it is extended.
+    """
+    settings = LONG | {"num_draws": 4000, "num_chains": 3}
+    model_id = service.create_model(**settings, **stopping_at(max_seconds=600.0, max_draws=4000))
+    service.start_worker(slots=2)
+    service.eventually(lambda: sum(chain.num_draws > 0 for chain in service.chains(model_id)) == 2)
+    with session_scope(service.engine) as session:
+        session.execute(update(Model).where(Model.id == model_id).values(deadline=0.0))
+    model = service.ended(model_id)
+
+    assert (model.state, model.error, model.stopped["by"]) == ("succeeded", None, "max_seconds")
+    kept = [chain.num_draws for chain in service.chains(model_id)]
+    assert all(kept)
+    assert model.settings["num_draws"] == model.stopped["draws"] == min(kept) < 4000
+    assert model.settings["num_chains"] == len(kept) == 2
+    assert "2 of 3 chains" in model.warnings[-1]
+    assert model.deadline is None
+    before = whole(service, model_id)
+    count = before.num_draws + 40
+    with session_scope(service.engine) as session:
+        found = restarts.locked(session, OWNER, model_id)
+        told = stopping.retold(header(service, model_id), found.settings | {"num_draws": count})
+        restarts.extend(session, found, 40, told)
+    assert service.ended(model_id, 120).state == "succeeded"
+    after = whole(service, model_id)
+    assert after.num_draws == count
+    rows = before.reference
+    pinned = after.predict(rows, num_draws=before.num_draws)
+    assert np.array_equal(before.predict(rows).mean, pinned.mean)
+
+
+@pytest.mark.parametrize("service", ["embedded"], indirect=True)
+def test_time_that_is_over_before_any_draw(service):
+    """Nothing to judge: failed, with the reason; a retry has as much time again."""
+    model_id = service.create_model(**LONG | {"num_burnin": 1_000_000}, **stopping_at(max_seconds=0.5))
+    service.start_worker()
+    model = service.ended(model_id)
+
+    assert (model.state, model.error["type"]) == ("failed", "out_of_time")
+    with session_scope(service.engine) as session:
+        restarts.retry(session, restarts.locked(session, OWNER, model_id))
+    again = service.ended(model_id)
+    assert (again.state, again.error["type"]) == ("failed", "out_of_time")

@@ -1,0 +1,197 @@
+"""The engine under test: chains on coded data with every constant absolute, and its draws as plain trees."""
+
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from sampler.chain import Chain
+from sampler.kernels.shapes import ABSENT, LEFT, PARENT, RIGHT
+from sampler.prior import calibrate
+from sampler.problem import prepare
+from sampler.settings import MOVE_SETS, Settings
+from sampler.training import Training
+from tests.reference.enumerator import LEAF, MISSING
+
+# y up to 1,000 stays inside the grid (heavy tails of the noise), and rounding moves nothing measurable
+STEP = 2.0**-15
+RESTRUCTURED = {"grow": 0.3, "prune": 0.3, "restructure": 0.4}
+
+
+def training(codes, y, *, weights=None, prior=None, **settings):
+    """Training data as the engine takes them; prior: absolute constants, the grid step among them."""
+    codes = np.ascontiguousarray(codes, np.uint8)
+    y = np.asarray(y, float)
+    num_codes = np.array([max([int(c) for c in column if c != MISSING], default=-1) + 1 for column in codes])
+    resolved = Settings.resolve(**{"num_chains": 1, "num_burnin": 0, "thin": 1} | settings)
+    prior = {"offset": 0.0, "step": STEP} | (prior or {})
+    constants = calibrate(y, codes.astype(float), weights, resolved, prior)
+    return Training(codes, num_codes, y, weights, constants, resolved)
+
+
+def of_toy(toy, prior=None, **settings):
+    """The engine on an enumerated problem: the same constants; noise known unless `prior` says else."""
+    prior = {
+        "leaf_sd": toy.leaf_variance**0.5,
+        "alpha": toy.alpha,
+        "beta": toy.beta,
+    } | ({"sigma": toy.sigma2**0.5} if prior is None else prior)
+    return training(toy.codes, toy.y, weights=toy.weights, prior=prior, **settings)
+
+
+def move_sets():
+    """The named move sets; "default" gives way to another name of the same mix."""
+    names = sorted(MOVE_SETS, key=lambda name: name != "default")
+    return sorted({tuple(sorted(MOVE_SETS[name].items())): name for name in names}.values())
+
+
+def mixes():
+    """The named move sets, and one with the move that no name has."""
+    return [*move_sets(), RESTRUCTURED]
+
+
+def draws_of(data, chain=0):
+    """All kept draws of one whole chain."""
+    running = Chain.start(data, chain)
+    running.run(running.iterations)
+    return running.take()
+
+
+def with_outcome(chain, y):
+    """Let a chain go on with another y: trees, leaf values, sigma and random numbers stay."""
+    chain.training = replace(chain.training, y=np.asarray(y, float))
+    if chain.training.settings.family == "probit":
+        chain._data = chain._data._replace(labels=np.asarray(y, np.uint8))
+    chain._recompute()
+
+
+def f_of(chain):
+    """f of the chain's state at its rows, from the running residual."""
+    constants, rows = chain.training.constants, len(chain.training.y)
+    probit = chain.training.settings.family == "probit"
+    outcome = chain._work.latent[:rows] if probit else chain.training.grid_y
+    return constants.offset + constants.step * (outcome - chain.residual())
+
+
+def tree_keys(draws):
+    """The bytes of every tree without its leaf values, [draw][tree]: equal keys are equal trees."""
+    nodes = np.stack([(draws.feature + 1).astype(np.uint8), draws.cut, draws.missing_left], axis=1)
+    raw, start = nodes.tobytes(), (3 * draws.tree_start).tolist()
+    flat = [raw[a:b] for a, b in pairwise(start)]
+    m = draws.num_trees
+    return [flat[i : i + m] for i in range(0, len(flat), m)]
+
+
+def decode(key):
+    """A tree key as the twins' nested tuples."""
+
+    def read(at):
+        if key[at] == 0:
+            return LEAF, at + 3
+        rule = (key[at] - 1, key[at + 1], key[at + 2])
+        left, after = read(at + 3)
+        right, after = read(after)
+        return (rule, left, right), after
+
+    tree, end = read(0)
+    assert end == len(key)
+    return tree
+
+
+def tree_counts(toy, draws):
+    """How often each tree of `toy.trees` was drawn, a last cell for trees outside the support; m = 1."""
+    counts = np.zeros(len(toy.trees) + 1)
+    for key, number in Counter(key for (key,) in tree_keys(draws)).items():
+        counts[toy.index.get(toy.canonical(decode(key)), -1)] += number
+    return counts
+
+
+def partition_counts(forest, draws):
+    """How often each tuple of row partitions was drawn, a last cell for what is outside the support."""
+    toy, places = forest.toy, {}
+    shape = (len(forest.grams),) * forest.num_trees
+    counts = np.zeros(len(forest.tuples) + 1)
+    for keys, number in Counter(map(tuple, tree_keys(draws))).items():
+        for key in keys:
+            if key not in places:
+                place = toy.index.get(toy.canonical(decode(key)))
+                places[key] = None if place is None else int(forest.partition[place])
+        found = [places[key] for key in keys]
+        counts[-1 if None in found else np.ravel_multi_index(found, shape)] += number
+    return counts
+
+
+def leaf_places(tree, codes):
+    """For every row of codes [p, n] the pre-order place of the node whose leaf it reaches."""
+    place = np.zeros(codes.shape[1], int)
+
+    def walk(node, rows, at):
+        if node == LEAF:
+            place[rows] = at
+            return at + 1
+        (column, cut, side), left, right = node
+        code = codes[column, rows]
+        goes_left = np.where(code == MISSING, bool(side), code <= cut)
+        after = walk(left, rows[goes_left], at + 1)
+        return walk(right, rows[~goes_left], after)
+
+    walk(tree, np.arange(codes.shape[1]), 0)
+    return place
+
+
+def fits(draws, codes, constants):
+    """f at rows of codes, [draw, row], by walking down every tree in plain Python."""
+    places, out = {}, np.empty((draws.num_draws, codes.shape[1]))
+    for d, keys in enumerate(tree_keys(draws)):
+        total = np.zeros(codes.shape[1])
+        for t, key in enumerate(keys):
+            if key not in places:
+                places[key] = leaf_places(decode(key), codes)
+            total += draws.leaf[draws.tree_start[d * draws.num_trees + t] + places[key]]
+        out[d] = constants.offset + constants.step * total
+    return out
+
+
+def plant(chain, sampled, sigma2):
+    """Set a chain's state to a forest that the twins sampled, values on the chain's grid, and to sigma^2."""
+    step = chain.training.constants.step
+    while chain._forest.leaf.shape[1] < max(tree.num_leaves for tree in sampled.trees) + 1:
+        chain._enlarge_trees()
+    for t, (tree, values) in enumerate(zip(sampled.trees, sampled.values, strict=True)):
+        _plant_tree(chain._forest.node[t], chain._forest.leaf[t], tree, np.rint(values / step).astype(int))
+        chain._forest.num_leaves[t] = tree.num_leaves
+    chain._prior[0] = sigma2 / step**2
+    chain._recompute()
+
+
+def _plant_tree(node, leaf, sampled, values):
+    """Write one tree into the engine's tables: nodes and leaves numbered in pre-order."""
+    numbers = {"node": 0, "leaf": 0}
+
+    def write(tree, parent):
+        if tree == LEAF:
+            slot = numbers["leaf"]
+            numbers["leaf"] += 1
+            leaf[slot] = values[slot], parent, sampled.depths[slot], sampled.growable[slot]
+            return ~slot
+        at = numbers["node"]
+        numbers["node"] += 1
+        node[at, :3] = tree[0]
+        node[at, PARENT] = parent
+        node[at, LEFT] = write(tree[1], at)
+        node[at, RIGHT] = write(tree[2], at)
+        return at
+
+    write(sampled.tree, ABSENT)
+
+
+def wide_training(moves="default"):
+    """Few trees of hundreds of leaves: slots that take two bytes."""
+    rng = np.random.default_rng(8)
+    X = rng.uniform(size=(1500, 5))
+    prior = {"alpha": 0.9999, "beta": 0.02, "sigma": 0.02, "leaf_sd": 1.0}
+    y = rng.normal(size=1500)
+    return prepare(
+        X, y, num_trees=2, num_chains=1, num_burnin=0, num_draws=40, thin=250, prior=prior, moves=moves
+    ).training

@@ -1,0 +1,100 @@
+"""Small models with absolute constants, drawn from by the twins and fitted by the engine: a covering set."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from tests.reference.enumerator import MISSING
+from tests.reference.prior import draw_forest, draw_sigma2
+from tests.support.chain_driver import STEP, training
+
+
+@dataclass(frozen=True)
+class Model:
+    """A gaussian model on fixed codes; the last `num_new` rows are new ones, never trained on."""
+
+    name: str
+    num_rows: int
+    num_trees: int
+    beta: float = 1.0
+    nu: float = 8.0
+    levels: tuple[int, ...] = (6, 2, 250)
+    missing: float = 0.0
+    weighted: bool = False
+    num_new: int = 2
+    alpha: float = 0.95
+    lambda_: float = 0.5
+    offset: float = 0.25
+    moves: str | dict[str, float] = "default"
+    family: str = "gaussian"
+    codes: np.ndarray = field(init=False)
+    weights: np.ndarray | None = field(init=False)
+
+    def __post_init__(self):
+        rng = np.random.default_rng(2024)
+        total = self.num_rows + self.num_new
+        codes = np.array([rng.integers(0, levels, total) for levels in self.levels], np.uint8)
+        codes[rng.uniform(size=codes.shape) < self.missing] = MISSING
+        object.__setattr__(self, "codes", codes)
+        weights = rng.choice([0.25, 0.5, 1.0, 2.0, 4.0], self.num_rows) if self.weighted else None
+        object.__setattr__(self, "weights", weights)
+
+    @property
+    def leaf_sd(self):
+        """f has a standard deviation like the noise's: neither pins the other."""
+        return 0.8 / np.sqrt(self.num_trees)
+
+    def draw(self, rng):
+        """(forest at all rows, sigma^2) from the prior."""
+        forest = draw_forest(
+            self.codes,
+            self.num_trees,
+            self.alpha,
+            self.beta,
+            self.leaf_sd,
+            rng,
+            self.offset,
+            self.num_rows,
+            STEP,
+        )
+        return forest, 1.0 if self.family == "probit" else draw_sigma2(self.nu, self.lambda_, rng)
+
+    def outcome(self, f, sigma2, rng):
+        """y at the training rows."""
+        if self.family == "probit":
+            return (f[: self.num_rows] + rng.normal(size=self.num_rows) > 0).astype(float)
+        sd = np.sqrt(sigma2 / (1.0 if self.weights is None else self.weights))
+        return f[: self.num_rows] + sd * rng.normal(size=self.num_rows)
+
+    def log_likelihood(self, y, f, sigma2):
+        """log p(y | f, sigma2) up to a constant; f [.., all rows]."""
+        if self.family == "probit":
+            return log_ndtr((2 * y - 1) * f[..., : self.num_rows]).sum(-1)
+        w = 1.0 if self.weights is None else self.weights
+        squares = (w * (y - f[..., : self.num_rows]) ** 2).sum(-1)
+        return -0.5 * self.num_rows * np.log(sigma2) - 0.5 * squares / sigma2
+
+    def training(self, y, **settings):
+        """What the engine fits."""
+        prior = {
+            "offset": self.offset, "leaf_sd": self.leaf_sd, "alpha": self.alpha, "beta": self.beta,
+        }  # fmt: skip
+        if self.family == "gaussian":
+            prior |= {"nu": self.nu, "lambda": self.lambda_, "sigma_start": self.lambda_**0.5}
+        return training(
+            self.codes[:, : self.num_rows], y, weights=self.weights, prior=prior,
+            num_trees=self.num_trees, moves=self.moves, family=self.family, **settings,
+        )  # fmt: skip
+
+
+# between them: one, few and many trees; trees beyond the 8 leaves of the vector path; rows below, at and past
+# the padding; two codes and 250; missing values; a heavy-tailed noise; weights; two classes
+COVERING: list[dict] = [
+    {"name": "few trees", "num_rows": 24, "num_trees": 3},
+    {"name": "one deep tree", "num_rows": 70, "num_trees": 1, "beta": 0.35, "levels": (40, 3, 250, 9)},
+    {"name": "many trees", "num_rows": 64, "num_trees": 20, "beta": 2.0, "nu": 3.0},
+    {"name": "weights", "num_rows": 40, "num_trees": 3, "weighted": True, "missing": 0.1},
+    {"name": "probit", "num_rows": 50, "num_trees": 4, "family": "probit", "missing": 0.1},
+    {"name": "missing values", "num_rows": 30, "num_trees": 3, "missing": 0.3, "levels": (5, 2, 40)},
+]

@@ -1,0 +1,22 @@
+"""A database of one test, and the choice of one dialect."""
+
+from dataclasses import dataclass
+
+import pytest
+from sqlalchemy import Engine
+
+DIALECTS = ("sqlite", "postgres")
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database of one test, at head."""
+
+    dialect: str
+    url: str
+    engine: Engine
+
+
+def only(dialect: str) -> pytest.MarkDecorator:
+    """Run a test that asks for `database` on that one only."""
+    return pytest.mark.parametrize("dialect", [dialect], indirect=True)

@@ -1,0 +1,148 @@
+"""Digests of short fits of every method and move set.
+
+`python -m tests.support.fit_digests [CASE ...]` renews them; without cases, every one.
+Renew one only where its draws or its file were meant to change.
+"""
+
+import hashlib
+import json
+import sys
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from sampler import DataWarning, Posterior, fit, load
+
+FILE = Path(__file__).parents[1] / "data" / "formats" / "fit_digests.json"
+ROWS = 60
+NEW_ROWS = 7
+
+_SHORT = {"num_trees": 5, "num_chains": 2, "num_burnin": 6, "num_draws": 5, "thin": 2, "seed": 11}
+_TREE = {"num_chains": 2, "num_burnin": 40, "num_draws": 5, "thin": 4, "seed": 11}
+_SOFT = {"num_chains": 1, "num_burnin": 8, "num_draws": 4, "thin": 1, "seed": 11}
+_FILTER = {"method": "smc", "num_chains": 2, "num_draws": 12, "seed": 11}
+_SEARCH = {
+    "method": "dcc-tree", "num_chains": 1, "num_draws": 20, "num_burnin": 5, "seed": 11,
+    "search": {"iterations": 1, "first": 2, "most": 2, "chains": 1, "draws": 20, "samples": 2},
+}  # fmt: skip
+
+# outcome ("number", "two" or "three" classes), whether rows are weighted, and what `fit` is given
+CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
+    "bart": ("number", False, _SHORT),
+    "bart-cgm": ("number", False, _SHORT | {"moves": "cgm"}),
+    "bart-growprune": ("number", False, _SHORT | {"moves": "growprune"}),
+    "bart-growprunechange": ("number", False, _SHORT | {"moves": "growprunechange"}),
+    "bart-restructure": (
+        "number",
+        False,
+        _SHORT | {"moves": {"grow": 0.4, "prune": 0.4, "restructure": 0.2, "rule": 0.2}},
+    ),
+    "bart-pg": ("number", False, _SHORT | {"moves": "pg"}),
+    "bart-pg-mixed": ("number", False, _SHORT | {"moves": {"grow": 0.3, "prune": 0.3, "pg": 0.4}}),
+    "bart-smc-start": ("number", False, _SHORT | {"start": "smc"}),
+    "bart-annealed": ("number", False, _SHORT | {"start": "annealed"}),
+    "bart-weights": ("number", True, _SHORT),
+    "bart-weights-cgm": ("number", True, _SHORT | {"moves": "cgm"}),
+    "bart-prior-only": ("number", False, _SHORT | {"prior_only": True}),
+    "bart-uniform-cuts": ("number", False, _SHORT | {"prior": {"cuts": "uniform"}}),
+    "bart-k-df": ("number", False, _SHORT | {"prior": {"k_df": 1.25}}),
+    "bart-sparse": ("number", False, _SHORT | {"prior": {"sparse": True}}),
+    "bart-sparse-theta": (
+        "number",
+        False,
+        _SHORT | {"prior": {"sparse": True, "sparse_theta": 2.0, "k_df": 2}},
+    ),
+    "probit": ("two", False, _SHORT | {"family": "probit"}),
+    "probit-cgm": ("two", False, _SHORT | {"family": "probit", "moves": "cgm"}),
+    "probit-pg": ("two", False, _SHORT | {"family": "probit", "moves": "pg"}),
+    "bcart": ("number", False, _TREE | {"method": "bcart"}),
+    "bcart-weights": ("number", True, _TREE | {"method": "bcart"}),
+    "bcart-growprune": ("number", False, _TREE | {"method": "bcart", "moves": "growprune"}),
+    "bcart-classes": ("three", False, _TREE | {"method": "bcart", "family": "categorical"}),
+    "bcart-mean-variance": ("number", False, _TREE | {"method": "bcart-mean-variance"}),
+    "bcart-wu": ("number", False, _TREE | {"method": "bcart-wu"}),
+    "bcart-wu-classes": ("three", False, _TREE | {"method": "bcart-wu", "family": "categorical"}),
+    "smc": ("number", False, _FILTER),
+    "smc-prior": ("number", False, _FILTER | {"moves": "prior"}),
+    "smc-classes": ("three", False, _FILTER | {"family": "categorical"}),
+    "rjhmc-df": ("number", False, _SOFT | {"method": "rjhmc-df"}),
+    "rjhmc-df-classes": ("three", False, _SOFT | {"method": "rjhmc-df", "family": "categorical"}),
+    "rjhmc-dfi": ("number", False, _SOFT | {"method": "rjhmc-dfi"}),
+    "dcc-tree": ("number", False, _SEARCH),
+}
+
+
+def data(outcome: str) -> tuple[dict[str, list[Any]], list[Any], list[float]]:
+    """Columns with missing values and categories, outcomes, and weights."""
+    rng = np.random.default_rng(7)
+    x = rng.uniform(size=(ROWS, 2)).round(3)
+    kind = rng.choice(["a", "b", "c"], ROWS)
+    level = 3 * x[:, 0] - 2 * (x[:, 1] > 0.6) + 1.5 * (kind == "b")
+    number = (level + rng.normal(0, 0.5, ROWS)).round(3)
+    first: list[Any] = x[:, 0].tolist()
+    first[4] = first[19] = first[33] = None
+    second: list[Any] = kind.tolist()
+    second[8] = None
+    columns = {"first": first, "kind": second, "last": x[:, 1].tolist()}
+    classes = {"two": ["no", "yes"], "three": ["low", "mid", "top"]}
+    y = number.tolist()
+    if outcome in classes:
+        names = classes[outcome]
+        cuts = np.quantile(number, np.arange(1, len(names)) / len(names))
+        y = [names[place] for place in np.searchsorted(cuts, number)]
+    return columns, y, rng.uniform(0.5, 2, ROWS).round(2).tolist()
+
+
+def fitted(case: str) -> Posterior:
+    """The fit of a case."""
+    outcome, weighted, settings = CASES[case]
+    X, y, weights = data(outcome)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        return fit(X, y, weights if weighted else None, progress=False, **settings)
+
+
+def digests(case: str, folder: Path) -> dict[str, str]:
+    """Digests of a case: of its bytes, of its saved file, and of what it predicts once loaded."""
+    posterior = fitted(case)
+    path = folder / f"{case}.bart"
+    posterior.save(path)
+    new = {name: values[:NEW_ROWS] for name, values in data(CASES[case][0])[0].items()}
+    sample = np.ascontiguousarray(load(path).sample(new), dtype=np.float64)
+    return {
+        "bytes": _digest(posterior.to_bytes()),
+        "file": _digest(path.read_bytes()),
+        "sample": _digest(sample.tobytes()),
+    }
+
+
+def machine() -> dict[str, str]:
+    """The processor and libraries on which last digits of floats depend."""
+    return {"processor": llvm.get_host_cpu_name()} | {
+        name: version(name) for name in ("numba", "numpy", "scipy", "nutpie")
+    }
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def main(cases: list[str], folder: Path) -> None:
+    """Write the digests of the cases, or of all."""
+    record = json.loads(FILE.read_text()) if FILE.exists() and cases else {"cases": {}}
+    if record.get("machine", machine()) != machine():
+        raise SystemExit("these digests are another machine's: renew all of them, without naming cases")
+    record["machine"] = machine()
+    record["cases"] |= {case: digests(case, folder) for case in cases or CASES}
+    FILE.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as temporary:
+        main(sys.argv[1:], Path(temporary))

@@ -1,0 +1,29 @@
+"""Really fitted small models, their units run in this process by the worker's own functions."""
+
+from app.settings import Settings
+from tests.support.api_calls import post_csv, table
+from worker.context import Context
+from worker.units import run_one
+
+SMALL = {"num_trees": 10, "num_chains": 2, "num_draws": 40, "num_burnin": 60, "thin": 1}
+
+
+def run_units(settings: Settings) -> int:
+    """Work on every claimable unit; how many there were."""
+    context = Context(settings, "tests")
+    try:
+        return sum(1 for _ in iter(lambda: run_one(context), False))
+    finally:
+        context.close()
+
+
+def fitted(client, settings: Settings, *, text: str | None = None, **more) -> dict:
+    """A succeeded model of y by size and colour, as GET shows it."""
+    dataset = post_csv(client, text or table(60)).json()
+    body = {"dataset_id": dataset["id"], "target": "y"} | SMALL | more
+    made = client.post("/models", json=body)
+    assert made.status_code == 202, made.text
+    run_units(settings)
+    model = client.get(made.headers["location"]).json()
+    assert model["state"] == "succeeded", model["error"]
+    return model

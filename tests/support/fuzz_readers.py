@@ -1,0 +1,215 @@
+"""Coverage-guided fuzzing of every reader of files.
+
+    python -m tests.support.fuzz_readers [--inputs 100000] [--seed 0] [--reader csv parquet ...]
+
+Inputs are mutated from a corpus; one that takes a step from line to line that none took before joins it. Each
+must be a table or a refusal; anything else is printed with the input, and the command fails. The readers run
+in forks with limited memory and time, as in the service: one that the kernel ends is counted, as a refusal.
+"""
+
+import argparse
+import gzip
+import io
+import os
+import pickle
+import random
+import sys
+import traceback
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+
+from app.services.errors import ServiceError
+from app.services.files import table as tables
+from app.services.files.nursery import confine
+from app.services.files.options import Limits, Options
+from app.services.files.work import dataset
+
+FOLDER = str(Path(tables.__file__).parent)
+LIMITS = Limits(bytes=1 << 22, cells=1 << 18)
+BATCH = 200  # inputs of one fork
+MEMORY, SECONDS = 512 << 20, 60
+ROWS = pa.table(
+    {
+        "x": [1.5, None, -3.0],
+        "town": ["a", "b", None],
+        "day": pa.array([0, 1, None], pa.timestamp("us")),
+        "ok": [True, None, False],
+    }
+)
+WORDS = [
+    b",",
+    b";",
+    b"\t",
+    b'"',
+    b"'",
+    b"\n",
+    b"\r",
+    b"\\",
+    b"NA",
+    b"1,5",
+    b"1.234",
+    b"1e999",
+    b"inf",
+    b"\xff",
+]
+WORDS += [
+    b"\xef\xbb\xbf",
+    b"\xe9",
+    b"31/12/2026",
+    b"2026-01-31",
+    b"sep=;\n",
+    b"# ",
+    b" ",
+    b"\0",
+    b"PAR1",
+    b"true",
+]
+
+
+def _columnar(write) -> bytes:
+    sink = io.BytesIO()
+    write(ROWS, sink)
+    return sink.getvalue()
+
+
+def _stream(table: pa.Table, sink: io.BytesIO, compression: str | None = None) -> None:
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+
+
+CSV = [
+    b"a,b,c\n1,x,2026-01-31\n2,y,\n",
+    b"a;b\r\n1,5;NA\r\n2,25;none\r\n",
+    b'"a"\t"b"\n"1"\t"x ""q"""\n',
+    b"sep=;\na;b\n1.234,5;31/12/2026\n",
+    b"# made by hand\na b\n1 2\n3 4\n",
+    '"a" "b"\n"r1" 1 "é"\n'.encode(),
+    "a,b\ncafé,1\n".encode("cp1252"),
+    ",a,b\n0,1,2\n1,2,3\n".encode("utf-16"),
+    b"'a','b'\n'x,y','1'\n",
+    b'a,b\n"say \\"hi\\"",1\n',
+]
+SEEDS = {
+    "csv": CSV,
+    "gzip": [gzip.compress(text) for text in CSV],
+    "parquet": [_columnar(pq.write_table), _columnar(lambda t, s: pq.write_table(t, s, compression="none"))],
+    "arrow": [
+        _columnar(_stream),
+        _columnar(lambda t, s: _stream(t, s, "zstd")),
+        _columnar(feather.write_feather),
+        _columnar(lambda t, s: feather.write_feather(t, s, compression="uncompressed")),
+    ],
+}
+
+
+def mutated(corpus: list[bytes], dice: random.Random) -> bytes:
+    """One of the corpus, changed in a few places."""
+    data = bytearray(dice.choice(corpus))
+    for _ in range(dice.choice([1, 1, 2, 4, 16])):
+        at = dice.randrange(len(data) + 1)
+        kind = dice.randrange(6)
+        if kind == 0 and data:
+            data[at % len(data)] ^= 1 << dice.randrange(8)
+        elif kind == 1 and data:
+            data[at % len(data)] = dice.choice([0, 1, 127, 128, 255, dice.randrange(256)])
+        elif kind == 2:
+            data[at:at] = dice.choice(WORDS)
+        elif kind == 3:
+            del data[at : at + dice.choice([1, 4, 64])]
+        elif kind == 4:
+            data[at:at] = data[at : at + dice.choice([1, 8, 64])] * dice.choice([1, 2, 50])
+        else:
+            other = dice.choice(corpus)
+            data[at:] = other[dice.randrange(len(other) + 1) :]
+    return bytes(data[: 1 << 16])
+
+
+def reached(data: bytes) -> tuple[frozenset, str | None]:
+    """The steps from line to line that reading takes, and what went wrong."""
+    steps: set[tuple[str, int, int]] = set()
+    before: dict[object, int] = {}
+
+    def trace(frame, event, _argument):
+        if not frame.f_code.co_filename.startswith(FOLDER):
+            return None
+        if event == "line":
+            steps.add((frame.f_code.co_name, before.get(frame, 0), frame.f_lineno))
+            before[frame] = frame.f_lineno
+        return trace
+
+    task = {"options": Options().to_json(), "limits": LIMITS.to_json(), "block_rows": 1000}
+    sys.settrace(trace)
+    try:
+        dataset(io.BytesIO(data), io.BytesIO(), task)
+    except (ServiceError, MemoryError, pa.ArrowMemoryError):
+        return frozenset(steps), None
+    except BaseException:  # noqa: BLE001  whatever it is, it is told
+        return frozenset(steps), traceback.format_exc()
+    finally:
+        sys.settrace(None)
+    return frozenset(steps), None
+
+
+def _batch(inputs: list[bytes], seen: set) -> tuple[list[tuple[int, frozenset, str | None]], bool]:
+    """What is new or wrong of some inputs, found in a fork; and whether the kernel ended it."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        with os.fdopen(write, "wb") as out:
+            confine(MEMORY, SECONDS)
+            for number, data in enumerate(inputs):
+                steps, wrong = reached(data)
+                if wrong or not steps <= seen:
+                    seen |= steps
+                    pickle.dump((number, steps, wrong), out)
+                    out.flush()
+        os._exit(0)
+    os.close(write)
+    found = []
+    with os.fdopen(read, "rb") as results:
+        while True:
+            try:
+                found.append(pickle.load(results))
+            except (EOFError, pickle.UnpicklingError):
+                break
+    _, status = os.waitpid(child, 0)
+    return found, os.WIFSIGNALED(status)
+
+
+def fuzz(reader: str, inputs: int, seed: int) -> int:
+    """Feed a reader; how many inputs went wrong."""
+    dice = random.Random(f"{reader} {seed}")
+    corpus, seen, wrong, ended = list(SEEDS[reader]), set(), 0, 0
+    fed: list[bytes] = list(corpus)
+    for _ in range(0, inputs, BATCH):
+        found, killed = _batch(fed, seen)
+        ended += killed
+        for number, steps, told in found:
+            if told:
+                wrong += 1
+                print(f"{reader}: {fed[number]!r}\n{told}")
+            if not steps <= seen:
+                corpus.append(fed[number])
+                seen |= steps
+        fed = [mutated(corpus, dice) for _ in range(BATCH)]
+    told = f"{len(corpus)} in the corpus, {len(seen)} steps, {ended} batches ended, {wrong} wrong"
+    print(f"{reader}: {inputs} inputs, {told}")
+    return wrong
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--inputs", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--reader", nargs="*", default=list(SEEDS))
+    chosen = parser.parse_args()
+    sys.exit(sum(fuzz(reader, chosen.inputs, chosen.seed) for reader in chosen.reader) > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""What the tests ask of a page: is it one, does it hold to the policy, where do its links and forms go."""
+
+import re
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from xml.etree import ElementTree as ET
+
+import httpx
+
+ACCEPT = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+SVG = "{http://www.w3.org/2000/svg}"
+POLICY = "default-src 'self'; object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+OWN = re.compile(r"(/[^/]|/$|\?|#)")  # an address on this service
+VOID = {"meta", "link", "input", "img", "source", "br", "rect", "path", "circle", "progress"}
+
+
+@dataclass
+class Page(HTMLParser):
+    """A parsed page; every breach of the policy it noticed is in `breaches`."""
+
+    text: str = ""
+    breaches: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    forms: list[dict[str, str | None]] = field(default_factory=list)
+    images: list[dict[str, str | None]] = field(default_factory=list)
+    labels: set[str] = field(default_factory=set)
+    ids: list[str] = field(default_factory=list)
+    controls: list[dict[str, str | None]] = field(default_factory=list)
+    hidden: dict[str, str] = field(default_factory=dict)
+    tags: list[str] = field(default_factory=list)
+    inside: list[str] = field(default_factory=list)
+    words: str = ""
+
+    def __post_init__(self) -> None:
+        HTMLParser.__init__(self)
+        self.feed(self.text)
+
+    def handle_starttag(self, tag, attrs) -> None:
+        given = dict(attrs)
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.inside.append(tag)
+        for name, value in attrs:
+            if name.startswith("on") or name == "style":
+                self.breaches.append(f"<{tag} {name}>")
+            if name in {"src", "href", "action", "srcset", "formaction"} and not OWN.match(value or ""):
+                self.breaches.append(f"<{tag} {name}={value}>")
+        if tag == "style" or (tag == "script" and not given.get("src")):
+            self.breaches.append(f"inline <{tag}>")
+        if given.get("id"):
+            self.ids.append(given["id"])
+        if tag == "a":
+            self.links.append(given.get("href") or "")
+        elif tag == "form":
+            self.forms.append(given)
+        elif tag == "img":
+            self.images.append(given)
+        elif tag == "label":
+            self.labels.add(given.get("for") or "")
+        elif tag in {"input", "select", "textarea"}:
+            if given.get("type") == "hidden":
+                self.hidden[given.get("name") or ""] = given.get("value") or ""
+            else:
+                self.controls.append(given | {"in_label": ("label" in self.inside and "yes") or None})
+
+    def handle_endtag(self, tag) -> None:
+        if tag in VOID:
+            return
+        if not self.inside or self.inside.pop() != tag:
+            self.breaches.append(f"</{tag}> closes nothing")
+
+    def handle_data(self, data) -> None:
+        if not self.inside or self.inside[-1] not in {"script", "style"}:
+            self.words += data
+
+
+def page_of(response: httpx.Response, status: int = 200) -> Page:
+    """The page in an answer, checked: its policy, its form, its landmarks, its labels."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    assert response.headers["content-security-policy"] == POLICY
+    page = Page(response.text)
+    assert not page.breaches
+    assert not page.inside, "an element isn't closed"
+    assert page.tags.count("main") == page.tags.count("h1") == page.tags.count("title") == 1
+    assert "header" in page.tags
+    assert len(page.ids) == len(set(page.ids))
+    for control in page.controls:
+        named = control.get("id") in page.labels or control["in_label"] or control.get("aria-label")
+        assert named, f"{control} has no label"
+    for image in page.images:
+        assert image.get("alt"), f"{image} says nothing to who can't see it"
+    assert all(form.get("method") in {"get", "post"} for form in page.forms)
+    return page
+
+
+def checked_svg(content: bytes) -> ET.Element:
+    """The document of a chart, checked to run and to fetch nothing."""
+    root = ET.fromstring(content)
+    assert root.tag == f"{SVG}svg"
+    for element in root.iter():
+        assert element.tag not in {f"{SVG}script", f"{SVG}foreignObject", f"{SVG}image"}
+        for name, value in element.attrib.items():
+            assert not name.startswith("on")
+            if name.endswith("href"):
+                assert value.startswith("#")
+    assert not re.search(rb"url\((?!#)", content)
+    return root

@@ -1,0 +1,56 @@
+"""Every route there is, as the application knows them: what is tested of each can't forget a new one."""
+
+import re
+from typing import Any
+
+from fastapi.routing import iter_route_contexts
+
+from app.api.access import OPEN
+from app.api.main import create_app
+from app.settings import Settings
+
+ABSENT = {"dataset_id": "ds_1", "model_id": "mdl_1", "prediction_id": "prd_1", "name": "x", "slug": "x"}
+ABSENT |= {"key_id": "x"}
+
+
+def every_route() -> list[tuple[str, str]]:
+    """Method and path template of each, once."""
+    app = create_app(Settings(database_url="sqlite:///never-opened"))
+    found = {
+        (method, str(route.path))
+        for route in iter_route_contexts(app.routes)
+        for method in (route.methods or {"GET"})  # a mounted folder has no methods
+    }
+    assert len(found) > 30, "the routes aren't found any more"
+    return sorted(found, key=lambda route: (route[1], route[0]))
+
+
+def guarded_routes() -> list[tuple[str, str]]:
+    """Those that ask who is there."""
+    return [(method, path) for method, path in every_route() if not path.startswith(OPEN)]
+
+
+def fields(path: str) -> list[str]:
+    """The names in a path template."""
+    return re.findall(r"{(\w+)[:}]", path)
+
+
+def address(path: str, **named: str) -> str:
+    """The address of a path template, of things that aren't there unless named."""
+    unknown = [field for field in fields(path) if field not in ABSENT | named]
+    assert not unknown, f"say in tests/support/routes.py what {unknown} of {path} may be"
+    return re.sub(r"{(\w+)[^}]*}", lambda field: (ABSENT | named)[field[1]], path)
+
+
+def body_for(path: str, dataset_id: str) -> dict[str, Any]:
+    """What can be sent to a path as JSON, where a POST needs something."""
+    by_end = {
+        "predict": {"rows": [{"size": 1, "colour": "red"}]},
+        "predictions": {"dataset_id": dataset_id},
+        "partial-dependence": {"features": ["size"]},
+        "extend": {"num_draws": 1},
+        "models": {"dataset_id": dataset_id, "target": "y"},
+        "estimate": {"dataset_id": dataset_id, "target": "y"},
+    }
+    sent = by_end.get(path.rsplit("/", 1)[-1])
+    return {} if sent is None else {"json": sent}

@@ -1,0 +1,20 @@
+"""The two ways to run: embedded on SQLite, and on Postgres with Valkey."""
+
+import pytest
+
+from tests.support.worker_service import make_service
+
+
+@pytest.fixture(params=["embedded", "team"])
+def service(request, tmp_path):
+    """A service without workers; a test starts them."""
+    broker = request.getfixturevalue("valkey_url") if request.param == "team" else None
+    with make_service(request.getfixturevalue("database"), broker, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def dialect(request):
+    """Embedded means SQLite, a team Postgres."""
+    kind = request.node.callspec.params["service"]
+    return {"embedded": "sqlite", "team": "postgres"}[kind]

@@ -1,0 +1,210 @@
+"""Real workers, as processes, on a real database, with or without a real broker."""
+
+import contextlib
+import hashlib
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from app.store import datasets, draws, models
+from app.store.engine import session_scope
+from app.store.tables import Model, Unit
+from app.supervisor import LIFELINE
+from sampler import Chain
+from tests.support.friedman import friedman_table
+from tests.support.waiting import eventually
+from worker.blocks import BlockWriter
+from worker.spec import prepare_problem, read_rows, read_spec, split
+
+OWNER = "local"
+LEASE_SECONDS = 2.0
+SLICE_SECONDS = 0.05
+
+
+SHORT = {
+    "num_trees": 20,
+    "num_chains": 2,
+    "num_burnin": 100,
+    "num_draws": 50,
+    "thin": 2,
+    "seed": 5,
+    "holdout": 0.2,
+}
+# A second or more per chain, most of it sampling, in slices of a twentieth: time to interfere.
+LONG = {"num_trees": 200, "num_chains": 2, "num_burnin": 300, "num_draws": 200, "thin": 25, "seed": 6}
+
+
+@dataclass
+class Service:
+    """A database and maybe a broker, and the workers that a test starts on them."""
+
+    engine: Engine
+    environment: dict[str, str]
+    log: Path
+    lifeline: int  # its other end is ours alone: workers end with this process, however it ends
+    workers: list[subprocess.Popen] = field(default_factory=list)
+
+    def start_worker(self, slots=2, **environment) -> subprocess.Popen:
+        given = {"BARTSERVE_WORKER_SLOTS": str(slots), LIFELINE: str(self.lifeline), **environment}
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "app.cli", "worker"],
+                env=self.environment | given,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(self.lifeline,),
+                start_new_session=True,
+            )
+        self.workers.append(process)
+        return process
+
+    def freeze(self, worker: subprocess.Popen) -> None:
+        """SIGSTOP of a worker and its children, between writes: SQLite has one writer, frozen or not."""
+
+        def between_writes() -> bool:
+            os.killpg(worker.pid, signal.SIGSTOP)
+            if self.engine.dialect.name != "sqlite":
+                return True
+            database = sqlite3.connect(str(self.engine.url.database), timeout=1.0)
+            with contextlib.closing(database), contextlib.suppress(sqlite3.OperationalError):
+                database.execute("BEGIN IMMEDIATE")
+                return True
+            os.killpg(worker.pid, signal.SIGCONT)
+            return False
+
+        self.eventually(between_writes)
+
+    def stop(self) -> None:
+        for process in self.workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGCONT)
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def create_model(self, table=None, target="y", **settings) -> str:
+        table = friedman_table() if table is None else table
+        encoded = datasets.encode(table)
+        columns = [{"name": name} for name in table.column_names]
+        full = {"family": "gaussian", "method": "bart", "moves": "growprune", "features": None, **settings}
+        with session_scope(self.engine) as session:
+            dataset = datasets.save(
+                session, encoded, owner=OWNER, name="friedman", columns=columns, warnings=[]
+            )
+            model = models.create(
+                session,
+                owner=OWNER,
+                name=None,
+                dataset_id=dataset.id,
+                target=target,
+                settings=full,
+                num_chains=settings["num_chains"],
+                iterations=settings["num_burnin"] + settings["num_draws"] * settings["thin"],
+            )
+        return model.id
+
+    def model(self, model_id: str) -> Model:
+        with session_scope(self.engine, read_only=True) as session:
+            return models.get(session, OWNER, model_id)
+
+    def chains(self, model_id: str) -> list[Unit]:
+        with session_scope(self.engine, read_only=True) as session:
+            return models.chains(session, [model_id])[model_id]
+
+    def cancel(self, model_id: str) -> None:
+        with session_scope(self.engine) as session:
+            models.cancel(session, OWNER, model_id)
+
+    def eventually(self, what, seconds=120.0):
+        """The first true value of `what`; fails with the workers' own words."""
+        return eventually(what, seconds, self._log_tail)
+
+    def _log_tail(self) -> str:
+        return self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
+
+    def ended(self, model_id: str, seconds=120.0) -> Model:
+        """The model when it has ended."""
+        self.eventually(lambda: self.model(model_id).finished_at is not None, seconds)
+        return self.model(model_id)
+
+    def sampling(self, model_id: str, seconds=120.0) -> list[Unit]:
+        """The chains, when one is under way with draws already stored."""
+
+        def under_way():
+            found = self.chains(model_id)
+            return any(chain.state == "running" and chain.num_draws for chain in found) and found
+
+        return self.eventually(under_way, seconds)
+
+    def digest(self, model_id: str) -> str:
+        """Of every byte of every draw."""
+        with session_scope(self.engine, read_only=True) as session:
+            return _digest(draws.read(session, model_id))
+
+    def undisturbed_digest(self, model_id: str) -> str:
+        """The same, of the model's chains run by the sampler alone, in one go, in this process."""
+        with session_scope(self.engine, read_only=True) as session:
+            spec = read_spec(session, model_id)
+            training, _ = split(spec, read_rows(session, spec))
+        problem = prepare_problem(spec, training)
+        stored = []
+        for number in range(spec.settings["num_chains"]):
+            chain = Chain.start(problem.training, number)
+            chain.run(chain.iterations)
+            blocks = BlockWriter(spec.settings["num_trees"]).add(chain.take())
+            stored.append([block.data for block in blocks])
+        return _digest(stored)
+
+
+def _digest(chains: list[list[bytes]]) -> str:
+    digest = hashlib.sha256()
+    for blocks in chains:
+        digest.update(len(blocks).to_bytes(4, "little"))
+        for block in blocks:
+            digest.update(len(block).to_bytes(4, "little") + block)
+    return digest.hexdigest()
+
+
+def children(process: subprocess.Popen) -> list[int]:
+    """The process ids right below a process, whichever of its threads made them."""
+    lists = [file.read_text().split() for file in Path(f"/proc/{process.pid}/task").glob("*/children")]
+    return [int(pid) for pids in lists for pid in pids]
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs (a zombie doesn't)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@contextlib.contextmanager
+def make_service(database, redis_url, folder) -> Iterator[Service]:
+    """A service on that database and broker; nothing of it is left running."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("BARTSERVE_")}
+    environment |= {
+        "BARTSERVE_DATA_DIR": str(folder),
+        "BARTSERVE_DATABASE_URL": database.url,
+        "BARTSERVE_LEASE_SECONDS": str(LEASE_SECONDS),
+        "BARTSERVE_SLICE_SECONDS": str(SLICE_SECONDS),
+        "BARTSERVE_DISPATCH_SECONDS": "0.2",
+    }
+    if redis_url is not None:
+        environment |= {"BARTSERVE_REDIS_URL": redis_url, "BARTSERVE_KEY_PREFIX": f"test-{uuid.uuid4().hex}:"}
+    lifeline, ours = os.pipe()
+    service = Service(database.engine, environment, folder / "workers.log", lifeline)
+    try:
+        yield service
+    finally:
+        service.stop()
+        os.close(ours)
+        os.close(lifeline)
