@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from app.store.tables import Json
 from sampler import Posterior, Prediction
-from worker.scores import between, classes_of
-from worker.spec import Rows
+from worker.scores import Predictive, between, classes_of, count_inside
+from worker.spec import Rows, floats
 
 MAX_ROWS = 2_000  # that the calibration rests on
 MAX_SHOWN = 500  # that are kept one by one
@@ -48,8 +48,9 @@ def look_at(
         ``rows``, up to 500, evenly spaced: lists ``row`` (from 1), ``actual, mean, lower, upper``; ``level``
         and ``interval`` say of what, ``classes`` the classes (last those that no training row has), of which
         ``actual`` is the number. Figures are the probability of the second of two classes; of more, of the
-        row's own, and ``predicted`` is the number of the most probable one. ``calibration``, of up to 2,000
-        rows: for numbers, by ``level``, the share of outcomes inside predictive intervals (``observed``); for
+        row's own, and ``predicted`` is the number of the most probable one. Intervals of a number are those
+        of an outcome of the row's own weight, where rows have weights. ``calibration``, of up to 2,000 rows:
+        for numbers, by ``level``, the share of outcomes inside predictive intervals (``observed``); for
         classes, by bin of the predicted probability, its mean (``level``) and the share of the second class;
         of more than two, by bin of the largest probability, the share of rows that are of that class; each
         with its 95% binomial interval (``lower``, ``upper``) and the ``rows`` it rests on.
@@ -66,9 +67,8 @@ def look_at(
     for start in range(0, len(y), BATCH_ROWS):
         beat()
         rows = slice(start, min(start + BATCH_ROWS, len(y)))
-        levels = [LEVEL] if of_classes else list(LEVELS)
-        kind = "credible" if of_classes else "predictive"
-        answer = posterior.predict(X.slice(start, rows.stop - start), level=levels, interval=kind)
+        part = X.slice(start, rows.stop - start)
+        answer = posterior.predict(part, level=LEVEL, interval="credible" if of_classes else "predictive")
         if several:
             figures = _of_each_class(answer)
             predicted[rows], most[rows] = figures["mean"].argmax(axis=1), figures["mean"].max(axis=1)
@@ -77,11 +77,18 @@ def look_at(
             for name, values in found.items():
                 values[start + known] = figures[name][known, own[known]]
             continue
-        for i, (level, lower, upper) in enumerate(answer.intervals):
-            inside[i] += np.count_nonzero((lower <= y[rows]) & (y[rows] <= upper))
-            if level == LEVEL:
-                found["lower"][rows], found["upper"][rows] = lower, upper
-        found["mean"][rows] = answer.mean
+        found["mean"][rows], found["lower"][rows], found["upper"][rows] = (
+            answer.mean,
+            answer.lower,
+            answer.upper,
+        )
+        if of_classes:
+            continue
+        weights = held.weights_of(chosen[rows])
+        law = Predictive.of(posterior, part, weights)
+        inside += [count_inside(law.below(y[rows]), level) for level in LEVELS]
+        if weights is not None:
+            found["lower"][rows], found["upper"][rows] = law.interval(LEVEL)
     shown = _spaced(len(y), MAX_SHOWN)
     return {
         "interval": "credible" if of_classes else "predictive",
@@ -103,7 +110,7 @@ def look_at(
 
 def _outcomes(posterior: Posterior, training: Rows, held: Rows) -> tuple[list[str] | None, Floats]:
     if posterior.classes is None:
-        return None, np.asarray(held.y.cast(pa.float64()).to_numpy(), np.float64)
+        return None, floats(held.y)
     classes, numbers = classes_of(posterior, training, held)
     return classes, numbers[len(training.y) :].astype(np.float64)
 

@@ -1,26 +1,94 @@
 """How a posterior does on rows it never saw, beside a linear model on the same columns."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import betaincinv
+from scipy.optimize import elementwise
+from scipy.special import betaincinv, ndtr
 
 from app.store.tables import Json
 from sampler import Posterior
 from sampler.design import numbers
 from sampler.target import read_target
-from worker.spec import Rows
+from worker.spec import Rows, floats
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 BATCH_ROWS = 2_000  # predicted at once: 1,000 draws of so many rows are 16 MB
 UNSEEN = "The model that is served was fitted without these rows."
 TINY = 1e-12  # a probability is never taken for certain
 LOG_2PI = float(np.log(2 * np.pi))
+REACH = 40.0  # standard deviations beyond which no tail that is asked for begins
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Predictive:
+    """The posterior predictive law of the outcome of some rows, each with its own weight.
+
+    Of a row it is the mixture over draws of Normal(f, sigma^2 / weight): what the row's outcome was drawn
+    from, if the model is right. `Posterior.predict` speaks of a new outcome of weight 1.
+
+    Attributes
+    ----------
+    f, sigma
+        float64 [chain, draw, row]; sigma is that of the row's own weight.
+    share
+        float64 [chain, draw], of the draws; they add up to 1. None where all are alike.
+
+    """
+
+    f: Floats
+    sigma: Floats
+    share: Floats | None
+
+    @classmethod
+    def of(cls, posterior: Posterior, X: pa.Table, weights: Floats | None) -> "Predictive":
+        """The law of the outcomes of rows X with such weights, of weight 1 without any."""
+        sigma = posterior.sample_sigma(X) / np.sqrt(1.0 if weights is None else weights)
+        return cls(posterior.sample(X), sigma, posterior.weights)
+
+    def log_density(self, y: Floats) -> Floats:
+        """Log density of an outcome of each row."""
+        each = -0.5 * (((y - self.f) / self.sigma) ** 2 + LOG_2PI) - np.log(self.sigma)
+        if self.share is not None:
+            with np.errstate(divide="ignore"):
+                each = each + np.log(self.share * self.share.size)[:, :, None]
+        density: Floats = np.logaddexp.reduce(each, axis=(0, 1)) - np.log(each[:, :, 0].size)
+        return density
+
+    def below(self, y: Floats) -> Floats:
+        """The probability that each row's outcome is at most y."""
+        return self._below(y, np.arange(len(y)))
+
+    def interval(self, level: float) -> tuple[Floats, Floats]:
+        """Lower and upper ends of each row's equal-tailed interval."""
+        low = np.min(self.f - REACH * self.sigma, axis=(0, 1))
+        high = np.max(self.f + REACH * self.sigma, axis=(0, 1))
+        tail = (1 - level) / 2
+        return self._quantile(tail, low, high), self._quantile(1 - tail, low, high)
+
+    def _below(self, y: Floats, rows: NDArray[np.int64]) -> Floats:
+        each = ndtr((y - self.f[:, :, rows]) / self.sigma[:, :, rows])
+        if self.share is None:
+            return np.asarray(each.mean(axis=(0, 1)))
+        return np.asarray(np.einsum("cd,cdr->r", self.share, each))
+
+    def _quantile(self, q: float, low: Floats, high: Floats) -> Floats:
+        def above(y: Floats, row: NDArray[np.int64]) -> Floats:
+            return self._below(y, row.astype(np.int64)) - q
+
+        found: Floats = elementwise.find_root(above, (low, high), args=(np.arange(len(low)),)).x
+        return found
+
+
+def count_inside(below: Floats, level: float) -> int:
+    """How many outcomes are inside their equal-tailed intervals, by their laws' probabilities below them."""
+    tail = (1 - level) / 2
+    return int(np.count_nonzero((tail <= below) & (below <= 1 - tail)))
 
 
 def score(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], None]) -> Json:
@@ -89,22 +157,23 @@ def _score_numbers(posterior: Posterior, training: Rows, held: Rows, beat: Calla
     dict
         `rows`; `rmse` of the posterior mean and `linear_rmse` of least squares; `log_score`, the mean log
         density of the outcomes under the posterior predictive mixture; `coverage`, of predictive intervals,
-        each with its 95% binomial interval (Clopper and Pearson 1934).
+        each with its 95% binomial interval (Clopper and Pearson 1934). Of rows with weights the mixture is
+        that of the row's own weight (`Predictive`).
 
     """
-    y = _floats(held.y)
+    y = floats(held.y)
     squared = np.zeros(len(y))
     density = np.zeros(len(y))
     inside = dict.fromkeys(LEVELS, 0)
     for batch in _batches(len(y)):
         beat()
         X = held.X.slice(batch.start, batch.stop - batch.start)
-        weights = None if held.weights is None else _floats(held.weights)[batch]
-        prediction = posterior.predict(X, level=list(LEVELS), interval="predictive")
-        squared[batch] = (prediction.mean - y[batch]) ** 2
-        density[batch] = _log_density(posterior, X, y[batch], weights)
-        for level, lower, upper in prediction.intervals:
-            inside[level] += int(np.count_nonzero((lower <= y[batch]) & (y[batch] <= upper)))
+        law = Predictive.of(posterior, X, held.weights_of(batch))
+        squared[batch] = (posterior.predict(X, level=None).mean - y[batch]) ** 2
+        density[batch] = law.log_density(y[batch])
+        below = law.below(y[batch])
+        for level in LEVELS:
+            inside[level] += count_inside(below, level)
     beat()
     linear = _linear_predictions(posterior, training, held)
     return {
@@ -142,24 +211,12 @@ def _batches(count: int) -> Iterator[slice]:
         yield slice(start, min(start + BATCH_ROWS, count))
 
 
-def _log_density(posterior: Posterior, X: pa.Table, y: Floats, weights: Floats | None) -> Floats:
-    """Log of the mean over draws of the normal density of y."""
-    f = posterior.sample(X)
-    sigma = posterior.sample_sigma(X) / np.sqrt(1.0 if weights is None else weights)
-    each = -0.5 * (((y - f) / sigma) ** 2 + LOG_2PI) - np.log(sigma)
-    if posterior.weights is not None:
-        with np.errstate(divide="ignore"):
-            each = each + np.log(posterior.weights * posterior.weights.size)[:, :, None]
-    density: Floats = np.logaddexp.reduce(each, axis=(0, 1)) - np.log(f.shape[0] * f.shape[1])
-    return density
-
-
 def _linear_predictions(posterior: Posterior, training: Rows, held: Rows) -> Floats:
     """Least squares on the encoded columns, the mean for missing values; of least norm where not unique."""
     design = numbers(training.X, posterior.schema)
     with np.errstate(invalid="ignore"):
         centre = np.nan_to_num(np.nanmean(design, axis=1))
-    root = np.ones(design.shape[1]) if training.weights is None else np.sqrt(_floats(training.weights))
+    root = np.ones(design.shape[1]) if training.weights is None else np.sqrt(floats(training.weights))
     scale = np.nan_to_num(np.nanstd(design, axis=1))
     scale[scale == 0] = 1.0
 
@@ -167,10 +224,6 @@ def _linear_predictions(posterior: Posterior, training: Rows, held: Rows) -> Flo
         filled = np.nan_to_num((values - centre[:, None]) / scale[:, None])
         return np.column_stack([np.ones(values.shape[1]), filled.T])
 
-    fitted, *_ = np.linalg.lstsq(encode(design) * root[:, None], _floats(training.y) * root)
+    fitted, *_ = np.linalg.lstsq(encode(design) * root[:, None], floats(training.y) * root)
     predictions: Floats = encode(numbers(held.X, posterior.schema)) @ fitted
     return predictions
-
-
-def _floats(column: Any) -> Floats:
-    return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)

@@ -68,6 +68,15 @@ class Rows:
     y: pa.ChunkedArray
     weights: pa.ChunkedArray | None
 
+    def weights_of(self, rows: slice | NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """The weights of some of them, None without any."""
+        return None if self.weights is None else floats(self.weights)[rows]
+
+
+def floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """A column's numbers."""
+    return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+
 
 def read_spec(session: Session, model_id: str) -> Spec:
     """The model's row.

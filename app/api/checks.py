@@ -83,12 +83,15 @@ class HeldOutView(BaseModel):
 
     model_id: str
     interval: Literal["credible", "predictive"]
-    level: float = Field(description="Of the rows' intervals.")
+    level: float = Field(
+        description="Of the rows' intervals; they are for outcomes of the rows' own weights."
+    )
     classes: list[str] | None = Field(description="Last those that no training row has.")
     rows: HeldOutRows
     calibration: list[CalibrationView] = Field(
-        description="Of numbers: predictive intervals by level. Of two classes: by bins of the probability; "
-        "of more: by bins of the largest probability, how often that class is right."
+        description="Of numbers: predictive intervals by level, of the rows' own weights. Of two classes: "
+        "by bins of the probability; of more: by bins of the largest probability, how often that class is "
+        "right."
     )
 
 

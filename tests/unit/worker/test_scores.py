@@ -50,3 +50,44 @@ def test_a_class_that_training_rows_lack_was_given_no_probability():
     assert shown["rows"]["mean"] == [p[0, 0], 0, p[2, 2], p[3, 1]]
     assert shown["rows"]["predicted"] == [0, 1, 2, 1]
     assert sum(entry["observed"] * entry["rows"] for entry in shown["calibration"]) == 3
+
+
+SMALL = {"num_chains": 2, "num_draws": 50, "progress": False}
+
+
+@pytest.mark.parametrize(
+    ("settings", "weight"),
+    [
+        ({"num_trees": 20, "num_burnin": 100}, 100.0),
+        ({"num_trees": 20, "num_burnin": 100}, 0.01),
+        ({"method": "smc", "num_draws": 200}, 100.0),
+    ],
+)
+def test_held_out_outcomes_are_judged_by_their_own_weights(settings, weight):
+    """Coverage, calibration and intervals are those of an outcome of the row's weight, not of weight 1."""
+    rng = np.random.default_rng(1)
+    w = weight * rng.choice([0.25, 1.0, 4.0], 600)
+    x = rng.uniform(size=600)
+    y = 3 * x + 5 * rng.normal(size=600) / np.sqrt(w)
+    posterior = fit({"x": x[:300]}, y[:300], w[:300], **SMALL | settings)
+    training, held = (
+        Rows(pa.table({"x": x[part]}), pa.chunked_array([y[part]]), pa.chunked_array([w[part]]))
+        for part in (slice(300), slice(300, None))
+    )
+    f, sigma = posterior.sample(held.X), posterior.sample_sigma(held.X)
+    share = np.ones(f.shape[:2]) if posterior.weights is None else posterior.weights
+    drawn = rng.choice(share.size, 4000, p=(share / share.sum()).ravel())
+    noise = (sigma / np.sqrt(w[300:])).reshape(share.size, -1)[drawn]
+    outcomes = f.reshape(share.size, -1)[drawn] + noise * rng.normal(size=noise.shape)
+    low, high = np.quantile(outcomes, [0.05, 0.95], axis=0)
+
+    coverage = {
+        each["level"]: each["coverage"] for each in score(posterior, training, held, list)["coverage"]
+    }
+    assert coverage[0.9] == pytest.approx(np.mean((low <= y[300:]) & (y[300:] <= high)), abs=0.02)
+    assert all(abs(share - level) < 0.12 for level, share in coverage.items())
+
+    shown = look_at(posterior, training, held, np.arange(300, 600), list)
+    assert {each["level"]: each["observed"] for each in shown["calibration"]}[0.9] == coverage[0.9]
+    np.testing.assert_allclose((shown["rows"]["lower"] - low) / (high - low), 0, atol=0.1)
+    np.testing.assert_allclose((shown["rows"]["upper"] - high) / (high - low), 0, atol=0.1)
