@@ -16,13 +16,12 @@ from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.problems import UNREACHABLE, render_error, render_unreachable, request_id_of
-from app.api.scopes import scopes_for
+from app.api.scopes import KEY
 from app.services import sessions
 from app.services.acting import Actor, Limits, acting
 from app.services.errors import (
     BusyError,
     ForbiddenError,
-    ScopeMissingError,
     ServiceError,
     TooManyRequestsError,
     UnauthorizedError,
@@ -33,18 +32,18 @@ from app.settings import is_loopback
 MAX_WAITING = 40  # requests in line for a thread
 RETRY_SECONDS = 2
 WINDOW = 10  # seconds over which requests are counted
-KEY = "bartserve.key"  # where the scope of a request that was let in has its `Key`
-CSRF = "bartserve.csrf"  # and where the scope of a browser's session has what its forms must send
+CSRF = "bartserve.csrf"  # where the scope of a browser's session has what its forms must send
 COOKIE = "bartserve_session"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-OPEN = ("/health/", "/ui/static", "/ui/sign-in")  # answer to whoever asks
+# Asked without a look at any key. It opens nothing by itself: a route that is not `keyless` asks for one.
+OPEN = ("/health/", "/ui/static", "/ui/sign-in")
 
 
 class Access:
-    """ASGI middleware that lets a request in, with the key it came with, or answers 401 or 403.
+    """ASGI middleware that finds out with which key a request comes, or answers 401 or 403.
 
-    It stands before the routes, so that no route can forget it and a stranger can't learn which exist. What
-    a key must be for is said by `app.api.scopes`.
+    It stands before the routes, so that a stranger can't learn which exist. What a key must be for is
+    asked by the route that the request meets (`app.api.scopes`).
 
     Parameters
     ----------
@@ -97,7 +96,6 @@ class Access:
             else:
                 key = await self._key_of(headers, scope)
             scope[KEY] = key
-            check_scope(key, scope["method"], scope["path"])
             if self.rate is not None:
                 await self.rate.count(key.owner)
         except ServiceError as error:
@@ -182,16 +180,6 @@ class Rate:
                 f"You may send {self._item.amount} requests in {WINDOW} seconds.",
                 retry_after=max(1, math.ceil(window.reset_time - time.time())),
             )
-
-
-def check_scope(key: Key, method: str, path: str) -> None:
-    """Raise ScopeMissingError unless the key may do this."""
-    needed = scopes_for(method, path)
-    if not key.may(needed):
-        raise ScopeMissingError(
-            f"This takes a key with the scope {' or '.join(sorted(needed))}; "
-            f"yours has {', '.join(sorted(key.scopes))}."
-        )
 
 
 def check_local(headers: Headers, scheme: str) -> None:

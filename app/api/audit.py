@@ -8,9 +8,11 @@ from pydantic import BaseModel, Field
 from app.api.datasets import Cursor, Limit
 from app.api.deps import Reading
 from app.api.problems import responses
+from app.api.scopes import GuardedRoute, needs
 from app.services import audit
+from app.services.keys import ADMIN
 
-router = APIRouter(tags=["audit"])
+router = APIRouter(tags=["audit"], route_class=GuardedRoute)
 
 
 class AuditView(BaseModel):
@@ -33,6 +35,7 @@ class AuditPage(BaseModel):
 
 
 @router.get("/audit", responses=responses())
+@needs(ADMIN)
 def list_changes(session: Reading, limit: Limit = 50, cursor: Cursor = None) -> AuditPage:
     """Every change of every owner's things, newest first; kept for 400 days."""
     page = audit.list_page(session, limit, cursor)

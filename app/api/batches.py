@@ -17,8 +17,10 @@ from app.api.models import ErrorView, State
 from app.api.negotiation import ARROW, CSV, JSON, Form, chosen_form
 from app.api.predict import MAX_LEVELS, MAX_QUANTILES, Share
 from app.api.problems import responses
+from app.api.scopes import needs
 from app.services import batches
 from app.services.idempotency import Answer, once
+from app.services.keys import PREDICT, READ
 
 router = APIRouter(tags=["predictions"], route_class=StrictRoute)
 LOOK_AGAIN = "1"  # seconds after which the state of a new one is worth asking for
@@ -101,6 +103,7 @@ class BatchPage(BaseModel):
     response_model=BatchView,
     responses=responses(409, 413, 415),
 )
+@needs(PREDICT)
 def create(
     model_id: str,
     body: BatchBody,
@@ -133,6 +136,7 @@ def create(
 
 
 @router.get("/predictions", responses=responses())
+@needs(READ, PREDICT)
 def list_predictions(session: Reading, owner: Owner, limit: Limit = 50, cursor: Cursor = None) -> BatchPage:
     """Your background predictions, newest first."""
     items, next_cursor = batches.list_page(session, owner, limit, cursor)
@@ -140,18 +144,21 @@ def list_predictions(session: Reading, owner: Owner, limit: Limit = 50, cursor: 
 
 
 @router.get("/predictions/{prediction_id}", responses=responses())
+@needs(READ, PREDICT)
 def get_prediction(prediction_id: str, session: Reading, owner: Owner) -> BatchView:
     """Predictions with their progress."""
     return BatchView.model_validate(batches.view(session, owner, prediction_id))
 
 
 @router.post("/predictions/{prediction_id}/cancel", responses=responses(409))
+@needs(PREDICT)
 def cancel_prediction(prediction_id: str, session: Writing, owner: Owner) -> BatchView:
     """Stop them; blocks that were done are of no use any more."""
     return BatchView.model_validate(batches.cancel(session, owner, prediction_id))
 
 
 @router.delete("/predictions/{prediction_id}", status_code=204, responses=responses())
+@needs(PREDICT)
 def delete_prediction(prediction_id: str, session: Writing, owner: Owner) -> None:
     """Remove them with their result; what is under way stops."""
     batches.delete(session, owner, prediction_id)
@@ -176,6 +183,7 @@ _CONTENT: dict[int | str, dict[str, Any]] = {
     response_class=StreamingResponse,
     responses={**responses(406, 409), **_CONTENT},
 )
+@needs(READ, PREDICT)
 def result(
     prediction_id: str, engine: TheEngine, owner: Owner, form: Annotated[Form, Depends(chosen_form)]
 ) -> StreamingResponse:

@@ -9,7 +9,9 @@ from app.api.deps import Owner, Reading, TheGate, ThePredictor
 from app.api.explain import json_response
 from app.api.json_body import StrictRoute
 from app.api.problems import responses
+from app.api.scopes import needs
 from app.services import explanations, growth
+from app.services.keys import READ
 
 router = APIRouter(prefix="/models", tags=["explanations"], route_class=StrictRoute)
 Figures = list[float | None]
@@ -96,12 +98,14 @@ class HeldOutView(BaseModel):
 
 
 @router.get("/{model_id}/diagnostics/growth", response_model=GrowthView, responses=responses(409))
+@needs(READ)
 async def diagnostics_growth(model_id: str, predictor: ThePredictor, gate: TheGate, owner: Owner) -> Response:
     """R-hat and effective draws of sigma and f as the draws grew; also of a model that is being fitted."""
     return await gate.run(lambda: json_response(growth.growth(predictor, owner, model_id)))
 
 
 @router.get("/{model_id}/holdout", responses=responses(409))
+@needs(READ)
 def held_out(model_id: str, session: Reading, owner: Owner) -> HeldOutView:
     """Up to 500 of the held-out rows with their predictions, and the calibration on up to 2,000 of them."""
     found: dict[str, Any] = explanations.held_out(session, owner, model_id)

@@ -11,15 +11,17 @@ from app.api.deps import Owner, Reading, TheEngine, TheSettings, Writing
 from app.api.idempotent import Key, of_file, render
 from app.api.problems import responses
 from app.api.reading import UploadQuery
+from app.api.scopes import ANY_UPLOAD, GuardedRoute, needs
 from app.api.uploads import OPENAPI, Upload
 from app.services import datasets
 from app.services.files.options import DateOrder
 from app.services.idempotency import Answer, once
+from app.services.keys import READ, TRAIN
 from app.services.pages import MAX_LIMIT
 from app.store.engine import session_scope
 from app.store.tables import Dataset
 
-router = APIRouter(prefix="/datasets", tags=["datasets"])
+router = APIRouter(prefix="/datasets", tags=["datasets"], route_class=GuardedRoute)
 
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Items on a page.")]
 Cursor = Annotated[
@@ -157,6 +159,7 @@ class Preview(BaseModel):
     openapi_extra=OPENAPI,
     responses=responses(400, 409, 413, 415),
 )
+@needs(TRAIN, body=ANY_UPLOAD)
 def upload(
     request: Request,
     received: Upload,
@@ -193,18 +196,21 @@ def upload(
 
 
 @router.get("", responses=responses())
+@needs(READ)
 def list_datasets(session: Reading, owner: Owner, limit: Limit = 50, cursor: Cursor = None) -> DatasetPage:
     """Your datasets, newest first."""
     return DatasetPage.model_validate(datasets.list_page(session, owner, limit, cursor))
 
 
 @router.get("/{dataset_id}", responses=responses())
+@needs(READ)
 def get_dataset(dataset_id: str, session: Reading, owner: Owner) -> ProfiledDatasetView:
     """A dataset, its inferred schema, and the figures of each column."""
     return ProfiledDatasetView.of(datasets.get(session, owner, dataset_id, profiles=True))
 
 
 @router.get("/{dataset_id}/preview", responses=responses())
+@needs(READ)
 def preview(
     dataset_id: str,
     session: Reading,
@@ -216,6 +222,7 @@ def preview(
 
 
 @router.delete("/{dataset_id}", status_code=204, responses=responses(409))
+@needs(TRAIN)
 def delete_dataset(dataset_id: str, session: Writing, owner: Owner) -> None:
     """Remove a dataset; 409 while a model was or is being fitted to it."""
     datasets.delete(session, owner, dataset_id)

@@ -10,8 +10,8 @@ from fastapi import Depends, Request
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from app.api.access import KEY
 from app.api.gate import Gate
+from app.api.scopes import KEY
 from app.services.bell import Bell
 from app.services.health import Readiness
 from app.services.predictions import Predictor

@@ -9,15 +9,14 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
-from starlette.responses import FileResponse
+from starlette.responses import FileResponse, JSONResponse
 
-from app.api.access import OPEN
 from app.api.problems import Problem, titles
-from app.api.scopes import scopes_for
+from app.api.scopes import GuardedRoute, Needs, guarded, needs
 from app.services.errors import NotFoundError
 from app.services.keys import SCOPES
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=GuardedRoute)
 FILES = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
 # Swagger UI styles its elements one by one and draws its arrows as data: images.
 POLICY = (
@@ -58,7 +57,15 @@ def _folder() -> Path:
     return Path(found.origin).parent / "static"
 
 
+@router.api_route("/openapi.json", methods=["GET", "HEAD"])
+@needs()
+async def openapi_document(request: Request) -> Response:
+    """The OpenAPI document."""
+    return JSONResponse(request.app.openapi())
+
+
 @router.get("/docs")
+@needs()
 async def page(request: Request) -> Response:
     """The page."""
     csrf = request.scope.get("bartserve.csrf", "")  # hexadecimal
@@ -66,12 +73,14 @@ async def page(request: Request) -> Response:
 
 
 @router.get("/docs/start.js")
+@needs()
 async def start() -> Response:
     """What the page runs."""
     return Response(START, media_type="text/javascript")
 
 
 @router.get("/docs/{name}")
+@needs()
 async def file(name: str) -> Response:
     """Swagger UI's own files."""
     if name not in FILES:
@@ -80,6 +89,7 @@ async def file(name: str) -> Response:
 
 
 @router.get("/problems/{slug}")
+@needs()
 async def problem_type(slug: str) -> dict[str, str]:
     """What a problem document's `type` points at."""
     if slug not in titles():
@@ -113,11 +123,11 @@ def _link(paths: dict[str, Any]) -> None:
         paths[maker]["post"]["responses"][status]["links"] = links
 
 
-def _security(method: str, path: str) -> list[dict[str, list[str]]]:
+def _security(asked: Needs) -> list[dict[str, list[str]]]:
     """Nothing on loopback; elsewhere a key with one of the scopes (roles, as OpenAPI 3.1 names them)."""
-    if path.startswith(OPEN):
+    if asked.keyless:
         return []
-    needed = sorted(scopes_for(method, path))
+    needed = sorted(asked.any_of)
     return [{}, *({"key": [scope]} for scope in needed)] if needed else [{}, {"key": []}]
 
 
@@ -142,9 +152,10 @@ def document(app: FastAPI) -> None:
                     "each call says which. " + "; ".join(f"`{s}`: {told}" for s, told in SCOPES.items()),
                 }
             }
+            asked = {(method, path): what for method, path, what in guarded(app)}
             for path, operations in made["paths"].items():
                 for method, operation in operations.items():
-                    operation["security"] = _security(method.upper(), path)
+                    operation["security"] = _security(asked[method.upper(), path])
             _link(made["paths"])
             app.openapi_schema = made
         return app.openapi_schema

@@ -5,15 +5,15 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.negotiation import content_type
 from app.api.problems import render_plain, request_id_of
+from app.api.scopes import BODY_LIMIT, MAX_JSON_BYTES
 from app.logs import bind
 
 GIVEN_ID = re.compile(
@@ -31,6 +31,7 @@ HEADERS = {
     b"base-uri 'none'; form-action 'self'",
     b"cache-control": b"no-store",
 }
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 log = logging.getLogger(__name__)
 
 
@@ -40,6 +41,13 @@ class BodyTooLargeError(HTTPException):
     def __init__(self) -> None:
         # The rest of the body stays unread: the connection can't carry another request.
         super().__init__(413, headers={"Connection": "close"})
+
+
+class NoSuchPathError(HTTPException):
+    """The path holds a control character: no route has one, but `$` matches before a last newline."""
+
+    def __init__(self) -> None:
+        super().__init__(404)
 
 
 class BodyTooSlowError(HTTPException):
@@ -57,11 +65,7 @@ class Edge:
     app
         What is inside.
     limit
-        The largest body, in bytes.
-    limits
-        By path, where it is another one.
-    files
-        By path and content type, where it is yet another one.
+        The largest body, in bytes; a route may say a smaller one.
     seconds, rate
         How long a body may keep us waiting in all: so many seconds, and one more for each `rate` bytes of it.
     """
@@ -71,15 +75,11 @@ class Edge:
         app: ASGIApp,
         *,
         limit: int,
-        limits: Mapping[str, int],
-        files: Mapping[tuple[str, str], int] | None = None,
         seconds: float = 10.0,
         rate: int = 1024,
     ) -> None:
         self.app = app
         self.limit = limit
-        self.limits = dict(limits)
-        self.files = dict(files or {})
         self.seconds = seconds
         self.rate = rate
 
@@ -99,13 +99,10 @@ class Edge:
                 message["headers"] = _with_ours(message["headers"], request_id_of(scope))
             await send(message)
 
-        limit = self.limits.get(scope["path"], self.limit)
-        limit = self.files.get((scope["path"], content_type(scope)), limit)
         try:
-            if _declared(given) > limit:
-                raise BodyTooLargeError  # noqa: TRY301  one place answers both
-            await self.app(scope, self._counted(receive, limit), send_with_headers)
-        except (BodyTooLargeError, BodyTooSlowError) as error:
+            self._check(scope["path"], _declared(given))
+            await self.app(scope, self._counted(scope, receive, _declared(given)), send_with_headers)
+        except (NoSuchPathError, BodyTooLargeError, BodyTooSlowError) as error:
             if started:
                 raise
             await render_plain(scope, error.status_code, error.headers)(scope, receive, send_with_headers)
@@ -117,14 +114,23 @@ class Edge:
                 raise
             await render_plain(scope, 500)(scope, receive, send_with_headers)
 
-    def _counted(self, receive: Receive, limit: int) -> Receive:
-        """The same, as long as the body is neither too long nor too slow."""
+    def _check(self, path: str, declared: int) -> None:
+        if CONTROL.search(path):
+            raise NoSuchPathError
+        if declared > self.limit:
+            raise BodyTooLargeError
+
+    def _counted(self, scope: Scope, receive: Receive, declared: int) -> Receive:
+        """The same, as long as the body is neither too long for its route nor too slow."""
         taken, waited, complete = 0, 0.0, False
 
         async def counted() -> Message:
             nonlocal taken, waited, complete
             if complete:
                 return await receive()  # waits for the other side to go away, which may take its time
+            limit = min(scope.get(BODY_LIMIT, MAX_JSON_BYTES), self.limit)
+            if declared > limit:
+                raise BodyTooLargeError
             began = time.monotonic()
             try:
                 async with asyncio.timeout(self.seconds + taken / self.rate - waited):

@@ -14,13 +14,15 @@ from pydantic import BaseModel, Field
 from app.api.datasets import Limit
 from app.api.deps import Owner, TheEngine
 from app.api.problems import responses
+from app.api.scopes import GuardedRoute, needs
 from app.services import events, models
 from app.services.feed import Feed, all_of
+from app.services.keys import READ
 from app.store import events as store
 from app.store.engine import session_scope
 from app.store.tables import OPEN_STATES
 
-router = APIRouter(prefix="/models", tags=["models"])
+router = APIRouter(prefix="/models", tags=["models"], route_class=GuardedRoute)
 STREAM = "text/event-stream"
 DOCUMENTED: dict[int | str, dict[str, Any]] = {
     200: {
@@ -53,6 +55,7 @@ class EventPage(BaseModel):
 
 
 @router.get("/{model_id}/events", response_model=EventPage, responses=responses(503) | DOCUMENTED)
+@needs(READ)
 async def list_events(
     model_id: str,
     request: Request,

@@ -11,8 +11,10 @@ from app.api.json_body import StrictRoute
 from app.api.negotiation import ARROW
 from app.api.predict import MAX_LEVELS, Columns, Rows, Share
 from app.api.problems import responses
+from app.api.scopes import needs
 from app.services import explanations
 from app.services.answers import to_arrow
+from app.services.keys import PREDICT, READ
 
 router = APIRouter(prefix="/models", tags=["explanations"], route_class=StrictRoute)
 MAX_POINTS = 500
@@ -132,6 +134,7 @@ def json_response(value: Any) -> Response:
 
 
 @router.get("/{model_id}/diagnostics", response_model=DiagnosticsView, responses=responses(409))
+@needs(READ)
 async def diagnostics(
     model_id: str,
     predictor: ThePredictor,
@@ -144,6 +147,7 @@ async def diagnostics(
 
 
 @router.get("/{model_id}/variable-importance", response_model=ImportanceView, responses=responses(409))
+@needs(READ)
 async def variable_importance(
     model_id: str,
     predictor: ThePredictor,
@@ -234,6 +238,7 @@ class DependenceView(BaseModel):
 @router.post(
     "/{model_id}/partial-dependence", response_model=DependenceView, responses=responses(409, 413, 415)
 )
+@needs(PREDICT)
 async def partial_dependence(
     model_id: str, body: DependenceBody, predictor: ThePredictor, gate: TheGate, owner: Owner
 ) -> Response:
@@ -258,6 +263,7 @@ async def partial_dependence(
         },
     },
 )
+@needs(READ)
 async def draws(
     model_id: str,
     predictor: ThePredictor,

@@ -7,9 +7,10 @@ from pydantic import BaseModel
 
 from app.api.deps import TheReadiness
 from app.api.problems import RETRY_SECONDS, responses
+from app.api.scopes import GuardedRoute, keyless
 from app.services.errors import UnavailableError
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], route_class=GuardedRoute)
 
 
 class Alive(BaseModel):
@@ -25,12 +26,14 @@ class Ready(BaseModel):
 
 
 @router.get("/health/live", responses=responses())
+@keyless
 async def live() -> Alive:
     """Whether this process answers; asks nothing else."""
     return Alive()
 
 
 @router.get("/health/ready", responses=responses())
+@keyless
 def ready(readiness: TheReadiness) -> Ready:
     """Whether work is taken: the database is at head and a worker beats. 503 says what is missing."""
     if missing := readiness.missing():

@@ -15,9 +15,9 @@ from typing import Any
 
 from anyio import to_thread
 from fastapi import Request, Response
-from fastapi.routing import APIRoute
 
 from app.api.problems import place, render_error
+from app.api.scopes import GuardedRoute
 from app.services.errors import (
     Fault,
     InvalidRequestError,
@@ -144,7 +144,7 @@ class _StrictRequest(Request):
         return self._parsed
 
 
-class StrictRoute(APIRoute):
+class StrictRoute(GuardedRoute):
     """A route whose JSON body is read by `parse`, and whose other bodies are refused with 415."""
 
     instead = ""  # what the refusal says is read besides JSON

@@ -8,10 +8,12 @@ from fastapi import APIRouter, Request, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.problems import PROBLEM, request_id_of, responses
+from app.api.scopes import GuardedRoute, needs
 from app.services import metrics
+from app.services.keys import METRICS
 from app.services.metrics import CONTENT_TYPE, NO_ROUTE
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], route_class=GuardedRoute)
 QUIET = ("/health/", "/metrics")  # asked every few seconds by machines: no line in the log unless they fail
 ID = re.compile(r"[a-z]{2,4}_[0-9a-f]{20}")
 log = logging.getLogger("app.api.requests")
@@ -28,6 +30,7 @@ log = logging.getLogger("app.api.requests")
         },
     },
 )
+@needs(METRICS)
 def read_metrics(request: Request) -> Response:
     """What to watch, for Prometheus. Beyond loopback it takes a key with the scope `metrics`."""
     return Response(request.app.state.scrape.text(), headers={"Content-Type": CONTENT_TYPE})
@@ -65,11 +68,11 @@ def _record(scope: Scope, status: int, seconds: float) -> None:
     metrics.request_seconds.labels(route, method).observe(seconds)
     problem = scope.get(PROBLEM)
     if problem is not None and scope["method"] == "POST":
-        if scope["path"] in {"/datasets", "/ui/datasets"}:
+        if route in {"/datasets", "/ui/datasets"}:
             metrics.upload_rejected.labels(problem).inc()
-        elif scope["path"].endswith("/predict"):
+        elif route.endswith("/predict"):
             metrics.predict_rejected.labels(problem).inc()
-    quiet = scope["path"].startswith(QUIET) and status < 500
+    quiet = route.startswith(QUIET) and status < 500
     # The template, not the path: a path may hold a name that somebody gave to a model.
     given = {
         name: value for name, value in (scope.get("path_params") or {}).items() if ID.fullmatch(str(value))

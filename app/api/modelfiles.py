@@ -7,7 +7,6 @@ from typing import Annotated, Any, BinaryIO, cast
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
-from fastapi.routing import APIRoute
 from sqlalchemy.orm import Session
 from starlette.datastructures import UploadFile
 from starlette.routing import Match
@@ -18,13 +17,15 @@ from app.api.idempotent import Key, render
 from app.api.models import ModelView
 from app.api.negotiation import content_type
 from app.api.problems import responses
+from app.api.scopes import GuardedRoute, needs
 from app.api.uploads import IN_MEMORY_BYTES
 from app.services import modelfiles
 from app.services.idempotency import Answer, Asked, once
-from app.services.modelfiles import MEDIA_TYPE
+from app.services.keys import READ, TRAIN
+from app.services.modelfiles import MAX_BYTES, MEDIA_TYPE
 
 
-class _ModelFile(APIRoute):
+class _ModelFile(GuardedRoute):
     """Meets the address of new models when the content type says that it is one already fitted."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -34,7 +35,7 @@ class _ModelFile(APIRoute):
         return super().matches(scope)
 
 
-router = APIRouter(prefix="/models", tags=["models"])
+router = APIRouter(prefix="/models", tags=["models"], route_class=GuardedRoute)
 files = APIRouter(prefix="/models", tags=["models"], route_class=_ModelFile)
 BINARY: dict[str, Any] = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
 FILE: dict[int | str, dict[str, Any]] = {200: {"description": "The model file.", "content": BINARY}}
@@ -52,6 +53,7 @@ async def _spooled(request: Request) -> AsyncIterator[BinaryIO]:
 
 # First, so that it is asked first: it lets JSON pass. Documented where the JSON is.
 @files.post("", status_code=201, include_in_schema=False)
+@needs(TRAIN, body=MAX_BYTES)
 async def accept(
     request: Request,
     body: Annotated[BinaryIO, Depends(_spooled)],
@@ -88,6 +90,7 @@ async def accept(
 
 
 @router.get("/{model_id}/file", response_class=Response, responses={**responses(409), **FILE})
+@needs(READ)
 async def model_file(model_id: str, engine: TheEngine, owner: Owner) -> Response:
     """The model as a file: exactly what `sampler.load` reads and `posterior.save` writes.
 

@@ -13,8 +13,10 @@ from app.api.deps import Owner, Reading, TheBell, TheEngine, ThePredictor, TheSe
 from app.api.idempotent import TheAsked, render
 from app.api.json_body import StrictRoute
 from app.api.problems import responses
+from app.api.scopes import MAX_SETTINGS_BYTES, needs
 from app.services import fits, health, models
 from app.services.idempotency import Answer, once
+from app.services.keys import READ, TRAIN
 from app.services.modelfiles import MEDIA_TYPE
 
 
@@ -285,6 +287,7 @@ class EstimateView(BaseModel):
     },
     openapi_extra=FILE_TOO,
 )
+@needs(TRAIN, body=MAX_SETTINGS_BYTES)
 def create(
     body: ModelRequest,
     engine: TheEngine,
@@ -315,6 +318,7 @@ def create(
 
 
 @router.post("/estimate", responses=responses(413, 415))
+@needs(TRAIN)
 def estimate(
     body: ModelRequest, engine: TheEngine, session: Reading, settings: TheSettings, owner: Owner
 ) -> EstimateView:
@@ -343,6 +347,7 @@ def accepted(shown: dict[str, Any]) -> Answer:
 
 
 @router.get("", responses=responses())
+@needs(READ)
 def list_models(session: Reading, owner: Owner, limit: Limit = 50, cursor: Cursor = None) -> ModelPage:
     """Your models, newest first."""
     items, next_cursor = models.list_page(session, owner, limit, cursor)
@@ -350,18 +355,21 @@ def list_models(session: Reading, owner: Owner, limit: Limit = 50, cursor: Curso
 
 
 @router.get("/{model_id}", responses=responses())
+@needs(READ)
 def get_model(model_id: str, session: Reading, owner: Owner) -> ModelView:
     """A model with its progress."""
     return ModelView.model_validate(models.view(session, owner, model_id))
 
 
 @router.post("/{model_id}/cancel", responses=responses(409))
+@needs(TRAIN)
 def cancel(model_id: str, session: Writing, owner: Owner) -> ModelView:
     """Stop a model that is queued or running, at its next slice; what was drawn is kept."""
     return ModelView.model_validate(models.cancel(session, owner, model_id))
 
 
 @router.delete("/{model_id}", status_code=204, responses=responses())
+@needs(TRAIN)
 def delete_model(model_id: str, session: Writing, predictor: ThePredictor, owner: Owner) -> None:
     """Remove a model with its draws; one that is running stops."""
     models.delete(session, owner, model_id)

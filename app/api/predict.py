@@ -14,9 +14,11 @@ from app.api.json_body import StrictRoute
 from app.api.negotiation import ARROW, CSV, JSON, Form, chosen_form, content_type
 from app.api.problems import responses
 from app.api.reading import BINARY, FILES, ReadingQuery
+from app.api.scopes import needs
 from app.api.uploads import check_coding
 from app.services.answers import Answer, to_arrow, to_csv
 from app.services.errors import Fault, InvalidRequestError
+from app.services.keys import PREDICT
 from app.services.metrics import predict_seconds
 from app.services.predictions import MAX_SAMPLES, PredictRequest
 
@@ -192,6 +194,7 @@ FormOfAnswer = Annotated[Form, Depends(chosen_form)]
 
 # First, so that it is asked first: it lets JSON pass.
 @files.post("/{model_id}/predict", include_in_schema=False)
+@needs(PREDICT)
 async def predict_file(
     model_id: str,
     request: Request,
@@ -221,6 +224,7 @@ async def predict_file(
     responses={**responses(406, 409, 413, 415), **TABLES},
     openapi_extra=OPENAPI,
 )
+@needs(PREDICT)
 async def predict(
     model_id: str,
     body: PredictBody,

@@ -8,14 +8,17 @@ from app.api.idempotent import TheAsked, render
 from app.api.json_body import StrictRoute
 from app.api.models import LOOK_AGAIN, ModelView, accepted
 from app.api.problems import responses
+from app.api.scopes import needs
 from app.services import restarts
 from app.services.idempotency import Answer, once
+from app.services.keys import TRAIN
 from app.store.engine import session_scope
 
 router = APIRouter(prefix="/models", tags=["models"], route_class=StrictRoute)
 
 
 @router.post("/{model_id}/retry", status_code=202, responses=responses(409))
+@needs(TRAIN)
 def retry(
     model_id: str, session: Writing, bell: TheBell, owner: Owner, response: Response, after: BackgroundTasks
 ) -> ModelView:
@@ -39,6 +42,7 @@ class ExtendRequest(BaseModel):
 
 
 @router.post("/{model_id}/extend", status_code=202, response_model=ModelView, responses=responses(409, 415))
+@needs(TRAIN)
 def extend(
     model_id: str,
     body: ExtendRequest,

@@ -1,38 +1,119 @@
-"""What a key must be for, by method and path. A route that nobody thought of here is never the easier one."""
+"""What a key must be for: every route says it itself, and is guarded where it is matched.
 
-import re
+Nothing here looks at a path, so no spelling of one can meet a route and another route's rule. A route that
+says nothing is an error when the application is made.
+"""
 
-from app.services.keys import ADMIN, METRICS, PREDICT, READ, TRAIN
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-LOOKING = frozenset({"GET", "HEAD", "OPTIONS"})
-# Tell nothing of anybody, so any key will do: what the API is like.
-FOR_ALL = re.compile(r"/(openapi\.json|docs(/.*)?|problems/[^/]+)")
-ASKING = re.compile(r"/models/[^/]+/(predict|predictions|partial-dependence)")
-ASKED = re.compile(r"/predictions(/.*)?")  # background predictions, for whoever may ask for them
-NOTHING: frozenset[str] = frozenset()
-# Pages are for whom their routes of the API are; what has none is said here.
-OF_PAGES = (
-    (re.compile(r"/ui/models/[^/]+/(predict|effects|density\.svg|dependence\.svg)"), frozenset({PREDICT})),
-    (re.compile(r"/ui/keys(/.*)?"), frozenset({ADMIN})),
-    (re.compile(r"/ui/sign-out"), NOTHING),
-)
+from fastapi import FastAPI
+from fastapi.routing import APIRoute, iter_route_contexts
+from starlette.routing import Mount
+from starlette.types import Receive, Scope, Send
+
+from app.services.errors import ScopeMissingError, UnauthorizedError
+from app.services.keys import Key
+
+KEY = "bartserve.key"  # where the scope of a request has the `Key` it was let in with
+BODY_LIMIT = "bartserve.body_limit"  # and where it has the bytes that its route takes
+# Rows to predict: JSON takes up to twenty times its length in memory (a list of empty objects).
+MAX_JSON_BYTES = 16 * 1024 * 1024
+MAX_SETTINGS_BYTES = 4 * 1024 * 1024  # of a fit: names of thousands of columns at most
+ANY_UPLOAD = sys.maxsize  # as large as the service's setting lets any body be
+ATTRIBUTE = "bartserve_needs"
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
-def scopes_for(method: str, path: str) -> frozenset[str]:
-    """The scopes of which a key needs one; none at all: any key will do.
+@dataclass(frozen=True)
+class Needs:
+    """What a route asks of a request.
 
-    >>> sorted(scopes_for("GET", "/models"))
-    ['read']
-    >>> sorted(scopes_for("DELETE", "/models/mdl_1"))
-    ['train']
+    Parameters
+    ----------
+    any_of
+        The scopes of which a key needs one; none: any key in force will do.
+    body
+        The largest body it takes, in bytes.
+    keyless
+        It answers without any key.
     """
-    if path in {"/metrics", "/audit"}:
-        return frozenset({METRICS if path == "/metrics" else ADMIN})
-    if ASKED.fullmatch(path):
-        return frozenset({READ, PREDICT}) if method in LOOKING else frozenset({PREDICT})
-    for pattern, scopes in OF_PAGES:
-        if pattern.fullmatch(path):
-            return scopes
-    if method in LOOKING:
-        return NOTHING if FOR_ALL.fullmatch(path) else frozenset({READ})
-    return frozenset({PREDICT if ASKING.fullmatch(path) else TRAIN})
+
+    any_of: frozenset[str]
+    body: int = MAX_JSON_BYTES
+    keyless: bool = False
+
+    def check(self, key: Key | None) -> None:
+        """Raise UnauthorizedError without a key, ScopeMissingError for one that is for something else."""
+        if self.keyless:
+            return
+        if key is None:
+            raise UnauthorizedError("Send a key in force as the header  Authorization: Bearer KEY")
+        if not key.may(self.any_of):
+            raise ScopeMissingError(
+                f"This takes a key with the scope {' or '.join(sorted(self.any_of))}; "
+                f"yours has {', '.join(sorted(key.scopes))}."
+            )
+
+
+def needs(*any_of: str, body: int = MAX_JSON_BYTES) -> Callable[[Endpoint], Endpoint]:
+    """Declare the scopes of which a key needs one (none: any key will do), and the largest body."""
+    return _declare(Needs(frozenset(any_of), body))
+
+
+def keyless(endpoint: Endpoint) -> Endpoint:
+    """Declare a route that answers whoever asks."""
+    return _declare(Needs(frozenset(), keyless=True))(endpoint)
+
+
+def _declare(what: Needs) -> Callable[[Endpoint], Endpoint]:
+    def declared(endpoint: Endpoint) -> Endpoint:
+        setattr(endpoint, ATTRIBUTE, what)
+        return endpoint
+
+    return declared
+
+
+class GuardedRoute(APIRoute):
+    """A route that lets in whom its endpoint's declaration lets in, once it has been matched.
+
+    Raises
+    ------
+    TypeError
+        When it is made: its endpoint declares nothing.
+    """
+
+    needs: Needs
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        declared = getattr(endpoint, ATTRIBUTE, None)
+        if not isinstance(declared, Needs):
+            raise TypeError(f"{path}: say with @needs(...) or @keyless who may ask {endpoint.__name__}")
+        self.needs = declared
+        super().__init__(path, endpoint, **options)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check the key, set the body's limit, then as any route."""
+        self.needs.check(scope.get(KEY))
+        scope[BODY_LIMIT] = self.needs.body
+        await super().handle(scope, receive, send)
+
+
+def guarded(app: FastAPI) -> Iterator[tuple[str, str, Needs]]:
+    """Method, path template and needs of every route but the static files.
+
+    Raises
+    ------
+    TypeError
+        A route has no guard.
+    """
+    for context in iter_route_contexts(app.routes):
+        route = context.original_route
+        if isinstance(route, Mount):
+            continue  # the pages' static files
+        if not isinstance(route, GuardedRoute):
+            raise TypeError(f"{context.path} is not guarded: give its router route_class=GuardedRoute")
+        for method in context.methods or ():
+            yield method, str(context.path), route.needs

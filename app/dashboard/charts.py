@@ -14,15 +14,17 @@ from starlette.responses import Response
 
 from app.api.deps import Owner, TheGate, ThePredictor
 from app.api.gate import Gate
+from app.api.scopes import GuardedRoute, needs
 from app.dashboard.drawing import chains, effects, held_out, shapes
 from app.dashboard.drawing.canvas import Look, Shape, Theme
 from app.services import densities, explanations, growth
 from app.services.cache import Cache
 from app.services.errors import InvalidRequestError, NotFoundError
 from app.services.explanations import DependenceRequest
+from app.services.keys import PREDICT, READ
 from app.services.predictions import Predictor
 
-router = APIRouter(prefix="/ui/models", include_in_schema=False)
+router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 KEPT_BYTES = 16 * 1024 * 1024
 MOST_FEATURES = 30  # in the picture of importance; the table has them all
 # Its styles are its own; it may run and fetch nothing.
@@ -168,6 +170,7 @@ CHARTS: dict[str, tuple[Find, Paint]] = {
 
 
 @router.get("/{model_id}/charts/{name}.svg")
+@needs(READ)
 async def chart(
     request: Request,
     predictor: ThePredictor,
@@ -189,6 +192,7 @@ async def chart(
 
 
 @router.get("/{model_id}/dependence.svg")
+@needs(PREDICT)
 async def dependence(
     request: Request,
     predictor: ThePredictor,
@@ -214,6 +218,7 @@ async def dependence(
 
 
 @router.get("/{model_id}/density.svg")
+@needs(PREDICT)
 async def density(
     request: Request,
     predictor: ThePredictor,

@@ -11,14 +11,16 @@ from app.api.datasets import Cursor
 from app.api.deps import Owner, Reading, TheSettings, Writing
 from app.api.problems import faults_of
 from app.api.reading import ReadingQuery, UploadQuery
+from app.api.scopes import ANY_UPLOAD, GuardedRoute, needs
 from app.api.uploads import Upload
 from app.dashboard import minis, pages, snippets
 from app.dashboard.forms import Form, text
 from app.services import datasets
 from app.services.errors import InvalidRequestError
 from app.services.files.options import Options
+from app.services.keys import READ, TRAIN
 
-router = APIRouter(prefix="/ui/datasets", include_in_schema=False)
+router = APIRouter(prefix="/ui/datasets", include_in_schema=False, route_class=GuardedRoute)
 PREVIEW_ROWS = 12
 DIALECT = (
     ("compression", "Compression"),
@@ -36,6 +38,7 @@ ON_A_PAGE = 25
 
 
 @router.get("")
+@needs(READ)
 def list_datasets(request: Request, session: Reading, owner: Owner, cursor: Cursor = None) -> Response:
     """Your datasets, and where to drop another."""
     page = datasets.list_page(session, owner, ON_A_PAGE, cursor)
@@ -49,6 +52,7 @@ def list_datasets(request: Request, session: Reading, owner: Owner, cursor: Curs
 
 
 @router.post("")
+@needs(TRAIN, body=ANY_UPLOAD)
 def upload(form: Form, received: Upload, session: Writing, owner: Owner, settings: TheSettings) -> Response:
     """Take a file; then its page."""
     called = datasets.name_for(received.name or None, received.filename)
@@ -58,6 +62,7 @@ def upload(form: Form, received: Upload, session: Writing, owner: Owner, setting
 
 
 @router.get("/{dataset_id}")
+@needs(READ)
 def show(
     request: Request,
     session: Reading,
@@ -85,6 +90,7 @@ def show(
 
 
 @router.post("/{dataset_id}/delete")
+@needs(TRAIN)
 def delete(_form: Form, session: Writing, owner: Owner, dataset_id: str) -> Response:
     """Remove a dataset; then the list."""
     datasets.delete(session, owner, dataset_id)

@@ -4,14 +4,17 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from app.api.deps import Owner, Reading, TheReadiness
+from app.api.scopes import GuardedRoute, needs
 from app.dashboard import pages, snippets
 from app.services import datasets, models
+from app.services.keys import READ
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=GuardedRoute)
 FEW = 6
 
 
 @router.get("/")
+@needs(READ)
 def home(request: Request, session: Reading, owner: Owner, readiness: TheReadiness) -> Response:
     """The newest models and datasets, and whether the service can work."""
     newest, more_models = models.list_page(session, owner, FEW, None)

@@ -12,15 +12,17 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from app.api.deps import Owner, Reading, TheGate, ThePredictor
+from app.api.scopes import GuardedRoute, needs
 from app.dashboard import pages, snippets
 from app.dashboard.charts import given_of
 from app.dashboard.models import framed
 from app.services import densities, explanations, growth, models
 from app.services.errors import NotFinishedError, ServiceError
 from app.services.explanations import DependenceRequest
+from app.services.keys import PREDICT, READ
 from app.services.predictions import Predictor, PredictRequest
 
-router = APIRouter(prefix="/ui/models", include_in_schema=False)
+router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 LEVELS = (0.5, 0.9)
 Frame = dict[str, Any]
 
@@ -33,6 +35,7 @@ def _framed(tab: str) -> Any:
 
 
 @router.get("/{model_id}/chains")
+@needs(READ)
 async def chains(
     request: Request,
     predictor: ThePredictor,
@@ -68,6 +71,7 @@ async def chains(
 
 
 @router.get("/{model_id}/features")
+@needs(READ)
 async def features(
     request: Request,
     predictor: ThePredictor,
@@ -91,6 +95,7 @@ async def features(
 
 
 @router.get("/{model_id}/effects")
+@needs(PREDICT)
 async def effects(
     request: Request,
     predictor: ThePredictor,
@@ -142,6 +147,7 @@ def _by_point(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @router.get("/{model_id}/predict")
+@needs(PREDICT)
 async def predict(
     request: Request,
     predictor: ThePredictor,

@@ -7,15 +7,15 @@ from fastapi import APIRouter, Depends, Request
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
-from app.api.access import KEY
 from app.api.deps import Reading, Writing
+from app.api.scopes import KEY, GuardedRoute, needs
 from app.dashboard import pages, words
 from app.dashboard.forms import Form, text
 from app.services import keys
 from app.services.errors import Fault, InvalidRequestError, NotFoundError
-from app.services.keys import LOCAL, Key, MadeKey
+from app.services.keys import ADMIN, LOCAL, Key, MadeKey
 
-router = APIRouter(prefix="/ui/keys", include_in_schema=False)
+router = APIRouter(prefix="/ui/keys", include_in_schema=False, route_class=GuardedRoute)
 OVERLAP = timedelta(days=1)  # in which a rotated key is still taken
 MAX_DAYS = 3650
 
@@ -29,12 +29,14 @@ Who = Annotated[Key, Depends(_who)]
 
 
 @router.get("")
+@needs(ADMIN)
 def list_keys(request: Request, session: Reading, who: Who) -> Response:
     """Your owner's keys; on this machine alone, everybody's."""
     return _page(request, session, who)
 
 
 @router.post("")
+@needs(ADMIN)
 def create(request: Request, form: Form, session: Writing, who: Who) -> Response:
     """Make a key, and show it this once."""
     days = text(form, "days")
@@ -52,6 +54,7 @@ def create(request: Request, form: Form, session: Writing, who: Who) -> Response
 
 
 @router.post("/{key_id}/rotate")
+@needs(ADMIN)
 def rotate(request: Request, _form: Form, session: Writing, who: Who, key_id: str) -> Response:
     """A new key in the place of one, which is taken for another day."""
     _check_mine(session, who, key_id)
@@ -59,6 +62,7 @@ def rotate(request: Request, _form: Form, session: Writing, who: Who, key_id: st
 
 
 @router.post("/{key_id}/revoke")
+@needs(ADMIN)
 def revoke(_form: Form, session: Writing, who: Who, key_id: str) -> Response:
     """End a key at once."""
     _check_mine(session, who, key_id)

@@ -11,15 +11,18 @@ from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from starlette.responses import Response
 
 from app.api.deps import Owner, Reading
+from app.api.scopes import GuardedRoute, needs
 from app.services import models
 from app.services.feed import PROGRESS, Feed
+from app.services.keys import READ
 
-router = APIRouter(prefix="/ui", include_in_schema=False)
+router = APIRouter(prefix="/ui", include_in_schema=False, route_class=GuardedRoute)
 MOST = 50  # models followed at once: more than a page lists
 END = "end"
 
 
 @router.get("/events")
+@needs(READ)
 def follow(
     request: Request,
     session: Reading,

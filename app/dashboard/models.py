@@ -9,19 +9,22 @@ from starlette.responses import Response
 
 from app.api.datasets import Cursor
 from app.api.deps import Owner, Reading, TheBell, ThePredictor, Writing
+from app.api.scopes import GuardedRoute, needs
 from app.dashboard import pages, snippets, words
 from app.dashboard.forms import Form, text
 from app.services import datasets, events, explanations, models, restarts
 from app.services.errors import Fault, InvalidRequestError, NotFoundError
 from app.services.feed import all_of
+from app.services.keys import READ, TRAIN
 
-router = APIRouter(prefix="/ui/models", include_in_schema=False)
+router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 ON_A_PAGE = 25
 EVENTS = 50
 OPEN = ("queued", "running")
 
 
 @router.get("")
+@needs(READ)
 def list_models(request: Request, session: Reading, owner: Owner, cursor: Cursor = None) -> Response:
     """Your models, newest first, with their progress."""
     items, next_cursor = models.list_page(session, owner, ON_A_PAGE, cursor)
@@ -30,6 +33,7 @@ def list_models(request: Request, session: Reading, owner: Owner, cursor: Cursor
 
 
 @router.get("/{model_id}")
+@needs(READ)
 def show(
     request: Request, session: Reading, owner: Owner, model_id: str, before: str | None = None
 ) -> Response:
@@ -74,6 +78,7 @@ def held_out_of(session: Session, owner: str, model: dict[str, Any]) -> dict[str
 
 
 @router.post("/{model_id}/cancel")
+@needs(TRAIN)
 def cancel(_form: Form, session: Writing, owner: Owner, model_id: str) -> Response:
     """Stop it; what was drawn is kept."""
     models.cancel(session, owner, model_id)
@@ -81,6 +86,7 @@ def cancel(_form: Form, session: Writing, owner: Owner, model_id: str) -> Respon
 
 
 @router.post("/{model_id}/retry")
+@needs(TRAIN)
 def retry(
     _form: Form, session: Writing, bell: TheBell, owner: Owner, model_id: str, after: BackgroundTasks
 ) -> Response:
@@ -91,6 +97,7 @@ def retry(
 
 
 @router.post("/{model_id}/extend")
+@needs(TRAIN)
 def extend(
     form: Form, session: Writing, bell: TheBell, owner: Owner, model_id: str, after: BackgroundTasks
 ) -> Response:
@@ -106,6 +113,7 @@ def extend(
 
 
 @router.post("/{model_id}/delete")
+@needs(TRAIN)
 def delete(_form: Form, session: Writing, predictor: ThePredictor, owner: Owner, model_id: str) -> Response:
     """Remove it with its draws."""
     models.delete(session, owner, model_id)

@@ -11,26 +11,30 @@ from starlette.responses import Response
 
 from app.api.deps import Owner, Reading, TheBell, TheEngine, TheSettings
 from app.api.models import accepted
+from app.api.scopes import GuardedRoute, needs
 from app.dashboard import knobs, pages, snippets, words
 from app.dashboard.fit_form import KIND, body_of, field_of, fit_request
 from app.dashboard.forms import Form, text
 from app.services import datasets, fits, health
 from app.services.errors import ServiceError
 from app.services.idempotency import Answer, Asked, once
+from app.services.keys import READ, TRAIN
 
-router = APIRouter(prefix="/ui/models", include_in_schema=False)
+router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 MANY = 200  # datasets to choose from
 USABLE = {"number", "boolean", "category", "date"}
 MOST_KINDS = 200  # columns whose kind can be chosen on the page; the API takes any number
 
 
 @router.get("/new")
+@needs(READ)
 def new(request: Request, session: Reading, owner: Owner, dataset: str = "", target: str = "") -> Response:
     """The form, for a dataset when one is chosen."""
     return _page(request, session, owner, {"dataset_id": dataset, "target": target}, None)
 
 
 @router.post("")
+@needs(TRAIN)
 def create(
     request: Request,
     form: Form,
@@ -66,6 +70,7 @@ def create(
 
 
 @router.post("/estimate")
+@needs(TRAIN)
 def estimate(
     request: Request, form: Form, session: Reading, engine: TheEngine, settings: TheSettings, owner: Owner
 ) -> Response:

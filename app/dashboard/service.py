@@ -4,13 +4,16 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from app.api.deps import Reading, TheReadiness, TheSettings
+from app.api.scopes import GuardedRoute, needs
 from app.dashboard import pages, snippets
 from app.services import health
+from app.services.keys import READ
 
-router = APIRouter(prefix="/ui", include_in_schema=False)
+router = APIRouter(prefix="/ui", include_in_schema=False, route_class=GuardedRoute)
 
 
 @router.get("/service")
+@needs(READ)
 def service(request: Request, session: Reading, readiness: TheReadiness, settings: TheSettings) -> Response:
     """Whether work is taken, who does it, and how much waits."""
     return pages.render(

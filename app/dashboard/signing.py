@@ -6,15 +6,17 @@ from starlette.responses import Response
 
 from app.api.access import COOKIE, check_sender, token_of
 from app.api.deps import TheEngine
+from app.api.scopes import GuardedRoute, keyless, needs
 from app.dashboard import pages
 from app.dashboard.forms import Form
 from app.services import sessions
 
-router = APIRouter(prefix="/ui", include_in_schema=False)
+router = APIRouter(prefix="/ui", include_in_schema=False, route_class=GuardedRoute)
 MAX_NEXT = 2000
 
 
 @router.get("/sign-in")
+@keyless
 async def form(request: Request, next: str = "/") -> Response:  # noqa: A002  the address's word
     """Where a key is asked for."""
     if not request.scope["bartserve.asks_keys"]:
@@ -23,6 +25,7 @@ async def form(request: Request, next: str = "/") -> Response:  # noqa: A002  th
 
 
 @router.post("/sign-in")
+@keyless
 async def sign_in(request: Request, engine: TheEngine) -> Response:
     """Begin a session; then the page that was asked for."""
     check_sender(request.headers)
@@ -47,6 +50,7 @@ async def sign_in(request: Request, engine: TheEngine) -> Response:
 
 
 @router.post("/sign-out")
+@needs()
 async def sign_out(request: Request, _form: Form, engine: TheEngine) -> Response:
     """End the session here and in the database."""
     if token := token_of(request.headers):

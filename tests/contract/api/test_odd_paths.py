@@ -1,0 +1,125 @@
+"""No spelling of a path gives a key more than the plain one: what a key must be for hangs on the route."""
+
+import http.client
+import json
+import re
+from collections.abc import Iterator
+from typing import Self
+
+import pytest
+from fastapi import APIRouter, FastAPI
+
+from app.api.main import create_app
+from app.api.scopes import GuardedRoute, guarded
+from app.services import keys
+from app.settings import Settings
+from tests.support.api_calls import CSV, bearer, make_key, table
+from tests.support.databases import only
+from tests.support.routes import address, body_for
+
+SUFFIXES = (
+    "%0A",
+    "%0D",
+    "%00",
+    "%09",
+    "%20",
+    "%2F",
+    "%2E",
+    "%3B",
+    "%23",
+    "%0A%0A",
+    "/",
+    "%C2%85",
+    "%7F",
+    ";x",
+)
+REFUSED = {400, 401, 403, 404, 405}
+
+
+def spellings(path: str) -> Iterator[str]:
+    """Other spellings of a path, as a client can send them."""
+    yield from (path + suffix for suffix in SUFFIXES)
+    yield from (f"/{path}", f"/.{path}", f"/x/..{path}", f"/%2E%2E{path}", f"{path}/.", f"{path}/../x/..")
+    yield path.replace("/", "//")
+    yield path.replace("/", "%2F").replace("%2F", "/", 1)
+    yield re.sub(r"[a-z]", lambda letter: letter[0].upper(), path)
+    yield path[:-1] + f"%{ord(path[-1]):02X}%0A"
+
+
+class Raw:
+    """A connection that sends addresses as they are, and reports statuses."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.connection = http.client.HTTPConnection(host, port, timeout=30)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.connection.close()
+
+    def status(self, method: str, target: str, headers: dict[str, str], body: bytes | None) -> int:
+        self.connection.request(method, target, body, headers)
+        response = self.connection.getresponse()
+        response.read()
+        return response.status
+
+
+@pytest.fixture
+def things(team, database):
+    """A dataset and a model of the owner whose keys ask."""
+    mine = bearer(make_key(database, "mine", owner="ann"))
+    made = team.post("/datasets", content=table().encode(), headers=CSV | mine).json()
+    fit = {"dataset_id": made["id"], "target": "y", "name": "cars"}
+    model = team.post("/models", json=fit, headers=mine).json()
+    return {"dataset_id": made["id"], "model_id": model["id"]}
+
+
+@only("sqlite")
+def test_no_spelling_of_a_path_gives_a_key_more(team, database, things):
+    """Every route, every key that isn't for it and none at all, some thirty spellings: always refused."""
+    held = {scope: bearer(make_key(database, scope, owner="ann", scopes=[scope])) for scope in keys.SCOPES}
+    asked = 0
+    with Raw(team.base_url.host, team.base_url.port) as raw:
+        for method, path, asked_for in guarded(create_app(Settings(database_url="sqlite:///never-opened"))):
+            if asked_for.keyless:
+                continue
+            target = address(path, **things)
+            sent = body_for(path, things["dataset_id"]).get("json") if method == "POST" else None
+            body = None if sent is None else json.dumps(sent).encode()
+            kind = {} if body is None else {"Content-Type": "application/json"}
+            may = asked_for.any_of | {keys.ADMIN} if asked_for.any_of else set(held)
+            without = [{}, *(headers for scope, headers in held.items() if scope not in may)]
+            for index, headers in enumerate(without):
+                assert raw.status(method, target, headers | kind, body) in {401, 403}
+                # Every spelling with one key; the others send what routes may take for the plain path.
+                for spelling in spellings(target) if index == 1 else (target + s for s in SUFFIXES[:3]):
+                    status = raw.status(method, spelling, headers | kind, body)
+                    assert status in REFUSED, (method, spelling, status)
+                    asked += 1
+    assert asked > 1500
+    everyone = bearer(make_key(database, "boss", owner="ann", scopes=[keys.ADMIN]))
+    assert team.get(f"/models/{things['model_id']}", headers=everyone).status_code == 200
+
+
+@only("sqlite")
+def test_no_path_with_a_control_character_reaches_a_router(client):
+    """Not even for whoever may do everything: 404, before any route is asked."""
+    with Raw(client.base_url.host, client.base_url.port) as raw:
+        for code in (*range(0x20), 0x7F):
+            assert raw.status("GET", f"/models%{code:02X}", {}, None) == 404
+        assert raw.status("GET", "/models", {}, None) == 200
+
+
+def test_a_route_that_nobody_guards_is_an_error():
+    """An endpoint that declares nothing stops the application from being made, guarded class or not."""
+
+    def endpoint() -> None:
+        """Answer nothing."""
+
+    with pytest.raises(TypeError, match="say with @needs"):
+        APIRouter(route_class=GuardedRoute).get("/x")(endpoint)
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    app.get("/x")(endpoint)
+    with pytest.raises(TypeError, match="/x is not guarded"):
+        list(guarded(app))
