@@ -12,6 +12,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+BEYOND = 2**53  # from here on float64 has no number of its own for every integer
+LONGEST = 40  # digits of a whole Decimal that is spelled out
 CellType = Literal["number", "boolean", "date", "text", "other"]
 DAY = timedelta(days=1)
 MICROSECONDS_A_DAY = 86_400_000_000
@@ -54,6 +56,11 @@ def as_float(cell: Any) -> float:
         return math.inf if cell > 0 else -math.inf
 
 
+def is_rounded(cell: Any) -> bool:
+    """Whether a cell is a float so large and whole that it may stand for several integers."""
+    return isinstance(cell, float | np.floating) and BEYOND <= abs(float(cell)) < math.inf
+
+
 def date_to_days(cell: Any) -> float:
     """A date or time as days since 1970; a zone is converted to UTC, a naive time taken as it stands."""
     if isinstance(cell, np.datetime64):
@@ -68,9 +75,11 @@ def as_text(cell: Any) -> str:
     """A cell as its writer would spell it as a level: 1.0 is "1", True is "true", dates are ISO 8601."""
     if isinstance(cell, bool | np.bool_):
         return "true" if cell else "false"
+    if isinstance(cell, Decimal) and cell.adjusted() < LONGEST and cell == cell.to_integral_value():
+        return str(int(cell))
     if isinstance(cell, float | np.floating | Decimal):
         number = float(cell)
-        return str(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)
+        return repr(number + 0.0).removesuffix(".0")  # -0.0 is 0
     if isinstance(cell, date | np.datetime64):
         return days_to_text(date_to_days(cell))
     return str(cell)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.cells import as_float, as_text, days_to_text, text_to_days, type_of_cell
+from sampler.cells import BEYOND, as_float, as_text, days_to_text, is_rounded, text_to_days, type_of_cell
 from sampler.errors import DataProblem
 from sampler.summaries import is_number
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from sampler.tables import RawColumn
 
 NAMED_CELLS = 10  # bad cells of a column named one by one
+MAX_BITS = 10_000  # of an integer that is spelled out as a level
+ROUNDED = "a float of 2^53 or more may stand for several integers: give levels as integers or as text"
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,9 @@ class Labels:
 
 def to_labels(column: RawColumn, problems: list[DataProblem]) -> Labels:
     """Any column as the names of levels, as the user would write them."""
-    if column.numbers is not None:
+    if column.numbers is not None and column.type == "number":
+        _refuse_rounded(column, problems)
+    if column.numbers is not None and column.cells is None:
         values, index = np.unique(column.numbers, return_inverse=True)
         spell: Callable[[float], str] = days_to_text if column.type == "date" else as_text
         if column.type == "boolean":
@@ -44,6 +48,16 @@ def to_labels(column: RawColumn, problems: list[DataProblem]) -> Labels:
     if column.type == "other":
         problems.append(DataProblem(column.name, None, f"columns of type {column.dtype} can't be used"))
     return _label_cells(column, problems)
+
+
+def _refuse_rounded(column: RawColumn, problems: list[DataProblem]) -> None:
+    """Floats that may stand for several integers name no level; integers do, however large."""
+    if column.cells is not None:
+        rows = [i for i, cell in enumerate(column.cells) if is_rounded(cell)]
+    else:
+        assert column.numbers is not None
+        rows = np.flatnonzero(np.isfinite(column.numbers) & (np.abs(column.numbers) >= BEYOND)).tolist()
+    _name_cells(column, rows, lambda _: ROUNDED, problems)
 
 
 def _label_cells(column: RawColumn, problems: list[DataProblem]) -> Labels:
@@ -60,6 +74,8 @@ def _label_cells(column: RawColumn, problems: list[DataProblem]) -> Labels:
 
 
 def _is_unusable(cell: Any) -> bool:
+    if isinstance(cell, int) and cell.bit_length() > MAX_BITS:
+        return True
     return cell is not None and type_of_cell(cell) == "other"
 
 

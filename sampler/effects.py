@@ -11,7 +11,10 @@ import numpy as np
 
 from sampler.cells import days_to_text
 from sampler.design import numbers
+from sampler.draws import MISSING
 from sampler.errors import SettingsError
+from sampler.grid import spread
+from sampler.header import GRID_POINTS
 from sampler.intervals import Interval
 from sampler.kernels.predicting import BLOCK
 
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
     Setting = tuple[list[int], NDArray[np.uint8]]  # coded columns of a feature, codes [column, value]
     Point = tuple[int, ...]  # the number of a value of each feature
 
-GRID_POINTS = 19  # as quantiles .05, .10, ..., .95
 MAX_CELLS = 1 << 22  # draws times rows held at a time: 32 MB
 MAX_AVERAGES = 1 << 25  # draws times points (times classes) of one answer: 256 MB
 FEWEST_ROWS = 20  # that an average may rest on when there are more
@@ -215,18 +217,26 @@ def _intervals(levels: Sequence[float], ends: Floats) -> list[Interval]:
 
 
 def default_grid(header: Header, index: int) -> list[Any]:
-    """Points of a feature: every level, or up to 19 values that divide the training rows evenly."""
+    """Points of a feature: every level, or up to 19 training values that divide the training rows evenly."""
     column = header.schema.columns[index]
     if column.kind == "category":
         return [*column.levels, *([None] if column.missing else [])]
     if column.kind == "boolean":
         return [False, True]
+    points = header.default_grid[index] if header.default_grid else _from_codes(header, index)
+    return [days_to_text(value) if column.kind == "date" else value for value in points]
+
+
+def _from_codes(header: Header, index: int) -> list[float]:
+    """Points of a model that keeps none: of the codes that its reference rows have, a value of each."""
+    column = header.schema.columns[index]
     position = next(i for i, (j, _) in enumerate(header.schema.coded) if j == index)
-    cuts = header.grid.cuts[position]
-    inside = [column.min, *((cuts[:-1] + cuts[1:]) / 2), column.max]  # a value of each code
-    if len(inside) > GRID_POINTS:
-        inside = np.quantile(inside, np.arange(1, GRID_POINTS + 1) / (GRID_POINTS + 1)).tolist()
-    return [days_to_text(value) if column.kind == "date" else float(value) for value in dict.fromkeys(inside)]
+    cuts, codes = header.grid.cuts[position], header.reference[position]
+    inside = np.array([column.min, *((cuts[:-1] + cuts[1:]) / 2), column.max], dtype=np.float64)
+    if np.array_equal(2 * cuts, np.rint(2 * cuts)):  # midway between whole numbers
+        inside = np.rint(inside)
+    counts = np.bincount(codes[codes != MISSING], minlength=len(inside))[: len(inside)]
+    return spread(inside, np.maximum(counts, 1) if len(inside) <= GRID_POINTS else counts, GRID_POINTS)
 
 
 def _coded(header: Header, index: int, points: list[Any]) -> tuple[list[int], NDArray[np.uint8]]:

@@ -44,7 +44,40 @@ def cut_points(values: NDArray[np.float64], scheme: Cuts = "quantile") -> NDArra
     the rows most evenly. "uniform": 254 at equal distances inside the range (all midpoints when the distinct
     values are equally spaced and fit). A column without two distinct values has none.
     """
+    return cuts_between(*distinct_values(values), scheme)
+
+
+def distinct_values(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The distinct values of a column, increasing, and how many rows hold each; NaN left out."""
     distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    return distinct, counts.astype(np.int64)
+
+
+def spread(distinct: NDArray[np.float64], counts: NDArray[np.int64], most: int) -> list[float]:
+    """At most so many of the distinct values, that divide the rows evenly.
+
+    A value that many rows share is taken once, and the others divide the rows that remain.
+    """
+    if len(distinct) <= most:
+        return [float(value) for value in distinct]
+    ends = np.cumsum(counts)
+
+    def divided(parts: int) -> NDArray[np.int64]:
+        return np.unique(np.searchsorted(ends, ends[-1] * np.arange(1, parts) / parts))
+
+    low, high = most + 1, most + 2  # parts: enough of them, and too many
+    while high <= ends[-1] and len(divided(high)) <= most:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if len(divided(middle)) <= most else (low, middle)
+    return [float(value) for value in distinct[divided(low)]]
+
+
+def cuts_between(
+    distinct: NDArray[np.float64], counts: NDArray[np.int64], scheme: Cuts = "quantile"
+) -> NDArray[np.float64]:
+    """The cut points of a column by its distinct values and how many rows hold each; see `cut_points`."""
     if len(distinct) < 2:
         return np.empty(0)
     midpoints = _midpoints(distinct)

@@ -12,7 +12,7 @@ import json
 import math
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ MAGIC = b"BARTHEAD"
 VERSION = 1
 START = struct.Struct("<8sHII")
 REFERENCE_ROWS = 200
+GRID_POINTS = 19  # of a feature's effect, unless others are asked for
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,9 @@ class Header:
         whether the training rows had weights
     warnings
         what was said when the data were prepared
+    default_grid
+        for each column that is a number or date up to 19 of its training values, which divide the rows
+        evenly, where effects are shown by default; empty in models made before it was kept
 
     """
 
@@ -57,6 +61,7 @@ class Header:
     reference: NDArray[np.uint8]
     weighted: bool
     warnings: list[str]
+    default_grid: list[list[float]] = field(default_factory=list)
 
     def to_bytes(self) -> bytes:
         """The header as stored."""
@@ -68,6 +73,7 @@ class Header:
             "warnings": self.warnings,
             "num_cuts": [len(cuts) for cuts in self.grid.cuts],
             "num_reference": self.reference.shape[1],
+            **({"default_grid": self.default_grid} if self.default_grid else {}),
         }
         text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         arrays = [cuts.astype("<f8").tobytes() for cuts in self.grid.cuts]
@@ -89,6 +95,7 @@ class Header:
                 reference=reference,
                 weighted=fields["weighted"],
                 warnings=fields["warnings"],
+                default_grid=_default_grid(fields.get("default_grid", [])),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise PackedError(f"the model's header can't be read: {error}") from error
@@ -96,7 +103,16 @@ class Header:
             raise PackedError("the model's header can't be read: it has no offset or no step")
         if len(header.schema.coded) != len(grid.cuts):
             raise PackedError("the model's header can't be read: its grid doesn't fit its columns")
+        if len(header.default_grid) not in {0, len(header.schema.columns)}:
+            raise PackedError("the model's header can't be read: its default grid doesn't fit its columns")
         return header
+
+
+def _default_grid(grid: Any) -> list[list[float]]:
+    found: list[list[float]] = [[float(value) for value in points] for points in grid]
+    if any(len(points) > GRID_POINTS or not all(map(math.isfinite, points)) for points in found):
+        raise ValueError("its default grid has too many points, or infinite ones")
+    return found
 
 
 def _is_finite(value: Any) -> bool:

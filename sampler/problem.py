@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sampler.design import encode, train_column
 from sampler.errors import DataError, DataProblem, SettingsError
-from sampler.grid import MAX_CUTS, Grid, cut_points
-from sampler.header import REFERENCE_ROWS, Header
+from sampler.grid import MAX_CUTS, Grid, cuts_between, distinct_values, spread
+from sampler.header import GRID_POINTS, REFERENCE_ROWS, Header
 from sampler.methods import METHODS
 from sampler.prior import Constants, calibrate, check_prior
 from sampler.schema import Column, Schema, choose
@@ -18,7 +18,7 @@ from sampler.settings import Settings
 from sampler.single.prior import TreeConstants, calibrate_tree, check_tree_prior
 from sampler.single.soft_prior import SoftConstants, calibrate_soft, check_soft_prior
 from sampler.summaries import summarise
-from sampler.tables import read
+from sampler.tables import one_column, read
 from sampler.target import guess_family, read_target, read_weights
 from sampler.training import Training
 
@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sampler.grid import Cuts
     from sampler.schema import FeatureKind
     from sampler.tables import Table
 
 MAX_COLUMNS = 32_767  # coded ones: prediction keeps their numbers in 16 bits
+FARTHEST = 1_000  # ranges of the middle half of y: farther off a value is named
 MAX_CELLS = 1 << 28  # 2 GB while the noise is estimated, a quarter of a GB afterwards
 
 
@@ -42,6 +44,7 @@ class Problem:
     schema: Schema
     grid: Grid
     warnings: list[str]
+    default_grid: list[list[float]] = field(default_factory=list)  # see `Header`
 
     def header(self) -> bytes:
         """Everything a prediction needs except the draws; the same problem gives the same bytes."""
@@ -55,6 +58,7 @@ class Problem:
             reference=np.ascontiguousarray(codes[:, rows]),
             weighted=self.training.weights is not None,
             warnings=self.warnings,
+            default_grid=self.default_grid,
         )
         return header.to_bytes()
 
@@ -107,6 +111,7 @@ def prepare(
         settings = {**settings, "family": guess_family(y, str(settings.get("method") or "bart"))}
     resolved = Settings.resolve(**settings)
     table = read(X)
+    y = one_column(y)
     given = target_name or getattr(y, "name", None)
     target, outcome = read_target(y, str(given or "y"), table.num_rows, resolved.family)
     reserved = [target.name] if given is not None and target.name in table.names else []
@@ -120,7 +125,7 @@ def prepare(
         ignored=tuple(dict.fromkeys([*choice.ignored, *([target.name] if given else []), *ignored])),
     )
     prior = dict(prior or {})
-    grid = _grid(design, schema, prior.pop("cuts", "quantile"))
+    grid, default_grid = _grids(design, schema, prior.pop("cuts", "quantile"))
     weight = None if weights is None else read_weights(weights, table.num_rows)
     codes = np.stack([grid.encode(j, values) for j, values in enumerate(design)])
     constants = calibrated(outcome, design, codes, weight, resolved, prior)
@@ -132,8 +137,14 @@ def prepare(
         constants=constants,
         settings=resolved,
     )
-    warnings = [*choice.warnings, *_index_warning(X, y), *_missing_warning(schema, resolved)]
-    return Problem(training, schema, grid, warnings)
+    warnings = [
+        *choice.warnings,
+        *_index_warning(X, y),
+        *_missing_warning(schema, resolved),
+        *_copies(design, outcome, schema),
+        *_outlier_warning(outcome, target),
+    ]
+    return Problem(training, schema, grid, warnings, default_grid)
 
 
 def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Problem:
@@ -159,7 +170,7 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Proble
         constants=_constants_again(header, settings),
         settings=settings,
     )
-    return Problem(training, header.schema, header.grid, header.warnings)
+    return Problem(training, header.schema, header.grid, header.warnings, header.default_grid)
 
 
 def _constants_again(header: Header, settings: Settings) -> Constants:
@@ -226,6 +237,39 @@ def _missing_warning(schema: Schema, settings: Settings) -> list[str]:
     ]
 
 
+def _copies(design: NDArray[np.float64], outcome: NDArray[np.float64], schema: Schema) -> list[str]:
+    """A feature that is the outcome itself explains all of it and nothing new."""
+    warnings = []
+    for j, column in enumerate(schema.columns):
+        coded = design[[i for i, (of, _) in enumerate(schema.coded) if of == j]]
+        if len(coded) > 1:  # a category: as classes are numbered, in the order of its levels
+            same = column.levels == schema.target.levels and np.array_equal(coded.argmax(axis=0), outcome)
+        else:
+            same = np.array_equal(coded[0], outcome)
+        if same:
+            warnings.append(
+                f"{column.name} holds the very values of the target: predictions only repeat it; leave it "
+                "out of the features unless new rows have it too"
+            )
+    return warnings
+
+
+def _outlier_warning(outcome: NDArray[np.float64], target: Column) -> list[str]:
+    """A value so far from all others that it sets the noise, and with it every interval."""
+    if target.kind != "number":
+        return []
+    low, median, high = np.quantile(outcome, [0.25, 0.5, 0.75])
+    row = int(np.argmax(np.abs(outcome - median)))
+    distance = abs(float(outcome[row] - median))
+    if not 0 < FARTHEST * (high - low) < distance:
+        return []
+    times = f"{distance / (high - low):,.0f} times the range of the middle half of the values"
+    return [
+        f"{target.name}: {outcome[row]:g} in row {row + 1} is {times} away from their median, and sets the "
+        "noise of all predictions: correct it if it is a slip, or learn from a logarithm"
+    ]
+
+
 def _read_features(
     table: Table, kinds: Mapping[str, FeatureKind]
 ) -> tuple[tuple[Column, ...], NDArray[np.float64]]:
@@ -246,23 +290,30 @@ def _read_features(
     return tuple(used), np.stack(design)
 
 
-def _grid(design: NDArray[np.float64], schema: Schema, cuts: Any) -> Grid:
-    if cuts in ("quantile", "uniform"):
-        return Grid(tuple(cut_points(values, cuts) for values in design))
+def _grids(design: NDArray[np.float64], schema: Schema, cuts: Any) -> tuple[Grid, list[list[float]]]:
+    """The cut points, and the points of each number or date at which its effect is shown by default."""
+    scheme: Cuts = "uniform" if cuts == "uniform" else "quantile"
+    given = {} if cuts in ("quantile", "uniform") else _checked_cuts(cuts, schema)
+    points: list[list[float]] = [[] for _ in schema.columns]
+    found = []
+    for (j, _), values in zip(schema.coded, design, strict=True):
+        column = schema.columns[j]
+        distinct, counts = distinct_values(values)
+        if column.kind in {"number", "date"}:
+            points[j] = spread(distinct, counts, GRID_POINTS)
+        found.append(given[column.name] if column.name in given else cuts_between(distinct, counts, scheme))
+    return Grid(tuple(found)), points
+
+
+def _checked_cuts(cuts: Any, schema: Schema) -> dict[str, NDArray[np.float64]]:
     if not hasattr(cuts, "get"):
         raise SettingsError(
             'prior["cuts"] must be "quantile", "uniform" or a mapping from column to cut points'
         )
-    names = [schema.columns[j].name for j, _ in schema.coded]
     unknown = sorted(set(cuts) - {column.name for column in schema.columns})
     if unknown:
         raise SettingsError(f'prior["cuts"] names {unknown[0]!r}, which is no feature')
-    return Grid(
-        tuple(
-            cut_points(values) if name not in cuts else _given_cuts(name, cuts[name])
-            for name, values in zip(names, design, strict=True)
-        )
-    )
+    return {name: _given_cuts(name, points) for name, points in cuts.items()}
 
 
 def _given_cuts(name: str, points: Any) -> NDArray[np.float64]:

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sampler.cells import days_to_text
+from sampler.cells import BEYOND, days_to_text
 from sampler.tables import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
     from sampler.tables import RawColumn
 
 Kind = Literal["number", "boolean", "category", "text", "date", "unusable"]
+LARGEST_ID = 2.0**64  # numbers beyond are measured, not given
 MAX_LEVELS = 50  # text with more levels is a name or an id, and is left out unless asked for
 
 KIND_OF_TYPE: dict[str, Kind] = {
@@ -88,6 +91,7 @@ def summarise(column: RawColumn, *, count_distinct: bool = True) -> ColumnSummar
         distinct=len(np.unique(present)) if count_distinct else 0,
         min=days_to_text(low) if is_date and low is not None else low,
         max=days_to_text(high) if is_date and high is not None else high,
+        note=note_on_rounding(present) if column.type == "number" and column.cells is None else "",
     )
 
 
@@ -95,8 +99,16 @@ def sort_levels(levels: Iterable[str]) -> tuple[str, ...]:
     """Levels by value when every one is a number, else by their spelling."""
     levels = sorted(levels)
     if all(is_number(level) for level in levels):
-        levels.sort(key=float)
+        levels.sort(key=_value)
     return tuple(levels)
+
+
+def _value(level: str) -> float:
+    """The value of a level that is a number; integers compare exactly, however large."""
+    try:
+        return int(level)
+    except ValueError:
+        return float(level)
 
 
 def is_number(text: str) -> bool:
@@ -105,6 +117,22 @@ def is_number(text: str) -> bool:
         return bool(np.isfinite(float(text)))
     except ValueError:
         return False
+
+
+def is_beyond(summary: ColumnSummary) -> bool:
+    """Whether a column of numbers goes where float64 doesn't tell integers apart."""
+    return any(isinstance(end, float) and abs(end) >= BEYOND for end in (summary.min, summary.max))
+
+
+def note_on_rounding(numbers: NDArray[np.float64]) -> str:
+    """Whole numbers too large for float64 to tell apart may be names of something."""
+    size = np.abs(numbers)
+    if not len(size) or not BEYOND <= size.max() <= LARGEST_ID or np.any(numbers != np.rint(numbers)):
+        return ""
+    return (
+        "whole numbers of 2^53 or more are rounded to 53 bits: if they name something, have the column as "
+        "text (at upload ?kind=NAME:category)"
+    )
 
 
 def _note(column: RawColumn) -> str:

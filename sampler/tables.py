@@ -8,8 +8,9 @@ whatever else a cell may hold, so that an error can name the very row).
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +18,7 @@ import narwhals as nw
 import numpy as np
 
 from sampler.cells import (
+    BEYOND,
     MICROSECONDS_A_DAY,
     as_float,
     as_text,
@@ -37,7 +39,10 @@ Type = Literal["number", "boolean", "date", "text", "mixed", "other"]
 
 @dataclass(frozen=True)
 class RawColumn:
-    """One column as it came: `numbers` (float64, NaN missing), or `cells` (Python objects, None missing)."""
+    """One column as it came: `numbers` (float64, NaN missing), or `cells` (Python objects, None missing).
+
+    A column of numbers has `cells` too where float64 doesn't tell all of its integers apart.
+    """
 
     name: str
     type: Type
@@ -81,7 +86,7 @@ def read(table: Any) -> Table:
     if isinstance(table, Mapping):
         return _from_mapping(table)
     if hasattr(table, "__array__") and getattr(table, "ndim", None) == 2 and not hasattr(table, "columns"):
-        table = np.asarray(table)
+        table = np.asanyarray(table)  # a masked one keeps its mask
         return _from_mapping({f"x{j + 1}": table[:, j] for j in range(table.shape[1])}, len(table))
     if isinstance(table, np.ndarray):
         raise DataError(f"a table has two dimensions, rows and columns; this array has {table.ndim}")
@@ -90,7 +95,7 @@ def read(table: Any) -> Table:
 
 def read_column(values: Any, name: str) -> RawColumn:
     """A single 1-D column: numpy, a pandas, polars or pyarrow column, or a list; raises DataError."""
-    values = _unwrapped(values)
+    values = one_column(_unwrapped(values))
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise DataError(f"{name!r} must have one dimension; this array has {values.ndim}")
@@ -104,11 +109,28 @@ def read_column(values: Any, name: str) -> RawColumn:
         raise DataError(f"{name!r} must be one column: an array, a series or a list, not {kind}") from None
 
 
+def one_column(values: Any) -> Any:
+    """The column of a table that has a single one; anything else as it is."""
+    if isinstance(values, np.ndarray):
+        return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    names: Any = getattr(values, "columns", None)
+    if isinstance(values, Mapping) or not hasattr(names, "__len__") or len(names) != 1:
+        return values
+    frame = nw.from_native(values, eager_only=True, pass_through=True)
+    return frame[:, 0].to_native() if isinstance(frame, nw.DataFrame) else values
+
+
 def _unwrapped(values: Any) -> Any:
     """Numpy's view of the columns that are no series to narwhals: pyarrow's plain arrays, pandas' indexes."""
     kind, module = type(values).__name__, type(values).__module__.partition(".")[0]
     if module == "pyarrow" and kind.endswith("Array") and kind != "ChunkedArray":
+        if kind == "DictionaryArray":
+            values = values.dictionary_decode()
+        if values.null_count and "int" in str(values.type):  # numpy would have floats
+            return values.to_pylist()
         return values.to_numpy(zero_copy_only=False)
+    if module == "pandas" and hasattr(values, "_from_sequence"):  # an array of nullable integers, say
+        return sys.modules["pandas"].Series(values)
     return np.asarray(values) if module == "pandas" and kind.endswith("Index") else values
 
 
@@ -159,9 +181,9 @@ def _reject_doubled(names: list[str]) -> None:
 def _from_array(values: NDArray[Any], name: str) -> RawColumn:
     kind = values.dtype.kind
     if isinstance(values, np.ma.MaskedArray):
-        return from_cells(values.tolist(), name)
+        return _from_masked(values, name)
     if kind in "iuf":
-        return RawColumn(name, "number", values.astype(np.float64))
+        return _from_numbers(values.astype(np.float64), name, None if kind == "f" else values.tolist)
     if kind == "b":
         return RawColumn(name, "boolean", values.astype(np.float64))
     if kind == "M":
@@ -171,11 +193,35 @@ def _from_array(values: NDArray[Any], name: str) -> RawColumn:
     return RawColumn(name, "other", cells=[None] * len(values), dtype=str(values.dtype))
 
 
+def _from_masked(values: np.ma.MaskedArray[Any, Any], name: str) -> RawColumn:
+    """What is behind the mask is missing, whatever it holds."""
+    hidden = np.ma.getmaskarray(values)
+    if values.dtype.kind in "OUT":
+        return from_cells(_without(hidden, values.data.tolist()), name)
+    shown = _from_array(np.asarray(values.filled(np.zeros(1, values.dtype)[0])), name)
+    if shown.numbers is not None:
+        shown.numbers[hidden] = math.nan
+    return shown if shown.cells is None else replace(shown, cells=_without(hidden, shown.cells))
+
+
+def _without(hidden: NDArray[np.bool_], cells: list[Any]) -> list[Any]:
+    return [None if gone else cell for gone, cell in zip(hidden.tolist(), cells, strict=True)]
+
+
+def _from_numbers(
+    numbers: NDArray[np.float64], name: str, cells: Callable[[], list[Any]] | None
+) -> RawColumn:
+    """Numbers as a column, of integers with their `cells` where some are too large for float64."""
+    if cells is None or not np.any(np.abs(numbers) >= BEYOND):
+        return RawColumn(name, "number", numbers)
+    return RawColumn(name, "number", numbers, [None if is_missing(cell) else cell for cell in cells()])
+
+
 def _from_series(series: Any, name: str) -> RawColumn:
     dtype = series.dtype
     family = str(dtype).partition("(")[0]
     if dtype.is_numeric():
-        return RawColumn(name, "number", _floats(series))
+        return _from_numbers(_floats(series), name, None if dtype.is_float() else series.to_list)
     if family == "Boolean":
         return RawColumn(name, "boolean", _floats(series))
     if family in {"Datetime", "Date"}:
@@ -190,7 +236,11 @@ def _from_series(series: Any, name: str) -> RawColumn:
 
 
 def _floats(series: Any) -> NDArray[np.float64]:
-    series = series.cast(nw.Float64)
+    try:
+        series = series.cast(nw.Float64)
+    except ValueError:  # Arrow casts no integers that it would round
+        cells = series.to_list()
+        return np.array([math.nan if is_missing(cell) else as_float(cell) for cell in cells])
     if series.null_count():
         series = series.fill_null(math.nan)
     return np.asarray(series.to_numpy(), dtype=np.float64)
@@ -214,7 +264,9 @@ def from_cells(cells: list[Any], name: str) -> RawColumn:
     cells = [None if is_missing(cell) else cell for cell in cells]
     types = {type_of_cell(cell) for cell in cells if cell is not None}
     if types <= {"number"}:
-        return RawColumn(name, "number", np.array([as_float(cell) for cell in cells], dtype=np.float64))
+        return _from_numbers(
+            np.array([as_float(cell) for cell in cells], dtype=np.float64), name, lambda: cells
+        )
     if types == {"boolean"}:
         return RawColumn(name, "boolean", np.array([as_float(cell) for cell in cells], dtype=np.float64))
     if types == {"date"}:

@@ -170,8 +170,9 @@ class DependenceBody(BaseModel):
     features: list[str] = Field(min_length=1, max_length=2, description="One feature, or two.")
     grid: Columns | None = Field(
         None,
-        description="Values to set a feature to, by its name; else every level, or up to 19 values that "
-        "divide the training rows evenly. At most 10,000 points in all.",
+        description="Values to set a feature to, by its name; else every level, or up to 19 values "
+        "of the training data that divide its rows evenly (one of many rows counts once). At most 10,000 "
+        "points in all.",
     )
     level: Share | Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
         0.9, description="The probability an interval holds; one or several."
@@ -181,7 +182,9 @@ class DependenceBody(BaseModel):
         None, description="Use the first so many kept draws of each chain."
     )
     rows: Rows | None = Field(
-        None, description="To average over, as in predict; else up to 200 training rows, evenly spaced."
+        None,
+        description="To average over, as in predict, each alike (weights play no part); else up to 200 "
+        "training rows, evenly spaced.",
     )
     columns: Columns | None = Field(None, description="The same as lists of values by the columns' names.")
 

@@ -105,7 +105,11 @@ class PredictBody(Wanted):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    rows: Rows | None = Field(None, description="Objects of values by the columns' names; or else columns.")
+    rows: Rows | None = Field(
+        None,
+        description="Objects of values by the columns' names; or else columns. Where a number belongs true "
+        "and false count as 1 and 0; a time without a zone is taken as UTC.",
+    )
     columns: Columns | None = Field(None, description="Lists of values by the columns' names; or else rows.")
 
 

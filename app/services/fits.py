@@ -20,12 +20,14 @@ from app.store import models as store
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from app.store.tables import Dataset
-from sampler import DataError, Settings, SettingsError, choose
+from sampler import ColumnSummary, DataError, Settings, SettingsError, choose
+from sampler.errors import DataProblem
 from sampler.methods import METHODS
 from sampler.problem import check_weights, checked_prior
 from sampler.schema import KINDS, Choice
 from sampler.settings import FAMILIES, LIMITS, MOVE_SETS, STARTS
 from sampler.single.filter import check_size
+from sampler.summaries import is_beyond
 from sampler.target import guess_family, read_target, read_weights
 
 MOVES = dict.fromkeys([*MOVE_SETS, *(name for kind in METHODS.values() for name in kind.move_sets)])
@@ -290,18 +292,31 @@ def _check_rows(dataset: Dataset, holdout: float) -> None:
 
 
 def _choose(dataset: Dataset, reserved: Sequence[str], request: FitRequest) -> Choice:
+    summaries = datasets.summaries_of(dataset)
     try:
-        return choose(
-            datasets.summaries_of(dataset),
+        choice = choose(
+            summaries,
             reserved=reserved,
             features=request.features,
             columns=request.columns,
             num_rows=dataset.num_rows,
         )
+        _check_levels(summaries, choice)
     except DataError as error:
         raise _unusable(error) from None
     except SettingsError as error:
         raise _out_of_range(error) from None
+    return choice
+
+
+def _check_levels(summaries: Sequence[ColumnSummary], choice: Choice) -> None:
+    """Numbers are stored as float64: what that rounds is no level."""
+    told = "numbers of 2^53 or more are stored rounded and name no levels: upload it with ?kind=NAME:category"
+    rounded = [
+        found.name for found in summaries if choice.kinds.get(found.name) == "category" and is_beyond(found)
+    ]
+    if rounded:
+        raise DataError([DataProblem(name, None, told.replace("NAME", name)) for name in rounded])
 
 
 def _check_cuts(cuts: Any, choice: Choice) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -73,6 +74,6 @@ def _levels(text: pa.Array, column: Column, options: Options) -> pa.Array:
 def _spelled(text: str, known: set[str]) -> str:
     if text in known:
         return text
-    if PLAIN.fullmatch(text) and (number := as_text(float(text))) in known:
+    if PLAIN.fullmatch(text) and (number := as_text(Decimal(text))) in known:
         return number
     return text.lower() if text.lower() in known & {"true", "false"} else text

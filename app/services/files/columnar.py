@@ -7,7 +7,7 @@ nothing is believed that isn't counted, and the process that runs this has limit
 import errno
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -28,8 +28,10 @@ _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.t
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
 
-def read_columnar(file: BinaryIO, kind: Format, limits: Limits, scratch: Scratch) -> Spool:
-    """The table of a Parquet or Arrow file.
+def read_columnar(
+    file: BinaryIO, kind: Format, limits: Limits, scratch: Scratch, levels: Collection[str] = ()
+) -> Spool:
+    """The table of a Parquet or Arrow file; integers of the columns in `levels` become text.
 
     Raises
     ------
@@ -41,7 +43,7 @@ def read_columnar(file: BinaryIO, kind: Format, limits: Limits, scratch: Scratch
     title = "Parquet file" if kind == "parquet" else "Arrow stream or file"
     try:
         schema, batches = _parquet(file, limits) if kind == "parquet" else _arrow(file)
-        return _spooled(batches, Spool(_plain_schema(schema), limits, scratch))
+        return _spooled(batches, Spool(_plain_schema(schema, levels), limits, scratch))
     except (pa.ArrowMemoryError, pa.ArrowCapacityError) as error:
         raise MemoryError from error
     except (pa.ArrowException, struct.error, IndexError, OSError, ValueError, NotImplementedError) as error:
@@ -95,7 +97,7 @@ def _check_names(names: list[str]) -> None:
         raise UnusableDataError(errors=faults)
 
 
-def _plain_schema(schema: pa.Schema) -> pa.Schema:
+def _plain_schema(schema: pa.Schema, levels: Collection[str]) -> pa.Schema:
     """What the columns become; raises UnusableDataError for those that can't be used."""
     unusable = [
         Fault(field.name, None, f"columns of type {_named(field.type)} can't be used: leave it out")
@@ -104,7 +106,21 @@ def _plain_schema(schema: pa.Schema) -> pa.Schema:
     ]
     if unusable:
         raise UnusableDataError(errors=unusable)
-    return pa.schema([(field.name, _plain_type(field.type)) for field in schema])
+    return pa.schema(
+        [
+            (
+                field.name,
+                pa.string() if field.name in levels and _is_whole(field.type) else _plain_type(field.type),
+            )
+            for field in schema
+        ]
+    )
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    """Whether a type holds integers, which as text keep all their digits."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0))
 
 
 def _named(kind: pa.DataType) -> str:

@@ -10,7 +10,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from app.services.files.cells import all_match
+from app.services.files.cells import all_match, shown
 
 Order = Literal["day-first", "month-first"]
 _TIME = r"([T ]\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?"
@@ -47,9 +47,35 @@ def other(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
 
 def note(text: pa.ChunkedArray) -> str:
     """Why a column that looks like dates is none."""
-    if not len(text.drop_null()) or not all_match(text, _SHORT):
+    present = text.drop_null()
+    if len(present) and all_match(present, _SHORT):
+        return (
+            "years of two digits are not read as dates, since the century is not certain: write four digits"
+        )
+    alike = pc.sum(look_like(present)).as_py() or 0
+    if alike * 2 <= len(present):
         return ""
-    return "years of two digits are not read as dates, since the century is not certain: write four digits"
+    odd = _first_odd(present)
+    row = pc.indices_nonzero(pc.is_valid(text))[odd].as_py() + 1
+    which = "its values" if alike == len(present) else f"{alike} of its {len(present)} values"
+    cell = shown(present[odd].as_py())
+    return (
+        f"{which} look like dates, but {cell} in row {row} is no such day, or is written otherwise: correct "
+        "it, or leave it empty, to use the column as dates"
+    )
+
+
+def _first_odd(text: pa.ChunkedArray) -> int:
+    """The first cell that can't be read as a date together with those before it, which there must be."""
+    low, high = 0, len(text)  # so many cells can be read, and can't
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _readable(text.slice(0, middle)) else (low, middle)
+    return low
+
+
+def _readable(text: pa.ChunkedArray) -> bool:
+    return iso(text) is not None or other(text) is not None or bool(orders(text))
 
 
 def look_like(text: pa.ChunkedArray) -> pa.ChunkedArray:

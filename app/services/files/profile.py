@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sampler.cells import MICROSECONDS_A_DAY, days_to_text
-from sampler.summaries import MAX_LEVELS, ColumnSummary, Kind, is_number, sort_levels
+from sampler.summaries import MAX_LEVELS, ColumnSummary, Kind, is_number, note_on_rounding, sort_levels
 
 Json = dict[str, Any]
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -56,6 +56,8 @@ def _of_numbers(
     starts = np.flatnonzero(np.append([True], values[1:] != values[:-1])) if len(values) else _NONE
     show = _shown[kind]
     low, high = (float(values[0]), float(values[-1])) if len(values) else (None, None)
+    if kind == "number":
+        note = "; ".join(filter(None, [note, note_on_rounding(values)]))
     summary = ColumnSummary(
         name=name,
         kind=kind,

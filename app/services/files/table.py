@@ -16,7 +16,7 @@ from app.services.files.encodings import as_utf8
 from app.services.files.options import Limits, Options
 from app.services.files.scratch import Scratch
 from app.services.files.spool import Spool
-from app.services.files.typing_text import Typing
+from app.services.files.typing_text import RAW, Typing
 from app.services.files.unpack import format_of, unpacked
 from sampler.cells import as_text
 
@@ -163,7 +163,8 @@ def _opened(file: BinaryIO, options: Options, limits: Limits, scratch: Scratch) 
         raise UnusableDataError(f"This is no {title} that can be read: it begins otherwise.")
     read_as: dict[str, Any] = {"format": kind, "compression": "gzip" if layers else None}
     if kind != "csv":
-        return Table(read_columnar(plain, kind, limits, scratch), options, read_as)
+        levels = [name for name, wanted in options.kinds.items() if wanted in {"category", "text", RAW}]
+        return Table(read_columnar(plain, kind, limits, scratch, levels), options, read_as)
     text, start, encoding = as_utf8(plain, options.encoding, limits.bytes, scratch)
     dialect, spool, empty = read_delimited(text, start, options, limits, scratch)
     read_as |= {"encoding": encoding.title, "encoding_guessed": encoding.guessed, **dialect.told()}

@@ -32,6 +32,7 @@ class Typing:
 
     options: Options
     styles: set[Style] = field(default_factory=set)  # for certain, in some column
+    grouped: bool = False  # some column has points that only set thousands apart ("1.234.567")
     orders: set[dates.Order] = field(default_factory=set)
     missing: Counter[str] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
@@ -75,7 +76,8 @@ class Typing:
     @property
     def decimal(self) -> Style | None:
         """The decimal sign of this file, where something told."""
-        return self.options.decimal or (next(iter(self.styles)) if len(self.styles) == 1 else None)
+        styles: set[Style] = {"comma"} if self.grouped and not self.styles else self.styles
+        return self.options.decimal or (next(iter(styles)) if len(styles) == 1 else None)
 
     def _present(self, text: pa.ChunkedArray, *, count: bool) -> tuple[pa.ChunkedArray, dict[str, int]]:
         """The cells without blanks around them, null where missing; and the spellings of missing."""
@@ -102,27 +104,17 @@ class Typing:
 
     def _numbers(self, name: str, text: pa.ChunkedArray, *, last: bool, wanted: bool) -> Any:
         """Numbers; None when they are none; LATER when it depends."""
-        note = ""
         fitting = numbers.fitting(text)
         if not fitting and (closer := numbers.without_gaps(text)) is not None:
             text, fitting = closer, numbers.fitting(closer)
         if len(fitting) == 2 and numbers.is_doubtful(text):
-            if self.options.decimal is None and not last:
-                return LATER
-            if self.decimal is None and any_contains(text, ","):
-                return self._undecided(name, text, wanted=wanted)
-            style = self.decimal or "point"
-            grouped = any_contains(text, "." if style == "comma" else ",")
-            if self.options.decimal is None and grouped:
-                told = first_match(text, "." if style == "comma" else ",")
-                note = (
-                    f"{told!r} is read with thousands set apart, since other columns have a decimal {style}"
-                )
-            return numbers.to_numbers(text, style), note
+            return self._of_either_style(name, text, last=last, wanted=wanted)
         if self.options.decimal is not None:
             fitting &= {self.options.decimal}
+        elif fitting == {"comma"} and not any_contains(text, ","):
+            return self._of_points_only(name, text, last=last, wanted=wanted)
         if fitting:
-            style = "point" if "point" in fitting else "comma"
+            style: Style = "point" if "point" in fitting else "comma"
             if len(fitting) == 1 and numbers.is_doubtful(text):
                 self.styles.add(style)
             found = numbers.to_numbers(text, style)
@@ -131,7 +123,34 @@ class Typing:
         else:
             return None
         self._refuse_infinite(name, found)
-        return found, note
+        return found, ""
+
+    def _of_either_style(self, name: str, text: pa.ChunkedArray, *, last: bool, wanted: bool) -> Any:
+        """Cells such as "1,234" or "1.234" as the other columns or the caller have it; LATER when unknown."""
+        if self.options.decimal is None and not last:
+            return LATER
+        if self.decimal is None and any_contains(text, ","):
+            return self._undecided(name, text, wanted=wanted)
+        style = self.decimal or "point"
+        thousands = "." if style == "comma" else ","
+        note = ""
+        if self.options.decimal is None and any_contains(text, thousands):
+            told = first_match(text, thousands)
+            note = f"{told!r} is read with thousands set apart, since other columns have a decimal {style}"
+        return numbers.to_numbers(text, style), note
+
+    def _of_points_only(self, name: str, text: pa.ChunkedArray, *, last: bool, wanted: bool) -> Any:
+        """Cells such as "1.234.567": thousands, but text where points of other columns are decimal ones."""
+        self.grouped = True
+        if not last:
+            return LATER
+        if wanted or "point" not in self.styles:
+            return numbers.to_numbers(text, "comma"), ""
+        cell = shown(next(cell for cell in text.drop_null().to_pylist() if cell.count(".") > 1))
+        return text, (
+            f"{cell} may be a number with points between thousands, but other columns have a decimal point: "
+            f"say ?kind={name}:number if it is one"
+        )
 
     def _undecided(self, name: str, text: pa.ChunkedArray, *, wanted: bool) -> Typed:
         cell = shown(first_match(text, ","))

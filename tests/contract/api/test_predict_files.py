@@ -13,9 +13,9 @@ from app.api.predict import WantedQuery
 from app.store import draws, models
 from app.store.engine import session_scope
 from sampler import Posterior, rowwise
-from tests.support.api_calls import places, problem, table
+from tests.support.api_calls import places, post_csv, problem, table
 from tests.support.databases import only
-from tests.support.fitted_models import fitted
+from tests.support.fitted_models import SMALL, fitted, run_units
 
 ARROW, CSV = "application/vnd.apache.arrow.stream", "text/csv"
 PARQUET = "application/vnd.apache.parquet"
@@ -317,3 +317,45 @@ def test_beside_json_rows_the_address_says_nothing(client, settings):
     assert {fault["column"] for fault in refused["errors"]} == {"interval", "decimal"}
     told = client.get("/openapi.json").json()["paths"]["/models/{model_id}/predict"]["post"]["parameters"]
     assert {p["name"] for p in told if p["in"] == "query"} == set(WantedQuery.model_fields)
+
+
+@only("sqlite")
+def test_large_identifiers_keep_their_digits(client, settings):
+    """Integers beyond 2^53 are levels as they are written, in files and JSON; rounded ones are none."""
+    ids = [2**53 + 1, 2**53 + 2, 2**53 + 3]
+    columns = {
+        "id": [ids[row % 3] for row in range(60)],
+        "x": list(range(60)),
+        "y": [row % 3 for row in range(60)],
+    }
+    lines = "\n".join(["id,x,y", *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))])
+    kinds = {"kind": "id:category"}
+
+    rounded = post_csv(client, lines).json()
+    assert "2^53" in rounded["columns"][0]["note"]
+    asked = {"dataset_id": rounded["id"], "target": "y", "columns": {"id": "category"}}
+    refused = problem(client.post("/models", json=asked), 422)
+    assert "?kind=id:category" in refused["errors"][0]["detail"]
+    problem(
+        client.post("/models", json={"dataset_id": rounded["id"], "target": "id", "family": "probit"}), 422
+    )
+
+    posted = client.post(
+        "/datasets", content=parquet(pa.table(columns)), headers={"Content-Type": PARQUET}, params=kinds
+    )
+    levels = posted.json()["columns"][0]["levels"]
+    assert (
+        levels == post_csv(client, lines, **kinds).json()["columns"][0]["levels"] == [str(one) for one in ids]
+    )
+
+    asked = {"dataset_id": posted.json()["id"], "target": "y"} | SMALL
+    model = client.post("/models", json=asked).json()
+    run_units(settings)
+    rows = {"id": [*ids, 2**53 + 4], "x": [1, 1, 1, 1]}
+    answer = ask(client, model, columns=rows).json()
+    assert [[flag["flag"] for flag in flags] for flags in answer["flags"]] == [[], [], [], ["unseen_level"]]
+    assert len(set(answer["mean"])) >= 3
+    for content, kind in ((parquet(pa.table(rows)), PARQUET), (stream(pa.table(rows)), ARROW)):
+        assert send(client, model, content, kind).json()["mean"] == answer["mean"]
+    text = "id,x\n" + "\n".join(f"{one},1" for one in rows["id"])
+    assert send(client, model, text).json()["mean"] == answer["mean"]

@@ -183,3 +183,37 @@ def test_infinite_values_are_named_but_not_all_of_a_million():
 
     assert [fault.row for fault in typing.faults] == [*range(2, 12), None]
     assert "2 more" in typing.faults[-1].detail
+
+
+def test_points_between_thousands_beside_decimal_points_are_told():
+    """Points twice in a cell are no decimal points; where others have these it stays text, and is told."""
+    doubt = {"x": ["1.234", "2.345.678", "7"]}
+
+    assert values(doubt)["x"] == [1234, 2345678, 7]
+    assert values(doubt | {"z": ["1.500", "2"]})["z"] == [1500, 2]
+    found, typing = typed(doubt | {"y": ["0.5", "2"]})
+    assert found["x"][0].to_pylist() == ["1.234", "2.345.678", "7"]
+    assert "'2.345.678'" in found["x"][1]
+    assert "?kind=x:number" in found["x"][1]
+    assert typing.decimal == "point"
+    assert values(doubt | {"y": ["0.5", "2"]}, kinds={"x": "number"})["x"] == [1234, 2345678, 7]
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (
+            ["2023-02-28", None, "2023-02-29", "2023-03-01"],
+            "its values look like dates, but '2023-02-29' in row 3",
+        ),
+        (["31/1/2026", "1/2/2026", "31/2/2026"], "'31/2/2026' in row 3"),
+        (["2023-02-28", "2023-03-01", "soon"], "2 of its 3 values look like dates, but 'soon' in row 3"),
+        (["2023-02-28", "x", "y"], ""),
+    ],
+)
+def test_a_cell_that_is_no_date_is_told(cells, words):
+    """A column of dates but for a cell is text, and its note says which cell."""
+    found, _ = typed({"d": cells})
+
+    assert found["d"][0].type == pa.string()
+    assert words in found["d"][1] if words else found["d"][1] == ""

@@ -1,5 +1,7 @@
 """Partial dependence is the average prediction with the feature set, for every draw."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,10 @@ def test_default_grids():
     posterior = fit(X, RNG.normal(size=200), **short)
     header = Header.from_bytes(posterior._header.to_bytes())
     many, few, flag, level, day = (default_grid(header, j) for j in range(5))
+    assert set(many) <= set(X["many"])
+    assert set(day) <= {str(one) for one in X["day"]}
+    older = default_grid(replace(header, default_grid=[]), 1)  # of a model that keeps none
+    assert older == few
     assert len(many) == 19
     assert X["many"].min() < many[0] < many[9] < many[-1] < X["many"].max()
     assert (few, flag, level) == ([0.0, 1.0, 2.0, 3.0], [False, True], ["a", "b", "c", None])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sampler.grid import Grid, cut_points
+from sampler.grid import Grid, cut_points, distinct_values, spread
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False, width=64)
 COLUMNS = arrays(
@@ -78,3 +78,22 @@ def test_neighbouring_floats_and_huge_values():
     values = np.array([low, np.nextafter(low, 2), 1.7e308, 1.6e308, -1.7e308, 5e-324, 0.0])
     codes = Grid((cut_points(values),)).encode(0, values)
     np.testing.assert_array_equal(codes, np.argsort(np.argsort(values)))
+
+
+def test_spread_points_divide_the_rows():
+    """At most 19 values that occur; those of many rows once, the rest divide the rows that remain."""
+    rng = np.random.default_rng(0)
+    zeros = np.append(np.zeros(1900), rng.lognormal(size=100))
+    counts = np.where(rng.random(2000) < 0.95, rng.integers(1, 11, 2000), rng.integers(11, 300, 2000)).astype(
+        float
+    )
+    for values in (zeros, counts, rng.normal(size=500), np.arange(1.0, 30.0)):
+        points = spread(*distinct_values(values), 19)
+        assert len(points) == 19
+        assert set(points) <= set(values)
+    normal = np.sort(rng.normal(size=1000))
+    assert np.searchsorted(normal, spread(*distinct_values(normal), 19)).tolist() == list(range(49, 950, 50))
+    assert spread(*distinct_values(zeros), 19)[:1] == [0.0]
+    assert set(range(1, 11)) <= set(spread(*distinct_values(counts), 19))
+    assert spread(*distinct_values(counts[counts < 5]), 19) == [1.0, 2.0, 3.0, 4.0]
+    assert spread(np.zeros(0), np.zeros(0, np.int64), 19) == []

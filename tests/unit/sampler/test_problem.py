@@ -318,3 +318,30 @@ def test_rows_given_again_are_the_same_problem(method):
     again = prepare_again(Header.from_bytes(problem.header()), X, y)
     assert again.training.fingerprint == problem.training.fingerprint
     assert again.header() == problem.header()
+
+
+def test_a_feature_that_is_the_target_is_told():
+    """A bare array has no name to be recognised by; numbers, booleans and classes alike."""
+    y = RNG.normal(size=30)
+    (warning,) = prepare({"a": RNG.normal(size=30), "price": y}, y).warnings
+    assert warning.startswith("price holds the very values of the target")
+    classes = np.array(["u", "v", "w"] * 10, dtype=object)
+    other = RNG.normal(size=30)
+    (warning,) = prepare({"a": other, "c": classes}, classes, method="bcart", family="categorical").warnings
+    assert warning.startswith("c holds")
+    assert prepare({"a": other}, y).warnings == []
+
+
+def test_an_outlier_is_told():
+    """A slip of a million ranges is named with its row; a heavy tail isn't."""
+    y = RNG.normal(size=60)
+    y[41] = 1e6
+    (warning,) = prepare({"a": RNG.normal(size=60)}, y, target_name="z").warnings
+    assert warning.startswith("z: 1e+06 in row 42 is ")
+    assert prepare({"a": RNG.normal(size=60)}, RNG.standard_t(2, size=60)).warnings == []
+
+
+def test_classes_that_float64_would_merge():
+    """Three integers beside 2^53 are three classes."""
+    with pytest.raises(DataError, match="3 classes"):
+        prepare({"a": np.arange(30.0)}, [2**53, 2**53 + 1, 2**53 + 2] * 10, family="probit")

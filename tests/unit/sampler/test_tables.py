@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 from sampler import DataError, describe
+from sampler.convert import to_labels
+from sampler.summaries import sort_levels
 from sampler.tables import read, read_column
 
 VALUES = {
@@ -152,3 +154,91 @@ def test_numbers_with_another_spelling_of_missing():
 def test_levels_that_are_numbers_are_sorted_as_numbers():
     """2 comes before 10."""
     assert describe({"x": ["10", "2", "1"]})[0].levels == ("1", "2", "10")
+
+
+IDS = [2**53 + 1, 2**53 + 3, 2**53 + 5, -(2**53) - 1]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        list,
+        np.array,
+        pd.Series,
+        pl.Series,
+        pa.array,
+        lambda ids: np.array(ids, dtype=object),
+        lambda ids: [Decimal(number) for number in ids],
+        lambda ids: pd.Series([*ids, None], dtype="Int64"),
+        lambda ids: pd.array([*ids, None], dtype="Int64"),
+        lambda ids: pd.Series([*ids, None], dtype="int64[pyarrow]"),
+        lambda ids: pd.Series(pd.Categorical.from_codes([0, 1, 2, 3, -1], pd.Index(ids))),
+        lambda ids: pl.Series([*ids, None], dtype=pl.Int128),
+        lambda ids: pa.array([*ids, None]),
+        lambda ids: pa.array([*ids, None]).dictionary_encode(),
+        lambda ids: pa.chunked_array([[*ids, None]]),
+        lambda ids: np.ma.array([*ids, 7], mask=[False] * 4 + [True]),
+    ],
+)
+def test_large_integers_keep_all_their_digits(make):
+    """Whoever holds them, integers that float64 would merge are levels of their own, spelled as written."""
+    problems = []
+    labels = to_labels(read_column(make(IDS), "id"), problems)
+
+    assert problems == []
+    assert [labels.names[i] for i in labels.index if i >= 0] == [str(number) for number in IDS]
+    assert len(labels.index) == 4 or labels.index[4] == -1
+
+
+@pytest.mark.parametrize("make", [np.array, list, pd.Series])
+def test_large_floats_name_no_level(make):
+    """A float of 2^53 may stand for two integers: as a level it is refused, with its row."""
+    problems = []
+    to_labels(read_column(make([1.0, 2.0**53]), "id"), problems)
+
+    assert [(problem.row, "several integers" in problem.detail) for problem in problems] == [(2, True)]
+
+
+def test_large_levels_are_sorted_by_value():
+    """float64 has the same value for these."""
+    assert (
+        sort_levels(["-9007199254740993", "9007199254740993", "-9007199254740995"])[0] == "-9007199254740995"
+    )
+
+
+def test_rounded_whole_numbers_are_told():
+    """Identifiers read as floats have lost digits, and the summary says so; measured ones are left alone."""
+    notes = [describe({"x": np.array(values)})[0].note for values in ([2.0**53, 1], [1e30, 1], [0.5, 2])]
+    assert ["2^53" in note for note in notes] == [True, False, False]
+    assert describe({"x": IDS})[0].note == ""
+
+
+def test_masked_arrays_keep_their_mask():
+    """What is behind the mask is missing, in a table as in a column, whatever the type."""
+    table = read(np.ma.masked_equal([[1.0, -999.0], [-999.0, 4.0]], -999.0))
+    np.testing.assert_array_equal(table.column("x1").numbers, [1.0, np.nan])
+    np.testing.assert_array_equal(table.column("x2").numbers, [np.nan, 4.0])
+    days = np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[ns]")
+    for values, kind in (
+        (days, "date"),
+        ([True, False], "boolean"),
+        (["a", "b"], "text"),
+        ([1, 2], "number"),
+    ):
+        column = read_column(np.ma.array(values, mask=[False, True]), "x")
+        assert (column.type, column.missing) == (kind, 1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: pd.DataFrame({"y": x}),
+        lambda x: pl.DataFrame({"y": x}),
+        lambda x: pa.table({"y": x}),
+        lambda x: np.array(x)[:, None],
+        pd.array,
+    ],
+)
+def test_a_table_of_one_column_is_a_column(make):
+    """The outcome may come as a table of one column, or as an array of pandas' own."""
+    assert read_column(make([1, 2]), "y").numbers.tolist() == [1.0, 2.0]
