@@ -1,20 +1,22 @@
 """What a model file from elsewhere holds, judged before it is decoded and before anyone relies on it.
 
 `load` reads whatever its checksums allow, since the file is one's own. Who takes files from others asks here:
-the sizes are bounded first, then every name is text that can be stored and shown, every figure finite, and
-the settings are ones that this version knows.
+every length and count in it is bounded before anything is made of it, then every name is text that can be
+stored and shown, every figure finite, and the settings are ones that this version knows. A bounded file may
+still take hundreds of times its bytes: a service reads one in a process with limited memory.
 """
 
 from __future__ import annotations
 
 import math
+import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sampler import packed
 from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.header import Header
-from sampler.modelfile import read_model
+from sampler.modelfile import read_parts
 from sampler.posterior import Posterior
 from sampler.settings import LIMITS, Settings
 
@@ -22,11 +24,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from sampler.schema import Column
+    from sampler.summary import Summary
 
+MAX_INDEX = 2 << 20  # bytes: two bytes or more for each block, and statistics of `MAX_TEXT`
+MAX_HEADER_TEXT = 8 << 20  # bytes: some 30,000 columns, or hundreds of thousands of levels
+MAX_DEPTH = 16  # of lists and objects within each other in settings, constants and statistics
 MAX_NODES = 20_000_000  # of all trees, some twenty times a default model: 40 bytes each while they are sorted
 MAX_DRAWS = 50_000  # of all chains: the verdict looks at each of them at 200 rows
 MAX_SHARES = 50_000_000  # draws times features: a count is kept of each
 MAX_TEXT = 1 << 20  # characters of all warnings and statistics: they are shown, or kept, as they are
+# What Python says of parts that contradict each other, where no check was before it.
+MISFITS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error)
 LARGEST = 1e150  # of a prediction or sigma: its square is still a number
 
 
@@ -46,10 +54,11 @@ class Contents:
     chains: list[list[Block]]
     statistics: list[dict[str, Any]]
     posterior: Posterior
+    summary: Summary
 
 
 def read_contents(data: bytes) -> Contents:
-    """Take a model file apart and decode it.
+    """Take a model file apart, decode it and judge its draws.
 
     Raises
     ------
@@ -58,33 +67,45 @@ def read_contents(data: bytes) -> Contents:
 
     """
     try:
-        header, blocks, statistics = read_model(data)
-        chains = [[_measured(block) for block in chain] for chain in blocks]
-        known = Header.from_bytes(header)
-        _check_sizes(known, blocks)
-        _check_header(known)
-        _check_statistics(statistics, len(chains))
-        posterior = Posterior.from_blocks(header, blocks, statistics)
+        return _read(data)
+    except PackedError:
+        raise
     except NotFittedError:
         raise PackedError("the model file holds no draws") from None
-    except RecursionError:
-        raise PackedError("the model file can't be read: it is nested too deeply") from None
+    except MISFITS as error:  # what no check above named is the file's fault all the same
+        raise _wrong(f"its parts don't fit each other ({type(error).__name__}: {error})") from error
+
+
+def _read(data: bytes) -> Contents:
+    header, blocks, statistics, _ = read_parts(data, MAX_INDEX)
+    _check_count(len(blocks))
+    heads = [[packed.sizes(block) for block in chain] for chain in blocks]
+    known = Header.from_bytes(header, MAX_HEADER_TEXT)
+    _check_sizes(known, [head for chain in heads for head in chain])
+    _check_header(known)
+    _check_statistics(statistics, len(blocks))
+    posterior = Posterior.from_blocks(header, blocks, statistics)
     if float(posterior._sigma.max()) > LARGEST:  # noqa: SLF001  its public twin is None for probit
         raise _wrong("its draws of sigma are out of range")
-    return Contents(header, chains, statistics, posterior)
+    chains = [
+        [Block(draws, block) for (draws, _, _), block in zip(of_chain, chain, strict=True)]
+        for of_chain, chain in zip(heads, blocks, strict=True)
+    ]
+    return Contents(header, chains, statistics, posterior, posterior.summary())
 
 
-def _measured(block: bytes) -> Block:
-    """A block with the number of draws its head states; `unpack` finds out whether that is so."""
-    return Block(packed.sizes(block)[0], block)
+def _check_count(num_chains: int) -> None:
+    most = LIMITS["num_chains"][1]
+    if num_chains > most:
+        raise PackedError(f"the model is too large to be taken: {num_chains} chains, where up to {most} are")
 
 
-def _check_sizes(header: Header, blocks: Sequence[Sequence[bytes]]) -> None:
-    heads = [packed.sizes(block) for chain in blocks for block in chain]
+def _check_sizes(header: Header, heads: Sequence[tuple[int, int, int]]) -> None:
+    """Check draws, trees in a draw and nodes in all as the heads of all blocks state them."""
     draws, nodes = sum(head[0] for head in heads), sum(head[2] for head in heads)
     if not all(head[0] and head[1] == header.settings.get("num_trees") for head in heads):
         raise _wrong("its blocks of draws don't fit its settings")
-    if len(blocks) > LIMITS["num_chains"][1] or nodes > MAX_NODES or draws > MAX_DRAWS:
+    if nodes > MAX_NODES or draws > MAX_DRAWS:
         raise PackedError(
             f"the model is too large to be taken: {draws} draws of {nodes} nodes in all, where up to "
             f"{MAX_DRAWS} of {MAX_NODES} are"
@@ -96,6 +117,8 @@ def _check_sizes(header: Header, blocks: Sequence[Sequence[bytes]]) -> None:
 def _check_header(header: Header) -> None:
     schema = header.schema
     _check_plain([header.settings, header.constants, schema.to_json(), header.warnings])
+    if not schema.columns:
+        raise _wrong("it has no column")
     try:
         settings = Settings.from_json(header.settings)
     except (SettingsError, TypeError) as error:
@@ -138,16 +161,19 @@ def _check_column(column: Column) -> None:
 def _check_statistics(statistics: Sequence[Mapping[str, Any]], num_chains: int) -> None:
     if len(statistics) not in (0, num_chains):
         raise _wrong("it doesn't have statistics of each chain")
+    _check_plain(list(statistics))
     if len(repr(statistics)) > MAX_TEXT:
         raise _wrong("its statistics are too long")
-    _check_plain(list(statistics))
     for chain in statistics:
         moves = chain.get("moves", {})
-        counts = [move.values() for move in moves.values()] if isinstance(moves, dict) else [[None]]
-        if not all(isinstance(count, int) and count >= 0 for move in counts for count in move):
+        if not isinstance(moves, dict) or not all(_are_counts(move) for move in moves.values()):
             raise _wrong("its counts of moves are no counts")
-        if not all({"proposed", "accepted"} <= set(move) for move in moves.values()):
-            raise _wrong("its counts of moves are no counts")
+
+
+def _are_counts(move: Any) -> bool:
+    if not isinstance(move, dict) or not {"proposed", "accepted"} <= set(move):
+        return False
+    return all(type(count) is int and count >= 0 for count in move.values())
 
 
 def _check_plain(value: Any) -> None:
@@ -162,16 +188,20 @@ def _check_plain(value: Any) -> None:
 
 
 def _scalars(value: Any) -> Iterator[Any]:
-    """Every scalar and key; a loop, since depth is the sender's choice."""
-    left = [value]
-    while left:
-        found = left.pop()
-        if isinstance(found, dict):
-            left += [*found.keys(), *found.values()]
-        elif isinstance(found, list | tuple):
-            left += found
-        else:
-            yield found
+    """Every scalar and key; raises PackedError for depth beyond `MAX_DEPTH`."""
+    left: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        inner: list[Any] = []
+        for found in left:
+            if isinstance(found, dict):
+                inner += [*found.keys(), *found.values()]
+            elif isinstance(found, list | tuple):
+                inner += found
+            else:
+                yield found
+        left = inner
+    if left:
+        raise PackedError("the model file can't be read: it is nested too deeply")
 
 
 def _is_number(value: Any) -> bool:

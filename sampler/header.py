@@ -81,9 +81,12 @@ class Header:
         return MAGIC + struct.pack("<HI", VERSION, zlib.crc32(body)) + body
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Header:
-        """The header that `to_bytes` gave; raises PackedError when it is cut short, altered or newer."""
-        text, arrays = _checked(data)
+    def from_bytes(cls, data: bytes, longest_text: int | None = None) -> Header:
+        """The header that `to_bytes` gave; raises PackedError when it is cut short, altered or newer.
+
+        `longest_text` bounds the bytes of the JSON text, which is looked at before it is decoded.
+        """
+        text, arrays = _checked(data, longest_text)
         try:
             fields = json.loads(text)
             grid, reference = _arrays(arrays, fields["num_cuts"], fields["num_reference"])
@@ -97,8 +100,10 @@ class Header:
                 warnings=fields["warnings"],
                 default_grid=_default_grid(fields.get("default_grid", [])),
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise PackedError(f"the model's header can't be read: {error}") from error
+        except RecursionError:
+            raise PackedError("the model's header can't be read: it is nested too deeply") from None
         if not all(_is_finite(header.constants.get(name)) for name in ("offset", "step")):
             raise PackedError("the model's header can't be read: it has no offset or no step")
         if len(header.schema.coded) != len(grid.cuts):
@@ -119,20 +124,25 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def _checked(data: bytes) -> tuple[bytes, bytes]:
+def _checked(data: bytes, longest_text: int | None) -> tuple[bytes, bytes]:
     if len(data) < START.size or not data.startswith(MAGIC):
         raise PackedError("this is no model header")
     _, version, checksum, length = START.unpack_from(data)
     if version > VERSION:
         raise PackedError(f"the model's header has format {version}; this version reads up to {VERSION}")
+    if longest_text is not None and length > longest_text:
+        raise PackedError(f"the text of the model's header is longer than {longest_text} bytes")
     if zlib.crc32(data[START.size - 4 :]) != checksum or START.size + length > len(data):
         raise PackedError("the model's header is damaged: its checksum doesn't fit")
     return data[START.size : START.size + length], data[START.size + length :]
 
 
 def _arrays(data: bytes, num_cuts: list[int], num_reference: int) -> tuple[Grid, NDArray[np.uint8]]:
-    if any(not 0 <= count <= MAX_CUTS for count in num_cuts) or num_reference < 0:
+    counts = [num_reference, *num_cuts]
+    if any(type(count) is not int or not 0 <= count <= MAX_CUTS for count in counts):
         raise ValueError("its sizes are out of range")
+    if num_reference > REFERENCE_ROWS:
+        raise ValueError(f"it has {num_reference} reference rows, where up to {REFERENCE_ROWS} are kept")
     ends = np.cumsum([0, *num_cuts])
     size = int(ends[-1]) * 8
     if len(data) != size + num_reference * len(num_cuts):

@@ -54,25 +54,38 @@ def read_model(data: bytes) -> tuple[bytes, list[list[bytes]], list[dict[str, An
     return read_parts(data)[:3]
 
 
-def read_parts(data: bytes) -> tuple[bytes, list[list[bytes]], list[dict[str, Any]], list[bytes]]:
-    """The same and the chains' last states, none where the file has none."""
+def read_parts(
+    data: bytes, longest_index: int | None = None
+) -> tuple[bytes, list[list[bytes]], list[dict[str, Any]], list[bytes]]:
+    """The same and the chains' last states, none where the file has none.
+
+    `longest_index` bounds the bytes of the index, which is looked at before anything is decoded.
+    """
     if len(data) < START.size or not data.startswith(MAGIC):
         raise PackedError("this is no model file")
     _, version, checksum, length = START.unpack_from(data)
     if version > VERSION:
         raise PackedError(f"the model file has format {version}; this version reads up to {VERSION}")
-    if zlib.crc32(data[START.size - 4 :]) != checksum:
+    if longest_index is not None and length > longest_index:
+        raise PackedError(f"the model file's index is longer than {longest_index} bytes")
+    if zlib.crc32(memoryview(data)[START.size - 4 :]) != checksum:
         raise PackedError("the model file is damaged: its checksum doesn't fit")
     try:
         index = json.loads(data[START.size : START.size + length])
+        chains, statistics = index["chains"], index["statistics"]
+        checkpoints = index.get("checkpoints", [])
+        if not _are_all(list, [chains, statistics, checkpoints, *chains]) or not _are_all(dict, statistics):
+            raise ValueError("its index doesn't list what it holds")  # noqa: TRY301
         parts = _Parts(data, START.size + length)
         header = parts.take(index["header"])
-        blocks = [[parts.take(size) for size in chain] for chain in index["chains"]]
-        statistics = [dict(item) for item in index["statistics"]]
-        checkpoints = [parts.take(size) for size in index.get("checkpoints", [])]
-    except (ValueError, KeyError, TypeError) as error:
+        blocks = [[parts.take(size) for size in chain] for chain in chains]
+        states = [parts.take(size) for size in checkpoints]
+        parts.end()
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise PackedError(f"the model file can't be read: {error}") from error
-    return header, blocks, statistics, checkpoints
+    except RecursionError:
+        raise PackedError("the model file can't be read: it is nested too deeply") from None
+    return header, blocks, statistics, states
 
 
 def load(path: str | os.PathLike[str]) -> Posterior:
@@ -82,12 +95,20 @@ def load(path: str | os.PathLike[str]) -> Posterior:
     return Posterior.from_bytes(Path(path).read_bytes())
 
 
+def _are_all(kind: type, values: Sequence[Any]) -> bool:
+    return all(type(value) is kind for value in values)
+
+
 class _Parts:
     def __init__(self, data: bytes, position: int) -> None:
         self._data, self._position = data, position
 
     def take(self, size: int) -> bytes:
-        if not isinstance(size, int) or not 0 <= size <= len(self._data) - self._position:
+        if type(size) is not int or not 0 <= size <= len(self._data) - self._position:
             raise ValueError("a part is longer than the file")
         self._position += size
         return self._data[self._position - size : self._position]
+
+    def end(self) -> None:
+        if self._position != len(self._data):
+            raise ValueError("the file is longer than its parts")

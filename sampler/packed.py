@@ -170,6 +170,8 @@ def sizes(data: bytes) -> tuple[int, int, int]:
     if head[2] == SOFT_TREES:
         from sampler.soft import HEAD as SOFT_HEAD  # noqa: PLC0415
 
+        if len(data) < SOFT_HEAD.size:
+            raise PackedError("the block of draws is damaged: its head is cut short")
         head = SOFT_HEAD.unpack_from(data)
         return head[5], head[6], head[9]
     return head[6], head[7], head[8]

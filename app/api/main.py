@@ -34,7 +34,7 @@ from app.services import keys, sessions
 from app.services.acting import Limits
 from app.services.bell import Bell
 from app.services.feed import Feed
-from app.services.files.confined import readers
+from app.services.files.confined import model_readers, readers
 from app.services.health import Readiness
 from app.services.metrics import Scrape
 from app.services.predictions import Predictor
@@ -70,9 +70,11 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.gate = Gate()
         app.state.large_bodies = Gate()
+        app.state.model_files = Gate(2, wait_seconds=30)
         readers.start()
         predictor.start(compile_kernels=not settings.embedded)
         yield
+        model_readers.close()
         readers.close()  # here, since a server that is ended by a signal runs nothing after this
         predictor.close()
         bell.close()

@@ -1,6 +1,5 @@
 """Models as files: GET /models/{id}/file, and POST /models with one as its body."""
 
-import hashlib
 from collections.abc import AsyncIterator
 from tempfile import SpooledTemporaryFile
 from typing import Annotated, Any, BinaryIO, cast
@@ -12,15 +11,15 @@ from starlette.datastructures import UploadFile
 from starlette.routing import Match
 from starlette.types import Scope
 
-from app.api.deps import Owner, TheEngine, TheGate
-from app.api.idempotent import Key, render
+from app.api.deps import Owner, TheEngine
+from app.api.idempotent import Key, of_file, render
 from app.api.models import ModelView
 from app.api.negotiation import content_type
 from app.api.problems import responses
 from app.api.scopes import GuardedRoute, needs
 from app.api.uploads import IN_MEMORY_BYTES
 from app.services import modelfiles
-from app.services.idempotency import Answer, Asked, once
+from app.services.idempotency import Answer, once
 from app.services.keys import READ, TRAIN
 from app.services.modelfiles import MAX_BYTES, MEDIA_TYPE
 
@@ -58,18 +57,14 @@ async def accept(
     request: Request,
     body: Annotated[BinaryIO, Depends(_spooled)],
     engine: TheEngine,
-    gate: TheGate,
     owner: Owner,
     name: Annotated[str | None, Query()] = None,
     key: Key = None,
 ) -> Response:
     """Make a model file a finished model."""
-    route = f"{request.method} {request.url.path}"
 
     def work() -> Response:
-        data = body.read()
-        digest = hashlib.sha256(f"{route}?{request.url.query}\n".encode() + data).hexdigest()
-        asked = Asked(owner, route, key, digest)
+        asked = of_file(request, owner, key, body)
 
         def make() -> Answer:
             answers: list[Answer] = []
@@ -79,14 +74,14 @@ async def accept(
                 answers.append(Answer(201, {"Location": f"/models/{shown['id']}"}, made))
                 asked.remember(session, answers[0])
 
-            modelfiles.accept(engine, owner, data, name, remember)
+            modelfiles.accept(engine, owner, body, name, remember)
             return answers[0]
 
         return render(once(engine, asked, make))
 
-    # A file takes many times its length once it is decoded: few of them at once, besides a core.
-    async with request.app.state.large_bodies.place():
-        return await gate.run(work)
+    # Read in another process, and then in memory once: few at once, and none keeps a core from predictions.
+    async with request.app.state.model_files.place():
+        return await to_thread.run_sync(work)
 
 
 @router.get("/{model_id}/file", response_class=Response, responses={**responses(409), **FILE})

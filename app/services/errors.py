@@ -138,6 +138,12 @@ class UnusableDataError(ServiceError):
     status, slug, title = 422, "unusable-data", "The data can't be used as they are"
 
 
+class UnusableModelError(InvalidRequestError):
+    """What was sent is no model file, or one that this version can't use."""
+
+    slug, title = "unusable-model", "The model file can't be used"
+
+
 class QuotaError(ServiceError):
     """More than one owner may have at once."""
 

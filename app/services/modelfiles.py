@@ -1,15 +1,17 @@
 """Models that travel: a fitted one as the file that `sampler.load` reads, and such a file as a model."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from app.services import audit, models, quotas
-from app.services.errors import InvalidRequestError, NotFoundError
+from app.services.errors import NotFoundError, UnusableModelError
 from app.services.explanations import check_succeeded
-from app.services.fits import MAX_SAID, check_model_name
+from app.services.files.confined import model_readers
+from app.services.files.options import Limits
+from app.services.fits import check_model_name
 from app.services.predictions import DamagedError, find
 from app.store import draws, imports
 from app.store import models as store
@@ -17,20 +19,12 @@ from app.store.draws import Block
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, ModelGoneError
 from app.store.tables import Unit
-from sampler import PackedError, warm
-from sampler.contents import Contents, read_contents
 from sampler.modelfile import MEDIA_TYPE, write_model
-from sampler.settings import Settings
 
 __all__ = ["MAX_BYTES", "MEDIA_TYPE", "UnusableModelError", "accept", "file_of"]
 
 MAX_BYTES = 128 * 1024 * 1024  # of a file that is taken: some forty default models
-
-
-class UnusableModelError(InvalidRequestError):
-    """What was sent is no model file, or one that this version can't use."""
-
-    slug, title = "unusable-model", "The model file can't be used"
+LIMITS = Limits(memory=1 << 30, seconds=60)  # of reading one: what the service then holds to answer with it
 
 
 def file_of(engine: Engine, owner: str, model: str) -> tuple[str, bytes]:
@@ -78,13 +72,14 @@ def _statistics(chains: Sequence[Unit]) -> list[dict[str, Any]]:
 def accept(
     engine: Engine,
     owner: str,
-    data: bytes,
+    file: BinaryIO,
     name: str | None = None,
     also: Callable[[Session, dict[str, Any]], None] = lambda _session, _shown: None,
 ) -> dict[str, Any]:
     """Make a model file a finished model; gives it as `models.view` shows it.
 
-    The verdict is not believed but found anew. `also` is done in the transaction of the new model.
+    The file, at its beginning, is read in a process of its own, with limited memory and time. `also` is done
+    in the transaction of the new model.
 
     Raises
     ------
@@ -92,17 +87,18 @@ def accept(
         The file is damaged, foreign, newer, or too large once it is unpacked.
     InvalidRequestError
         No model can have that name.
+    QuotaError
+        It is more than the owner may have.
+    BusyError
+        Too many are being read.
     """
     name = None if name is None else check_model_name(name)
-    warm("prediction")
-    try:
-        contents = read_contents(data)
-    except PackedError as error:
-        raise UnusableModelError(f"{str(error)[:MAX_SAID]}.".capitalize()) from None
-    imported = _imported(contents, name)
+    found, parts = model_readers.run("model", file, LIMITS, {})
+    with parts:
+        imported = _imported(found, parts, name)
     with session_scope(engine) as session:
         size = sum(len(block.data) for chain in imported.chains for block in chain.blocks)
-        quotas.check_stored(session, owner, size)
+        quotas.check_stored(session, owner, len(imported.header) + size)
         model = imports.add(session, owner, imported)
         audit.record(session, owner, "model.imported", model.id)
         shown = models.view(session, owner, model.id)
@@ -110,36 +106,25 @@ def accept(
     return shown
 
 
-def _imported(contents: Contents, name: str | None) -> imports.Imported:
-    posterior = contents.posterior
-    settings = Settings.from_json(posterior.settings)
-    summary = posterior.summary()
-    columns = posterior.schema.columns
-    statistics: list[dict[str, Any] | None] = [*contents.statistics] or [None] * len(contents.chains)
+def _imported(found: dict[str, Any], parts: BinaryIO, name: str | None) -> imports.Imported:
+    header = parts.read(found["header"])
+    statistics: list[dict[str, Any] | None] = found["statistics"] or [None] * len(found["chains"])
+    beside = ("target", "settings", "verdict", "diagnostics", "warnings", "iterations")
     return imports.Imported(
         name=name,
-        target=posterior.schema.target.name,
-        settings=settings.to_json()
-        | {
-            "features": [column.name for column in columns],
-            "columns": {column.name: column.kind for column in columns},
-            "constants": posterior.constants,
-        },
-        header=contents.header,
+        header=header,
         chains=[
-            imports.Chain(_numbered(chain), of_chain)
-            for chain, of_chain in zip(contents.chains, statistics, strict=True)
+            imports.Chain(_blocks(sizes, parts), of_chain)
+            for sizes, of_chain in zip(found["chains"], statistics, strict=True)
         ],
-        verdict=summary.verdict,
-        diagnostics=summary.to_json(),
-        warnings=posterior.warnings,
-        iterations=settings.iterations,
+        **{field: found[field] for field in beside},
     )
 
 
-def _numbered(chain: Sequence[Any]) -> list[Block]:
+def _blocks(sizes: Sequence[tuple[int, int]], parts: BinaryIO) -> list[Block]:
+    """A chain's blocks, of whose draws and lengths the sizes are."""
     found, first = [], 0
-    for seq, block in enumerate(chain):
-        found.append(Block(seq, first, block.num_draws, block.data))
-        first += block.num_draws
+    for seq, (num_draws, length) in enumerate(sizes):
+        found.append(Block(seq, first, num_draws, parts.read(length)))
+        first += num_draws
     return found

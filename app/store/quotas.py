@@ -27,19 +27,20 @@ def hold(session: Session, owner: str) -> None:
 
 
 def stored_bytes(session: Session, owner: str) -> int:
-    """Of datasets, draws and background predictions, as they are stored."""
+    """Of datasets, models (headers and draws) and background predictions, as they are stored."""
     datasets = select(func.coalesce(func.sum(Dataset.num_bytes), 0)).where(Dataset.owner == owner)
     draws = (
         select(func.coalesce(func.sum(func.length(DrawBlock.data)), 0))
         .join(Model, Model.id == DrawBlock.model_id)
         .where(Model.owner == owner)
     )
+    headers = select(func.coalesce(func.sum(func.length(Model.header)), 0)).where(Model.owner == owner)
     predictions = (
         select(func.coalesce(func.sum(func.length(PredictionBlock.data)), 0))
         .join(BatchPrediction, BatchPrediction.id == PredictionBlock.prediction_id)
         .where(BatchPrediction.owner == owner)
     )
-    return sum(int(session.scalar(query) or 0) for query in (datasets, draws, predictions))
+    return sum(int(session.scalar(query) or 0) for query in (datasets, headers, draws, predictions))
 
 
 def open_settings(session: Session, owner: str) -> list[Json]:

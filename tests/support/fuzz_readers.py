@@ -5,6 +5,8 @@
 Inputs are mutated from a corpus; one that takes a step from line to line that none took before joins it. Each
 must be a table or a refusal; anything else is printed with the input, and the command fails. The readers run
 in forks with limited memory and time, as in the service: one that the kernel ends is counted, as a refusal.
+Model files are mutated by `tests.support.fuzz_models`, which knows their format, and a file that is taken must answer
+whatever a model is asked.
 """
 
 import argparse
@@ -15,6 +17,8 @@ import pickle
 import random
 import sys
 import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,8 +30,9 @@ from app.services.files import table as tables
 from app.services.files.nursery import confine
 from app.services.files.options import Limits, Options
 from app.services.files.work import dataset
+from sampler import contents
+from tests.support import fuzz_models
 
-FOLDER = str(Path(tables.__file__).parent)
 LIMITS = Limits(bytes=1 << 22, cells=1 << 18)
 BATCH = 200  # inputs of one fork
 MEMORY, SECONDS = 512 << 20, 60
@@ -93,17 +98,16 @@ CSV = [
     b"'a','b'\n'x,y','1'\n",
     b'a,b\n"say \\"hi\\"",1\n',
 ]
-SEEDS = {
-    "csv": CSV,
-    "gzip": [gzip.compress(text) for text in CSV],
-    "parquet": [_columnar(pq.write_table), _columnar(lambda t, s: pq.write_table(t, s, compression="none"))],
-    "arrow": [
-        _columnar(_stream),
-        _columnar(lambda t, s: _stream(t, s, "zstd")),
-        _columnar(feather.write_feather),
-        _columnar(lambda t, s: feather.write_feather(t, s, compression="uncompressed")),
-    ],
-}
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What is fed: its first inputs, how they are changed, who reads one, and in which folder steps count."""
+
+    seeds: Callable[[], list[bytes]]
+    mutated: Callable[[list[bytes], random.Random], bytes]
+    read: Callable[[bytes], object]
+    folder: str
 
 
 def mutated(corpus: list[bytes], dice: random.Random) -> bytes:
@@ -128,23 +132,57 @@ def mutated(corpus: list[bytes], dice: random.Random) -> bytes:
     return bytes(data[: 1 << 16])
 
 
-def reached(data: bytes) -> tuple[frozenset, str | None]:
+def _read_table(data: bytes) -> None:
+    dataset(
+        io.BytesIO(data),
+        io.BytesIO(),
+        {"options": Options().to_json(), "limits": LIMITS.to_json(), "block_rows": 1000},
+    )
+
+
+def _of_tables(seeds: Callable[[], list[bytes]]) -> Reader:
+    return Reader(seeds, mutated, _read_table, str(Path(tables.__file__).parent))
+
+
+READERS = {
+    "csv": _of_tables(lambda: CSV),
+    "gzip": _of_tables(lambda: [gzip.compress(text) for text in CSV]),
+    "parquet": _of_tables(
+        lambda: [
+            _columnar(pq.write_table),
+            _columnar(lambda t, s: pq.write_table(t, s, compression="none")),
+        ]
+    ),
+    "arrow": _of_tables(
+        lambda: [
+            _columnar(_stream),
+            _columnar(lambda t, s: _stream(t, s, "zstd")),
+            _columnar(feather.write_feather),
+            _columnar(lambda t, s: feather.write_feather(t, s, compression="uncompressed")),
+        ]
+    ),
+    "model": Reader(
+        fuzz_models.seeds, fuzz_models.mutated, fuzz_models.read, str(Path(contents.__file__).parent)
+    ),
+}
+
+
+def reached(reader: Reader, data: bytes) -> tuple[frozenset, str | None]:
     """The steps from line to line that reading takes, and what went wrong."""
     steps: set[tuple[str, int, int]] = set()
     before: dict[object, int] = {}
 
     def trace(frame, event, _argument):
-        if not frame.f_code.co_filename.startswith(FOLDER):
+        if not frame.f_code.co_filename.startswith(reader.folder):
             return None
         if event == "line":
             steps.add((frame.f_code.co_name, before.get(frame, 0), frame.f_lineno))
             before[frame] = frame.f_lineno
         return trace
 
-    task = {"options": Options().to_json(), "limits": LIMITS.to_json(), "block_rows": 1000}
     sys.settrace(trace)
     try:
-        dataset(io.BytesIO(data), io.BytesIO(), task)
+        reader.read(data)
     except (ServiceError, MemoryError, pa.ArrowMemoryError):
         return frozenset(steps), None
     except BaseException:  # noqa: BLE001  whatever it is, it is told
@@ -154,7 +192,9 @@ def reached(data: bytes) -> tuple[frozenset, str | None]:
     return frozenset(steps), None
 
 
-def _batch(inputs: list[bytes], seen: set) -> tuple[list[tuple[int, frozenset, str | None]], bool]:
+def _batch(
+    reader: Reader, inputs: list[bytes], seen: set
+) -> tuple[list[tuple[int, frozenset, str | None]], bool]:
     """What is new or wrong of some inputs, found in a fork; and whether the kernel ended it."""
     read, write = os.pipe()
     child = os.fork()
@@ -163,7 +203,7 @@ def _batch(inputs: list[bytes], seen: set) -> tuple[list[tuple[int, frozenset, s
         with os.fdopen(write, "wb") as out:
             confine(MEMORY, SECONDS)
             for number, data in enumerate(inputs):
-                steps, wrong = reached(data)
+                steps, wrong = reached(reader, data)
                 if wrong or not steps <= seen:
                     seen |= steps
                     pickle.dump((number, steps, wrong), out)
@@ -181,24 +221,24 @@ def _batch(inputs: list[bytes], seen: set) -> tuple[list[tuple[int, frozenset, s
     return found, os.WIFSIGNALED(status)
 
 
-def fuzz(reader: str, inputs: int, seed: int) -> int:
+def fuzz(name: str, inputs: int, seed: int) -> int:
     """Feed a reader; how many inputs went wrong."""
-    dice = random.Random(f"{reader} {seed}")
-    corpus, seen, wrong, ended = list(SEEDS[reader]), set(), 0, 0
+    dice, reader = random.Random(f"{name} {seed}"), READERS[name]
+    corpus, seen, wrong, ended = list(reader.seeds()), set(), 0, 0
     fed: list[bytes] = list(corpus)
     for _ in range(0, inputs, BATCH):
-        found, killed = _batch(fed, seen)
+        found, killed = _batch(reader, fed, seen)
         ended += killed
         for number, steps, told in found:
             if told:
                 wrong += 1
-                print(f"{reader}: {fed[number]!r}\n{told}")
+                print(f"{name}: {fed[number]!r}\n{told}")
             if not steps <= seen:
                 corpus.append(fed[number])
                 seen |= steps
-        fed = [mutated(corpus, dice) for _ in range(BATCH)]
+        fed = [reader.mutated(corpus, dice) for _ in range(BATCH)]
     told = f"{len(corpus)} in the corpus, {len(seen)} steps, {ended} batches ended, {wrong} wrong"
-    print(f"{reader}: {inputs} inputs, {told}")
+    print(f"{name}: {inputs} inputs, {told}")
     return wrong
 
 
@@ -206,7 +246,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--reader", nargs="*", default=list(SEEDS))
+    parser.add_argument("--reader", nargs="*", default=list(READERS))
     chosen = parser.parse_args()
     sys.exit(sum(fuzz(reader, chosen.inputs, chosen.seed) for reader in chosen.reader) > 0)
 

@@ -1,8 +1,8 @@
 """Reading files that others sent, in processes of their own with limited memory and time.
 
 A file of a megabyte may decode to gigabytes, and its metadata may be forged; a parser may crash. So no
-process that serves others parses one: each is read by a fork of a small process that was started for that
-(`nursery`).
+process that serves others parses one, be it a table or a model: each is read by a fork of a small process
+that was started for that (`nursery`).
 """
 
 import atexit
@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
@@ -28,10 +29,6 @@ WALL_SECONDS = 30  # beyond the reader's own limit
 MAX_WAITING = 16  # for a place: each has its file on the disk and a thread
 WAIT_SECONDS = 30.0
 RETRY_SECONDS = 5
-TOO_MUCH = (
-    "The file takes too much memory or time to read: send fewer rows or columns, or the same table as CSV or "
-    "Parquet with smaller row groups."
-)
 # One thread, and memory that goes back to the system as soon as it is free.
 _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -42,8 +39,40 @@ _ENVIRONMENT = {
 }
 _REFUSALS = {
     kind.__name__: kind
-    for kind in (errors.UnusableDataError, errors.TooLargeError, errors.InvalidRequestError)
+    for kind in (
+        errors.UnusableDataError,
+        errors.UnusableModelError,
+        errors.TooLargeError,
+        errors.InvalidRequestError,
+    )
 }
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What some readers read: the kernels that takes, and the error and sentences for what they can't."""
+
+    kernels: tuple[str, ...]
+    refusal: type[ServiceError]
+    too_much: str
+    unreadable: str
+
+
+TABLES = Kind(
+    (),
+    UnusableDataError,
+    "The file takes too much memory or time to read: send fewer rows or columns, or the same table as CSV or "
+    "Parquet with smaller row groups.",
+    "The file can't be read, for a reason that was logged under this request_id: write it again as plain "
+    "CSV, and tell whoever runs the service.",
+)
+MODELS = Kind(
+    ("prediction",),
+    errors.UnusableModelError,
+    "The model takes too much memory or time to read: send one of fewer draws, trees or columns.",
+    "The model file can't be read, for a reason that was logged under this request_id: tell whoever runs the "
+    "service.",
+)
 
 
 class Readers:
@@ -53,9 +82,12 @@ class Readers:
     ----------
     at_once
         Readers at work at once; others wait for a place, but not long, and not many of them.
+    kind
+        What they read.
     """
 
-    def __init__(self, at_once: int | None = None) -> None:
+    def __init__(self, at_once: int | None = None, kind: Kind = TABLES) -> None:
+        self._kind = kind
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(at_once or len(os.sched_getaffinity(0)))
         self._line = threading.BoundedSemaphore(MAX_WAITING)
@@ -93,7 +125,7 @@ class Readers:
 
         Raises
         ------
-        UnusableDataError, TooLargeError, InvalidRequestError
+        UnusableDataError, UnusableModelError, TooLargeError, InvalidRequestError
             The reader refuses the file, or needs more than its limits.
         BusyError
             Too many files are being read.
@@ -125,7 +157,10 @@ class Readers:
         try:
             number = file.fileno()  # a spooled file goes to the disk by this
             file.flush()
-            done = _done(self._ask(message, number, out.fileno(), 10 * limits.seconds + WALL_SECONDS))
+            answer = self._ask(message, number, out.fileno(), 10 * limits.seconds + WALL_SECONDS)
+            if "done" not in answer:
+                raise _refusal(answer, self._kind)  # noqa: TRY301
+            done = dict(answer["done"])
         except BaseException:
             out.close()
             raise
@@ -176,8 +211,8 @@ class Readers:
             self._control.close()
         self._control, theirs = socket.socketpair()
         with theirs:
-            self._nursery = subprocess.Popen(  # our own interpreter and module
-                [sys.executable, "-I", "-B", "-m", "app.services.files.nursery"],
+            self._nursery = subprocess.Popen(  # noqa: S603  our own interpreter and module
+                [sys.executable, "-I", "-B", "-m", "app.services.files.nursery", *self._kind.kernels],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 env=os.environ | _ENVIRONMENT,
@@ -186,26 +221,19 @@ class Readers:
         return self._control
 
 
-def _done(answer: dict[str, Any]) -> dict[str, Any]:
-    if "done" not in answer:
-        raise _refusal(answer)
-    return dict(answer["done"])
-
-
-def _refusal(answer: dict[str, Any]) -> ServiceError:
+def _refusal(answer: dict[str, Any], read: Kind) -> ServiceError:
     if (kind := _REFUSALS.get(answer.get("refused", ""))) is not None:
         return kind(answer["detail"], [Fault(*place) for place in answer["errors"]])
     if "busy" in answer:
         return BusyError("There is no room to read this file now; try again.", retry_after=RETRY_SECONDS)
     if "failed" in answer:
         log.error("A reader failed:\n%s", answer["failed"])
-        return UnusableDataError(
-            "The file can't be read, for a reason that was logged under this request_id: write it again as "
-            "plain "
-            "CSV, and tell whoever runs the service."
-        )
-    return UnusableDataError(TOO_MUCH)
+        return read.refusal(read.unreadable)
+    return read.refusal(read.too_much)
 
 
 readers = Readers()
+# One at a time: a model takes far more memory than a table. Their process starts with the first one.
+model_readers = Readers(1, MODELS)
 atexit.register(readers.close)
+atexit.register(model_readers.close)

@@ -2,7 +2,8 @@
 
 A fresh interpreter with the libraries takes a third of a second; a fork of one takes a few milliseconds. This
 process never reads a file itself. Run by `app.services.files.confined` with a socket as standard input: each
-message on it brings three descriptors, a socket for task and answer, the file, and where results go.
+message on it brings three descriptors, a socket for task and answer, the file, and where results go. The
+arguments are groups of compiled kernels that the readers need.
 """
 
 import errno
@@ -111,5 +112,16 @@ def _send(connection: socket.socket, answer: dict[str, Any]) -> None:
         connection.sendall(json.dumps(answer).encode())
 
 
+def _load(groups: list[str]) -> None:
+    """Load what compiled code readers call, here where nothing limits it."""
+    if groups:
+        import sampler.contents  # noqa: F401, PLC0415  not for readers of tables: it takes a second
+        from sampler import warm  # noqa: PLC0415
+
+        for group in groups:
+            warm(group)
+
+
 if __name__ == "__main__":
+    _load(sys.argv[1:])
     serve(socket.socket(fileno=sys.stdin.fileno()))

@@ -1,15 +1,17 @@
-"""What the confined process is asked to do: a dataset's blocks, or the rows of a prediction."""
+"""What the confined process is asked to do: a dataset's blocks, a prediction's rows, the parts of a model."""
 
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from app.services.errors import UnusableModelError
 from app.services.files.options import Limits, Options
 from app.services.files.profile import summarise
 from app.services.files.table import open_table
 from app.store import blocks
 
 Json = dict[str, Any]
+MAX_SAID = 500  # characters of what a model file is refused for: it repeats what the sender wrote
 
 
 def dataset(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
@@ -54,4 +56,50 @@ def rows(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
     return {"warnings": table.warnings, "read_as": table.read_as}
 
 
-TASKS = {"dataset": dataset, "rows": rows}
+def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:
+    """Decode and judge a model file, and write its header and its blocks to `out`, one behind the other.
+
+    Gives the header's length, of each chain's blocks the draws and the length, and what is stored of a model
+    beside them: the settings with the columns and the constants, the statistics by chain, verdict,
+    diagnostics and warnings. The verdict is not believed but found anew.
+
+    Raises
+    ------
+    UnusableModelError
+        The file is damaged, foreign, newer, or too large once it is unpacked.
+    """
+    # Only the process that reads models loads the kernels.
+    from sampler.contents import read_contents  # noqa: PLC0415
+    from sampler.errors import PackedError  # noqa: PLC0415
+    from sampler.settings import Settings  # noqa: PLC0415
+
+    try:
+        contents = read_contents(file.read())
+    except PackedError as error:
+        raise UnusableModelError(f"{str(error)[:MAX_SAID]}.".capitalize()) from None
+    posterior, summary = contents.posterior, contents.summary
+    settings = Settings.from_json(posterior.settings)
+    columns = posterior.schema.columns
+    out.write(contents.header)
+    for chain in contents.chains:
+        out.writelines(block.data for block in chain)
+    out.flush()
+    return {
+        "header": len(contents.header),
+        "chains": [[(block.num_draws, len(block.data)) for block in chain] for chain in contents.chains],
+        "statistics": contents.statistics,
+        "target": posterior.schema.target.name,
+        "settings": settings.to_json()
+        | {
+            "features": [column.name for column in columns],
+            "columns": {column.name: column.kind for column in columns},
+            "constants": posterior.constants,
+        },
+        "verdict": summary.verdict,
+        "diagnostics": summary.to_json(),
+        "warnings": posterior.warnings,
+        "iterations": settings.iterations,
+    }
+
+
+TASKS = {"dataset": dataset, "rows": rows, "model": model}

@@ -1,10 +1,13 @@
 """Models travel: service to notebook, notebook to service and back, with the same bits."""
 
 import json
+import os
+import random
 import struct
 import subprocess
 import sys
 import zlib
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -12,13 +15,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampler import Posterior, load
+from app.services import modelfiles
+from app.services.files.options import Limits
+from sampler import Posterior, load, pack
 from sampler.modelfile import MEDIA_TYPE, read_model, write_model
+from tests.support import fuzz_models
 from tests.support.api_calls import places, post_csv, problem, table
 from tests.support.databases import only
 from tests.support.fitted_models import SMALL, fitted
+from tests.support.fuzz_models import sealed_block, taken_apart
 from tests.support.json_values import FUZZ, VALUES
-from tests.support.random_posteriors import make_posterior
+from tests.support.random_forests import random_draws
+from tests.support.random_posteriors import make_posterior, make_problem
 
 ROWS = {"size": [3, 17.5, None], "colour": ["red", "blue", "green"]}
 NEW = {"x1": [0.1, -2.0], "x2": [None, 1.5], "x3": [0.0, 9.0], "c": ["a", "e"]}
@@ -200,6 +208,8 @@ LIES = {
     "statistics of one chain": lambda _, s: s[:1],
     "counts that are text": lambda _, s: [{"moves": {"grow": {"proposed": "1", "accepted": 1}}}] * 2,
     "moves that are a list": lambda _, s: [{"moves": [1]}] * 2,
+    "a move without counts": lambda _, s: [{"moves": {"grow": 5}}] * 2,
+    "statistics too deep to be stored": lambda _, s: [{"divide": json.loads("[" * 300 + "]" * 300)}] * 2,
     "a NaN statistic": lambda _, s: [{"speed": float("nan")}] * 2,
 }
 
@@ -255,16 +265,67 @@ def test_no_file_makes_a_server_error(client):
     fuzz()
 
 
+def resident() -> int:
+    """Bytes of memory of this process, which serves."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 @only("sqlite")
-def test_small_files_that_grow_large_are_refused(client, monkeypatch):
-    """How much a file would take is judged by its heads, before anything of it is unpacked."""
+def test_small_files_that_grow_large_are_refused(client):
+    """Two megabytes of reference rows, 16 of empty lists, a short block of soft trees: a sentence each."""
+    good = make_posterior()[0].to_bytes()
+    rows, lists, short = (taken_apart(good) for _ in range(3))
+    rows.text["num_reference"] = 40_000
+    rows.arrays += bytes(40_000 * 7 - 80 * 7)
+    lists.index["chains"] = [[]] * 4_000_000
+    short.chains[0][0] = sealed_block(short.chains[0][0][:5] + b"\2" + short.chains[0][0][6:40])
+    assert post_file(client, good).status_code == 201  # the readers have begun
+    before = resident()
+    for file, word in ((rows, "out of range"), (lists, "index is longer"), (short, "cut short")):
+        assert word in problem(post_file(client, file.to_bytes()), 422, "unusable-model")["detail"]
+    assert resident() - before < 150 << 20
+
+
+@only("sqlite")
+def test_a_file_that_takes_too_much_is_refused(client, monkeypatch):
+    """The kernel holds a reader of models to its memory and its seconds, whatever it decodes."""
+    draws = random_draws(0, 2000, 7, 7, "prior")
+    data = write_model(make_problem()[0].header(), [[pack(draws)]], [])
+    assert post_file(client, data).status_code == 201
+    monkeypatch.setattr(modelfiles, "LIMITS", Limits(memory=1 << 20, seconds=60))
+    assert "too much memory" in problem(post_file(client, data), 422, "unusable-model")["detail"]
+
+
+@only("sqlite")
+def test_no_file_is_decoded_where_others_are_served(client, monkeypatch):
+    """All that is made of a file's bytes is made in a process of its own."""
     data = make_posterior()[0].to_bytes()
-    monkeypatch.setattr("sampler.contents.MAX_NODES", 100)
-    monkeypatch.setattr(Posterior, "from_blocks", lambda *_: pytest.fail("it was unpacked"))
+    for name in ("sampler.header.Header.from_bytes", "sampler.packed.unpack", "sampler.modelfile.read_parts"):
+        monkeypatch.setattr(name, lambda *_: pytest.fail("it was decoded here"))
+    assert post_file(client, data).status_code == 201
 
-    body = problem(post_file(client, data), 422, "unusable-model")
 
-    assert "too large" in body["detail"]
+@only("sqlite")
+def test_what_is_forged_with_care_is_no_server_error(client):
+    """Parts changed under right checksums: refused, or a model that answers whatever it is asked."""
+    dice, files, taken = random.Random(16), fuzz_models.seeds(), 0
+    for _ in range(40):
+        response = post_file(client, fuzz_models.mutated(files, dice))
+        if response.status_code != 201:
+            problem(response, 422)
+            continue
+        taken += 1
+        made, names = response.headers["location"], response.json()["settings"]["features"]
+        for answer in (
+            client.get(made),
+            client.get(f"{made}/file"),
+            client.get(f"{made}/diagnostics"),
+            client.get(f"{made}/variable-importance"),
+            client.post(f"{made}/predict", json={"rows": [dict.fromkeys(names)], "rhat": True}),
+            client.post(f"{made}/partial-dependence", json={"features": names[:1]}),
+        ):
+            assert answer.status_code in (200, 409, 422), answer.text
+    assert 0 < taken < 40
 
 
 def test_many_files_at_once(client):

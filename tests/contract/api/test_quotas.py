@@ -4,6 +4,7 @@ import json
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import httpx
 import pytest
@@ -12,10 +13,13 @@ from app.services import keys
 from app.settings import QUOTAS, Settings
 from app.store.engine import session_scope
 from app.store.tables import ApiKey, AuditEntry
+from sampler.modelfile import MEDIA_TYPE
 from tests.support.api_calls import CSV, bearer, make_key, post_csv, problem, table
 from tests.support.api_server import serving
 from tests.support.databases import only
 from tests.support.fitted_models import SMALL, run_units
+from tests.support.fuzz_models import taken_apart
+from tests.support.random_posteriors import make_posterior
 from tests.support.routes import guarded_routes
 
 
@@ -73,6 +77,19 @@ def test_draws_count_as_stored(settings, database):
         assert statuses[-1] == 429
         assert ann.delete(f"/models/{made['id']}").status_code == 204
         assert post_csv(ann, table(60)).status_code == 201
+
+
+def test_the_header_of_a_model_file_counts_as_stored(settings, database):
+    """It may be many times its draws: what a file brings is all counted, when it comes and later."""
+    file = taken_apart(make_posterior()[0].to_bytes())
+    file.text["warnings"] = ["x" * 60_000]
+    with limited(settings, database, quota_stored_bytes=100_000) as (ann, _):
+        send = partial(ann.post, "/models", content=file.to_bytes(), headers={"Content-Type": MEDIA_TYPE})
+        first = send()
+        assert first.status_code == 201
+        refused(send())
+        assert ann.delete(first.headers["location"]).status_code == 204
+        assert send().status_code == 201
 
 
 def test_queued_fits(settings, database):

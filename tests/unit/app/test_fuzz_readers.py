@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.support.fuzz_readers import SEEDS, fuzz
+from tests.support.fuzz_readers import READERS, fuzz
 
 
-@pytest.mark.parametrize("reader", SEEDS)
-def test_whatever_bytes_are_a_table_or_a_refusal(reader):
+@pytest.mark.parametrize("reader", READERS)
+def test_whatever_bytes_are_taken_or_refused(reader):
     """Nothing else comes out of a reader; `make fuzz` feeds them as long as one likes."""
     assert fuzz(reader, inputs=400, seed=1) == 0

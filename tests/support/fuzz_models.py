@@ -1,0 +1,303 @@
+"""Model files that know their format: parts changed under checksums and lengths that fit.
+
+`make fuzz` feeds them to the process that reads models of others. A file taken must then answer
+everything that a model is asked, in the same memory: what a reader accepts, the service will hold.
+"""
+
+import copy
+import io
+import json
+import random
+import struct
+import zlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from app.services import errors
+from app.services.files.work import model
+from sampler import Posterior, pack, prepare, warm
+from sampler.errors import SamplerError
+from sampler.modelfile import START, read_parts, write_model
+from sampler.soft import SoftDraws
+from tests.support.random_forests import random_draws
+
+HEADER = START  # the header begins as the file does
+BLOCK_CHECKSUM = slice(8, 12)
+# Of the heads of blocks: where each number is, and how it is written.
+FIELDS = [(4, "<B"), (5, "<B"), (6, "<B"), (7, "<B"), (12, "<I"), (16, "<I"), (20, "<Q"), (28, "<Q")]
+SOFT_FIELDS = [(20, "<I"), (24, "<I"), (36, "<d")]
+WHOLE = [0, 1, 2, 3, 7, 254, 255, 256, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**53 + 1, 2**63, 2**64 - 1]
+FLOATS = [0.0, -0.0, 1.5, -1.0, 1e-320, 1e150, 1e200, 1.7e308, -1.7e308, np.inf, -np.inf, np.nan]
+TEXTS = [
+    "",
+    "a\0",
+    "\ud800",
+    "x" * 300,
+    "y",
+    "x1",
+    "c",
+    "gaussian",
+    "probit",
+    "categorical",
+    "number",
+    "category",
+]
+ALWAYS = [None, True, False, *WHOLE, *(-whole for whole in WHOLE), 10**400, *FLOATS, *TEXTS]
+
+
+@dataclass
+class File:
+    """A model file in parts, any of which may be wrong."""
+
+    index: dict  # what is said besides the lengths of the parts, or in place of them
+    text: object
+    arrays: bytes
+    chains: list
+
+    def to_bytes(self) -> bytes:
+        """The file, its checksums right."""
+        header = sealed(b"BARTHEAD", json.dumps(self.text).encode("utf-8", "surrogatepass"), self.arrays)
+        index = {
+            "header": len(header),
+            "chains": [[len(block) for block in chain] for chain in self.chains],
+        } | self.index
+        parts = header + b"".join(block for chain in self.chains for block in chain)
+        return sealed(b"BARTMODL", json.dumps(index).encode("utf-8", "surrogatepass"), parts)
+
+
+def sealed(magic: bytes, text: bytes, parts: bytes) -> bytes:
+    """A file or a header with the length of its text and the checksum of what it holds."""
+    body = struct.pack("<I", len(text)) + text + parts
+    return magic + struct.pack("<HI", 1, zlib.crc32(body)) + body
+
+
+def sealed_block(block: bytes) -> bytes:
+    """A block with the checksum of what it holds."""
+    if len(block) < BLOCK_CHECKSUM.stop:
+        return block
+    rest = block[: BLOCK_CHECKSUM.start] + block[BLOCK_CHECKSUM.stop :]
+    return block[: BLOCK_CHECKSUM.start] + struct.pack("<I", zlib.crc32(rest)) + rest[BLOCK_CHECKSUM.start :]
+
+
+def taken_apart(data: bytes) -> File | None:
+    """The parts of a file that lists them."""
+    try:
+        header, chains, statistics, _ = read_parts(data)
+        (length,) = struct.unpack_from("<I", header, HEADER.size - 4)
+        text = json.loads(header[HEADER.size : HEADER.size + length])
+    except (SamplerError, struct.error, ValueError, RecursionError):
+        return None
+    return File({"statistics": statistics}, text, header[HEADER.size + length :], chains)
+
+
+def mutated(corpus: list[bytes], dice: random.Random) -> bytes:
+    """One of the corpus, changed in a few places."""
+    file = None
+    while file is None:
+        file = taken_apart(dice.choice(corpus))
+    file = copy.deepcopy(file)
+    for _ in range(dice.choice([1, 1, 1, 2, 3])):
+        dice.choice(
+            [_change_text, _change_text, _change_index, _change_block, _change_block, _change_arrays]
+        )(file, dice)
+    try:
+        return file.to_bytes()
+    except (RecursionError, ValueError):
+        return b"BARTMODL"
+
+
+def _change_text(file: File, dice: random.Random) -> None:
+    file.text = _changed(file.text, dice)
+
+
+def _change_index(file: File, dice: random.Random) -> None:
+    lengths = {"chains": [[len(block) for block in chain] for chain in file.chains]}
+    found = _changed(file.index | dice.choice([{}, {}, lengths, {"header": 18}]), dice)
+    file.index = found if isinstance(found, dict) else {"statistics": found}
+
+
+def _changed(value: object, dice: random.Random) -> object:
+    """The value with one place in it changed."""
+    places: list[tuple] = []
+    waiting = [value]
+    while waiting:
+        found = waiting.pop()
+        keys = (
+            list(found) if isinstance(found, dict) else range(len(found)) if isinstance(found, list) else []
+        )
+        places += [(found, key) for key in keys]
+        waiting += [found[key] for key in keys if isinstance(found[key], dict | list)]
+    if not places:
+        return _any(value, dice)
+    # top fields as often as the many places of schema and cuts
+    chosen = [place for place in places if place[0] is value] if dice.random() < 0.3 else places
+    inside, key = dice.choice(chosen or places)
+    kind = dice.randrange(8)
+    if kind == 0 and isinstance(inside, list):
+        inside[key:key] = [copy.deepcopy(inside[key])] * dice.choice([1, 2, 1000])
+    elif kind == 1:
+        del inside[key]
+    elif kind == 2 and isinstance(inside, dict):
+        inside[dice.choice(["new", "moves", "divide", "filter", "values", ""])] = _any(inside[key], dice)
+    elif kind == 3:
+        inside[key] = copy.deepcopy(dice.choice(places)[0])
+    else:
+        inside[key] = _any(inside[key], dice)
+    return value
+
+
+def _any(value: object, dice: random.Random) -> object:
+    """Another value in the place of one."""
+    kind = dice.randrange(6)
+    if kind == 0 and isinstance(value, int | float) and value == value:
+        return value + dice.choice([-1, 1, 0.5]) if dice.random() < 0.5 else value * dice.choice([2, -1])
+    if kind == 1:
+        found: object = value
+        for _ in range(dice.choice([1, 2, 20, 300, 900])):
+            found = [found] if dice.random() < 0.5 else {"a": found}
+        return found
+    if kind == 2:
+        return dice.choice([list, dict])()
+    if kind == 3:
+        return [dice.choice([[], {}, 0, "", value])] * dice.choice([1, 200, 20_000])
+    if kind == 4:
+        return {"grow": dice.choice([5, None, [], {}, {"proposed": 1}, {"proposed": 1, "accepted": 2.5}])}
+    return dice.choice(ALWAYS)
+
+
+def _change_arrays(file: File, dice: random.Random) -> None:
+    text = file.text if isinstance(file.text, dict) else {}
+    cuts = text.get("num_cuts")
+    kind = dice.randrange(4)
+    if kind == 0 and isinstance(cuts, list):  # more reference rows than a fit keeps, all there
+        text["num_reference"] = rows = dice.choice([0, 1, 199, 201, 1000, 5000])
+        size = 8 * sum(count for count in cuts if isinstance(count, int) and abs(count) < 1000)
+        file.arrays = file.arrays[: max(size, 0)] + dice.randbytes(min(rows * len(cuts), 1 << 20))
+    elif kind == 1:
+        file.arrays = file.arrays[: dice.randrange(len(file.arrays) + 1)]
+    elif kind == 2 and len(file.arrays) >= 8:
+        at = 8 * dice.randrange(len(file.arrays) // 8)
+        file.arrays = file.arrays[:at] + struct.pack("<d", dice.choice(FLOATS)) + file.arrays[at + 8 :]
+    else:
+        file.arrays += bytes(dice.choice([1, 8, 1000]))
+
+
+def _change_block(file: File, dice: random.Random) -> None:
+    kind = dice.randrange(10)
+    if not any(file.chains) or kind == 0:
+        file.chains = dice.choice(
+            [[], [[]], [*file.chains, []], file.chains * 2, file.chains[:1], [[]] * 300]
+        )
+        return
+    chain = dice.choice([chain for chain in file.chains if chain])
+    at = dice.randrange(len(chain))
+    block = chain[at]
+    if kind == 1:
+        chain[at:at] = [block] * dice.choice([1, 5])
+        return
+    if kind == 2:
+        block = block[: dice.choice([*range(64), dice.randrange(len(block) + 1)])]
+    elif kind == 3 and len(block) > 48:
+        place = 36 + 8 * dice.randrange((len(block) - 44) // 8 + 1)
+        block = block[:place] + struct.pack("<d", dice.choice(FLOATS)) + block[place + 8 :]
+    elif kind == 4 and block:
+        place = dice.randrange(len(block))
+        block = block[:place] + bytes([block[place] ^ 1 << dice.randrange(8)]) + block[place + 1 :]
+    else:
+        place, code = dice.choice(FIELDS + SOFT_FIELDS)
+        size = struct.calcsize(code)
+        if len(block) >= place + size:
+            (had,) = struct.unpack_from(code, block, place)
+            number = had + dice.choice([-1, 1]) if dice.random() < 0.3 else dice.choice(WHOLE)
+            told = dice.choice(FLOATS) if code == "<d" else int(number) % 256**size
+            block = block[:place] + struct.pack(code, told) + block[place + size :]
+    chain[at] = sealed_block(block)
+
+
+def read(data: bytes) -> None:
+    """Do with a file what the service does; raises ServiceError or MemoryError for one that is refused."""
+    out = io.BytesIO()
+    found = json.loads(json.dumps(model(io.BytesIO(data), out, {}), allow_nan=False))
+    try:
+        _ask(found, out.getvalue())
+    except (errors.ServiceError, MemoryError) as error:
+        raise AssertionError(f"it was taken, and then {error!r}") from error
+
+
+def _ask(found: dict, parts: bytes) -> None:
+    """Everything that a stored model is asked; refusals of a question are answers."""
+    header, at = parts[: found["header"]], found["header"]
+    blocks: list[list[bytes]] = []
+    for chain in found["chains"]:
+        blocks.append([])
+        for _, length in chain:
+            blocks[-1].append(parts[at : at + length])
+            at += length
+    posterior = Posterior.from_blocks(header, blocks, found["statistics"])
+    names = [column.name for column in posterior.schema.columns]
+    rows = {name: [None, None] for name in names}
+    for ask in (
+        lambda: posterior.predict(rows, level=[0.5, 0.9], quantiles=[0.1]),
+        lambda: posterior.predict(rows, interval="predictive"),
+        posterior.inclusion,
+        lambda: posterior.partial_dependence(names[:1]),
+        posterior.diagnostics,
+        lambda: json.dumps(posterior.summary().to_json()),
+        lambda: posterior.sample_sigma(rows),
+    ):
+        try:
+            ask()
+        except SamplerError:
+            continue
+
+
+def _columns(seed: int = 0) -> tuple[dict, np.ndarray]:
+    dice = np.random.default_rng(seed)
+    x = {f"x{j}": np.round(dice.normal(size=30), 3) for j in (1, 2)} | {"c": ["a", "b", "d"] * 10}
+    x["x2"][::7] = np.nan
+    return x, np.round(dice.normal(size=30), 3)
+
+
+def _file(method: str, draws: list, y: object = None, **settings: object) -> bytes:
+    x, numbers = _columns()
+    problem = prepare(x, numbers if y is None else y, target_name="y", method=method, num_draws=4, **settings)
+    statistics = [{"moves": {"grow": {"proposed": 4, "accepted": 1}}}] * len(draws)
+    return write_model(problem.header(), [[pack(each[:2]), pack(each[2:])] for each in draws], statistics)
+
+
+def _with_values(seed: int, width: int) -> object:
+    draws = random_draws(seed, 4, 1, 5, num_codes=20)
+    leaves = int(np.count_nonzero(draws.feature < 0))
+    value = np.random.default_rng(seed).uniform(0.1, 0.5, (leaves, width))
+    return replace(draws, leaf=np.zeros_like(draws.leaf), value=value, log_weight=np.zeros(4))
+
+
+def _soft(seed: int) -> SoftDraws:
+    dice = np.random.default_rng(seed)
+    is_split = np.array([True, False, False] * 4)
+    return SoftDraws.made(
+        num_trees=1, sharpness=0.1, sigma=np.ones(4), log_weight=np.zeros(4), is_split=is_split,
+        threshold=dice.uniform(size=4), direction=dice.dirichlet(np.ones(5), 4),
+        value=dice.normal(size=(8, 1)),
+    )  # fmt: skip
+
+
+def seeds() -> list[bytes]:
+    """A file of each kind of draws; loads the kernels that read them."""
+    warm("prediction")
+    forests = [random_draws(seed, 4, 3, 5, num_codes=20) for seed in range(2)]
+    classes = ["no", "yes", "no"] * 10
+    return [
+        _file("bart", forests, num_trees=3),
+        _file(
+            "bart",
+            [replace(each, sigma=np.ones(4)) for each in forests],
+            classes,
+            num_trees=3,
+            family="probit",
+        ),
+        _file("bcart", [_with_values(seed, 1) for seed in range(2)]),
+        _file("bcart-mean-variance", [_with_values(seed, 2) for seed in range(2)]),
+        _file("rjhmc-df", [_soft(seed) for seed in range(2)]),
+    ]

@@ -1,0 +1,149 @@
+"""Model files of others: every length and count is bounded before anything is made of it."""
+
+import json
+import struct
+
+import pytest
+
+from sampler import PackedError, Posterior
+from sampler.contents import MAX_DEPTH, MAX_HEADER_TEXT, MAX_INDEX, read_contents
+from sampler.header import REFERENCE_ROWS
+from sampler.packed import HEAD, SOFT_TREES
+from tests.support.fuzz_models import File, sealed, sealed_block, taken_apart
+from tests.support.random_posteriors import make_posterior
+
+
+@pytest.fixture
+def file() -> File:
+    return taken_apart(make_posterior()[0].to_bytes())
+
+
+def refused(file: File | bytes, word: str) -> None:
+    with pytest.raises(PackedError, match=word):
+        read_contents(file if isinstance(file, bytes) else file.to_bytes())
+
+
+def test_a_good_file_is_taken(file):
+    """The parts come out as they went in, with the verdict on the draws."""
+    posterior = make_posterior()[0]
+    found = read_contents(file.to_bytes())
+    assert [[block.data for block in chain] for chain in found.chains] == file.chains
+    assert found.summary.to_json() == posterior.summary().to_json()
+
+
+@pytest.mark.parametrize("rows", [0, REFERENCE_ROWS + 1, 50_000])
+def test_reference_rows_are_as_many_as_a_fit_keeps(file, rows):
+    """Two megabytes of them took gigabytes: a summary looks at each draw at each of them."""
+    coded = len(file.text["num_cuts"])
+    cuts = 8 * sum(file.text["num_cuts"])
+    file.arrays = file.arrays[:cuts] + bytes(coded * rows)
+    file.text["num_reference"] = rows
+    refused(file, "reference rows" if rows <= 254 else "sizes are out of range")
+    file.text["num_reference"], file.arrays = (
+        REFERENCE_ROWS,
+        file.arrays[:cuts] + bytes(coded * REFERENCE_ROWS),
+    )
+    if rows > REFERENCE_ROWS:
+        assert read_contents(file.to_bytes())
+
+
+def test_a_long_index_is_not_decoded(file, monkeypatch):
+    """Millions of empty lists would hold the interpreter for seconds and take gigabytes."""
+    file.index["chains"] = [[]] * (MAX_INDEX // 3)
+    data = file.to_bytes()
+    monkeypatch.setattr(json, "loads", lambda _: pytest.fail("it was decoded"))
+    refused(data, "index is longer")
+
+
+def test_a_long_header_is_not_decoded(file, monkeypatch):
+    """As the index; what a model of thousands of columns needs is taken."""
+    file.text["new"] = "x" * MAX_HEADER_TEXT
+    data, loads = file.to_bytes(), json.loads
+    monkeypatch.setattr(
+        json,
+        "loads",
+        lambda text: loads(text) if len(text) < MAX_HEADER_TEXT else pytest.fail("it was decoded"),
+    )
+    refused(data, "text of the model's header is longer")
+
+
+def test_sizes_are_judged_before_draws_are_unpacked(file, monkeypatch):
+    """Chains, draws and nodes are counted by the heads of the blocks."""
+    monkeypatch.setattr(Posterior, "from_blocks", lambda *_: pytest.fail("it was unpacked"))
+    many = File(file.index | {"statistics": []}, file.text, file.arrays, [[]] * 257 + file.chains)
+    refused(many, "259 chains")
+    monkeypatch.setattr("sampler.contents.MAX_NODES", 100)
+    refused(file, "too large")
+
+
+@pytest.mark.parametrize(
+    "moves", [{"grow": 5}, {"grow": None}, {"grow": [1]}, [1], 5, {"grow": {"proposed": 1}}]
+)
+def test_counts_of_moves_are_counts(file, moves):
+    """Of whatever JSON they are."""
+    file.index["statistics"] = [{"moves": moves}] * 2
+    refused(file, "counts of moves")
+
+
+@pytest.mark.parametrize("length", range(HEAD.size, HEAD.size + 8))
+def test_a_short_block_of_another_kind(file, length):
+    """The head of soft trees is longer than that of others."""
+    block = file.chains[0][0][:length]
+    file.chains[0][0] = sealed_block(block[:5] + bytes([SOFT_TREES]) + block[6:])
+    refused(file, "cut short")
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH, 300, 900])
+@pytest.mark.parametrize("where", ["statistics", "constants"])
+def test_what_is_stored_is_not_nested_deeply(file, where, depth):
+    """What writes JSON again gives up at depths that its readers still take."""
+    value: object = 1
+    for _ in range(depth):
+        value = [value]
+    if where == "statistics":
+        file.index["statistics"] = [{"divide": value}] * 2
+    else:
+        file.text["constants"]["new"] = value
+    refused(file, "nested too deeply")
+
+
+def test_a_file_ends_with_its_parts(file):
+    """Nothing is taken that nobody reads."""
+    data = file.to_bytes()
+    (length,) = struct.unpack_from("<I", data, 14)
+    refused(
+        sealed(b"BARTMODL", data[18 : 18 + length], data[18 + length :] + b"more"), "longer than its parts"
+    )
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        {"chains": {}},
+        {"chains": ["1"]},
+        {"chains": [[True]]},
+        {"statistics": [[["moves", 1]]]},
+        {"checkpoints": {}},
+    ],
+)
+def test_an_index_lists_what_it_holds(file, index):
+    """Lists of lengths, and an object for each chain."""
+    file.index |= index
+    refused(file, "can't be read")
+
+
+def test_whatever_python_says_of_a_file_is_a_refusal(file, monkeypatch):
+    """A contradiction that no check has named is the file's fault."""
+    for error in (
+        struct.error("x"),
+        KeyError("x"),
+        AttributeError("x"),
+        OverflowError("x"),
+        RecursionError("x"),
+    ):
+
+        def fail(*_, error=error):
+            raise error
+
+        monkeypatch.setattr(Posterior, "from_blocks", fail)
+        refused(file, "don't fit each other")
