@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sampler import Posterior, pack, prepare
+from sampler import Posterior, pack, prepare, warm
 from tests.support.random_forests import random_draws
 
 NUM_ROWS = 80
@@ -27,6 +27,7 @@ def make_draws(seed=0, num_draws=(12, 12), num_trees=7):
 
 def make_posterior(seed=0, num_draws=(12, 12)):
     """The posterior, its table, and its draws per chain."""
+    warm("prediction")  # a service that is starting in this process does so at the same time
     problem, X = make_problem(seed)
     chains = make_draws(seed, num_draws)
     blocks = [[pack(draws[:5]), pack(draws[5:])] if draws.num_draws else [] for draws in chains]
