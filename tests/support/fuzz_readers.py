@@ -5,7 +5,7 @@
 Inputs are mutated from a corpus; one that takes a step from line to line that none took before joins it. Each
 must be a table or a refusal; anything else is printed with the input, and the command fails. The readers run
 in forks with limited memory and time, as in the service: one that the kernel ends is counted, as a refusal.
-Model files are mutated by `tests.support.fuzz_models`, which knows their format, and a file that is taken must
+Model files are mutated by `tests.support.fuzz_models`, which knows their format, and one that is taken must
 answer whatever a model is asked.
 """
 

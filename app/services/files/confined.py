@@ -36,8 +36,8 @@ _ENVIRONMENT = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "MALLOC_ARENA_MAX": "1",
-    # Arrow asks for a block's bytes for each column and gives most back at once. Above this size the system gets
-    # them again; on the heap 8,000 columns filled the address space that a reader may have.
+    # Arrow asks for a block's bytes for each column and gives most back at once. Above this size the system
+    # gets them again; on the heap 8,000 columns filled the address space that a reader may have.
     "MALLOC_MMAP_THRESHOLD_": "32768",
 }
 _REFUSALS = {
