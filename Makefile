@@ -6,12 +6,13 @@ RUN_READY := $(VENV)/.run-ready
 DEV_READY := $(VENV)/.dev-ready
 BENCH_READY := $(VENV)/.bench-ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal --durations 20
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo up test statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load
+.PHONY: help demo up test test-slow statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load
 
 help: ## say what each command does
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 demo: $(RUN_READY) ## upload real data, train, and predict with intervals, through HTTP
 	@$(BIN)/bartserve demo
@@ -19,10 +20,13 @@ demo: $(RUN_READY) ## upload real data, train, and predict with intervals, throu
 up: $(RUN_READY) ## start the embedded service on http://127.0.0.1:8000
 	@$(BIN)/bartserve up
 
-test: $(DEV_READY) ## run every test, on SQLite and on a real Postgres and Valkey
+test: $(DEV_READY) ## run the quick tests: a short one for every claim and promise
+	$(PYTEST) -m "not slow and not long"
+
+test-slow: $(DEV_READY) ## run all other tests, at length, on both databases and in a browser
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 	    echo "no Chromium was found: the pages are not tried in a browser (apt install chromium)"
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(PYTEST) -m "slow and not long"
 
 statistical: $(DEV_READY) $(BENCH_READY) ## run the long statistical suites, a peer among them, and print their report
 	$(BIN)/python -m pytest -m long -n 2 -o timeout=3600 tests/statistical -rA

@@ -4,22 +4,35 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+from hypothesis import HealthCheck
 
 from app.store import schema
 from app.store.engine import make_engine
-from tests.support import servers
+from tests.support import servers, tiers
 from tests.support.cpu_time import CpuTime
 from tests.support.databases import DIALECTS, Database
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run tests in a random order, the seed's")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Measure what each test costs."""
+    """Measure what each test costs; let no property test depend on how busy the machine is."""
+    timeless = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    hypothesis.settings.register_profile("timeless", deadline=None, suppress_health_check=timeless)
+    hypothesis.settings.load_profile("timeless")
     config.pluginmanager.register(CpuTime(config))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave `long` tests out where no expression in `-m` says which tests are meant."""
+    """Mark the tiers; without an expression in `-m` leave `long` tests out."""
+    tiers.mark(items)
+    if config.option.shuffle is not None:
+        tiers.shuffle(items, config.option.shuffle)
     if not config.option.markexpr:
         config.hook.pytest_deselected(items=[item for item in items if "long" in item.keywords])
         items[:] = [item for item in items if "long" not in item.keywords]

@@ -223,6 +223,7 @@ def storm(under, broker, seed, count):
 FORMS = [SHORT_FORM, pytest.param(LONG_FORM, marks=pytest.mark.long)]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("count", FORMS)
 def test_a_storm(service, request, count):  # noqa: F811
@@ -231,6 +232,7 @@ def test_a_storm(service, request, count):  # noqa: F811
     storm(service, request.getfixturevalue("valkey_url") if team else None, 20261121, count)
 
 
+@pytest.mark.slow
 def test_a_database_and_a_broker_that_crash(tmp_path):
     """SIGKILL of Postgres and of the broker in mid-fit, twice: they come back, and nothing is lost."""
     with contextlib.ExitStack() as stack:

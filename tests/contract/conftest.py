@@ -5,9 +5,20 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from app.services.files.confined import readers
 from app.settings import Settings
 from tests.support.api_server import serving
 from tests.support.databases import Database
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _reader_process() -> Iterator[None]:
+    """Keep the process that readers of files are forked from: each server would start it anew, and end it."""
+    close = readers.close
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(readers, "close", lambda: None)
+        yield
+    close()
 
 
 @pytest.fixture

@@ -34,6 +34,7 @@ def window(chromium, address) -> Iterator[Watched]:  # noqa: F811  the fixture o
     yield from watched(chromium, address)
 
 
+@pytest.mark.slow
 def test_from_an_empty_service_by_a_file_to_a_prediction(window):
     """Upload, look, fit, watch, read the verdict, ask: nothing on the console, no request elsewhere."""
     page = window.page
@@ -105,6 +106,7 @@ def _fraction(page: Any) -> float:
 CUT = ("ERR_CONNECTION", "ERR_INTERNET_DISCONNECTED", "ERR_INCOMPLETE_CHUNKED", "ERR_EMPTY", "status of 503")
 
 
+@pytest.mark.slow
 def test_a_page_recovers_when_the_service_or_the_network_was_away(window, service):
     """Live progress goes on without a reload after the API was killed, and after the network was gone.
 
@@ -161,6 +163,7 @@ def test_a_refused_upload_says_why_on_the_spot(window):
     ]  # the console tells of the refusal
 
 
+@pytest.mark.slow
 def test_an_upload_shows_how_far_it_is(window):
     """Over a slow line the share that was sent grows on the page; stopped, nothing is left; sent, all is."""
     page = window.page
@@ -205,6 +208,7 @@ def test_an_upload_shows_how_far_it_is(window):
     assert len(page.query_selector_all("th a:has-text('slow')")) == 1  # what was stopped left nothing
 
 
+@pytest.mark.slow
 def test_a_file_is_dropped(window):
     """Drag and drop does what choosing and pressing does."""
     page = window.page
@@ -225,6 +229,7 @@ def test_a_file_is_dropped(window):
     assert page.inner_text("h1") == "dropped"
 
 
+@pytest.mark.slow
 def test_the_keyboard_reaches_everything(window):
     """From the skip link on, every link, field and button of a page gets the focus, and it can be seen."""
     page = window.page
@@ -249,6 +254,7 @@ def test_the_keyboard_reaches_everything(window):
     assert reached >= wanted
 
 
+@pytest.mark.slow
 def test_without_javascript_and_without_a_mouse(chromium, address):  # noqa: F811  the fixture of that name
     """From a file to a prediction, by keyboard: forms, links, pictures, a page that renews itself."""
     context = chromium.new_context(java_script_enabled=False, viewport={"width": 390, "height": 900})
@@ -298,6 +304,7 @@ def test_without_javascript_and_without_a_mouse(chromium, address):  # noqa: F81
     assert not window.trouble
 
 
+@pytest.mark.slow
 def test_the_service_and_the_reference_open(window):
     """Workers, health, and the API's own page; the policy is broken nowhere."""
     window.go("/ui/service")

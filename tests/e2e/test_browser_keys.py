@@ -13,7 +13,7 @@ from app.store.tables import Worker
 from tests.support.api_server import serving
 from tests.support.browser import Watched, chromium, needs_chromium, watched  # noqa: F401
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.slow]
 TOLD = ("status of 401", "status of 403")  # the console repeats what the page says
 
 

@@ -130,6 +130,7 @@ def test_what_a_file_leaves_open_is_said(asked):
         asked(f"bartserve datasets delete {dataset.stdout.split()[1]}")
 
 
+@pytest.mark.slow
 def test_classes_are_found_fitted_and_predicted(asked):
     """A target of two classes needs no option: probabilities, their credible intervals, and their score."""
     rows = [f"{x},{'high' if (x * 7) % 13 > 6 else 'low'}" for x in range(60)]
@@ -150,6 +151,7 @@ def test_classes_are_found_fitted_and_predicted(asked):
     assert asked("bartserve predict two x=1 --interval predictive").returncode == 1
 
 
+@pytest.mark.slow
 def test_a_model_goes_on(asked):
     """`extend` takes further draws and tells the verdict anew; what can't be done is a sentence."""
     asked(f"bartserve fit cars.csv --target mpg --name longer {shlex.join(FAST)}")
@@ -241,6 +243,7 @@ def test_what_went_wrong_is_one_sentence(asked, line, said):
     assert "Traceback" not in run.stderr + run.stdout
 
 
+@pytest.mark.slow
 def test_the_embedded_service_is_started_for_a_command_and_kept_data(tmp_path):
     """Without a service one is started on the data folder, and told so; the next command finds the model."""
     data = str(tmp_path / "data")

@@ -153,6 +153,7 @@ def test_the_image_starts_what_the_package_has(stack):
     assert {name.removesuffix("_FILE") for name in given} <= settings
 
 
+@pytest.mark.slow
 def test_the_stack_trains_and_predicts(stack, database_url, tmp_path):
     """Each service as the file starts it, through the proxy where nginx is: key, upload, model, interval."""
     host = Host(database_url, tmp_path)
@@ -185,6 +186,7 @@ def test_the_stack_trains_and_predicts(stack, database_url, tmp_path):
     assert made.stdout.strip() not in logs
 
 
+@pytest.mark.slow
 @needs_nginx
 def test_the_proxy_cuts_off_slow_clients_and_hides_the_metrics(tmp_path):
     """Half a header, or half a body, is not waited for; /metrics is for the inside."""

@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.embedded_service import clean_environment
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 

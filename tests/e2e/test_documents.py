@@ -64,6 +64,7 @@ def commands(block: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs(place, service, capsys):
     """Every Python block of the tutorial, in order, in one session; every curl command of it."""
     session: dict = {}
@@ -80,6 +81,7 @@ def test_the_tutorial_runs(place, service, capsys):
             assert curl(command, service, {})["num_rows"] == 397
 
 
+@pytest.mark.slow
 def test_the_page_about_the_verdict_runs(place, capsys):
     """Its Python blocks, in order: the verdict and its figures, more draws, stop rules, one's own rows."""
     session: dict = {}
@@ -93,6 +95,7 @@ def test_the_page_about_the_verdict_runs(place, capsys):
     assert re.search(r"^(converged|approximate|not_converged)$", shown, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_the_page_about_bart_runs():
     """Its notebook: what it says is the same is the same, and what it says of noise and trees is so."""
     session: dict = {}

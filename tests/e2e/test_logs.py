@@ -4,9 +4,12 @@ import json
 import re
 
 import httpx
+import pytest
 
 from tests.support.embedded_service import Up
 from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.slow
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SECRET = "bart_0123456789_0123456789abcdef0123456789abcdef012345"

@@ -54,6 +54,7 @@ def test_a_second_up_on_the_folder_is_refused(tmp_path):
         assert up.ready()
 
 
+@pytest.mark.slow
 def test_a_taken_port_is_refused_with_a_sentence(tmp_path):
     """A port in use is named, with what to do, instead of a traceback or a restart loop."""
     with running_up(tmp_path / "data") as up:
@@ -74,6 +75,7 @@ def test_a_taken_port_is_refused_with_a_sentence(tmp_path):
         assert "Traceback" not in second.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["api", "worker"])
 def test_a_killed_part_is_started_again(tmp_path, part):
     """kill -9 of the API or of the worker: the supervisor brings the service back to ready."""
@@ -91,6 +93,7 @@ def test_a_killed_part_is_started_again(tmp_path, part):
         eventually(replaced, 60, up.log.read_text())
 
 
+@pytest.mark.slow
 def test_the_parts_end_when_the_supervisor_is_killed(tmp_path):
     """kill -9 of `up` itself leaves no API and no worker behind."""
     with running_up(tmp_path / "data") as up:

@@ -4,8 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.embedded_service import clean_environment, running_up
 from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 

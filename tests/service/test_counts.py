@@ -3,9 +3,13 @@
 import os
 import signal
 
+import pytest
+
 from app.store import tallies, workers
 from app.store.engine import session_scope
 from tests.support.worker_service import LONG, SHORT, children
+
+pytestmark = pytest.mark.slow
 
 
 def counted(service, tally: tallies.Tally, *labels: str) -> float:

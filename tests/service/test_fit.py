@@ -28,6 +28,7 @@ def test_a_model_is_fitted(service):
     assert service.undisturbed_digest(model_id) == service.digest(model_id)
 
 
+@pytest.mark.slow
 def test_the_held_out_score(service):
     """Errors beside a linear model's, and how often intervals held the outcome, on the rows kept back."""
     model_id = service.create_model(friedman_table(500), **SHORT | {"num_draws": 100})
@@ -77,6 +78,7 @@ def test_the_worker_is_known_and_leaves_nothing(service):
     service.eventually(lambda: not any(alive(pid) for pid in below), 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["sampling", "queued"])
 def test_cancel(service, moment):
     """A cancel takes effect within 5 s, keeps what was drawn, and nothing is written any more."""
@@ -97,6 +99,7 @@ def test_cancel(service, moment):
     assert kept == service.digest(cancelled)
 
 
+@pytest.mark.slow
 def test_children_of_an_embedded_worker_are_nice(service):
     """On a newcomer's own machine chains leave the processor to predictions; a team's workers don't."""
     worker = service.start_worker()
@@ -110,6 +113,7 @@ def test_children_of_an_embedded_worker_are_nice(service):
     service.eventually(lambda: nice() == {wanted}, 60)
 
 
+@pytest.mark.slow
 def test_a_database_of_another_version_is_left_alone(service):
     """A worker refuses a database that is not at its own schema, with a sentence, and writes nothing."""
     with service.engine.begin() as connection:

@@ -17,6 +17,7 @@ from tests.support.worker_service import LONG, SHORT, children, make_service
 from worker.context import Context
 
 
+@pytest.mark.slow
 def test_a_killed_child_costs_time_only(service):
     """SIGKILL of the processes that run chains: another takes over from the last slice, same draws."""
     model_id = service.create_model(**LONG)
@@ -31,6 +32,7 @@ def test_a_killed_child_costs_time_only(service):
     assert service.undisturbed_digest(model_id) == service.digest(model_id)
 
 
+@pytest.mark.slow
 def test_killed_idle_children_are_replaced(service):
     """SIGKILL of processes that wait for a bell: the worker still hears it."""
     worker = service.start_worker()
@@ -110,6 +112,7 @@ def test_a_wiped_broker_loses_nothing(service, valkey_url):
     assert {"succeeded"} == {service.model(model_id).state for model_id in made}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("service", ["team"], indirect=True)
 def test_workers_share_the_chains_of_a_model(service):
     """The chains of one model run at the same time on two workers of one slot each."""
@@ -126,6 +129,7 @@ def test_workers_share_the_chains_of_a_model(service):
     assert service.undisturbed_digest(model_id) == service.digest(model_id)
 
 
+@pytest.mark.slow
 def test_a_broker_that_went_away_costs_time_only(postgres_server, postgres_template, tmp_path):
     """The broker ends in mid-work and comes back empty: the worker finds it again and fits every model."""
     url = postgres_server.create(template=postgres_template)

@@ -119,6 +119,7 @@ def test_a_killed_worker_costs_time_only(service, model_id):
     assert undisturbed_digest(service, model_id, dataset_id) == digest(service, made)
 
 
+@pytest.mark.slow
 def test_a_stopped_worker_gives_its_blocks_back(service, model_id):
     """SIGTERM: out within seconds; the blocks it was at are queued again, and nothing is made twice."""
     made, _ = accept(service, model_id)
@@ -134,6 +135,7 @@ def test_a_stopped_worker_gives_its_blocks_back(service, model_id):
     assert ended(service, made).state == "succeeded"
 
 
+@pytest.mark.slow
 def test_a_cancel_is_heard(service, model_id):
     """Within seconds, in mid-block, and no further block is stored."""
     made, dataset_id = accept(service, model_id)

@@ -84,6 +84,7 @@ def test_an_extended_model_is_the_longer_fit(service):
     assert model.verdict == whole.verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interrupted", ["cancelled", "killed"])
 def test_an_extension_is_interrupted(service, interrupted):
     """An extension that is cancelled and retried, or killed, ends as the longer fit too."""

@@ -94,6 +94,7 @@ def test_a_fit_goes_on_until_its_rules_hold(service):
     assert first.stopped["held"] == {"min_ess": True}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("service", ["team"], indirect=True)
 def test_chains_with_rules_share_workers(service):
     """Each chain on whichever of two workers is free, round after round: the same draws."""
@@ -119,6 +120,7 @@ def test_a_killed_fit_stops_at_the_same_draws(service):
     check_ended(service, model_id)
 
 
+@pytest.mark.slow
 def test_a_cancelled_fit_with_rules_is_retried(service):
     """Cancelled between looks and retried, it stops where it would have."""
     model_id = service.create_model(**SLOW, **stopping_at(min_ess=RULES["min_ess"]))
@@ -132,6 +134,7 @@ def test_a_cancelled_fit_with_rules_is_retried(service):
     check_ended(service, model_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("service", ["embedded"], indirect=True)
 def test_rules_that_never_hold_end_at_the_most_draws(service):
     """The verdict asked for isn't reached: `max_draws` ends it, and says what was not held; then extend."""
@@ -156,6 +159,7 @@ def test_rules_that_never_hold_end_at_the_most_draws(service):
     assert service.undisturbed_digest(model_id) == service.digest(model_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("service", ["embedded"], indirect=True)
 def test_time_ends_a_fit_with_what_all_chains_have(service):
     """When its time is over chains end where they are, a chain without a draw is no part of the model.
@@ -191,6 +195,7 @@ def test_time_ends_a_fit_with_what_all_chains_have(service):
     assert np.array_equal(before.predict(rows).mean, pinned.mean)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("service", ["embedded"], indirect=True)
 def test_time_that_is_over_before_any_draw(service):
     """Nothing to judge: failed, with the reason; a retry has as much time again."""

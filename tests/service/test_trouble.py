@@ -20,6 +20,7 @@ team = pytest.mark.parametrize("service", ["team"], indirect=True)
 embedded = pytest.mark.parametrize("service", ["embedded"], indirect=True)
 
 
+@pytest.mark.slow
 @team
 def test_bells_are_bounded(service, valkey_url):
     """However much waits, and though nobody answers, the queue has no more bells than the worker slots."""
@@ -39,6 +40,7 @@ def test_bells_are_bounded(service, valkey_url):
     assert longest <= 1
 
 
+@pytest.mark.slow
 @embedded
 def test_cancel_while_compiling(service, tmp_path):
     """Compiling is a phase that shows, and that a cancel ends within 5 s of a kernel's own time."""
@@ -65,6 +67,7 @@ def test_poison_stops_after_three_attempts(service, tmp_path):
     assert _attempt(service, model_id)[0] == 3
 
 
+@pytest.mark.slow
 @embedded
 def test_nothing_is_open_between_looks(service):
     """The process that forks keeps no connection to SQLite open: a child would believe in its locks."""

@@ -3,11 +3,14 @@
 import os
 import subprocess
 import sys
+from functools import cache
 
 import numpy as np
 import pytest
+from numba import njit
 
 from sampler.chain import Chain
+from sampler.kernels import rows
 from tests.support.chain_driver import mixes
 from tests.support.chain_driver import wide_training as wide
 from tests.support.covering_models import COVERING, Model
@@ -64,3 +67,26 @@ def test_bounds(tmp_path):
     ]  # one in a move called by address is only told
     print(done.stdout)
     assert int(done.stdout.split()[-1]) > 256
+
+
+def test_passes_stay_within_bounds():
+    """The passes over rows, compiled with numba's checks: none leaves its arrays, and it would be seen."""
+    rng = np.random.default_rng(3)
+    for n in (1, 2, 63, 64, 65, 500):
+        slots, column = rng.integers(0, 4, n).astype(np.uint8), rng.integers(0, 256, n).astype(np.uint8)
+        for leaf in range(5):
+            checked("code_range")(slots, column, np.uint8(leaf))
+            checked("splittable")(
+                column[None], slots, np.uint8(leaf), n, column, np.uint8(9), np.uint8(1), True
+            )
+        grown = slots.copy()
+        checked("relabel_grown")(grown, column, np.uint8(2), np.uint8(10), np.uint8(1), np.uint8(4))
+        checked("relabel_pruned")(grown, np.uint8(1), np.uint8(3), np.uint8(4))
+        with pytest.raises(IndexError):
+            checked("code_range")(slots, column[:-1], np.uint8(0))
+
+
+@cache
+def checked(name):
+    """A kernel with bounds checks."""
+    return njit(boundscheck=True)(getattr(rows, name).py_func)

@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.tiers import QUICK, is_marked
+
 LIMITS = {"tests/unit/": 2.0, "tests/reference/": 2.0, "tests/": 10.0}  # seconds; the first that fits holds
+BUSY = 2.0  # times the seconds, where the cores are shared: what a busy machine may add
 TICKS = os.sysconf("SC_CLK_TCK")
 SLOWEST = 20
-QUICK = "not slow and not long"  # the expression of `make test`
 
 
 class CpuTime:
@@ -29,6 +31,8 @@ class CpuTime:
         self.tests: dict[str, float] = defaultdict(float)
         self.fixtures: dict[str, list[float]] = defaultdict(list)
         self.limited: set[str] = set()
+        path = os.environ.get("BARTSERVE_TEST_COSTS")  # a file to which what each test took is added
+        self.costs = None if path is None or hasattr(config, "workerinput") else Path(path)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest):
@@ -55,7 +59,7 @@ class CpuTime:
         now = spent()
         report.cpu_seconds = max(0.0, now - item.stash[BEFORE] - sum(self.shared))
         report.cpu_fixtures = item.config.stash.get(FIXTURES, [])
-        report.cpu_limited = not any(item.get_closest_marker(name) for name in ("slow", "long"))
+        report.cpu_limited = not is_marked(item)
         item.config.stash[FIXTURES] = []
         self.shared.clear()
         item.stash[BEFORE] = now
@@ -68,13 +72,16 @@ class CpuTime:
             self.fixtures[name].append(seconds)
         if getattr(report, "cpu_limited", False):
             self.limited.add(report.nodeid)
+        if self.costs and report.when == "teardown":
+            with self.costs.open("a") as file:
+                file.write(f"{self.tests[report.nodeid]:.3f}\t{report.nodeid}\n")
 
     def too_dear(self) -> list[str]:
         """The tests above their limit, with their seconds."""
         return [
             f"{seconds:.1f} s of {limit:g} s: {test}"
             for test, seconds in self.tests.items()
-            if test in self.limited and seconds > (limit := limit_of(test))
+            if test in self.limited and seconds > BUSY * (limit := limit_of(test))
         ]
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -99,10 +106,6 @@ class CpuTime:
             terminalreporter.write_line(
                 f"too dear for `make test` (mark it slow, or make it cheaper): {line}"
             )
-        if path := os.environ.get("BARTSERVE_TEST_COSTS"):
-            lines = [f"{seconds:.3f}\t{test}\n" for test, seconds in dearest]
-            lines += [f"{seconds:.3f}\tfixture {name} x{times}\n" for seconds, times, name in shared]
-            Path(path).write_text("".join(lines))
 
 
 BEFORE = pytest.StashKey[float]()

@@ -1,36 +1,87 @@
-"""The pages of promises and of verification name tests that exist."""
+"""The pages of promises and of verification name tests that exist, and `make test` runs one for each."""
 
 import ast
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
+NOT_QUICK = {"slow", "long"}
+ONLY_LONG = "`make statistical` alone"  # in a row of what can't be tried in short, with the reason
 
 
-def test_every_named_test_exists():
-    """A promise whose test was renamed or removed is noticed; there are 13, each with a test."""
+def test_every_promise_has_a_quick_test():
+    """Each of the 13 promises has a test in `make test`; a renamed or removed one is noticed."""
     page = (ROOT / "docs" / "promises.md").read_text()
     promises = re.split(r"\n(?=\d+\. )", page)[1:]
 
     assert [int(promise.partition(".")[0]) for promise in promises] == [*range(1, 14)]
     for promise in promises:
-        check_tests_exist(promise)
+        assert check_tests_exist(promise), f"`make test` runs none of the tests of: {promise}"
 
 
-def test_every_claim_of_the_sampler_has_a_test():
-    """Each row of the table of verification names tests that are there."""
+def test_every_claim_of_the_sampler_has_a_quick_test():
+    """Each row of the table of verification names tests that are there, and `make test` runs one of them."""
     page = (ROOT / "docs" / "verification.md").read_text()
     rows = re.findall(r"^\| (?!claim|---)(.*) \|$", page, re.MULTILINE)
 
     assert len(rows) > 15
     for row in rows:
-        check_tests_exist(row.rpartition(" | ")[2])
+        claim, _, tests = row.rpartition(" | ")
+        assert check_tests_exist(tests) or ONLY_LONG in claim, (
+            f"`make test` runs none of the tests of: {claim}"
+        )
+    assert sum(ONLY_LONG in row for row in rows) <= 1
 
 
 def check_tests_exist(text):
-    """A text names at least one test, and every one of them is there."""
+    """The quick ones of the tests that a text names: one at least, and every one of them is there."""
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
     assert named, text
-    for file, name in named:
-        tree = ast.parse((ROOT / file).read_text())
-        assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, name
+    return [f"{file}::{name}" for file, name in named if is_quick(file, name)]
+
+
+def is_quick(file, name):
+    """Whether nothing marks a test or its file as slow or long; it must be there."""
+    tree = ast.parse((ROOT / file).read_text())
+    tests = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert name in tests, f"{file} has no {name}"
+    marks = [node.value for node in tree.body if isinstance(node, ast.Assign) and names(node) == "pytestmark"]
+    marks += [mark for mark in tests[name].decorator_list if not is_parametrize(mark)]
+    return not any(node.attr in NOT_QUICK for mark in marks for node in ast.walk(mark) if is_attribute(node))
+
+
+def names(node):
+    return node.targets[0].id if isinstance(node.targets[0], ast.Name) else None
+
+
+def is_attribute(node):
+    return isinstance(node, ast.Attribute)
+
+
+def is_parametrize(mark):
+    """Whether a decorator gives cases, of which the first is a quick one whatever marks others have."""
+    return isinstance(mark, ast.Call) and is_attribute(mark.func) and mark.func.attr == "parametrize"
+
+
+@pytest.mark.parametrize(
+    ("code", "quick"),
+    [
+        ("def test_a(): pass", True),
+        ("@pytest.mark.slow\ndef test_a(): pass", False),
+        ("@pytest.mark.timeout(9)\n@pytest.mark.long\ndef test_a(): pass", False),
+        ("pytestmark = [pytest.mark.slow]\ndef test_a(): pass", False),
+        (
+            "@pytest.mark.parametrize('x', [pytest.param(2, marks=pytest.mark.slow)])\ndef test_a(x): pass",
+            True,
+        ),
+    ],
+    ids=["bare", "slow", "long", "slow file", "slow case"],
+)
+def test_what_is_marked_is_not_quick(tmp_path, code, quick):
+    """A claim whose tests are all marked would be noticed."""
+    file = tmp_path / "test_it.py"
+    file.write_text(code)
+
+    assert is_quick(file, "test_a") == quick

@@ -29,6 +29,8 @@ from app.store.tables import Worker
 from tests.support.api_calls import post_csv, table
 from tests.support.fitted_models import SMALL, fitted, run_units
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = int(os.environ.get("BARTSERVE_CONTRACT_EXAMPLES", "4"))
 SECONDS = 120  # of one answer
 CHECKS = [

@@ -126,6 +126,7 @@ def test_a_file_without_a_header():
     assert found == {"column_1": ["1", "3"], "column_2": ["2", "4"]}
 
 
+@pytest.mark.slow
 def test_thousands_of_columns():
     """A header longer than the sample that is looked at first."""
     names = [f"a rather long name of column number {number}" for number in range(5000)]

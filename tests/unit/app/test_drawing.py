@@ -58,6 +58,7 @@ def test_themes_differ_in_colours_alone():
     assert re.sub(names, "", light) == re.sub(names, "", dark)
 
 
+@pytest.mark.slow
 def test_the_service_starts_without_the_drawing_libraries():
     """Neither matplotlib nor ArviZ's plots, which take seconds, are there before a chart is asked for."""
     code = (

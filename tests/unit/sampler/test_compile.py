@@ -69,6 +69,7 @@ def test_python_calls_entries_alone():
         shifted(8, 0)
 
 
+@pytest.mark.slow
 def test_cold(tmp_path):
     """An exception of progress ends a cold start; the next one goes on, and compiles that group alone.
 
@@ -104,6 +105,7 @@ print(len(waited))
 """
 
 
+@pytest.mark.slow
 def test_two_at_once(tmp_path):
     """Two processes that start cold at once both end with everything."""
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}

@@ -105,6 +105,7 @@ def test_no_draws_yet():
         Posterior.from_blocks(make_problem()[0].header(), [[], []])
 
 
+@pytest.mark.slow
 def test_saved_and_loaded_in_another_process(tmp_path):
     """The file gives the same bits in a new process, and is the same file when saved again."""
     posterior, _, _ = make_posterior()

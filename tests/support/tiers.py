@@ -1,0 +1,61 @@
+"""Which tests run when: `make test` runs the quick tier, `make test-slow` the slow one.
+
+A test is slow by its marker, or because it repeats at length what a quick one shows: further cases of a
+statistical test, and behaviour of the API and of workers on the second database. Every test without a marker
+keeps one quick case at least, so what the documents claim is always tried. Long tests run where asked for.
+"""
+
+import random
+from collections.abc import Iterable
+
+import pytest
+
+QUICK = "not slow and not long"  # the expression of `make test`
+ONE_CASE = ("tests/statistical/",)  # where the first case of each test is quick
+BOTH_DATABASES = ("tests/contract/store/", "tests/chaos/")  # where both are quick
+SECOND = {"dialect": "postgres", "service": "team"}
+
+
+def mark(items: Iterable[pytest.Item]) -> None:
+    """Mark what is slow by its place and its parameters."""
+    seen: set[str] = set()
+    items = list(items)
+    on_first = {name_of(item) for item in items if not is_second(item)}
+    for item in items:
+        if is_marked(item):
+            continue
+        test = name_of(item)
+        again = item.nodeid.startswith(ONE_CASE) and test in seen
+        second = is_second(item) and test in on_first and not item.nodeid.startswith(BOTH_DATABASES)
+        if again or (second and item.get_closest_marker("both_databases") is None):
+            item.add_marker("slow")
+        seen.add(test)
+
+
+def shuffle(items: list[pytest.Item], seed: int) -> None:
+    """Put modules, and the tests within each, into a random order."""
+    generator = random.Random(seed)
+    modules: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        modules.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    order = list(modules.values())
+    generator.shuffle(order)
+    for group in order:
+        generator.shuffle(group)
+    items[:] = [item for group in order for item in group]
+
+
+def name_of(item: pytest.Item) -> str:
+    """The test's name without its parameters."""
+    return item.nodeid.partition("[")[0]
+
+
+def is_marked(item: pytest.Item) -> bool:
+    """Whether a marker says that the test isn't quick."""
+    return any(item.get_closest_marker(name) for name in ("slow", "long"))
+
+
+def is_second(item: pytest.Item) -> bool:
+    """Whether a test runs on the database or in the form that usually comes second."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    return any(parameters.get(name) == value for name, value in SECOND.items())
