@@ -29,7 +29,7 @@ test-slow: $(DEV_READY) ## run all other tests, at length, on both databases and
 	$(PYTEST) -m "slow and not long"
 
 statistical: $(DEV_READY) $(BENCH_READY) ## run the long statistical suites, a peer among them, and print their report
-	$(BIN)/python -m pytest -m long -n 2 -o timeout=3600 tests/statistical -rA
+	$(BIN)/python -m pytest -m long -n 2 -o timeout=3600 tests/statistical tests/unit -rA
 
 fuzz: $(DEV_READY) ## feed every reader of files with mutated inputs, for some minutes
 	$(BIN)/python -m tests.support.fuzz_readers
@@ -64,11 +64,11 @@ format: $(DEV_READY) ## let ruff write the layout
 lock: $(DEV_READY) ## pin every dependency anew, with hashes and without addresses
 	$(PIP) install uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	    pyproject.toml --group build -o locks/run.txt
+	    pyproject.toml --extra service --group build -o locks/run.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	    pyproject.toml --group build --group dev -c locks/run.txt -o locks/dev.txt
+	    pyproject.toml --extra service --group build --group dev -c locks/run.txt -o locks/dev.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	    pyproject.toml --group build --group bench -c locks/run.txt -o locks/bench.txt
+	    pyproject.toml --extra service --group build --group bench -c locks/run.txt -o locks/bench.txt
 
 docs: $(DEV_READY) ## write the HTTP reference and the OpenAPI document anew
 	$(BIN)/python docs/generate.py

@@ -152,7 +152,7 @@ class Supervisor:
     stopping: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        run = [sys.executable, "-m", "app.cli"]
+        run = [sys.executable, "-P", "-m", "app.cli"]  # -P: the working folder may have an app/ too
         host, port = self.settings.host, str(self.settings.port)
         self.parts = [
             Part("API", [*run, "api", "--host", host, "--port", port]),

@@ -261,7 +261,7 @@ def _helper(names: list[str]) -> Iterator[None]:
     helper = None
     with suppress(OSError):
         helper = subprocess.Popen(  # noqa: S603  our own interpreter and our own words
-            [sys.executable, "-c", code],
+            [sys.executable, "-P", "-c", code],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

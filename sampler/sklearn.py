@@ -1,6 +1,6 @@
 """BART as scikit-learn estimators: in pipelines, grid searches and cross-validation.
 
->>> from sampler.sklearn import BARTRegressor
+>>> from bartserve import BARTRegressor
 >>> mean, sd = BARTRegressor(random_state=0).fit(X, y).predict(X_new, return_std=True)
 
 Arrays are checked as scikit-learn does (missing values are learnt); tables that hold more than numbers go to

@@ -87,7 +87,7 @@ async def accept(
 @router.get("/{model_id}/file", response_class=Response, responses={**responses(409), **FILE})
 @needs(READ)
 async def model_file(model_id: str, engine: TheEngine, owner: Owner) -> Response:
-    """The model as a file: exactly what `sampler.load` reads and `posterior.save` writes.
+    """The model as a file: exactly what `bartserve.load` reads and `posterior.save` writes.
 
     `model_id` may be a name: then it is the newest succeeded model of that name.
     """

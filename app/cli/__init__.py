@@ -3,6 +3,8 @@
 Each group of commands is a module of its own, and each command imports only the side that it starts.
 """
 
+import os
+
 import typer
 
 from app.cli import check, keys, lists, people, service
@@ -31,4 +33,5 @@ app.add_typer(check.app, name="check")
 
 def main() -> None:
     """Run the command line."""
+    os.environ["PYTHONSAFEPATH"] = "1"  # what starts below never imports from the working folder
     app()

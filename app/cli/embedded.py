@@ -34,7 +34,8 @@ def embedded(data_dir: Path) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="bartserve-log-") as folder:
         log = Path(folder) / "service.log"
         port = _free_port()
-        command = [sys.executable, "-m", "app.cli", "up", "--port", str(port), "--data-dir", str(data_dir)]
+        command = [sys.executable, "-P", "-m", "app.cli", "up", "--port", str(port)]
+        command += ["--data-dir", str(data_dir)]
         # Settings meant for another service must not leak into this one.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BARTSERVE_")}
         environment["BARTSERVE_LOG_FORMAT"] = "text"  # whose last line may be shown

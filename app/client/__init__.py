@@ -1,6 +1,6 @@
 """A Python client of a running service: upload, fit, wait, predict.
 
->>> from app.client import Client
+>>> from bartserve import Client
 >>> with Client() as bart:                                     # BARTSERVE_URL, BARTSERVE_KEY
 ...     cars = bart.upload("cars.csv")
 ...     model = bart.wait(bart.fit(cars, "mpg", name="cars"), progress=print)

@@ -87,6 +87,10 @@ class Predictions(Base):
         """R-hat, effective sample sizes, traces, moves, tree sizes, and the verdict with its reasons."""
         return self._get(address("models", model, "diagnostics"), **wanted)
 
+    def growth(self, model: str | Model, **wanted: Any) -> Json:
+        """R-hat and effective sample sizes as the draws grew, also during the fit."""
+        return self._get(f"{address('models', model, 'diagnostics')}/growth", **wanted)
+
     def importance(self, model: str | Model, level: float = 0.9) -> list[Json]:
         """The share of the split rules that use each feature, largest first: name, mean, lower, upper."""
         found: list[Json] = self._get(address("models", model, "variable-importance"), level=level)[

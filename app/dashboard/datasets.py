@@ -85,7 +85,7 @@ def show(
         read_as=dataset.read_as,
         dialect=_dialect(dataset.read_as or {}),
         missing=sum(column["missing"] for column in dataset.columns),
-        snippets=snippets.ask(request, f"/datasets/{dataset.id}"),
+        snippets=snippets.ask(request, f"/datasets/{dataset.id}", snippets.call("dataset", dataset.id)),
     )
 
 

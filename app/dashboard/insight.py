@@ -56,9 +56,9 @@ async def chains(
             return None  # no draws yet
 
     found = await gate.run(find)
-    path = f"/models/{model_id}/diagnostics"
+    path, call = f"/models/{model_id}/diagnostics", snippets.call("diagnostics", model_id)
     if frame["model"]["state"] != "succeeded":
-        path += "/growth"
+        path, call = f"{path}/growth", snippets.call("growth", model_id)
     return pages.render(
         request.scope,
         "model_chains.html",
@@ -66,7 +66,7 @@ async def chains(
         growth=found,
         weights=weights,
         topologies=(frame["model"]["diagnostics"] or {}).get("topologies"),
-        snippets=snippets.ask(request, path),
+        snippets=snippets.ask(request, path, call),
     )
 
 
@@ -90,7 +90,9 @@ async def features(
         "model_features.html",
         **frame,
         importance=found,
-        snippets=snippets.ask(request, path, query={"level": 0.9}),
+        snippets=snippets.ask(
+            request, path, snippets.call("importance", model_id, level=0.9), query={"level": 0.9}
+        ),
     )
 
 
@@ -130,7 +132,13 @@ async def effects(
         found=found,
         by_point=_by_point(found) if found and len(found["classes"] or ()) > 2 else [],
         query=urlencode([("feature", name) for name in chosen]),
-        snippets=snippets.ask(request, path, method="POST", body=body),
+        snippets=snippets.ask(
+            request,
+            path,
+            snippets.call("partial_dependence", model_id, chosen, level=0.9),
+            method="POST",
+            body=body,
+        ),
     )
 
 
@@ -168,7 +176,15 @@ async def predict(
         **frame,
         **found,
         query=urlencode([(name, value) for name, value in request.query_params.items() if name[:1] == "f"]),
-        snippets=snippets.ask(request, f"/models/{model_id}/predict", method="POST", body=body)
+        snippets=snippets.ask(
+            request,
+            f"/models/{model_id}/predict",
+            snippets.call(
+                "predict", model_id, [found["row"]], level=list(LEVELS), interval=found["interval"]
+            ),
+            method="POST",
+            body=body,
+        )
         if found["row"]
         else [],
     )

@@ -28,7 +28,7 @@ OPEN = ("queued", "running")
 def list_models(request: Request, session: Reading, owner: Owner, cursor: Cursor = None) -> Response:
     """Your models, newest first, with their progress."""
     items, next_cursor = models.list_page(session, owner, ON_A_PAGE, cursor)
-    listing = snippets.ask(request, "/models", query={"limit": ON_A_PAGE})
+    listing = snippets.ask(request, "/models", "list(bart.models())", query={"limit": ON_A_PAGE})
     return pages.render(request.scope, "models.html", models=items, next_cursor=next_cursor, snippets=listing)
 
 
@@ -49,7 +49,7 @@ def show(
         older=older,
         looks_back=before is not None,
         error_advice=words.advice_on(model["error"]),
-        snippets=snippets.ask(request, f"/models/{model_id}"),
+        snippets=snippets.ask(request, f"/models/{model_id}", snippets.call("model", model_id)),
     )
 
 

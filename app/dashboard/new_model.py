@@ -140,12 +140,15 @@ def _page(
         families=fits.CHOICES["family"],
         methods=fits.CHOICES["method"],
         method_words=words.METHODS,
-        snippets=snippets.ask(request, "/models", method="POST", body=body, show='answer.json()["id"]')
-        if body
-        else [],
+        snippets=snippets.ask(request, "/models", _fit_call(body), method="POST", body=body) if body else [],
     )
 
 
 def _told(name: str, given: Mapping[str, Any], wrong: Mapping[str, Any]) -> bool:
     """Whether a field was filled in, or has to be mended."""
     return name in wrong or bool(given.get(name))
+
+
+def _fit_call(body: Mapping[str, Any]) -> str:
+    others = {name: value for name, value in body.items() if name not in {"dataset_id", "target"}}
+    return snippets.call("fit", body["dataset_id"], body["target"], **others)

@@ -23,5 +23,5 @@ def service(request: Request, session: Reading, readiness: TheReadiness, setting
         workers=health.workers_seen(session, settings),
         queue=health.queue(session),
         embedded=settings.embedded,
-        snippets=snippets.ask(request, "/health/ready"),
+        snippets=snippets.ask(request, "/health/ready", snippets.call("ready")),
     )

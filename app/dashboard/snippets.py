@@ -9,6 +9,10 @@ from typing import Any
 
 from starlette.requests import Request
 
+SHORT = 70  # letters of a body, or of the arguments of a call, that stay on a line
+KEY_CURL = ' \\\n     -H "Authorization: Bearer $BARTSERVE_KEY"'
+KEY_PYTHON = "  # with the key in BARTSERVE_KEY"
+
 
 @dataclass(frozen=True)
 class Snippet:
@@ -21,18 +25,18 @@ class Snippet:
 def ask(
     request: Request,
     path: str,
+    call: str,
     *,
     method: str = "GET",
     body: Any = None,
     query: Mapping[str, Any] | None = None,
-    show: str = "answer.json()",
 ) -> list[Snippet]:
-    """The same request of the API in curl and in Python."""
+    """The same request of the API in curl and in Python, there as a call of the client (`call`)."""
     base = str(request.base_url).rstrip("/")
     keyed = bool(request.scope.get("bartserve.asks_keys"))
     return [
         Snippet("curl", _curl(base + path, method, body, query, keyed=keyed)),
-        Snippet("Python", _python(base + path, method, body, query, show, keyed=keyed)),
+        Snippet("Python", _python(base, call, keyed=keyed)),
     ]
 
 
@@ -42,20 +46,26 @@ def upload(request: Request) -> list[Snippet]:
     keyed = bool(request.scope.get("bartserve.asks_keys"))
     header = KEY_CURL if keyed else ""
     curl = f"curl -s {base}/datasets{header} \\\n     -H 'content-type: text/csv' --data-binary @data.csv"
-    python = (
-        f"{KEY_IMPORT if keyed else ''}import httpx\n\n"
-        f'with open("data.csv", "rb") as file:\n'
-        f'    answer = httpx.post({base + "/datasets"!r}, files={{"file": file}}'
-        f"{KEY_PYTHON if keyed else ''}, timeout=600)\n"
-        'print(answer.raise_for_status().json()["id"])\n'
-    )
-    return [Snippet("curl", curl), Snippet("Python", python)]
+    return [
+        Snippet("curl", curl),
+        Snippet("Python", _python(base, call("upload", "data.csv") + ".id", keyed=keyed)),
+    ]
 
 
-SHORT = 70  # letters of a body that stay on a line
-KEY_CURL = ' \\\n     -H "Authorization: Bearer $BARTSERVE_KEY"'
-KEY_IMPORT = "import os\n\n"
-KEY_PYTHON = ', headers={"Authorization": f"Bearer {os.environ[\'BARTSERVE_KEY\']}"}'
+def call(name: str, *positional: Any, **named: Any) -> str:
+    """A call of the client as Python writes it, an argument a line where they are long."""
+    given = [pformat(value, sort_dicts=False) for value in positional]
+    given += [f"{key}={pformat(value, sort_dicts=False)}" for key, value in named.items()]
+    together = ", ".join(given)
+    if len(together) <= SHORT and "\n" not in together:
+        return f"bart.{name}({together})"
+    lines = "".join(f"    {argument},\n".replace("\n ", "\n     ") for argument in given)
+    return f"bart.{name}(\n{lines})"
+
+
+def _python(base: str, call: str, *, keyed: bool) -> str:
+    made = f"bart = Client({base!r}){KEY_PYTHON if keyed else ''}"
+    return f"from bartserve import Client\n\n{made}\nanswer = {call}\nprint(answer)\n"
 
 
 def _curl(url: str, method: str, body: Any, query: Mapping[str, Any] | None, *, keyed: bool) -> str:
@@ -72,18 +82,3 @@ def _curl(url: str, method: str, body: Any, query: Mapping[str, Any] | None, *, 
         sent = shlex.quote(json.dumps(body, ensure_ascii=False, indent=2) if len(sent) > SHORT else sent)
         text += f" \\\n     -H 'content-type: application/json' \\\n     -d {sent}"
     return text
-
-
-def _python(
-    url: str, method: str, body: Any, query: Mapping[str, Any] | None, show: str, *, keyed: bool
-) -> str:
-    given = f"{url!r}"
-    if query:
-        given += f", params={dict(query)!r}"
-    if body is not None:
-        given += f", json={body!r}" if len(repr(body)) <= SHORT else ", json=body"
-    if keyed:
-        given += KEY_PYTHON
-    before = "" if body is None or len(repr(body)) <= SHORT else f"body = {pformat(body, sort_dicts=False)}\n"
-    call = f"httpx.{method.lower()}({given}, timeout=60)"
-    return f"{KEY_IMPORT if keyed else ''}import httpx\n\n{before}answer = {call}\nprint({show})\n"

@@ -1,4 +1,4 @@
-"""Models that travel: a fitted one as the file that `sampler.load` reads, and such a file as a model."""
+"""Models that travel: a fitted one as the file that `bartserve.load` reads, and such a file as a model."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO

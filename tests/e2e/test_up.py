@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,18 @@ def test_up_becomes_ready_and_stops_without_a_trace(tmp_path):
 
         assert up.process.wait(40) == 0, up.log.read_text()
         assert not [line for pid, line in below.items() if alive(pid)]
+
+
+def test_up_runs_beside_packages_of_the_same_names(tmp_path):
+    """In a folder with an `app/`, `worker/` and `sampler/` of its own: none of them is imported."""
+    folder = tmp_path / "project"
+    for package in ("app", "worker", "sampler", "migrations", "billiard", "numba"):
+        (folder / package).mkdir(parents=True)
+        (folder / package / "__init__.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').close()\n")
+    command = [str(Path(sys.executable).parent / "bartserve")]
+    with running_up(tmp_path / "data", cwd=folder, command=command) as up:
+        eventually(up.ready, 60, up.log.read_text())
+        assert not (tmp_path / "ran").exists(), up.log.read_text()
 
 
 def test_a_second_up_on_the_folder_is_refused(tmp_path):

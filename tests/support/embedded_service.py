@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,12 +79,16 @@ def alive(pid: int) -> bool:
 
 @contextlib.contextmanager
 def running_up(
-    data_dir: Path, *, environment: dict[str, str] | None = None, cwd: Path | None = None
+    data_dir: Path,
+    *,
+    environment: dict[str, str] | None = None,
+    cwd: Path | None = None,
+    command: Sequence[str] = (sys.executable, "-m", "app.cli"),
 ) -> Iterator[Up]:
     """A `bartserve up` on a free port; stopped at the end, whatever happened."""
     port = free_port()
     log = data_dir.parent / f"{data_dir.name}.log"
-    command = [sys.executable, "-m", "app.cli", "up", "--port", str(port), "--data-dir", str(data_dir)]
+    command = [*command, "up", "--port", str(port), "--data-dir", str(data_dir)]
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, env=environment or clean_environment(), cwd=cwd, stdout=output, stderr=output

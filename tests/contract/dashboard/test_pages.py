@@ -2,7 +2,8 @@
 
 import json
 import re
-from html import escape
+from html import escape, unescape
+from typing import Any
 
 from app.api.reading import UploadQuery
 from app.store import events
@@ -283,3 +284,29 @@ def test_the_form_says_how_a_file_is_written(browser, client):
     assert dataset["num_rows"] == 24
     for field, word in (("encoding", "klingon"), ("decimal", "dot"), ("kind", "zip")):
         assert field in page_of(browser.post("/ui/datasets", data={field: word}, files=file), 422).words
+
+
+def test_the_python_of_every_page_runs(browser, client, settings, tmp_path, monkeypatch):
+    """What pages show as the same in Python is run as it stands."""
+    (tmp_path / "data.csv").write_text(table(20))
+    monkeypatch.chdir(tmp_path)
+    model = fitted(client, settings, name="mine", holdout=0.2)
+    at = f"/ui/models/{model['id']}"
+    shown: dict[str, object] = {}
+    form = page_of(browser.get(f"{at}/predict"))
+    named = [control["name"] for control in form.controls if re.fullmatch(r"f\d+", control.get("name") or "")]
+    row = "&".join(f"{name}=0" for name in named)
+    new = f"/ui/models/new?dataset={model['dataset_id']}&target=y"
+    tabs = [at, f"{at}/chains", f"{at}/features", f"{at}/effects", f"{at}/predict?{row}"]
+    for path in ["/", "/ui/models", "/ui/service", f"/ui/datasets/{model['dataset_id']}", new, *tabs]:
+        (code,) = re.findall(
+            r"from bartserve import .*?print\(answer\)", unescape(browser.get(path).text), re.DOTALL
+        )
+        session: dict[str, Any] = {}
+        exec(code.replace("'TARGET'", "'y'"), session)
+        session["bart"].close()
+        shown[path] = session["answer"]
+
+    assert shown[at].verdict == model["verdict"]
+    assert shown[new].state == "queued"
+    assert shown[tabs[-1]].mean.shape == (1,)

@@ -1,0 +1,69 @@
+"""Predictions that carry honest intervals, from Bayesian additive regression trees.
+
+>>> from bartserve import fit, load                        # in a notebook, without any service
+>>> from bartserve import BARTClassifier, BARTRegressor    # the same as scikit-learn estimators
+>>> from bartserve import Client                           # of a running service
+
+Each name is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from app.client import Client
+    from sampler import fit, load
+    from sampler.sklearn import BARTClassifier, BARTRegressor
+
+_HOMES = {
+    "BARTClassifier": "sampler.sklearn",
+    "BARTRegressor": "sampler.sklearn",
+    "Client": "app.client",
+    "fit": "sampler",
+    "load": "sampler",
+}
+
+__all__ = ["BARTClassifier", "BARTRegressor", "Client", "fit", "load"]
+
+try:
+    __version__ = version("bartserve")
+except PackageNotFoundError:  # run from a copy of the source that isn't installed
+    __version__ = "unknown"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bartserve' has no attribute {name!r}")
+    _refuse_shadow(_HOMES[name].partition(".")[0])
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _refuse_shadow(package: str) -> None:
+    """Raise ImportError where another package or module hides one of bartserve's own."""
+    try:
+        spec = find_spec(package)
+    except ValueError:  # it was made by hand, without a spec
+        spec = None
+    origin = None if spec is None else spec.origin or next(iter(spec.submodule_search_locations or ()), None)
+    if origin is None:
+        return  # missing: the import itself says so
+    ours = Path(__file__).resolve().parents[1] / package
+    found = Path(origin).resolve()
+    if ours not in {found, found.parent}:
+        raise ImportError(
+            f"bartserve needs its own package {package!r}, but Python finds {found} first: rename that one, "
+            "or start Python in another folder or with -P.",
+            name=package,
+            path=str(found),
+        )

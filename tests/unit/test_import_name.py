@@ -1,0 +1,182 @@
+"""`bartserve`, the name that people import: thin, lazy, and clear about what it can't do."""
+
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bartserve
+
+ROOT = Path(__file__).parents[2]
+NAMES = ["BARTClassifier", "BARTRegressor", "Client", "fit", "load"]
+
+
+def python(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A fresh interpreter in a folder; the installed bartserve, whatever PYTHONPATH this process has."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": ""} | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_names_are_the_packages_own():
+    """It shows what there is, not copies."""
+    import app.client
+    import sampler
+    import sampler.sklearn
+
+    assert bartserve.fit is sampler.fit
+    assert bartserve.load is sampler.load
+    assert bartserve.Client is app.client.Client
+    assert bartserve.BARTRegressor is sampler.sklearn.BARTRegressor
+    assert bartserve.BARTClassifier is sampler.sklearn.BARTClassifier
+    assert bartserve.__all__ == NAMES
+    assert set(NAMES) <= set(dir(bartserve))
+    assert bartserve.__version__ == importlib.metadata.version("bartserve")
+    assert (Path(bartserve.__file__).parent / "py.typed").exists()
+    with pytest.raises(AttributeError, match="no attribute 'fitt'"):
+        bartserve.fitt  # noqa: B018
+
+
+def test_importing_it_imports_nothing_else(tmp_path):
+    """A name costs something when it is used, and only what it needs."""
+    code = "import sys, bartserve\nprint(*sorted({name.partition('.')[0] for name in sys.modules}))\n"
+    modules = python("-c", code, cwd=tmp_path).stdout.split()
+    assert "bartserve" in modules
+    assert not {"app", "sampler", "worker", "numpy", "httpx"} & set(modules)
+
+
+@pytest.mark.parametrize("shape", ["package", "module"])
+@pytest.mark.parametrize(("package", "name"), [("app", "Client"), ("sampler", "fit")])
+def test_a_package_of_the_same_name_is_named(tmp_path, package, name, shape):
+    """One sentence says which file hides ours; the other names go on working."""
+    file = tmp_path / (f"{package}/__init__.py" if shape == "package" else f"{package}.py")
+    file.parent.mkdir(exist_ok=True)
+    file.touch()
+    ran = python("-c", f"from bartserve import {name}", cwd=tmp_path)
+    last = ran.stderr.strip().splitlines()[-1]
+    assert last.startswith(
+        f"ImportError: bartserve needs its own package '{package}', but Python finds {file}"
+    )
+    assert python("-P", "-c", f"from bartserve import {name}", cwd=tmp_path).returncode == 0
+
+    command = python("-m", "bartserve", "--help", cwd=tmp_path)
+    assert command.returncode == 1
+    assert command.stderr.startswith(f"bartserve needs its own package '{package}'")
+    assert len(command.stderr.splitlines()) == 1
+
+
+def test_a_mere_folder_hides_nothing(tmp_path):
+    """A folder without an __init__.py hides no package behind it."""
+    (tmp_path / "app").mkdir()
+    assert python("-c", "from bartserve import Client", cwd=tmp_path).returncode == 0
+
+
+# What `bartserve[service]` brings beyond `bartserve`: the import names of its packages.
+BLOCKER = """
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {blocked!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Blocker())
+"""
+
+
+def distribution(requirement: str) -> str:
+    return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement, maxsplit=1)[0]).lower()
+
+
+def brought(names: set[str]) -> set[str]:
+    """The distributions that some bring, themselves included."""
+    found, open_ = set(), set(names)
+    while open_:
+        name = open_.pop()
+        found.add(name)
+        try:
+            needs = importlib.metadata.requires(name) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue  # of another system
+        open_ |= {distribution(need) for need in needs if "extra ==" not in need} - found
+    return found
+
+
+def of_the_service() -> list[str]:
+    """The import names that only the service needs."""
+    needs = importlib.metadata.requires("bartserve") or []
+    plain = {distribution(need) for need in needs if "extra ==" not in need}
+    service = {distribution(need) for need in needs if re.search(r"extra == .service.", need)}
+    only = service - brought(plain)  # nutpie brings pyarrow and matplotlib to a notebook too
+    homes = importlib.metadata.packages_distributions()
+    return sorted(name for name, by in homes.items() if {distribution(one) for one in by} & only)
+
+
+def test_a_notebook_needs_nothing_of_the_service(tmp_path):
+    """With the packages of the service out of reach all that people import is there."""
+    blocked = of_the_service()
+    assert {"fastapi", "sqlalchemy", "celery", "typer", "pydantic_settings"} <= set(blocked)
+    code = BLOCKER.format(blocked=blocked) + (
+        "from bartserve import BARTClassifier, BARTRegressor, Client, fit, load\n"
+        "import sampler\n"
+        "for name in sampler.__all__: getattr(sampler, name)\n"
+        "import sampler.export, sampler.checkup, sampler.inclusion, sampler.effects\n"
+        "Client('http://127.0.0.1:1').close()\n"
+    )
+    ran = python("-c", code, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("missing", ["typer", "sqlalchemy"])
+def test_the_command_without_the_service_says_one_sentence(tmp_path, missing):
+    """`bartserve up` after a plain `pip install bartserve`."""
+    code = BLOCKER.format(blocked=[missing]) + (
+        "import runpy\n"
+        "sys.argv = ['bartserve', 'migrate']\nrunpy.run_module('bartserve', run_name='__main__')\n"
+    )
+    ran = python("-c", code, cwd=tmp_path)
+    assert ran.returncode == 1
+    assert ran.stderr == (
+        f"The command bartserve needs the packages of the service, and {missing} is not installed: "
+        "pip install 'bartserve[service]'\n"
+    )
+
+
+@pytest.mark.parametrize("package", ["app", "sampler", "worker"])
+def test_no_process_imports_from_the_working_folder(package):
+    """Whoever starts Python says -P or -I: the working folder may have an `app/` of its own."""
+    sources = [path.read_text() for path in (ROOT / package).rglob("*.py")]
+    starts = [start for text in sources for start in re.findall(r"sys\.executable(.*)", text)]
+    assert package == "worker" or starts
+    assert all(re.match(r', "-[PI]"', start) for start in starts), starts
+
+
+@pytest.mark.long
+def test_a_plain_install_fits_and_predicts(tmp_path):
+    """`pip install bartserve` into an empty environment: what a notebook needs, and no service."""
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True, timeout=120)
+    interpreter = tmp_path / "venv" / "bin" / "python"
+    subprocess.run([interpreter, "-m", "pip", "install", "--quiet", str(ROOT)], check=True, timeout=900)
+    code = (
+        "import numpy as np\n"
+        "from bartserve import Client, fit\n"
+        "X = np.random.default_rng(0).uniform(size=(50, 2))\n"
+        "print(fit(X, X[:, 0], num_draws=20, burn_in=20, num_chains=2).predict(X[:3]).mean.shape)\n"
+    )
+    ran = subprocess.run(
+        [interpreter, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert ran.stdout == "(3,)\n", ran.stderr
+    command = subprocess.run(
+        [tmp_path / "venv" / "bin" / "bartserve", "up"], capture_output=True, text=True, check=False
+    )
+    assert command.returncode == 1
+    assert command.stderr.endswith("is not installed: pip install 'bartserve[service]'\n")
