@@ -1,13 +1,18 @@
 """Every setting of the service, one class; each can be given by an environment variable BARTSERVE_<NAME>."""
 
 import contextlib
+import difflib
 import ipaddress
 import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, get_args
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 Url = TypeVar("Url", str, str | None)
@@ -19,6 +24,15 @@ QUOTAS = {
     "quota_predictions": 16,
     "quota_requests_per_second": 100,
 }
+PREFIX = "BARTSERVE_"
+SECRETS = frozenset({"database_password", "redis_password"})
+MASK = "********"
+# Read besides by the clients (where the service is, and a key), the compiler, the supervisor and the tests.
+OTHER_VARIABLES = frozenset(
+    {"URL", "KEY", "COMPILE_ALONE", "LIFELINE_FD", "CONTRACT_EXAMPLES", "CHAOS_EVENTS"}
+)
+# What Kubernetes sets for a service that is called bartserve, and what the tests read.
+STRANGE_VARIABLES = re.compile(r"SERVICE_(HOST|PORT)(_.*)?|PORT_\d+_(TCP|UDP)(_.*)?|TEST_.*")
 BELL_TASK, BELL_QUEUE = "work", "bartserve"  # what the API sends, and where, to ring the workers
 
 
@@ -34,6 +48,23 @@ def _memory() -> int:
         with contextlib.suppress(OSError, ValueError):
             found.append(int(Path(file).read_text()))
     return min(found)
+
+
+class SettingError(ValueError):
+    """A setting can't be used: one sentence that names its variable and never holds its value."""
+
+
+def _is_url(url: str, schemes: tuple[str, ...], examples: str) -> None:
+    """Raise ValueError, without a part of the URL, which may hold a password."""
+    try:
+        parts = urlsplit(url)
+        readable = parts.scheme in schemes and (parts.port or 1) > 0
+    except ValueError:  # its own words hold parts of it
+        raise ValueError(
+            "it can't be read as a URL; in a password write / as %2F, @ as %40, : as %3A, # as %23, [ as %5B"
+        ) from None
+    if not readable:
+        raise ValueError(f"it must begin with {examples}")
 
 
 def _with_password(url: Url, password: str) -> Url:
@@ -67,6 +98,7 @@ class Settings(BaseSettings):
 
     data_dir: Path = Field(
         default_factory=_default_data_dir,
+        json_schema_extra={"default_words": "~/.local/share/bartserve"},
         description="The folder of the embedded service: its database and locks.",
     )
     database_url: str = Field(
@@ -74,17 +106,21 @@ class Settings(BaseSettings):
         description="SQLAlchemy URL of a SQLite or Postgres database; default: SQLite in the data folder.",
     )
     database_password: str = Field(
-        default="", repr=False, description="Of the database, when it is not in its URL."
+        default="", repr=False, description="The password of the database, when it is not in its URL."
     )
-    redis_password: str = Field(default="", repr=False, description="The same of the broker.")
+    redis_password: str = Field(
+        default="", repr=False, description="The password of the broker, when it is not in its URL."
+    )
     redis_url: str | None = Field(
         default=None,
         description="The broker (redis://, rediss:// or redis+socket://). None: the embedded worker, which "
         "rings its own bell.",
     )
 
-    host: str = Field(default="127.0.0.1", description="Beyond loopback, API keys are demanded.")
-    port: int = Field(default=8000, ge=0, le=65535)
+    host: str = Field(
+        default="127.0.0.1", description="The address to listen on. Beyond loopback, API keys are demanded."
+    )
+    port: int = Field(default=8000, ge=0, le=65535, description="The port to listen on; 0: any free one.")
     max_body_bytes: int = Field(default=512 * MIB, gt=0, description="The largest upload.")
     max_predict_rows: int = Field(default=100_000, gt=0, description="The most rows of one predict call.")
     cache_bytes: int = Field(default=512 * MIB, ge=0, description="Unpacked posteriors kept in memory.")
@@ -92,10 +128,13 @@ class Settings(BaseSettings):
     body_seconds: float = Field(
         default=10.0,
         gt=0,
-        description="A body may keep us waiting so long, and longer as it arrives:",
+        description="The seconds that a request's body may take, beside those that body_bytes_per_second "
+        "allows for its length.",
     )
-    body_bytes_per_second: int = Field(default=1024, gt=0, description="at least so fast.")
-    head_seconds: float = Field(default=20.0, gt=0, description="In which a request's headers must be sent.")
+    body_bytes_per_second: int = Field(default=1024, gt=0, description="The least speed of a request's body.")
+    head_seconds: float = Field(
+        default=20.0, gt=0, description="The seconds in which a request's headers must be sent."
+    )
     write_seconds: float = Field(default=60.0, gt=0, description="An answer that nobody reads is given up.")
     max_connections: int = Field(default=800, gt=0, description="Open at once to one API process.")
 
@@ -117,7 +156,12 @@ class Settings(BaseSettings):
         description="Over ten seconds, to one API process; beyond loopback 100.",
     )
 
-    worker_slots: int = Field(default_factory=_cores, ge=1, description="Units worked on at once.")
+    worker_slots: int = Field(
+        default_factory=_cores,
+        json_schema_extra={"default_words": "one per core"},
+        ge=1,
+        description="Units worked on at once.",
+    )
     worker_memory_kib: int | None = Field(
         default=None, gt=0, description="A worker's child that has grown beyond this is replaced."
     )
@@ -157,11 +201,20 @@ class Settings(BaseSettings):
     @classmethod
     def _driver(cls, url: str) -> str:
         """Postgres URLs mean psycopg, whatever their dialect."""
+        if url:
+            known = ("postgres", "postgresql", "postgresql+psycopg", "sqlite")
+            _is_url(url, known, "sqlite:// or postgresql://")
         scheme, separator, rest = url.partition("://")
         if scheme in {"postgres", "postgresql"}:
             return f"postgresql+psycopg{separator}{rest}"
-        if url and scheme not in {"sqlite", "postgresql+psycopg"}:
-            raise ValueError("database_url must begin with sqlite:// or postgresql://")
+        return url
+
+    @field_validator("redis_url")
+    @classmethod
+    def _broker(cls, url: str | None) -> str | None:
+        if url:
+            known = ("redis", "rediss", "redis+socket")
+            _is_url(url, known, "redis://, rediss:// or redis+socket://")
         return url
 
     @model_validator(mode="before")
@@ -208,3 +261,107 @@ class Settings(BaseSettings):
     def embedded(self) -> bool:
         """One machine, no broker: the worker rings its own bell."""
         return self.redis_url is None
+
+
+def read_settings(**given: Any) -> Settings:
+    """The settings of the environment and of what is given; raises SettingError."""
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        # Not its own text: that holds the values, and one of them may be a secret.
+        wrong = error.errors(include_url=False, include_context=False, include_input=False)
+    told = []
+    for fault in wrong:
+        what = fault["msg"].removeprefix("Value error, ")
+        if not fault["loc"]:
+            told.append(what)  # which names its variable itself
+            continue
+        name = str(fault["loc"][0])
+        option = f"--{name.removeprefix('worker_').replace('_', '-')}"
+        variable = option if name in given else f"{PREFIX}{name.upper()}"
+        told.append(f"{variable}: {what[:1].lower()}{what[1:]}")
+    raise SettingError("; ".join(told) + ".")
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """A sentence for each variable BARTSERVE_... that nothing reads, with the nearest that something does."""
+    fields = {name.upper() for name in Settings.model_fields}
+    known = sorted(fields | {f"{name}_FILE" for name in fields} | {"URL", "KEY"})
+    told = []
+    for variable in sorted(environment):
+        name = variable.upper().removeprefix(PREFIX)
+        if (
+            name == variable.upper()
+            or name in OTHER_VARIABLES | set(known)
+            or STRANGE_VARIABLES.fullmatch(name)
+        ):
+            continue
+        (nearest,) = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+        told.append(
+            f"The environment variable {variable} is no setting; the nearest is {PREFIX}{nearest} "
+            "(`bartserve config` lists all)."
+        )
+    return told
+
+
+@dataclass(frozen=True)
+class Described:
+    """A setting for people."""
+
+    variable: str
+    kind: str
+    default: str
+    meaning: str
+    name: str
+
+
+def described() -> list[Described]:
+    """Every setting, in the order of the class."""
+    return [
+        Described(
+            variable=f"{PREFIX}{name.upper()}",
+            kind=_kind(field.annotation),
+            default=_default(field),
+            meaning=field.description or "",
+            name=name,
+        )
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+def _default(field: FieldInfo) -> str:
+    extra = field.json_schema_extra
+    return str(extra["default_words"]) if isinstance(extra, dict) else _shown(field.default)
+
+
+def shown_value(settings: Settings, name: str) -> str:
+    """The value of a setting, without secrets."""
+    value = getattr(settings, name)
+    if name in SECRETS:
+        return MASK if value else "none"
+    return _masked(value) if isinstance(value, str) and "://" in value else _shown(value)
+
+
+def _masked(url: str) -> str:
+    """A URL without its password, wherever that stands."""
+    parts = urlsplit(url)
+    place, _, host = parts.netloc.rpartition("@")
+    if ":" in place:
+        place = f"{place.partition(':')[0]}:{MASK}"
+    query = re.sub(r"(?i)([^&=]*(?:pass|secret|token)[^&=]*=)[^&]*", rf"\g<1>{MASK}", parts.query)
+    return urlunsplit(parts._replace(netloc=f"{place}@{host}" if place else host, query=query))
+
+
+def _kind(annotation: Any) -> str:
+    if annotation is Path:
+        return "path"
+    if isinstance(annotation, type):
+        return {int: "integer", float: "number", str: "text", bool: "true or false"}.get(
+            annotation, annotation.__name__
+        )
+    options = [option for option in get_args(annotation) if option is not type(None)]
+    return ", ".join(option if isinstance(option, str) else _kind(option) for option in options)
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None or value == "" else str(value)

@@ -71,6 +71,11 @@ def address_of(folder: Path) -> str | None:
     return None
 
 
+def is_supervised() -> bool:
+    """Whether this process is a part that has not yet called `end_with_supervisor`."""
+    return LIFELINE in os.environ
+
+
 def end_with_supervisor() -> None:
     """In a part: stop gracefully when the supervisor is gone, however it went."""
     descriptor = os.environ.pop(LIFELINE, None)

@@ -1,4 +1,4 @@
-"""Write docs/openapi.json and docs/http.md from the application: `make docs`.
+"""Write docs/openapi.json, docs/http.md and docs/settings.md from the application: `make docs`.
 
 A test holds both to what the application says, so a changed route shows in the diff of a change.
 """
@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from app.api.main import create_app  # noqa: E402
-from app.settings import Settings  # noqa: E402
+from app.settings import Settings, described  # noqa: E402
 
 HEAD = """# The HTTP reference
 
@@ -24,6 +24,15 @@ Beyond loopback every call needs `Authorization: Bearer KEY`. Every error is `ap
 (RFC 9457): `type` is stable, `detail` says what to do, `errors` names columns and rows, `request_id` is in
 the logs. Statuses 401, 403, 404, 413, 422, 500 and 503 are not repeated below. 429 and 503 come with
 `Retry-After`.
+"""
+SETTINGS = """# Settings
+
+Made from the application by `make docs`; `bartserve config` prints the same with the values in force.
+Each setting is an environment variable; an empty one means the default. With `_FILE` after its name the
+variable names a file that holds the value, as secrets are given. Options of a command win over it.
+
+| variable | type | default | |
+| --- | --- | --- | --- |
 """
 USUAL = {"401", "403", "404", "413", "422", "500", "503"}
 
@@ -55,6 +64,15 @@ def as_markdown(made: dict[str, Any]) -> str:
         if fields := _fields(schema, schemas):
             parts += [f"### {name}\n", schema.get("description", "").strip() + "\n", *fields]
     return "\n".join(parts)
+
+
+def settings_markdown() -> str:
+    """The page about settings."""
+    rows = [
+        f"| `{one.variable}` | {one.kind} | {one.default} | {' '.join(one.meaning.split())} |"
+        for one in described()
+    ]
+    return SETTINGS + "\n".join(rows) + "\n"
 
 
 def _route(method: str, path: str, route: dict[str, Any], schemas: dict[str, Any]) -> str:
@@ -120,10 +138,11 @@ def _said(*sources: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Write both."""
+    """Write all."""
     made = document()
     (HERE / "openapi.json").write_text(as_json(made))
     (HERE / "http.md").write_text(as_markdown(made))
+    (HERE / "settings.md").write_text(settings_markdown())
 
 
 if __name__ == "__main__":

@@ -2,8 +2,7 @@
 
 import typer
 
-from app.cli.common import Host, Port, fail
-from app.settings import Settings
+from app.cli.common import Host, Port, fail, settings_with
 
 app = typer.Typer(no_args_is_help=True, help="Health checks for containers: exit code 0 when well.")
 
@@ -24,5 +23,5 @@ def check_worker() -> None:
     """Does a worker of this machine still beat in the database?"""
     from app.services.health import worker_beats_here
 
-    if not worker_beats_here(Settings()):
+    if not worker_beats_here(settings_with()):
         fail("No worker of this machine has a fresh beat in the database.")

@@ -1,5 +1,6 @@
 """What the commands share: options, settings from them, and how a failure is told."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from app.settings import Settings
+from app.settings import SettingError, Settings, read_settings, unknown_variables
 
 if TYPE_CHECKING:
     from app.client import Client, Place
@@ -18,8 +19,21 @@ DataDir = Annotated[Path | None, typer.Option(help="The folder that holds everyt
 
 
 def settings_with(**given: Any) -> Settings:
-    """The environment's settings, with the options that were given."""
-    return Settings(**{name: value for name, value in given.items() if value is not None})
+    """The environment's settings, with the options that were given; a wrong one ends the command.
+
+    A variable that looks like a setting and is none is told on stderr, but by a part of `bartserve up`, which
+    has told it.
+    """
+    from app.supervisor import is_supervised
+
+    try:
+        settings = read_settings(**{name: value for name, value in given.items() if value is not None})
+    except SettingError as error:
+        fail(str(error))
+    if not is_supervised():
+        for sentence in unknown_variables(os.environ):
+            typer.echo(sentence, err=True)
+    return settings
 
 
 def fail(sentence: str) -> NoReturn:

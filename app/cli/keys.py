@@ -10,10 +10,9 @@ import typer
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from app.cli.common import fail
+from app.cli.common import fail, settings_with
 from app.services import keys as service
 from app.services.errors import ServiceError
-from app.settings import Settings
 from app.store.engine import make_engine, session_scope
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -106,7 +105,7 @@ def revoke_key(name: NameOrId) -> None:
 @contextmanager
 def _session() -> Iterator[Session]:
     """A session on the database of the settings; what goes wrong is a sentence."""
-    engine = make_engine(Settings().database_url)
+    engine = make_engine(settings_with().database_url)
     try:
         with session_scope(engine) as session:
             yield session

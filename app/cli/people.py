@@ -26,7 +26,7 @@ How = Annotated[
     typer.Option(
         "--read",
         metavar="NAME=VALUE",
-        help="How the file is written, where it is read wrongly: separator, quote, encoding, decimal, "
+        help="How the file is written, where it is read wrongly: separator, quoting, encoding, decimal, "
         "header, dates or missing; repeatable.",
     ),
 ]

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from app.cli.common import DataDir, Host, Port, fail, settings_with
-from app.settings import Settings
+from app.settings import Settings, described, shown_value
 
 # Help with examples, which tests run.
 UP = """Start the embedded service: one API and one worker on this machine, on loopback.
@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
     app.command(help=UP)(up)
     app.command(help=API)(api)
     app.command(help=WORKER)(worker)
-    for command in (migrate, warm, demo):
+    for command in (migrate, warm, demo, config):
         app.command()(command)
 
 
@@ -81,8 +81,8 @@ def api(host: Host = "127.0.0.1", port: Port = 8000) -> None:
     from app.store import schema
     from app.supervisor import end_with_supervisor
 
+    settings = settings_with(host=host, port=port)
     end_with_supervisor()
-    settings = Settings(host=host, port=port)
     logs.configure(settings)
     logging.getLogger("bartserve.audit").setLevel(logging.INFO)
     if (why := schema.mismatch(settings.database_url)) is not None:
@@ -102,8 +102,8 @@ def worker(
     from app.supervisor import end_with_supervisor
     from worker.main import run_worker
 
-    end_with_supervisor()
     settings = settings_with(worker_slots=slots)
+    end_with_supervisor()
     logs.configure(settings)
     kernels.choose(settings)
     kernels.seed(settings)
@@ -114,7 +114,7 @@ def warm() -> None:
     """Compile the kernels into the cache folder, so that nobody waits for it later."""
     from app import kernels
 
-    settings = Settings()
+    settings = settings_with()
     baseline = kernels.choose(settings)
     kernels.seed(settings)
     import sampler
@@ -125,12 +125,23 @@ def warm() -> None:
     typer.echo(f"\nThe kernels are there, for {baseline.name if baseline else 'this processor'}.")
 
 
+def config() -> None:
+    """Print every setting: its variable, value, default and meaning; secrets are masked.
+
+    Each may also stand in a file: then BARTSERVE_<NAME>_FILE names that.
+    """
+    settings = settings_with()
+    for setting in described():
+        typer.echo(f"{setting.variable} = {shown_value(settings, setting.name)}")
+        typer.echo(f"    {setting.meaning} ({setting.kind}; default: {setting.default})")
+
+
 def migrate() -> None:
     """Bring the database to the schema of this version."""
     from app.store import schema
 
     try:
-        schema.migrate(Settings().database_url)
+        schema.migrate(settings_with().database_url)
     except schema.SchemaError as error:
         fail(str(error))
     typer.echo("The database is at the schema of this version.")

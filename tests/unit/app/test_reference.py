@@ -7,6 +7,8 @@ from types import ModuleType
 
 import pytest
 
+from app.settings import Settings
+
 DOCS = Path(__file__).parents[3] / "docs"
 AGAIN = (
     "the routes have changed: run  make docs  and commit docs/openapi.json and docs/http.md with the change"
@@ -36,3 +38,11 @@ def test_the_reference_is_current_and_has_every_route(generate):
     assert (DOCS / "http.md").read_text() == text, AGAIN
     routes = {f"{method.upper()} {path}" for path, methods in made["paths"].items() for method in methods}
     assert set(re.findall(r"^### `(.*)`$", text, re.MULTILINE)) == routes
+
+
+def test_the_page_about_settings_is_current(generate):
+    """docs/settings.md has every setting as the application describes it."""
+    text = (DOCS / "settings.md").read_text()
+    assert text == generate.settings_markdown(), "a setting has changed: run  make docs"
+    assert text.count("| `BARTSERVE_") == len(Settings.model_fields)
+    assert all(field.description for field in Settings.model_fields.values())

@@ -1,0 +1,107 @@
+"""Settings: a wrong one is a sentence without its value, a strange one is told, all can be listed."""
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from app import settings
+from app.cli import app
+from app.settings import SettingError, Settings, read_settings, shown_value, unknown_variables
+
+SECRET = "s3cret"
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, tmp_path):
+    for variable in list(settings.os.environ):
+        if variable.startswith("BARTSERVE_"):
+            monkeypatch.delenv(variable)
+    monkeypatch.setenv("BARTSERVE_DATA_DIR", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DATABASE_URL", f"mysql://app:{SECRET}@db/x"),
+        ("DATABASE_URL", f"postgresql://app:{SECRET}/5@db/x"),
+        ("DATABASE_URL", f"postgresql://app:{SECRET}@[db/x"),
+        ("DATABASE_URL", SECRET),
+        ("REDIS_URL", f"http://:{SECRET}@db"),
+        ("REDIS_URL", f"redis://:{SECRET}@db:port"),
+        ("DATABASE_PASSWORD_FILE", "/nowhere"),
+        ("WORKER_SLOTS", SECRET),
+        ("KERNELS", SECRET),
+        ("LEASE_SECONDS", "-1"),
+        ("CACHE_BYTES", SECRET),
+    ],
+)
+@pytest.mark.parametrize("command", ["migrate", "config", "api", "worker", "up", "warm"])
+def test_a_wrong_setting_is_one_sentence_without_secrets(monkeypatch, name, value, command):
+    """It names the variable; nothing of the value is there, and no traceback."""
+    monkeypatch.setenv(f"BARTSERVE_{name}", value)
+    ran = CliRunner().invoke(app, [command])
+    assert ran.exit_code == 1
+    assert isinstance(ran.exception, SystemExit)
+    assert ran.stderr.startswith(f"BARTSERVE_{name}: ")
+    assert len(ran.output.splitlines()) == 1
+    assert SECRET not in ran.output
+    assert "app" not in ran.output
+
+
+def test_several_wrong_settings_are_told_at_once(monkeypatch):
+    """Nobody mends one after the other."""
+    monkeypatch.setenv("BARTSERVE_PORT", "x")
+    monkeypatch.setenv("BARTSERVE_WORKER_SLOTS", "0")
+    with pytest.raises(SettingError, match=r"^BARTSERVE_PORT: .*; BARTSERVE_WORKER_SLOTS: .*\.$"):
+        read_settings()
+    with pytest.raises(SettingError, match=r"--port: input should be less than or equal to 65535\.$"):
+        read_settings(port=99_999, worker_slots=1)
+
+
+def test_a_strange_variable_is_told_with_the_nearest_setting(monkeypatch):
+    """A misspelt one would pass unseen; those that others set are left alone."""
+    told = unknown_variables(
+        {
+            "BARTSERVE_WORKER_SLOT": "2",
+            "BARTSERVE_QOUTA": "1",
+            "bartserve_lease_second": "1",
+            "BARTSERVE_URL": "",
+            "BARTSERVE_DATABASE_PASSWORD_FILE": "",
+            "BARTSERVE_SERVICE_HOST": "",
+            "BARTSERVE_PORT_8000_TCP_ADDR": "",
+            "BARTSERVE_TEST_POSTGRES_URL": "",
+            "OTHER_SETTING": "",
+        }
+    )
+    assert [re.findall(r"(?i)BARTSERVE_\w+", sentence) for sentence in told] == [
+        ["BARTSERVE_QOUTA", "BARTSERVE_QUOTA_QUEUED"],
+        ["BARTSERVE_WORKER_SLOT", "BARTSERVE_WORKER_SLOTS"],
+        ["bartserve_lease_second", "BARTSERVE_LEASE_SECONDS"],
+    ]
+    monkeypatch.setenv("BARTSERVE_QOUTA", "1")
+    ran = CliRunner().invoke(app, ["config"])
+    assert ran.exit_code == 0
+    assert ran.stderr.startswith("The environment variable BARTSERVE_QOUTA is no setting")
+    monkeypatch.setenv("BARTSERVE_LIFELINE_FD", "0")  # `up` has told it
+    assert not CliRunner().invoke(app, ["config"]).stderr
+
+
+def test_config_prints_every_setting_and_no_secret(monkeypatch):
+    """With meaning, default and value; passwords are masked wherever they stand."""
+    monkeypatch.setenv("BARTSERVE_DATABASE_URL", f"postgres://app:{SECRET}@db/x?sslpassword={SECRET}&a=b")
+    monkeypatch.setenv("BARTSERVE_REDIS_URL", "redis://broker:6379/0")
+    monkeypatch.setenv("BARTSERVE_REDIS_PASSWORD", SECRET)
+    monkeypatch.setenv("BARTSERVE_WORKER_SLOTS", "3")
+    ran = CliRunner().invoke(app, ["config"])
+    assert ran.exit_code == 0, ran.output
+    assert SECRET not in ran.output
+    values = dict(re.findall(r"^BARTSERVE_(\w+) = (.*)$", ran.stdout, re.MULTILINE))
+    assert list(values) == [name.upper() for name in Settings.model_fields]
+    assert values["DATABASE_URL"] == "postgresql+psycopg://app:********@db/x?sslpassword=********&a=b"
+    assert values["REDIS_URL"] == "redis://:********@broker:6379/0"
+    assert values["REDIS_PASSWORD"] == "********"
+    assert values["DATABASE_PASSWORD"] == "none"
+    assert values["WORKER_SLOTS"] == "3"
+    assert len(re.findall(r"\([^()]*; default: [^()]*\)$", ran.stdout, re.MULTILINE)) == len(values)
+    assert shown_value(Settings(worker_slots=2), "worker_slots") == "2"
