@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 GRID_BITS = 20  # grid steps in the range of y
 FINEST_BITS = 25  # a finer grid would leave a residual no room in its 32 bits
 STEPS_PER_SD = 16  # grid steps in the standard deviation of the best known leaf
+MOST = 1e100  # of a scale, and the inverse of the least: squares and their sums are floats then
 SIGMA_FLOOR = 1e-6  # of the range of y: a perfect linear fit has no noise to scale the prior by
 
 ESTIMATES = ("linear", "naive")
@@ -40,17 +41,17 @@ PROBIT_REACH = 8.0  # of the latent outcomes, in their noise
 ABSOLUTE = ("offset", "leaf_sd", "lambda", "sigma", "sigma_start", "step")
 # what each key must satisfy: (lowest, highest, whether the ends count)
 RANGES: dict[str, tuple[float, float, bool]] = {
-    "k": (0, math.inf, False),
+    "k": (1 / MOST, MOST, False),
     "alpha": (0, 1, False),
     "beta": (0, math.inf, True),
     "nu": (0, math.inf, False),
     "q": (0, 1, False),
     "offset": (-math.inf, math.inf, False),
-    "leaf_sd": (0, math.inf, False),
-    "lambda": (0, math.inf, False),
-    "sigma": (0, math.inf, False),
-    "sigma_start": (0, math.inf, False),
-    "step": (0, math.inf, False),
+    "leaf_sd": (1 / MOST, MOST, False),
+    "lambda": (1 / MOST**2, MOST**2, False),
+    "sigma": (1 / MOST, MOST, False),
+    "sigma_start": (1 / MOST, MOST, False),
+    "step": (1 / MOST, MOST, False),
     "k_df": (0, 1e6, False),
     "k_scale": (0, math.inf, False),
     "sparse_a": (0, 1e6, False),
@@ -146,13 +147,14 @@ def calibrate(
         lambda_ = knobs["sigma"] ** 2
         sigma_start = knobs["sigma"]
     else:
-        estimate = max(_sigma_estimate(y, design, weights, knobs), SIGMA_FLOOR * spread)
+        estimate = max(_sigma_estimate(y, design, weights, knobs), SIGMA_FLOOR * range_of(y, weights, spread))
         lambda_ = knobs.get("lambda", estimate**2 * _chi2_quantile(1 - knobs["q"], knobs["nu"]) / knobs["nu"])
         sigma_start = knobs.get("sigma_start", estimate)
     reach = max(spread, abs(high - offset), abs(low - offset), leaf_sd)
+    known = len(y) if weights is None else float(np.sum(weights))
     return Constants(
         offset=float(offset),
-        step=float(knobs.get("step", grid_step(reach, sigma_start, len(y)))),
+        step=float(knobs.get("step", grid_step(reach, sigma_start, known))),
         leaf_sd=float(leaf_sd),
         nu=float(knobs["nu"]),
         lambda_=float(lambda_),
@@ -209,13 +211,21 @@ def _hyperpriors(knobs: Mapping[str, Any], num_columns: int) -> dict[str, Any]:
     }
 
 
-def grid_step(reach: float, sigma: float, num_rows: int) -> float:
+def range_of(y: NDArray[np.float64], weights: NDArray[np.float64] | None, spread: float) -> float:
+    """The range of y in units of sigma, which is the noise of a row of weight 1."""
+    if weights is None:
+        return spread
+    return float(np.ptp(np.sqrt(weights) * (y - np.average(y, weights=weights)))) or spread
+
+
+def grid_step(reach: float, sigma: float, rows: float) -> float:
     """The grid of residuals and leaf values: a power of two, so that scaling y by one changes no bit.
 
-    2^20 steps to the reach of y, finer where a leaf that holds every row would be known to few steps.
+    2^20 steps to the reach of y, finer where a leaf that holds every row would be known to few steps. `rows`
+    is their number, or the sum of their weights.
     """
     exponent = math.floor(math.log2(reach)) - GRID_BITS
-    sharp = math.floor(math.log2(sigma / (STEPS_PER_SD * math.sqrt(num_rows))))
+    sharp = math.floor(math.log2(sigma / (STEPS_PER_SD * math.sqrt(rows))))
     return 2.0 ** max(min(exponent, sharp), math.floor(math.log2(reach)) - FINEST_BITS + 1)
 
 

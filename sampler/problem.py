@@ -20,7 +20,7 @@ from sampler.single.soft_prior import SoftConstants, calibrate_soft, check_soft_
 from sampler.summaries import summarise
 from sampler.tables import one_column, read
 from sampler.target import guess_family, read_target, read_weights
-from sampler.training import Training
+from sampler.training import LEAST_UNITS, Training
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -143,6 +143,7 @@ def prepare(
         *_missing_warning(schema, resolved),
         *_copies(design, outcome, schema),
         *_outlier_warning(outcome, target),
+        *_weights_warning(training),
     ]
     return Problem(training, schema, grid, warnings, default_grid)
 
@@ -223,6 +224,20 @@ def _index_warning(X: Any, y: Any) -> list[str]:
     if not hasattr(ours, "equals") or not hasattr(theirs, "equals") or ours.equals(theirs):
         return []
     return ["the table and the target have different row labels: rows are matched by position"]
+
+
+def _weights_warning(training: Training) -> list[str]:
+    """A sum of trees adds up weights as whole numbers, and has no room for one that is as good as nothing."""
+    if METHODS[training.settings.method].single_tree or not training.unweighed.any():
+        return []
+    assert training.weights is not None
+    many, least = int(training.unweighed.sum()), LEAST_UNITS * training.weight_unit
+    largest = float(training.weights.max())
+    return [
+        f"weights: {many} of {len(training.y)} rows ({many / len(training.y):.1%}) count as weight 0, since "
+        f"weights below {least:.3g} can't be told from 0 beside {largest:.3g}, the largest: where only such "
+        "rows are, f is what the prior says, and sigma is that of the others"
+    ]
 
 
 def _missing_warning(schema: Schema, settings: Settings) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 from sampler.convert import NAMED_CELLS, to_labels
 from sampler.errors import DataError, DataProblem
 from sampler.methods import METHODS
+from sampler.prior import MOST
 from sampler.schema import Column
 from sampler.summaries import sort_levels
 from sampler.tables import read_column
@@ -47,7 +48,7 @@ def read_target(
     """The outcome's column and values: numbers, or the numbers from 0 of its classes, which are of any type.
 
     Raises DataError for missing, infinite, constant or non-numeric values, and for other than two classes
-    where the family is probit.
+    where the family is probit; for numbers beyond 1e100, and ranges below 1e-100.
     """
     raw = read_column(y, name)
     _check_length(raw, num_rows)
@@ -61,8 +62,10 @@ def read_target(
     if low == high:
         detail = f"constant target: every value is {low:g}, so there is nothing to learn"
         raise DataError([DataProblem(name, None, detail)])
-    if not np.isfinite(high - low):
-        raise DataError([DataProblem(name, None, "the range of the target overflows; rescale it")])
+    if max(-low, high) > MOST or high - low < 1 / MOST:
+        size = f"up to {max(-low, high):.3g} with a range of {high - low:.3g}"
+        detail = f"the target is {size}; rescale it: sizes to {MOST:g} and ranges from {1 / MOST:g} are taken"
+        raise DataError([DataProblem(name, None, detail)])
     return Column(name, "number", (), 0, low, high), raw.numbers
 
 
@@ -102,6 +105,9 @@ def read_weights(weights: Any, num_rows: int) -> NDArray[np.float64]:
     _reject_rows("weights", np.isnan(raw.numbers), "the weight is missing")
     bad = ~((raw.numbers > 0) & np.isfinite(raw.numbers))
     _reject_rows("weights", bad, "a weight must be positive and finite; leave rows of weight 0 out")
+    beyond = (raw.numbers > MOST) | (raw.numbers < 1 / MOST)
+    told = f"a weight must be between {1 / MOST:g} and {MOST:g}: multiply all by one number"
+    _reject_rows("weights", beyond, told)
     return raw.numbers
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sampler.settings import Settings
 
 WEIGHT_BITS = 36  # shared by a weight and the number of rows; a residual takes up to 26 of 62
+LEAST_UNITS = 4  # of a weight: rounded to whole ones, it is off by an eighth at most
 EXAMPLES = 8
 LANES = 64  # rows are padded to whole vector registers
 
@@ -102,15 +103,31 @@ class Training:
         if self.weights is None:
             return 1.0
         bits = min(WEIGHT_BITS - math.ceil(math.log2(len(self.y))), 30)
-        return float(2.0 ** (math.floor(math.log2(float(self.weights.max()))) + 1 - bits))
+        largest = float(self.weights.max())
+        unit = float(2.0 ** (math.floor(math.log2(largest)) + 1 - bits))
+        if not np.any((self.weights > 0) & (self.weights < LEAST_UNITS * unit)):
+            return unit
+        of_all = math.fsum(self.weights / largest) * largest
+        finest = 2.0 ** (math.floor(math.log2(largest)) + 1 - 30)
+        return float(max(2.0 ** (math.floor(math.log2(of_all)) + 1 - WEIGHT_BITS), finest))
+
+    @cached_property
+    def unweighed(self) -> NDArray[np.bool_]:
+        """Rows whose weight is too small a part of the others' to be told from 0, bool [n].
+
+        They count as weight 0: as one unit each they would have a say, and noise, beyond their own.
+        """
+        if self.weights is None:
+            return np.zeros(len(self.y), bool)
+        return (self.weights > 0) & (self.weights < LEAST_UNITS * self.weight_unit)
 
     @cached_property
     def grid_weights(self) -> NDArray[np.int32]:
-        """The weights in whole units, int32 [n], at least one where positive; empty without weights."""
+        """The weights in whole units, int32 [n]; empty without weights."""
         if self.weights is None:
             return np.zeros(0, np.int32)
-        units = np.maximum(np.rint(self.weights / self.weight_unit), 1)
-        return np.where(self.weights > 0, units, 0).astype(np.int32)
+        units = np.rint(self.weights / self.weight_unit)
+        return np.where(self.unweighed, 0, units).astype(np.int32)
 
     @cached_property
     def fingerprint(self) -> int:

@@ -16,6 +16,7 @@ from sampler.prior import (
     _chi2_quantile,
     _sigma_estimate,
     check_entries,
+    range_of,
 )
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 GRID_BITS = 20  # of the largest outcome: squares of so many bits, of 4 million rows, add up in 64 bits
 MOST_ROWS = 1 << 22
+LEAST_WEIGHT = 2.0**-58  # of the sum of all: sums of weights are whole numbers of 61 bits
 NOISE_SHARE = 0.1  # of the outcome's sd: with noise so small the leaf means still span the data
 DEFAULTS: dict[str, Any] = {"alpha": 0.95, "beta": 1.0, "nu": 3.0, "q": 0.95, "sigma_estimate": "linear"}
 CLASS_DEFAULTS: dict[str, Any] = {"alpha": 0.95, "beta": 1.0, "concentration": 1.0}
@@ -106,7 +108,8 @@ def calibrate_tree(
     SettingsError
         For an unknown key or a value out of range, naming what is accepted.
     DataError
-        For more rows than the sums of squares have room for; for a weight that is not positive.
+        For more rows than the sums of squares have room for; for a weight that is not positive, or too small
+        to count beside the others.
 
     """
     knobs = check_tree_prior(prior, settings.family)
@@ -123,9 +126,14 @@ def calibrate_tree(
     spread = float(np.max(y)) - float(np.min(y)) or 1.0
     if weights is not None and not np.all(weights > 0):
         raise DataError("weights must be positive: leave rows of weight 0 out")
+    if weights is not None and float(np.min(weights)) < LEAST_WEIGHT * float(np.sum(weights)):
+        raise DataError(
+            f"weights: the least, {np.min(weights):.3g}, can't be told from 0 beside the sum of all, "
+            f"{np.sum(weights):.3g}: leave such rows out"
+        )
     scale_of_weights = 1.0 if weights is None else float(np.mean(weights))
     offset = float(knobs.get("mean", np.average(y, weights=weights)))
-    noise = max(_sigma_estimate(y, design, weights, knobs), SIGMA_FLOOR * spread * scale_of_weights**0.5)
+    noise = max(_sigma_estimate(y, design, weights, knobs), SIGMA_FLOOR * range_of(y, weights, spread))
     scale = noise**2 * _chi2_quantile(1 - knobs["q"], knobs["nu"]) / knobs["nu"]
     reach = max(float(np.max(np.abs(y - offset))), SIGMA_FLOOR * spread)
     default = scale_of_weights * (NOISE_SHARE * float(np.std(y)) / (spread / 4)) ** 2

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.errors import DataError, SettingsError
-from sampler.prior import RANGES, SIGMA_FLOOR, Constants, _sigma_estimate, check_entries
+from sampler.prior import RANGES, SIGMA_FLOOR, Constants, _sigma_estimate, check_entries, range_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,7 +140,7 @@ def calibrate_soft(
         )  # fmt: skip
     spread = float(np.max(y)) - float(np.min(y)) or 1.0
     centre = float(knobs.get("mean", np.average(y, weights=weights)))
-    noise = max(_sigma_estimate(y, design, weights, knobs), SIGMA_FLOOR * spread)
+    noise = max(_sigma_estimate(y, design, weights, knobs), SIGMA_FLOOR * range_of(y, weights, spread))
     reach = max(float(np.max(np.abs(y - centre))), SIGMA_FLOOR * spread)
     return SoftConstants(
         offset=centre,

@@ -57,6 +57,24 @@ def test_scale_of_y(moves, power):
     assert other.constants.offset == one.constants.offset * scale
 
 
+@pytest.mark.parametrize("power", [-60, 0, 60])
+@pytest.mark.parametrize("weight_power", [-60, -59, 59, 60])
+def test_scale_of_weights(power, weight_power):
+    """y times a power of two and weights times another: the same trees and grid values.
+
+    Sigma, of a row of weight 1, is scaled by the one and the square root of the other: exactly, but for the
+    last bits where that root is no power of two.
+    """
+    _, y = mixed_table()
+    w = np.random.default_rng(2).uniform(0.3, 4.0, len(y))
+    one, other = (prepared(y=y * 2.0**k, weights=w * 2.0**j) for k, j in [(0, 0), (power, weight_power)])
+    a, b = draws_of(one), draws_of(other)
+    assert replace(b, sigma=a.sigma) == a
+    tolerance = 1e-13 if weight_power % 2 else 0
+    np.testing.assert_allclose(b.sigma, a.sigma * 2.0**power * 2.0 ** (weight_power / 2), rtol=tolerance)
+    assert other.constants.step == one.constants.step * 2.0**power
+
+
 def test_shift_of_y():
     """y + a constant on the grid: the same trees; only the offset moves."""
     X, y = mixed_table()
@@ -68,7 +86,7 @@ def test_shift_of_y():
 
 @pytest.mark.parametrize("moves", move_sets())
 def test_monotone_features(moves):
-    """Increasing functions of numeric features, quantile cuts: the same draws bit for bit."""
+    """Increasing functions of features, quantile cuts (the default of numbers): the same draws, each bit."""
     X, _ = mixed_table()
     transformed = X.copy()
     transformed[:, 0] = np.exp(5 * X[:, 0])

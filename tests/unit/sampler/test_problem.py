@@ -345,3 +345,68 @@ def test_classes_that_float64_would_merge():
     """Three integers beside 2^53 are three classes."""
     with pytest.raises(DataError, match="3 classes"):
         prepare({"a": np.arange(30.0)}, [2**53, 2**53 + 1, 2**53 + 2] * 10, family="probit")
+
+
+@pytest.mark.parametrize("scale", [5e-324, 1e-310, 1e-200, 1e160, 1e300, 1e307])
+def test_extreme_targets_are_refused_by_name(scale):
+    """Numbers whose squares are none are refused with their size, not met as an overflow later."""
+    told = str(bad(outcome=RNG.uniform(1, 9, N).round() * scale, target_name="price"))
+    assert "price" in told
+    assert "rescale" in told
+
+
+@pytest.mark.parametrize("method", ["bart", "bcart", "rjhmc-df"])
+@pytest.mark.parametrize("scale", [1e-99, 1e99])
+def test_targets_and_weights_at_the_ends_of_what_is_taken(method, scale):
+    """Whatever isn't refused has finite positive constants."""
+    outcome, weights = RNG.normal(size=N), RNG.uniform(1, 9, N)
+    for other in (1e-99, 1e99):
+        constants = prepare(
+            table(), outcome * scale, weights=weights * other, method=method
+        ).training.constants
+        found = [constants.step, constants.leaf_sd, constants.sigma_start, constants.lambda_]
+        assert all(0 < value < math.inf for value in found)
+
+
+@pytest.mark.parametrize("name", ["k", "leaf_sd", "lambda", "sigma", "sigma_start", "step"])
+@pytest.mark.parametrize("value", [5e-324, 1e-300, 1e300])
+def test_extreme_scales_of_the_prior_are_refused(name, value):
+    """A scale whose square is no number is out of range."""
+    assert f"prior {name} must be" in str(bad(error=SettingsError, prior={name: value}))
+
+
+@pytest.mark.parametrize("method", ["bart", "bcart", "smc", "rjhmc-df"])
+def test_inverse_variance_weights_make_any_unit_of_y_alike(method):
+    """With weights 1 / variance sigma is 1 in any unit of y, also where a straight line fits perfectly."""
+    X = {"x": RNG.uniform(size=N)}
+    w = RNG.uniform(0.3, 4, N)
+    for y in (np.sin(6 * X["x"]), 3 * X["x"]):
+        one, other = (
+            prepare(X, y * unit, weights=w / unit**2, method=method).training.constants
+            for unit in (1.0, 2.0**30)
+        )
+        assert other.sigma_start == pytest.approx(one.sigma_start, rel=1e-9)
+        assert other.lambda_ == pytest.approx(one.lambda_, rel=1e-9)
+
+
+def test_weights_too_small_to_be_told_from_zero_are_said():
+    """Such rows count as weight 0, with a warning of how many they are; others keep their weights."""
+    w = np.where(np.arange(N) % 3 == 0, 1e-6, 1e6)
+    problem = problem_of(weights=w)
+    (told,) = [told for told in problem.warnings if told.startswith("weights")]
+    assert "20 of 60 rows (33.3%) count as weight 0" in told
+    training = problem.training
+    np.testing.assert_array_equal(training.grid_weights * training.weight_unit, np.where(w < 1, 0, w))
+
+    fine = problem_of(weights=np.where(w < 1, 1e-1, 1e6))
+    assert not [told for told in fine.warnings if told.startswith("weights")]
+    relative = fine.training.grid_weights * fine.training.weight_unit / fine.training.weights
+    np.testing.assert_allclose(relative, 1, atol=1 / 8)
+
+
+def test_single_trees_refuse_weights_too_small_to_be_told_from_zero():
+    """Their sums have 61 bits: a range of 1e12 is exact, one of 1e24 is refused."""
+    w = np.where(np.arange(N) % 3 == 0, 1e-6, 1e6)
+    assert not any("weights" in told for told in prepare(table(), y(), weights=w, method="bcart").warnings)
+    with pytest.raises(DataError, match="can't be told from 0"):
+        prepare(table(), y(), weights=w**2, method="bcart")
