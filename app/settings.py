@@ -22,6 +22,7 @@ QUOTAS = {
     "quota_stored_bytes": 20 * 1024 * MIB,
     "quota_queued": 100,
     "quota_predictions": 16,
+    "quota_streams": 50,
     "quota_requests_per_second": 100,
 }
 PREFIX = "BARTSERVE_"
@@ -131,11 +132,18 @@ class Settings(BaseSettings):
         description="The seconds that a request's body may take, beside those that body_bytes_per_second "
         "allows for its length.",
     )
-    body_bytes_per_second: int = Field(default=1024, gt=0, description="The least speed of a request's body.")
+    body_bytes_per_second: int = Field(
+        default=1024, gt=0, description="The least speed of a request's body, and of an answer's reader."
+    )
     head_seconds: float = Field(
         default=20.0, gt=0, description="The seconds in which a request's headers must be sent."
     )
-    write_seconds: float = Field(default=60.0, gt=0, description="An answer that nobody reads is given up.")
+    write_seconds: float = Field(
+        default=60.0,
+        gt=0,
+        description="The seconds after which an answer is given up of which less was taken meanwhile than "
+        "body_bytes_per_second says.",
+    )
     max_connections: int = Field(default=800, gt=0, description="Open at once to one API process.")
 
     # What one owner may have; 0: any amount. Unless given: no limit on loopback.
@@ -149,6 +157,11 @@ class Settings(BaseSettings):
         default=None,
         ge=0,
         description="Predictions and explanations computed at once by an API process; beyond loopback 16.",
+    )
+    quota_streams: int | None = Field(
+        default=None,
+        ge=0,
+        description="Streams of events open to one API process, with four models each; beyond loopback 50.",
     )
     quota_requests_per_second: int | None = Field(
         default=None,

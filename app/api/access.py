@@ -4,6 +4,7 @@ import hmac
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from urllib.parse import urlsplit
 
 from anyio import to_thread
@@ -92,9 +93,9 @@ class Access:
             check_line()
             if self.loopback:
                 check_local(headers, scope["scheme"])
-                key = LOCAL_KEY
+                key, in_force = LOCAL_KEY, _always
             else:
-                key = await self._key_of(headers, scope)
+                key, in_force = await self._key_of(headers, scope)
             scope[KEY] = key
             if self.rate is not None:
                 await self.rate.count(key.owner)
@@ -104,16 +105,18 @@ class Access:
         except UNREACHABLE as error:
             await render_unreachable(scope, error)(scope, receive, send)
             return
-        with acting(Actor(key.id, key.owner, request_id_of(scope), self.limits)):
+        with acting(Actor(key.id, key.owner, request_id_of(scope), self.limits, in_force)):
             await self.app(scope, receive, send)
 
-    async def _key_of(self, headers: Headers, scope: Scope) -> Key:
+    async def _key_of(self, headers: Headers, scope: Scope) -> tuple[Key, Callable[[], bool]]:
+        """The key of a request, and what asks later whether it, or its browser's session, is in force."""
         kind, _, presented = headers.get("authorization", "").partition(" ")
-        key = None
+        key, ask = None, partial(self.authenticate, presented.strip())
         if kind.lower() == "bearer":
-            key = await to_thread.run_sync(self.authenticate, presented.strip())
+            key = await to_thread.run_sync(ask)
         elif not kind and (token := token_of(headers)):
-            key = await to_thread.run_sync(self.recall, token)
+            ask = partial(self.recall, token)
+            key = await to_thread.run_sync(ask)
             if key is not None:
                 scope[CSRF] = sessions.csrf(token)
                 check_own(headers, scope)
@@ -122,7 +125,11 @@ class Access:
                 "Send a key in force as the header  Authorization: Bearer KEY  "
                 "(whoever runs the service makes one with  bartserve keys create)."
             )
-        return key
+        return key, lambda: ask() is not None
+
+
+def _always() -> bool:
+    return True
 
 
 def token_of(headers: Headers) -> str:

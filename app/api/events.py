@@ -79,29 +79,30 @@ async def list_events(
             items, next_cursor = events.page(session, owner, model_id, limit, cursor)
             return {"items": all_of(items), "next_cursor": next_cursor}
 
-    def begin() -> tuple[int, bool]:
+    def begin() -> tuple[str, int, bool]:
         seen = last_event_id if last_event_id is not None else cursor
         after = events.after(seen, "cursor" if last_event_id is None else "Last-Event-ID")
         with session_scope(engine, read_only=True) as session:
             model = models.get(session, owner, model_id)
             over = model.state not in OPEN_STATES
-            return after, over and 0 < after >= store.last(session, model.id)
+            return model.id, after, over and 0 < after >= store.last(session, model.id)
 
     if STREAM not in request.headers.get("accept", ""):
         return await to_thread.run_sync(look)
-    after, over = await to_thread.run_sync(begin)
+    followed, after, over = await to_thread.run_sync(begin)
     if over:
         return Response(status_code=204)  # tells an EventSource not to come back
     feed: Feed = request.app.state.feed
-    feed.check_room()
-    return EventSourceResponse(_written(feed, model_id, after), headers={"X-Accel-Buffering": "no"})
+    feed.check_room([followed])
+    return EventSourceResponse(_written(feed, followed, after), headers={"X-Accel-Buffering": "no"})
 
 
 async def _written(feed: Feed, model_id: str, after: int) -> AsyncIterator[bytes]:
-    async with aclosing(feed.follow(model_id, after)) as followed:
-        async for told in followed:
-            if told is None:
+    async with aclosing(feed.follow({model_id: after})) as followed:
+        async for news in followed:
+            if news is None:
                 yield KEEPALIVE_COMMENT
                 continue
+            _, told = news
             number = None if told.sequence is None else str(told.sequence)
             yield format_sse_event(data_str=json.dumps(told.data), event=told.kind, id=number)

@@ -106,6 +106,7 @@ def create_app(settings: Settings) -> FastAPI:
                     stored_bytes=settings.quota_stored_bytes,
                     queued=settings.quota_queued,
                     predictions=settings.quota_predictions,
+                    streams=settings.quota_streams,
                     fit_memory=settings.fit_memory_bytes,
                 ),
                 per_second=settings.quota_requests_per_second,
@@ -114,7 +115,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.engine = engine
     app.state.bell = bell
-    app.state.feed = Feed(engine)
+    app.state.feed = Feed(engine, max(1, settings.max_connections // 2))  # the rest is for requests
     app.state.settings = settings
     app.state.predictor = predictor
     app.state.readiness = Readiness(engine, settings)

@@ -4,10 +4,10 @@ A context variable, so that no function between the edge and a change has to han
 started for a request inherit it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -17,17 +17,22 @@ class Limits:
     stored_bytes: int | None = None
     queued: int | None = None
     predictions: int | None = None
+    streams: int | None = None  # of events, open to one process
     fit_memory: int | None = None  # bytes of a worker's process that one fit may take
 
 
 @dataclass(frozen=True)
 class Actor:
-    """Who acts: `who` is a key's id, `local` for this machine, or `command line`; `owner` for whom."""
+    """Who acts: `who` is a key's id, `local` for this machine, or `command line`; `owner` for whom.
+
+    `in_force` asks whether whoever was let in would be let in again now; it may block.
+    """
 
     who: str
     owner: str = ""
     request_id: str | None = None
     limits: Limits = Limits()
+    in_force: Callable[[], bool] = field(default=lambda: True, repr=False, compare=False)
 
 
 NOBODY = Actor("command line")

@@ -1,0 +1,123 @@
+"""Streams of events: they end with what let them in, and one owner's leave room for others."""
+
+import contextlib
+import time
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from app.services import keys
+from app.store import keys as store
+from app.store.clock import utc_now
+from app.store.engine import session_scope
+from tests.support.api_calls import CSV, bearer, make_key, problem, table
+from tests.support.api_server import serving
+from tests.support.databases import only
+from tests.support.fitted_models import SMALL
+
+pytestmark = only("sqlite")
+STREAM = {"Accept": "text/event-stream"}
+SOON = 10.0  # seconds in which a stream must have ended, where looks are quick
+
+
+@pytest.fixture(autouse=True)
+def quick_looks(monkeypatch):
+    monkeypatch.setattr("app.services.feed.IDLE_SECONDS", 0.2)
+    monkeypatch.setattr("app.services.feed.CHECK_SECONDS", 0.2)
+
+
+@pytest.fixture
+def person(team):
+    """A browser in front of a team's service."""
+    with httpx.Client(base_url=team.base_url, headers={"Accept": "text/html"}, timeout=60) as made:
+        yield made
+
+
+def queued(client, headers, count):
+    """The ids of models that nobody fits."""
+    dataset = client.post("/datasets", content=table(60).encode(), headers=CSV | headers).json()["id"]
+    asked = {"dataset_id": dataset, "target": "y"} | SMALL
+    return [client.post("/models", json=asked, headers=headers).json()["id"] for _ in range(count)]
+
+
+@contextlib.contextmanager
+def following(client, path, headers=None):
+    """The lines of a stream that has begun."""
+    with client.stream("GET", path, headers=STREAM | (headers or {})) as stream:
+        assert stream.status_code == 200, stream.read()
+        lines = stream.iter_lines()
+        next(lines)
+        yield lines
+
+
+def paths(model_id):
+    return [f"/models/{model_id}/events", f"/ui/events?models={model_id}"]
+
+
+@pytest.mark.parametrize("way", ["revoked", "expired"])
+def test_streams_end_with_their_key(team, database, way):
+    """A key that was revoked or has expired ends its open streams, and nobody else's."""
+    ann, again = make_key(database, "ann"), make_key(database, "again", owner="ann")
+    (model_id,) = queued(team, bearer(ann), 1)
+    end = make_key(database, "end", owner="ann")
+    one, several = paths(model_id)
+    with (
+        following(team, one, bearer(end)) as ending,
+        following(team, several, bearer(end)) as ending_too,
+        following(team, one, bearer(again)) as going_on,
+    ):
+        with session_scope(database.engine) as session:
+            if way == "revoked":
+                keys.revoke(session, end.id)
+            else:
+                store.get(session, end.id).expires_at = utc_now() - timedelta(seconds=1)
+        began = time.monotonic()
+        told = [*ending, *ending_too]
+        assert time.monotonic() - began < SOON
+        assert not {"event: cancelled", "event: end"} & set(told)
+        team.post(f"/models/{model_id}/cancel", headers=bearer(ann))
+        assert "event: cancelled" in going_on
+
+
+def test_a_browsers_streams_end_when_it_signs_out(team, person, database):
+    """Of its session alone: the key stays in force."""
+    ann = make_key(database, "ann")
+    one, several = paths(queued(team, bearer(ann), 1)[0])
+    person.post("/ui/sign-in", data={"key": ann.secret})
+    csrf = person.get("/ui/datasets").text.split('name="csrf" value="')[1].split('"')[0]
+    with following(person, one) as lines, following(person, several) as more:
+        assert person.post("/ui/sign-out", data={"csrf": csrf}).status_code == 303
+        began = time.monotonic()
+        assert [*lines, *more]
+        assert time.monotonic() - began < SOON
+    assert team.get("/models", headers=bearer(ann)).status_code == 200
+
+
+def test_streams_of_one_owner_leave_room_for_others(settings, database):
+    """An owner has so many, and follows so many models; a model followed twice counts once."""
+    ann, bob = (bearer(make_key(database, name)) for name in ("ann", "bob"))
+    limits = {"host": "0.0.0.0", "quota_streams": 2, "max_connections": 8}
+    with (
+        serving(settings.model_copy(update=limits)) as address,
+        httpx.Client(base_url=address, timeout=30) as client,
+    ):
+        ids, bobs = queued(client, ann, 9), queued(client, bob, 1)
+        eight = f"/ui/events?models={','.join(ids[:8])}"
+        refused = problem(client.get(f"/ui/events?models={','.join(ids)}", headers=ann), 429, "quota")
+        assert "9 models" in refused["detail"]
+        with following(client, eight, ann), following(client, eight, ann):
+            told = problem(client.get(f"/models/{ids[0]}/events", headers=ann | STREAM), 429, "quota")
+            assert "2 streams" in told["detail"]
+            problem(client.get(eight, headers=ann), 429, "quota")
+            with following(client, f"/models/{bobs[0]}/events", bob):
+                assert client.get(f"/models/{ids[0]}/events", headers=ann).status_code == 200
+        with following(client, eight, ann):
+            problem(client.get(f"/models/{ids[8]}/events", headers=ann | STREAM), 429, "quota")
+            assert client.get("/models", headers=bob).status_code == 200
+        deadline = time.monotonic() + SOON
+        while True:  # those that went away leave room, once it is seen that they did
+            with client.stream("GET", f"/models/{ids[8]}/events", headers=ann | STREAM) as stream:
+                if stream.status_code == 200:
+                    break
+            assert time.monotonic() < deadline
