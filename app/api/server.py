@@ -5,9 +5,14 @@ open for as long as the other side likes; headers may be of any length. `app.api
 """
 
 import asyncio
+import contextlib
+import fcntl
 import json
+import re
 import secrets
 import socket
+import struct
+import termios
 from http import HTTPStatus
 from typing import Any
 
@@ -23,6 +28,9 @@ MAX_HEAD_BYTES = 64 * 1024
 LINGER_SECONDS = 5.0  # for the rest of a body whose request was answered without it
 STOP_SECONDS = 10
 RETRY = "Retry-After: 2\r\n"
+# RFC 9110, section 7.2 (Host = uri-host [":" port]): no userinfo, no blanks; and an absolute request target.
+HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(:[0-9]*)?")
+ABSOLUTE = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE)
 
 
 class Deadlines(HttpToolsProtocol):
@@ -33,11 +41,13 @@ class Deadlines(HttpToolsProtocol):
 
     head_seconds = 20.0
     write_seconds = 60.0
+    write_rate = 1024  # bytes per second that a reader must take of an answer
     most = 800
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request; refuse the connection when there are too many."""
         self._timer: asyncio.TimerHandle | None = None
+        self._watching: asyncio.TimerHandle | None = None  # what becomes of an answer that isn't taken
         self._head_bytes = 0
         self._in_head, self._in_body = True, False
         super().connection_made(transport)
@@ -47,8 +57,9 @@ class Deadlines(HttpToolsProtocol):
             self._set(self.head_seconds, self._late)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the deadline."""
+        """Forget the deadlines."""
         self._cancel()
+        self._stop_watching()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -71,6 +82,7 @@ class Deadlines(HttpToolsProtocol):
         """Its headers are there."""
         self._in_head, self._in_body = False, True
         self._cancel()
+        check_target(self.url, self.headers, self.parser.get_http_version())
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -88,12 +100,41 @@ class Deadlines(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Nobody takes the answer for now."""
         super().pause_writing()
-        self._set(self.write_seconds, self.transport.abort)  # to close would be to wait for the reader
+        self._watch(self._unread())
+
+    def _watch(self, before: int) -> None:
+        """Give the answer up when too little of it has been taken since `before` bytes were left."""
+
+        def look() -> None:
+            left = self._unread()
+            if before - left < self.write_rate * self.write_seconds:
+                # To close would be to wait for the reader; so would the system, for all that it keeps.
+                held = self.transport.get_extra_info("socket")
+                held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.transport.abort()
+            else:
+                self._watch(left)
+
+        self._stop_watching()
+        self._watching = self.loop.call_later(self.write_seconds, look)
+
+    def _stop_watching(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+
+    def _unread(self) -> int:
+        """Bytes of answers that the other side has not received: kept here, and by the system if it tells."""
+        kept, sent = self.transport.get_write_buffer_size(), self.transport.get_extra_info("socket")
+        # The system takes more only when a good part of what it keeps, up to some MB, is gone.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            kept += struct.unpack("i", fcntl.ioctl(sent.fileno(), termios.TIOCOUTQ, bytes(4)))[0]
+        return kept
 
     def resume_writing(self) -> None:
         """The answer is being taken."""
         super().resume_writing()
-        self._cancel()
+        self._stop_watching()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  the parser's own words
         """What is no HTTP is refused like everything else."""
@@ -128,6 +169,22 @@ class Deadlines(HttpToolsProtocol):
             self._timer = None
 
 
+def check_target(target: bytes, headers: list[tuple[bytes, bytes]], version: str) -> None:
+    """Raise ValueError for a request that leaves in doubt whom it is for, as RFC 9112, section 3.2, wants.
+
+    That is one with two Host headers or (of HTTP/1.1) none, one with a Host that is none, such as a name
+    with userinfo, and one whose target is the absolute address of another host.
+    """
+    hosts = [value for name, value in headers if name == b"host"]
+    if len(hosts) > 1 or (not hosts and version != "1.0") or not all(map(HOST.fullmatch, hosts)):
+        raise ValueError("no single Host")
+    if target.startswith(b"/") or target == b"*":
+        return
+    absolute = ABSOLUTE.match(target)
+    if absolute is None or [absolute[1].lower()] != [host.lower() for host in hosts]:
+        raise ValueError("the target is of another host")
+
+
 class Server(uvicorn.Server):
     """uvicorn waits for open answers before it tells the app that it stops; a stream would never end."""
 
@@ -152,6 +209,7 @@ def server(settings: Settings, *, port: int | None = None) -> Server:
     limits = {
         "head_seconds": settings.head_seconds,
         "write_seconds": settings.write_seconds,
+        "write_rate": settings.body_bytes_per_second,
         "most": settings.max_connections,
     }
     app = create_app(settings)

@@ -141,6 +141,35 @@ def test_headers_without_end(place, part):
     well(place)
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /models HTTP/1.1\r\nHost: evil.example@127.0.0.1\r\n\r\n",
+        b"GET /models HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET /models HTTP/1.1\r\nHost: localhost\r\nhost: evil.example\r\n\r\n",
+        b"GET /models HTTP/1.1\r\nHost: local host\r\n\r\n",
+        b"GET /models HTTP/1.1\r\nHost: localhost/x\r\n\r\n",
+        b"GET /models HTTP/1.1\r\nHost: localhost:x\r\n\r\n",
+        b"GET /models HTTP/1.1\r\n\r\n",
+        b"GET http://evil.example/models HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET http://a@localhost/models HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET ftp://localhost/models HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"POST /models HTTP/1.1\r\nHost: a@localhost\r\nContent-Length: 2\r\n\r\n{}",
+    ],
+)
+def test_a_request_that_is_for_nobody_in_particular(place, head):
+    """Hosts that are none, two, or another one than the target's: 400, and the connection ends."""
+    with talking(place, head) as connection:
+        refusal(heard(connection), 400)
+
+
+def test_a_request_with_an_absolute_target(place):
+    """Which a proxy may send, when it names the host that is asked."""
+    head = b"GET http://LOCALHOST/health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with talking(place, head) as connection:
+        assert heard(connection).startswith(b"HTTP/1.1 200 ")
+
+
 def test_what_is_no_http(place):
     """A refusal in the same form as all others."""
     with talking(place, b"this is no HTTP\r\n\r\n") as connection:

@@ -1,0 +1,62 @@
+"""Large answers: who reads slowly gets them whole, who hardly reads is given up."""
+
+import socket
+import threading
+import time
+
+import pytest
+import uvicorn
+
+from app.api.server import Deadlines
+
+PATIENCE = 60  # seconds after which a test gives up
+BODY = 12_000_000  # more than a system keeps of an answer
+
+
+@pytest.fixture
+def large():
+    """A connection with an answer of `BODY` bytes, of which somebody must take 1000 a second."""
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(BODY)})
+
+    hasty = type("Hasty", (Deadlines,), {"write_seconds": 1.0, "write_rate": 1000})
+    config = uvicorn.Config(app, port=0, http=hasty, ws="none", lifespan="off", log_config=None)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.005)
+    with socket.socket() as reader:
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        reader.settimeout(PATIENCE)
+        reader.connect(server.servers[0].sockets[0].getsockname())
+        reader.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        yield reader
+    server.should_exit = True
+    thread.join(PATIENCE)
+
+
+def test_an_answer_that_is_read_slowly_comes_whole(large):
+    """However long it takes, while somebody reads it."""
+    began, count = time.monotonic(), 0
+    while part := large.recv(200_000):
+        count += len(part)
+        time.sleep(0.05)
+    assert count > BODY
+    assert time.monotonic() - began > 2.5
+
+
+def drip(reader):
+    """Take ten bytes ten times a second."""
+    for _ in range(10 * PATIENCE):
+        reader.recv(10)
+        reader.send(b"\r\n")
+        time.sleep(0.1)
+
+
+def test_an_answer_that_is_hardly_read_is_given_up(large):
+    """A few bytes now and then are no reading: the connection is reset."""
+    with pytest.raises(OSError, match=r"reset|pipe"):
+        drip(large)
