@@ -1,16 +1,16 @@
-"""GET /audit: who changed what, for whoever runs the service."""
+"""GET /audit: who changed what, for an owner, and for whoever runs the service."""
 
 from datetime import datetime
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from app.api.datasets import Cursor, Limit
 from app.api.deps import Reading
 from app.api.problems import responses
-from app.api.scopes import GuardedRoute, needs
+from app.api.scopes import KEY, GuardedRoute, needs
 from app.services import audit
-from app.services.keys import ADMIN
+from app.services.keys import ADMIN, OPERATOR, Key
 
 router = APIRouter(tags=["audit"], route_class=GuardedRoute)
 
@@ -35,9 +35,13 @@ class AuditPage(BaseModel):
 
 
 @router.get("/audit", responses=responses())
-@needs(ADMIN)
-def list_changes(session: Reading, limit: Limit = 50, cursor: Cursor = None) -> AuditPage:
-    """Every change of every owner's things, newest first; kept for 400 days."""
-    page = audit.list_page(session, limit, cursor)
+@needs(ADMIN, OPERATOR)
+def list_changes(request: Request, session: Reading, limit: Limit = 50, cursor: Cursor = None) -> AuditPage:
+    """Every change of your owner's things, newest first; kept for 400 days.
+
+    With a key of the scope `operator`, and on loopback, of every owner's.
+    """
+    key: Key = request.scope[KEY]
+    page = audit.list_page(session, None if key.may({OPERATOR}) else key.owner, limit, cursor)
     items = [AuditView.model_validate(audit.shown(entry)) for entry in page.items]
     return AuditPage(items=items, next_cursor=page.next_cursor)

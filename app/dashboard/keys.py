@@ -1,5 +1,6 @@
 """Keys: whose they are, what they may do, and new ones, shown once."""
 
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -12,8 +13,8 @@ from app.api.scopes import KEY, GuardedRoute, needs
 from app.dashboard import pages, words
 from app.dashboard.forms import Form, text
 from app.services import keys
-from app.services.errors import Fault, InvalidRequestError, NotFoundError
-from app.services.keys import ADMIN, LOCAL, Key, MadeKey
+from app.services.errors import Fault, ForbiddenError, InvalidRequestError, NotFoundError
+from app.services.keys import ADMIN, LOCAL, OPERATOR, Key, MadeKey
 
 router = APIRouter(prefix="/ui/keys", include_in_schema=False, route_class=GuardedRoute)
 OVERLAP = timedelta(days=1)  # in which a rotated key is still taken
@@ -43,11 +44,13 @@ def create(request: Request, form: Form, session: Writing, who: Who) -> Response
     if days is not None and not (days.isascii() and days.isdigit() and 1 <= int(days[:9]) <= MAX_DAYS):
         told = f"a whole number of days, up to {MAX_DAYS}"
         raise InvalidRequestError(errors=[Fault("days", None, told)])
+    scopes = [scope for scope in form.getlist("scopes") if isinstance(scope, str)]
+    _check_scopes(scopes)
     made = keys.create(
         session,
         name=text(form, "name") or "",
         owner=text(form, "owner") if who.id == LOCAL else who.owner,
-        scopes=[scope for scope in form.getlist("scopes") if isinstance(scope, str)],
+        scopes=scopes,
         lasts=None if days is None else timedelta(days=int(days)),
     )
     return _page(request, session, who, made)
@@ -57,16 +60,16 @@ def create(request: Request, form: Form, session: Writing, who: Who) -> Response
 @needs(ADMIN)
 def rotate(request: Request, _form: Form, session: Writing, who: Who, key_id: str) -> Response:
     """A new key in the place of one, which is taken for another day."""
-    _check_mine(session, who, key_id)
-    return _page(request, session, who, keys.rotate(session, key_id, OVERLAP))
+    _check_scopes(_mine_of(session, who, key_id).scopes)
+    return _page(request, session, who, keys.rotate(session, key_id, OVERLAP, by_id=True))
 
 
 @router.post("/{key_id}/revoke")
 @needs(ADMIN)
 def revoke(_form: Form, session: Writing, who: Who, key_id: str) -> Response:
     """End a key at once."""
-    _check_mine(session, who, key_id)
-    keys.revoke(session, key_id)
+    _mine_of(session, who, key_id)
+    keys.revoke(session, key_id, by_id=True)
     return pages.see_other("/ui/keys")
 
 
@@ -74,9 +77,19 @@ def _mine(session: Session, who: Key) -> list[Any]:
     return [key for key in keys.list_keys(session) if who.id == LOCAL or key.owner == who.owner]
 
 
-def _check_mine(session: Session, who: Key, key_id: str) -> None:
-    if key_id not in {key.id for key in _mine(session, who)}:
+def _mine_of(session: Session, who: Key, key_id: str) -> Any:
+    found = next((key for key in _mine(session, who) if key.id == key_id), None)
+    if found is None:
         raise NotFoundError("You have no key of this id.")
+    return found
+
+
+def _check_scopes(scopes: Collection[str]) -> None:
+    """Raise ForbiddenError for what would show the secret of an operator's key."""
+    if OPERATOR in scopes:
+        raise ForbiddenError(
+            "Keys of operators are made on the command line: bartserve keys create, or rotate."
+        )
 
 
 def _page(request: Request, session: Session, who: Key, made: MadeKey | None = None) -> Response:
@@ -92,6 +105,7 @@ def _page(request: Request, session: Session, who: Key, made: MadeKey | None = N
         }
         for key in _mine(session, who)
     ]
+    offered = {scope: keys.SCOPES[scope] for scope in keys.ON_PAGES}
     return pages.render(
-        request.scope, "keys.html", keys=shown, made=made, scopes=keys.SCOPES, usual=keys.USUAL, who_id=who.id
+        request.scope, "keys.html", keys=shown, made=made, scopes=offered, usual=keys.USUAL, who_id=who.id
     )

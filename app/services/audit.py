@@ -49,9 +49,9 @@ def record(session: Session, owner: str, action: str, subject: str) -> None:
         log.info(line)
 
 
-def list_page(session: Session, limit: int, cursor: str | None) -> Page[AuditEntry]:
-    """A page of the log, of every owner, newest first."""
-    return pages.cut(store.list_page(session, limit + 1, pages.after(cursor)), limit)
+def list_page(session: Session, owner: str | None, limit: int, cursor: str | None) -> Page[AuditEntry]:
+    """A page of the log, of an owner's things or (None) of every owner's, newest first."""
+    return pages.cut(store.list_page(session, owner, limit + 1, pages.after(cursor)), limit)
 
 
 def shown(entry: AuditEntry) -> dict[str, Any]:

@@ -35,13 +35,16 @@ MAX_NAME = 100
 NO_HASH = "0" * 64  # what an unknown key's secret is compared with, so that it takes as long
 
 READ, PREDICT, TRAIN, METRICS, ADMIN = "read", "predict", "train", "metrics", "admin"
+OPERATOR = "operator"
 SCOPES = {
     READ: "look at the owner's datasets, models and predictions, and take them away",
     PREDICT: "ask models: predictions, also in the background, and partial dependence",
     TRAIN: "upload, fit, cancel, retry, extend, import, delete",
     METRICS: "scrape /metrics",
-    ADMIN: "all of these for its owner, and the audit log of every owner",
+    ADMIN: "all of these for its owner, and its owner's audit log",
+    OPERATOR: "the audit log of every owner",
 }
+ON_PAGES = tuple(scope for scope in SCOPES if scope != OPERATOR)  # the command line alone makes operators
 USUAL = (READ, PREDICT, TRAIN)
 LOCAL = "local"  # owns what is made without a key
 
@@ -64,8 +67,9 @@ class Key:
     scopes: frozenset[str]
 
     def may(self, any_of: Collection[str]) -> bool:
-        """Whether one of those scopes is among the key's; an admin may all, and nobody asks for nothing."""
-        return not any_of or ADMIN in self.scopes or not self.scopes.isdisjoint(any_of)
+        """Whether one of those scopes is among the key's, or none is needed; an admin may all but operate."""
+        every = self.scopes | set(ON_PAGES) if ADMIN in self.scopes else self.scopes
+        return not any_of or not every.isdisjoint(any_of)
 
 
 # Whoever is on the machine of a service on loopback.
@@ -85,7 +89,7 @@ def create(
     Parameters
     ----------
     name
-        What to call the key; no two keys in force have the same.
+        What to call the key; no two keys of an owner that are in force have the same.
     owner
         Whom it acts for; the name unless given.
     lasts
@@ -96,7 +100,7 @@ def create(
     InvalidRequestError
         The name or owner is empty, too long or not printable; a scope is unknown; the time is not positive.
     ConflictError
-        A key in force has that name.
+        A key of the owner that is in force has that name.
     """
     name = _checked("name", name)
     owner = name if owner is None else _checked("owner", owner)
@@ -105,7 +109,7 @@ def create(
         raise InvalidRequestError(errors=[Fault("scope", None, told)])
     if lasts is not None and not timedelta(0) < lasts <= LONGEST:
         raise InvalidRequestError(errors=[Fault("expires", None, "a key lasts up to ten years, or forever")])
-    if _in_force(session, name):
+    if any(key.owner == owner for key in _in_force(session, name)):
         raise ConflictError(f"A key in force is named {name}: choose another name, rotate it or revoke it.")
     return _insert(session, name, owner, scopes, lasts)
 
@@ -122,19 +126,23 @@ def state_of(key: ApiKey) -> str:
     return "expired" if key.expires_at is not None and key.expires_at <= utc_now() else "in force"
 
 
-def rotate(session: Session, name_or_id: str, overlap: timedelta) -> MadeKey:
+def rotate(session: Session, name_or_id: str, overlap: timedelta, *, by_id: bool = False) -> MadeKey:
     """Make a key of the same name, owner, scopes and length of life; the old ones end after the overlap.
+
+    With `by_id` no key is meant by its name.
 
     Raises
     ------
     NotFoundError
         There is no key in force of that name or id.
+    ConflictError
+        Keys of several owners have that name.
     InvalidRequestError
         The overlap is negative or longer than ten years.
     """
     if not timedelta(0) <= overlap <= LONGEST:
         raise InvalidRequestError(errors=[Fault("overlap", None, "an overlap is 0 to ten years")])
-    old = _meant(session, name_or_id)
+    old = _meant(session, name_or_id, by_id=by_id)
     newest, end = old[-1], utc_now() + overlap
     lasts = None if newest.expires_at is None else newest.expires_at - newest.created_at
     for key in old:
@@ -143,15 +151,17 @@ def rotate(session: Session, name_or_id: str, overlap: timedelta) -> MadeKey:
     return _insert(session, newest.name, newest.owner, newest.scopes, lasts)
 
 
-def revoke(session: Session, name_or_id: str) -> list[str]:
-    """End a key, or all keys of a name, at once; their ids.
+def revoke(session: Session, name_or_id: str, *, by_id: bool = False) -> list[str]:
+    """End a key, or all keys of a name, at once; their ids. With `by_id` no key is meant by its name.
 
     Raises
     ------
     NotFoundError
         There is no key in force of that name or id.
+    ConflictError
+        Keys of several owners have that name.
     """
-    ended = _meant(session, name_or_id)
+    ended = _meant(session, name_or_id, by_id=by_id)
     for key in ended:
         store.revoke(session, key.id)
         audit.record(session, key.owner, "key.revoked", key.id)
@@ -207,11 +217,18 @@ def _in_force(session: Session, name: str) -> list[ApiKey]:
     return [key for key in store.list_keys(session, name) if state_of(key) == "in force"]
 
 
-def _meant(session: Session, name_or_id: str) -> list[ApiKey]:
+def _meant(session: Session, name_or_id: str, *, by_id: bool) -> list[ApiKey]:
     one = store.get(session, name_or_id)
-    found = [one] if one is not None and state_of(one) == "in force" else _in_force(session, name_or_id)
+    if one is not None and state_of(one) == "in force":
+        return [one]
+    found = [] if by_id else _in_force(session, name_or_id)
     if not found:
-        raise NotFoundError(f"There is no key in force with the name or id {name_or_id}.")
+        raise NotFoundError(
+            f"There is no key in force with the {'' if by_id else 'name or '}id {name_or_id}."
+        )
+    if len({key.owner for key in found}) > 1:
+        told = ", ".join(f"{key.id} of {key.owner}" for key in found)
+        raise ConflictError(f"Keys of several owners are named {name_or_id}: say which by its id ({told}).")
     return found
 
 

@@ -22,6 +22,12 @@ def forget_old(session: Session) -> None:
     session.execute(delete(AuditEntry).where(AuditEntry.created_at < utc_now() - KEPT))
 
 
-def list_page(session: Session, limit: int, after: After | None = None) -> list[AuditEntry]:
-    """Lines of every owner, newest first; `after` is (created_at, id) of the last one of the page before."""
-    return list(session.scalars(page(select(AuditEntry), AuditEntry, limit, after)))
+def list_page(
+    session: Session, owner: str | None, limit: int, after: After | None = None
+) -> list[AuditEntry]:
+    """Lines of an owner's things or (None) of every owner's, newest first.
+
+    `after` is (created_at, id) of the last one of the page before.
+    """
+    chosen = select(AuditEntry) if owner is None else select(AuditEntry).where(AuditEntry.owner == owner)
+    return list(session.scalars(page(chosen, AuditEntry, limit, after)))

@@ -228,7 +228,7 @@ class ApiKey(Base):
 
     id: Mapped[str] = mapped_column(primary_key=True)
     hash: Mapped[str]
-    name: Mapped[str] = mapped_column(Text, index=True)  # of the key; of those in force no two have the same
+    name: Mapped[str] = mapped_column(Text, index=True)  # of an owner's keys in force no two have the same
     owner: Mapped[str] = mapped_column(Text)  # whom it acts for: what it makes is this one's
     scopes: Mapped[list[str]]
     created_at: Mapped[datetime] = mapped_column(default=utc_now)

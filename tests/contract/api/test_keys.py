@@ -43,7 +43,7 @@ OTHERWISE = {
     ("POST", "/ui/keys/{key_id}/revoke"): {keys.ADMIN},
     ("POST", "/ui/keys/{key_id}/rotate"): {keys.ADMIN},
     ("GET", "/metrics"): {keys.METRICS},
-    ("GET", "/audit"): {keys.ADMIN},
+    ("GET", "/audit"): {keys.ADMIN, keys.OPERATOR},
     **{
         (method, path): set(keys.SCOPES)
         for method in ("GET", "HEAD")
@@ -194,6 +194,28 @@ def test_what_is_said_of_keys_is_checked(database):
                 ending(session, "unknown")
         with pytest.raises(InvalidRequestError):
             keys.rotate(session, "ann", timedelta(seconds=-1))
+
+
+@only("sqlite")
+def test_names_of_keys_are_each_owners_own(database):
+    """Nobody learns of another owner's names; by a name of several owners nothing is ended, nor by an id
+    that is a name."""
+    with session_scope(database.engine) as session:
+        ann = keys.create(session, name="ci", owner="ann")
+        bob = keys.create(session, name="ci", owner="bob")
+        with pytest.raises(ConflictError, match="named ci"):
+            keys.create(session, name="ci", owner="bob")
+        for ending in (keys.revoke, lambda *a: keys.rotate(*a, timedelta(0))):
+            with pytest.raises(ConflictError, match=f"{bob.id} of bob"):
+                ending(session, "ci")
+        keys.revoke(session, ann.id)
+        session.expire_all()
+        assert keys.revoke(session, "ci") == [bob.id]
+        named = keys.create(session, name=ann.id, owner="cat")
+        for ending in (keys.revoke, lambda *a, **b: keys.rotate(*a, timedelta(0), **b)):
+            with pytest.raises(NotFoundError):
+                ending(session, ann.id, by_id=True)
+        assert keys.revoke(session, ann.id) == [named.id]
 
 
 @pytest.fixture

@@ -159,6 +159,31 @@ def test_defaults_depend_on_who_can_reach_the_service(tmp_path):
     assert (chosen.quota_queued, chosen.quota_predictions) == (None, 3)
 
 
+@only("sqlite")
+def test_an_owner_reads_its_own_audit_and_an_operator_all(team, database):
+    """No admin sees what is another owner's; an operator sees all of the log and nothing else."""
+    held = {
+        name: bearer(make_key(database, name, scopes=[scope]))
+        for name, scope in (("ann", "admin"), ("bob", "admin"), ("ops", "operator"))
+    }
+    for name in ("ann", "bob"):
+        assert team.post("/datasets", content=table(), headers=CSV | held[name]).status_code == 201
+
+    def owners(name: str) -> set[str]:
+        items, cursor = [], None
+        while True:
+            query = {"limit": 1} | ({"cursor": cursor} if cursor else {})
+            page = team.get("/audit", params=query, headers=held[name]).json()
+            items += page["items"]
+            if (cursor := page["next_cursor"]) is None:
+                return {item["owner"] for item in items}
+
+    assert owners("ann") == {"ann"}
+    assert owners("bob") == {"bob"}
+    assert owners("ops") == {"ann", "bob", "ops"}
+    problem(team.get("/datasets", headers=held["ops"]), 403, "scope-missing")
+
+
 # and changes nothing
 COMPUTES = {"/models/estimate", "/models/{model_id}/predict", "/models/{model_id}/partial-dependence"}
 
@@ -167,7 +192,7 @@ def test_every_change_leaves_a_line(settings, database, caplog):
     """Each route that changes something: a row of who, what, when and id, and the same as a log line."""
     caplog.set_level(logging.INFO, "bartserve.audit")
     done: set[tuple[str, str]] = set()
-    admin = make_key(database, "boss", scopes=["admin"])
+    admin = make_key(database, "boss", owner="ann", scopes=["admin"])
 
     with limited(settings, database) as (ann, bob):
 

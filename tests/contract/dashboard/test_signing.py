@@ -176,6 +176,26 @@ def test_keys_are_made_shown_once_rotated_and_revoked_by_an_admin(person, team, 
     assert team.get("/models", headers=bearer(bob)).status_code == 200
 
 
+def test_no_page_makes_or_shows_an_operators_key(person, browser, database):
+    """Neither an admin's page nor, on loopback, anybody's: not by a new key, nor by rotating one."""
+    boss = make_key(database, "boss", owner="ann", scopes=["admin"])
+    ops = make_key(database, "ops", owner="ann", scopes=["operator"])
+    sign_in(person, boss)
+    csrf = {"csrf": page_of(person.get("/ui/keys")).hidden["csrf"]}
+    for client, sent in ((person, csrf), (browser, {})):
+        assert 'value="operator"' not in client.get("/ui/keys").text
+        page_of(client.post("/ui/keys", data=sent | {"name": "new", "scopes": ["read", "operator"]}), 403)
+        page_of(client.post(f"/ui/keys/{ops.id}/rotate", data=sent), 403)
+        assert [key.name for key in all_keys(database)] == ["boss", "ops"]
+    person.post(f"/ui/keys/{ops.id}/revoke", data=csrf)
+    assert keys.authenticate(database.engine, ops.secret) is None
+
+
+def all_keys(database):
+    with session_scope(database.engine) as session:
+        return keys.list_keys(session)
+
+
 def test_on_this_machine_nobody_signs_in(browser):
     """The door leads straight in, and keys can be made for a service that will ask for them."""
     assert browser.get("/ui/sign-in").url.path == "/"
