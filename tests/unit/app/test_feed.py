@@ -1,0 +1,84 @@
+"""What one stream tells of several models, without a database."""
+
+import pytest
+
+from app.services.acting import NOBODY
+from app.services.feed import AT_ONCE, NEWEST, Told, _Cursor, _News, _Stream
+
+
+def news(state, *kinds, first=1, progress=0.0):
+    events = [Told(first + i, kind, {}) for i, kind in enumerate(kinds)]
+    return _News(state, {"fraction": progress}, events)
+
+
+def told(stream):
+    """What waits, taken, as (model, number, kind, whether it is the end)."""
+    waiting, stream.waiting = stream.waiting, []
+    return [(model, one.sequence, one.kind, one.ends) for model, one in waiting]
+
+
+def stream_of(**after):
+    return _Stream(NOBODY, {model: _Cursor(number) for model, number in after.items()})
+
+
+def test_a_stream_tells_each_thing_once_and_ends_with_the_last_model():
+    """Log and progress of each, no number twice; an end is marked, and the last one ends the stream."""
+    stream = stream_of(a=0, b=1)
+    asked = {"a": 0, "b": 1}
+    stream.feed({"a": news("running", "created", "started"), "b": news("queued", "created")}, asked)
+    assert told(stream) == [
+        ("a", None, "progress", False),
+        ("a", 1, "created", False),
+        ("a", 2, "started", False),
+        ("b", None, "progress", False),
+    ]
+    stream.feed({"a": news("running", "created", "started"), "b": news("queued", "created")}, asked)
+    assert told(stream) == []
+    stream.feed({"a": news("succeeded", "succeeded", first=3), "b": news("queued")}, {"a": 2, "b": 1})
+    assert told(stream) == [("a", 3, "succeeded", True)]
+    assert not stream.over
+    stream.feed({}, {"b": 1})
+    assert told(stream) == [("b", None, "deleted", True)]
+    assert stream.over
+
+
+def test_what_was_not_taken_stays_in_the_log():
+    """While something waits nothing is added: a slow reader costs no memory, and misses nothing."""
+    stream = stream_of(a=0)
+    stream.feed({"a": news("queued", "created")}, {"a": 0})
+    stream.feed({"a": news("running", "created", "started")}, {"a": 0})
+    assert [kind for _, _, kind, _ in told(stream)] == ["progress", "created"]
+    stream.feed({"a": news("running", "started", first=2)}, {"a": 1})
+    assert [kind for _, _, kind, _ in told(stream)] == ["started"]
+
+
+def test_who_comes_during_a_look_misses_nothing():
+    """News that begin beyond what a stream has seen are not for it."""
+    late = stream_of(a=0)
+    late.feed({"a": news("running", "chain_finished", first=6)}, {"a": 5})
+    assert told(late) == []
+    late.feed({}, {"b": 0})
+    assert told(late) == []
+    assert not late.over
+
+
+@pytest.mark.parametrize("last", ["succeeded", "looked"])
+def test_a_long_log_comes_whole_before_its_end(last):
+    """An end comes after all of the log, however long, and also where the log has none."""
+    stream = stream_of(a=0)
+    stream.feed({"a": news("succeeded", *["looked"] * AT_ONCE)}, {"a": 0})
+    assert len(told(stream)) == AT_ONCE
+    assert not stream.over
+    stream.feed({"a": news("succeeded", last, first=AT_ONCE + 1)}, {"a": AT_ONCE})
+    assert told(stream)[-1][2:] == ("succeeded", True)
+    assert stream.over
+
+
+def test_from_the_newest_on_only_progress_and_the_end_are_told():
+    """As lists of models want it."""
+    stream = stream_of(a=NEWEST)
+    stream.feed({"a": news("running", "created")}, {"a": 0})
+    stream.feed({"a": news("failed", "failed", first=2)}, {"a": 0})
+    assert told(stream) == [("a", None, "progress", False)]
+    stream.feed({"a": news("failed", "failed", first=2)}, {"a": 0})
+    assert told(stream) == [("a", None, "failed", True)]
