@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 RUN_READY := $(VENV)/.run-ready
 DEV_READY := $(VENV)/.dev-ready
 BENCH_READY := $(VENV)/.bench-ready
+SITE_READY := $(VENV)/.site-ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal --durations 20
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo up test test-slow statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load
+.PHONY: help demo up test test-slow statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load site
 
 help: ## say what each command does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -69,9 +70,15 @@ lock: $(DEV_READY) ## pin every dependency anew, with hashes and without address
 	    pyproject.toml --extra service --group build --group dev -c locks/run.txt -o locks/dev.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    pyproject.toml --extra service --group build --group bench -c locks/run.txt -o locks/bench.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	    --group site -o locks/site.txt
 
 docs: $(DEV_READY) ## write the HTTP reference and the OpenAPI document anew
 	$(BIN)/python docs/generate.py
+
+site: $(SITE_READY) ## build the documentation as web pages into build/site, every link checked
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/site/bin/mkdocs build --strict --quiet --site-dir build/site
+	@echo "build/site/index.html"
 
 pictures: $(DEV_READY) ## make the pictures of docs/tutorial.md anew, with a service of their own
 	$(BIN)/python docs/pictures.py
@@ -108,4 +115,11 @@ $(DEV_READY): pyproject.toml locks/dev.txt | $(BIN)/python
 $(BENCH_READY): locks/bench.txt $(RUN_READY)
 	@echo "installing the peers to compare with (first run only)"
 	@$(PIP) install --require-hashes -r locks/bench.txt
+	@touch $@
+
+# Apart from the rest: what builds pages shares no pins with what runs.
+$(SITE_READY): locks/site.txt | $(BIN)/python
+	@echo "installing what builds the pages (first run only)"
+	@$(BIN)/python -m venv $(VENV)/site
+	@$(VENV)/site/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes -r locks/site.txt
 	@touch $@
