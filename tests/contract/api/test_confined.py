@@ -130,6 +130,16 @@ def test_a_reader_that_takes_too_much_memory_is_refused():
         run(sink.getvalue(), Limits(memory=8 << 20))
 
 
+def test_many_columns_take_no_more_room_than_their_cells():
+    """Arrow reserves a whole block for each: half a gigabyte here, unless the system gets it again."""
+    names = ",".join(f"c{number}" for number in range(1500))
+    content = "\n".join(
+        [names, *[",".join(str(row % 97) for _ in range(1500)) for row in range(80)]]
+    ).encode()
+
+    assert len(run(content, Limits(memory=256 << 20))["columns"]) == 1500
+
+
 def test_a_reader_that_takes_too_long_is_refused():
     """A second of the processor, and the kernel ends it."""
     content = b"a,b,c,d\n" + b"1.5,2.5,x,'y'\n" * 3_000_000
