@@ -13,6 +13,7 @@ from app.store.engine import make_engine
 from tests.support import servers, tiers
 from tests.support.cpu_time import CpuTime
 from tests.support.databases import DIALECTS, Database
+from tests.support.warm_workers import warm_parent  # noqa: F401  a fixture
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -6,10 +6,10 @@ from tests.support.worker_service import make_service
 
 
 @pytest.fixture(params=["embedded", "team"])
-def service(request, tmp_path):
+def service(request, tmp_path, warm_parent):
     """A service without workers; a test starts them."""
     broker = request.getfixturevalue("valkey_url") if request.param == "team" else None
-    with make_service(request.getfixturevalue("database"), broker, tmp_path) as made:
+    with make_service(request.getfixturevalue("database"), broker, tmp_path, warm_parent) as made:
         yield made
 
 

@@ -21,6 +21,7 @@ from app.supervisor import LIFELINE
 from sampler import Chain
 from tests.support.friedman import friedman_table
 from tests.support.waiting import eventually
+from tests.support.warm_workers import WarmParent, WarmWorker
 from worker.blocks import BlockWriter
 from worker.spec import prepare_problem, read_rows, read_spec, split
 
@@ -51,20 +52,24 @@ class Service:
     environment: dict[str, str]
     log: Path
     lifeline: int  # its other end is ours alone: workers end with this process, however it ends
-    workers: list[subprocess.Popen] = field(default_factory=list)
+    parent: WarmParent | None = None  # to fork workers from, unless their kernels are to be cold
+    workers: list[subprocess.Popen | WarmWorker] = field(default_factory=list)
 
-    def start_worker(self, slots=2, **environment) -> subprocess.Popen:
+    def start_worker(self, slots=2, **environment) -> subprocess.Popen | WarmWorker:
         given = {"BARTSERVE_WORKER_SLOTS": str(slots), LIFELINE: str(self.lifeline), **environment}
         with self.log.open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "app.cli", "worker"],
-                env=self.environment | given,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=(self.lifeline,),
-                start_new_session=True,
-            )
+            if self.parent is not None and "XDG_CACHE_HOME" not in environment:
+                process = self.parent.fork(self.environment | given, log.fileno(), self.lifeline)
+            else:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "app.cli", "worker"],
+                    env=self.environment | given,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(self.lifeline,),
+                    start_new_session=True,
+                )
         self.workers.append(process)
         return process
 
@@ -192,7 +197,7 @@ def alive(pid: int) -> bool:
 
 
 @contextlib.contextmanager
-def make_service(database, redis_url, folder) -> Iterator[Service]:
+def make_service(database, redis_url, folder, parent=None) -> Iterator[Service]:
     """A service on that database and broker; nothing of it is left running."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BARTSERVE_")}
     environment |= {
@@ -205,7 +210,7 @@ def make_service(database, redis_url, folder) -> Iterator[Service]:
     if redis_url is not None:
         environment |= {"BARTSERVE_REDIS_URL": redis_url, "BARTSERVE_KEY_PREFIX": f"test-{uuid.uuid4().hex}:"}
     lifeline, ours = os.pipe()
-    service = Service(database.engine, environment, folder / "workers.log", lifeline)
+    service = Service(database.engine, environment, folder / "workers.log", lifeline, parent)
     try:
         yield service
     finally:

@@ -1,0 +1,157 @@
+"""Workers forked from a process that has imported everything and loaded the kernels.
+
+A fresh worker spends seconds of processor time on that before it does anything, a forked one milliseconds. It
+is the same program otherwise: `bartserve worker` in a session of its own, with its own environment.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+SINGLE_THREADED = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+MOST_BYTES = 1 << 20  # of a request: an environment
+
+
+class WarmParent:
+    """The process that workers are forked from."""
+
+    def __init__(self) -> None:
+        self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("BARTSERVE_")}
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.warm_workers"],
+                stdin=theirs.fileno(),
+                env=environment | dict.fromkeys(SINGLE_THREADED, "1"),
+            )
+
+    def fork(self, environment: dict[str, str], log: int, lifeline: int) -> "WarmWorker":
+        """A worker with that environment, whose output goes to `log`, and which ends when `lifeline` does."""
+        request = json.dumps(environment).encode()
+        socket.send_fds(self._ours, [request], [log, lifeline])
+        return WarmWorker(self, int(json.loads(self._ours.recv(64))))
+
+    def exit_code(self, pid: int) -> int | None:
+        """The code that a worker ended with, if it has."""
+        self._ours.send(json.dumps(pid).encode())
+        code = json.loads(self._ours.recv(64))
+        return None if code is None else int(code)
+
+    def close(self) -> None:
+        """End it, not its workers."""
+        self._ours.close()
+        self._process.wait()
+
+
+class WarmWorker:
+    """A forked worker, with what `subprocess.Popen` has."""
+
+    def __init__(self, parent: WarmParent, pid: int) -> None:
+        self.parent, self.pid, self.returncode = parent, pid, None
+
+    def poll(self) -> int | None:
+        """Its exit code, if it has ended."""
+        if self.returncode is None:
+            self.returncode = self.parent.exit_code(self.pid)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code, when it has ended."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if end is not None and time.monotonic() > end:
+                raise subprocess.TimeoutExpired("worker", timeout or 0.0)
+            time.sleep(0.01)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL, for it and not for its children."""
+        self.send_signal(signal.SIGKILL)
+
+
+@pytest.fixture(scope="session")
+def warm_parent() -> Iterator[WarmParent]:
+    """One for the session."""
+    parent = WarmParent()
+    yield parent
+    parent.close()
+
+
+def serve(control: socket.socket) -> None:
+    """Fork a worker for each environment, and tell how workers ended, until the other side is gone."""
+    codes: dict[int, int] = {}
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, MOST_BYTES, 2)
+        if not message:
+            return
+        request = json.loads(message)
+        if isinstance(request, dict):
+            if (pid := os.fork()) == 0:
+                control.close()
+                be_worker(request, *descriptors)
+            for descriptor in descriptors:
+                os.close(descriptor)
+            control.send(json.dumps(pid).encode())
+            continue
+        if request not in codes:
+            ended, status = os.waitpid(request, os.WNOHANG)
+            codes |= {ended: os.waitstatus_to_exitcode(status)} if ended else {}
+        control.send(json.dumps(codes.get(request)).encode())
+
+
+def be_worker(environment: dict[str, str], log: int, lifeline: int) -> None:
+    """Become `bartserve worker`, and end."""
+    from app import cli
+    from app.supervisor import LIFELINE
+
+    code = 1
+    try:
+        os.setsid()
+        for number in (1, 2):
+            os.dup2(log, number)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.environ.clear()
+        os.environ.update(environment | {LIFELINE: str(lifeline)})
+        sys.argv = ["bartserve", "worker"]
+        cli.main()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    finally:
+        with contextlib.suppress(OSError):
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def main() -> None:
+    """Import all that a worker does, load the kernels, and serve."""
+    import worker.app
+    import worker.context
+    import worker.dispatcher
+    import worker.main
+    import worker.pool
+    import worker.units  # noqa: F401
+    from sampler import Chain, Posterior  # noqa: F401
+    from sampler.compile import load_ready
+
+    load_ready()
+    serve(socket.socket(fileno=os.dup(0)))
+
+
+if __name__ == "__main__":
+    main()
