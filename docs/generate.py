@@ -22,8 +22,8 @@ opaque.
 
 Beyond loopback every call needs `Authorization: Bearer KEY`. Every error is `application/problem+json`
 (RFC 9457): `type` is stable, `detail` says what to do, `errors` names columns and rows, `request_id` is in
-the logs. Statuses 401, 403, 404, 413, 422, 500 and 503 are not repeated below. 429 and 503 come with
-`Retry-After`.
+the logs. Statuses 401, 403, 404, 408, 413, 422, 429, 500 and 503 are not repeated below. 408 says that the
+request came too slowly; 429 and 503 come with `Retry-After`.
 """
 SETTINGS = """# Settings
 
@@ -34,7 +34,7 @@ variable names a file that holds the value, as secrets are given. Options of a c
 | variable | type | default | |
 | --- | --- | --- | --- |
 """
-USUAL = {"401", "403", "404", "413", "422", "500", "503"}
+USUAL = {"401", "403", "404", "408", "413", "422", "429", "500", "503"}
 
 
 def document() -> dict[str, Any]:

@@ -159,7 +159,9 @@ def _wait(service: Up, model: str) -> None:
         client.wait(model, seconds=300)
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda path: path.name
+)
 def test_every_command_and_link_exists(path):
     """`bartserve` and `make` commands, benchmarks, settings and links of a document are ones there are."""
     text = path.read_text()
@@ -191,7 +193,7 @@ def test_every_benchmark_is_in_the_list():
 def test_every_benchmark_has_its_figures():
     """Beyond the table each one is named again, where its figures are: on that page or another."""
     _, below = (DOCS / "benchmarks.md").read_text().split("Each file's first lines")
-    others = [path.read_text() for path in DOCS.glob("*.md") if path.name != "benchmarks.md"]
+    others = [path.read_text() for path in DOCS.rglob("*.md") if path.name != "benchmarks.md"]
     told = set(re.findall(r"benchmarks/(\w+\.py)", "\n".join([below, *others])))
     scripts = {path.name for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
     lacking = scripts - told
