@@ -96,14 +96,12 @@ def mutated(corpus: list[bytes], dice: random.Random) -> bytes:
     file = None
     while file is None:
         file = taken_apart(dice.choice(corpus))
-    file = copy.deepcopy(file)
-    for _ in range(dice.choice([1, 1, 1, 2, 3])):
-        dice.choice(
-            [_change_text, _change_text, _change_index, _change_block, _change_block, _change_arrays]
-        )(file, dice)
+    changes = [_change_text, _change_text, _change_index, _change_block, _change_block, _change_arrays]
     try:
+        for _ in range(dice.choice([1, 1, 1, 2, 3])):
+            dice.choice(changes)(file, dice)
         return file.to_bytes()
-    except (RecursionError, ValueError):
+    except (RecursionError, ValueError):  # deeper than JSON is written
         return b"BARTMODL"
 
 

@@ -221,12 +221,12 @@ def _batch(
     return found, os.WIFSIGNALED(status)
 
 
-def fuzz(name: str, inputs: int, seed: int) -> int:
-    """Feed a reader; how many inputs went wrong."""
+def fuzz(name: str, inputs: int, seed: int, batch: int = BATCH) -> int:
+    """Feed a reader, `batch` inputs in each fork; how many went wrong."""
     dice, reader = random.Random(f"{name} {seed}"), READERS[name]
     corpus, seen, wrong, ended = list(reader.seeds()), set(), 0, 0
     fed: list[bytes] = list(corpus)
-    for _ in range(0, inputs, BATCH):
+    for _ in range(0, inputs, batch):
         found, killed = _batch(reader, fed, seen)
         ended += killed
         for number, steps, told in found:
@@ -236,7 +236,7 @@ def fuzz(name: str, inputs: int, seed: int) -> int:
             if not steps <= seen:
                 corpus.append(fed[number])
                 seen |= steps
-        fed = [reader.mutated(corpus, dice) for _ in range(BATCH)]
+        fed = [reader.mutated(corpus, dice) for _ in range(batch)]
     told = f"{len(corpus)} in the corpus, {len(seen)} steps, {ended} batches ended, {wrong} wrong"
     print(f"{name}: {inputs} inputs, {told}")
     return wrong
