@@ -122,6 +122,11 @@ class Settings(BaseSettings):
         default="127.0.0.1", description="The address to listen on. Beyond loopback, API keys are demanded."
     )
     port: int = Field(default=8000, ge=0, le=65535, description="The port to listen on; 0: any free one.")
+    public_url: str | None = Field(
+        default=None,
+        description="Where browsers reach the service, as https://bart.example. Behind a proxy that ends TLS "
+        "it makes cookies Secure; copied commands name it.",
+    )
     max_body_bytes: int = Field(default=512 * MIB, gt=0, description="The largest upload.")
     max_predict_rows: int = Field(default=100_000, gt=0, description="The most rows of one predict call.")
     cache_bytes: int = Field(default=512 * MIB, ge=0, description="Unpacked posteriors kept in memory.")
@@ -229,6 +234,18 @@ class Settings(BaseSettings):
             known = ("redis", "rediss", "redis+socket")
             _is_url(url, known, "redis://, rediss:// or redis+socket://")
         return url
+
+    @field_validator("public_url")
+    @classmethod
+    def _origin(cls, url: str | None) -> str | None:
+        """An origin: a scheme, a host and perhaps a port."""
+        if url is None:
+            return None
+        form = re.fullmatch(r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?/?", url.lower())
+        if form is None:
+            raise ValueError("it must be like https://bart.example: a scheme and a host, no path and no user")
+        usual = {"http": ":80", "https": ":443"}[form[1]]  # which browsers leave out
+        return f"{form[1]}://{form[2]}{'' if form[3] in {None, usual} else form[3]}"
 
     @model_validator(mode="before")
     @classmethod

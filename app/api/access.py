@@ -35,6 +35,8 @@ RETRY_SECONDS = 2
 WINDOW = 10  # seconds over which requests are counted
 CSRF = "bartserve.csrf"  # where the scope of a browser's session has what its forms must send
 COOKIE = "bartserve_session"
+PUBLIC = "bartserve.public_url"  # where the scope has the address that browsers know, when it was set
+FOREIGN = "This service doesn't answer to web pages of other sites."
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 # Asked without a look at any key. It opens nothing by itself: a route that is not `keyless` asks for one.
 OPEN = ("/health/", "/ui/static", "/ui/sign-in")
@@ -60,6 +62,8 @@ class Access:
         What one owner may have at once.
     per_second
         Requests one owner may send, over `WINDOW` seconds; None: any number.
+    public_url
+        Where browsers reach the service, when a proxy stands before it.
     """
 
     def __init__(
@@ -71,12 +75,14 @@ class Access:
         recall: Callable[[str], Key | None],
         limits: Limits,
         per_second: int | None,
+        public_url: str | None = None,
     ) -> None:
         self.app = app
         self.loopback = is_loopback(host)
         self.authenticate = authenticate
         self.recall = recall
         self.limits = limits
+        self.public_url = public_url
         self.rate = None if per_second is None else Rate(per_second)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,6 +91,7 @@ class Access:
             await send({"type": "websocket.close"})  # there are none, so nobody has to be let in
             return
         scope["bartserve.asks_keys"] = not self.loopback
+        scope[PUBLIC] = self.public_url
         if scope["type"] != "http" or scope["path"].startswith(OPEN):
             await self.app(scope, receive, send)
             return
@@ -92,7 +99,7 @@ class Access:
         try:
             check_line()
             if self.loopback:
-                check_local(headers, scope["scheme"])
+                check_local(headers, scope)
                 key, in_force = LOCAL_KEY, _always
             else:
                 key, in_force = await self._key_of(headers, scope)
@@ -114,7 +121,7 @@ class Access:
         key, ask = None, partial(self.authenticate, presented.strip())
         if kind.lower() == "bearer":
             key = await to_thread.run_sync(ask)
-        elif not kind and (token := token_of(headers)):
+        elif not kind and (token := token_of(headers, scope)):
             ask = partial(self.recall, token)
             key = await to_thread.run_sync(ask)
             if key is not None:
@@ -132,9 +139,14 @@ def _always() -> bool:
     return True
 
 
-def token_of(headers: Headers) -> str:
+def cookie_of(scope: Scope) -> str:
+    """The name of a session's cookie: where all is TLS one that no other host, and no plain page, can set."""
+    return f"__Host-{COOKIE}" if (scope[PUBLIC] or "").startswith("https:") else COOKIE
+
+
+def token_of(headers: Headers, scope: Scope) -> str:
     """The session's token that a browser sent; empty when it sent none."""
-    return cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+    return cookie_parser(headers.get("cookie", "")).get(cookie_of(scope), "")
 
 
 def check_own(headers: Headers, scope: Scope) -> None:
@@ -147,20 +159,26 @@ def check_own(headers: Headers, scope: Scope) -> None:
     ForbiddenError
         Another site sent it, or nobody who knows the session.
     """
-    check_sender(headers)
+    check_sender(headers, scope)
     if scope["method"] in SAFE or scope["path"].startswith("/ui/"):
         return
     if not hmac.compare_digest(headers.get("x-csrf-token", "").encode(), scope[CSRF].encode()):
         raise ForbiddenError("A browser's session sends X-CSRF-Token: load the page again, then try again.")
 
 
-def check_sender(headers: Headers) -> None:
+def check_sender(headers: Headers, scope: Scope) -> None:
     """Raise ForbiddenError for what a page of another site sent, as far as a browser tells."""
-    origin = headers.get("origin")
-    if origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower():
-        raise ForbiddenError("This service doesn't answer to web pages of other sites.")
+    origin = headers.get("origin", "").lower()
+    host = origin.partition("://")[2]
+    if "origin" in headers and origin != scope[PUBLIC] and host != headers.get("host", "").lower():
+        raise ForbiddenError(FOREIGN)
+    check_site(headers)
+
+
+def check_site(headers: Headers) -> None:
+    """Raise ForbiddenError for what a browser says that another site asked for."""
     if headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
-        raise ForbiddenError("This service doesn't answer to web pages of other sites.")
+        raise ForbiddenError(FOREIGN)
 
 
 def check_line() -> None:
@@ -189,8 +207,10 @@ class Rate:
             )
 
 
-def check_local(headers: Headers, scheme: str) -> None:
+def check_local(headers: Headers, scope: Scope) -> None:
     """Keep web pages out: a page elsewhere (Origin), or a name that was pointed at this machine (Host).
+
+    A link on another page (a notebook's) may lead here: a person sees where it does.
 
     Raises
     ------
@@ -205,5 +225,8 @@ def check_local(headers: Headers, scheme: str) -> None:
     if not is_loopback(name):
         raise ForbiddenError("This service is for its own machine: address it as 127.0.0.1 or localhost.")
     origin = headers.get("origin")
-    if origin is not None and origin.lower() != f"{scheme}://{host}".lower():
-        raise ForbiddenError("This service doesn't answer to web pages of other sites.")
+    if origin is not None and origin.lower() != f"{scope['scheme']}://{host}".lower():
+        raise ForbiddenError(FOREIGN)
+    followed = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    if not (followed and scope["method"] == "GET"):
+        check_site(headers)

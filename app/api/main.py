@@ -110,6 +110,7 @@ def create_app(settings: Settings) -> FastAPI:
                     fit_memory=settings.fit_memory_bytes,
                 ),
                 per_second=settings.quota_requests_per_second,
+                public_url=settings.public_url,
             ),
         ],
     )

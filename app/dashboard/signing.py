@@ -4,7 +4,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.api.access import COOKIE, check_sender, token_of
+from app.api.access import PUBLIC, check_sender, cookie_of, token_of
 from app.api.deps import TheEngine
 from app.api.scopes import GuardedRoute, keyless, needs
 from app.dashboard import pages
@@ -28,7 +28,7 @@ async def form(request: Request, next: str = "/") -> Response:  # noqa: A002  th
 @keyless
 async def sign_in(request: Request, engine: TheEngine) -> Response:
     """Begin a session; then the page that was asked for."""
-    check_sender(request.headers)
+    check_sender(request.headers, request.scope)
     if not request.scope["bartserve.asks_keys"]:
         return pages.see_other("/")
     sent = await request.form(max_files=0, max_fields=10)
@@ -38,11 +38,11 @@ async def sign_in(request: Request, engine: TheEngine) -> Response:
         return pages.render(request.scope, "sign_in.html", status=401, to=to, refused=True)
     answer = pages.see_other(to)
     answer.set_cookie(
-        COOKIE,
+        cookie_of(request.scope),
         token,
         max_age=int(sessions.LASTS.total_seconds()),
         path="/",
-        secure=request.url.scheme == "https",
+        secure=_secure(request),
         httponly=True,
         samesite="strict",
     )
@@ -53,11 +53,19 @@ async def sign_in(request: Request, engine: TheEngine) -> Response:
 @needs()
 async def sign_out(request: Request, _form: Form, engine: TheEngine) -> Response:
     """End the session here and in the database."""
-    if token := token_of(request.headers):
+    if token := token_of(request.headers, request.scope):
         await to_thread.run_sync(sessions.end, engine, token)
     answer = pages.see_other("/ui/sign-in")
-    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    secure = _secure(request)
+    answer.delete_cookie(cookie_of(request.scope), path="/", secure=secure, httponly=True, samesite="strict")
+    answer.headers["Clear-Site-Data"] = '"cache"'  # charts are kept for a day
     return answer
+
+
+def _secure(request: Request) -> bool:
+    """Whether browsers reach the service by TLS alone."""
+    public: str | None = request.scope[PUBLIC]
+    return (public or str(request.url)).startswith("https:")
 
 
 def _own(path: str) -> str:

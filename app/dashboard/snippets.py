@@ -32,7 +32,7 @@ def ask(
     query: Mapping[str, Any] | None = None,
 ) -> list[Snippet]:
     """The same request of the API in curl and in Python, there as a call of the client (`call`)."""
-    base = str(request.base_url).rstrip("/")
+    base = _base(request)
     keyed = bool(request.scope.get("bartserve.asks_keys"))
     return [
         Snippet("curl", _curl(base + path, method, body, query, keyed=keyed)),
@@ -42,7 +42,7 @@ def ask(
 
 def upload(request: Request) -> list[Snippet]:
     """How a file is sent."""
-    base = str(request.base_url).rstrip("/")
+    base = _base(request)
     keyed = bool(request.scope.get("bartserve.asks_keys"))
     header = KEY_CURL if keyed else ""
     curl = f"curl -s {base}/datasets{header} \\\n     -H 'content-type: text/csv' --data-binary @data.csv"
@@ -50,6 +50,12 @@ def upload(request: Request) -> list[Snippet]:
         Snippet("curl", curl),
         Snippet("Python", _python(base, call("upload", "data.csv") + ".id", keyed=keyed)),
     ]
+
+
+def _base(request: Request) -> str:
+    """The address of the service, as whoever copies a command reaches it."""
+    public: str | None = request.scope["bartserve.public_url"]
+    return public or str(request.base_url).rstrip("/")
 
 
 def call(name: str, *positional: Any, **named: Any) -> str:

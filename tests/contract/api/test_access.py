@@ -125,5 +125,19 @@ def test_on_loopback_web_pages_stay_out(client):
 def test_on_loopback_every_route_looks_at_host_and_origin(client):
     """No route answers a page of another site, nor under a name that was pointed at this machine."""
     for method, path in guarded_routes():
-        for headers in ({"Origin": "https://evil.example"}, {"Host": "evil.example"}):
+        foreign = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+        for headers in ({"Origin": "https://evil.example"}, {"Host": "evil.example"}, foreign):
             assert client.request(method, address(path), headers=headers).status_code == 403, (method, path)
+
+
+@only("sqlite")
+def test_on_loopback_a_link_leads_here_and_nothing_else_does(client):
+    """What a browser says that another site asked for is refused, but where a person follows a link."""
+    link = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Sec-Fetch-Site": "cross-site"}
+    for site in ("none", "same-origin"):
+        assert client.get("/models", headers={"Sec-Fetch-Site": site}).status_code == 200
+    for site in ("cross-site", "same-site"):
+        problem(client.get("/models", headers={"Sec-Fetch-Site": site}), 403, "forbidden")
+        assert client.get("/ui/models", headers=link | {"Sec-Fetch-Site": site}).status_code == 200
+    assert client.get("/ui/models", headers=link | {"Sec-Fetch-Dest": "iframe"}).status_code == 403
+    assert client.post("/datasets", content=table(), headers=CSV | link).status_code == 403

@@ -11,6 +11,7 @@ from app.store.clock import utc_now
 from app.store.engine import session_scope
 from app.store.tables import BrowserSession
 from tests.support.api_calls import CSV, bearer, make_key, problem, table
+from tests.support.api_server import serving
 from tests.support.databases import only
 from tests.support.html_page import ACCEPT, page_of
 from tests.support.routes import address, guarded_routes
@@ -67,6 +68,31 @@ def test_the_cookie_is_a_session_no_script_and_no_other_site_can_use(person, dat
         (row,) = session.query(BrowserSession).all()
         assert token not in row.hash
         assert len(row.hash) == 64
+
+
+def test_behind_tls_the_cookie_is_secure_and_of_this_host_alone(settings, database):
+    """With the address that browsers know: `__Host-`, Secure, no other cookie; copied commands name it."""
+    public = "https://bart.example"
+    ann = make_key(database, "ann")
+    chosen = settings.model_copy(update={"host": "0.0.0.0", "public_url": public})
+    with serving(chosen) as address, httpx.Client(base_url=address, headers=ACCEPT, timeout=60) as person:
+        problem(person.post("/ui/sign-in", headers={"Origin": "https://evil.example", "Accept": "*/*"}), 403)
+        answer = person.post("/ui/sign-in", data={"key": ann.secret}, headers={"Origin": public})
+        told = answer.headers["set-cookie"]
+        name, token = told.split(";")[0].split("=", 1)
+        assert name == "__Host-bartserve_session"
+        assert {"Secure", "HttpOnly", "Path=/"} <= set(told.split("; "))
+        assert "Domain" not in told
+        person.cookies.clear()
+        plain = person.get("/ui/datasets", headers={"Cookie": f"bartserve_session={token}"})
+        assert plain.headers["location"].startswith("/ui/sign-in")
+        ours = {"Cookie": f"{name}={token}"}
+        page = page_of(person.get("/ui/datasets", headers=ours))
+        assert f"{public}/datasets" in page.text
+        assert address not in page.text
+        left = person.post("/ui/sign-out", data={"csrf": page.hidden["csrf"]}, headers=ours)
+        assert left.headers["clear-site-data"] == '"cache"'
+        assert "Secure" in left.headers["set-cookie"]
 
 
 @pytest.mark.parametrize(

@@ -105,3 +105,14 @@ def test_config_prints_every_setting_and_no_secret(monkeypatch):
     assert values["WORKER_SLOTS"] == "3"
     assert len(re.findall(r"\([^()]*; default: [^()]*\)$", ran.stdout, re.MULTILINE)) == len(values)
     assert shown_value(Settings(worker_slots=2), "worker_slots") == "2"
+
+
+@pytest.mark.parametrize(
+    "url", ["bart.example", "https://bart.example/x", "https://a@bart.example", "ftp://b"]
+)
+def test_a_public_address_is_an_origin(tmp_path, url):
+    """A path, a user or no scheme is refused; the usual port and a last slash are left out."""
+    with pytest.raises(ValueError, match=r"like https://bart\.example"):
+        Settings(data_dir=tmp_path, public_url=url)
+    chosen = Settings(data_dir=tmp_path, public_url="https://Bart.example:443/")
+    assert chosen.public_url == "https://bart.example"
