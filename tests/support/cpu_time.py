@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.tiers import QUICK, is_marked
 
-LIMITS = {"tests/unit/": 2.0, "tests/reference/": 2.0, "tests/": 10.0}  # seconds; the first that fits holds
+LIMITS = {"tests/unit/": 2.0, "tests/": 10.0}  # seconds; the first that fits holds
 BUSY = 2.0  # times the seconds, where the cores are shared: what a busy machine may add
 TICKS = os.sysconf("SC_CLK_TCK")
 SLOWEST = 20

@@ -1,7 +1,9 @@
 """Every pass over the rows equals its plain NumPy twin, for any number of leaves and any number of rows."""
 
+import contextlib
 import ctypes
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -24,6 +26,16 @@ def compiled():
 def rng(request):
     """Random numbers seeded by the test's name."""
     return np.random.default_rng(list(request.node.name.encode()))
+
+
+@contextlib.contextmanager
+def told(n, before, now):
+    """Name the case of a loop where it fails."""
+    try:
+        yield
+    except AssertionError as error:
+        error.add_note(f"with {n} rows, {before} leaves before and {now} now")
+        raise
 
 
 def padded(values, fill):
@@ -67,11 +79,14 @@ def twin(residual, previous, current, delta, column, leaf, cut, side, now, weigh
     return after, sums, int((w * after)[left].sum()), int(w[left].sum())
 
 
-@pytest.mark.parametrize("n", ROWS)
-@pytest.mark.parametrize("before", range(1, 9))
-@pytest.mark.parametrize("now", range(1, 9))
-def test_fused_pass(rng, n, before, now):
+def test_fused_pass(rng):
     """Each pair of leaf counts: the residual and all sums, whatever the block of rows and the padding."""
+    for n, before, now in product(ROWS, range(1, 9), range(1, 9)):
+        with told(n, before, now):
+            check_fused_pass(rng, n, before, now)
+
+
+def check_fused_pass(rng, n, before, now):
     c = case(rng, n, before, now)
     addresses = np.array([address(entry) for entry in fused.FUSED], np.int64)
     for block in (64, 8192):
@@ -88,11 +103,14 @@ def test_fused_pass(rng, n, before, now):
         assert list(sums[2 : 2 + now]) == expected
 
 
-@pytest.mark.parametrize("n", ROWS)
-@pytest.mark.parametrize("before", range(1, 9))
-@pytest.mark.parametrize("now", range(1, 9))
-def test_weighted_pass(rng, n, before, now):
+def test_weighted_pass(rng):
     """With weights: the residual and all sums, the largest weights and residuals included."""
+    for n, before, now in product(ROWS, range(1, 9), range(1, 9)):
+        with told(n, before, now):
+            check_weighted_pass(rng, n, before, now)
+
+
+def check_weighted_pass(rng, n, before, now):
     c = case(rng, n, before, now)
     c["residual"][0], weights = 2**25 - 1001, rng.integers(0, 2**26, n).astype(np.int32)
     which = weighted_kernel(before, now)
