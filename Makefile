@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal --durations 20
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo up test test-slow statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load site
+.PHONY: help demo up test test-slow coverage statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load site
 
 help: ## say what each command does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -28,6 +28,9 @@ test-slow: $(DEV_READY) ## run all other tests, at length, on both databases and
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 	    echo "no Chromium was found: the pages are not tried in a browser (apt install chromium)"
 	$(PYTEST) -m "slow and not long"
+
+coverage: $(DEV_READY) ## run the quick tests and print what they leave out, lines and branches
+	$(PYTEST) -m "not slow and not long" --cov --cov-report term
 
 statistical: $(DEV_READY) $(BENCH_READY) ## run the long statistical suites, a peer among them, and print their report
 	$(BIN)/python -m pytest -m long -n 2 -o timeout=3600 tests/statistical tests/unit -rA
