@@ -18,7 +18,7 @@ from celery import Celery
 from kombu.connection import Connection  # noqa: TC002  annotations are read at run time
 
 from app.settings import BELL_QUEUE, BELL_TASK
-from app.store import ends, removal, units, workers
+from app.store import ends, removal, reserve, units, workers
 from app.store.engine import session_scope
 from app.store.tables import Worker
 from app.store.tallies import BELLS
@@ -118,6 +118,7 @@ class Dispatcher:
         if not known:  # the database was restored, or this worker was thought dead
             self._enter()
         self._beat_at = now
+        reserve.keep(self._context.engine)
         for _ in range(MOST_SWEPT):
             with session_scope(self._context.engine) as session:
                 if not ends.sweep(session):

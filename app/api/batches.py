@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from starlette.responses import StreamingResponse
 
 from app.api.datasets import Cursor, Limit
-from app.api.deps import Owner, Reading, TheBell, TheEngine, ThePredictor, Writing
+from app.api.deps import Deleting, Owner, Reading, TheBell, TheEngine, ThePredictor, Writing
 from app.api.idempotent import TheAsked, render
 from app.api.json_body import StrictRoute
 from app.api.models import ErrorView, State
@@ -159,7 +159,7 @@ def cancel_prediction(prediction_id: str, session: Writing, owner: Owner) -> Bat
 
 @router.delete("/predictions/{prediction_id}", status_code=204, responses=responses())
 @needs(PREDICT)
-def delete_prediction(prediction_id: str, session: Writing, owner: Owner) -> None:
+def delete_prediction(prediction_id: str, session: Deleting, owner: Owner) -> None:
     """Remove them with their result; what is under way stops."""
     batches.delete(session, owner, prediction_id)
 

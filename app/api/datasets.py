@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.deps import Owner, Reading, TheEngine, TheSettings, Writing
+from app.api.deps import Deleting, Owner, Reading, TheEngine, TheSettings
 from app.api.idempotent import Key, of_file, render
 from app.api.problems import responses
 from app.api.reading import UploadQuery
@@ -223,6 +223,6 @@ def preview(
 
 @router.delete("/{dataset_id}", status_code=204, responses=responses(409))
 @needs(TRAIN)
-def delete_dataset(dataset_id: str, session: Writing, owner: Owner) -> None:
+def delete_dataset(dataset_id: str, session: Deleting, owner: Owner) -> None:
     """Remove a dataset; 409 while a model was or is being fitted to it."""
     datasets.delete(session, owner, dataset_id)

@@ -16,6 +16,7 @@ from app.services.bell import Bell
 from app.services.health import Readiness
 from app.services.predictions import Predictor
 from app.settings import Settings as ServiceSettings
+from app.store import reserve
 from app.store.engine import session_scope
 
 
@@ -71,9 +72,17 @@ def _writing(request: Request) -> Iterator[Session]:
         yield session
 
 
+def _deleting(request: Request) -> Iterator[Session]:
+    with session_scope(request.app.state.engine) as session:
+        session.connection()  # nobody else writes now: what is let go is ours
+        reserve.let_go_if_full(request.app.state.engine)
+        yield session
+
+
 # scope="function": the commit comes before the answer, and when it fails the answer says so.
 Reading = Annotated[Session, Depends(_reading, scope="function")]
 Writing = Annotated[Session, Depends(_writing, scope="function")]
+Deleting = Annotated[Session, Depends(_deleting, scope="function")]  # works on a full disk
 TheEngine = Annotated[Engine, Depends(engine_of)]
 TheSettings = Annotated[ServiceSettings, Depends(settings_of)]
 TheReadiness = Annotated[Readiness, Depends(readiness_of)]

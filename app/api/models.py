@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from sqlalchemy.orm import Session
 
 from app.api.datasets import Cursor, Limit
-from app.api.deps import Owner, Reading, TheBell, TheEngine, ThePredictor, TheSettings, Writing
+from app.api.deps import Deleting, Owner, Reading, TheBell, TheEngine, ThePredictor, TheSettings, Writing
 from app.api.idempotent import TheAsked, render
 from app.api.json_body import StrictRoute
 from app.api.problems import responses
@@ -370,7 +370,7 @@ def cancel(model_id: str, session: Writing, owner: Owner) -> ModelView:
 
 @router.delete("/{model_id}", status_code=204, responses=responses())
 @needs(TRAIN)
-def delete_model(model_id: str, session: Writing, predictor: ThePredictor, owner: Owner) -> None:
+def delete_model(model_id: str, session: Deleting, predictor: ThePredictor, owner: Owner) -> None:
     """Remove a model with its draws; one that is running stops."""
     models.delete(session, owner, model_id)
     predictor.cache.drop(model_id)

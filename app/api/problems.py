@@ -18,9 +18,11 @@ from app.api.known import known_fields, no_such_field
 from app.dashboard import pages
 from app.services import errors
 from app.services.errors import SHOWN, Fault, ServiceError
+from app.store.errors import is_disk_full
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
+FULL_RETRY_SECONDS = 60
 PROBLEM = "bartserve.problem"  # where the scope of a refused request has the problem's type
 UNREACHABLE = (OperationalError, InterfaceError, PoolTimeoutError)  # what a database that is away raises
 OUTER = frozenset({"body", "query", "path", "header"})  # what a path into a request begins with
@@ -129,6 +131,10 @@ def render_error(scope: Mapping[str, Any], error: ServiceError) -> Response:
 
 def render_unreachable(scope: Mapping[str, Any], error: Exception) -> Response:
     """That the database is away, as a response; the reason goes to the log alone."""
+    if is_disk_full(error):
+        log.error("request %s: the database's disk is full", request_id_of(scope))
+        told = "The disk of the database is full: delete what you don't need, or give it more room."
+        return render_error(scope, errors.DiskFullError(told, retry_after=FULL_RETRY_SECONDS))
     log.error("request %s: the database doesn't answer: %s", request_id_of(scope), error)
     told = "The database doesn't answer; try again soon."
     return render_error(scope, errors.UnavailableError(told, retry_after=RETRY_SECONDS))

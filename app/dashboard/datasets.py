@@ -8,7 +8,7 @@ from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from app.api.datasets import Cursor
-from app.api.deps import Owner, Reading, TheSettings, Writing
+from app.api.deps import Deleting, Owner, Reading, TheSettings, Writing
 from app.api.problems import faults_of
 from app.api.reading import ReadingQuery, UploadQuery
 from app.api.scopes import ANY_UPLOAD, GuardedRoute, needs
@@ -91,7 +91,7 @@ def show(
 
 @router.post("/{dataset_id}/delete")
 @needs(TRAIN)
-def delete(_form: Form, session: Writing, owner: Owner, dataset_id: str) -> Response:
+def delete(_form: Form, session: Deleting, owner: Owner, dataset_id: str) -> Response:
     """Remove a dataset; then the list."""
     datasets.delete(session, owner, dataset_id)
     return pages.see_other("/ui/datasets")

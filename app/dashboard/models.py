@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from app.api.datasets import Cursor
-from app.api.deps import Owner, Reading, TheBell, ThePredictor, Writing
+from app.api.deps import Deleting, Owner, Reading, TheBell, ThePredictor, Writing
 from app.api.scopes import GuardedRoute, needs
 from app.dashboard import pages, snippets, words
 from app.dashboard.forms import Form, text
@@ -114,7 +114,7 @@ def extend(
 
 @router.post("/{model_id}/delete")
 @needs(TRAIN)
-def delete(_form: Form, session: Writing, predictor: ThePredictor, owner: Owner, model_id: str) -> Response:
+def delete(_form: Form, session: Deleting, predictor: ThePredictor, owner: Owner, model_id: str) -> Response:
     """Remove it with its draws."""
     models.delete(session, owner, model_id)
     predictor.cache.drop(model_id)

@@ -168,6 +168,12 @@ class UnavailableError(ServiceError):
     status, slug, title = 503, "unavailable", "A part of the service doesn't answer"
 
 
+class DiskFullError(UnavailableError):
+    """The database's disk has no room."""
+
+    slug, title = "disk-full", "The disk is full"
+
+
 class UnauthorizedError(ServiceError):
     """No key in force came with the request."""
 

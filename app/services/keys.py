@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import Engine
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from app.services import audit
@@ -24,6 +25,7 @@ from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFo
 from app.store import keys as store
 from app.store.clock import utc_now
 from app.store.engine import session_scope
+from app.store.errors import is_disk_full
 from app.store.tables import ApiKey
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -200,8 +202,12 @@ def _used(engine: Engine, row: ApiKey) -> Key | None:
     if state_of(row) != "in force":
         return None
     if row.last_used_at is None or row.last_used_at < utc_now() - USED_EVERY:
-        with session_scope(engine) as session:
-            store.touch(session, row.id)
+        try:
+            with session_scope(engine) as session:
+                store.touch(session, row.id)
+        except OperationalError as error:
+            if not is_disk_full(error):  # else the key is in force all the same
+                raise
     return Key(row.id, row.name, row.owner, frozenset(row.scopes))
 
 

@@ -1,5 +1,18 @@
 """What the store refuses or finds broken."""
 
+from sqlalchemy.exc import DBAPIError
+
+# As SQLite and Postgres call a disk without room.
+SQLITE_FULL = frozenset({"SQLITE_FULL", "SQLITE_IOERR_SHMSIZE"})
+POSTGRES_FULL = "53100"
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether the database failed for want of room on its disk."""
+    reason = error.orig if isinstance(error, DBAPIError) else error
+    name, state = getattr(reason, "sqlite_errorname", None), getattr(reason, "sqlstate", None)
+    return name in SQLITE_FULL or state == POSTGRES_FULL
+
 
 class StoreError(Exception):
     """Base of the store's errors; the text is one sentence."""

@@ -1,12 +1,8 @@
 """A disk without room, under the database: what is refused leaves nothing, what was accepted is whole."""
 
 import contextlib
-import os
-import shutil
 import signal
-import subprocess
 import time
-from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
@@ -19,43 +15,15 @@ from tests.support import chaos_report as report
 from tests.support import model_history as history
 from tests.support.databases import Database
 from tests.support.servers import crashing_postgres, folder, valkey_in
+from tests.support.small_disk import fill_up, small_disk
 from tests.support.worker_service import LONG, make_service
 
-ROOM = 96 << 20  # of the small disk
 FULL_SECONDS = 2.0
 
 
 def database_of(server):
     schema.migrate(server.url)
     return Database("postgres", server.url, make_engine(server.url))
-
-
-@contextlib.contextmanager
-def small_disk(place: Path):
-    """A file system of its own with little room."""
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("only root can mount a small file system to fill")
-    place.mkdir(exist_ok=True)
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", str(place)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip(f"no small file system can be mounted here: {mounted.stderr.decode().strip()}")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
-def fill_up(place: Path) -> Path:
-    """A file that takes all room that is left."""
-    ballast = place / "ballast"
-    with ballast.open("wb", buffering=0) as file:  # what is buffered would fail again when it is closed
-        for size in (1 << 20, 1 << 10, 1):
-            with contextlib.suppress(OSError):
-                while True:
-                    file.write(b"\0" * size)
-    return ballast
 
 
 def ask_until_refused(service):
