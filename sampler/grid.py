@@ -6,7 +6,7 @@ The code of x is the number of cut points below it, so ``code <= c`` says exactl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -15,8 +15,11 @@ from sampler.draws import MISSING
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Cuts = Literal["quantile", "uniform"]
+Cuts = Literal["quantile", "uniform", "mixed"]
+SCHEMES: tuple[Cuts, ...] = get_args(Cuts)
 MAX_CUTS = 254
+SPREAD_CUTS = 190  # of "mixed", over the range
+MOST_IN_A_GAP = 8  # of those, between two neighbouring values: an outlier would take nearly all
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,9 @@ def cut_points(values: NDArray[np.float64], scheme: Cuts = "quantile") -> NDArra
 
     "quantile": midway between neighbouring distinct values, all of them if they fit, else those that divide
     the rows most evenly. "uniform": 254 at equal distances inside the range (all midpoints when the distinct
-    values are equally spaced and fit). A column without two distinct values has none.
+    values are equally spaced and fit). "mixed": all midpoints if they fit, else three quarters at equal
+    distances, at most 8 of them between two neighbouring values, and the others quantiles. A column without
+    two distinct values has none.
     """
     return cuts_between(*distinct_values(values), scheme)
 
@@ -85,8 +90,16 @@ def cuts_between(
         return _uniform(distinct, midpoints)
     if len(midpoints) <= MAX_CUTS:
         return midpoints
+    if scheme == "mixed":
+        even = _thinned(distinct, _uniform(distinct, midpoints, SPREAD_CUTS))
+        return np.union1d(even, _quantiles(midpoints, counts, MAX_CUTS - len(even)))
+    return _quantiles(midpoints, counts, MAX_CUTS)
+
+
+def _quantiles(midpoints: NDArray[np.float64], counts: NDArray[np.int64], most: int) -> NDArray[np.float64]:
+    """At most so many of the midpoints, those that divide the rows most evenly."""
     below = np.cumsum(counts)[:-1] / counts.sum()  # share of the rows left of each midpoint
-    levels = np.arange(1, MAX_CUTS + 1) / (MAX_CUTS + 1)
+    levels = np.arange(1, most + 1) / (most + 1)
     after = np.clip(np.searchsorted(below, levels), 1, len(below) - 1)
     nearest = np.where(levels - below[after - 1] <= below[after] - levels, after - 1, after)
     chosen: NDArray[np.float64] = midpoints[np.unique(nearest)]
@@ -101,11 +114,19 @@ def _midpoints(distinct: NDArray[np.float64]) -> NDArray[np.float64]:
     return middle
 
 
-def _uniform(distinct: NDArray[np.float64], midpoints: NDArray[np.float64]) -> NDArray[np.float64]:
+def _thinned(distinct: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The first 8 points of each gap between distinct values, evenly spaced ones being much alike."""
+    gap = np.searchsorted(distinct, points)
+    return points[np.arange(len(points)) - np.searchsorted(gap, gap) < MOST_IN_A_GAP]
+
+
+def _uniform(
+    distinct: NDArray[np.float64], midpoints: NDArray[np.float64], most: int = MAX_CUTS
+) -> NDArray[np.float64]:
     gaps = np.diff(distinct)
     if len(midpoints) <= MAX_CUTS and np.allclose(gaps, gaps[0], rtol=1e-9, atol=0):
         return midpoints
-    shares = np.arange(1, MAX_CUTS + 1) / (MAX_CUTS + 1)
+    shares = np.arange(1, most + 1) / (most + 1)
     points = distinct[0] * (1 - shares) + distinct[-1] * shares
     equal = np.isin(points, distinct[:-1])
     points[equal] = midpoints[np.searchsorted(distinct, points[equal])]

@@ -9,7 +9,7 @@ import numpy as np
 
 from sampler.design import encode, train_column
 from sampler.errors import DataError, DataProblem, SettingsError
-from sampler.grid import MAX_CUTS, Grid, cuts_between, distinct_values, spread
+from sampler.grid import MAX_CUTS, SCHEMES, Grid, cuts_between, distinct_values, spread
 from sampler.header import GRID_POINTS, REFERENCE_ROWS, Header
 from sampler.methods import METHODS
 from sampler.prior import Constants, calibrate, check_prior
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from sampler.schema import FeatureKind
     from sampler.tables import Table
 
+# Where one of two classes is rare its probability changes in the tails of columns, which quantiles cut seldom
+# (`python benchmarks/rare_classes.py`)
+DEFAULT_CUTS: dict[str, Cuts] = {"probit": "mixed"}
 MAX_COLUMNS = 32_767  # coded ones: prediction keeps their numbers in 16 bits
 FARTHEST = 1_000  # ranges of the middle half of y: farther off a value is named
 MAX_CELLS = 1 << 28  # 2 GB while the noise is estimated, a quarter of a GB afterwards
@@ -94,8 +97,8 @@ def prepare(
     ignored
         further names that new tables may carry and the model ignores
     prior
-        hyper-parameters and absolute constants, see `sampler.prior`; `cuts` is "quantile", "uniform" or a
-        mapping from column to cut points
+        hyper-parameters and absolute constants, see `sampler.prior`; `cuts` is "quantile", "uniform", "mixed"
+        (the default of probit; else "quantile") or a mapping from column to cut points
     settings
         the knobs of `sampler.settings.Settings`; family "auto" looks at y
 
@@ -125,7 +128,7 @@ def prepare(
         ignored=tuple(dict.fromkeys([*choice.ignored, *([target.name] if given else []), *ignored])),
     )
     prior = dict(prior or {})
-    grid, default_grid = _grids(design, schema, prior.pop("cuts", "quantile"))
+    grid, default_grid = _grids(design, schema, prior.pop("cuts", {}), resolved.family)
     weight = None if weights is None else read_weights(weights, table.num_rows)
     codes = np.stack([grid.encode(j, values) for j, values in enumerate(design)])
     constants = calibrated(outcome, design, codes, weight, resolved, prior)
@@ -305,10 +308,13 @@ def _read_features(
     return tuple(used), np.stack(design)
 
 
-def _grids(design: NDArray[np.float64], schema: Schema, cuts: Any) -> tuple[Grid, list[list[float]]]:
+def _grids(
+    design: NDArray[np.float64], schema: Schema, cuts: Any, family: str
+) -> tuple[Grid, list[list[float]]]:
     """The cut points, and the points of each number or date at which its effect is shown by default."""
-    scheme: Cuts = "uniform" if cuts == "uniform" else "quantile"
-    given = {} if cuts in ("quantile", "uniform") else _checked_cuts(cuts, schema)
+    named = isinstance(cuts, str) and cuts in SCHEMES
+    scheme: Cuts = cuts if named else DEFAULT_CUTS.get(family, "quantile")
+    given = {} if named else _checked_cuts(cuts, schema)
     points: list[list[float]] = [[] for _ in schema.columns]
     found = []
     for (j, _), values in zip(schema.coded, design, strict=True):
@@ -323,7 +329,7 @@ def _grids(design: NDArray[np.float64], schema: Schema, cuts: Any) -> tuple[Grid
 def _checked_cuts(cuts: Any, schema: Schema) -> dict[str, NDArray[np.float64]]:
     if not hasattr(cuts, "get"):
         raise SettingsError(
-            'prior["cuts"] must be "quantile", "uniform" or a mapping from column to cut points'
+            'prior["cuts"] must be "quantile", "uniform", "mixed" or a mapping from column to cut points'
         )
     unknown = sorted(set(cuts) - {column.name for column in schema.columns})
     if unknown:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from app.services.fits import CHOICES
+from app.services.fits import CHOICES, CUTS
 from app.services.stopping import TIMES_DRAWS
 
 Kind = Literal["whole", "number", "word", "yes"]
@@ -169,10 +169,10 @@ FOLDED = (
             Knob(
                 "prior.cuts",
                 "Cut points",
-                "quantile",
-                "Where a number may be split: at its quantiles, or evenly over its range.",
+                "quantile; mixed of two classes",
+                "Where a number may be split: at its quantiles, evenly over its range, or both.",
                 "word",
-                (("uniform", "uniform: evenly spaced"),),
+                tuple((name, name) for name in CUTS),
             ),
         ),
     ),

@@ -22,6 +22,7 @@ from app.store.errors import DatasetGoneError
 from app.store.tables import Dataset
 from sampler import ColumnSummary, DataError, Settings, SettingsError, choose
 from sampler.errors import DataProblem
+from sampler.grid import SCHEMES
 from sampler.methods import METHODS
 from sampler.problem import check_weights, checked_prior
 from sampler.schema import KINDS, Choice
@@ -38,12 +39,12 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "start": STARTS,
     "kind": KINDS,
 }
+CUTS = SCHEMES
 RANGES = LIMITS  # of the knobs that are counts, for the documentation; the sampler checks them
 MIN_ROWS = 10  # to learn from; a promise of HTTP, not of the sampler
 MAX_NAME = 200
 MANY_COLUMNS = 500  # among more a name that is nearly right isn't looked for
 MAX_SAID = 500  # characters of a refusal: the sampler repeats the value, whose length is the sender's choice
-CUTS = ("quantile", "uniform")
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> _Plan:
     _check_rows(dataset, request.holdout)
     _check_particles(dataset, settings)
     choice = _choose(dataset, reserved, request)
-    _check_cuts(prior.get("cuts", "quantile"), choice)
+    _check_cuts(prior.get("cuts", {}), choice)
     _check_values(table, request, settings)
     spec = settings.to_json() | {
         "features": list(choice.kinds),
@@ -321,8 +322,8 @@ def _check_levels(summaries: Sequence[ColumnSummary], choice: Choice) -> None:
 
 def _check_cuts(cuts: Any, choice: Choice) -> None:
     """The part of `prior` that depends on the columns; their values are checked where they are used."""
-    if cuts in CUTS:
+    if isinstance(cuts, str) and cuts in SCHEMES:
         return
     if not isinstance(cuts, dict) or set(cuts) - set(choice.kinds):
-        told = 'prior["cuts"] is "quantile", "uniform", or cut points by the name of a feature'
+        told = 'prior["cuts"] is "quantile", "uniform", "mixed", or cut points by the name of a feature'
         raise InvalidRequestError(errors=[Fault("prior", None, told)])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sampler.grid import Grid, cut_points, distinct_values, spread
+from sampler.grid import SCHEMES, Grid, cut_points, distinct_values, spread
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False, width=64)
 COLUMNS = arrays(
@@ -16,7 +16,7 @@ COLUMNS = arrays(
 )
 
 
-@given(values=COLUMNS, scheme=st.sampled_from(["quantile", "uniform"]))
+@given(values=COLUMNS, scheme=st.sampled_from(SCHEMES))
 def test_codes_agree_with_cut_points(values, scheme):
     """code <= c just when x <= cuts[c], for every value and every cut; missing is 255."""
     cuts = cut_points(values, scheme)
@@ -29,7 +29,7 @@ def test_codes_agree_with_cut_points(values, scheme):
     np.testing.assert_array_equal(left, values[present, None] <= cuts)
 
 
-@given(values=COLUMNS, scheme=st.sampled_from(["quantile", "uniform"]))
+@given(values=COLUMNS, scheme=st.sampled_from(SCHEMES))
 def test_every_cut_divides_the_training_rows(values, scheme):
     """No cut point has all the values on one side, so none is wasted."""
     present = values[~np.isnan(values)]
@@ -64,6 +64,16 @@ def test_uniform_cuts_are_equally_spaced():
 def test_uniform_cuts_of_whole_numbers_are_midpoints():
     """Equally spaced values need no more than their midpoints."""
     np.testing.assert_array_equal(cut_points(np.array([3.0, 1, 2, 2]), "uniform"), [1.5, 2.5])
+
+
+def test_mixed_cuts_reach_into_tails_and_keep_the_middle():
+    """Both tails of many rows have as many cuts as uniform ones would; an outlier takes eight of them."""
+    values = np.random.default_rng(0).normal(size=2000)
+    tails = [int(np.sum(np.abs(cut_points(values, name)) > 2)) for name in ("quantile", "mixed", "uniform")]
+    assert tails[1] > 0.6 * tails[2] > 4 * tails[0]
+    cuts = cut_points(np.append(values, 1e6), "mixed")
+    assert np.sum(np.abs(cuts) < 4) >= 240
+    assert 1 <= np.sum(cuts > values.max()) <= 8
 
 
 @pytest.mark.parametrize("values", [[np.nan, np.nan], [3.0, 3.0, np.nan], [7.0]])

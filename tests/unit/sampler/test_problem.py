@@ -256,7 +256,7 @@ def test_infinite_values_are_named():
         ({"columns": {"size": "date"}}, DataError, "where a date"),
         ({"columns": {"when": "number"}}, DataError, "dates where a number"),
         ({"columns": {"trio": "boolean"}}, DataError, "true or false"),
-        ({"prior": {"cuts": "medians"}}, SettingsError, "quantile"),
+        ({"prior": {"cuts": "medians"}}, SettingsError, "mixed"),
         ({"prior": {"cuts": {"nope": [1]}}}, SettingsError, "nope"),
         ({"prior": {"cuts": {"size": [2, 1]}}}, SettingsError, "increasing"),
         ({"prior": {"kk": 1}}, SettingsError, "kk"),
