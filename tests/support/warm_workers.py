@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +31,7 @@ class WarmParent:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.warm_workers"],
                 stdin=theirs.fileno(),
+                cwd=Path(__file__).parents[2],
                 env=environment | dict.fromkeys(SINGLE_THREADED, "1"),
             )
 
