@@ -60,6 +60,7 @@ def anns(team, database):
     return ann, {"dataset_id": made["id"], "model_id": model["id"]}
 
 
+@pytest.mark.both_databases
 def test_on_every_route_what_is_anothers_is_not_there(team, database, anns):
     """Another owner's things are 404, never 403, on every route that names one; they stay."""
     ann, ids = anns

@@ -1,0 +1,79 @@
+"""What is quick and what is slow, and that what is dear is noticed."""
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support import tiers
+from tests.support.cpu_time import BUSY, CpuTime
+
+
+class Item:
+    """As much of a collected test as the tiers look at."""
+
+    def __init__(self, nodeid, *marks, **params):
+        self.nodeid, self.marks = nodeid, set(marks)
+        self.callspec = SimpleNamespace(params=params)
+
+    def get_closest_marker(self, name):
+        return name if name in self.marks else None
+
+    def add_marker(self, name):
+        self.marks.add(name)
+
+
+def test_repetition_is_slow_and_every_test_keeps_a_quick_case():
+    """Further cases of statistics and the second database are slow; what has nothing else stays."""
+    api, store, law = (
+        "tests/contract/api/t.py::a",
+        "tests/contract/store/t.py::a",
+        "tests/statistical/t.py::a",
+    )
+    items = [
+        Item(f"{api}[postgres]", dialect="postgres"),
+        Item(f"{api}[sqlite]", dialect="sqlite"),
+        Item(f"{api}_alone[postgres]", dialect="postgres"),
+        Item(f"{api}_both[sqlite]", "both_databases", dialect="sqlite"),
+        Item(f"{api}_both[postgres]", "both_databases", dialect="postgres"),
+        Item(f"{store}[sqlite]", dialect="sqlite"),
+        Item(f"{store}[postgres]", dialect="postgres"),
+        Item(f"{law}[0]", "long"),
+        Item(f"{law}[1]"),
+        Item(f"{law}[2]"),
+        Item("tests/service/t.py::a[embedded]", service="embedded"),
+        Item("tests/service/t.py::a[team]", service="team"),
+    ]
+    tiers.mark(items)
+
+    slow = [item.nodeid for item in items if "slow" in item.marks]
+    assert slow == [f"{api}[postgres]", f"{law}[2]", "tests/service/t.py::a[team]"]
+
+
+def test_a_shuffle_keeps_modules_together_and_follows_its_seed():
+    """The same seed gives the same order, another seed another; no test is lost."""
+    nodes = [f"tests/{module}.py::{test}" for module in "abcdef" for test in range(6)]
+
+    def order(seed):
+        items = [Item(node) for node in nodes]
+        tiers.shuffle(items, seed)
+        return [item.nodeid for item in items]
+
+    assert order(1) == order(1) != order(2)
+    assert sorted(order(1)) == sorted(nodes)
+    modules = [node.partition("::")[0] for node in order(1)]
+    assert sum(a != b for a, b in pairwise(modules)) == 5
+
+
+@pytest.mark.parametrize(("place", "limit"), [("tests/unit/a.py::t", 2.0), ("tests/e2e/a.py::t", 10.0)])
+def test_a_dear_test_is_named(pytestconfig, place, limit):
+    """Above the limit of its place, with what a busy machine adds; setup and teardown count."""
+    plugin = CpuTime(pytestconfig)
+    plugin.costs = None
+    for seconds, test in ((0.6, "dear"), (0.4, "cheap")):
+        for when in ("setup", "call"):
+            cost = seconds * BUSY * limit
+            report = SimpleNamespace(nodeid=f"{place}_{test}", when=when, cpu_seconds=cost, cpu_limited=True)
+            plugin.pytest_runtest_logreport(report)
+
+    assert [line.rpartition(": ")[2] for line in plugin.too_dear()] == [f"{place}_dear"]
