@@ -42,7 +42,7 @@ def _configuration(settings: Settings) -> dict[str, Any]:
         "task_publish_retry_policy": {"max_retries": 2, "interval_max": 0.5},
         "worker_pool": "prefork",
         "worker_pool_start_method": "fork",
-        "worker_concurrency": settings.worker_slots,
+        "worker_concurrency": settings.worker_slots + 1,  # one for finishes and predictions alone
         "worker_prefetch_multiplier": 1,
         "worker_disable_prefetch": not settings.embedded,  # the memory transport only warns about it
         "worker_max_tasks_per_child": 50,

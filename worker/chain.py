@@ -4,7 +4,6 @@ A chain that is killed continues from its last slice on any machine; nothing dep
 """
 
 import time
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from app.store import draws, units
@@ -20,30 +19,34 @@ from worker.context import Context
 from worker.errors import Stopped
 from worker.kernels import load_kernels
 from worker.spec import Spec, fit_settings, prepare_problem, read_rows, read_spec, split
-from worker.watch import watched
+from worker.watch import Watch
 
 PIECES = 8  # of a slice, between looks at the clock
 GROWTH = 4.0  # of a piece's iterations over the one before, at most
 FIRST_SLICE = 0.2  # of a slice's time, and at most this: progress shows soon, a guess may be wrong
+# A chain looks whether another owner waits after so many slices, and so many times what its data took to
+# prepare: whoever takes its place prepares others.
+PATIENCE, PREPARATIONS = 3, 3.0
 NANOSECONDS = 2.0  # guessed per row and tree update, until measured
 
 
-def run_chain(context: Context, claim: Claim) -> None:
+def run_chain(context: Context, claim: Claim, watch: Watch) -> None:
     """Sample the claimed chain to its end.
 
     Raises
     ------
     Stopped
-        By a cancel or a drain.
-    LeaseLostError
-        Another worker has the unit.
+        By a cancel or a drain, or to give way.
+    EndedError, LeaseLostError
+        The unit was ended meanwhile, or another worker has it.
     """
     with session_scope(context.engine, read_only=True) as session:
         spec = read_spec(session, claim.model_id)
-    load_kernels(context, claim, fit_settings(spec))
+    load_kernels(watch, fit_settings(spec))
     for group in kernel_groups(spec.settings.get("prior"), weighted=spec.weights is not None):
-        load_kernels(context, claim, group)
-    prepared = _prepare(context, claim, spec)
+        load_kernels(watch, group)
+    prepared = _prepare(context, spec)
+    watch.check()
     with session_scope(context.engine, read_only=True) as session:
         checkpoint = units.checkpoint(session, claim)
         last = draws.last_block(session, claim.model_id, claim.ordinal) if checkpoint else None
@@ -53,7 +56,7 @@ def run_chain(context: Context, claim: Claim) -> None:
     chain = resume_chain(training, checkpoint) if checkpoint else start_chain(training, claim.ordinal)
     writer = BlockWriter(training.settings.num_trees, last)
     assert writer.num_draws == chain.num_kept, "the stored draws end where the checkpoint does"
-    _sample(context, claim, chain, writer, prepared)
+    _sample(context, claim, watch, chain, writer, prepared)
 
 
 @dataclass(frozen=True)
@@ -63,42 +66,44 @@ class _Prepared:
     problem: Problem
     header: bytes
     warnings: list[str]
+    seconds: float  # that it took
 
 
 _last_prepared: list[_Prepared] = []  # chains of one model often follow each other in a process
 
 
-def _prepare(context: Context, claim: Claim, spec: Spec) -> _Prepared:
+def _prepare(context: Context, spec: Spec) -> _Prepared:
     if _last_prepared and (_last_prepared[0].model_id, _last_prepared[0].settings) == (
         spec.model_id,
         spec.settings,
     ):
         return _last_prepared[0]
     _last_prepared.clear()  # free it before the next one takes its room
-    with watched(context, claim):
-        with session_scope(context.engine, read_only=True) as session:
-            rows = read_rows(session, spec)
-        training, _ = split(spec, rows)
-        problem = prepare_problem(spec, training)
-        warnings = list(dict.fromkeys([*spec.warnings, *problem.warnings]))
-        made = _Prepared(spec.model_id, spec.settings, problem, problem.header(), warnings)
-    _last_prepared.append(made)
+    began = time.monotonic()
+    with session_scope(context.engine, read_only=True) as session:
+        rows = read_rows(session, spec)
+    training, _ = split(spec, rows)
+    problem = prepare_problem(spec, training)
+    warnings = list(dict.fromkeys([*spec.warnings, *problem.warnings]))
+    header, taken = problem.header(), time.monotonic() - began
+    _last_prepared.append(_Prepared(spec.model_id, spec.settings, problem, header, warnings, taken))
     return _last_prepared[0]
 
 
 def _sample(
-    context: Context, claim: Claim, chain: AnyChain, writer: BlockWriter, prepared: _Prepared
+    context: Context, claim: Claim, watch: Watch, chain: AnyChain, writer: BlockWriter, prepared: _Prepared
 ) -> None:
+    patience = max(PATIENCE * context.settings.slice_seconds, PREPARATIONS * prepared.seconds)
+    looked = time.monotonic()
     pace = _Pace(context.settings.slice_seconds, prepared.problem)
     header: bytes | None = prepared.header
     progress = Progress(chain.phase, chain.iteration, chain.iterations, chain.num_kept)
-    with session_scope(context.engine) as session:
-        directive = units.heartbeat(session, claim, progress)
+    directive = watch.beat(progress)
     while True:
         _obey(directive)
         before, started = chain.iteration, time.monotonic()
-        with _alive(context, claim, chain):
-            rate = pace.run(chain)
+        rate = pace.run(chain)
+        watch.check()
         context.counts.add(ITERATIONS, amount=chain.iteration - before)
         context.counts.observe(SLICES, time.monotonic() - started)
         blocks = writer.add(chain.take())
@@ -110,18 +115,15 @@ def _sample(
             header,
             prepared.warnings,
         )
+        look = time.monotonic() - looked >= patience
+        looked = time.monotonic() if look else looked
         with session_scope(context.engine) as session:
             if chain.done:
                 units.finish_chain(session, claim, slice_)
                 return
-            directive = units.commit_slice(session, claim, slice_)
+            directive = units.commit_slice(session, claim, slice_, gives_way=look)
+        watch.moved()
         header = None
-
-
-def _alive(context: Context, claim: Claim, chain: AnyChain) -> AbstractContextManager[object]:
-    """Signs of life besides those between slices, where a single step of a method can outlast the lease."""
-    steps = METHODS[chain.training.settings.method]
-    return watched(context, claim) if steps.search else nullcontext()
 
 
 class _Pace:

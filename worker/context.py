@@ -7,6 +7,7 @@ from sqlalchemy import Engine
 from app.settings import Settings
 from app.store.engine import TRANSACTION_SECONDS, make_engine
 from app.store.tallies import Counts
+from worker.places import Places
 
 
 @dataclass
@@ -17,10 +18,13 @@ class Context:
     worker_id: str
     forks: bool = True  # true in the worker's main process, false in its children
     counts: Counts = field(init=False)
+    places: Places = field(init=False)
     _engines: list[Engine] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.counts = Counts(self.settings.worker_slots + 1)  # shared with the children, who are forked later
+        # Shared with the children, who are forked later: one for each slot, and one more.
+        self.counts = Counts(self.settings.worker_slots + 2)
+        self.places = Places(self.settings.worker_slots)
 
     @property
     def engine(self) -> Engine:
@@ -39,7 +43,8 @@ class Context:
     def after_fork(self, number: int) -> None:
         """In the child of that number: forget the parent's connections without closing them."""
         self.forks = False
-        self.counts.part = 1 + number
+        self.counts.part = self.places.own = 1 + number
+        self.places.leave()  # where one that died was at something
         while self._engines:
             self._engines.pop().dispose(close=False)
 

@@ -64,6 +64,7 @@ class Dispatcher:
         self._reserved = reserved
         self._end = end
         self._wake = threading.Event()
+        self._processes = context.settings.worker_slots + 1  # one for finishes and predictions alone
         self._drain_at: float | None = None
         self._drained = self._stopped = False
         self._beat_at = self._removed_at = 0.0
@@ -104,13 +105,15 @@ class Dispatcher:
 
     def _look(self) -> None:
         """Beat when due, end lost units, and count what could be claimed."""
-        slots = self._context.settings.worker_slots
+        places = self._context.places
         now = time.monotonic()
         with _database:
             if now - self._beat_at >= BEAT_SECONDS:
                 self._beat(now)
             with session_scope(self._context.engine, read_only=True) as session:
-                self._claimable = units.count_claimable(session, slots)
+                self._claimable = units.count_claimable(
+                    session, self._processes, busy=places.busy(), chains=places.free_slots()
+                )
 
     def _beat(self, now: float) -> None:
         with session_scope(self._context.engine) as session:
@@ -121,7 +124,7 @@ class Dispatcher:
         reserve.keep(self._context.engine)
         for _ in range(MOST_SWEPT):
             with session_scope(self._context.engine) as session:
-                if not ends.sweep(session):
+                if not ends.sweep(session, self._context.places.busy()):
                     break
 
     def _remove(self) -> None:
@@ -136,8 +139,8 @@ class Dispatcher:
                     return
 
     def _ring(self) -> None:
-        """One bell per claimable unit, but no more than free slots, those in the queue counted."""
-        wanted = min(self._claimable, self._context.settings.worker_slots - self._reserved())
+        """One bell per claimable unit, but no more than idle processes, those in the queue counted."""
+        wanted = min(self._claimable, self._processes - self._reserved())
         if wanted <= 0:
             return
         try:

@@ -17,26 +17,26 @@ from worker.held_out import look_at
 from worker.kernels import PREDICTION, load_kernels
 from worker.scores import score
 from worker.spec import Rows, read_rows, read_spec, split
-from worker.watch import watched
+from worker.watch import Watch
 
 
-def run_finish(context: Context, claim: Claim) -> None:
+def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
     """Judge the model and end it, or let its chains draw on; raises as `worker.chain.run_chain`."""
-    load_kernels(context, claim, PREDICTION)
+    load_kernels(watch, PREDICTION)
     with session_scope(context.engine, read_only=True) as session:
         blocks = draws.read(session, claim.model_id)
         model = session.get_one(Model, claim.model_id)
         header = models.header(session, claim.model_id)
         chains = models.chains(session, [claim.model_id])[claim.model_id]
-    time_up = _beat(context, claim)
+    time_up = _beat(watch)
     if header is None or not blocks:
         raise OutOfTimeError("Its time was over before any chain had kept a draw: retry it, or give it more.")
     rules = model.settings.get("stop") if model.stopped is None else None
-    with watched(context, claim):
-        drawn = [chain.statistics or {} for chain in chains if chain.num_draws]
-        posterior = Posterior.from_blocks(header, blocks, drawn)
-        summary = posterior.summary()
-        seen = None if rules is None else stopping.look(posterior, rules)
+    drawn = [chain.statistics or {} for chain in chains if chain.num_draws]
+    posterior = Posterior.from_blocks(header, blocks, drawn)
+    summary = posterior.summary()
+    seen = None if rules is None else stopping.look(posterior, rules)
+    watch.check()
     stopped, cut = None, None
     if seen is not None:
         short = min(chain.num_draws for chain in chains) < model.settings["num_draws"]
@@ -46,8 +46,9 @@ def run_finish(context: Context, claim: Claim) -> None:
             return
         stopped = {"by": ended_by, **seen.to_json()}
         cut = _cut(model, header, posterior) if short else None
-    _beat(context, claim)
-    holdout, held_out = _score(context, claim, posterior)
+    _beat(watch)
+    holdout, held_out = _score(context, claim, watch, posterior)
+    watch.check()
     with session_scope(context.engine) as session:
         units.finish_model(
             session,
@@ -79,7 +80,9 @@ def _cut(model: Model, header: bytes, posterior: Posterior) -> units.Cut:
     return units.Cut(settings, stopping.retold(header, settings), warnings)
 
 
-def _score(context: Context, claim: Claim, posterior: Posterior) -> tuple[Json | None, Json | None]:
+def _score(
+    context: Context, claim: Claim, watch: Watch, posterior: Posterior
+) -> tuple[Json | None, Json | None]:
     with session_scope(context.engine, read_only=True) as session:
         spec = read_spec(session, claim.model_id)
         if len(spec.held_out) == 0:
@@ -88,16 +91,15 @@ def _score(context: Context, claim: Claim, posterior: Posterior) -> tuple[Json |
     training, held = split(spec, rows)
 
     def beat() -> None:
-        _beat(context, claim)
+        _beat(watch)
 
     scores = score(posterior, training, held, beat)
     return scores, look_at(posterior, training, held, spec.held_out, beat)
 
 
-def _beat(context: Context, claim: Claim) -> bool:
+def _beat(watch: Watch) -> bool:
     """A sign of life; whether the model's time is over, which is no reason not to finish it."""
-    with session_scope(context.engine) as session:
-        directive = units.heartbeat(session, claim)
+    directive = watch.beat()
     if directive in {Directive.CANCEL, Directive.DRAIN}:
         raise Stopped(directive)
     return directive is Directive.TIME_UP

@@ -1,14 +1,13 @@
-"""Compiled kernels for a unit: loaded, or compiled with signs of life."""
+"""Compiled kernels for a unit: loaded, or compiled kernel by kernel."""
 
-from app.store.units import Claim, Progress
+from app.store.units import Progress
 from sampler import Settings, is_warm, warm
-from worker.context import Context
-from worker.watch import watched
+from worker.watch import Watch
 
 PREDICTION = "prediction"
 
 
-def load_kernels(context: Context, claim: Claim, what: Settings | str) -> None:
+def load_kernels(watch: Watch, what: Settings | str) -> None:
     """Load the kernels that a fit (or a named group's work) needs, or compile them.
 
     Raises
@@ -19,10 +18,10 @@ def load_kernels(context: Context, claim: Claim, what: Settings | str) -> None:
     if is_warm(what):
         warm(what)
         return
-    with watched(context, claim) as watch:
 
-        def tell(done: int, total: int) -> None:
-            watch.progress = Progress("compiling", done, total)
-            watch.check()
+    def tell(done: int, total: int) -> None:
+        watch.tell(Progress("compiling", done, total))
+        watch.check()
 
-        warm(what, tell)
+    warm(what, tell)
+    watch.tell(None)

@@ -80,7 +80,7 @@ def _make_worker(context: Context) -> tuple[Any, Dispatcher]:
     worker = app.Worker(
         hostname=f"{context.worker_id}@{socket.gethostname()}",
         pool_cls=LastingTaskPool,
-        concurrency=context.settings.worker_slots,
+        concurrency=app.conf.worker_concurrency,
         loglevel="WARNING",
         quiet=True,
         without_gossip=True,

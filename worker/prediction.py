@@ -24,6 +24,7 @@ from sampler.flags import Flag, by_row, count
 from worker.context import Context
 from worker.errors import Stopped
 from worker.kernels import PREDICTION, load_kernels
+from worker.watch import Watch
 
 PART_ROWS = 2048  # between two looks at the clock
 EXAMINED_ROWS = 256  # the same where every draw of a row is looked at
@@ -40,9 +41,9 @@ class _Loaded:
 _last_loaded: list[_Loaded] = []  # blocks of one prediction follow each other in a process
 
 
-def run_prediction(context: Context, claim: Claim) -> None:
+def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
     """Predict the claimed block; raises as `worker.chain.run_chain`."""
-    load_kernels(context, claim, PREDICTION)
+    load_kernels(watch, PREDICTION)
     assert claim.prediction_id is not None
     with session_scope(context.engine, read_only=True) as session:
         found = session.get(BatchPrediction, claim.prediction_id)
@@ -52,11 +53,12 @@ def run_prediction(context: Context, claim: Claim) -> None:
         posterior = _posterior(context, claim.model_id, request["draws"])
         names = [column.name for column in posterior.schema.columns]
         table = datasets.read_block(session, found.dataset_id, names, claim.ordinal)
-    _beat(context, claim, 0, table.num_rows)
+    _beat(watch, 0, table.num_rows)
     coded = _encoded(posterior, table, claim.ordinal)
     del table
-    parts = _parts(context, claim, posterior, coded, request)
+    parts = _parts(watch, posterior, coded, request)
     data = predictions.encode(pa.concat_tables(list(parts)))
+    watch.check()
     statistics = {"flags": count(coded.marks, posterior.schema.columns)}
     with session_scope(context.engine) as session:
         # The fence comes first: whoever lost the unit stores nothing.
@@ -90,9 +92,7 @@ def _encoded(posterior: Posterior, table: pa.Table, block: int) -> Coded:
         ) from None
 
 
-def _parts(
-    context: Context, claim: Claim, posterior: Posterior, coded: Coded, request: Json
-) -> Iterator[pa.Table]:
+def _parts(watch: Watch, posterior: Posterior, coded: Coded, request: Json) -> Iterator[pa.Table]:
     size = EXAMINED_ROWS if request["mcse"] or request["rhat"] else PART_ROWS
     told, began = time.monotonic(), time.monotonic()
     for start in range(0, coded.num_rows, size):
@@ -100,7 +100,7 @@ def _parts(
         now = time.monotonic()
         if now - told > BEAT_SECONDS:
             told, done = now, min(start + size, coded.num_rows)
-            _beat(context, claim, done, coded.num_rows, done / (now - began))
+            _beat(watch, done, coded.num_rows, done / (now - began))
 
 
 def _rows(coded: Coded, first: int, end: int) -> Coded:
@@ -132,8 +132,7 @@ def _flags(rows: list[list[Flag]]) -> pa.Array:
     return pa.array([[flag._asdict() for flag in row] for row in rows], FLAGS)
 
 
-def _beat(context: Context, claim: Claim, done: int, rows: int, rate: float | None = None) -> None:
-    with session_scope(context.engine) as session:
-        directive = units.heartbeat(session, claim, Progress("predicting", done, rows, rate=rate))
+def _beat(watch: Watch, done: int, rows: int, rate: float | None = None) -> None:
+    directive = watch.beat(Progress("predicting", done, rows, rate=rate))
     if directive is not Directive.CONTINUE:
         raise Stopped(directive)

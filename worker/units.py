@@ -18,7 +18,7 @@ from worker.context import Context
 from worker.errors import Stopped, sentence
 from worker.finish import run_finish
 from worker.prediction import run_prediction
-from worker.watch import END, EndedError
+from worker.watch import END, EndedError, Watch
 
 log = logging.getLogger(__name__)
 
@@ -26,28 +26,56 @@ RETRY_SECONDS = 0.5
 # The database is away, full, or took its own measures; any other refusal of it is our mistake.
 AWAY = (OperationalError, InterfaceError, InternalError)
 
-_RUN: dict[str, Callable[[Context, Claim], None]] = {
+_RUN: dict[str, Callable[[Context, Claim, Watch], None]] = {
     CHAIN: run_chain,
     FINISH: run_finish,
     PREDICTION: run_prediction,
 }
+OUTCOMES = {
+    Directive.CANCEL: "cancelled",
+    Directive.DRAIN: "released",
+    Directive.GIVE_WAY: "gave_way",
+    Directive.TIME_UP: "done",
+}
 
 
 def run_one(context: Context) -> bool:
-    """Claim the oldest unit and work on it to its end, or to this worker's; False when there was none."""
+    """Claim a unit and work on it to its end, or to this worker's; False when there was none.
+
+    After a chain that gave way the next one is claimed at once: somebody waits for it.
+    """
+    gave_way, claimed = True, False
+    while gave_way and (claim := _claim(context)) is not None:
+        claimed = True
+        try:
+            gave_way = _run(context, claim) == "gave_way"
+        finally:
+            context.places.leave()
+    return claimed
+
+
+def _claim(context: Context) -> Claim | None:
+    """A unit that no process of this worker is at; a chain only while it has a slot for one."""
+    places = context.places
     try:
-        with session_scope(context.engine) as session:
-            claim = units.claim(session, context.worker_id, context.settings.lease_seconds)
+        with places.claiming(), session_scope(context.engine) as session:
+            claim = units.claim(
+                session,
+                context.worker_id,
+                context.settings.lease_seconds,
+                busy=places.busy(),
+                chains=places.free_slots() > 0,
+            )
+            if claim is not None:
+                places.take(claim.unit_id, claim.kind)
+            return claim
     except SQLAlchemyError as error:
+        places.leave()
         log.warning("The database can't be asked for work: %s", error)
-        return False
-    if claim is None:
-        return False
-    _run(context, claim)
-    return True
+        return None
 
 
-def _run(context: Context, claim: Claim) -> None:
+def _run(context: Context, claim: Claim) -> str:
     about = {"unit_id": claim.unit_id, "kind": claim.kind, "model_id": claim.model_id, "token": claim.token}
     part = {"chain": claim.ordinal} if claim.kind == CHAIN else {"prediction_id": claim.prediction_id}
     began = time.monotonic()
@@ -60,19 +88,23 @@ def _run(context: Context, claim: Claim) -> None:
     context.counts.observe(JOBS, seconds, claim.kind, outcome)
     if outcome == "lost":
         context.counts.add(LOST)
+    return outcome
 
 
 def _worked(context: Context, claim: Claim) -> str:
     """How it ended, one of `app.store.tallies.ENDS`."""
+    watch = Watch(context, claim)
     try:
-        _RUN[claim.kind](context, claim)
+        with watch:
+            _RUN[claim.kind](context, claim, watch)
     except Stopped as stopped:
         _end(context, claim, stopped.directive)
-        return "cancelled" if stopped.directive is Directive.CANCEL else "released"
-    except EndedError:
-        return "released"  # a cancel or a drain took effect meanwhile
-    except (LeaseLostError, ModelGoneError):
+        return OUTCOMES[stopped.directive]
+    except (EndedError, LeaseLostError, ModelGoneError):
+        if watch.ended is not None:
+            return OUTCOMES[watch.ended]
         log.warning("Unit %s went to another worker, or away; what was left is dropped.", claim.unit_id)
+        _note_loss(context, claim)
         return "lost"
     except AWAY as error:
         # Whether the last commit happened is unknown; what the database holds is right either way.
@@ -91,6 +123,14 @@ def _end(context: Context, claim: Claim, directive: Directive) -> None:
         _in_session(context, claim, END[directive])
     except (LeaseLostError, DBAPIError) as error:
         log.warning("The end of unit %s wasn't written: %s", claim.unit_id, error)
+
+
+def _note_loss(context: Context, claim: Claim) -> None:
+    """Let the unit say that its lease was lost while this process was alive and at it."""
+    try:
+        _in_session(context, claim, units.note_loss)
+    except DBAPIError as error:
+        log.warning("The loss of unit %s's lease wasn't noted: %s", claim.unit_id, error)
 
 
 def _give_back(context: Context, claim: Claim) -> None:

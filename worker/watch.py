@@ -1,10 +1,10 @@
-"""Signs of life while something is done that can't be cut into slices: compiling, preparing, judging."""
+"""Signs of life for as long as a unit is worked on, whatever its process is busy with meanwhile."""
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -17,81 +17,91 @@ from worker.context import Context
 
 log = logging.getLogger(__name__)
 
-BEAT_SECONDS = 1.0
-LONGEST_SECONDS = 1800.0  # what takes longer is taken for stuck, and left to its lease
+BEAT_SECONDS = 1.5  # without a sign of life; longer than a slice, which is one
+BEATS_PER_LEASE = 4
+LONGEST_SECONDS = 1800.0  # a unit that gets nowhere for longer is taken for stuck, and left to its lease
 
 END: dict[Directive, Callable[..., None]] = {
     Directive.CANCEL: units.stop,
     Directive.DRAIN: units.release,
+    Directive.GIVE_WAY: units.release,
     Directive.TIME_UP: units.finish_early,
 }
 
 
 class EndedError(Exception):
-    """The unit was ended while this process was busy with it."""
+    """The unit was ended, or went to another worker, while this process was busy with it."""
 
 
 class Watch:
-    """A thread that beats for a unit. A cancel, a drain or the end of a chain's time takes effect at once."""
+    """A thread that beats for a unit whenever its process has been silent for a while.
+
+    A cancel, a drain or the end of a chain's time takes effect at once; the process learns of it by `check`.
+    """
 
     def __init__(self, context: Context, claim: Claim) -> None:
-        self.progress: Progress | None = None  # told with the next beat
+        self._progress: Progress | None = None
+        self.ended: Directive | None = None  # why the thread has ended the unit
+        self.lost = False  # another worker has the unit, or it is gone
         self._engine, self._claim = context.engine, claim
+        self._every = min(BEAT_SECONDS, claim.lease_seconds / BEATS_PER_LEASE)
+        self._heard = self._moved = time.monotonic()
         self._over = threading.Event()
-        self._ended = False
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def check(self) -> None:
         """Raise EndedError once there is nothing left to do."""
-        if self._ended:
+        if self.lost or self.ended is not None:
             raise EndedError
 
-    def start(self) -> None:
-        """Begin to beat."""
-        self._thread.start()
+    def tell(self, progress: Progress | None) -> None:
+        """Let the next beat say how far the process is; None: as it last wrote itself."""
+        self._progress, self._moved = progress, time.monotonic()
 
-    def stop(self) -> None:
-        """Beat no more."""
+    def moved(self) -> None:
+        """Say that the process has got further, and has written so itself."""
+        self._heard = self._moved = time.monotonic()
+
+    def beat(self, progress: Progress | None = None) -> Directive:
+        """Give a sign of life from the process itself, which has got further; raises as `units.heartbeat`."""
+        self.check()
+        with session_scope(self._engine) as session:
+            directive = units.heartbeat(session, self._claim, progress)
+        self.moved()
+        return directive
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
 
     def _run(self) -> None:
-        began = time.monotonic()
-        while not self._over.is_set() and time.monotonic() - began < LONGEST_SECONDS:
+        while not self._over.wait(max(0.0, self._heard + self._every - time.monotonic())):
+            now = time.monotonic()
+            if now < self._heard + self._every:
+                continue  # the process has written meanwhile
+            if now > self._moved + LONGEST_SECONDS:
+                log.error("Unit %s got nowhere for %s s.", self._claim.unit_id, LONGEST_SECONDS)
+                return
             try:
                 self._beat()
             except LeaseLostError:
-                self._ended = True
+                self.lost = True
             except SQLAlchemyError as error:
                 log.warning("Unit %s: no sign of life: %s", self._claim.unit_id, error)
-            if self._ended:
+            if self.lost or self.ended is not None:
                 return
-            self._over.wait(BEAT_SECONDS)
+            self._heard = max(self._heard, now)
 
     def _beat(self) -> None:
         claim = self._claim
         with session_scope(self._engine) as session:
-            directive = units.heartbeat(session, claim, self.progress)
+            directive = units.heartbeat(session, claim, self._progress)
         if directive is Directive.CONTINUE or (directive is Directive.TIME_UP and claim.kind != CHAIN):
             return
         with session_scope(self._engine) as session:
             END[directive](session, claim)
-        self._ended = True
-
-
-@contextmanager
-def watched(context: Context, claim: Claim) -> Iterator[Watch]:
-    """Beat for the unit as long as the block takes.
-
-    Raises
-    ------
-    EndedError
-        At the end of the block, when the unit has ended meanwhile, or is no longer this worker's.
-    """
-    watch = Watch(context, claim)
-    watch.start()
-    try:
-        yield watch
-    finally:
-        watch.stop()
-    watch.check()
+        self.ended = directive

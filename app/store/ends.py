@@ -3,9 +3,10 @@
 Lock order: rows of units (several: by id), then the prediction's row, then the model's (`app.store.tables`).
 """
 
+from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, not_, or_, select, update
+from sqlalchemy import ColumnElement, and_, case, not_, or_, select, true, update
 from sqlalchemy.orm import Session
 
 from app.store import events, prediction_state
@@ -28,6 +29,18 @@ from app.store.tables import (
 )
 
 MAX_STALLED = 3  # claims without progress; a unit that killed so many workers would kill the next one
+WORKER_LOST: Json = {
+    "type": "worker_lost",
+    "detail": f"The worker ended without a word {MAX_STALLED} times in a row while on this, and got no "
+    "further; most often that is the machine running out of memory.",
+}
+LEASE_LOST: Json = {
+    "type": "lease_lost",
+    "detail": f"The lease on this was lost {MAX_STALLED} times in a row without progress: its worker was "
+    "alive, but gave no sign of life in time (BARTSERVE_LEASE_SECONDS). Most often that is a machine that "
+    "stood still or has too much to do, or a database that didn't answer. A retry goes on from what is "
+    "stored.",
+}
 
 
 def new_unit(
@@ -94,16 +107,20 @@ def fail_model(session: Session, model_id: str, error: Json) -> None:
         events.append(session, model_id, FAILED, error)
 
 
-def sweep(session: Session) -> int:
-    """End what nobody will claim any more; how many units that were.
+def sweep(session: Session, busy: Collection[str] = ()) -> int:
+    """End what nobody will claim any more, but for units that `busy` processes are at; how many that were.
 
     Units whose workers vanished too often without progress fail with their model; units whose worker vanished
     after their model was cancelled, or failed, end as cancelled.
     """
     lost = and_(Unit.state == RUNNING, Unit.lease_until < db_now())
     hopeless = Unit.stalled_attempts >= MAX_STALLED
-    query = select(Unit.id, Unit.model_id, Unit.prediction_id).join(Model).outerjoin(BatchPrediction, ITS)
-    query = query.where(lost, or_(not_(wanted()), hopeless))
+    query = (
+        select(Unit.id, Unit.model_id, Unit.prediction_id, Unit.error)
+        .join(Model)
+        .outerjoin(BatchPrediction, ITS)
+    )
+    query = query.where(lost, or_(not_(wanted()), hopeless), Unit.id.not_in(busy) if busy else true())
     found = session.execute(query.order_by(Unit.model_id, Unit.id).limit(1)).first()
     if found is None:
         return 0
@@ -115,11 +132,7 @@ def sweep(session: Session) -> int:
         changed = rows_changed(session, stale.values(state=CANCELLED, token=Unit.token + 1))
         settle_parent(session, found)
         return changed
-    error = {
-        "type": "worker_lost",
-        "detail": f"The worker ended without a word {MAX_STALLED} times in a row while on this, and got no "
-        "further; most often that is the machine running out of memory.",
-    }
+    error = found.error or WORKER_LOST
     if changed := rows_changed(session, stale.values(state=FAILED, error=error, token=Unit.token + 1)):
         fail_parent(session, found, error)
     return changed

@@ -14,7 +14,7 @@ from app.store.tables import Json
 
 LABELS_JOINED = ","
 UNIT_KINDS = ("chain", "finish", "prediction")
-ENDS = ("done", "cancelled", "released", "failed", "lost")
+ENDS = ("done", "cancelled", "released", "gave_way", "failed", "lost")
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ Lock order: rows of units (several: by id), then the prediction's row, then the 
 """
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, delete, false, func, or_, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, Subquery, and_, case, delete, false, func, or_, select, true, update
+from sqlalchemy.orm import Session, aliased
 
 from app.store import draws, ends, events, restarts
 from app.store.clock import db_now, utc_now
@@ -44,6 +44,7 @@ class Directive(enum.Enum):
     CONTINUE = "continue"
     CANCEL = "cancel"  # end the unit: `stop`
     DRAIN = "drain"  # this worker is to end: `release` the unit
+    GIVE_WAY = "give_way"  # another owner waits: `release` the unit, a chain of which goes on later
     TIME_UP = "time_up"  # the model's time is over: a chain ends where it is, by `finish_early`
 
 
@@ -96,26 +97,58 @@ class Cut:
     warnings: list[str]
 
 
-def count_claimable(session: Session, limit: int) -> int:
-    """How many units could be claimed now, counted up to `limit`."""
-    some = select(Unit.id).join(Model).outerjoin(BatchPrediction, ends.ITS).where(_claimable())
+def count_claimable(
+    session: Session, limit: int, *, busy: Collection[str] = (), chains: int | None = None
+) -> int:
+    """How many units a worker could claim now, counted up to `limit`; of chains at most so many.
+
+    `busy` are units that processes of this worker are at.
+    """
+    short = _count(session, limit, _claimable(busy), Unit.kind != CHAIN)
+    room = limit - short if chains is None else min(limit - short, chains)
+    return short + (_count(session, room, _claimable(busy), Unit.kind == CHAIN) if room > 0 else 0)
+
+
+def _count(session: Session, limit: int, *which: ColumnElement[bool]) -> int:
+    some = select(Unit.id).join(Model).outerjoin(BatchPrediction, ends.ITS).where(*which)
     some_of_them = some.limit(limit).subquery()
     return session.scalar(select(func.count()).select_from(some_of_them)) or 0
 
 
-def claim(session: Session, worker_id: str, lease_seconds: float) -> Claim | None:
-    """Take the oldest claimable unit, finishes first, then predictions, whose units are short.
+def claim(
+    session: Session,
+    worker_id: str,
+    lease_seconds: float,
+    *,
+    busy: Collection[str] = (),
+    chains: bool = True,
+) -> Claim | None:
+    """Take a unit of the owner with the fewest running ones; None when there is none, or the worker drains.
 
-    None when there is none or the worker is draining.
+    Of owners with as many, it is the turn of the one who was served the longest ago. Of one owner's units
+    finishes come first, then predictions, whose units are short, then the oldest chain.
+
+    Parameters
+    ----------
+    busy
+        Units that processes of this worker are at: it never claims them, though their leases ran out.
+    chains
+        Whether chains may be claimed; finishes and predictions always may.
+
     """
     if session.scalar(select(Worker.draining).where(Worker.id == worker_id)):
         return None
+    kinds = true() if chains else Unit.kind != CHAIN
+    shares = _shares()
     query = (
         select(Unit)
         .join(Model)
         .outerjoin(BatchPrediction, ends.ITS)
-        .where(_claimable())
+        .join(shares, shares.c.owner == Model.owner)
+        .where(_claimable(busy), kinds)
         .order_by(
+            shares.c.running,
+            shares.c.since,
             case((Unit.kind == FINISH, 0), (Unit.kind == PREDICTION, 1), else_=2),
             Unit.created_at,
             Unit.ordinal,
@@ -179,10 +212,16 @@ def heartbeat(session: Session, claim: Claim, progress: Progress | None = None) 
     return _directive(session, claim)
 
 
-def commit_slice(session: Session, claim: Claim, slice_: Slice) -> Directive:
-    """Store what a slice of a chain has done; raises as `heartbeat`."""
+def commit_slice(session: Session, claim: Claim, slice_: Slice, *, gives_way: bool = False) -> Directive:
+    """Store what a slice of a chain has done; raises as `heartbeat`.
+
+    `gives_way`: the chain has run for long enough to give way, should another owner wait.
+    """
     _store_slice(session, claim, slice_, state=RUNNING, lease_until=db_now() + claim.lease_seconds)
-    return _directive(session, claim)
+    directive = _directive(session, claim)
+    if directive is Directive.CONTINUE and gives_way and _somebody_waits(session, claim):
+        return Directive.GIVE_WAY
+    return directive
 
 
 def finish_chain(session: Session, claim: Claim, slice_: Slice) -> None:
@@ -228,6 +267,12 @@ def stop(session: Session, claim: Claim) -> None:
         # Retried since the directive was read: somebody must go on with it.
         rows_changed(session, update(Unit).where(Unit.id == claim.unit_id).values(state=QUEUED))
     ends.settle_parent(session, claim)
+
+
+def note_loss(session: Session, claim: Claim) -> None:
+    """Let a unit that another worker has taken over say that its former holder was alive, and only late."""
+    taken = and_(Unit.id == claim.unit_id, Unit.token > claim.token, Unit.state.in_(OPEN_STATES))
+    rows_changed(session, update(Unit).where(taken).values(error=ends.LEASE_LOST))
 
 
 def fail(session: Session, claim: Claim, error: Json) -> None:
@@ -315,9 +360,58 @@ def go_on(session: Session, claim: Claim, num_draws: int, header: bytes, looked:
         session.flush()
 
 
-def _claimable() -> ColumnElement[bool]:
+def _claimable(busy: Collection[str] = ()) -> ColumnElement[bool]:
     lost = and_(Unit.state == RUNNING, Unit.lease_until < db_now(), Unit.stalled_attempts < ends.MAX_STALLED)
-    return and_(or_(Unit.state == QUEUED, lost), ends.wanted())
+    free = Unit.id.not_in(busy) if busy else true()
+    return and_(or_(Unit.state == QUEUED, lost), ends.wanted(), free)
+
+
+def _shares() -> Subquery:
+    """By owner of open units: how many run, and since when the owner waits, or when it was served last.
+
+    Served: a claim, a slice or the end of any unit of a model that has open ones.
+    """
+    unit, model, open_unit = aliased(Unit), aliased(Model), aliased(Unit)
+    concerned = select(open_unit.model_id).where(open_unit.state.in_(OPEN_STATES))
+    runs = and_(unit.state == RUNNING, unit.lease_until >= db_now())
+    served = case((unit.token > 0, unit.updated_at))
+    return (
+        select(
+            model.owner,
+            func.count(case((runs, 1))).label("running"),
+            func.coalesce(func.max(served), func.min(unit.created_at)).label("since"),
+        )
+        .join(model, model.id == unit.model_id)
+        .where(unit.model_id.in_(concerned))
+        .group_by(model.owner)
+        .subquery()
+    )
+
+
+def _somebody_waits(session: Session, claim: Claim) -> bool:
+    """Whether a chain gives way: for an owner of whom nothing runs, or two units fewer than of the chain's.
+
+    So owners take turns where slots are fewer than they, and no two change places for ever where each has
+    one. Of the chains of one owner no more give way than units wait.
+    """
+    mine = session.scalar(select(Model.owner).where(Model.id == claim.model_id))
+    shares = _shares()
+    of_mine = select(shares.c.running).where(shares.c.owner == mine).scalar_subquery()
+    fewer = or_(shares.c.running == 0, shares.c.running <= of_mine - 2)
+    waiting = (
+        select(func.count())
+        .select_from(Unit)
+        .join(Model)
+        .outerjoin(BatchPrediction, ends.ITS)
+        .join(shares, shares.c.owner == Model.owner)
+        .where(_claimable(), Model.owner != mine, fewer)
+    )
+    wait = session.scalar(waiting) or 0
+    if not wait:
+        return False
+    running = and_(Unit.kind == CHAIN, Unit.state == RUNNING, Unit.lease_until >= db_now())
+    before = select(func.count()).select_from(Unit).join(Model).where(running, Model.owner == mine)
+    return (session.scalar(before.where(Unit.id < claim.unit_id)) or 0) < wait
 
 
 def _fenced(session: Session, claim: Claim, **values: Any) -> None:
@@ -332,6 +426,7 @@ def _store_slice(session: Session, claim: Claim, slice_: Slice, **values: Any) -
         claim,
         **_shown(slice_.progress),
         stalled_attempts=0,
+        error=None,  # of a lease that was lost before
         checkpoint=slice_.checkpoint,
         statistics=slice_.statistics,
         **values,

@@ -103,7 +103,7 @@ def test_cancel(service, moment):
 def test_children_of_an_embedded_worker_are_nice(service):
     """On a newcomer's own machine chains leave the processor to predictions; a team's workers don't."""
     worker = service.start_worker()
-    service.eventually(lambda: len(children(worker)) == 2)
+    service.eventually(lambda: len(children(worker)) == 3)
     own = os.getpriority(os.PRIO_PROCESS, worker.pid)
     wanted = min(own + 10, 19) if service.environment.get("BARTSERVE_REDIS_URL") is None else own
 

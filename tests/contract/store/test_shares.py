@@ -1,0 +1,137 @@
+"""Owners share the workers: whose turn it is, and when a chain gives way."""
+
+import pytest
+from sqlalchemy import update
+
+from app.store import ends, predictions, units
+from app.store.engine import session_scope
+from app.store.tables import CHAIN, FINISH, PREDICTION, Dataset, Unit
+from app.store.units import Directive
+from tests.support.store_factories import a_slice, create_model
+
+ANN, BOB, EVE = "ann", "bob", "eve"
+
+
+def claim(engine, **how):
+    with session_scope(engine) as session:
+        return units.claim(session, "w", 60.0, **how)
+
+
+def commit(engine, claimed, *, gives_way=True):
+    with session_scope(engine) as session:
+        return units.commit_slice(session, claimed, a_slice(), gives_way=gives_way)
+
+
+def release(engine, claimed):
+    with session_scope(engine) as session:
+        units.release(session, claimed)
+
+
+def models_of(engine, *owners, num_chains=4):
+    """A model of each, in this order; {owner: model id}."""
+    return {owner: create_model(engine, num_chains=num_chains, owner=owner).id for owner in owners}
+
+
+def test_the_owner_with_the_fewest_running_units_is_served(database):
+    """However many chains one owner queued first, the other's are claimed in turn; of one owner by age."""
+    made = models_of(database.engine, ANN, ANN, BOB)
+    owners = {made[ANN]: ANN, made[BOB]: BOB}
+    claims = [claim(database.engine) for _ in range(8)]
+
+    assert [owners.get(each.model_id, ANN) for each in claims] == [ANN, BOB] * 4
+    assert [each.ordinal for each in claims] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert len({each.model_id for each in claims}) == 2
+
+
+def test_a_lone_owner_has_everything(database):
+    """Oldest first, finishes before predictions before chains, and no chain gives way."""
+    first, second = (create_model(database.engine, num_chains=2, owner=ANN) for _ in range(2))
+    claims = [claim(database.engine) for _ in range(3)]
+    assert [each.model_id for each in claims] == [first.id, first.id, second.id]
+    assert {commit(database.engine, each) for each in claims} == {Directive.CONTINUE}
+
+
+def test_a_chain_gives_way_to_who_has_nothing(database):
+    """On one slot: only when it is its moment to, then the other is served, then the first again."""
+    made = models_of(database.engine, ANN, num_chains=3)
+    of_ann = claim(database.engine)
+    assert commit(database.engine, of_ann) is Directive.CONTINUE
+    made |= models_of(database.engine, BOB, num_chains=3)
+    assert commit(database.engine, of_ann, gives_way=False) is Directive.CONTINUE
+    served = [of_ann.model_id]
+    claimed = of_ann
+    for _ in range(5):
+        assert commit(database.engine, claimed) is Directive.GIVE_WAY
+        release(database.engine, claimed)
+        claimed = claim(database.engine)
+        served.append(claimed.model_id)
+
+    assert served == [made[ANN], made[BOB]] * 3
+
+
+def test_no_more_chains_give_way_than_units_wait(database):
+    """Four chains of one owner and one waiting of another: one gives way; with a share each nobody does."""
+    models_of(database.engine, ANN)
+    claims = [claim(database.engine) for _ in range(4)]
+    models_of(database.engine, BOB, num_chains=1)
+    told = [commit(database.engine, each) for each in claims]
+    assert sorted(each.value for each in told) == ["continue"] * 3 + ["give_way"]
+    release(database.engine, claims[told.index(Directive.GIVE_WAY)])
+    of_bob = claim(database.engine)
+    models_of(database.engine, BOB, num_chains=8)
+    told = [
+        commit(database.engine, each) for each in claims if told[claims.index(each)] is Directive.CONTINUE
+    ]
+    assert told.count(Directive.GIVE_WAY) == 3  # three run, one of the other: two fewer
+    assert commit(database.engine, of_bob) is Directive.CONTINUE
+
+
+def test_equal_shares_stay(database):
+    """Two slots, an owner on each, and more waiting of both: neither gives way."""
+    models_of(database.engine, ANN, BOB)
+    claims = [claim(database.engine) for _ in range(2)]
+    assert len({each.model_id for each in claims}) == 2
+    assert {commit(database.engine, each) for each in claims} == {Directive.CONTINUE}
+
+
+def test_a_stream_of_small_models_starves_nobody(database):
+    """On one slot, one owner's chains end at once and others follow: the other has every second turn."""
+    made = models_of(database.engine, ANN, num_chains=2)
+    running = claim(database.engine)
+    for _ in range(3):
+        models_of(database.engine, BOB, num_chains=8)
+    owners = []
+    for _ in range(6):
+        if running.model_id == made[ANN]:
+            assert commit(database.engine, running) is Directive.GIVE_WAY
+            release(database.engine, running)
+        else:
+            with session_scope(database.engine) as session:
+                units.finish_chain(session, running, a_slice())
+        running = claim(database.engine)
+        owners.append(ANN if running.model_id == made[ANN] else BOB)
+
+    assert owners == [BOB, ANN] * 3
+
+
+@pytest.mark.parametrize("kind", [FINISH, PREDICTION])
+def test_short_units_have_a_place_of_their_own(database, kind):
+    """A process that may take no chain takes finishes and predictions, and counts these alone."""
+    models_of(database.engine, ANN)
+    with session_scope(database.engine) as session:
+        assert units.count_claimable(session, 9, chains=0) == 0
+        assert units.count_claimable(session, 9, chains=3) == 3
+        assert units.claim(session, "w", 60.0, chains=False) is None
+    other = create_model(database.engine, num_chains=1, owner=BOB)
+    with session_scope(database.engine) as session:
+        if kind == FINISH:
+            session.add(ends.new_unit(other.id, FINISH, 0))
+        else:
+            dataset = session.get_one(Dataset, other.dataset_id)
+            session.execute(update(Unit).where(Unit.model_id == other.id).values(state="done"))
+            predictions.create(session, owner=BOB, model_id=other.id, dataset=dataset, request={})
+    with session_scope(database.engine) as session:
+        assert units.count_claimable(session, 9, chains=0) == 1
+        found = units.claim(session, "w", 60.0, chains=False)
+        assert (found.kind, found.model_id) == (kind, other.id)
+        assert units.claim(session, "w", 60.0).kind == CHAIN

@@ -1,0 +1,153 @@
+"""No stretch of a unit outlasts its lease; no worker claims what it runs; a lost lease is called one."""
+
+import threading
+import time
+from contextlib import ExitStack
+from unittest.mock import patch
+
+import pytest
+from sqlalchemy import select, update
+
+from app.settings import Settings
+from app.store import datasets, ends, models, predictions, units
+from app.store.engine import session_scope
+from app.store.tables import CHAIN, FINISH, Unit
+from tests.support.friedman import friedman_table
+from tests.support.worker_service import OWNER, SHORT, Service
+from worker import chain, finish, kernels, prediction
+from worker.context import Context
+from worker.units import run_one
+
+LEASE, STEP = 1.0, 5.0
+QUICK = SHORT | {"num_burnin": 10, "num_draws": 8, "num_trees": 5, "num_chains": 1}
+ONE_TREE = QUICK | {"num_trees": 1, "thin": 1}
+# Where a unit of each kind may be busy for long: what is slowed down there.
+STRETCHES = {
+    "chain-loads": (CHAIN, QUICK, (chain, "read_rows")),
+    "chain-compiles": (CHAIN, QUICK, (kernels, "warm")),
+    "chain-prepares": (CHAIN, QUICK, (chain, "prepare_problem")),
+    "chain-steps": (CHAIN, QUICK, (chain._Pace, "run")),
+    "single-tree-steps": (CHAIN, ONE_TREE | {"method": "bcart"}, (chain._Pace, "run")),
+    "finish-reads": (FINISH, QUICK, (finish.draws, "read")),
+    "finish-judges": (FINISH, QUICK, (finish.Posterior, "summary")),
+    "finish-scores": (FINISH, QUICK, (finish, "score")),
+    "finish-looks-at-rows": (FINISH, QUICK, (finish, "look_at")),
+    "prediction-loads": ("prediction", QUICK, (prediction, "_posterior")),
+    "prediction-predicts": ("prediction", QUICK, (prediction, "_predict")),
+}
+
+
+@pytest.fixture
+def dialect():
+    """Threads of this process; `store/test_units.py` tries leases on both databases."""
+    return "sqlite"
+
+
+@pytest.fixture
+def context(database):
+    """A worker's process, which is this one."""
+    made = Context(
+        Settings(database_url=database.url, lease_seconds=LEASE, slice_seconds=0.05), "w", forks=False
+    )
+    chain._last_prepared.clear()
+    prediction._last_loaded.clear()
+    yield made
+    made.close()
+
+
+def slowed(stack, owner, name):
+    """Let the first call take so long, and say when it has begun."""
+    began, original = threading.Event(), getattr(owner, name)
+
+    def slow(*args, **kwargs):
+        if not began.is_set():
+            began.set()
+            time.sleep(STEP)
+        return original(*args, **kwargs)
+
+    stack.enter_context(patch.object(owner, name, slow))
+    return began
+
+
+@pytest.mark.parametrize("stretch", STRETCHES)
+def test_a_long_stretch_keeps_its_lease(database, context, stretch):
+    """With a lease of one second and a step of five the unit stays this worker's, and is done at once."""
+    kind, settings, place = STRETCHES[stretch]
+    service = Service(database.engine, {}, None, -1)
+    model_id = service.create_model(friedman_table(60), **settings)
+    if kind != CHAIN:
+        assert run_one(context)
+    if kind == "prediction":
+        assert run_one(context)
+        predicted(database.engine, model_id)
+    with ExitStack() as stack:
+        if stretch == "chain-compiles":
+            stack.enter_context(patch.object(kernels, "is_warm", lambda _what: False))
+        began = slowed(stack, *place)
+        work = threading.Thread(target=run_one, args=[context])
+        work.start()
+        assert began.wait(30)
+        while work.is_alive():
+            with session_scope(database.engine) as session:
+                claimed = units.claim(session, "rival", LEASE)  # at most what follows from the unit
+                assert claimed is None or claimed.kind != kind
+                assert ends.sweep(session) == 0
+            time.sleep(0.1)
+    with session_scope(database.engine, read_only=True) as session:
+        done = session.scalars(select(Unit).where(Unit.kind == kind)).one()
+        assert (done.state, done.attempts, done.error) == ("done", 1, None)
+
+
+def predicted(engine, model_id):
+    """A background prediction of the model's own dataset."""
+    with session_scope(engine) as session:
+        model = models.get(session, OWNER, model_id)
+        dataset = datasets.get(session, OWNER, model.dataset_id)
+        request = {"levels": [0.9], "interval": "credible", "quantiles": None, "draws": 8}
+        predictions.create(
+            session,
+            owner=OWNER,
+            model_id=model_id,
+            dataset=dataset,
+            request=request | {"mcse": False, "rhat": False},
+        )
+
+
+def test_a_worker_never_claims_what_it_runs(database, context):
+    """Its lease ran out, and yet no process of the same worker takes or ends it; another worker may."""
+    service = Service(database.engine, {}, None, -1)
+    service.create_model(friedman_table(60), **QUICK)
+    with session_scope(database.engine) as session:
+        claimed = units.claim(session, "w", -1.0)
+    context.places.take(claimed.unit_id, claimed.kind)
+    assert not run_one(context)
+    context.places.own = 1  # another process of the worker
+    busy = context.places.busy()
+    assert busy == [claimed.unit_id]
+    assert not run_one(context)
+    with session_scope(database.engine) as session:
+        assert units.count_claimable(session, 5, busy=busy) == 0
+        session.execute(update(Unit).values(stalled_attempts=ends.MAX_STALLED))
+        assert ends.sweep(session, busy) == 0
+        session.execute(update(Unit).values(stalled_attempts=0))
+        assert units.claim(session, "other", LEASE).unit_id == claimed.unit_id
+
+
+def test_a_lost_lease_is_called_one(database, context):
+    """Who was alive and late says so: the model's error speaks of leases, not of memory."""
+    service = Service(database.engine, {}, None, -1)
+    model_id = service.create_model(friedman_table(60), **QUICK)
+
+    def taken_over(*_args, **_kwargs):
+        with session_scope(database.engine) as session:
+            session.execute(update(Unit).values(token=Unit.token + 1, lease_until=0.0))
+
+    with patch.object(chain, "split", side_effect=taken_over):
+        assert run_one(context)
+    with session_scope(database.engine) as session:
+        assert session.scalars(select(Unit)).one().error["type"] == "lease_lost"
+        session.execute(update(Unit).values(stalled_attempts=ends.MAX_STALLED))
+        assert ends.sweep(session) == 1
+    error = service.model(model_id).error
+    assert error["type"] == "lease_lost"
+    assert "memory" not in error["detail"]

@@ -1,0 +1,77 @@
+"""Two owners on one worker: a fit without end of the one, a small fit and a prediction of the other."""
+
+import time
+
+import pytest
+from sqlalchemy import update
+
+from app.store import datasets, models, predictions
+from app.store.engine import session_scope
+from app.store.tables import BatchPrediction, Dataset, Model
+from tests.support.worker_service import LONG, OWNER, SHORT
+
+OTHER = "other"
+TIMES = 8  # what it takes alone, with two owners on a slot and the patience of a chain
+
+
+def give(service, model_id, owner):
+    """Let a model and its dataset belong to another owner."""
+    with session_scope(service.engine) as session:
+        dataset = session.get_one(Model, model_id).dataset_id
+        session.execute(update(Model).where(Model.id == model_id).values(owner=owner))
+        session.execute(update(Dataset).where(Dataset.id == dataset).values(owner=owner))
+
+
+def fit_and_predict(service) -> tuple[str, float]:
+    """A small fit and a background prediction of the other owner: the model, and how long both took."""
+    began = time.monotonic()
+    model_id = service.create_model(**SHORT)
+    give(service, model_id, OTHER)
+
+    def state(table, found):
+        with session_scope(service.engine, read_only=True) as session:
+            return session.get_one(table, found).state
+
+    service.eventually(lambda: state(Model, model_id) == "succeeded")
+    with session_scope(service.engine) as session:
+        dataset = datasets.get(session, OTHER, models.get(session, OTHER, model_id).dataset_id)
+        request = {"levels": [0.9], "interval": "credible", "quantiles": None, "draws": 50}
+        request |= {"mcse": False, "rhat": False}
+        made = predictions.create(
+            session, owner=OTHER, model_id=model_id, dataset=dataset, request=request
+        ).id
+    service.eventually(lambda: state(BatchPrediction, made) == "succeeded")
+    return model_id, time.monotonic() - began
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_a_long_fit_does_not_stop_another_owner(service, slots):
+    """Many chains without end hold every slot; the other's are done in a few times their usual time."""
+    service.start_worker(slots=slots)
+    fit_and_predict(service)
+    usual, alone = fit_and_predict(service)
+    endless = service.create_model(**LONG | {"num_chains": 6, "num_draws": 4000})
+    service.sampling(endless)
+    model_id, beside = fit_and_predict(service)
+
+    assert beside < TIMES * alone + 1.0
+    assert service.digest(model_id) == service.digest(usual) == service.undisturbed_digest(model_id)
+    assert service.model(endless).owner == OWNER
+    assert service.model(endless).state == "running"
+
+
+def test_a_chain_that_gave_way_has_the_same_draws(service):
+    """Two owners' chains take turns on one slot, slice by slice: each ends as if it had been alone."""
+    first = service.create_model(**LONG | {"num_chains": 1, "num_draws": 60})
+    second = service.create_model(**LONG | {"num_chains": 1, "num_draws": 60, "seed": 7})
+    give(service, second, OTHER)
+    undisturbed = [service.undisturbed_digest(model_id) for model_id in (first, second)]
+    service.start_worker(slots=1)
+
+    def ended():
+        with session_scope(service.engine, read_only=True) as session:
+            return all(session.get_one(Model, each).state == "succeeded" for each in (first, second))
+
+    service.eventually(ended)
+    assert [service.digest(model_id) for model_id in (first, second)] == undisturbed
+    assert sum(chain.attempts for each in (first, second) for chain in service.chains(each)) > 2
