@@ -272,7 +272,12 @@ class EstimateView(BaseModel):
     slots: int = Field(description="Chains that this service works on at once; 0: no worker is there now.")
     memory_bytes: int = Field(description="Of a worker's process, at most.")
     memory_limit_bytes: int | None = Field(description="What a worker has for one fit; null: not known.")
-    fits: bool = Field(description="Whether a worker has the memory; else the fit would be refused.")
+    seconds_limit: float | None = Field(
+        description="The longest `most_seconds` of a fit (BARTSERVE_FIT_SECONDS); null: any."
+    )
+    fits: bool = Field(
+        description="Whether a worker has the memory, and the fit ends in time; else it would be refused."
+    )
     settings: dict[str, Any] = Field(description="All of them, resolved.")
     warnings: list[str]
 
@@ -292,6 +297,7 @@ def create(
     body: ModelRequest,
     engine: TheEngine,
     bell: TheBell,
+    settings: TheSettings,
     owner: Owner,
     asked: TheAsked,
     after: BackgroundTasks,
@@ -310,7 +316,8 @@ def create(
             answers.append(accepted(shown))
             asked.remember(session, answers[0])
 
-        _, shown = fits.create(engine, owner, body.fit_request(), remember)
+        slots = health.slots_now(engine, settings)
+        _, shown = fits.create(engine, owner, body.fit_request(), remember, slots=slots)
         after.add_task(bell.ring, len(shown["progress"]["chains"]))
         return answers[0]
 
@@ -325,7 +332,7 @@ def estimate(
     """What a fit would take, in memory and time, and its settings, all resolved; nothing is started.
 
     The body is that of `POST /models`, and what that refuses is refused here, but for a fit that no worker
-    has the memory for: then `fits` is false.
+    has the memory for, or that would take too long: then `fits` is false.
     """
     found = fits.estimated(engine, owner, body.fit_request(), health.slots(session, settings))
     return EstimateView(
@@ -334,6 +341,7 @@ def estimate(
         slots=found.slots,
         memory_bytes=found.most.bytes,
         memory_limit_bytes=found.memory_limit,
+        seconds_limit=found.seconds_limit,
         fits=found.fits,
         settings=found.settings,
         warnings=found.warnings,

@@ -3,13 +3,13 @@
 from fastapi import APIRouter, BackgroundTasks, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.deps import Owner, TheBell, TheEngine, Writing
+from app.api.deps import Owner, TheBell, TheEngine, TheSettings, Writing
 from app.api.idempotent import TheAsked, render
 from app.api.json_body import StrictRoute
 from app.api.models import LOOK_AGAIN, ModelView, accepted
 from app.api.problems import responses
 from app.api.scopes import needs
-from app.services import restarts
+from app.services import health, restarts
 from app.services.idempotency import Answer, once
 from app.services.keys import TRAIN
 from app.store.engine import session_scope
@@ -48,6 +48,7 @@ def extend(
     body: ExtendRequest,
     engine: TheEngine,
     bell: TheBell,
+    settings: TheSettings,
     owner: Owner,
     asked: TheAsked,
     after: BackgroundTasks,
@@ -60,7 +61,9 @@ def extend(
 
     def make() -> Answer:
         with session_scope(engine) as session:
-            shown = restarts.extend(session, owner, model_id, body.num_draws)
+            shown = restarts.extend(
+                session, owner, model_id, body.num_draws, slots=health.slots(session, settings)
+            )
             answer = accepted(shown)
             asked.remember(session, answer)
         after.add_task(bell.ring, len(shown["progress"]["chains"]))

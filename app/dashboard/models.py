@@ -8,11 +8,11 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from app.api.datasets import Cursor
-from app.api.deps import Deleting, Owner, Reading, TheBell, ThePredictor, Writing
+from app.api.deps import Deleting, Owner, Reading, TheBell, ThePredictor, TheSettings, Writing
 from app.api.scopes import GuardedRoute, needs
 from app.dashboard import pages, snippets, words
 from app.dashboard.forms import Form, text
-from app.services import datasets, events, explanations, models, restarts
+from app.services import datasets, events, explanations, health, models, restarts
 from app.services.errors import Fault, InvalidRequestError, NotFoundError
 from app.services.feed import all_of
 from app.services.keys import READ, TRAIN
@@ -99,7 +99,13 @@ def retry(
 @router.post("/{model_id}/extend")
 @needs(TRAIN)
 def extend(
-    form: Form, session: Writing, bell: TheBell, owner: Owner, model_id: str, after: BackgroundTasks
+    form: Form,
+    session: Writing,
+    bell: TheBell,
+    settings: TheSettings,
+    owner: Owner,
+    model_id: str,
+    after: BackgroundTasks,
 ) -> Response:
     """Take further draws."""
     models.get(session, owner, model_id)
@@ -107,7 +113,7 @@ def extend(
     if not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= restarts.MAX_DRAWS):
         told = f"a whole number from 1 to {restarts.MAX_DRAWS}"
         raise InvalidRequestError(errors=[Fault("num_draws", None, told)])
-    shown = restarts.extend(session, owner, model_id, int(given[:9]))
+    shown = restarts.extend(session, owner, model_id, int(given[:9]), slots=health.slots(session, settings))
     after.add_task(bell.ring, len(shown["progress"]["chains"]))
     return pages.see_other(f"/ui/models/{model_id}")
 

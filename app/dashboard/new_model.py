@@ -41,6 +41,7 @@ def create(
     session: Reading,
     engine: TheEngine,
     bell: TheBell,
+    settings: TheSettings,
     owner: Owner,
     after: BackgroundTasks,
 ) -> Response:
@@ -55,7 +56,7 @@ def create(
                 answers.append(accepted(shown))
                 token.remember(writing, answers[0])
 
-            _, shown = fits.create(engine, owner, asked, remember)
+            _, shown = fits.create(engine, owner, asked, remember, slots=health.slots_now(engine, settings))
             after.add_task(bell.ring, len(shown["progress"]["chains"]))
             return answers[0]
 

@@ -19,6 +19,7 @@ class Limits:
     predictions: int | None = None
     streams: int | None = None  # of events, open to one process
     fit_memory: int | None = None  # bytes of a worker's process that one fit may take
+    fit_seconds: float | None = None  # that a fit may take by its estimate
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,12 @@ class TooMuchMemoryError(InvalidRequestError):
     slug, title = "fit-too-large", "No worker has the memory for this fit"
 
 
+class TooLongError(InvalidRequestError):
+    """The estimated time of the fit is longer than this service gives one."""
+
+    slug, title = "fit-too-long", "That fit would take too long"
+
+
 def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int = 1) -> Cost:
     """The memory that a fit takes of each worker process, and the time to its end.
 
@@ -104,6 +110,30 @@ def check_memory(settings: Mapping[str, Any], rows: int, columns: int) -> None:
             f"{settings['num_trees']} trees, {settings['num_chains']} chains of "
             f"{settings['num_draws']} draws. Ask for fewer features, draws or trees."
         )
+
+
+def check_seconds(seconds: float) -> None:
+    """Refuse a fit that would take longer than one may.
+
+    Raises
+    ------
+    TooLongError
+        With the estimate and the setting.
+    """
+    most = actor().limits.fit_seconds
+    if most is not None and seconds > most:
+        raise TooLongError(
+            f"This fit would take about {_time(seconds)}, where {_time(most)} is the most "
+            "(BARTSERVE_FIT_SECONDS). Ask for fewer trees, chains, draws or burn-in, or a smaller thin; "
+            "stop rules with max_seconds end a fit in time. POST /models/estimate tells what a request takes."
+        )
+
+
+def _time(seconds: float) -> str:
+    for name, length in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.1f} {name}"
+    return f"{seconds:,.1f} seconds"
 
 
 def _mib(num_bytes: int) -> str:

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from app.services import audit, datasets, models, quotas, stopping
 from app.services.acting import actor
-from app.services.costs import Cost, check_memory, coded_columns, estimate
+from app.services.costs import Cost, check_memory, check_seconds, coded_columns, estimate
 from app.services.datasets import check_name
 from app.services.errors import Fault, InvalidRequestError, NotFoundError, UnusableDataError
 from app.store import datasets as dataset_store
@@ -70,12 +70,14 @@ def create(
     owner: str,
     request: FitRequest,
     also: Callable[[Session, dict[str, Any]], None] = lambda _session, _shown: None,
+    *,
+    slots: int = 0,
 ) -> tuple[str, dict[str, Any]]:
     """Check a request and accept it: a model and a unit of work for each of its chains, in one transaction.
 
     Gives the model's id, and the model as `models.view` shows it. The data are read in a transaction of their
     own, which only reads; no other one waits for the checks. `also` is done in the transaction that makes
-    the model.
+    the model; `slots` chains are worked on at once (0: no worker is there; one is supposed).
 
     Raises
     ------
@@ -85,6 +87,8 @@ def create(
         A setting is out of range; the target, a feature or the weights can't be used: names the column.
     TooMuchMemoryError
         No worker has the memory for it.
+    TooLongError
+        By its estimate it takes longer than a fit may.
     QuotaError
         The owner has as much queued or stored as may be.
     """
@@ -92,6 +96,7 @@ def create(
     plan = _planned(engine, owner, request)
     dataset, spec = plan.dataset, plan.told
     check_memory(plan.at_most, dataset.num_rows, plan.coded_columns)
+    check_seconds(plan.most(slots).seconds)
     with _dataset_kept(), session_scope(engine) as session:
         quotas.check_queued(session, owner)
         quotas.check_stored(session, owner, quotas.expected_bytes(spec))
@@ -117,31 +122,43 @@ class Estimate:
     """What a request would come to, were it accepted now.
 
     `slots` chains are worked on at once (0: no worker is there; one is supposed). `most` is a fit whose stop
-    rules never hold, `memory_limit` what a worker has for one fit, None when that isn't known.
+    rules never hold, `memory_limit` what a worker has for one fit, None when that isn't known,
+    `seconds_limit` the longest time of a fit, None when any may be.
     """
 
     cost: Cost
     most: Cost
     slots: int
     memory_limit: int | None
+    seconds_limit: float | None
     settings: dict[str, Any]
     warnings: list[str]
 
     @property
     def fits(self) -> bool:
-        """Whether a worker has the memory; else the fit is refused."""
-        return self.memory_limit is None or self.most.bytes <= self.memory_limit
+        """Whether a worker has the memory, and the fit ends in time; else it is refused."""
+        return not self.too_long and (self.memory_limit is None or self.most.bytes <= self.memory_limit)
+
+    @property
+    def too_long(self) -> bool:
+        """Whether it takes longer than a fit may."""
+        return self.seconds_limit is not None and self.most.seconds > self.seconds_limit
 
 
 def estimated(engine: Engine, owner: str, request: FitRequest, slots: int) -> Estimate:
     """What a request would take of a worker's memory and time; nothing is started. Raises as `create`."""
     plan = _planned(engine, owner, request)
-    rows, columns, at_once = plan.dataset.num_rows, plan.coded_columns, max(slots, 1)
-    cost = estimate(plan.spec, rows, columns, slots=at_once)
-    most = estimate(plan.at_most, rows, columns, slots=at_once)
-    if plan.stop is not None and (limit := plan.stop["max_seconds"]) is not None:
-        most = replace(most, seconds=min(most.seconds, limit + most.finish_seconds))
-    return Estimate(cost, most, slots, actor().limits.fit_memory, plan.told, plan.choice.warnings)
+    cost = estimate(plan.spec, plan.dataset.num_rows, plan.coded_columns, slots=slots)
+    limits = actor().limits
+    return Estimate(
+        cost,
+        plan.most(slots),
+        slots,
+        limits.fit_memory,
+        limits.fit_seconds,
+        plan.told,
+        plan.choice.warnings,
+    )
 
 
 @dataclass(frozen=True)
@@ -163,6 +180,13 @@ class _Plan:
     def told(self) -> dict[str, Any]:
         """The settings as the model will show them."""
         return self.spec | ({} if self.stop is None else {"stop": self.stop})
+
+    def most(self, slots: int) -> Cost:
+        """The cost of a fit whose stop rules never hold, on so many slots."""
+        most = estimate(self.at_most, self.dataset.num_rows, self.coded_columns, slots=slots)
+        if self.stop is not None and (limit := self.stop["max_seconds"]) is not None:
+            most = replace(most, seconds=min(most.seconds, limit + most.finish_seconds))
+        return most
 
     @property
     def coded_columns(self) -> int:

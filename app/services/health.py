@@ -78,8 +78,14 @@ def workers_seen(session: Session, settings: Settings) -> list[dict[str, Any]]:
 
 
 def slots(session: Session, settings: Settings) -> int:
-    """Units that the workers of this moment can do at once."""
+    """Chains that the workers of this moment can do at once."""
     return sum(worker["slots"] for worker in workers_seen(session, settings) if worker["state"] == "ok")
+
+
+def slots_now(engine: Engine, settings: Settings) -> int:
+    """The same, in a transaction of its own."""
+    with session_scope(engine, read_only=True) as session:
+        return slots(session, settings)
 
 
 def queue(session: Session) -> dict[str, Any]:

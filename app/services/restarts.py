@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from app.services import audit, datasets, models, quotas
-from app.services.costs import check_memory, coded_columns
+from app.services.costs import check_memory, check_seconds, coded_columns, estimate
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
 from app.store import models as model_store
 from app.store import restarts as store
@@ -41,8 +41,10 @@ def retry(session: Session, owner: str, model_id: str) -> dict[str, Any]:
     return _seen(session, owner, model_id)
 
 
-def extend(session: Session, owner: str, model_id: str, num_draws: int) -> dict[str, Any]:
+def extend(session: Session, owner: str, model_id: str, num_draws: int, *, slots: int = 0) -> dict[str, Any]:
     """Draw so many more kept draws with every chain of a succeeded model; shown as `models.view` does.
+
+    `slots` chains are worked on at once (0: no worker is there; one is supposed).
 
     Raises
     ------
@@ -51,7 +53,7 @@ def extend(session: Session, owner: str, model_id: str, num_draws: int) -> dict[
     ConflictError
         It hasn't succeeded, or its chains aren't here (it came as a file).
     InvalidRequestError
-        That would be more draws than a model may have, or than a worker has memory for.
+        That would be more draws than a model may have, or than a worker has memory or a fit has time for.
     QuotaError
         The owner has as much queued or stored as may be.
     """
@@ -77,6 +79,8 @@ def extend(session: Session, owner: str, model_id: str, num_draws: int) -> dict[
         dataset = datasets.get(session, owner, model.dataset_id)
         columns = coded_columns(settings.get("columns") or {}, datasets.summaries_of(dataset))
         check_memory(settings | {"num_draws": total}, dataset.num_rows, columns)
+        more = settings | {"num_draws": num_draws, "num_burnin": 0}
+        check_seconds(estimate(more, dataset.num_rows, columns, slots=slots).seconds)
     quotas.check_queued(session, owner)
     quotas.check_stored(session, owner, quotas.expected_bytes(settings | {"num_draws": num_draws}))
     store.extend(session, model, num_draws, _told_of(header, total))

@@ -156,6 +156,32 @@ def test_a_fit_is_estimated_before_it_starts(client, database, settings):
     assert made["warnings"] == plain["warnings"]
 
 
+@only("sqlite")
+def test_a_fit_of_weeks_is_refused(client, settings):
+    """By its estimated time, with the setting; the estimate says so; a limit of its own lets it in."""
+    body = {"dataset_id": post_csv(client, table()).json()["id"], "target": "y"}
+    weeks = body | {"num_chains": 64, "num_burnin": 1_000_000, "thin": 100_000, "num_draws": 1000}
+
+    roomy = {"fit_memory_bytes": 2**40}
+
+    with serving(settings.model_copy(update=roomy)) as address:
+        told = problem(client.post(f"{address}/models", json=weeks), 422, "fit-too-long")["detail"]
+        estimated = client.post(f"{address}/models/estimate", json=weeks).json()
+        short = client.post(f"{address}/models/estimate", json=body).json()
+        assert client.get(f"{address}/models").json()["items"] == []
+        limited = weeks | {"stop": {"max_seconds": 60}}
+        assert client.post(f"{address}/models", json=limited).status_code == 202
+    with serving(settings.model_copy(update=roomy | {"fit_seconds": 0})) as address:
+        unbounded = client.post(f"{address}/models/estimate", json=weeks).json()
+
+    assert "BARTSERVE_FIT_SECONDS" in told
+    assert "days" in told
+    assert estimated["fits"] is False
+    assert estimated["seconds_limit"] == 2 * 86_400 < estimated["most_seconds"]
+    assert short["fits"] is unbounded["fits"] is True
+    assert unbounded["seconds_limit"] is None
+
+
 def test_an_estimate_refuses_what_a_fit_refuses_but_says_what_does_not_fit(client):
     """The same 422 for the same body; too much memory is an answer, not an error."""
     body = {"dataset_id": post_csv(client, table()).json()["id"], "target": "y"}
