@@ -129,6 +129,11 @@ class Settings(BaseSettings):
     )
     max_body_bytes: int = Field(default=512 * MIB, gt=0, description="The largest upload.")
     max_predict_rows: int = Field(default=100_000, gt=0, description="The most rows of one predict call.")
+    max_predict_work: float = Field(
+        default=1e11,
+        gt=0,
+        description="Rows times draws times trees of one predict call, about: ten seconds of a core.",
+    )
     cache_bytes: int = Field(default=512 * MIB, ge=0, description="Unpacked posteriors kept in memory.")
 
     body_seconds: float = Field(
@@ -178,7 +183,7 @@ class Settings(BaseSettings):
         default_factory=_cores,
         json_schema_extra={"default_words": "one per core"},
         ge=1,
-        description="Units worked on at once.",
+        description="Chains worked on at once; finishes and predictions have one place more.",
     )
     worker_memory_kib: int | None = Field(
         default=None, gt=0, description="A worker's child that has grown beyond this is replaced."
@@ -187,7 +192,12 @@ class Settings(BaseSettings):
         default=0,
         ge=0,
         description="The most memory one fit may take of a worker's process, by the formula of its refusal; "
-        "0: worker_memory_kib, else this machine's memory divided by the worker's slots.",
+        "0: worker_memory_kib, else this machine's memory divided by the worker's slots and one.",
+    )
+    fit_seconds: float = Field(
+        default=2 * 24 * 3600.0,
+        ge=0,
+        description="The longest estimated time of one fit; 0: any.",
     )
     slice_seconds: float = Field(default=1.0, gt=0, description="Sampling between two commits of a chain.")
     lease_seconds: float = Field(
@@ -273,7 +283,7 @@ class Settings(BaseSettings):
         filled: dict[str, Any] = {
             "fit_memory_bytes": self.fit_memory_bytes
             or 1024 * (self.worker_memory_kib or 0)
-            or _memory() * 9 // 10 // self.worker_slots,
+            or _memory() * 9 // 10 // (self.worker_slots + 1),
             "database_url": _with_password(self.database_url, self.database_password)
             or f"sqlite:///{self.data_dir.absolute() / 'bartserve.db'}",
             "redis_url": _with_password(self.redis_url, self.redis_password),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sampler import interrupt
 from sampler.errors import PackedError
 from sampler.kernels import predicting
 
@@ -51,10 +52,14 @@ class Ensemble:
     def sums(
         self, codes: NDArray[np.uint8], draws: NDArray[np.int64] | None = None
     ) -> NDArray[np.int32] | NDArray[np.int64]:
-        """Grid steps [draw, row] at `codes` [feature, row], for the draws of these numbers or all."""
+        """Grid steps [draw, row] at `codes` [feature, row], for the draws of these numbers or all.
+
+        Raises `interrupt.InterruptedWorkError` where nobody wants the result any more.
+        """
         if codes.shape[0] != self.num_features:
             msg = f"rows have {codes.shape[0]} codes, the model has {self.num_features}"
             raise ValueError(msg)
+        interrupt.look()
         codes = np.require(codes, np.uint8, ["C", "W"])
         chosen = np.arange(self.num_draws) if draws is None else np.require(draws, np.int64, ["C", "W"])
         (scale, first), *rest = self._parts

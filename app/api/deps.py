@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from app.api.gate import Gate
+from app.api.gate import GateOf
 from app.api.scopes import KEY
 from app.services.bell import Bell
 from app.services.health import Readiness
@@ -50,10 +50,9 @@ async def predictor_of(request: Request) -> Predictor:
     return predictor
 
 
-async def gate_of(request: Request) -> Gate:
-    """The gate before the process's cores."""
-    gate: Gate = request.app.state.gate
-    return gate
+async def gate_of(request: Request) -> GateOf:
+    """The gate before the process's cores, for the work of this request."""
+    return GateOf(request.app.state.gate, request)
 
 
 async def owner_of(request: Request) -> str:
@@ -88,5 +87,5 @@ TheSettings = Annotated[ServiceSettings, Depends(settings_of)]
 TheReadiness = Annotated[Readiness, Depends(readiness_of)]
 TheBell = Annotated[Bell, Depends(bell_of)]
 ThePredictor = Annotated[Predictor, Depends(predictor_of)]
-TheGate = Annotated[Gate, Depends(gate_of)]
+TheGate = Annotated[GateOf, Depends(gate_of)]
 Owner = Annotated[str, Depends(owner_of)]

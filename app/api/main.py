@@ -64,7 +64,7 @@ def create_app(settings: Settings) -> FastAPI:
     """The service over HTTP; it opens the database when it starts and closes it when it stops."""
     engine = make_engine(settings.database_url)
     bell = Bell(settings)
-    predictor = Predictor(engine, settings.cache_bytes, settings.max_predict_rows)
+    predictor = Predictor(engine, settings.cache_bytes, settings.max_predict_rows, settings.max_predict_work)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -108,6 +108,7 @@ def create_app(settings: Settings) -> FastAPI:
                     predictions=settings.quota_predictions,
                     streams=settings.quota_streams,
                     fit_memory=settings.fit_memory_bytes,
+                    fit_seconds=settings.fit_seconds or None,
                 ),
                 per_second=settings.quota_requests_per_second,
                 public_url=settings.public_url,

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
 from app.api.deps import Owner, TheGate, ThePredictor
-from app.api.gate import Gate
+from app.api.gate import GateOf
 from app.api.scopes import GuardedRoute, needs
 from app.dashboard.drawing import chains, effects, held_out, shapes
 from app.dashboard.drawing.canvas import Look, Shape, Theme
@@ -54,7 +54,7 @@ class Studio:
         self._one = CapacityLimiter(1)
 
     async def answer(
-        self, key: str, gate: Gate, find: Callable[[], Any], paint: Callable[[Any], bytes]
+        self, key: str, gate: GateOf, find: Callable[[], Any], paint: Callable[[Any], bytes]
     ) -> Response:
         """The chart of that key as a response: `find` its data, then `paint` them, unless it is kept.
 

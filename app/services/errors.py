@@ -162,6 +162,12 @@ class BusyError(ServiceError):
     status, slug, title = 503, "busy", "The service is busy"
 
 
+class AbandonedError(ServiceError):
+    """Who asked has hung up: nobody reads this. The status is the one that proxies log then."""
+
+    status, slug, title = 499, "abandoned", "Nobody waits for this answer any more"
+
+
 class UnavailableError(ServiceError):
     """A part the service needs doesn't answer."""
 

@@ -1,6 +1,7 @@
 """Predictions from a stored posterior."""
 
 import logging
+import math
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -39,11 +40,15 @@ from sampler import DataError, PackedError, Posterior, SettingsError, is_warm, r
 from sampler.design import Coded
 from sampler.figures import are_finite
 from sampler.flags import by_row
+from sampler.methods import METHODS
 
 log = logging.getLogger(__name__)
 VERDICTS = ("not_converged", "approximate", "converged")  # each better than the one before
 MAX_EXAMINED = 10_000  # rows of whose draws R-hat or Monte Carlo errors are computed: half a millisecond each
 MAX_SAMPLES = 1_000_000  # draws in one answer, rows times draws of each
+# What a row and a draw take besides the trees, in trees (a tenth of a nanosecond each): the quantiles of
+# draws, each bound of a predictive mixture, a tree with leaves of its own, Monte Carlo errors and R-hat.
+QUANTILES, BOUND, OWN_LEAVES, EXAMINED = 100, 70, 1000, 5000
 LOADS = 3  # of a posterior that grows while it is read
 FIELDS = ("draws", "samples", "features", "grid", "ice")  # that the sampler's refusals begin with
 KERNELS = "prediction"  # all that the API runs of the sampler's compiled code
@@ -87,9 +92,10 @@ class _ClosingError(Exception):
 class Predictor:
     """Answers from posteriors that it keeps decoded; its methods may be called from many threads."""
 
-    def __init__(self, engine: Engine, cache_bytes: int, max_rows: int) -> None:
+    def __init__(self, engine: Engine, cache_bytes: int, max_rows: int, max_work: float = math.inf) -> None:
         self.engine = engine
         self.max_rows = max_rows
+        self.max_work = max_work
         self.cache: Cache[Posterior] = Cache(cache_bytes)
         self._verdicts: dict[tuple[str, int], str] = {}
         self._draws: dict[tuple[str, datetime | None], int | None] = {}
@@ -173,6 +179,7 @@ class Predictor:
     def _answer(self, model: Model, posterior: Posterior, coded: Coded, request: PredictRequest) -> Answer:
         only_mean = request.target == "mean"
         _check_sizes(coded.num_rows, request)
+        self._check_work(posterior, coded.num_rows, request)
         prediction = posterior.predict(
             coded,
             level=None if only_mean else list(request.levels),
@@ -203,6 +210,25 @@ class Predictor:
             else rowwise.thinned(posterior, coded, prediction.draws, request.samples),
             classes=posterior.classes,
         )
+
+    def _check_work(self, posterior: Posterior, num_rows: int, request: PredictRequest) -> None:
+        """Refuse what would take a core for long: rows times draws times trees, and what comes besides."""
+        trees, draws = int(posterior.leaf_counts.shape[2]), posterior.num_chains * (request.draws or 0)
+        each = trees + (
+            OWN_LEAVES if METHODS[str(posterior.settings.get("method", "bart"))].single_tree else 0
+        )
+        if request.target != "mean":
+            bounds = 2 * len(request.levels) + len(request.quantiles or ())
+            each += QUANTILES + (BOUND * bounds if request.interval == "predictive" else 0)
+        if request.mcse or request.rhat or request.require is not None:
+            each += EXAMINED
+        if num_rows * draws * each > self.max_work:
+            most = max(1, int(self.max_work / (draws * each)))
+            raise TooLargeError(
+                f"{num_rows} rows x {draws} draws x {trees} trees are too much work for one answer: at most "
+                f"{most} of these rows at once (BARTSERVE_MAX_PREDICT_WORK), or fewer draws. "
+                "POST /models/{id}/predictions predicts a stored dataset of any length in the background."
+            )
 
     def lookup(self, owner: str, model: str) -> tuple[Model, Posterior, int]:
         """The model of an id or a name, its posterior, and the draws that each of its chains has by now.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler import interrupt
 from sampler.errors import PackedError
 from sampler.inclusion import Inclusion, inclusion
 from sampler.intervals import Request
@@ -97,6 +98,7 @@ class SoftEnsemble(Ensemble):
         """Expected leaf values of the chosen draws at rows x [row, p], float64 [draw, row, k]."""
         from sampler.kernels.soft_predict import soft_values  # noqa: PLC0415  # kernels load late
 
+        interrupt.look()
         draws, value = self.draws, np.ascontiguousarray(self.draws.part("value"))
         found = np.empty((len(chosen), len(x), value.shape[1]))
         soft_values(

@@ -1,7 +1,6 @@
 """No stretch of a unit outlasts its lease; no worker claims what it runs; a lost lease is called one."""
 
 import threading
-import time
 from contextlib import ExitStack
 from unittest.mock import patch
 
@@ -11,14 +10,14 @@ from sqlalchemy import select, update
 from app.settings import Settings
 from app.store import datasets, ends, models, predictions, units
 from app.store.engine import session_scope
-from app.store.tables import CHAIN, FINISH, Unit
+from app.store.tables import CHAIN, FINISH, PREDICTION, Unit
 from tests.support.friedman import friedman_table
 from tests.support.worker_service import OWNER, SHORT, Service
 from worker import chain, finish, kernels, prediction
 from worker.context import Context
 from worker.units import run_one
 
-LEASE, STEP = 1.0, 5.0
+LEASE, PATIENCE = 1.0, 120.0
 QUICK = SHORT | {"num_burnin": 10, "num_draws": 8, "num_trees": 5, "num_chains": 1}
 ONE_TREE = QUICK | {"num_trees": 1, "thin": 1}
 # Where a unit of each kind may be busy for long: what is slowed down there.
@@ -32,8 +31,8 @@ STRETCHES = {
     "finish-judges": (FINISH, QUICK, (finish.Posterior, "summary")),
     "finish-scores": (FINISH, QUICK, (finish, "score")),
     "finish-looks-at-rows": (FINISH, QUICK, (finish, "look_at")),
-    "prediction-loads": ("prediction", QUICK, (prediction, "_posterior")),
-    "prediction-predicts": ("prediction", QUICK, (prediction, "_predict")),
+    "prediction-loads": (PREDICTION, QUICK, (prediction, "_posterior")),
+    "prediction-predicts": (PREDICTION, QUICK, (prediction, "_predict")),
 }
 
 
@@ -56,46 +55,48 @@ def context(database):
 
 
 def slowed(stack, owner, name):
-    """Let the first call take so long, and say when it has begun."""
-    began, original = threading.Event(), getattr(owner, name)
+    """Let the first call wait until it may go on: events that say that it has begun, and that it may."""
+    began, go_on, original = threading.Event(), threading.Event(), getattr(owner, name)
 
     def slow(*args, **kwargs):
         if not began.is_set():
             began.set()
-            time.sleep(STEP)
+            assert go_on.wait(PATIENCE)
         return original(*args, **kwargs)
 
     stack.enter_context(patch.object(owner, name, slow))
-    return began
+    return began, go_on
 
 
 @pytest.mark.parametrize("stretch", STRETCHES)
 def test_a_long_stretch_keeps_its_lease(database, context, stretch):
-    """With a lease of one second and a step of five the unit stays this worker's, and is done at once."""
+    """A stretch that lasts until its lease of a second would have ended twice: renewed, done at once."""
     kind, settings, place = STRETCHES[stretch]
-    service = Service(database.engine, {}, None, -1)
+    service = Service(database.engine, {}, context.settings.data_dir / "log", -1)
     model_id = service.create_model(friedman_table(60), **settings)
     if kind != CHAIN:
         assert run_one(context)
-    if kind == "prediction":
+    if kind == PREDICTION:
         assert run_one(context)
         predicted(database.engine, model_id)
+
+    def unit():
+        with session_scope(database.engine, read_only=True) as session:
+            return session.scalars(select(Unit).where(Unit.kind == kind)).one()
+
     with ExitStack() as stack:
         if stretch == "chain-compiles":
             stack.enter_context(patch.object(kernels, "is_warm", lambda _what: False))
-        began = slowed(stack, *place)
+        began, go_on = slowed(stack, *place)
         work = threading.Thread(target=run_one, args=[context])
         work.start()
-        assert began.wait(30)
-        while work.is_alive():
-            with session_scope(database.engine) as session:
-                claimed = units.claim(session, "rival", LEASE)  # at most what follows from the unit
-                assert claimed is None or claimed.kind != kind
-                assert ends.sweep(session) == 0
-            time.sleep(0.1)
-    with session_scope(database.engine, read_only=True) as session:
-        done = session.scalars(select(Unit).where(Unit.kind == kind)).one()
-        assert (done.state, done.attempts, done.error) == ("done", 1, None)
+        assert began.wait(PATIENCE)
+        first = unit().lease_until
+        service.eventually(lambda: unit().lease_until > first + 2 * LEASE, PATIENCE)
+        go_on.set()
+        work.join(PATIENCE)
+    done = unit()
+    assert (done.state, done.attempts, done.error) == ("done", 1, None)
 
 
 def predicted(engine, model_id):
@@ -115,7 +116,7 @@ def predicted(engine, model_id):
 
 def test_a_worker_never_claims_what_it_runs(database, context):
     """Its lease ran out, and yet no process of the same worker takes or ends it; another worker may."""
-    service = Service(database.engine, {}, None, -1)
+    service = Service(database.engine, {}, context.settings.data_dir / "log", -1)
     service.create_model(friedman_table(60), **QUICK)
     with session_scope(database.engine) as session:
         claimed = units.claim(session, "w", -1.0)
@@ -135,14 +136,17 @@ def test_a_worker_never_claims_what_it_runs(database, context):
 
 def test_a_lost_lease_is_called_one(database, context):
     """Who was alive and late says so: the model's error speaks of leases, not of memory."""
-    service = Service(database.engine, {}, None, -1)
+    service = Service(database.engine, {}, context.settings.data_dir / "log", -1)
     model_id = service.create_model(friedman_table(60), **QUICK)
 
-    def taken_over(*_args, **_kwargs):
+    split = chain.split
+
+    def taken_over(*given):
         with session_scope(database.engine) as session:
             session.execute(update(Unit).values(token=Unit.token + 1, lease_until=0.0))
+        return split(*given)
 
-    with patch.object(chain, "split", side_effect=taken_over):
+    with patch.object(chain, "split", taken_over):
         assert run_one(context)
     with session_scope(database.engine) as session:
         assert session.scalars(select(Unit)).one().error["type"] == "lease_lost"

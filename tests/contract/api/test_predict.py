@@ -11,6 +11,7 @@ from app.store.engine import session_scope
 from app.store.tables import DrawBlock
 from sampler import Posterior
 from tests.support.api_calls import places, post_csv, post_json, problem, table
+from tests.support.api_server import serving
 from tests.support.databases import only
 from tests.support.fitted_models import SMALL, fitted
 
@@ -260,3 +261,21 @@ def test_held_out_scores_come_with_the_model(client, settings):
     assert model["progress"]["fraction"] == 1
     assert model["draws"] == 40
     assert model["finished_at"] >= model["started_at"] >= model["created_at"]
+
+
+@only("sqlite")
+def test_the_work_of_an_answer_is_bounded(client, model, settings):
+    """Rows x draws x trees: 413 with the most rows and the address of the background; fewer are answered."""
+    with serving(settings.model_copy(update={"max_predict_work": 5 * 80 * (10 + 100)})) as address:
+        path = f"{address}/models/{model['id']}/predict"
+        told = problem(client.post(path, json={"rows": ROWS[:1] * 6}), 413)["detail"]
+        assert client.post(path, json={"rows": ROWS[:1] * 5}).status_code == 200
+        assert client.post(path, json={"rows": ROWS[:1] * 6, "draws": 20}).status_code == 200
+        assert client.post(path, json={"rows": ROWS[:1] * 40, "target": "mean"}).status_code == 200
+        predictive = {"rows": ROWS[:1] * 5, "interval": "predictive"}
+        assert client.post(path, json=predictive).status_code == 413
+
+    assert "6 rows x 80 draws x 10 trees" in told
+    assert "at most 5 " in told
+    assert "BARTSERVE_MAX_PREDICT_WORK" in told
+    assert "/predictions" in told

@@ -10,7 +10,9 @@ from anyio.to_thread import current_default_thread_limiter
 from app.api.access import MAX_WAITING as MAX_IN_LINE
 from app.api.access import check_line
 from app.api.gate import MAX_WAITING, Gate
-from app.services.errors import BusyError
+from app.services.acting import Actor, acting
+from app.services.errors import AbandonedError, BusyError
+from sampler import interrupt
 
 
 def test_no_more_at_once_than_cores():
@@ -54,6 +56,122 @@ def test_who_would_wait_too_long_is_told_so():
         with pytest.raises(ZeroDivisionError):
             await gate.run(lambda: 1 // 0)
         assert await gate.run(lambda: 5) == 5
+
+    anyio.run(main)
+
+
+def test_one_owner_never_has_every_place():
+    """As many long pieces of one owner as may be: the other's short one runs beside them, at once."""
+    go_on = threading.Event()
+    most, busy, lock = 0, 0, threading.Lock()
+
+    def long() -> None:
+        nonlocal most, busy
+        with lock:
+            busy += 1
+            most = max(most, busy)
+        go_on.wait(60)
+        with lock:
+            busy -= 1
+
+    async def main() -> None:
+        gate = Gate(2)
+
+        async def ask(owner: str, work) -> None:
+            with acting(Actor(owner, owner)):
+                await gate.run(work)
+
+        async with anyio.create_task_group() as group:
+            for _ in range(5):
+                group.start_soon(ask, "ann", long)
+            await anyio.sleep(0.05)
+            with anyio.fail_after(2):
+                await ask("bob", lambda: None)
+            assert busy == 2
+            go_on.set()
+
+    anyio.run(main)
+
+    assert most == 2
+
+
+def test_the_owner_with_fewest_places_is_next():
+    """Ann's pieces wait in line before Bob's and Eve's; each gets a turn before Ann has a second."""
+    order: list[str] = []
+    lock = threading.Lock()
+
+    async def main() -> None:
+        gate, go_on = Gate(1), threading.Event()
+
+        async def ask(owner: str) -> None:
+            def work() -> None:
+                go_on.wait(60)
+                with lock:
+                    order.append(owner)
+                time.sleep(0.02)
+
+            with acting(Actor(owner, owner)):
+                await gate.run(work)
+
+        async with anyio.create_task_group() as group:
+            for owner in ["ann"] * 4 + ["bob", "bob", "eve"]:
+                group.start_soon(ask, owner)
+                await anyio.sleep(0.005)
+            go_on.set()
+
+    anyio.run(main)
+
+    assert set(order[:2]) == {"ann", "bob"}
+    assert order.index("eve") <= 4
+
+
+class _Hangs:
+    """A request whose client hangs up after a moment."""
+
+    async def receive(self) -> dict[str, str]:
+        await anyio.sleep(0.05)
+        return {"type": "http.disconnect"}
+
+
+def test_work_ends_when_its_client_goes():
+    """The flag is seen between two pieces; the place is free again; who was in line isn't any more."""
+    pieces = 0
+
+    def work() -> None:
+        nonlocal pieces
+        while pieces < 1000:
+            interrupt.look()
+            time.sleep(0.01)
+            pieces += 1
+
+    async def main() -> None:
+        gate = Gate(1)
+        with pytest.raises(AbandonedError):
+            await gate.run(work, _Hangs())
+        assert 0 < pieces < 500
+        assert await gate.run(lambda: 5) == 5
+        async with anyio.create_task_group() as group:
+            group.start_soon(gate.run, lambda: time.sleep(0.3))
+            await anyio.sleep(0.01)
+            with pytest.raises(AbandonedError):
+                await gate.run(lambda: None, _Hangs())
+            assert not gate._line
+
+    anyio.run(main)
+
+
+def test_errors_of_work_are_its_own():
+    """Beside a request that stays, what the work raises comes out as it is."""
+
+    class Stays:
+        async def receive(self) -> dict[str, str]:
+            await anyio.sleep_forever()
+
+    async def main() -> None:
+        gate = Gate(1)
+        with pytest.raises(ZeroDivisionError):
+            await gate.run(lambda: 1 // 0, Stays())
+        assert await gate.run(lambda: 5, Stays()) == 5
 
     anyio.run(main)
 
