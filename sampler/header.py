@@ -139,7 +139,7 @@ def _checked(data: bytes, longest_text: int | None) -> tuple[bytes, bytes]:
 
 def _arrays(data: bytes, num_cuts: list[int], num_reference: int) -> tuple[Grid, NDArray[np.uint8]]:
     counts = [num_reference, *num_cuts]
-    if any(type(count) is not int or not 0 <= count <= MAX_CUTS for count in counts):
+    if any(type(count) is not int or count < 0 for count in counts) or max(num_cuts, default=0) > MAX_CUTS:
         raise ValueError("its sizes are out of range")
     if num_reference > REFERENCE_ROWS:
         raise ValueError(f"it has {num_reference} reference rows, where up to {REFERENCE_ROWS} are kept")
