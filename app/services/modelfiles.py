@@ -24,7 +24,7 @@ from sampler.modelfile import MEDIA_TYPE, write_model
 __all__ = ["MAX_BYTES", "MEDIA_TYPE", "UnusableModelError", "accept", "file_of"]
 
 MAX_BYTES = 128 * 1024 * 1024  # of a file that is taken: some forty default models
-LIMITS = Limits(seconds=60)  # of reading one: a model of as many nodes as may be takes half of the memory
+LIMITS = Limits(seconds=60)  # of reading one: 512 MiB were enough for as many nodes as may be
 
 
 def file_of(engine: Engine, owner: str, model: str) -> tuple[str, bytes]:
