@@ -5,6 +5,7 @@ What is slow to import is imported when a fit begins: a notebook's first line sh
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 import time
@@ -12,6 +13,7 @@ import warnings
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from sampler.errors import DataError, DataWarning, PackedError, SettingsError
@@ -19,6 +21,8 @@ from sampler.settings import LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from rich.progress import Progress
 
     from sampler.chains import AnyChain
     from sampler.compile import Tell
@@ -267,6 +271,36 @@ def _run_chain(index: int, chain: AnyChain, stop: threading.Event, report: Repor
 
 
 @contextmanager
+def _as_text(bars: Progress) -> Iterator[None]:
+    """Bars in a notebook as lines of text, written anew in their place twice a second."""
+    from IPython.display import display  # noqa: PLC0415  # a notebook has it
+    from rich.console import Console  # noqa: PLC0415
+
+    page = Console(file=io.StringIO(), force_jupyter=False, force_terminal=False, width=100)
+
+    def text() -> dict[str, str]:
+        with page.capture() as captured:
+            page.print(bars.get_renderable())
+        return {"text/plain": captured.get()}
+
+    over = threading.Event()
+    shown = display(text(), raw=True, display_id=True)
+
+    def refresh() -> None:
+        while not over.wait(0.5):
+            shown.update(text(), raw=True)
+
+    thread = threading.Thread(target=refresh, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        shown.update(text(), raw=True)
+
+
+@contextmanager
 def _bar(
     training: Training, *, shown: bool, cold: bool
 ) -> Iterator[tuple[Tell, Callable[[float], None], Report]]:
@@ -279,7 +313,10 @@ def _bar(
 
     parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
-    with Progress(*parts, console=console) as bars:
+    bars = Progress(*parts, console=console)
+    # In a notebook rich shows bars by ipywidgets, and without them a warning.
+    alone = console.is_jupyter and find_spec("ipywidgets") is None
+    with _as_text(bars) if alone else bars:
         word = "compiling, first run only" if cold else "loading kernels"
         loading = bars.add_task(word, visible=False, total=None)
         tasks = [bars.add_task(f"chain {c + 1}", total=None) for c in range(training.settings.num_chains)]

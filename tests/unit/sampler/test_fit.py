@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -334,3 +335,33 @@ def test_no_public_name_is_a_module_s():
     names = {module.name for module in pkgutil.iter_modules(sampler.__path__)}
 
     assert not names & set(sampler.__all__)
+
+
+class ZMQInteractiveShell:
+    """The name by which rich knows a notebook."""
+
+
+def test_bars_in_a_notebook_without_widgets(monkeypatch):
+    """Where there is no ipywidgets the bars are text in a place of its own, and nothing warns."""
+    shown = []
+
+    class Place:
+        def update(self, data, *, raw):
+            assert raw
+            shown.append(data["text/plain"])
+
+    def display(data, *, raw, display_id):
+        assert raw
+        assert display_id
+        shown.append(data["text/plain"])
+        return Place()
+
+    monkeypatch.setattr("builtins.get_ipython", ZMQInteractiveShell, raising=False)
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
+    monkeypatch.setattr("sampler.fitting.find_spec", lambda _name: None)
+    fit(np.arange(20.0)[:, None], np.arange(20.0) ** 2, **(SHORT | {"progress": True}))
+
+    assert len(shown) >= 2
+    assert "chain 2, sampling" in shown[-1]
+    assert "75/75" in shown[-1]
