@@ -50,6 +50,7 @@ class EventView(BaseModel):
 class EventPage(BaseModel):
     """Some events, oldest first."""
 
+    model_id: str
     items: list[EventView]
     next_cursor: str | None = Field(description="Where the next page begins; null on the last.")
 
@@ -77,7 +78,8 @@ async def list_events(
     def look() -> dict[str, Any]:
         with session_scope(engine, read_only=True) as session:
             items, next_cursor = events.page(session, owner, model_id, limit, cursor)
-            return {"items": all_of(items), "next_cursor": next_cursor}
+            found = models.get(session, owner, model_id).id
+            return {"model_id": found, "items": all_of(items), "next_cursor": next_cursor}
 
     def begin() -> tuple[str, int, bool]:
         seen = last_event_id if last_event_id is not None else cursor
@@ -94,7 +96,8 @@ async def list_events(
         return Response(status_code=204)  # tells an EventSource not to come back
     feed: Feed = request.app.state.feed
     feed.check_room([followed])
-    return EventSourceResponse(_written(feed, followed, after), headers={"X-Accel-Buffering": "no"})
+    headers = {"X-Accel-Buffering": "no", "Bartserve-Model-Id": followed}
+    return EventSourceResponse(_written(feed, followed, after), headers=headers)
 
 
 async def _written(feed: Feed, model_id: str, after: int) -> AsyncIterator[bytes]:

@@ -86,11 +86,11 @@ async def accept(
 
 @router.get("/{model_id}/file", response_class=Response, responses={**responses(409), **FILE})
 @needs(READ)
-async def model_file(model_id: str, engine: TheEngine, owner: Owner) -> Response:
+async def get_model_file(model_id: str, engine: TheEngine, owner: Owner) -> Response:
     """The model as a file: exactly what `bartserve.load` reads and `posterior.save` writes.
 
-    `model_id` may be a name: then it is the newest succeeded model of that name.
+    The id of the model is in `Bartserve-Model-Id`.
     """
     found, data = await to_thread.run_sync(modelfiles.file_of, engine, owner, model_id)
     disposition = {"Content-Disposition": f'attachment; filename="{found}.bartserve"'}
-    return Response(data, media_type=MEDIA_TYPE, headers=disposition)
+    return Response(data, media_type=MEDIA_TYPE, headers=disposition | {"Bartserve-Model-Id": found})

@@ -179,7 +179,7 @@ class ModelRequest(BaseModel):
         description="The same data, settings and seed give the same model.",
         json_schema_extra=_range("seed"),
     )
-    name: str | None = Field(None, description="Predictions can be asked of the newest model of a name.")
+    name: str | None = Field(None, description="Stands for the model's id wherever one does.")
 
     def fit_request(self) -> fits.FitRequest:
         """The same as the service wants it."""
@@ -293,7 +293,7 @@ class EstimateView(BaseModel):
     openapi_extra=FILE_TOO,
 )
 @needs(TRAIN, body=MAX_SETTINGS_BYTES)
-def create(
+def create_model(
     body: ModelRequest,
     engine: TheEngine,
     bell: TheBell,
@@ -326,7 +326,7 @@ def create(
 
 @router.post("/estimate", responses=responses(413, 415))
 @needs(TRAIN)
-def estimate(
+def estimate_model(
     body: ModelRequest, engine: TheEngine, session: Reading, settings: TheSettings, owner: Owner
 ) -> EstimateView:
     """What a fit would take, in memory and time, and its settings, all resolved; nothing is started.
@@ -371,14 +371,17 @@ def get_model(model_id: str, session: Reading, owner: Owner) -> ModelView:
 
 @router.post("/{model_id}/cancel", responses=responses(409))
 @needs(TRAIN)
-def cancel(model_id: str, session: Writing, owner: Owner) -> ModelView:
+def cancel_model(model_id: str, session: Writing, owner: Owner) -> ModelView:
     """Stop a model that is queued or running, at its next slice; what was drawn is kept."""
     return ModelView.model_validate(models.cancel(session, owner, model_id))
 
 
-@router.delete("/{model_id}", status_code=204, responses=responses())
+@router.delete("/{model_id}", status_code=204, responses=responses(409))
 @needs(TRAIN)
-def delete_model(model_id: str, session: Deleting, predictor: ThePredictor, owner: Owner) -> None:
-    """Remove a model with its draws; one that is running stops."""
-    models.delete(session, owner, model_id)
-    predictor.cache.drop(model_id)
+def delete_model(
+    model_id: str, session: Deleting, predictor: ThePredictor, owner: Owner, response: Response
+) -> None:
+    """Remove a model with its draws; one that is running stops. 409 for a name that several models have."""
+    found = models.delete(session, owner, model_id)
+    predictor.cache.drop(found)
+    response.headers["Bartserve-Model-Id"] = found

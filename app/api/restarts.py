@@ -19,7 +19,7 @@ router = APIRouter(prefix="/models", tags=["models"], route_class=StrictRoute)
 
 @router.post("/{model_id}/retry", status_code=202, responses=responses(409))
 @needs(TRAIN)
-def retry(
+def retry_model(
     model_id: str, session: Writing, bell: TheBell, owner: Owner, response: Response, after: BackgroundTasks
 ) -> ModelView:
     """Continue a cancelled or failed model from where its chains ended.
@@ -27,7 +27,7 @@ def retry(
     The draws become those of a fit that was never interrupted, bit for bit.
     """
     shown = restarts.retry(session, owner, model_id)
-    response.headers["Location"] = f"/models/{model_id}"
+    response.headers["Location"] = f"/models/{shown['id']}"
     response.headers["Retry-After"] = LOOK_AGAIN
     after.add_task(bell.ring, len(shown["progress"]["chains"]))
     return ModelView.model_validate(shown)
@@ -43,7 +43,7 @@ class ExtendRequest(BaseModel):
 
 @router.post("/{model_id}/extend", status_code=202, response_model=ModelView, responses=responses(409, 415))
 @needs(TRAIN)
-def extend(
+def extend_model(
     model_id: str,
     body: ExtendRequest,
     engine: TheEngine,

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from app.cli.common import DataDir, asking
 from app.cli.people import How, Kinds, Url, how_read, texts
-from app.client import Client, ClientError, Dataset, Model, ProblemError
+from app.client import Client, ClientError, Dataset, ProblemError
 from app.client.views import Json
 
 models = typer.Typer(
@@ -76,7 +76,7 @@ def show_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> N
     from app.cli.progress import about_verdict
 
     with asking(url, data_dir, err.print) as client:
-        found = _newest(client, model)
+        found = client.model(model)
     out.print(f"model     {found.id}  {found.name or ''}", markup=False)
     out.print(f"state     {found.state}, {found.fraction:.0%} done, {found.draws} draws kept per chain")
     for line in about_verdict(found) if found.verdict else []:
@@ -108,7 +108,7 @@ def save_model(
 def cancel_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> None:
     """Stop a model at its next slice; what was drawn is kept."""
     with asking(url, data_dir, err.print) as client:
-        found = client.cancel(_newest(client, model))
+        found = client.cancel(model)
     out.print(f"{found.id} is {'being ' if found.is_open else ''}cancelled.", markup=False)
 
 
@@ -118,7 +118,7 @@ def retry_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> 
     from app.cli.progress import followed
 
     with asking(url, data_dir, err.print) as client:
-        followed(client, client.retry(_newest(client, model)), err)
+        followed(client, client.retry(model), err)
 
 
 @models.command("extend")
@@ -132,7 +132,7 @@ def extend_model(
     from app.cli.progress import followed
 
     with asking(url, data_dir, err.print) as client:
-        followed(client, client.extend(_newest(client, model), draws), err)
+        followed(client, client.extend(model, draws), err)
 
 
 @models.command("delete")
@@ -192,19 +192,6 @@ def delete_dataset(dataset: Id, url: Url = None, data_dir: DataDir = None) -> No
 
 def _listed(settings: Json) -> str:
     return ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
-
-
-def _newest(client: Client, model: str) -> Model:
-    """By id, else the newest of that name."""
-    try:
-        return client.model(model)
-    except ProblemError as error:
-        if error.status != HTTPStatus.NOT_FOUND:
-            raise
-    found = next((one for one in client.models() if one.name == model), None)
-    if found is None:
-        raise ClientError(f"There is no model of the id or name {model}: bartserve models lists yours.")
-    return found
 
 
 def _dataset(client: Client, dataset: str) -> Dataset:

@@ -69,7 +69,13 @@ class Models(Base):
         WaitedTooLongError
             It took longer than `seconds`; it goes on.
         """
-        found = self._look(lambda: self.model(model), progress, seconds)
+
+        def look() -> Model:
+            nonlocal model
+            model = self.model(model)  # from now on by its id: of a name there may be a newer one soon
+            return model
+
+        found = self._look(look, progress, seconds)
         if found.state != "succeeded":
             raise FitError(f"Model {found.id}", found.state, found.error)
         return found
@@ -107,6 +113,7 @@ class Models(Base):
             with self._transport.open(call) as answer, suppress(httpx.TransportError):
                 if answer.status_code == httpx.codes.NO_CONTENT:
                     return  # its end was seen before
+                path = address("models", answer.headers["Bartserve-Model-Id"], "events")
                 for event in events_of(answer.iter_lines()):
                     after = event.sequence if event.sequence is not None else after
                     kind, pause = event.kind, LOOK_FIRST

@@ -45,6 +45,7 @@ async def chains(
     frame: Annotated[Frame, _framed("chains")],
 ) -> Response:
     """Whether the chains agree: traces, ranks, and the figures as they grew, also during the fit."""
+    model_id = frame["model"]["id"]
     weights = (frame["model"]["diagnostics"] or {}).get("weights")
 
     def find() -> dict[str, Any] | None:
@@ -81,6 +82,7 @@ async def features(
     frame: Annotated[Frame, _framed("features")],
 ) -> Response:
     """How much of the trees' splitting each feature does."""
+    model_id = frame["model"]["id"]
     found = None
     if frame["model"]["state"] == "succeeded":
         found = await gate.run(lambda: explanations.importance(predictor, owner, model_id, 0.9))
@@ -108,6 +110,7 @@ async def effects(
     feature: Annotated[list[str] | None, Query(max_length=2)] = None,
 ) -> Response:
     """How predictions move with one feature or two."""
+    model_id = frame["model"]["id"]
     chosen = list(dict.fromkeys(name for name in feature or () if name))
     names: list[str] = []
     found = None
@@ -165,6 +168,7 @@ async def predict(
     frame: Annotated[Frame, _framed("predict")],
 ) -> Response:
     """A form for one row; with its values in the address, the answer and its density."""
+    model_id = frame["model"]["id"]
     asked = "f0" in request.query_params
     found = await gate.run(lambda: _predicted(predictor, owner, model_id, frame, request, asked=asked))
     error = found["error"]

@@ -39,6 +39,7 @@ def show(
 ) -> Response:
     """A model: how far it is, the verdict, and how it does on rows it never saw."""
     model = models.view(session, owner, model_id)
+    model_id = model["id"]
     log, older = events.back(session, owner, model_id, EVENTS, before)
     return pages.render(
         request.scope,
@@ -122,6 +123,5 @@ def extend(
 @needs(TRAIN)
 def delete(_form: Form, session: Deleting, predictor: ThePredictor, owner: Owner, model_id: str) -> Response:
     """Remove it with its draws."""
-    models.delete(session, owner, model_id)
-    predictor.cache.drop(model_id)
+    predictor.cache.drop(models.delete(session, owner, model_id))
     return pages.see_other("/ui/models")

@@ -227,8 +227,8 @@ def _dataset_kept() -> Iterator[None]:
 
 def check_model_name(name: str) -> str:
     name = check_name(name, MAX_NAME)
-    if "/" in name or name.startswith("mdl_"):
-        told = "a model's name stands in addresses: it holds no slash and doesn't begin with mdl_"
+    if "/" in name or name in {".", ".."} or name.startswith("mdl_"):
+        told = "a model's name stands in addresses: not . or .., without a slash, not beginning with mdl_"
         raise InvalidRequestError(errors=[Fault("name", None, told)])
     return name
 

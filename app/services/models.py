@@ -13,15 +13,28 @@ from app.store import models as store
 from app.store.tables import CANCELLED, DONE, OPEN_STATES, RUNNING, SUCCEEDED, Model, Unit
 
 COMPILING = "compiling"
+MAX_NAME = 200  # characters
 ALMOST = 0.99  # the chains are through, the verdict is not yet there
 
 
-def get(session: Session, owner: str, model_id: str) -> Model:
-    """The owner's model of that id; raises NotFoundError."""
-    found = store.get(session, owner, model_id) if is_id(model_id) else None
+def get(session: Session, owner: str, model: str, *, succeeded: bool = False) -> Model:
+    """The owner's model of an id, or the newest of a name; raises NotFoundError.
+
+    `succeeded`: of a name the newest one that has succeeded, if any has.
+    """
+    found = None
+    if model.startswith("mdl_"):
+        found = store.get(session, owner, model) if is_id(model) else None
+    elif _may_be_name(model):
+        found = store.newest_succeeded(session, owner, model) if succeeded else None
+        found = found or next(iter(store.list_page(session, owner, 1, name=model)), None)
     if found is None:
-        raise NotFoundError("There is no model of this id: GET /models lists yours.")
+        raise NotFoundError("There is no model of this id or name: GET /models lists yours.")
     return found
+
+
+def _may_be_name(text: str) -> bool:
+    return text.isprintable() and 0 < len(text) <= MAX_NAME
 
 
 def view(session: Session, owner: str, model_id: str) -> dict[str, Any]:
@@ -53,16 +66,29 @@ def cancel(session: Session, owner: str, model_id: str) -> dict[str, Any]:
     if model.state not in {*OPEN_STATES, CANCELLED}:
         raise ConflictError(f"The model has {model.state}: there is nothing left to cancel.")
     if model.state != CANCELLED and not model.cancel_requested:
-        audit.record(session, owner, "model.cancelled", model_id)
-    store.cancel(session, owner, model_id)
-    return view(session, owner, model_id)
+        audit.record(session, owner, "model.cancelled", model.id)
+    store.cancel(session, owner, model.id)
+    return view(session, owner, model.id)
 
 
-def delete(session: Session, owner: str, model_id: str) -> None:
-    """Remove a model with its draws, whatever its state; raises NotFoundError."""
-    get(session, owner, model_id)
-    store.delete(session, owner, model_id)
-    audit.record(session, owner, "model.deleted", model_id)
+def delete(session: Session, owner: str, model_id: str) -> str:
+    """Remove a model with its draws, whatever its state; its id.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such model.
+    ConflictError
+        Several models have the name: a request that is sent twice would remove two.
+    """
+    model = get(session, owner, model_id)
+    if model.id != model_id and len(store.list_page(session, owner, 2, name=model_id)) > 1:
+        raise ConflictError(
+            f"Several models have this name, the newest is {model.id}: delete by id; GET /models lists yours."
+        )
+    store.delete(session, owner, model.id)
+    audit.record(session, owner, "model.deleted", model.id)
+    return model.id
 
 
 def _shown(model: Model, chains: Sequence[Unit]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Literal
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
+from app.services import models
 from app.services.answers import Answer
 from app.services.cache import Cache
 from app.services.errors import (
@@ -27,7 +28,6 @@ from app.services.errors import (
 from app.services.files.options import Options
 from app.services.fits import MAX_SAID
 from app.services.metrics import predict_seconds, predicted_rows
-from app.services.pages import is_id
 from app.services.rows import columns_of
 from app.services.tabular import read_rows
 from app.store import draws as draw_store
@@ -293,14 +293,7 @@ def find(session: Session, owner: str, model: str, *, partly: bool = False) -> M
 
     `partly`: it need not have, when all of its chains have draws. Raises NotFoundError and NotFinishedError.
     """
-    found = None
-    if model.startswith("mdl_"):
-        found = store.get(session, owner, model) if is_id(model) else None
-    elif model.isprintable() and len(model) <= 200:
-        found = store.newest_succeeded(session, owner, model)
-        found = found or next(iter(store.list_page(session, owner, 1, name=model)), None)
-    if found is None:
-        raise NotFoundError("There is no model of this id or name: GET /models lists yours.")
+    found = models.get(session, owner, model, succeeded=True)
     if found.state == SUCCEEDED or (partly and restarts.common_draws(session, found.id)):
         return found
     lacking = ", and not all of its chains have draws" if partly else ""

@@ -37,8 +37,8 @@ def retry(session: Session, owner: str, model_id: str) -> dict[str, Any]:
         raise ConflictError(f"The model is {model.state} and {told}.")
     quotas.check_queued(session, owner)
     store.retry(session, model)
-    audit.record(session, owner, "model.retried", model_id)
-    return _seen(session, owner, model_id)
+    audit.record(session, owner, "model.retried", model.id)
+    return _seen(session, owner, model.id)
 
 
 def extend(session: Session, owner: str, model_id: str, num_draws: int, *, slots: int = 0) -> dict[str, Any]:
@@ -72,8 +72,8 @@ def extend(session: Session, owner: str, model_id: str, num_draws: int, *, slots
         told = f"each chain would have {total} draws, where {MAX_DRAWS} is the most"
         raise InvalidRequestError(errors=[Fault("num_draws", None, told)])
     chains = int(settings.get("num_chains", 0))
-    header = model_store.header(session, model_id)
-    if header is None or not chains or store.checkpoints(session, model_id) != chains:
+    header = model_store.header(session, model.id)
+    if header is None or not chains or store.checkpoints(session, model.id) != chains:
         raise ConflictError("The model came without the states of its chains: they can't be continued.")
     if model.dataset_id is not None:
         dataset = datasets.get(session, owner, model.dataset_id)
@@ -84,13 +84,12 @@ def extend(session: Session, owner: str, model_id: str, num_draws: int, *, slots
     quotas.check_queued(session, owner)
     quotas.check_stored(session, owner, quotas.expected_bytes(settings | {"num_draws": num_draws}))
     store.extend(session, model, num_draws, _told_of(header, total))
-    audit.record(session, owner, "model.extended", model_id)
-    return _seen(session, owner, model_id)
+    audit.record(session, owner, "model.extended", model.id)
+    return _seen(session, owner, model.id)
 
 
 def _locked(session: Session, owner: str, model_id: str) -> Model:
-    models.get(session, owner, model_id)
-    model = store.locked(session, owner, model_id)
+    model = store.locked(session, owner, models.get(session, owner, model_id).id)
     if model is None:
         raise NotFoundError("The model was deleted.")
     return model

@@ -1,0 +1,101 @@
+"""A model's name stands wherever its id does."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from app.api.negotiation import ARROW
+from tests.support.api_calls import post_csv, problem, table
+from tests.support.databases import only
+from tests.support.fitted_models import SMALL, fitted
+
+pytestmark = only("sqlite")
+
+
+def calls(client) -> list[tuple[str, str]]:
+    """Every call of the document with a model's id in its path."""
+    paths = client.get("/openapi.json").json()["paths"]
+    return [(method, path) for path, methods in paths.items() if "{model_id}" in path for method in methods]
+
+
+def told_by(answer) -> str:
+    """The model's id, in the answer, its header or its metadata."""
+    if told := answer.headers.get("Bartserve-Model-Id"):
+        return told
+    if answer.headers["Content-Type"] == ARROW:
+        return json.loads(pa.ipc.open_stream(answer.content).schema.metadata[b"bartserve"])["model_id"]
+    body = answer.json()
+    return body.get("model_id", body.get("id"))
+
+
+def test_every_call_takes_a_name(client, settings):
+    """What comes back for the name is what comes back for the id, and holds the id."""
+    model = fitted(client, settings, name="mine", holdout=0.2)
+    bodies = {
+        "predict": {"rows": client.get(f"/datasets/{model['dataset_id']}/preview?rows=1").json()["rows"]},
+        "predictions": {"dataset_id": model["dataset_id"]},
+        "extend": {"num_draws": 5},
+        "partial-dependence": {"features": ["size"]},
+    }
+    order = [call for call in calls(client) if call[0] != "delete"]
+    order.sort(key=lambda call: call[1].endswith("/extend"))  # what changes the model comes last
+    for method, path in [*order, ("delete", "/models/{model_id}")]:
+        body = bodies.get(path.rpartition("/")[2])
+        answer = client.request(method, path.replace("{model_id}", "mine"), json=body)
+        if path.endswith(("/cancel", "/retry")):
+            problem(answer, 409)  # found, and nothing to do
+            continue
+        assert answer.is_success, (path, answer.text)
+        assert told_by(answer) == model["id"], (method, path)
+    problem(client.get(f"/models/{model['id']}"), 404)
+    problem(client.get("/models/mine"), 404)
+
+
+def test_of_a_name_the_newest_is_meant_and_nothing_is_deleted_twice(client, settings):
+    """Reads of what a fit gave go to the newest that has succeeded; the rest to the newest."""
+    old = fitted(client, settings, name="mine", holdout=0.2)
+    body = {"dataset_id": old["dataset_id"], "target": "y", "name": "mine"} | SMALL
+    new = client.post("/models", json=body).json()
+
+    assert client.get("/models/mine").json()["id"] == new["id"]
+    events = client.get("/models/mine/events").json()
+    assert events["model_id"] == new["id"]
+    assert [event["kind"] for event in events["items"]] == ["created"]
+    for read in ("diagnostics", "holdout", "variable-importance"):
+        assert client.get(f"/models/mine/{read}").json()["model_id"] == old["id"]
+    refused = problem(client.delete("/models/mine"), 409)
+    assert new["id"] in refused["detail"]
+    assert client.post("/models/mine/cancel").json()["id"] == new["id"]
+    again = client.post("/models/mine/retry")
+    assert again.json()["id"] == new["id"]
+    assert again.headers["Location"] == f"/models/{new['id']}"
+    assert client.delete(f"/models/{new['id']}").status_code == 204
+    gone = client.delete("/models/mine")
+    assert (gone.status_code, gone.headers["Bartserve-Model-Id"]) == (204, old["id"])
+    problem(client.delete("/models/mine"), 404)
+
+
+def test_what_is_no_name_is_not_found(client):
+    """An id that isn't there, control characters and overlong text are a 404, never an error."""
+    for name in ("mdl_nothing", "no-such", "x" * 201, "%20", "%F0%9F%90%98"):
+        assert "id or name" in problem(client.get(f"/models/{name}"), 404)["detail"], name
+    problem(client.get("/models/%00"), 404)
+
+
+@pytest.mark.parametrize("name", ["a/b", ".", "..", "mdl_x"])
+def test_a_name_that_could_stand_in_no_address_is_refused(client, name):
+    """It would be a model that nobody can ask for by its name."""
+    dataset = post_csv(client, table(20)).json()
+    body = {"dataset_id": dataset["id"], "target": "y", "name": name} | SMALL
+    assert "stands in addresses" in problem(client.post("/models", json=body), 422)["errors"][0]["detail"]
+
+
+def test_pages_take_a_name(client, settings):
+    """Every page of a model; what it shows and leads to is the model of that name."""
+    model = fitted(client, settings, name="mine")
+    for page in ("", "/chains", "/features", "/effects", "/predict"):
+        answer = client.get(f"/ui/models/mine{page}")
+        assert answer.status_code == 200, page
+        assert model["id"] in answer.text
+        assert "models/mine" not in answer.text.replace(f"/ui/models/mine{page}", ""), page
