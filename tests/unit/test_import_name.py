@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+import app.client
 import bartserve
+import sampler
+import sampler.sklearn
 
 ROOT = Path(__file__).parents[2]
 NAMES = ["BARTClassifier", "BARTRegressor", "Client", "fit", "load"]
@@ -30,10 +33,6 @@ def python(*arguments: str, cwd: Path, **environment: str) -> subprocess.Complet
 
 def test_the_names_are_the_packages_own():
     """It shows what there is, not copies."""
-    import app.client
-    import sampler
-    import sampler.sklearn
-
     assert bartserve.fit is sampler.fit
     assert bartserve.load is sampler.load
     assert bartserve.Client is app.client.Client
@@ -120,6 +119,7 @@ def of_the_service() -> list[str]:
     return sorted(name for name, by in homes.items() if {distribution(one) for one in by} & only)
 
 
+@pytest.mark.slow
 def test_a_notebook_needs_nothing_of_the_service(tmp_path):
     """With the packages of the service out of reach all that people import is there."""
     blocked = of_the_service()
