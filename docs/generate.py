@@ -24,6 +24,14 @@ Beyond loopback every call needs `Authorization: Bearer KEY`. Every error is `ap
 (RFC 9457): `type` is stable, `detail` says what to do, `errors` names columns and rows, `request_id` is in
 the logs. Statuses 401, 403, 404, 408, 413, 422, 429, 500 and 503 are not repeated below. 408 says that the
 request came too slowly; 429 and 503 come with `Retry-After`.
+
+Wherever a path has a `model_id`, a model's name stands as well. Of several models of a name the newest is
+meant; where results of a fit are asked (predictions, diagnostics, effects, draws, the file), the newest that
+has succeeded. Answers hold the id, or the header `Bartserve-Model-Id` does. A name that several models share
+deletes none of them: 409. Datasets go by their ids, since uploads of one file have one name.
+
+Every call has an example, and the document suits generators of clients: `openapi-python-client generate --url
+http://127.0.0.1:8000/openapi.json` writes functions `upload_dataset`, `create_model`, `predict` and so on.
 """
 SETTINGS = """# Settings
 

@@ -36,7 +36,7 @@ class AuditPage(BaseModel):
 
 @router.get("/audit", responses=responses())
 @needs(ADMIN, OPERATOR)
-def list_changes(request: Request, session: Reading, limit: Limit = 50, cursor: Cursor = None) -> AuditPage:
+def list_audit(request: Request, session: Reading, limit: Limit = 50, cursor: Cursor = None) -> AuditPage:
     """Every change of your owner's things, newest first; kept for 400 days.
 
     With a key of the scope `operator`, and on loopback, of every owner's.

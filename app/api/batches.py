@@ -104,7 +104,7 @@ class BatchPage(BaseModel):
     responses=responses(409, 413, 415),
 )
 @needs(PREDICT)
-def create(
+def create_prediction(
     model_id: str,
     body: BatchBody,
     predictor: ThePredictor,
@@ -184,7 +184,7 @@ _CONTENT: dict[int | str, dict[str, Any]] = {
     responses={**responses(406, 409), **_CONTENT},
 )
 @needs(READ, PREDICT)
-def result(
+def get_prediction_result(
     prediction_id: str, engine: TheEngine, owner: Owner, form: Annotated[Form, Depends(chosen_form)]
 ) -> StreamingResponse:
     """The predictions, in the order of the dataset's rows, streamed."""

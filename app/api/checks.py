@@ -99,14 +99,16 @@ class HeldOutView(BaseModel):
 
 @router.get("/{model_id}/diagnostics/growth", response_model=GrowthView, responses=responses(409))
 @needs(READ)
-async def diagnostics_growth(model_id: str, predictor: ThePredictor, gate: TheGate, owner: Owner) -> Response:
+async def get_diagnostics_growth(
+    model_id: str, predictor: ThePredictor, gate: TheGate, owner: Owner
+) -> Response:
     """R-hat and effective draws of sigma and f as the draws grew; also of a model that is being fitted."""
     return await gate.run(lambda: json_response(growth.growth(predictor, owner, model_id)))
 
 
 @router.get("/{model_id}/holdout", responses=responses(409))
 @needs(READ)
-def held_out(model_id: str, session: Reading, owner: Owner) -> HeldOutView:
+def get_holdout(model_id: str, session: Reading, owner: Owner) -> HeldOutView:
     """Up to 500 of the held-out rows with their predictions, and the calibration on up to 2,000 of them."""
     found: dict[str, Any] = explanations.held_out(session, owner, model_id)
     return HeldOutView.model_validate(found)

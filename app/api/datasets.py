@@ -5,7 +5,7 @@ from itertools import repeat
 from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from app.api.deps import Deleting, Owner, Reading, TheEngine, TheSettings
 from app.api.idempotent import Key, of_file, render
@@ -94,7 +94,11 @@ class ReadAsView(BaseModel):
     encoding: str | None = None
     encoding_guessed: bool | None = Field(None, description="It might be another: look at the letters.")
     separator: str | None = Field(None, description="Also null for a single column.")
-    quote: str | None = None
+    quoting: str | None = Field(
+        None,
+        validation_alias=AliasChoices("quote", "quoting"),
+        description="What encloses values: double, single or none.",
+    )
     escape: str | None = Field(
         None, description="How a quote is written within quotes: doubled or backslash."
     )
@@ -160,7 +164,7 @@ class Preview(BaseModel):
     responses=responses(400, 409, 413, 415),
 )
 @needs(TRAIN, body=ANY_UPLOAD)
-def upload(
+def upload_dataset(
     request: Request,
     received: Upload,
     engine: TheEngine,
@@ -211,7 +215,7 @@ def get_dataset(dataset_id: str, session: Reading, owner: Owner) -> ProfiledData
 
 @router.get("/{dataset_id}/preview", responses=responses())
 @needs(READ)
-def preview(
+def preview_dataset(
     dataset_id: str,
     session: Reading,
     owner: Owner,

@@ -97,6 +97,55 @@ async def problem_type(slug: str) -> dict[str, str]:
     return {"type": f"/problems/{slug}", "title": titles()[slug]}
 
 
+SERVERS = [
+    {"url": "/", "description": "The service that this document came from."},
+    {"url": "http://127.0.0.1:8000", "description": "`bartserve up` on this machine."},
+]
+CAR = {
+    "cylinders": 4,
+    "displacement": 97,
+    "horsepower": 75,
+    "weight": 2171,
+    "acceleration": 16,
+    "year": 75,
+    "origin": 3,
+}
+MODEL_ID = (
+    "A model's id or its name; several have the name: its newest, or where the fit's results are asked the "
+    "newest that has succeeded."
+)
+# Of parameters, wherever they stand, by name.
+PARAMETERS: dict[str, Any] = {
+    "model_id": "cars",
+    "dataset_id": "ds_0123456789abcdef0123",
+    "prediction_id": "prd_0123456789abcdef0123",
+    "limit": 50,
+    "rows": 20,
+    "points": 250,
+    "name": "cars",
+}
+FIT = {"dataset_id": PARAMETERS["dataset_id"], "target": "mpg", "name": "cars", "holdout": 0.2, "seed": 1}
+# Of JSON bodies, files and JSON answers, by operation.
+BODIES: dict[str, Any] = {
+    "create_model": FIT,
+    "estimate_model": FIT,
+    "extend_model": {"num_draws": 250},
+    "predict": {"rows": [CAR], "level": [0.5, 0.9], "interval": "predictive"},
+    "create_prediction": {"dataset_id": PARAMETERS["dataset_id"], "interval": "predictive"},
+    "compute_partial_dependence": {"features": ["weight"], "level": 0.9},
+}
+TEXTS = {
+    "text/csv": {
+        "upload_dataset": "mpg,weight,year\n18,3504,70\n31,1773,71\n",
+        "predict": f"{','.join(CAR)}\n{','.join(map(str, CAR.values()))}\n",
+    }
+}
+ANSWERS: dict[str, Any] = {
+    "get_live": {"status": "alive"},
+    "get_ready": {"status": "ready"},
+}
+
+
 # What makes a thing, with which status, and the parameter by which others name it.
 MAKERS = {
     "/datasets": ("201", "dataset_id"),
@@ -123,6 +172,24 @@ def _link(paths: dict[str, Any]) -> None:
         paths[maker]["post"]["responses"][status]["links"] = links
 
 
+def _exemplify(operation: dict[str, Any]) -> None:
+    """Give the parameters, the body and the answer of a call what there is for them as an example."""
+    for parameter in operation.get("parameters", []):
+        if parameter["name"] in PARAMETERS:
+            parameter["example"] = PARAMETERS[parameter["name"]]
+        if parameter["name"] == "model_id":
+            parameter["description"] = MODEL_ID
+    for kind, content in operation.get("requestBody", {}).get("content", {}).items():
+        if kind == "application/json":
+            content["example"] = BODIES[operation["operationId"]]
+        elif kind in TEXTS and operation["operationId"] in TEXTS[kind]:
+            content["example"] = TEXTS[kind][operation["operationId"]]
+    for status, answer in operation["responses"].items():
+        content = answer.get("content", {}).get("application/json")
+        if content is not None and status.startswith("2") and operation["operationId"] in ANSWERS:
+            content["example"] = ANSWERS[operation["operationId"]]
+
+
 def _security(asked: Needs) -> list[dict[str, list[str]]]:
     """Nothing on loopback; elsewhere a key with one of the scopes (roles, as OpenAPI 3.1 names them)."""
     if asked.keyless:
@@ -136,7 +203,13 @@ def document(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            made = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+            made = get_openapi(
+                title=app.title,
+                version=app.version,
+                summary=app.summary,
+                servers=app.servers,
+                routes=app.routes,
+            )
             parts = made.setdefault("components", {})
             schemas = parts.setdefault("schemas", {})
             problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
@@ -156,6 +229,7 @@ def document(app: FastAPI) -> None:
             for path, operations in made["paths"].items():
                 for method, operation in operations.items():
                     operation["security"] = _security(asked[method.upper(), path])
+                    _exemplify(operation)
             _link(made["paths"])
             app.openapi_schema = made
         return app.openapi_schema

@@ -135,7 +135,7 @@ def json_response(value: Any) -> Response:
 
 @router.get("/{model_id}/diagnostics", response_model=DiagnosticsView, responses=responses(409))
 @needs(READ)
-async def diagnostics(
+async def get_diagnostics(
     model_id: str,
     predictor: ThePredictor,
     gate: TheGate,
@@ -148,7 +148,7 @@ async def diagnostics(
 
 @router.get("/{model_id}/variable-importance", response_model=ImportanceView, responses=responses(409))
 @needs(READ)
-async def variable_importance(
+async def get_variable_importance(
     model_id: str,
     predictor: ThePredictor,
     gate: TheGate,
@@ -242,7 +242,7 @@ class DependenceView(BaseModel):
     "/{model_id}/partial-dependence", response_model=DependenceView, responses=responses(409, 413, 415)
 )
 @needs(PREDICT)
-async def partial_dependence(
+async def compute_partial_dependence(
     model_id: str, body: DependenceBody, predictor: ThePredictor, gate: TheGate, owner: Owner
 ) -> Response:
     """How predictions move with one or two features, the others as they are in the rows; with intervals.
@@ -267,7 +267,7 @@ async def partial_dependence(
     },
 )
 @needs(READ)
-async def draws(
+async def get_draws(
     model_id: str,
     predictor: ThePredictor,
     gate: TheGate,

@@ -27,14 +27,14 @@ class Ready(BaseModel):
 
 @router.get("/health/live", responses=responses())
 @keyless
-async def live() -> Alive:
+async def get_live() -> Alive:
     """Whether this process answers; asks nothing else."""
     return Alive()
 
 
 @router.get("/health/ready", responses=responses())
 @keyless
-def ready(readiness: TheReadiness) -> Ready:
+def get_ready(readiness: TheReadiness) -> Ready:
     """Whether work is taken: the database is at head and a worker beats. 503 says what is missing."""
     if missing := readiness.missing():
         raise UnavailableError(errors=missing, retry_after=RETRY_SECONDS)

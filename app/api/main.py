@@ -87,6 +87,8 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         redirect_slashes=False,
         openapi_url=None,  # `docs` has a route that asks for a key
+        servers=docs.SERVERS,
+        generate_unique_id_function=lambda route: route.name,  # what generated clients call it
         docs_url=None,
         redoc_url=None,
         middleware=[

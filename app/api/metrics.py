@@ -14,6 +14,7 @@ from app.services.keys import METRICS
 from app.services.metrics import CONTENT_TYPE, NO_ROUTE
 
 router = APIRouter(tags=["health"], route_class=GuardedRoute)
+EXAMPLE = 'bart_models{state="running"} 1.0\nbart_models{state="succeeded"} 3.0\n'
 QUIET = ("/health/", "/metrics")  # asked every few seconds by machines: no line in the log unless they fail
 ID = re.compile(r"[a-z]{2,4}_[0-9a-f]{20}")
 log = logging.getLogger("app.api.requests")
@@ -26,12 +27,12 @@ log = logging.getLogger("app.api.requests")
         **responses(),
         200: {
             "description": "Prometheus' text format.",
-            "content": {CONTENT_TYPE: {"schema": {"type": "string"}}},
+            "content": {CONTENT_TYPE: {"schema": {"type": "string"}, "example": EXAMPLE}},
         },
     },
 )
 @needs(METRICS)
-def read_metrics(request: Request) -> Response:
+def get_metrics(request: Request) -> Response:
     """What to watch, for Prometheus. Beyond loopback it takes a key with the scope `metrics`."""
     return Response(request.app.state.scrape.text(), headers={"Content-Type": CONTENT_TYPE})
 

@@ -245,15 +245,13 @@ async def predict(
     are a 422. The rows may also come as CSV, Parquet or an (uncompressed) Arrow stream. Then what is wanted,
     and how the file is to be read, are parameters of the address:
     `?level=0.5&level=0.9&interval=predictive&decimal=comma`. Beside JSON, which holds them itself, they are
-    refused.
+    refused, but for values that are the default: some generated clients always send those.
     """
-    if of_a_file.model_fields_set:
+    if misplaced := of_a_file.model_dump(exclude_defaults=True):
         told = (
             "it stands in the address, where it is for rows in a file; beside JSON rows put it into the body"
         )
-        raise InvalidRequestError(
-            errors=[Fault(name, None, told) for name in sorted(of_a_file.model_fields_set)]
-        )
+        raise InvalidRequestError(errors=[Fault(name, None, told) for name in sorted(misplaced)])
     asked = body.predict_request(rows=body.rows, columns=body.columns)
     return await gate.run(lambda: _rendered(predictor.answer(owner, model_id, asked), form))
 

@@ -30,7 +30,7 @@ class ReadingQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     separator: Separator | None = Field(None, description="What divides values; `space` is any blanks.")
-    quote: Quote | None = Field(None, description="What encloses values that hold a separator.")
+    quoting: Quote | None = Field(None, description="What encloses values that hold a separator.")
     encoding: Annotated[str, Field(max_length=40)] | None = Field(
         None, description="For instance utf-8, utf-16, windows-1252, latin-1."
     )
@@ -49,7 +49,7 @@ class ReadingQuery(BaseModel):
         return Options(
             format=promised,
             separator=self.separator,
-            quote=self.quote,
+            quote=self.quoting,
             encoding=None if self.encoding is None else check_encoding(self.encoding),
             decimal=self.decimal,
             header=self.header,

@@ -27,7 +27,7 @@ class Reading(TypedDict, total=False):
     """How a delimited file is written, where the service's own finding is wrong (`read_as` tells it)."""
 
     separator: Literal["comma", "semicolon", "tab", "bar", "space"]
-    quote: Literal["double", "single", "none"]
+    quoting: Literal["double", "single", "none"]
     encoding: str  # utf-8, windows-1252, ...
     decimal: Literal["point", "comma"]
     header: bool  # whether the first row names the columns

@@ -33,7 +33,7 @@ class Datasets(Base):
         kinds
             Columns' kinds by their names, where another was found: number, boolean, date, category or text.
         **reading
-            How the file is written, where it was read wrongly: separator, quote, encoding, decimal, header,
+            How the file is written, where it was read wrongly: separator, quoting, encoding, decimal, header,
             dates, missing.
 
         Raises

@@ -86,7 +86,7 @@ def test_a_file_is_read_as_the_caller_says(client):
         decimal="comma",
         header=False,
         dates="day-first",
-        quote="none",
+        quoting="none",
         missing=["?", "none at all"],
         encoding="latin-1",
     )

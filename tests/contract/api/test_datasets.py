@@ -35,6 +35,18 @@ def test_a_file_becomes_a_dataset_with_its_schema(client):
     assert client.get(response.headers["location"]).json() == made
 
 
+@only("sqlite")
+def test_what_a_file_was_read_as_can_be_said_of_the_next(client):
+    """`read_as` has the names and words of the parameters, in the answer and later."""
+    made = post_csv(client, "a;b\n'1,5';'x;y'\n'2';'z'\n").json()
+    found = client.get(f"/datasets/{made['id']}").json()
+    said = {name: made["read_as"][name] for name in ("separator", "quoting", "decimal")}
+    assert said == {"separator": "semicolon", "quoting": "single", "decimal": "comma"}
+    assert found["read_as"] == made["read_as"]
+    again = post_csv(client, "a;b\n'1,5';'x;y'\n'2';'z'\n", **said).json()
+    assert again["columns"] == made["columns"]
+
+
 def test_multipart_gives_the_same_table(client):
     """A multipart file and the raw body are read alike; the name is the file's unless one is given."""
     raw = post_csv(client, table()).json()

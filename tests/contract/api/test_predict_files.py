@@ -305,7 +305,7 @@ def test_csv_answers_hold_no_formulas(client, settings):
 
 @only("sqlite")
 def test_beside_json_rows_the_address_says_nothing(client, settings):
-    """What would be passed over in silence is refused, and the document tells of it for files."""
+    """What would be passed over in silence is refused, defaults aside; the document tells of it for files."""
     made = fitted(client, settings)
     asked = {
         "params": {"interval": "predictive", "decimal": "comma"},
@@ -315,6 +315,10 @@ def test_beside_json_rows_the_address_says_nothing(client, settings):
     refused = problem(client.post(f"/models/{made['id']}/predict", **asked), 422, "invalid-request")
 
     assert {fault["column"] for fault in refused["errors"]} == {"interval", "decimal"}
+    row = {"json": asked["json"] | {"interval": "predictive"}}
+    usual = {"params": {"interval": "credible", "level": [0.9], "mcse": False, "target": "all"}}
+    plain, spelt = (client.post(f"/models/{made['id']}/predict", **one) for one in (row, row | usual))
+    assert (plain.status_code, plain.json()) == (200, spelt.json())
     told = client.get("/openapi.json").json()["paths"]["/models/{model_id}/predict"]["post"]["parameters"]
     assert {p["name"] for p in told if p["in"] == "query"} == set(WantedQuery.model_fields)
 

@@ -267,8 +267,8 @@ def test_the_list_follows_its_models_in_one_stream(browser, client):
 def test_the_form_says_how_a_file_is_written(browser, client):
     """Every part of the dialect and the kinds of columns; a word that is none is named."""
     rows = "1,5|1/2/2026|x|7\n2,5|3/2/2026|?|8\n" * 12
-    told = {"separator": "bar", "decimal": "comma", "header": "false", "dates": "day-first", "quote": "none"}
-    told |= {"missing": "?, x y", "encoding": "utf-8"}
+    told = {"separator": "bar", "decimal": "comma", "header": "false", "dates": "day-first"}
+    told |= {"missing": "?, x y", "encoding": "utf-8", "quoting": "none"}
     fields = {control["name"] for control in page_of(browser.get("/ui/datasets")).controls}
     assert set(UploadQuery.model_fields) <= fields
     names = [column["name"] for column in post_csv(client, rows, **told).json()["columns"]]

@@ -1,0 +1,82 @@
+"""The OpenAPI document is fit for generators of clients: short names, examples, servers, no traps."""
+
+import keyword
+import re
+
+import jsonschema_rs
+import pytest
+
+from app.api import docs
+from app.api.main import create_app
+from app.settings import Settings
+
+
+@pytest.fixture(scope="module")
+def document():
+    return create_app(Settings(database_url="sqlite:///never-opened")).openapi()
+
+
+def operations(document):
+    return [
+        (path, method, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+def test_operations_have_short_names(document):
+    """Generated clients call their functions so."""
+    names = [operation["operationId"] for _, _, operation in operations(document)]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-z]+(_[a-z]+){0,3}", name) for name in names), names
+    assert {"predict", "create_model", "get_model", "upload_dataset", "delete_model"} <= set(names)
+
+
+def test_no_parameter_hides_what_generated_code_uses(document):
+    """openapi-python-client imports `quote` into each function's module."""
+    used = {
+        "quote",
+        "client",
+        "response",
+        "headers",
+        "params",
+        "url",
+        "cast",
+        "datetime",
+        "json",
+        *keyword.kwlist,
+    }
+    names = {p["name"] for _, _, operation in operations(document) for p in operation.get("parameters", [])}
+    assert not names & used
+
+
+def test_every_call_has_an_example_and_a_server_is_named(document):
+    """Of its parameters, its body or its answer; each example is as its schema says."""
+    assert [server["url"] for server in document["servers"]] == ["/", "http://127.0.0.1:8000"]
+    lacking = []
+    for path, method, operation in operations(document):
+        bodies = operation.get("requestBody", {}).get("content", {})
+        answers = [answer.get("content", {}) for answer in operation["responses"].values()]
+        places = [
+            *operation.get("parameters", []),
+            *bodies.values(),
+            *(place for content in answers for place in content.values()),
+        ]
+        shown = [place for place in places if "example" in place]
+        for place in shown:
+            schema = place["schema"] | {"components": document["components"]}
+            jsonschema_rs.validate(schema, place["example"])
+        if not shown or any("example" not in body for kind, body in bodies.items() if kind.endswith("/json")):
+            lacking.append(f"{method} {path}")
+    assert not lacking
+
+
+def test_a_models_name_is_said_to_stand_for_its_id(document):
+    """Wherever a path has the id of a model."""
+    told = {
+        parameter["description"]
+        for _, _, operation in operations(document)
+        for parameter in operation.get("parameters", [])
+        if parameter["name"] == "model_id"
+    }
+    assert told == {docs.MODEL_ID}
