@@ -28,7 +28,7 @@ def to_arviz(posterior: Posterior) -> Any:
     if _version_of("arviz").startswith("0."):
         from arviz import from_dict as inference_data  # noqa: PLC0415  # who asks pays
 
-        return inference_data(**groups)
+        return inference_data(posterior=groups["posterior"])
     try:
         from arviz_base import from_dict  # noqa: PLC0415
     except ImportError:
