@@ -66,7 +66,7 @@ format: $(DEV_READY) ## let ruff write the layout
 	$(BIN)/ruff format .
 
 lock: $(DEV_READY) ## pin every dependency anew, with hashes and without addresses
-	$(PIP) install uv
+	$(PIP) install --require-hashes -r locks/uv.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    pyproject.toml --extra service --group build -o locks/run.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
