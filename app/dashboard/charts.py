@@ -12,12 +12,12 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
-from app.api.deps import Owner, TheGate, ThePredictor
+from app.api.deps import Owner, Reading, TheGate, ThePredictor
 from app.api.gate import GateOf
 from app.api.scopes import GuardedRoute, needs
 from app.dashboard.drawing import chains, effects, held_out, shapes
 from app.dashboard.drawing.canvas import Look, Shape, Theme
-from app.services import densities, explanations, growth
+from app.services import densities, explanations, growth, models
 from app.services.cache import Cache
 from app.services.errors import InvalidRequestError, NotFoundError
 from app.services.explanations import DependenceRequest
@@ -71,6 +71,11 @@ class Studio:
             drawn = await to_thread.run_sync(draw, limiter=self._one)
         headers = HEADERS if key else HEADERS | {"Cache-Control": "no-store"}
         return Response(drawn.svg, media_type="image/svg+xml", headers=headers)
+
+
+def _there(session: Reading, owner: Owner, model_id: str) -> None:
+    """Raise NotFoundError for a model that was deleted: its charts may still be kept."""
+    models.get(session, owner, model_id)
 
 
 async def _studio(request: Request) -> Studio:
@@ -169,7 +174,7 @@ CHARTS: dict[str, tuple[Find, Paint]] = {
 }
 
 
-@router.get("/{model_id}/charts/{name}.svg")
+@router.get("/{model_id}/charts/{name}.svg", dependencies=[Depends(_there)])
 @needs(READ)
 async def chart(
     request: Request,
@@ -191,7 +196,7 @@ async def chart(
     )
 
 
-@router.get("/{model_id}/dependence.svg")
+@router.get("/{model_id}/dependence.svg", dependencies=[Depends(_there)])
 @needs(PREDICT)
 async def dependence(
     request: Request,
@@ -217,7 +222,7 @@ async def dependence(
     )
 
 
-@router.get("/{model_id}/density.svg")
+@router.get("/{model_id}/density.svg", dependencies=[Depends(_there)])
 @needs(PREDICT)
 async def density(
     request: Request,

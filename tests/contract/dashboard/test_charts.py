@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 
 from app.dashboard import words
+from app.dashboard.charts import CHARTS
 from tests.support.api_calls import post_csv, problem, table, two_classes
 from tests.support.databases import only
 from tests.support.fitted_models import SMALL, fitted
@@ -158,3 +159,17 @@ def test_what_a_page_offers_to_copy_gives_what_the_page_shows(browser, client, s
     if shutil.which("curl"):
         ran = subprocess.run(["sh", "-c", curl], capture_output=True, text=True, check=True, timeout=120)
         assert json.loads(ran.stdout) == expected
+
+
+def test_a_chart_goes_with_its_model(client, monkeypatch):
+    """Also one that was drawn before, and is still kept in memory."""
+    drawn = []
+    chart = (lambda *_: {}, lambda *_: drawn.append(1) or b"<svg/>")
+    monkeypatch.setitem(CHARTS, "importance", chart)
+    dataset = post_csv(client, table()).json()["id"]
+    model_id = client.post("/models", json={"dataset_id": dataset, "target": "y"}).json()["id"]
+    address = f"/ui/models/{model_id}/charts/importance.svg?v=1"
+    assert [client.get(address).status_code for _ in range(2)] == [200, 200]
+    assert len(drawn) == 1
+    assert client.delete(f"/models/{model_id}").status_code == 204
+    problem(client.get(address), 404)
