@@ -1,6 +1,7 @@
 """What a page asks of the API, as commands to copy: curl and Python."""
 
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from typing import Any
 
 from starlette.requests import Request
 
+# What shows nothing, or turns the direction of what follows: a command must read as it runs.
+HIDDEN = re.compile("[\u0080-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 SHORT = 70  # letters of a body, or of the arguments of a call, that stay on a line
 KEY_CURL = ' \\\n     -H "Authorization: Bearer $BARTSERVE_KEY"'
 KEY_PYTHON = "  # with the key in BARTSERVE_KEY"
@@ -85,6 +88,7 @@ def _curl(url: str, method: str, body: Any, query: Mapping[str, Any] | None, *, 
         text += f" \\\n     --data-urlencode {shlex.quote(f'{name}={value}')}"
     if body is not None:
         sent = json.dumps(body, ensure_ascii=False)
-        sent = shlex.quote(json.dumps(body, ensure_ascii=False, indent=2) if len(sent) > SHORT else sent)
+        sent = json.dumps(body, ensure_ascii=False, indent=2) if len(sent) > SHORT else sent
+        sent = shlex.quote(HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", sent))
         text += f" \\\n     -H 'content-type: application/json' \\\n     -d {sent}"
     return text

@@ -1,0 +1,21 @@
+"""Commands to copy: what stands there is what runs."""
+
+import json
+import shlex
+
+from starlette.requests import Request
+
+from app.dashboard import snippets
+
+
+def test_no_letter_of_a_command_hides_or_turns_others():
+    """Levels of a category are data and may be anything; in a command such letters are escaped, in place."""
+    level = "safe\u202egnihtemos\u2066\u200b\u00ad"
+    scope = {"type": "http", "scheme": "http", "server": ("127.0.0.1", 1), "path": "/", "headers": []}
+    request = Request(scope | {"bartserve.public_url": None})
+    body = {"rows": [{"colour": level}]}
+    call = snippets.call("predict", "x", rows=body["rows"])
+    curl, python = snippets.ask(request, "/models/x/predict", call, method="POST", body=body)
+    for snippet in (curl, python):
+        assert not any(letter in snippet.text for letter in "\u202e\u2066\u200b\u00ad")
+    assert json.loads(shlex.split(curl.text)[-1]) == body
