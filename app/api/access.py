@@ -107,13 +107,23 @@ class Access:
             if self.rate is not None:
                 await self.rate.count(key.owner)
         except ServiceError as error:
-            await render_error(scope, error)(scope, receive, send)
+            await render_error(scope, await self._counted(scope, error))(scope, receive, send)
             return
         except UNREACHABLE as error:
             await render_unreachable(scope, error)(scope, receive, send)
             return
         with acting(Actor(key.id, key.owner, request_id_of(scope), self.limits, in_force)):
             await self.app(scope, receive, send)
+
+    async def _counted(self, scope: Scope, error: ServiceError) -> ServiceError:
+        """The refusal of a request without a key in force; another one when its address sends too many."""
+        if self.rate is None or not isinstance(error, UnauthorizedError):
+            return error
+        try:
+            await self.rate.count(f"\n{(scope.get('client') or ('',))[0]}")  # no owner has such a name
+        except TooManyRequestsError as too_many:
+            return too_many
+        return error
 
     async def _key_of(self, headers: Headers, scope: Scope) -> tuple[Key, Callable[[], bool]]:
         """The key of a request, and what asks later whether it, or its browser's session, is in force."""

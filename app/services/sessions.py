@@ -20,6 +20,7 @@ from app.store.tables import BrowserSession
 
 LASTS = timedelta(hours=12)
 MOST = 100  # letters of a token worth looking up
+PER_KEY = 20  # at once; beyond that the oldest ends
 
 
 def begin(engine: Engine, presented: str) -> str | None:
@@ -30,7 +31,7 @@ def begin(engine: Engine, presented: str) -> str | None:
     token = secrets.token_urlsafe(32)
     with session_scope(engine) as session:
         row = BrowserSession(hash=_hash(token), key_id=key.id, expires_at=utc_now() + LASTS)
-        store.insert(session, row)
+        store.insert(session, row, PER_KEY)
     return token
 
 

@@ -7,9 +7,13 @@ from app.store.clock import utc_now
 from app.store.tables import BrowserSession
 
 
-def insert(session: Session, begun: BrowserSession) -> None:
-    """Store a new one, and forget those that have expired."""
+def insert(session: Session, begun: BrowserSession, most: int) -> None:
+    """Store a new one; forget those that have expired, and of its key all but the newest `most`."""
     session.execute(delete(BrowserSession).where(BrowserSession.expires_at <= utc_now()))
+    of_key = BrowserSession.key_id == begun.key_id
+    newest = select(BrowserSession.hash).where(of_key).order_by(BrowserSession.expires_at.desc())
+    stay = BrowserSession.hash.in_(newest.limit(most - 1))
+    session.execute(delete(BrowserSession).where(of_key, ~stay))
     session.add(begun)
     session.flush()
 

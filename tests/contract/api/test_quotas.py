@@ -148,6 +148,17 @@ def test_requests_come_too_fast(settings, database):
         assert ann.get("/health/live").status_code == 200
 
 
+@only("sqlite")
+def test_strangers_come_too_fast(settings, database):
+    """Requests without a key in force are counted by their address, and take nothing from an owner's."""
+    with limited(settings, database, quota_requests_per_second=2) as (ann, _), httpx.Client() as stranger:
+        address = f"{ann.base_url}/datasets"
+        statuses = {stranger.get(address).status_code for _ in range(25)}
+        statuses |= {stranger.get(address, headers={"Authorization": "Bearer x"}).status_code}
+        assert statuses == {401, 429}
+        assert ann.get("/datasets").status_code == 200
+
+
 def test_defaults_depend_on_who_can_reach_the_service(tmp_path):
     """On loopback nothing is limited; beyond it each quota has a value; 0 means none."""
     here = Settings(data_dir=tmp_path)

@@ -163,6 +163,17 @@ def test_a_session_ends_by_signing_out_by_its_time_and_with_its_key(person, data
     assert sessions.recall(database.engine, "x" * 5000) is None
 
 
+def test_a_key_has_only_so_many_sessions(database, monkeypatch):
+    """One more ends the oldest; another key's stay."""
+    monkeypatch.setattr("app.services.sessions.PER_KEY", 3)
+    ann, bob = make_key(database, "ann"), make_key(database, "bob")
+    of_bob = sessions.begin(database.engine, bob.secret)
+    of_ann = [sessions.begin(database.engine, ann.secret) for _ in range(5)]
+    in_force = [token for token in of_ann if sessions.recall(database.engine, token)]
+    assert in_force == of_ann[2:]
+    assert sessions.recall(database.engine, of_bob)
+
+
 def test_a_session_sees_its_owners_things_and_does_what_its_key_may(person, team, database):
     """Another owner's things are not there; a key without a scope is told which it takes."""
     ann, bob = make_key(database, "ann"), make_key(database, "bob", scopes=["read"])
