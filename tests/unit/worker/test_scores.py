@@ -60,7 +60,7 @@ SMALL = {"num_chains": 2, "num_draws": 50, "progress": False}
     [
         ({"num_trees": 20, "num_burnin": 100}, 100.0),
         ({"num_trees": 20, "num_burnin": 100}, 0.01),
-        ({"method": "smc", "num_draws": 200}, 100.0),
+        pytest.param({"method": "smc", "num_draws": 200}, 100.0, marks=pytest.mark.slow),
     ],
 )
 def test_held_out_outcomes_are_judged_by_their_own_weights(settings, weight):
