@@ -27,6 +27,7 @@ def test_up_becomes_ready_and_stops_without_a_trace(tmp_path):
         assert not [line for pid, line in below.items() if alive(pid)]
 
 
+@pytest.mark.slow
 def test_up_runs_beside_packages_of_the_same_names(tmp_path):
     """In a folder with an `app/`, `worker/` and `sampler/` of its own: none of them is imported."""
     folder = tmp_path / "project"
