@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from sampler.chain import Chain
     from sampler.chains import AnyChain, resume_chain, start_chain
     from sampler.compile import is_warm, warm
+    from sampler.data.columns import ColumnSummary, describe
+    from sampler.data.schema import Schema, choose
     from sampler.draws import Draws
     from sampler.fitting import fit
     from sampler.modelfile import load
     from sampler.packed import pack, unpack
     from sampler.posterior import Posterior, Prediction
     from sampler.problem import Problem, prepare
-    from sampler.schema import Schema, choose
     from sampler.settings import Settings
-    from sampler.summaries import ColumnSummary, describe
 
 # read when first used, so that importing the package costs next to nothing
 _HOMES = {
     "AnyChain": "chains",
     "Chain": "chain",
-    "ColumnSummary": "summaries",
+    "ColumnSummary": "data.columns",
     "Draws": "draws",
     "Posterior": "posterior",
     "Prediction": "posterior",
     "Problem": "problem",
-    "Schema": "schema",
+    "Schema": "data.schema",
     "Settings": "settings",
-    "choose": "schema",
-    "describe": "summaries",
+    "choose": "data.schema",
+    "describe": "data.columns",
     "fit": "fitting",
     "is_warm": "compile",
     "load": "modelfile",

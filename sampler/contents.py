@@ -23,7 +23,7 @@ from sampler.settings import LIMITS, Settings
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from sampler.schema import Column
+    from sampler.data.schema import Column
     from sampler.summary import Summary
 
 MAX_INDEX = 2 << 20  # bytes: two bytes or more for each block, and statistics of `MAX_TEXT`

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.cells import days_to_text
-from sampler.design import numbers
+from sampler.data.binning import spread
+from sampler.data.encode import numbers
+from sampler.data.scalars import days_to_text
 from sampler.draws import MISSING
 from sampler.errors import SettingsError
-from sampler.grid import spread
 from sampler.header import GRID_POINTS
 from sampler.intervals import Interval
 from sampler.kernels.predicting import BLOCK

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.flags import as_text
+from sampler.data.row_flags import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from sampler.flags import Flag
+    from sampler.data.row_flags import Flag
     from sampler.posterior import Prediction
     from sampler.rowwise import Errors
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.data.binning import MAX_CUTS, Grid
+from sampler.data.schema import Schema
 from sampler.errors import PackedError
-from sampler.grid import MAX_CUTS, Grid
-from sampler.schema import Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from sampler.checkup import diagnose
-from sampler.design import Coded, encode
+from sampler.data.encode import Coded, encode
 from sampler.diagnostics import mcse_mean, mcse_quantile, rhat
 from sampler.draws import concatenate
 from sampler.effects import PartialDependence, Wish, partial_dependence
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sampler.data.schema import Schema
     from sampler.draws import Draws
     from sampler.fitting import Origin
     from sampler.problem import Problem
-    from sampler.schema import Schema
 
     Floats = NDArray[np.float64]
 
@@ -225,7 +225,7 @@ class Posterior:
         return diagnose(self, self._statistics, max_points)
 
     def encode(self, X: Any) -> Coded:
-        """New rows matched to the model by name, as codes; raises DataError (see `sampler.design.encode`)."""
+        """New rows matched to the model by name, as codes; raises DataError (see `sampler.data.encode.encode`)."""
         return encode(X, self._header.schema, self._header.grid)
 
     def predict(

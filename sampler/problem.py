@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.design import encode, train_column
+from sampler.data.binning import MAX_CUTS, SCHEMES, Grid, cuts_between, distinct_values, spread
+from sampler.data.columns import summarise
+from sampler.data.encode import encode, train_column
+from sampler.data.schema import Column, Schema, choose
+from sampler.data.table import one_column, read
+from sampler.data.target import guess_family, read_target, read_weights
 from sampler.errors import DataError, DataProblem, SettingsError
-from sampler.grid import MAX_CUTS, SCHEMES, Grid, cuts_between, distinct_values, spread
 from sampler.header import GRID_POINTS, REFERENCE_ROWS, Header
 from sampler.methods import METHODS
 from sampler.prior import Constants, calibrate, check_prior
-from sampler.schema import Column, Schema, choose
 from sampler.settings import Settings
 from sampler.single.prior import TreeConstants, calibrate_tree, check_tree_prior
 from sampler.single.soft_prior import SoftConstants, calibrate_soft, check_soft_prior
-from sampler.summaries import summarise
-from sampler.tables import one_column, read
-from sampler.target import guess_family, read_target, read_weights
 from sampler.training import LEAST_UNITS, Training
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.grid import Cuts
-    from sampler.schema import FeatureKind
-    from sampler.tables import Table
+    from sampler.data.binning import Cuts
+    from sampler.data.schema import FeatureKind
+    from sampler.data.table import Table
 
 # Where one of two classes is rare its probability changes in the tails of columns, which quantiles cut seldom
 # (`python benchmarks/rare_classes.py`)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtr
 
-from sampler.design import Coded
+from sampler.data.encode import Coded
 from sampler.errors import SettingsError
 from sampler.intervals import Interval, Quantile
 from sampler.summary import FEWEST_DRAWS, Agreement

@@ -18,9 +18,9 @@ from app.store.errors import LeaseLostError, StoreError
 from app.store.tables import BatchPrediction, Json
 from app.store.units import Claim, Directive, Progress
 from sampler import DataError, Posterior, SamplerError, rowwise
-from sampler.design import Coded
+from sampler.data.encode import Coded
+from sampler.data.row_flags import Flag, by_row, count
 from sampler.figures import are_finite, columns
-from sampler.flags import Flag, by_row, count
 from worker.context import Context
 from worker.errors import Stopped
 from worker.kernels import PREDICTION, load_kernels

@@ -11,8 +11,8 @@ from scipy.special import betaincinv, ndtr
 
 from app.store.tables import Json
 from sampler import Posterior
-from sampler.design import numbers
-from sampler.target import read_target
+from sampler.data.encode import numbers
+from sampler.data.target import read_target
 from worker.spec import Rows, floats
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)

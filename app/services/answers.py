@@ -13,8 +13,8 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from sampler import Prediction
+from sampler.data.row_flags import Flag
 from sampler.figures import by_class, columns
-from sampler.flags import Flag
 from sampler.rowwise import Errors, RowsVerdict
 
 Floats = NDArray[np.float64]

@@ -24,9 +24,9 @@ from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, DatasetGoneError, ModelGoneError
 from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, BatchPrediction
 from sampler import rowwise
-from sampler.design import Coded
+from sampler.data.encode import Coded
+from sampler.data.row_flags import Flag, as_text
 from sampler.figures import percent
-from sampler.flags import Flag, as_text
 
 CSV_ROWS = 8192  # written at once
 FIGURE_BYTES = 8  # of each row, as stored, at most

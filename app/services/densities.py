@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from app.services.errors import Fault, NotFoundError, UnusableDataError
 from app.services.predictions import Predictor, PredictRequest, understood
 from app.services.rows import columns_of
-from sampler.cells import days_to_text
+from sampler.data.scalars import days_to_text
 
 POINTS = 240
 FAR = 4.0  # standard deviations of the noise that are shown beyond the draws

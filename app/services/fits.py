@@ -21,15 +21,15 @@ from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from app.store.tables import Dataset
 from sampler import ColumnSummary, DataError, Settings, SettingsError, choose
+from sampler.data.binning import SCHEMES
+from sampler.data.columns import is_beyond
+from sampler.data.schema import KINDS, Choice
+from sampler.data.target import guess_family, read_target, read_weights
 from sampler.errors import DataProblem
-from sampler.grid import SCHEMES
 from sampler.methods import METHODS
 from sampler.problem import check_weights, checked_prior
-from sampler.schema import KINDS, Choice
 from sampler.settings import FAMILIES, LIMITS, MOVE_SETS, STARTS
 from sampler.single.filter import check_size
-from sampler.summaries import is_beyond
-from sampler.target import guess_family, read_target, read_weights
 
 MOVES = dict.fromkeys([*MOVE_SETS, *(name for kind in METHODS.values() for name in kind.move_sets)])
 CHOICES: dict[str, tuple[str, ...]] = {

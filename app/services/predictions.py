@@ -37,9 +37,9 @@ from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, ModelGoneError
 from app.store.tables import OPEN_STATES, SUCCEEDED, Model
 from sampler import DataError, PackedError, Posterior, SettingsError, is_warm, rowwise, warm
-from sampler.design import Coded
+from sampler.data.encode import Coded
+from sampler.data.row_flags import by_row
 from sampler.figures import are_finite
-from sampler.flags import by_row
 from sampler.methods import METHODS
 
 log = logging.getLogger(__name__)

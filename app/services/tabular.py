@@ -13,8 +13,8 @@ from app.services.files.numbers import PLAIN
 from app.services.files.options import Limits, Options
 from app.services.files.typing_text import RAW
 from sampler import Schema
-from sampler.cells import as_text
-from sampler.schema import Column
+from sampler.data.scalars import as_text
+from sampler.data.schema import Column
 
 # A request is read while somebody waits for its answer.
 LIMITS = Limits(bytes=64 << 20, cells=1 << 24, memory=512 << 20, seconds=20, fewest_columns=1)

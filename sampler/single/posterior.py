@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.design import Coded
+from sampler.data.encode import Coded
 from sampler.draws import LEAF
 from sampler.effects import PartialDependence, Wish, partial_dependence
 from sampler.errors import PackedError

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sampler.cells import MICROSECONDS_A_DAY, days_to_text
-from sampler.summaries import MAX_LEVELS, ColumnSummary, Kind, is_number, note_on_rounding, sort_levels
+from sampler.data.columns import MAX_LEVELS, ColumnSummary, Kind, is_number, note_on_rounding, sort_levels
+from sampler.data.scalars import MICROSECONDS_A_DAY, days_to_text
 
 Json = dict[str, Any]
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)

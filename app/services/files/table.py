@@ -18,7 +18,7 @@ from app.services.files.scratch import Scratch
 from app.services.files.spool import Spool
 from app.services.files.typing_text import RAW, Typing
 from app.services.files.unpack import format_of, unpacked
-from sampler.cells import as_text
+from sampler.data.scalars import as_text
 
 FORMATS = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
 WORDS = {"semicolon": "semicolons", "comma": "commas", "tab": "tabs", "bar": "bars", "space": "blanks"}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampler import DataError, prepare
-from sampler.design import encode
+from sampler.data.encode import encode
 
 SETTINGS = {"num_trees": 5, "num_chains": 1, "num_burnin": 1, "num_draws": 2}
 TRAIN = pd.DataFrame(

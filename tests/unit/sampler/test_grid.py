@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sampler.grid import SCHEMES, Grid, cut_points, distinct_values, spread
+from sampler.data.binning import SCHEMES, Grid, cut_points, distinct_values, spread
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False, width=64)
 COLUMNS = arrays(

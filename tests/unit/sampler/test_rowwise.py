@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from sampler import SettingsError, flags, rowwise
+from sampler import SettingsError, rowwise
+from sampler.data import row_flags
+from sampler.data.schema import Column
 from sampler.kernels.mixture import mixture_quantiles
-from sampler.schema import Column
 from tests.support.random_posteriors import make_posterior
 
 ROWS = {"x1": [0.5, None, -1.0], "x2": [None, 0.1, 2.0], "x3": [0.0, 1.0, 2.0], "c": ["a", "z", "e"]}
@@ -20,14 +21,14 @@ def test_flags_name_what_training_never_saw():
     values = np.array([0.0, 1.0, -1e-9, 1.1, np.nan])
     marks = np.stack(
         [
-            flags.mark_numbers(values, number),
-            flags.mark_numbers(values, holed),
-            flags.mark_levels(np.array([0, 1, -2, 0, -1]), town),
+            row_flags.mark_numbers(values, number),
+            row_flags.mark_numbers(values, holed),
+            row_flags.mark_levels(np.array([0, 1, -2, 0, -1]), town),
         ]
     )
     columns = [number, holed, town]
 
-    found = flags.by_row(marks, columns)
+    found = row_flags.by_row(marks, columns)
 
     assert found == [
         [],
@@ -36,8 +37,8 @@ def test_flags_name_what_training_never_saw():
         [("x", "outside_range"), ("h", "outside_range")],
         [("x", "missing"), ("t", "missing")],
     ]
-    assert flags.as_text(found[4]) == "missing: x; missing: t"
-    assert flags.count(marks, columns) == {
+    assert row_flags.as_text(found[4]) == "missing: x; missing: t"
+    assert row_flags.count(marks, columns) == {
         "x": {"outside_range": 2, "missing": 1},
         "h": {"outside_range": 2},
         "t": {"unseen_level": 1, "missing": 1},
@@ -49,7 +50,7 @@ def test_flags_of_one_row_are_bounded():
     columns = [Column(f"x{j}", "number", min=0.0, max=1.0) for j in range(1000)]
     marks = np.ones((1000, 2), np.uint8)
 
-    assert [len(row) for row in flags.by_row(marks, columns)] == [10, 10]
+    assert [len(row) for row in row_flags.by_row(marks, columns)] == [10, 10]
 
 
 def test_the_error_of_a_predictive_bound_is_its_spread_over_repetitions():

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from sampler import DataError, describe
-from sampler.convert import to_labels
-from sampler.summaries import sort_levels
-from sampler.tables import read, read_column
+from sampler.data.columns import sort_levels
+from sampler.data.convert import to_labels
+from sampler.data.table import read, read_column
 
 VALUES = {
     "whole": [1, 2, None],

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import narwhals as nw
 import numpy as np
 
-from sampler.cells import (
+from sampler.data.scalars import (
     BEYOND,
     MICROSECONDS_A_DAY,
     as_float,

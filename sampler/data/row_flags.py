@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.schema import Column
+    from sampler.data.schema import Column
 
     Marks = NDArray[np.uint8]
 

@@ -8,17 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.cells import BEYOND, as_float, as_text, days_to_text, is_rounded, text_to_days, type_of_cell
+from sampler.data.columns import is_number
+from sampler.data.scalars import (
+    BEYOND,
+    as_float,
+    as_text,
+    days_to_text,
+    is_rounded,
+    text_to_days,
+    type_of_cell,
+)
 from sampler.errors import DataProblem
-from sampler.summaries import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from sampler.schema import FeatureKind
-    from sampler.tables import RawColumn
+    from sampler.data.schema import FeatureKind
+    from sampler.data.table import RawColumn
 
 NAMED_CELLS = 10  # bad cells of a column named one by one
 MAX_BITS = 10_000  # of an integer that is spelled out as a level

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sampler.cells import BEYOND, days_to_text
-from sampler.tables import read
+from sampler.data.scalars import BEYOND, days_to_text
+from sampler.data.table import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
-    from sampler.tables import RawColumn
+    from sampler.data.table import RawColumn
 
 Kind = Literal["number", "boolean", "category", "text", "date", "unusable"]
 LARGEST_ID = 2.0**64  # numbers beyond are measured, not given

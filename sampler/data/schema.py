@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from sampler.data.columns import MAX_LEVELS, ColumnSummary
 from sampler.errors import DataError, DataProblem, SettingsError
-from sampler.summaries import MAX_LEVELS, ColumnSummary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

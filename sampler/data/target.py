@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.convert import NAMED_CELLS, to_labels
+from sampler.data.columns import sort_levels
+from sampler.data.convert import NAMED_CELLS, to_labels
+from sampler.data.schema import Column
+from sampler.data.table import read_column
 from sampler.errors import DataError, DataProblem
 from sampler.methods import METHODS
 from sampler.prior import MOST
-from sampler.schema import Column
-from sampler.summaries import sort_levels
-from sampler.tables import read_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.tables import RawColumn
+    from sampler.data.table import RawColumn
 
 
 MAX_CLASSES = 100  # each leaf of each draw keeps a probability for every class

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.convert import Labels, to_floats, to_labels
+from sampler.data.columns import sort_levels
+from sampler.data.convert import Labels, to_floats, to_labels
+from sampler.data.row_flags import mark_levels, mark_numbers
+from sampler.data.schema import Column
+from sampler.data.table import read
 from sampler.errors import DataError, DataProblem
-from sampler.flags import mark_levels, mark_numbers
-from sampler.schema import Column
-from sampler.summaries import sort_levels
-from sampler.tables import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from sampler.grid import Grid
-    from sampler.schema import FeatureKind, Schema
-    from sampler.tables import RawColumn
+    from sampler.data.binning import Grid
+    from sampler.data.schema import FeatureKind, Schema
+    from sampler.data.table import RawColumn
 
 MAX_INDICATORS = 1_000  # of one category: each takes a byte per row and a share of the split proposals
 NAMED_LEVELS = 5
@@ -32,7 +32,7 @@ NAMED_LEVELS = 5
 class Coded:
     """New rows on a model's grid: `codes` uint8 [coded column, row], and what their sender should know.
 
-    `marks` uint8 [column, row] says what is unusual about each cell (`sampler.flags`).
+    `marks` uint8 [column, row] says what is unusual about each cell (`sampler.data.row_flags`).
     """
 
     codes: NDArray[np.uint8]

@@ -1,0 +1,1 @@
+"""Tables and columns: reading, schema, encoding, binning."""
