@@ -83,9 +83,9 @@ def ours(X, y, X_new, burnin, draws, thin, seed, moves):
     """(f at training rows, at new rows, sigma, leaves), [chain, draw, ..], and seconds."""
     from sampler.chain import Chain
     from sampler.compile import warm
-    from sampler.packed import pack
     from sampler.posterior import Posterior
     from sampler.problem import prepare
+    from sampler.storage.draw_codec import pack
 
     settings = {"num_trees": TREES, "num_burnin": burnin, "num_draws": draws // thin, "thin": thin}
     start = time.process_time()

@@ -41,8 +41,8 @@ def report(name, rows, seconds, draws_and_trees):
 
 def ours(X_new, *, full):
     from sampler import Posterior, fit, unpack
-    from sampler.modelfile import read_model
     from sampler.predict import Ensemble
+    from sampler.storage.model_file import read_model
 
     length = {} if full else {"num_burnin": 200, "thin": 1}
     posterior = fit(*friedman(1000, 0), num_chains=CHAINS, num_draws=DRAWS, progress=False, **length)

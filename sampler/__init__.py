@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from sampler.compile import is_warm, warm
     from sampler.data.columns import ColumnSummary, describe
     from sampler.data.schema import Schema, choose
-    from sampler.draws import Draws
     from sampler.fitting import fit
-    from sampler.modelfile import load
-    from sampler.packed import pack, unpack
     from sampler.posterior import Posterior, Prediction
     from sampler.problem import Problem, prepare
     from sampler.settings import Settings
+    from sampler.storage.draw_codec import pack, unpack
+    from sampler.storage.draws import Draws
+    from sampler.storage.model_file import load
 
 # read when first used, so that importing the package costs next to nothing
 _HOMES = {
     "AnyChain": "chains",
     "Chain": "chain",
     "ColumnSummary": "data.columns",
-    "Draws": "draws",
+    "Draws": "storage.draws",
     "Posterior": "posterior",
     "Prediction": "posterior",
     "Problem": "problem",
@@ -47,12 +47,12 @@ _HOMES = {
     "describe": "data.columns",
     "fit": "fitting",
     "is_warm": "compile",
-    "load": "modelfile",
-    "pack": "packed",
+    "load": "storage.model_file",
+    "pack": "storage.draw_codec",
     "prepare": "problem",
     "resume_chain": "chains",
     "start_chain": "chains",
-    "unpack": "packed",
+    "unpack": "storage.draw_codec",
     "warm": "compile",
 }
 

@@ -9,11 +9,11 @@ import numpy as np
 from sampler.chainstate import can_split, make_data, make_forest, make_kept, make_prior, make_work
 from sampler.checkpoint import Reader, read_checkpoint, write_checkpoint
 from sampler.compile import warm
-from sampler.draws import Draws
 from sampler.errors import SamplerError
 from sampler.hyper import Hyper, drawn, groups_of
 from sampler.particles import Particles, are_used
 from sampler.settings import MOVE_NAMES
+from sampler.storage.draws import Draws
 
 if TYPE_CHECKING:
     from sampler.kernels.shapes import Forest, Work

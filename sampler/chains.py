@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sampler.methods import METHODS
 
 if TYPE_CHECKING:
-    from sampler.draws import Draws
+    from sampler.storage.draws import Draws
     from sampler.training import Training
 
 

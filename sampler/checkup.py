@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.draws import Draws
     from sampler.posterior import Posterior
+    from sampler.storage.draws import Draws
 
     Floats = NDArray[np.float64]
 

@@ -13,12 +13,12 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sampler import packed
 from sampler.errors import NotFittedError, PackedError, SettingsError
-from sampler.header import Header
-from sampler.modelfile import read_parts
 from sampler.posterior import Posterior
 from sampler.settings import LIMITS, Settings
+from sampler.storage import draw_codec
+from sampler.storage.model_file import read_parts
+from sampler.storage.model_header import Header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -79,7 +79,7 @@ def read_contents(data: bytes) -> Contents:
 def _read(data: bytes) -> Contents:
     header, blocks, statistics, _ = read_parts(data, MAX_INDEX)
     _check_count(len(blocks))
-    heads = [[packed.sizes(block) for block in chain] for chain in blocks]
+    heads = [[draw_codec.sizes(block) for block in chain] for chain in blocks]
     known = Header.from_bytes(header, MAX_HEADER_TEXT)
     _check_sizes(known, [head for chain in heads for head in chain])
     _check_header(known)

@@ -12,18 +12,18 @@ import numpy as np
 from sampler.data.binning import spread
 from sampler.data.encode import numbers
 from sampler.data.scalars import days_to_text
-from sampler.draws import MISSING
 from sampler.errors import SettingsError
-from sampler.header import GRID_POINTS
 from sampler.intervals import Interval
 from sampler.kernels.predicting import BLOCK
+from sampler.storage.draws import MISSING
+from sampler.storage.model_header import GRID_POINTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from sampler.header import Header
+    from sampler.storage.model_header import Header
 
     Floats = NDArray[np.float64]
     Evaluate = Callable[[NDArray[np.uint8]], Floats]

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from sampler.chains import AnyChain
     from sampler.compile import Tell
-    from sampler.draws import Draws
     from sampler.posterior import Posterior
     from sampler.problem import Problem
     from sampler.settings import Settings
+    from sampler.storage.draws import Draws
     from sampler.training import Training
 
     Report = Callable[[int, AnyChain], None]
@@ -214,10 +214,10 @@ def _run(
 ) -> Posterior:
     """Run chains to their end and pool their draws with those they had."""
     from sampler.compile import is_warm, warm  # noqa: PLC0415
-    from sampler.draws import concatenate  # noqa: PLC0415
     from sampler.hyper import groups_of  # noqa: PLC0415
-    from sampler.packed import pack  # noqa: PLC0415
     from sampler.posterior import Posterior  # noqa: PLC0415
+    from sampler.storage.draw_codec import pack  # noqa: PLC0415
+    from sampler.storage.draws import concatenate  # noqa: PLC0415
 
     training = problem.training
     needed: list[Settings | str] = [training.settings]

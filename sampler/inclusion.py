@@ -13,8 +13,8 @@ from sampler.intervals import equal_tailed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.draws import Draws
-    from sampler.header import Header
+    from sampler.storage.draws import Draws
+    from sampler.storage.model_header import Header
 
     Floats = NDArray[np.float64]
 

@@ -15,18 +15,18 @@ from scipy.special import ndtr
 from sampler.checkup import diagnose
 from sampler.data.encode import Coded, encode
 from sampler.diagnostics import mcse_mean, mcse_quantile, rhat
-from sampler.draws import concatenate
 from sampler.effects import PartialDependence, Wish, partial_dependence
 from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.export import to_arviz
-from sampler.header import Header
 from sampler.inclusion import Inclusion, inclusion, rules_per_draw
 from sampler.intervals import Answer, Interval, Quantile, Request
 from sampler.kernels.predicting import BLOCK
 from sampler.methods import METHODS
-from sampler.modelfile import read_parts, write_model
-from sampler.packed import unpack
 from sampler.predict import Ensemble
+from sampler.storage.draw_codec import unpack
+from sampler.storage.draws import concatenate
+from sampler.storage.model_file import read_parts, write_model
+from sampler.storage.model_header import Header
 from sampler.summary import Agreement, Summary, Verdict, judge, summarise
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.schema import Schema
-    from sampler.draws import Draws
     from sampler.fitting import Origin
     from sampler.problem import Problem
+    from sampler.storage.draws import Draws
 
     Floats = NDArray[np.float64]
 

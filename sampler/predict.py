@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.draws import Draws
+    from sampler.storage.draws import Draws
 
 FEW_ROWS = 12  # up to so many, row by row is faster
 HALF = 1 << 16

@@ -14,12 +14,12 @@ from sampler.data.schema import Column, Schema, choose
 from sampler.data.table import one_column, read
 from sampler.data.target import guess_family, read_target, read_weights
 from sampler.errors import DataError, DataProblem, SettingsError
-from sampler.header import GRID_POINTS, REFERENCE_ROWS, Header
 from sampler.methods import METHODS
 from sampler.prior import Constants, calibrate, check_prior
 from sampler.settings import Settings
 from sampler.single.prior import TreeConstants, calibrate_tree, check_tree_prior
 from sampler.single.soft_prior import SoftConstants, calibrate_soft, check_soft_prior
+from sampler.storage.model_header import GRID_POINTS, REFERENCE_ROWS, Header
 from sampler.training import LEAST_UNITS, Training
 
 if TYPE_CHECKING:

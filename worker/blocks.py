@@ -2,7 +2,7 @@
 
 from app.store.draws import Block
 from sampler import Draws, pack, unpack
-from sampler.draws import concatenate
+from sampler.storage.draws import concatenate
 
 BLOCK_BYTES = 256 * 1024
 TREE_BYTES = 10  # about what a packed tree takes

@@ -19,7 +19,7 @@ from app.store.draws import Block
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, ModelGoneError
 from app.store.tables import Unit
-from sampler.modelfile import MEDIA_TYPE, write_model
+from sampler.storage.model_file import MEDIA_TYPE, write_model
 
 __all__ = ["MAX_BYTES", "MEDIA_TYPE", "UnusableModelError", "accept", "file_of"]
 

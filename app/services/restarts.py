@@ -12,9 +12,9 @@ from app.store import models as model_store
 from app.store import restarts as store
 from app.store.tables import CANCELLED, FAILED, SUCCEEDED, Model
 from sampler import SettingsError
-from sampler.header import Header
 from sampler.methods import check_extends
 from sampler.settings import LIMITS
+from sampler.storage.model_header import Header
 
 MAX_DRAWS = LIMITS["num_draws"][1]
 

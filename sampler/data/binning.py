@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from sampler.draws import MISSING
+from sampler.storage.draws import MISSING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

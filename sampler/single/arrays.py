@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.draws import Draws
 from sampler.kernels import cart_state as state
 from sampler.single.models import leaf_model
 from sampler.single.prior import tree_constants
+from sampler.storage.draws import Draws
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.compile import warm
-from sampler.single import arrays, checkpoint
+from sampler.single import arrays
+from sampler.storage import tree_checkpoint as checkpoint
 
 if TYPE_CHECKING:
-    from sampler.draws import Draws
+    from sampler.storage.draws import Draws
     from sampler.training import Training
 
 MOVES = ("grow", "prune", "change", "swap", "restructure")

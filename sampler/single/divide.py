@@ -19,19 +19,19 @@ import numpy as np
 
 from sampler.compile import warm
 from sampler.errors import PackedError
-from sampler.single import checkpoint
 from sampler.single.evidence import NOTHING, Evidence, filled, layered, reduced
 from sampler.single.local import Chains, Local
 from sampler.single.soft_kept import Kept, leaf_values
 from sampler.single.soft_tree import SoftTree, grown, leaves_of, log_topology, make_room, prunable_of, pruned
 from sampler.single.topology import shape_of as text_of
+from sampler.storage import tree_checkpoint as checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from sampler.soft import SoftDraws
+    from sampler.storage.soft_draws import SoftDraws
     from sampler.training import Training
 
     Floats = NDArray[np.float64]

@@ -8,15 +8,16 @@ import numpy as np
 
 from sampler.compile import warm
 from sampler.errors import SettingsError
-from sampler.single import arrays, checkpoint
+from sampler.single import arrays
 from sampler.single.models import log_constant
+from sampler.storage import tree_checkpoint as checkpoint
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.draws import Draws
     from sampler.kernels.cart_filter import Cloud
     from sampler.kernels.cart_state import Kept, Room, Tree
+    from sampler.storage.draws import Draws
     from sampler.training import Training
 
 THRESHOLD = 0.1  # of the particles, effective ones, at which they are drawn anew

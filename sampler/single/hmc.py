@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.compile import warm
-from sampler.single import checkpoint
 from sampler.single.soft_kept import Kept, leaf_values
 from sampler.single.soft_prior import soft_constants
 from sampler.single.soft_tree import (
@@ -31,12 +30,13 @@ from sampler.single.soft_tree import (
     scale_guesses,
     shape_of,
 )
+from sampler.storage import tree_checkpoint as checkpoint
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.kernels.soft_state import SoftRoom
-    from sampler.soft import SoftDraws
+    from sampler.storage.soft_draws import SoftDraws
     from sampler.training import Training
 
     Floats = NDArray[np.float64]

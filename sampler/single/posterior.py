@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.encode import Coded
-from sampler.draws import LEAF
 from sampler.effects import PartialDependence, Wish, partial_dependence
 from sampler.errors import PackedError
 from sampler.inclusion import Inclusion, inclusion
@@ -27,6 +26,7 @@ from sampler.single.summary import (
     quantile_error,
     summarise_weighted,
 )
+from sampler.storage.draws import LEAF
 from sampler.summary import Agreement, Summary, Verdict, summarise
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.draws import Draws
-    from sampler.header import Header
+    from sampler.storage.draws import Draws
+    from sampler.storage.model_header import Header
 
     Floats = NDArray[np.float64]
 

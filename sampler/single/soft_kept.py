@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.soft import SoftDraws
+from sampler.storage.soft_draws import SoftDraws
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,15 +15,15 @@ from sampler.predict import Ensemble
 from sampler.single.posterior import TreePosterior
 from sampler.single.soft_prior import CODES
 from sampler.single.soft_tree import scaled
-from sampler.soft import SoftDraws
+from sampler.storage.soft_draws import SoftDraws
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from sampler.draws import Draws
-    from sampler.header import Header
+    from sampler.storage.draws import Draws
+    from sampler.storage.model_header import Header
 
     Floats = NDArray[np.float64]
 

@@ -4,7 +4,7 @@ import pytest
 
 from app.store import models, restarts
 from app.store.engine import session_scope
-from sampler.header import Header
+from sampler.storage.model_header import Header
 from tests.support.worker_service import LONG, OWNER, SHORT
 from worker.spec import prepare_problem, read_rows, read_spec, split
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from sampler.chain import Chain
-from sampler.draws import concatenate
-from sampler.packed import pack
 from sampler.problem import prepare
+from sampler.storage.draw_codec import pack
+from sampler.storage.draws import concatenate
 from tests.support.chain_driver import draws_of, fits, move_sets, tree_keys
 from tests.support.chain_driver import wide_training as wide
 

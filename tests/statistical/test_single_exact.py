@@ -148,7 +148,7 @@ def test_resumed_anywhere(moves):
         chain.run(int(rng.integers(1, 40)))
         parts.append(chain.take())
         chain = resume_chain(data, chain.checkpoint())
-    from sampler.draws import concatenate
+    from sampler.storage.draws import concatenate
 
     assert concatenate([part for part in parts if part]) == expected
     assert chain.statistics() == whole.statistics()

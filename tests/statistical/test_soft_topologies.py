@@ -5,10 +5,10 @@ import pytest
 from scipy import special, stats
 
 from sampler.chains import start_chain
-from sampler.draws import concatenate
 from sampler.problem import prepare
 from sampler.single.soft_tree import log_topology
 from sampler.single.topology import shape_of
+from sampler.storage.draws import concatenate
 from tests.reference.soft_trees import make_shape, memberships
 from tests.support.p_values import ALARM, holds
 

@@ -18,8 +18,8 @@ from app.services import errors
 from app.services.files.work import model
 from sampler import Posterior, pack, prepare, warm
 from sampler.errors import SamplerError
-from sampler.modelfile import START, read_parts, write_model
-from sampler.soft import SoftDraws
+from sampler.storage.model_file import START, read_parts, write_model
+from sampler.storage.soft_draws import SoftDraws
 from tests.support.random_forests import random_draws
 
 HEADER = START  # the header begins as the file does

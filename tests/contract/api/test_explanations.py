@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampler import Posterior
-from sampler.modelfile import MEDIA_TYPE
+from sampler.storage.model_file import MEDIA_TYPE
 from tests.support.api_calls import places, post_json, problem
 from tests.support.databases import only
 from tests.support.fitted_models import SMALL, fitted

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from app.services import modelfiles
 from app.services.files.options import Limits
 from sampler import Posterior, load, pack
-from sampler.modelfile import MEDIA_TYPE, read_model, write_model
+from sampler.storage.model_file import MEDIA_TYPE, read_model, write_model
 from tests.support import fuzz_models
 from tests.support.api_calls import places, post_csv, problem, table
 from tests.support.databases import only
@@ -300,7 +300,11 @@ def test_a_file_that_takes_too_much_is_refused(client, monkeypatch):
 def test_no_file_is_decoded_where_others_are_served(client, monkeypatch):
     """All that is made of a file's bytes is made in a process of its own."""
     data = make_posterior()[0].to_bytes()
-    for name in ("sampler.header.Header.from_bytes", "sampler.packed.unpack", "sampler.modelfile.read_parts"):
+    for name in (
+        "sampler.storage.model_header.Header.from_bytes",
+        "sampler.storage.draw_codec.unpack",
+        "sampler.storage.model_file.read_parts",
+    ):
         monkeypatch.setattr(name, lambda *_: pytest.fail("it was decoded here"))
     assert post_file(client, data).status_code == 201
 

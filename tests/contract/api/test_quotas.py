@@ -13,7 +13,7 @@ from app.services import keys
 from app.settings import QUOTAS, Settings
 from app.store.engine import session_scope
 from app.store.tables import ApiKey, AuditEntry
-from sampler.modelfile import MEDIA_TYPE
+from sampler.storage.model_file import MEDIA_TYPE
 from tests.support.api_calls import CSV, bearer, make_key, post_csv, problem, table
 from tests.support.api_server import serving
 from tests.support.databases import only

@@ -5,11 +5,11 @@ import pytest
 
 from sampler.chain import Chain
 from sampler.chainstate import make_kept
-from sampler.draws import concatenate
 from sampler.errors import PackedError, SettingsError
 from sampler.kernels.shapes import LIKELIHOOD
 from sampler.prior import Constants, calibrate
 from sampler.settings import MOVE_SETS, Settings
+from sampler.storage.draws import concatenate
 from sampler.training import Training
 from tests.support.tree_checks import check_all
 

@@ -7,7 +7,7 @@ import pytest
 
 from sampler import DataError, SettingsError, fit
 from sampler.effects import default_grid
-from sampler.header import Header
+from sampler.storage.model_header import Header
 from tests.support.random_posteriors import make_posterior
 
 RNG = np.random.default_rng(0)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sampler.draws import Draws
 from sampler.errors import PackedError
-from sampler.packed import pack, unpack
+from sampler.storage.draw_codec import pack, unpack
+from sampler.storage.draws import Draws
 from tests.support.random_forests import random_draws
 
 FIXTURE = Path(__file__).parents[2] / "data" / "formats" / "draws_v1.bin"

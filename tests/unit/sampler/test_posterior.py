@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from sampler import DataError, NotFittedError, PackedError, Posterior, SettingsError, load, pack
-from sampler.header import Header
-from sampler.modelfile import read_model, write_model
+from sampler.storage.model_file import read_model, write_model
+from sampler.storage.model_header import Header
 from tests.support.random_forests import random_codes, walk
 from tests.support.random_posteriors import make_draws, make_posterior, make_problem
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from sampler import DataError, SettingsError, choose, describe, prepare
-from sampler.header import Header
 from sampler.problem import prepare_again
+from sampler.storage.model_header import Header
 
 N = 60
 RNG = np.random.default_rng(0)

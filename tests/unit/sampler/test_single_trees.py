@@ -6,11 +6,11 @@ from scipy import stats
 
 from sampler import DataError, PackedError, Settings, SettingsError, diagnostics, fit, load
 from sampler.data.target import guess_family
-from sampler.draws import Draws, concatenate
-from sampler.packed import pack, unpack
 from sampler.single.quantiles import normal_mixture, of_draws
 from sampler.single.summary import Weights, agreement, mean_error, quantile_error
 from sampler.single.topology import shape_of, topologies
+from sampler.storage.draw_codec import pack, unpack
+from sampler.storage.draws import Draws, concatenate
 
 LOW_AND_HIGH = np.array([[0.2, 0.5, 0.5], [0.8, 0.5, 0.5]])
 SHORT = {"num_chains": 2, "num_burnin": 300, "num_draws": 40, "thin": 10, "progress": False}

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sampler import packed
-from sampler.draws import concatenate
 from sampler.errors import PackedError
-from sampler.soft import SoftDraws, pack_soft, unpack_soft
+from sampler.storage import draw_codec
+from sampler.storage.draws import concatenate
+from sampler.storage.soft_draws import SoftDraws, pack_soft, unpack_soft
 
 FIXTURE = Path(__file__).parents[2] / "data" / "formats" / "soft_v1.bin"
 FIELDS = ("sigma", "log_weight", "is_split", "threshold", "direction", "value")
@@ -70,7 +70,7 @@ def test_slices_and_joins():
     draws = random_draws(9, num_draws=7, num_trees=2, values=3)
 
     assert concatenate([draws[:2], draws[2:3], draws[3:]]) == draws
-    assert packed.unpack(packed.pack(draws[2:6])) == draws[2:6]
+    assert draw_codec.unpack(draw_codec.pack(draws[2:6])) == draws[2:6]
     assert draws[2:6] != draws[1:5]
     other = SoftDraws.made(**{name: getattr(draws, name) for name in (*FIELDS, "num_trees")}, sharpness=0.5)
     with pytest.raises(PackedError, match="sharpness"):
@@ -99,9 +99,9 @@ def test_the_two_kinds_are_told_apart():
     """Whoever packs and unpacks any draws gets soft ones back as such; their own reader takes no others."""
     sharp, draws = (FIXTURE.parent / "draws_v1.bin").read_bytes(), random_draws(3)
 
-    assert packed.pack(draws) == pack_soft(draws)
-    assert packed.unpack(pack_soft(draws)) == draws
-    assert packed.sizes(pack_soft(draws)) == (draws.num_draws, 2, draws.num_nodes)
+    assert draw_codec.pack(draws) == pack_soft(draws)
+    assert draw_codec.unpack(pack_soft(draws)) == draws
+    assert draw_codec.sizes(pack_soft(draws)) == (draws.num_draws, 2, draws.num_nodes)
     with pytest.raises(PackedError, match="kind 1"):
         unpack_soft(sharp)
 

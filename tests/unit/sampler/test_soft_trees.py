@@ -5,10 +5,10 @@ import pytest
 
 from sampler import DataWarning, Settings, SettingsError, fit, load
 from sampler.chains import resume_chain, start_chain
-from sampler.draws import concatenate
 from sampler.problem import prepare
 from sampler.single.soft_tree import depths_of, grown, log_topology, make_soft_rows, prunable_of, pruned
 from sampler.single.topology import shape_of
+from sampler.storage.draws import concatenate
 from tests.reference.soft_trees import make_shape, memberships
 
 SHORT = {"num_chains": 2, "num_burnin": 40, "num_draws": 20, "thin": 2, "progress": False}

@@ -1,4 +1,4 @@
-"""Draws of trees with soft splits, and their record: the second kind of `sampler.packed`'s blocks.
+"""Draws of trees with soft splits, and their record: the second kind of `sampler.storage.draw_codec`'s blocks.
 
 A row goes right at a split with probability 1 / (1 + exp(-(x . direction - threshold) / sharpness)); Linero
 and Yang (2018), Cochrane, Wills and Johnson (2023). Everything is kept as sampled, in float64. Little-endian:
@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.draws import LEAF, Draws
 from sampler.errors import PackedError
-from sampler.packed import MAGIC, SOFT_TREES, VERSION
+from sampler.storage.draw_codec import MAGIC, SOFT_TREES, VERSION
+from sampler.storage.draws import LEAF, Draws
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ offset  type       what
 ======  =========  =====================================================================================
 0       4 bytes    the magic ``BDRW``
 4       uint8      format version, 1
-5       uint8      kind of record: 1, a sum of trees of sharp splits; 3, single trees (2: `sampler.soft`)
+5       uint8      kind of record: 1, a sum of trees of sharp splits; 3, single trees (2: `sampler.storage.soft_draws`)
 6       uint8      F, bits of a feature number (0 to 31)
 7       uint8      L, bits of a leaf value (1 to 32)
 8       uint32     CRC-32 of the bytes before and after this field
@@ -34,9 +34,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from sampler.draws import Draws
 from sampler.errors import PackedError
 from sampler.kernels import packing
+from sampler.storage.draws import Draws
 
 MAGIC = b"BDRW"
 VERSION = 1
@@ -50,7 +50,7 @@ CHECKSUM = slice(8, 12)
 def pack(draws: Draws) -> bytes:
     """The draws as one block; the same draws give the same bytes."""
     if type(draws) is not Draws:
-        from sampler.soft import SoftDraws, pack_soft  # noqa: PLC0415  # a kind of Draws, it imports this module
+        from sampler.storage.soft_draws import SoftDraws, pack_soft  # noqa: PLC0415  # a kind of Draws, it imports this module
 
         assert isinstance(draws, SoftDraws)
         return pack_soft(draws)
@@ -113,7 +113,7 @@ def unpack(data: bytes) -> Draws:
     if len(data) < HEAD.size or not data.startswith(MAGIC):
         raise PackedError("this is no block of draws")
     if data[5] == SOFT_TREES:
-        from sampler.soft import unpack_soft  # noqa: PLC0415  # it imports this module
+        from sampler.storage.soft_draws import unpack_soft  # noqa: PLC0415  # it imports this module
 
         return unpack_soft(data)
     _, version, kind, feature_bits, leaf_bits, checksum, num_draws, num_trees, num_nodes, num_bits = (
@@ -168,7 +168,7 @@ def sizes(data: bytes) -> tuple[int, int, int]:
         raise PackedError("this is no block of draws")
     head = HEAD.unpack_from(data)
     if head[2] == SOFT_TREES:
-        from sampler.soft import HEAD as SOFT_HEAD  # noqa: PLC0415
+        from sampler.storage.soft_draws import HEAD as SOFT_HEAD  # noqa: PLC0415
 
         if len(data) < SOFT_HEAD.size:
             raise PackedError("the block of draws is damaged: its head is cut short")

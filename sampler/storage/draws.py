@@ -129,7 +129,7 @@ def concatenate(parts: list[Draws]) -> Draws:
     if len(parts) == 1:
         return parts[0]
     if type(parts[0]) is not Draws:
-        from sampler.soft import SoftDraws  # noqa: PLC0415  # a kind of Draws
+        from sampler.storage.soft_draws import SoftDraws  # noqa: PLC0415  # a kind of Draws
 
         return SoftDraws.joined([part for part in parts if isinstance(part, SoftDraws)])
     sizes = np.cumsum([0] + [part.num_nodes for part in parts])
