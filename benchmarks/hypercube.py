@@ -25,7 +25,7 @@ import numpy as np
 
 from sampler import diagnostics
 from sampler.chain import Chain
-from sampler.kernels.shapes import FEATURE
+from sampler.kernels.arrays import FEATURE
 from sampler.problem import prepare
 
 BETA = {2: 1.0, 3: 0.5, 4: 0.4, 5: 0.3, 7: 0.25}

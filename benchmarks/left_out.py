@@ -23,8 +23,9 @@ import mixing
 import numba
 import numpy as np
 
+from sampler.bart.kernels.state import ABOVE, DEPTH, VALUE
 from sampler.chain import Chain
-from sampler.kernels.shapes import ABOVE, CUT, DEPTH, FEATURE, LEFT, RIGHT, VALUE
+from sampler.kernels.arrays import CUT, FEATURE, LEFT, RIGHT
 from sampler.problem import prepare
 
 BURNIN, APART = 1000, 50  # iterations before the first state that is looked at, and between states

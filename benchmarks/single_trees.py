@@ -40,7 +40,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import benchmarks.tree_paper as paper
 from sampler import fit
-from sampler.compile import warm
+from sampler.kernels.jit import warm
 from sampler.methods import METHODS
 from sampler.summary import VERDICTS
 

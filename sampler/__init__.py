@@ -21,10 +21,10 @@ from sampler.errors import (
 if TYPE_CHECKING:
     from sampler.chain import Chain
     from sampler.chains import AnyChain, resume_chain, start_chain
-    from sampler.compile import is_warm, warm
     from sampler.data.columns import ColumnSummary, describe
     from sampler.data.schema import Schema, choose
     from sampler.fitting import fit
+    from sampler.kernels.jit import is_warm, warm
     from sampler.posterior import Posterior, Prediction
     from sampler.problem import Problem, prepare
     from sampler.settings import Settings
@@ -46,14 +46,14 @@ _HOMES = {
     "choose": "data.schema",
     "describe": "data.columns",
     "fit": "fitting",
-    "is_warm": "compile",
+    "is_warm": "kernels.jit",
     "load": "storage.model_file",
     "pack": "storage.draw_codec",
     "prepare": "problem",
     "resume_chain": "chains",
     "start_chain": "chains",
     "unpack": "storage.draw_codec",
-    "warm": "compile",
+    "warm": "kernels.jit",
 }
 
 __all__ = [

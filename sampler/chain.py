@@ -8,15 +8,15 @@ import numpy as np
 
 from sampler.chainstate import can_split, make_data, make_forest, make_kept, make_prior, make_work
 from sampler.checkpoint import Reader, read_checkpoint, write_checkpoint
-from sampler.compile import warm
 from sampler.errors import SamplerError
 from sampler.hyper import Hyper, drawn, groups_of
+from sampler.kernels.jit import warm
 from sampler.particles import Particles, are_used
 from sampler.settings import MOVE_NAMES
 from sampler.storage.draws import Draws
 
 if TYPE_CHECKING:
-    from sampler.kernels.shapes import Forest, Work
+    from sampler.bart.kernels.state import Forest, Work
     from sampler.training import Training
 
 FIRST_LEAVES = 16  # room per tree; doubled when a tree needs more
@@ -134,7 +134,7 @@ class Chain:
             When the state leaves the grid of residuals: the prior allows values far beyond the data's.
 
         """
-        from sampler.kernels import shapes  # noqa: PLC0415  # kernels load with the first chain, not before
+        from sampler.bart.kernels import state as bart_state  # noqa: PLC0415
 
         before = self.iteration
         stop = min(before + max(int(iterations), 0), self.iterations)
@@ -142,17 +142,17 @@ class Chain:
             kept_before = int(self._kept.fill[0])
             self.iteration, need = self._sweep(stop)
             self.num_kept += int(self._kept.fill[0]) - kept_before
-            if need == shapes.OUT_OF_GRID:
+            if need == bart_state.OUT_OF_GRID:
                 raise SamplerError(
                     "the chain left the grid of residuals: the prior is thousands of times wider than y"
                 )
-            if need == shapes.NEEDS_LEAVES:
+            if need == bart_state.NEEDS_LEAVES:
                 self._enlarge_trees()
-            elif need == shapes.NEEDS_PLANE:
+            elif need == bart_state.NEEDS_PLANE:
                 self._add_planes()
-            elif need == shapes.NEEDS_ROOM:
+            elif need == bart_state.NEEDS_ROOM:
                 self._enlarge_kept(stop)
-            elif need == shapes.NEEDS_NODES and self._particles:
+            elif need == bart_state.NEEDS_NODES and self._particles:
                 self._particles.enlarge()
         return self.iteration - before
 
@@ -184,7 +184,7 @@ class Chain:
 
         It depends on the iteration alone: a resumed chain has it too.
         """
-        from sampler.kernels.shapes import LIKELIHOOD  # noqa: PLC0415  # kernels load with the first chain
+        from sampler.bart.kernels.state import LIKELIHOOD  # noqa: PLC0415  # kernels load with the first chain
 
         settings = self.training.settings
         half = settings.num_burnin // 2
@@ -197,7 +197,7 @@ class Chain:
         return min(stop, self.iteration + 1)
 
     def _sweep_locally(self, stop: int) -> tuple[int, int]:
-        from sampler.kernels.sweep import sweep  # noqa: PLC0415  # kernels load with the first chain
+        from sampler.bart.kernels.sweep import sweep  # noqa: PLC0415  # kernels load with the first chain
 
         settings = self.training.settings
         reached, need = sweep(
@@ -254,7 +254,7 @@ class Chain:
 
     def _recompute(self) -> None:
         """Slots, counts and residual from the trees."""
-        from sampler.kernels.sweep import rebuild  # noqa: PLC0415
+        from sampler.bart.kernels.sweep import rebuild  # noqa: PLC0415
 
         if self._hyper:
             self._work = self._hyper.with_law(self._work)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.compile import address
+from sampler.kernels.jit import address
 from sampler.settings import MOVE_NAMES, MOVES
 
 if TYPE_CHECKING:
-    from sampler.kernels.shapes import Data, Forest, Kept, Work
+    from sampler.bart.kernels.state import Forest, Kept, Work
+    from sampler.kernels.arrays import Data
     from sampler.settings import Settings
     from sampler.training import Training
 
@@ -20,7 +21,7 @@ DEPTHS = 64  # tabled depths of the tree prior
 
 def make_data(training: Training) -> Data:
     """Coded rows and what is known of each column."""
-    from sampler.kernels.shapes import Data  # noqa: PLC0415
+    from sampler.kernels.arrays import Data  # noqa: PLC0415
 
     codes = training.codes
     present = [column[column != 255] for column in codes]
@@ -44,18 +45,18 @@ def make_prior(
     training: Training,
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """The prior vector (kernels.shapes), log p and log(1 - p) by depth, and the moves' probabilities."""
-    from sampler.kernels import shapes  # noqa: PLC0415
+    from sampler.bart.kernels import state  # noqa: PLC0415
 
     constants, settings = training.constants, training.settings
     step = constants.step
-    prior = np.zeros(shapes.PRIOR_SIZE)
-    prior[shapes.SIGMA2] = (constants.sigma_start / step) ** 2
-    prior[shapes.TAU2] = (constants.leaf_sd / step) ** 2
-    prior[shapes.NU], prior[shapes.LAMBDA] = constants.nu, constants.lambda_ / step**2
-    prior[shapes.ALPHA], prior[shapes.BETA] = constants.alpha, constants.beta
-    prior[shapes.LIKELIHOOD] = not settings.prior_only
-    prior[shapes.SIGMA_FIXED], prior[shapes.STEP] = constants.sigma_fixed, step
-    prior[shapes.UNIT], prior[shapes.OFFSET] = training.weight_unit, constants.offset
+    prior = np.zeros(state.PRIOR_SIZE)
+    prior[state.SIGMA2] = (constants.sigma_start / step) ** 2
+    prior[state.TAU2] = (constants.leaf_sd / step) ** 2
+    prior[state.NU], prior[state.LAMBDA] = constants.nu, constants.lambda_ / step**2
+    prior[state.ALPHA], prior[state.BETA] = constants.alpha, constants.beta
+    prior[state.LIKELIHOOD] = not settings.prior_only
+    prior[state.SIGMA_FIXED], prior[state.STEP] = constants.sigma_fixed, step
+    prior[state.UNIT], prior[state.OFFSET] = training.weight_unit, constants.offset
     split = constants.alpha * (1.0 + np.arange(DEPTHS)) ** -constants.beta
     depths = np.stack([np.log1p(-split), np.log(split)])
     moves = np.array([settings.moves.get(name, 0.0) for name in MOVE_NAMES])
@@ -66,7 +67,7 @@ def make_prior(
 
 def make_forest(data: Data, num_trees: int, capacity: int, *, rows: bool = True) -> Forest:
     """Trees of one leaf of value 0, with room for `capacity` leaves each."""
-    from sampler.kernels.shapes import Forest  # noqa: PLC0415
+    from sampler.bart.kernels.state import Forest  # noqa: PLC0415
 
     width = data.codes.shape[1] if rows else 0
     return Forest(
@@ -84,11 +85,11 @@ def make_work(
     data: Data, capacity: int, random: np.ndarray[Any, Any], settings: Settings, *, rows: bool = True
 ) -> Work:
     """Room to work in, the random numbers' state, and the addresses of passes and moves."""
-    from sampler.kernels import shapes  # noqa: PLC0415
+    from sampler.bart.kernels import state  # noqa: PLC0415
 
     restructures = "restructure" in settings.moves
     width = data.codes.shape[1] if rows else 0
-    return shapes.Work(
+    return state.Work(
         residual=np.zeros(width, np.int32),
         delta=np.zeros(capacity + 16, np.int32),
         old=np.zeros(capacity + 16, np.int32),
@@ -98,7 +99,7 @@ def make_work(
         size=np.zeros(capacity + 16),
         rule=np.zeros(3, np.int64),
         span=np.zeros(3, np.int64),
-        state=np.zeros(shapes.STATE_SIZE, np.int64),
+        state=np.zeros(state.STATE_SIZE, np.int64),
         columns=np.zeros(len(data.codes), np.int32),
         mask=np.zeros(width, np.uint8),
         member=np.zeros(width, np.uint8),
@@ -127,7 +128,7 @@ def make_work(
 
 def make_kept(draws: int, nodes: int, num_trees: int) -> Kept:
     """Room for kept draws."""
-    from sampler.kernels.shapes import Kept  # noqa: PLC0415
+    from sampler.bart.kernels.state import Kept  # noqa: PLC0415
 
     return Kept(
         fill=np.zeros(2, np.int64),
@@ -142,13 +143,14 @@ def make_kept(draws: int, nodes: int, num_trees: int) -> Kept:
 
 def _addresses(settings: Settings, *, weighted: bool) -> np.ndarray[Any, Any]:
     """Addresses of the fused passes, of the moves by number (0: never made), of the passes with weights."""
-    from sampler.kernels import MOVES, fused  # noqa: PLC0415
-    from sampler.kernels.weighted import WEIGHTED  # noqa: PLC0415
+    from sampler.bart.kernels import residual_pass  # noqa: PLC0415
+    from sampler.bart.kernels.weighted_pass import WEIGHTED  # noqa: PLC0415
+    from sampler.kernels.groups import MOVES  # noqa: PLC0415
 
     steps = []
     for name in MOVE_NAMES:
         used = name in MOVES and settings.moves.get(name)
-        module = import_module(f"sampler.kernels.{MOVES[name].module}") if used else None
+        module = import_module(f"sampler.{MOVES[name].module}") if used else None
         steps.append(address(getattr(module, MOVES[name].name)) if module else 0)
     weights = [address(entry) if weighted else 0 for entry in WEIGHTED]
-    return np.array([address(entry) for entry in fused.FUSED] + steps + weights, np.int64)
+    return np.array([address(entry) for entry in residual_pass.FUSED] + steps + weights, np.int64)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from sampler.chains import AnyChain
-    from sampler.compile import Tell
+    from sampler.kernels.jit import Tell
     from sampler.posterior import Posterior
     from sampler.problem import Problem
     from sampler.settings import Settings
@@ -213,8 +213,8 @@ def _run(
     progress: bool,
 ) -> Posterior:
     """Run chains to their end and pool their draws with those they had."""
-    from sampler.compile import is_warm, warm  # noqa: PLC0415
     from sampler.hyper import groups_of  # noqa: PLC0415
+    from sampler.kernels.jit import is_warm, warm  # noqa: PLC0415
     from sampler.posterior import Posterior  # noqa: PLC0415
     from sampler.storage.draw_codec import pack  # noqa: PLC0415
     from sampler.storage.draws import concatenate  # noqa: PLC0415

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.kernels.shapes import Data, Forest, Work
+    from sampler.bart.kernels.state import Forest, Work
+    from sampler.kernels.arrays import Data
     from sampler.prior import Constants
     from sampler.training import Training
 
@@ -83,7 +84,7 @@ class Hyper:
 
     def with_law(self, work: Work) -> Work:
         """The same with the shares where rules are drawn by them."""
-        from sampler.kernels import hyper  # noqa: PLC0415  # kernels load with the first chain
+        from sampler.bart.kernels import hyperpriors as hyper  # noqa: PLC0415  # kernels load with the first chain
 
         if not self._constants.sparse:
             return work
@@ -93,7 +94,7 @@ class Hyper:
 
     def step(self, data: Data, forest: Forest, work: Work, prior: Floats) -> None:
         """Draw everything given the forest."""
-        from sampler.kernels import hyper  # noqa: PLC0415
+        from sampler.bart.kernels import hyperpriors as hyper  # noqa: PLC0415
 
         constants = self._constants
         if constants.k_df > 0:
@@ -108,13 +109,13 @@ class Hyper:
 
     def state(self, prior: Floats) -> list[NDArray[Any]]:
         """What a checkpoint holds."""
-        from sampler.kernels.shapes import TAU2  # noqa: PLC0415
+        from sampler.bart.kernels.state import TAU2  # noqa: PLC0415
 
         return [prior[TAU2 : TAU2 + 1], np.array([float(self._theta)]), self._tables[0]]
 
     def restore(self, prior: Floats, values: Floats) -> None:
         """Take back what `state` gave, one after another."""
-        from sampler.kernels.shapes import TAU2  # noqa: PLC0415
+        from sampler.bart.kernels.state import TAU2  # noqa: PLC0415
 
         prior[TAU2], self._theta = values[0], int(values[1])
         self._tables[0] = values[2:]

@@ -9,8 +9,9 @@ import numpy as np
 from sampler.settings import PARTICLE_GIBBS
 
 if TYPE_CHECKING:
-    from sampler.kernels.layout import Swarm
-    from sampler.kernels.shapes import Data, Forest, Kept, Work
+    from sampler.bart.kernels.particles.layout import Swarm
+    from sampler.bart.kernels.state import Forest, Kept, Work
+    from sampler.kernels.arrays import Data
     from sampler.settings import Settings
 
 FIRST_NODES = 64  # room per particle, doubled when a tree needs more
@@ -52,15 +53,15 @@ class Particles:
     @property
     def tree(self) -> int:
         """The tree that is under way."""
-        from sampler.kernels.psweep import TREE  # noqa: PLC0415
+        from sampler.bart.kernels.particles.sweep import TREE  # noqa: PLC0415
 
         return int(self._swarm.state[TREE])
 
     @property
     def leaves(self) -> int:
         """Leaves that the tree under way is about to have."""
-        from sampler.kernels.layout import MADE  # noqa: PLC0415
-        from sampler.kernels.psweep import CHOSEN  # noqa: PLC0415
+        from sampler.bart.kernels.particles.layout import MADE  # noqa: PLC0415
+        from sampler.bart.kernels.particles.sweep import CHOSEN  # noqa: PLC0415
 
         return (int(self._swarm.fill[max(self._swarm.state[CHOSEN], 0), MADE]) + 1) // 2
 
@@ -75,7 +76,7 @@ class Particles:
         stop: int,
     ) -> tuple[int, int]:
         """Iterations up to `stop`: how many are done, and what it needs; tables: prior, depths, counters."""
-        from sampler.kernels.psweep import sweep_particles  # noqa: PLC0415
+        from sampler.bart.kernels.particles.sweep import sweep_particles  # noqa: PLC0415
 
         settings = self._settings
         fresh = iteration == 0 and settings.start == "smc"
@@ -101,8 +102,8 @@ class Particles:
 
 def make_swarm(data: Data, particles: int, nodes: int = FIRST_NODES) -> Swarm:
     """Room for so many trees laid out."""
-    from sampler.kernels.layout import Swarm  # noqa: PLC0415
-    from sampler.kernels.psweep import SWARM_STATE  # noqa: PLC0415
+    from sampler.bart.kernels.particles.layout import Swarm  # noqa: PLC0415
+    from sampler.bart.kernels.particles.sweep import SWARM_STATE  # noqa: PLC0415
 
     rows = data.num_rows
     return Swarm(
@@ -122,7 +123,7 @@ def make_swarm(data: Data, particles: int, nodes: int = FIRST_NODES) -> Swarm:
 
 
 def _make_nodes(particles: int, nodes: int) -> dict[str, Any]:
-    from sampler.kernels.layout import NODE_SIZE  # noqa: PLC0415
+    from sampler.bart.kernels.particles.layout import NODE_SIZE  # noqa: PLC0415
 
     return {
         "node": np.zeros((particles, nodes, NODE_SIZE), np.int32),

@@ -155,7 +155,7 @@ class Settings:
     @property
     def kernel_groups(self) -> tuple[str, ...]:
         """The groups of `kernels.GROUPS` that this fit and its predictions need."""
-        from sampler.kernels import MOVES as CALLED  # noqa: PLC0415  # kernels load late
+        from sampler.kernels.groups import MOVES as CALLED  # noqa: PLC0415  # kernels load late
 
         kind = find_method(self.method)
         if kind.soft:

@@ -61,7 +61,7 @@ def _refuse_other_schema(settings: Settings) -> None:
 def _load_kernels() -> None:
     """Load compiled kernels before the pool forks, so that children share them; never wait for compiling."""
     from sampler import Chain, Posterior  # noqa: F401, PLC0415
-    from sampler.compile import load_ready  # noqa: PLC0415
+    from sampler.kernels.jit import load_ready  # noqa: PLC0415
 
     load_ready()
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sampler.compile import kernel
-from sampler.kernels.shapes import ints_1, longs_1, void
+from sampler.kernels.arrays import ints_1, longs_1, void
+from sampler.kernels.jit import kernel
 
 if TYPE_CHECKING:
-    from sampler.kernels.shapes import Ints, Longs
+    from sampler.kernels.arrays import Ints, Longs
 
 
 @kernel(void(longs_1, ints_1, ints_1, ints_1), allocates=False, entry=True)

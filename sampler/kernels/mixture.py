@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.compile import kernel
-from sampler.kernels.shapes import array, f8, floats_1, floats_2, i4, void
+from sampler.kernels.arrays import array, f8, floats_1, floats_2, i4, void
+from sampler.kernels.jit import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.kernels.shapes import Floats
+    from sampler.kernels.arrays import Floats
 
 PER_UNIT = 64
 REACH = 38  # the lower tail there is 1e-316

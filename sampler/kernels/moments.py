@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sampler.compile import kernel
-from sampler.kernels.shapes import array, floats_1, i4, longs_1, void
+from sampler.kernels.arrays import array, floats_1, i4, longs_1, void
+from sampler.kernels.jit import kernel
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sampler.kernels.shapes import Floats, Longs
+    from sampler.kernels.arrays import Floats, Longs
 
 TILE = 32  # rows and draws turned at once: both sides of a tile stay in the nearest cache
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.compile import kernel
-from sampler.kernels.shapes import bytes_1, i8, ints_1, longs_1, words_1
+from sampler.kernels.arrays import bytes_1, i8, ints_1, longs_1, words_1
+from sampler.kernels.jit import kernel
 
 if TYPE_CHECKING:
-    from sampler.kernels.shapes import Bytes, Ints, Longs, Words
+    from sampler.kernels.arrays import Bytes, Ints, Longs, Words
 
 DONE, TOO_SHORT, BAD_SHAPE, BAD_NUMBERS = 0, 1, 2, 3
 CUT_BITS, SIDE_BITS, RAW_BITS = 8, 1, 32

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numba import types
 
-from sampler.compile import kernel
-from sampler.kernels.shapes import array, bytes_1, bytes_2, i4, i8, ints_1, longs_1, longs_2, void
+from sampler.kernels.arrays import array, bytes_1, bytes_2, i4, i8, ints_1, longs_1, longs_2, void
+from sampler.kernels.jit import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.kernels.shapes import Bytes, Ints, Longs
+    from sampler.kernels.arrays import Bytes, Ints, Longs
 
 BLOCK = 1024  # rows at a time: their codes and their sums stay in the nearest cache
 CHAIN = 32  # up to so many leaves, passes over all rows beat walking them one by one

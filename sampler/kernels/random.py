@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.compile import kernel
-from sampler.kernels.shapes import boolean, f8, i8, u8, words_1
+from sampler.kernels.arrays import boolean, f8, i8, u8, words_1
+from sampler.kernels.jit import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.kernels.shapes import Bool, Float, Int, Word, Words
+    from sampler.kernels.arrays import Bool, Float, Int, Word, Words
 
 BOXES = 128
 TAIL = 3.442619855899  # where the lowest box's tail starts

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.compile import kernel
-from sampler.kernels.shapes import (
+from sampler.kernels.arrays import (
     CUT,
     FEATURE,
     LEFT,
@@ -27,9 +26,10 @@ from sampler.kernels.shapes import (
     u1,
     void,
 )
+from sampler.kernels.jit import kernel
 
 if TYPE_CHECKING:
-    from sampler.kernels.shapes import Bool, Bytes, Float, Int, Ints
+    from sampler.kernels.arrays import Bool, Bytes, Float, Int, Ints
 
 SQUARE_BITS = 25  # of a sum of squares, summed apart from those above
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.compile import kernel
+from sampler.kernels.arrays import boolean, bytes_1, data_t, floats_2, i8, ints_1, longs_1, u1, void, words_1
+from sampler.kernels.jit import kernel
 from sampler.kernels.random import below, uniform
 from sampler.kernels.rows import code_range
-from sampler.kernels.shapes import boolean, bytes_1, data_t, floats_2, i8, ints_1, longs_1, u1, void, words_1
 
 if TYPE_CHECKING:
-    from sampler.kernels.shapes import Bool, Bytes, Data, Floats, Int, Ints, Longs, Words
+    from sampler.kernels.arrays import Bool, Bytes, Data, Floats, Int, Ints, Longs, Words
 
 BLIND_DRAWS = 8  # columns drawn before V(node) is listed: most nodes can be split on most columns
 PRESENT_OR_MISSING = 254

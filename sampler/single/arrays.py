@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.kernels import cart_state as state
+from sampler.cart.kernels import state
 from sampler.single.models import leaf_model
 from sampler.single.prior import tree_constants
 from sampler.storage.draws import Draws
@@ -15,8 +15,8 @@ from sampler.storage.draws import Draws
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.kernels.cart_filter import Cloud
-    from sampler.kernels.cart_state import Kept, Room, Rows, Tree
+    from sampler.cart.kernels.particle_filter import Cloud
+    from sampler.cart.kernels.state import Kept, Room, Rows, Tree
     from sampler.training import Training
 
 FIRST_NODES = 64  # room per tree; doubled when it needs more
@@ -119,7 +119,7 @@ def make_room(rows: Rows, stats: int, capacity: int, *, restructures: bool) -> R
 
 def make_cloud(rows: Rows, stats: int, particles: int, capacity: int) -> Cloud:
     """Room for the trees of so many particles, each with all rows listed in their order."""
-    from sampler.kernels.cart_filter import Cloud  # noqa: PLC0415  # kernels that other methods don't need
+    from sampler.cart.kernels.particle_filter import Cloud  # noqa: PLC0415  # kernels that other methods don't need
 
     return Cloud(
         size=np.ones(particles, np.int64),

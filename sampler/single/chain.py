@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.compile import warm
+from sampler.kernels.jit import warm
 from sampler.single import arrays
 from sampler.storage import tree_checkpoint as checkpoint
 
@@ -23,7 +23,7 @@ class TreeChain:
     def __init__(self, training: Training, chain: int, random: np.ndarray[Any, Any]) -> None:
         """Use `start` or `resume`."""
         warm(training.settings)
-        from sampler.kernels.cart_tree import plant  # noqa: PLC0415  # kernels load with the first chain
+        from sampler.cart.kernels.tree import plant  # noqa: PLC0415  # kernels load with the first chain
 
         self.training = training
         self.chain = chain
@@ -56,7 +56,7 @@ class TreeChain:
             self._enlarge()
         self._tree.size[0] = len(node)
         self._tree.node[: len(node)] = node
-        from sampler.kernels.cart_tree import look_below  # noqa: PLC0415
+        from sampler.cart.kernels.tree import look_below  # noqa: PLC0415
 
         look_below(self._rows, self._tree, self._room, 0, False)
         return self
@@ -78,8 +78,8 @@ class TreeChain:
 
     def run(self, iterations: int) -> int:
         """Do up to that many iterations, without the GIL; returns how many (fewer only at the end)."""
-        from sampler.kernels import cart_state as state  # noqa: PLC0415
-        from sampler.kernels.cart_sweep import cart_sweep  # noqa: PLC0415
+        from sampler.cart.kernels import state  # noqa: PLC0415
+        from sampler.cart.kernels.sweep import cart_sweep  # noqa: PLC0415
 
         settings = self.training.settings
         before = self.iteration

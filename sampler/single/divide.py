@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.compile import warm
 from sampler.errors import PackedError
+from sampler.kernels.jit import warm
 from sampler.single.evidence import NOTHING, Evidence, filled, layered, reduced
 from sampler.single.local import Chains, Local
 from sampler.single.soft_kept import Kept, leaf_values

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.compile import warm
 from sampler.errors import SettingsError
+from sampler.kernels.jit import warm
 from sampler.single import arrays
 from sampler.single.models import log_constant
 from sampler.storage import tree_checkpoint as checkpoint
@@ -15,8 +15,8 @@ from sampler.storage import tree_checkpoint as checkpoint
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.kernels.cart_filter import Cloud
-    from sampler.kernels.cart_state import Kept, Room, Tree
+    from sampler.cart.kernels.particle_filter import Cloud
+    from sampler.cart.kernels.state import Kept, Room, Tree
     from sampler.storage.draws import Draws
     from sampler.training import Training
 
@@ -62,8 +62,8 @@ class FilterRun:
     @classmethod
     def start(cls, training: Training, chain: int) -> FilterRun:
         """A run at its beginning: every particle a lone leaf; raises SettingsError when there is no room."""
-        from sampler.kernels.cart_rows import log_likelihood  # noqa: PLC0415  # kernels load with the first
-        from sampler.kernels.cart_tree import plant, totals  # noqa: PLC0415
+        from sampler.cart.kernels.rows import log_likelihood  # noqa: PLC0415  # kernels load with the first
+        from sampler.cart.kernels.tree import plant, totals  # noqa: PLC0415
 
         seed = np.random.SeedSequence(training.settings.seed, spawn_key=(chain,))
         self = cls(training, chain, seed.generate_state(4, np.uint64))
@@ -75,7 +75,7 @@ class FilterRun:
     @classmethod
     def resume(cls, training: Training, data: bytes) -> FilterRun:
         """The run that `data` was taken of, bit for bit; raises PackedError."""
-        from sampler.kernels.cart_tree import look_below  # noqa: PLC0415
+        from sampler.cart.kernels.tree import look_below  # noqa: PLC0415
 
         chain, (counts, random, evidence, log_weight, size, after, node) = checkpoint.read(training, data)
         self = cls(training, chain, random)
@@ -112,7 +112,7 @@ class FilterRun:
 
     def run(self, iterations: int) -> int:
         """Decide on up to so many nodes of particles, without the GIL; returns how many were visited."""
-        from sampler.kernels.cart_filter import advance  # noqa: PLC0415
+        from sampler.cart.kernels.particle_filter import advance  # noqa: PLC0415
 
         counts, scratch, left = self._counts, np.zeros((2, 2)), max(int(iterations), 0)
         while left > 0 and not self.done:
@@ -154,7 +154,7 @@ class FilterRun:
         }
 
     def _end_stage(self) -> None:
-        from sampler.kernels.cart_filter import resample  # noqa: PLC0415
+        from sampler.cart.kernels.particle_filter import resample  # noqa: PLC0415
 
         counts = self._counts
         finished = int(counts[IDLE])
@@ -172,7 +172,7 @@ class FilterRun:
 
     def _finish(self) -> None:
         """Leaf parameters of every particle; the weights that are left enter the evidence."""
-        from sampler.kernels.cart_sweep import keep  # noqa: PLC0415
+        from sampler.cart.kernels.sweep import keep  # noqa: PLC0415
 
         many = self.iterations
         self._evidence[0] += np.logaddexp.reduce(self._cloud.log_weight) - np.log(many)
@@ -186,7 +186,7 @@ class FilterRun:
         self._counts[COMPLETE], self._counts[FURTHEST] = 1, many
 
     def _tree(self, c: int) -> Tree:
-        from sampler.kernels.cart_state import Tree  # noqa: PLC0415
+        from sampler.cart.kernels.state import Tree  # noqa: PLC0415
 
         cloud = self._cloud
         return Tree(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.compile import warm
+from sampler.kernels.jit import warm
 from sampler.single.soft_kept import Kept, leaf_values
 from sampler.single.soft_prior import soft_constants
 from sampler.single.soft_tree import (
@@ -35,7 +35,7 @@ from sampler.storage import tree_checkpoint as checkpoint
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.kernels.soft_state import SoftRoom
+    from sampler.soft.kernels.state import SoftRoom
     from sampler.storage.soft_draws import SoftDraws
     from sampler.training import Training
 
@@ -59,7 +59,7 @@ class SoftChain:
     def __init__(self, training: Training, chain: int, random: NDArray[Any]) -> None:
         """Use `start` or `resume`."""
         warm(training.settings)
-        from sampler.kernels import soft_state as state  # noqa: PLC0415  # kernels load with the first chain
+        from sampler.soft.kernels import state  # noqa: PLC0415  # kernels load with the first chain
 
         self.training, self.chain = training, chain
         self.iteration = self.num_kept = 0
@@ -149,7 +149,7 @@ class SoftChain:
 
     def statistics(self) -> dict[str, Any]:
         """What the moves did so far, and the transitions: `{"moves": {"grow": {"proposed": .., ..}, ..}}`."""
-        from sampler.kernels import soft_state as state  # noqa: PLC0415
+        from sampler.soft.kernels import state  # noqa: PLC0415
 
         moves = {
             name: {"proposed": int(proposed), "accepted": int(accepted)}
@@ -244,7 +244,7 @@ class SoftChain:
         return self._rooms[splits]
 
     def _density(self, tree: SoftTree) -> float:
-        from sampler.kernels.soft_density import density  # noqa: PLC0415
+        from sampler.soft.kernels.density import density  # noqa: PLC0415
 
         shape, slope = shape_of(tree.is_split, tree.axis), np.empty(len(tree.u))
         width, room = self._constants.sharpness, self._room(tree.splits)
@@ -252,8 +252,8 @@ class SoftChain:
 
     def _transitions(self, tree: SoftTree, widths: Floats, phase: int, rate: float) -> float:
         """Transitions of the tree itself; its log density at the last width."""
-        from sampler.kernels import soft_state as state  # noqa: PLC0415
-        from sampler.kernels.soft_hmc import transitions  # noqa: PLC0415
+        from sampler.soft.kernels import state  # noqa: PLC0415
+        from sampler.soft.kernels.hmc import transitions  # noqa: PLC0415
 
         tune = self._tune[phase]
         tune[state.RATE] = rate

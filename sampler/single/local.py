@@ -20,8 +20,8 @@ from sampler.single.soft_tree import Parameters, make_room, make_soft_rows, scal
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.kernels.soft_state import SoftShape
     from sampler.single.soft_tree import SoftTree
+    from sampler.soft.kernels.state import SoftShape
     from sampler.training import Training
 
     Floats = NDArray[np.float64]
@@ -66,8 +66,8 @@ class Local:
 
     def warmed_up(self, bits: Bits, random: Words) -> Floats:
         """A chain from a good one of some random trees, its splits sharpening, and where it comes to."""
-        from sampler.kernels import soft_state as state  # noqa: PLC0415  # kernels load late
-        from sampler.kernels.soft_hmc import transitions  # noqa: PLC0415
+        from sampler.soft.kernels import state  # noqa: PLC0415  # kernels load late
+        from sampler.soft.kernels.hmc import transitions  # noqa: PLC0415
 
         constants, many = self.constants, max(self._training.settings.num_burnin, 1)
         u, shape = self._first(bits, random), _shape(bits)
@@ -94,7 +94,7 @@ class Local:
         """A tree's parameters, its means the averages of the outcomes that come there, sigma what is left."""
         if not self.parameters.means or self._training.settings.prior_only:
             return tree.u
-        from sampler.kernels import soft_state as state  # noqa: PLC0415
+        from sampler.soft.kernels import state  # noqa: PLC0415
 
         rows, shape, parts = self.rows, _shape(tree.is_split), self.parameters.taken_apart(tree)
         goes = 0.5 + 0.5 * np.tanh((parts["direction"] @ rows.x - parts["threshold"][:, None]) / (2 * width))
@@ -145,7 +145,7 @@ class Local:
 
     def density(self, bits: Bits, points: Floats, width: float | None = None) -> Floats:
         """The log density at points [point, u], but for the prior of the topology; of splits of a width."""
-        from sampler.kernels.soft_density import densities  # noqa: PLC0415
+        from sampler.soft.kernels.density import densities  # noqa: PLC0415
 
         shape, into = _shape(bits), np.empty(len(points))
         slope, room = np.empty(points.shape[1]), make_room(self.rows, sum(bits))

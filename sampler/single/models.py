@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.kernels.cart_state import CLASSES, MEAN_SHIFT, MEAN_VARIANCE
+from sampler.cart.kernels.state import CLASSES, MEAN_SHIFT, MEAN_VARIANCE
 from sampler.single.prior import tree_constants
 
 if TYPE_CHECKING:

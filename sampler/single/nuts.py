@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.compile import address
+from sampler.kernels.jit import address
 from sampler.single.soft_tree import shape_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.kernels.soft_state import SoftRows
+    from sampler.soft.kernels.state import SoftRows
 
     Floats = NDArray[np.float64]
 
@@ -50,7 +50,7 @@ def nuts(
         import nutpie  # noqa: PLC0415
         from nutpie.compile_pymc import CompiledPyMCModel  # noqa: PLC0415
 
-    from sampler.kernels.soft_nuts import COPY, LOG_DENSITY, pack_model  # noqa: PLC0415
+    from sampler.soft.kernels.nuts import COPY, LOG_DENSITY, pack_model  # noqa: PLC0415
 
     splits = sum(is_split)
     buffer = pack_model(rows, shape_of(is_split, np.full(splits, -1, np.int64)), width)

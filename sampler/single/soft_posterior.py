@@ -96,7 +96,7 @@ class SoftEnsemble(Ensemble):
 
     def values(self, x: Floats, chosen: NDArray[np.int64]) -> Floats:
         """Expected leaf values of the chosen draws at rows x [row, p], float64 [draw, row, k]."""
-        from sampler.kernels.soft_predict import soft_values  # noqa: PLC0415  # kernels load late
+        from sampler.soft.kernels.predict import soft_values  # noqa: PLC0415  # kernels load late
 
         interrupt.look()
         draws, value = self.draws, np.ascontiguousarray(self.draws.part("value"))

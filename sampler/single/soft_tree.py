@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.kernels.soft_state import SoftRoom, SoftRows, SoftShape
+    from sampler.soft.kernels.state import SoftRoom, SoftRows, SoftShape
     from sampler.training import Training
 
     Floats = NDArray[np.float64]
@@ -27,7 +27,7 @@ TINY = np.finfo(np.float64).tiny
 
 def make_soft_rows(training: Training) -> SoftRows:
     """The kernels' rows and prior."""
-    from sampler.kernels import soft_state as state  # noqa: PLC0415  # kernels load late
+    from sampler.soft.kernels import state  # noqa: PLC0415  # kernels load late
 
     constants = soft_constants(training)
     codes, first, group = np.unique(training.codes, axis=1, return_index=True, return_inverse=True)
@@ -57,7 +57,7 @@ def make_soft_rows(training: Training) -> SoftRows:
 
 def with_common(prior: Floats, columns: int, classes: int) -> Floats:
     """A prior vector with what the densities of all points have in common."""
-    from sampler.kernels import soft_state as state  # noqa: PLC0415
+    from sampler.soft.kernels import state  # noqa: PLC0415
 
     found = np.concatenate([prior[: state.STICKS], stick_shifts(columns)])
     if classes:
@@ -128,7 +128,7 @@ class SoftTree:
 
 def shape_of(is_split: Sequence[bool], axis: NDArray[np.int64]) -> SoftShape:
     """The kernels' form of a topology."""
-    from sampler.kernels.soft_state import SoftShape  # noqa: PLC0415
+    from sampler.soft.kernels.state import SoftShape  # noqa: PLC0415
 
     right = np.zeros(len(is_split), np.int64)
     slot = np.zeros(len(is_split), np.int64)
@@ -146,7 +146,7 @@ def shape_of(is_split: Sequence[bool], axis: NDArray[np.int64]) -> SoftShape:
 
 def make_room(rows: SoftRows, splits: int) -> SoftRoom:
     """Room to work on trees of so many splits."""
-    from sampler.kernels.soft_state import SoftRoom, zeros  # noqa: PLC0415
+    from sampler.soft.kernels.state import SoftRoom, zeros  # noqa: PLC0415
 
     (p, n), nodes = rows.x.shape, 2 * splits + 1
     return SoftRoom(
@@ -293,7 +293,7 @@ class Parameters:
         return math.log(share / (1 - share)), sticks, axis
 
     def _log_new(self, threshold: float, sticks: Sequence[float], mean: float) -> float:
-        from sampler.kernels.soft_density import break_stick  # noqa: PLC0415
+        from sampler.soft.kernels.density import break_stick  # noqa: PLC0415
 
         total = -float(np.logaddexp(0, threshold) + np.logaddexp(0, -threshold))
         if self.by_axis:
@@ -308,7 +308,7 @@ class Parameters:
 
     def taken_apart(self, tree: SoftTree) -> dict[str, Any]:
         """Thresholds, directions, means (or None) and sigma (1 for classes)."""
-        from sampler.kernels.soft_density import break_stick  # noqa: PLC0415
+        from sampler.soft.kernels.density import break_stick  # noqa: PLC0415
 
         splits = tree.splits
         direction = np.zeros((splits, self.columns))

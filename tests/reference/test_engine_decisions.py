@@ -16,7 +16,7 @@ from tests.reference.enumerator import LEAF, nodes, replaced
 from tests.reference.prior import Sampled, SampledForest
 from tests.support import toy_problems as toys
 from tests.support.chain_driver import of_toy, plant
-from tests.support.open_kernels import change, reshape, trees, update
+from tests.support.open_kernels import change_and_swap, change_bottom, tree_tables, tree_update
 
 MIX = {"grow": 0.3, "prune": 0.7}
 CGM = {"grow": 0.25, "prune": 0.25, "change": 0.4, "swap": 0.1}
@@ -46,40 +46,40 @@ class Planted:
         """Whether the engine accepts splitting the leaf numbered `slot` in pre-order."""
         data, forest, work = self.put(tree, u)
         work.rule[:3] = rule
-        update.pass_rows(data, forest, work, 0, slot)
-        update.load_leaves(forest, work, self.chain._prior, 0)
+        tree_update.pass_rows(data, forest, work, 0, slot)
+        tree_update.load_leaves(forest, work, self.chain._prior, 0)
         tables = self.chain._prior, self.chain._depths, self.chain._moves
-        return update.decide_grow(data, forest, work, *tables, 0, slot)
+        return tree_update.decide_grow(data, forest, work, *tables, 0, slot)
 
     def prunes(self, tree, at, u):
         """Whether the engine accepts pruning the split numbered `at` in pre-order."""
         data, forest, work = self.put(tree, u)
-        update.pass_rows(data, forest, work, 0, -1)
-        update.load_leaves(forest, work, self.chain._prior, 0)
+        tree_update.pass_rows(data, forest, work, 0, -1)
+        tree_update.load_leaves(forest, work, self.chain._prior, 0)
         tables = self.chain._prior, self.chain._depths, self.chain._moves
-        return update.decide_prune(forest, work, *tables, 0, at)
+        return tree_update.decide_prune(forest, work, *tables, 0, at)
 
     def changes(self, tree, at, rule, u):
         """Whether the engine accepts a new rule for the split numbered `at` in pre-order."""
         data, forest, work, tables = self.ready(tree, u)
         work.rule[:3] = rule
-        if trees.is_bottom(forest.node[0], at):
-            change.mark_split(data, forest, work, 0, at)
-            return change.decide_change(data, forest, work, *tables, 0, at)
-        labels = reshape.look_below(forest, work, 0, at)
-        reshape.gather_rows(data, forest, work, 0, at == 0, np.uint8(labels))
-        return reshape.try_rule(data, forest, work, *tables, 0, at, labels)
+        if tree_tables.is_bottom(forest.node[0], at):
+            change_bottom.mark_split(data, forest, work, 0, at)
+            return change_bottom.decide_change(data, forest, work, *tables, 0, at)
+        labels = change_and_swap.look_below(forest, work, 0, at)
+        change_and_swap.gather_rows(data, forest, work, 0, at == 0, np.uint8(labels))
+        return change_and_swap.try_rule(data, forest, work, *tables, 0, at, labels)
 
     def swaps(self, tree, child, u):
         """Whether the engine accepts exchanging the rules of a split and its parent."""
         data, forest, work, tables = self.ready(tree, u)
-        return reshape.swap_at(data, forest, work, *tables, 0, child)
+        return change_and_swap.swap_at(data, forest, work, *tables, 0, child)
 
     def ready(self, tree, u):
         """A tree planted and summed."""
         data, forest, work = self.put(tree, u)
-        update.pass_rows(data, forest, work, 0, -1)
-        update.load_leaves(forest, work, self.chain._prior, 0)
+        tree_update.pass_rows(data, forest, work, 0, -1)
+        tree_update.load_leaves(forest, work, self.chain._prior, 0)
         return data, forest, work, (self.chain._prior, self.chain._depths)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sampler.compile import warm
+from sampler.kernels.jit import warm
 from tests.support.p_values import noted
 from tests.support.statistical_report import report_lines
 

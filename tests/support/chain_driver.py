@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from sampler.chain import Chain
-from sampler.kernels.shapes import ABSENT, LEFT, PARENT, RIGHT
+from sampler.kernels.arrays import ABSENT, LEFT, PARENT, RIGHT
 from sampler.prior import calibrate
 from sampler.problem import prepare
 from sampler.settings import MOVE_SETS, Settings

@@ -1,4 +1,4 @@
-"""The modules of `sampler.kernels`, every kernel open to Python, not only those that the product calls."""
+"""The modules of kernels by their names, every kernel open to Python."""
 
 from functools import cache
 from importlib import import_module
@@ -7,6 +7,14 @@ from typing import Any
 
 from numba import njit
 from numba.core.dispatcher import Dispatcher
+
+from sampler.kernels.groups import GROUPS
+
+_PLACES = {
+    module.rpartition(".")[2]: f"sampler.{module}"
+    for group in reversed(GROUPS.values())
+    for module in group.modules
+}
 
 
 class _Opened:
@@ -21,7 +29,7 @@ class _Opened:
 def __getattr__(name: str) -> _Opened:
     if name.startswith("__"):
         raise AttributeError(name)
-    return _Opened(import_module(f"sampler.kernels.{name}"))
+    return _Opened(import_module(_PLACES[name]))
 
 
 @cache

@@ -149,7 +149,7 @@ def main() -> None:
     import worker.pool
     import worker.units  # noqa: F401
     from sampler import Chain, Posterior  # noqa: F401
-    from sampler.compile import load_ready
+    from sampler.kernels.jit import load_ready
 
     load_ready()
     serve(socket.socket(fileno=os.dup(0)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sampler.compile import warm
+from sampler.kernels.jit import warm
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from sampler.bart.kernels.state import LIKELIHOOD
 from sampler.chain import Chain
 from sampler.chainstate import make_kept
 from sampler.errors import PackedError, SettingsError
-from sampler.kernels.shapes import LIKELIHOOD
 from sampler.prior import Constants, calibrate
 from sampler.settings import MOVE_SETS, Settings
 from sampler.storage.draws import concatenate

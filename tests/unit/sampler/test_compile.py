@@ -10,8 +10,8 @@ import pytest
 
 import sampler
 from sampler import Settings, is_warm, warm
-from sampler.compile import _groups
-from sampler.kernels import GROUPS, MOVES
+from sampler.kernels.groups import GROUPS, MOVES
+from sampler.kernels.jit import _groups
 from sampler.kernels.rows import shifted
 from sampler.settings import MOVE_NAMES
 
@@ -28,7 +28,7 @@ def show(group, tell):
 
 """
 COLD = f"""{SHOW}
-from sampler.cachefolder import is_complete
+from sampler.kernels.jit_cache import is_complete
 from sampler.kernels import GROUPS
 
 class Enough(Exception): pass

@@ -6,13 +6,13 @@ from scipy import special, stats
 
 from sampler import Settings, SettingsError, fit, load
 from sampler.chains import resume_chain, start_chain
-from sampler.kernels.soft_density import densities
 from sampler.problem import prepare
 from sampler.single import local
 from sampler.single.divide import utilities
 from sampler.single.evidence import Evidence, _log_mixture, filled, layered, reduced
 from sampler.single.nuts import nuts
 from sampler.single.soft_tree import SoftTree
+from sampler.soft.kernels.density import densities
 from tests.reference.soft_trees import GOLDEN_CLASS, GOLDEN_X, GOLDEN_Y, make_room, make_rows, make_shape
 
 SMALL = {"iterations": 4, "first": 20, "chains": 2, "draws": 40, "samples": 4}

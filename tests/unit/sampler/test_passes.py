@@ -8,10 +8,19 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sampler.compile import address, warm
-from sampler.kernels import shapes
-from sampler.kernels.weighted import BEFORE, BEFORE_BUCKET, NOW, NOW_BUCKET, WEIGHTED, make_weighted
-from tests.support.open_kernels import change, fused, histograms, pairs, reshape, rows, ruledraw
+from sampler.bart.kernels import state
+from sampler.bart.kernels.weighted_pass import BEFORE, BEFORE_BUCKET, NOW, NOW_BUCKET, WEIGHTED, make_weighted
+from sampler.kernels import arrays
+from sampler.kernels.jit import address, warm
+from tests.support.open_kernels import (
+    change_and_swap,
+    change_bottom,
+    histograms,
+    pairs,
+    residual_pass,
+    rows,
+    rule_draw,
+)
 
 ROWS = [1, 63, 64, 200, 1000]
 
@@ -88,11 +97,11 @@ def test_fused_pass(rng):
 
 def check_fused_pass(rng, n, before, now):
     c = case(rng, n, before, now)
-    addresses = np.array([address(entry) for entry in fused.FUSED], np.int64)
+    addresses = np.array([address(entry) for entry in residual_pass.FUSED], np.int64)
     for block in (64, 8192):
         residual, sums = padded(c["residual"], 0), np.zeros(32, np.int64)
         cut, side = rows.shifted(c["cut"], c["side"])
-        fused.fused_pass(
+        residual_pass.fused_pass(
             addresses, residual, padded(c["previous"], 255), before, c["delta"], padded(c["current"], 255),
             now, padded(c["column"], 0), np.uint8(c["leaf"]), np.uint8(cut), np.uint8(side), n, block, sums,
         )  # fmt: skip
@@ -127,7 +136,7 @@ def check_weighted_pass(rng, n, before, now):
 
 
 def weighted_kernel(before, now):
-    """The compiled pass for so many leaves, chosen as `fused.move_and_sum` does, as a Python function."""
+    """The compiled pass for so many leaves, chosen as `residual_pass.move_and_sum` does, as a Python function."""
     place = BEFORE_BUCKET[before] * len(NOW) + NOW_BUCKET[now]
     pointers = WEIGHTED[place]
     kinds = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
@@ -153,7 +162,7 @@ def test_scatter_pass(rng, now, weighted):
         [(x & 255).astype(np.uint8) for x in (before_slots, slots)],
         [(x >> 8).astype(np.uint8) for x in (before_slots, slots)],
     )
-    fused.scatter_pass(
+    residual_pass.scatter_pass(
         residual, low[0], high[0], True, delta, low[1], high[1], True, now, c["column"], leaf, np.uint8(cut),
         np.uint8(side), weights, n, sums, np.zeros((4, now), np.int64),
     )  # fmt: skip
@@ -285,10 +294,10 @@ def test_histograms(rng, n, weighted):
 def test_exp_negative():
     """e^x of the rule draw is within 1e-15 of the library's, and 0 below -700."""
     x = -np.concatenate([np.linspace(0, 50, 5001), np.linspace(50, 699, 3001)])
-    got = np.array([ruledraw.exp_negative(value) for value in x])
+    got = np.array([rule_draw.exp_negative(value) for value in x])
     assert np.max(np.abs(got / np.exp(x) - 1)) < 1e-15
-    assert ruledraw.exp_negative(0.0) == 1.0
-    assert ruledraw.exp_negative(-701.0) == 0.0
+    assert rule_draw.exp_negative(0.0) == 1.0
+    assert rule_draw.exp_negative(-701.0) == 0.0
 
 
 @pytest.mark.parametrize("gaps", [False, True])
@@ -300,16 +309,16 @@ def test_rule_weights(rng, gaps):
     sums[occupied] = rng.integers(-300, 300, len(occupied))
     if gaps:
         counts[255], sums[255] = 4, 111
-    prior = np.zeros(shapes.PRIOR_SIZE)
-    prior[[shapes.SIGMA2, shapes.TAU2, shapes.LIKELIHOOD, shapes.UNIT]] = 900.0, 250.0, 1.0, 0.5
+    prior = np.zeros(state.PRIOR_SIZE)
+    prior[[state.SIGMA2, state.TAU2, state.LIKELIHOOD, state.UNIT]] = 900.0, 250.0, 1.0, 0.5
     info = np.zeros(9, np.int64)
-    info[[ruledraw.LOW, ruledraw.SECOND, ruledraw.BELOW, ruledraw.HIGH]] = 3, 4, 11, 12
-    info[ruledraw.GAPS], info[ruledraw.RULES] = gaps, 19 if gaps else 9
-    info[[ruledraw.LOW_SPLITS, ruledraw.HIGH_SPLITS, ruledraw.MISSING_SPLITS]] = 0, 1, 0
+    info[[rule_draw.LOW, rule_draw.SECOND, rule_draw.BELOW, rule_draw.HIGH]] = 3, 4, 11, 12
+    info[rule_draw.GAPS], info[rule_draw.RULES] = gaps, 19 if gaps else 9
+    info[[rule_draw.LOW_SPLITS, rule_draw.HIGH_SPLITS, rule_draw.MISSING_SPLITS]] = 0, 1, 0
     stay = 0.7
     terms, factors = np.zeros(512), np.zeros(512)
-    largest = ruledraw.weigh_rules(prior, sums, counts, stay, info, terms, factors)
-    total = ruledraw.sum_rules(info, terms, factors, largest)
+    largest = rule_draw.weigh_rules(prior, sums, counts, stay, info, terms, factors)
+    total = rule_draw.sum_rules(info, terms, factors, largest)
 
     def evidence(member):
         size, s = 0.5 * counts[member].sum(), 0.5 * sums[member].sum()
@@ -371,7 +380,7 @@ def test_left_part(rng, weighted):
     column = codes_of(rng, n)
     weights = rng.integers(0, 9, n).astype(np.int32)
     key, shift = rows.shifted(8, 1)
-    got = change.left_part(
+    got = change_bottom.left_part(
         slots, np.uint8(0), np.uint8(2), residual, np.int32(40), np.int32(-60), column,
         np.uint8(key), np.uint8(shift), weights if weighted else weights[:0], n,
     )  # fmt: skip
@@ -389,7 +398,7 @@ def test_send_down(rng, n, weighted):
     weights = rng.integers(0, 2**28, n).astype(np.int32)
     key, shift = rows.shifted(9, 1)
     sent = member.copy()
-    moved = reshape.send_down(
+    moved = change_and_swap.send_down(
         sent, column, np.uint8(2), np.uint8(key), np.uint8(shift), np.uint8(7),
         weights if weighted else weights[:0], n,
     )  # fmt: skip
@@ -412,10 +421,10 @@ def test_constant_columns(rng, share):
         codes[5, :n] = np.where(member == 0, 8, 3)
         inside = np.flatnonzero(member == 0)
         expected = [j for j in range(6) if len(np.unique(codes[j, inside])) <= 1]
-        data = shapes.Data(
+        data = arrays.Data(
             codes, *(np.zeros(6, np.int64),) * 2, np.zeros(6, np.uint8), np.zeros(0, np.int32), n, n,
             np.zeros(0, np.uint8), np.zeros((6, 256, 8), np.int32),
         )  # fmt: skip
         columns = np.zeros(6, np.int32)
-        found = reshape.list_constant(data, padded(member, 255), np.uint8(0), columns)
+        found = change_and_swap.list_constant(data, padded(member, 255), np.uint8(0), columns)
         assert columns[:found].tolist() == expected

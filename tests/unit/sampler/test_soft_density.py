@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from sampler.kernels.soft_density import densities, density
-from sampler.kernels.soft_math import SATURATED
-from sampler.kernels.soft_nuts import HEAD, SIZE, pack_model
+from sampler.soft.kernels.density import densities, density
+from sampler.soft.kernels.nuts import HEAD, SIZE, pack_model
+from sampler.soft.kernels.vector_math import SATURATED
 from tests.reference.soft_trees import (
     GOLDEN_CLASS,
     GOLDEN_X,
@@ -17,7 +17,7 @@ from tests.reference.soft_trees import (
     memberships,
     slow_density,
 )
-from tests.support.open_kernels import soft_math
+from tests.support.open_kernels import vector_math
 
 SHAPES = {
     "one": [1, 0, 0],
@@ -132,24 +132,24 @@ def test_digamma():
     """The derivative of the log gamma function, from tiny to large."""
     at = np.concatenate([np.geomspace(1e-3, 10, 50), [50.0, 1e4]])
     np.testing.assert_allclose(
-        [soft_math.digamma(x) for x in at], special.digamma(at), rtol=1e-11, atol=1e-11
+        [vector_math.digamma(x) for x in at], special.digamma(at), rtol=1e-11, atol=1e-11
     )
 
 
 def test_exp_of_negative():
     """As the library's to the last digit but one, wherever it is used; one at zero exactly."""
     at = -np.concatenate([np.linspace(0, 3, 3001), np.geomspace(1e-300, SATURATED, 3001)])
-    found = np.array([soft_math.exp_of_negative(x) for x in at])
+    found = np.array([vector_math.exp_of_negative(x) for x in at])
     np.testing.assert_allclose(found, np.exp(at), rtol=2.3e-16 * 2, atol=0)
-    assert soft_math.exp_of_negative(0.0) == 1
+    assert vector_math.exp_of_negative(0.0) == 1
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 30])
 def test_sums(n):
     """Of whole registers and of what is left over."""
     one, other = np.random.default_rng(n).normal(size=(2, n))
-    assert soft_math.dot(one, other) == pytest.approx(one @ other, abs=1e-13)
-    assert soft_math.total_of(one) == pytest.approx(one.sum(), abs=1e-13)
+    assert vector_math.dot(one, other) == pytest.approx(one @ other, abs=1e-13)
+    assert vector_math.total_of(one) == pytest.approx(one.sum(), abs=1e-13)
 
 
 def test_evidence_of_numbers():

@@ -1,0 +1,1 @@
+"""Sums of trees (Chipman, George and McCulloch 2010): chain, priors, moves."""

@@ -1,0 +1,447 @@
+"""CHANGE at any split and SWAP (`sampler_math` 2.3, 2.4): new rules inside a tree whose shape stays.
+
+The rows below the top split are sent down again split by split, each a pass over bytes, and the prior of
+every split and leaf there is recomputed from the codes that reach them. Leaves and splits below the top have
+labels of their own: a split has its left-most leaf's, so that sending its rows down relabels those that go
+right. The range of codes is found of the rule's own column only; that other columns differ at a node, its
+first rows nearly always show.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.bart.kernels.change_bottom import change_at
+from sampler.bart.kernels.leaf_models.gaussian import log_evidence, log_stay
+from sampler.bart.kernels.residual_bound import plane_of, widen_bound
+from sampler.bart.kernels.residual_pass import MOST_LEAVES, TRIAL, move_and_sum
+from sampler.bart.kernels.state import DEPTH, GROWABLE, LIKELIHOOD, UNIT, forest_t, step_t, work_t
+from sampler.bart.kernels.tree_tables import is_bottom
+from sampler.kernels.arrays import (
+    BYTE_LEAVES,
+    CUT,
+    FEATURE,
+    LEFT,
+    NO_LEAF,
+    PAD,
+    PARENT,
+    RIGHT,
+    SIDE,
+    array,
+    boolean,
+    bytes_1,
+    data_t,
+    f8,
+    floats_1,
+    floats_2,
+    i4,
+    i8,
+    ints_1,
+    longs_1,
+    u1,
+    void,
+)
+from sampler.kernels.jit import kernel, pointer_kernel
+from sampler.kernels.random import below, uniform
+from sampler.kernels.rows import code_range, shifted, splittable
+from sampler.kernels.rules import PRESENT_OR_MISSING, draw_rule, num_rules
+
+if TYPE_CHECKING:
+    from sampler.bart.kernels.state import Forest, Work
+    from sampler.kernels.arrays import Bool, Bytes, Data, Float, Floats, Int, Ints, Longs
+
+NOWHERE = -1  # the label of leaves that are not below the top
+MOST_BELOW = NO_LEAF - 1  # leaves below the top: their labels and one for all other rows fit a byte
+FIRST_ROWS = 32  # of a node, compared in all columns before the columns are looked at one by one
+EVERY_CODE = 255  # a cut that sends all left
+
+
+@kernel(i8(array(i4, 2), i8, ints_1, ints_1), inline=True, allocates=False)
+def list_splits(node: Ints, top: Int, order: Ints, stack: Ints) -> Int:
+    """The splits at and below one, parents first, into `order`; returns how many."""
+    stack[0] = top
+    waiting, found = 1, 0
+    while waiting > 0:
+        waiting -= 1
+        at = stack[waiting]
+        order[found] = at
+        found += 1
+        for side in (LEFT, RIGHT):
+            if node[at, side] >= 0:
+                stack[waiting] = node[at, side]
+                waiting += 1
+    return found
+
+
+@kernel(i8(array(i4, 2), ints_1, i8, ints_1, ints_1, i8), inline=True, allocates=False)
+def number_labels(
+    node: Ints, order: Ints, splits: Int, of_split: Ints, of_leaf: Ints, num_leaves: Int
+) -> Int:
+    """Labels of the listed splits and of the leaves below them; returns how many leaves these are."""
+    of_leaf[:num_leaves] = NOWHERE
+    of_split[order[0]] = 0
+    made = 1
+    for k in range(splits):
+        at = order[k]
+        label = of_split[at]
+        for side in (LEFT, RIGHT):
+            child = node[at, side]
+            if child >= 0:
+                of_split[child] = label
+            else:
+                of_leaf[~child] = label
+            if side == LEFT:
+                label = np.int32(made)
+                made += 1
+    return made
+
+
+@kernel(void(data_t, forest_t, work_t, i8, boolean, u1), allocates=False)
+def gather_rows(data: Data, forest: Forest, work: Work, tree: Int, everywhere: Bool, outside: Int) -> None:
+    """Member = 0 for the rows below the top, `outside` for the others, PAD for those that pad."""
+    member, label = work.member, work.label
+    slots, high = forest.slots[tree], forest.high[plane_of(forest, tree)]
+    if everywhere:
+        member[:] = 0
+    elif forest.num_leaves[tree] > BYTE_LEAVES:
+        for i in range(data.num_rows):
+            slot = np.int64(slots[i]) + 256 * np.int64(high[i])
+            member[i] = np.uint8(0) if label[slot] != NOWHERE else outside
+    else:
+        for i in range(data.num_rows):
+            member[i] = np.uint8(0) if label[slots[i]] != NOWHERE else outside
+    member[data.num_rows :] = PAD
+
+
+@kernel(void(bytes_1, u1), allocates=False)
+def gather_again(member: Bytes, outside: Int) -> None:
+    """Every row below the top has label 0 again (`outside` is the least of the other labels)."""
+    for i in range(len(member)):
+        member[i] = np.uint8(0) if member[i] < outside else member[i]
+
+
+@kernel(i8(bytes_1, bytes_1, u1, u1, u1, u1, ints_1, i8), allocates=False)
+def send_down(
+    member: Bytes, column: Bytes, label: Int, cut: Int, side: Int, new: Int, weights: Ints, num_rows: Int
+) -> Int:
+    """The rows of a label that a rule sends right take a new one; their number, or their weight."""
+    moved: Int = np.int64(0)
+    if len(weights) > 0:
+        for i in range(num_rows):
+            right = (member[i] == label) & (np.uint8(column[i] + side) > cut)
+            member[i] = new if right else member[i]
+            moved += np.int64(weights[i]) if right else np.int64(0)
+        return moved
+    for start in range(0, len(member), 64):
+        part = np.uint8(0)
+        for i in range(start, start + 64):
+            right = (member[i] == label) & (np.uint8(column[i] + side) > cut)
+            member[i] = new if right else member[i]
+            part = np.uint8(part + np.uint8(right))
+        moved += np.int64(part)
+    return moved
+
+
+@kernel(i8(data_t, bytes_1, u1, ints_1), allocates=False)
+def list_constant(data: Data, member: Bytes, label: Int, columns: Ints) -> Int:
+    """The columns of which all rows of a label have one code, ascending in `columns`; returns how many."""
+    first: Int = np.int64(-1)
+    seen = 0
+    found = len(data.codes)
+    for column in range(found):
+        columns[column] = column
+    for i in range(data.num_rows):
+        if member[i] != label:
+            continue
+        if first < 0:
+            first = i
+            continue
+        still = 0
+        for k in range(found):
+            if data.codes[columns[k], i] == data.codes[columns[k], first]:
+                columns[still] = columns[k]
+                still += 1
+        found = still
+        seen += 1
+        if found == 0 or seen == FIRST_ROWS:
+            break
+    if seen < FIRST_ROWS:
+        return found
+    still = 0
+    for k in range(found):
+        low, high, gaps = code_range(member, data.codes[columns[k]], label)
+        if num_rules(low, high, gaps) == 0:
+            columns[still] = columns[k]
+            still += 1
+    return still
+
+
+@kernel(f8(ints_1, i8, floats_2, i8, i8), inline=True, allocates=False)
+def log_column(constant: Ints, found: Int, law: Floats, num_columns: Int, column: Int) -> Float:
+    """Log probability of a column that differs at a node, by its share among those that do."""
+    if len(law) == 0:
+        return -math.log(float(num_columns - found))
+    mass = 0.0
+    k = 0
+    for j in range(num_columns):
+        if k < found and constant[k] == j:
+            k += 1
+        else:
+            mass += law[0, j]
+    return math.log(law[0, column]) - math.log(mass)
+
+
+@kernel(f8(data_t, work_t, array(i4, 2), i8), inline=True, allocates=False)
+def log_rule(data: Data, work: Work, node: Ints, at: Int) -> Float:
+    """Log p_rule of a split whose rows have its label, its side included; -inf if the rule is invalid."""
+    column, cut = np.int64(node[at, FEATURE]), node[at, CUT]
+    label = np.uint8(work.stack[at])
+    low, high, gaps = code_range(work.member, data.codes[column], label)
+    if cut == PRESENT_OR_MISSING:
+        if gaps == 0 or high < low:
+            return -np.inf
+    elif cut < low or cut >= high:
+        return -np.inf
+    found = list_constant(data, work.member, label, work.columns)
+    ways = 2 * (high - low) + gaps  # a coin where nothing is missing
+    return log_column(work.columns, found, work.law, len(data.codes), column) - math.log(float(ways))
+
+
+@kernel(f8(data_t, forest_t, work_t, i8, i8, boolean, boolean), allocates=False)
+def walk_down(
+    data: Data, forest: Forest, work: Work, tree: Int, splits: Int, whole: Bool, last: Bool
+) -> Float:
+    """Send the rows below the top to their leaves by the rules as they are; weights by label are in `moved`.
+
+    Returns the log prior of the listed splits' rules, without the top one's unless `whole`; -inf, and the
+    rows not sent down, at the first invalid rule. Not `last`: only the prior is wanted.
+    """
+    node, label = forest.node[tree], work.stack
+    total = 0.0
+    for k in range(splits):
+        at = work.order[k]
+        if k > 0 or whole:
+            total += log_rule(data, work, node, at)
+            if total == -np.inf:
+                return total
+        left, right = node[at, LEFT], node[at, RIGHT]
+        if not last and left < 0 and right < 0:
+            continue
+        own, new = label[at], label[right] if right >= 0 else work.label[~right]
+        cut, side = shifted(node[at, CUT], node[at, SIDE])
+        right_weight = send_down(
+            work.member, data.codes[node[at, FEATURE]], np.uint8(own), cut, side, np.uint8(new), data.weights,
+            data.num_rows,
+        )  # fmt: skip
+        work.moved[new] = right_weight
+        work.moved[own] -= right_weight
+    return total
+
+
+@kernel(void(data_t, forest_t, work_t, i8, i8), allocates=False)
+def sum_by_label(data: Data, forest: Forest, work: Work, tree: Int, labels: Int) -> None:
+    """Give the rows below the top their old values back, and sum them by label, into `Work.sums`."""
+    num_leaves = np.int64(forest.num_leaves[tree])
+    work.delta[: max(num_leaves, MOST_LEAVES)] = 0
+    largest: Int = np.int64(0)
+    for slot in range(num_leaves):
+        if work.label[slot] != NOWHERE:
+            work.delta[slot] = work.old[slot]
+            largest = max(largest, abs(np.int64(work.old[slot])))
+            work.old[slot] = 0
+    widen_bound(work, largest)
+    high = forest.high[plane_of(forest, tree)]
+    move_and_sum(
+        data, work, forest.slots[tree], high, num_leaves > BYTE_LEAVES, num_leaves,
+        work.member, high, False, labels + 1, data.codes[0], np.int64(-1), np.uint8(0), np.uint8(0),
+    )  # fmt: skip
+
+
+@kernel(void(data_t, forest_t, work_t, i8, longs_1), allocates=False)
+def take_labels(data: Data, forest: Forest, work: Work, tree: Int, slot_of: Longs) -> None:
+    """The rows below the top take the slots of their labels."""
+    slots, high, member = forest.slots[tree], forest.high[plane_of(forest, tree)], work.member
+    wide = forest.num_leaves[tree] > BYTE_LEAVES
+    for i in range(data.num_rows):
+        slot = slot_of[member[i]]
+        if slot >= 0:
+            slots[i] = np.uint8(slot & 255)
+            if wide:
+                high[i] = np.uint8(slot >> 8)
+
+
+@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8, i8, f8), allocates=False)
+def decide_reshape(
+    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats,
+    tree: Int, labels: Int, ratio: Float,
+) -> Bool:  # fmt: skip
+    """Rows sent down by new rules, whose prior ratio is given: accept (rows and leaves follow) or not.
+
+    A leaf's valid-split factor is at most 1, so whether its rows differ is looked at only when the move would
+    be accepted without them.
+    """
+    leaf, num_leaves = forest.leaf[tree], np.int64(forest.num_leaves[tree])
+    threshold = math.log(uniform(work.random))
+    if ratio == -np.inf:
+        return False
+    sum_by_label(data, forest, work, tree, labels)
+    unit = prior[LIKELIHOOD] * prior[UNIT]
+    for slot in range(num_leaves):
+        label = work.label[slot]
+        if label == NOWHERE:
+            continue
+        ratio -= log_evidence(prior, work.size[slot], work.total[slot])
+        ratio += log_evidence(prior, unit * float(work.moved[label]), unit * float(work.sums[TRIAL + label]))
+        if leaf[slot, GROWABLE]:
+            ratio -= log_stay(prior, depths, np.int64(leaf[slot, DEPTH]))
+    if threshold >= ratio:
+        return False
+    growable = work.stack  # by label: the splits' labels have served
+    for slot in range(num_leaves):
+        label = work.label[slot]
+        if label != NOWHERE:
+            growable[label] = splittable(
+                data.codes, work.member, np.uint8(label), data.num_rows, data.codes[0], np.uint8(EVERY_CODE),
+                np.uint8(0), True,
+            )  # fmt: skip
+            if growable[label]:
+                ratio += log_stay(prior, depths, np.int64(leaf[slot, DEPTH]))
+    if threshold >= ratio:
+        return False
+    slot_of = work.bins[0]
+    slot_of[:] = NOWHERE
+    for slot in range(num_leaves):
+        label = work.label[slot]
+        if label != NOWHERE:
+            slot_of[label] = slot
+            forest.count[tree, slot] = work.moved[label]
+            work.total[slot] = unit * float(work.sums[TRIAL + label])
+            work.size[slot] = unit * float(work.moved[label])
+            leaf[slot, GROWABLE] = growable[label]
+    take_labels(data, forest, work, tree, slot_of)
+    slot_of[:] = 0
+    return True
+
+
+@kernel(i8(forest_t, work_t, i8, i8), inline=True, allocates=False)
+def look_below(forest: Forest, work: Work, tree: Int, top: Int) -> Int:
+    """List the splits at and below one, and number the leaves there; returns how many leaves."""
+    node, num_leaves = forest.node[tree], np.int64(forest.num_leaves[tree])
+    splits = list_splits(node, top, work.order, work.stack)
+    return number_labels(node, work.order, splits, work.stack, work.label, num_leaves)
+
+
+@kernel(f8(data_t, forest_t, work_t, i8, i8, boolean), inline=True, allocates=False)
+def walk_again(data: Data, forest: Forest, work: Work, tree: Int, labels: Int, whole: Bool) -> Float:
+    """`walk_down` of all rows below the top by new rules."""
+    gather_again(work.member, np.uint8(labels))
+    work.moved[0] = 0
+    for slot in range(forest.num_leaves[tree]):
+        if work.label[slot] != NOWHERE:
+            work.moved[0] += forest.count[tree, slot]
+    return walk_down(data, forest, work, tree, labels - 1, whole, True)
+
+
+@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8, i8, i8), inline=True, allocates=False)
+def try_rule(
+    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int, top: Int, labels: Int
+) -> Bool:
+    """Give a split the rule in `Work.rule`, or not, the rows below gathered."""
+    node, rule = forest.node[tree], work.rule
+    before = walk_down(data, forest, work, tree, labels - 1, False, False)
+    feature, cut, side = node[top, FEATURE], node[top, CUT], node[top, SIDE]
+    node[top, FEATURE], node[top, CUT], node[top, SIDE] = rule[0], rule[1], rule[2]
+    ratio = walk_again(data, forest, work, tree, labels, False) - before
+    if decide_reshape(data, forest, work, prior, depths, tree, labels, ratio):
+        return True
+    node[top, FEATURE], node[top, CUT], node[top, SIDE] = feature, cut, side
+    return False
+
+
+@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8), allocates=False)
+def change_any(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int) -> Bool:
+    """A new rule from the prior at a split uniform among all; the others stay and may become invalid.
+
+    A split above more than MOST_BELOW leaves stays as it is: their number is the same before and after, so
+    that leaves the posterior as it is too.
+    """
+    num_leaves, rule = np.int64(forest.num_leaves[tree]), work.rule
+    if num_leaves == 1:
+        return False
+    top = below(work.random, num_leaves - 1)
+    if is_bottom(forest.node[tree], top):
+        return change_at(data, forest, work, prior, depths, tree, top)
+    labels = look_below(forest, work, tree, top)
+    if labels > MOST_BELOW:
+        return False
+    gather_rows(data, forest, work, tree, top == 0, np.uint8(labels))
+    draw_rule(data, work.member, np.uint8(0), top == 0, work.random, work.law, work.columns, rule, work.span)
+    return try_rule(data, forest, work, prior, depths, tree, top, labels)
+
+
+@kernel(void(array(i4, 2), i8, i8, i8), allocates=False)
+def exchange_rules(node: Ints, top: Int, child: Int, twin: Int) -> None:
+    """Exchange the rules of a split and its child, or both children if `twin` >= 0; its own inverse."""
+    for k in (FEATURE, CUT, SIDE):
+        rule = node[top, k]
+        node[top, k] = node[child, k]
+        node[child, k] = rule
+        if twin >= 0:
+            node[twin, k] = rule
+
+
+@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8, i8), allocates=False)
+def swap_at(
+    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int, child: Int
+) -> Bool:
+    """Exchange a split's rule and its parent's, or not; if its sibling has the same rule, both get it."""
+    node = forest.node[tree]
+    top = np.int64(node[child, PARENT])
+    twin = np.int64(node[top, RIGHT] if node[top, LEFT] == child else node[top, LEFT])
+    if twin >= 0:
+        for k in (FEATURE, CUT, SIDE):
+            if twin >= 0 and node[twin, k] != node[child, k]:
+                twin = np.int64(-1)
+    labels = look_below(forest, work, tree, top)
+    if labels > MOST_BELOW:
+        return False
+    gather_rows(data, forest, work, tree, top == 0, np.uint8(labels))
+    before = walk_down(data, forest, work, tree, labels - 1, True, False)
+    exchange_rules(node, top, child, twin)
+    ratio = walk_again(data, forest, work, tree, labels, True) - before
+    if decide_reshape(data, forest, work, prior, depths, tree, labels, ratio):
+        return True
+    exchange_rules(node, top, child, twin)
+    return False
+
+
+@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8), allocates=False)
+def swap_rules(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int) -> Bool:
+    """Exchange the rules of a split and one of its children that is a split, uniform among such pairs.
+
+    As with CHANGE, pairs above more than MOST_BELOW leaves stay.
+    """
+    splits = np.int64(forest.num_leaves[tree]) - 1
+    if splits < 2:
+        return False
+    child = 1 + below(work.random, splits - 1)  # every split but the root (number 0) makes one pair
+    return swap_at(data, forest, work, prior, depths, tree, child)
+
+
+def _change_any_step(data: Any, forest: Any, work: Any, prior: Any, depths: Any, tree: Int) -> Int:
+    """`change_any` by address."""
+    return np.int64(change_any(data[0], forest[0], work[0], prior[0], depths[0], tree))
+
+
+CHANGE_ANY_STEP = pointer_kernel(__name__, step_t, _change_any_step)
+
+
+def _swap_rules_step(data: Any, forest: Any, work: Any, prior: Any, depths: Any, tree: Int) -> Int:
+    """`swap_rules` by address."""
+    return np.int64(swap_rules(data[0], forest[0], work[0], prior[0], depths[0], tree))
+
+
+SWAP_RULES_STEP = pointer_kernel(__name__, step_t, _swap_rules_step)

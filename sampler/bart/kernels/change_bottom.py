@@ -1,0 +1,161 @@
+"""CHANGE at a split above two leaves (`sampler_math` 2.3): a new rule from the prior, kept or not."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.bart.kernels.leaf_models.gaussian import log_stay, split_gain
+from sampler.bart.kernels.pairs import mark_pair, reroute_pair, unmark_pair
+from sampler.bart.kernels.residual_bound import plane_of, widen_bound
+from sampler.bart.kernels.state import DEPTH, GROWABLE, LIKELIHOOD, UNIT, forest_t, step_t, work_t
+from sampler.bart.kernels.tree_tables import nth_bottom, num_bottom
+from sampler.kernels.arrays import (
+    BYTE_LEAVES,
+    CUT,
+    FEATURE,
+    LEFT,
+    RIGHT,
+    SIDE,
+    boolean,
+    bytes_1,
+    data_t,
+    floats_1,
+    floats_2,
+    i4,
+    i8,
+    ints_1,
+    pair,
+    u1,
+    void,
+)
+from sampler.kernels.jit import kernel, pointer_kernel
+from sampler.kernels.random import below, uniform
+from sampler.kernels.rows import shifted, splittable
+from sampler.kernels.rules import draw_rule
+
+if TYPE_CHECKING:
+    from sampler.bart.kernels.state import Forest, Work
+    from sampler.kernels.arrays import Bool, Bytes, Data, Floats, Int, Ints
+
+MEMBER = np.uint8(1)  # in Work.member
+
+
+@kernel(void(bytes_1, u1, u1, bytes_1), allocates=False)
+def mark_member(slots: Bytes, left: Int, right: Int, member: Bytes) -> None:
+    """Member = 1 for the rows of two leaves, else 0."""
+    for i in range(len(slots)):
+        member[i] = np.uint8((slots[i] == left) | (slots[i] == right))
+
+
+@kernel(pair(i8, i8)(bytes_1, u1, u1, ints_1, i4, i4, bytes_1, u1, u1, ints_1, i8), allocates=False)
+def left_part(
+    slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int,
+    column: Bytes, cut: Int, side: Int, weights: Ints, num_rows: Int,
+) -> tuple[Int, Int]:  # fmt: skip
+    """Sum of partial residuals and count of the rows of two leaves that a rule sends left."""
+    total = count = np.int64(0)
+    if len(weights) > 0:
+        for i in range(num_rows):
+            slot = slots[i]
+            inside = ((slot == left) | (slot == right)) & (np.uint8(column[i] + side) <= cut)
+            weight = np.int64(weights[i]) if inside else np.int64(0)
+            total += weight * (np.int64(residual[i]) + (left_old if slot == left else right_old))
+            count += weight
+        return total, count
+    for i in range(num_rows):
+        slot = slots[i]
+        inside = ((slot == left) | (slot == right)) & (np.uint8(column[i] + side) <= cut)
+        value = np.int64(residual[i]) + (left_old if slot == left else right_old)
+        total += value if inside else 0
+        count += np.int64(inside)
+    return total, count
+
+
+@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8, i8), inline=True, allocates=False)
+def decide_change(
+    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int, at: Int
+) -> Bool:
+    """Accept or reject the rule in `Work.rule` for a split above two leaves, whose rows are `Work.member`.
+
+    The number of rules at the split is the same before and after, so it cancels against the proposal.
+    """
+    node, leaf = forest.node[tree], forest.leaf[tree]
+    a, b = np.int64(~node[at, LEFT]), np.int64(~node[at, RIGHT])
+    wide = forest.num_leaves[tree] > BYTE_LEAVES
+    slots = work.mask if wide else forest.slots[tree]
+    left, right = np.uint8(1 if wide else a), np.uint8(2 if wide else b)
+    column = data.codes[work.rule[0]]
+    cut, side = shifted(work.rule[1], work.rule[2])
+    left_old, right_old = work.old[a], work.old[b]
+    total, count = left_part(
+        slots, left, right, work.residual, left_old, right_old, column, cut, side, data.weights, data.num_rows
+    )
+    scale = prior[LIKELIHOOD] * prior[UNIT]
+    left_total, left_size = scale * float(total), scale * float(count)
+    right_total = work.total[a] + work.total[b] - left_total
+    right_size = work.size[a] + work.size[b] - left_size
+    ratio = split_gain(prior, left_size, left_total, right_size, right_total)
+    ratio -= split_gain(prior, work.size[a], work.total[a], work.size[b], work.total[b])
+    left_splits = splittable(data.codes, work.member, MEMBER, data.num_rows, column, cut, side, True)
+    right_splits = splittable(data.codes, work.member, MEMBER, data.num_rows, column, cut, side, False)
+    gained = np.int64(left_splits) + np.int64(right_splits) - leaf[a, GROWABLE] - leaf[b, GROWABLE]
+    ratio += gained * log_stay(prior, depths, np.int64(leaf[a, DEPTH]))
+    if math.log(uniform(work.random)) >= ratio:
+        return False
+    node[at, FEATURE], node[at, CUT], node[at, SIDE] = work.rule[0], work.rule[1], work.rule[2]
+    reroute_pair(work.residual, slots, left, right, left_old, right_old, column, cut, side)
+    if wide:
+        unmark_pair(forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.mask)
+    widen_bound(work, max(abs(np.int64(left_old)), abs(np.int64(right_old))))
+    leaf[a, GROWABLE], leaf[b, GROWABLE] = left_splits, right_splits
+    forest.count[tree, b] += forest.count[tree, a] - count
+    forest.count[tree, a] = count
+    work.total[a], work.total[b] = left_total, right_total
+    work.size[a], work.size[b] = left_size, right_size
+    work.old[a] = work.old[b] = 0
+    return True
+
+
+@kernel(void(data_t, forest_t, work_t, i8, i8), inline=True, allocates=False)
+def mark_split(data: Data, forest: Forest, work: Work, tree: Int, at: Int) -> None:
+    """`Work.member` = MEMBER for the rows of a split above two leaves; `Work.mask` 1 and 2 in a wide tree."""
+    node = forest.node[tree]
+    a, b = np.int64(~node[at, LEFT]), np.int64(~node[at, RIGHT])
+    if forest.num_leaves[tree] > BYTE_LEAVES:
+        mark_pair(forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.mask)
+        mark_member(work.mask, np.uint8(1), np.uint8(2), work.member)
+    else:
+        mark_member(forest.slots[tree], np.uint8(a), np.uint8(b), work.member)
+
+
+@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8, i8), allocates=False)
+def change_at(
+    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int, at: Int
+) -> Bool:
+    """Propose a rule from the prior at a split above two leaves, and decide."""
+    mark_split(data, forest, work, tree, at)
+    whole = forest.num_leaves[tree] == 2
+    draw_rule(data, work.member, MEMBER, whole, work.random, work.law, work.columns, work.rule, work.span)
+    return decide_change(data, forest, work, prior, depths, tree, at)
+
+
+@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8), allocates=False)
+def change_bottom(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int) -> Bool:
+    """CHANGE at a split uniform on W(T)."""
+    node, num_leaves = forest.node[tree], np.int64(forest.num_leaves[tree])
+    bottoms = num_bottom(node, num_leaves)
+    if bottoms == 0:
+        return False
+    at = nth_bottom(node, num_leaves, below(work.random, bottoms))
+    return change_at(data, forest, work, prior, depths, tree, at)
+
+
+def _change_bottom_step(data: Any, forest: Any, work: Any, prior: Any, depths: Any, tree: Int) -> Int:
+    """`change_bottom` by address."""
+    return np.int64(change_bottom(data[0], forest[0], work[0], prior[0], depths[0], tree))
+
+
+CHANGE_BOTTOM_STEP = pointer_kernel(__name__, step_t, _change_bottom_step)

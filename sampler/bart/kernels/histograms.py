@@ -1,0 +1,177 @@
+"""The rule draw's passes over rows: sums by code of a column, and rows of one code that differ elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.kernels.arrays import (
+    MISSING,
+    boolean,
+    bytes_1,
+    bytes_2,
+    i4,
+    i8,
+    ints_1,
+    longs_1,
+    longs_2,
+    u1,
+    void,
+)
+from sampler.kernels.jit import kernel
+
+if TYPE_CHECKING:
+    from sampler.kernels.arrays import Bool, Bytes, Int, Ints, Longs
+
+COUNT_SHIFT = 40  # a bin holds a count above and a sum below this bit
+SIZE_SHIFT = 37  # of weights, which sum to less (`Training.weight_unit`): the rows of a bin, above it
+HISTOGRAM_BLOCK = 2048  # rows: a sum of |partial residual| < 2^27 stays inside 40 bits
+
+
+@kernel(void(bytes_1, u1, u1, ints_1, i4, i4, longs_1), allocates=False)
+def partial_residuals(
+    slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int, values: Longs
+) -> None:
+    """A count of one and the partial residual (residual + old value), packed; 0 for other leaves' rows."""
+    one = np.int64(1) << COUNT_SHIFT
+    for i in range(len(slots)):
+        slot = slots[i]
+        inside = (slot == left) | (slot == right)
+        value = one + residual[i] + (left_old if slot == left else right_old)
+        values[i] = value if inside else 0
+
+
+@kernel(void(bytes_1, bytes_1, longs_1, longs_1, longs_1), allocates=False)
+def scatter_pair(first: Bytes, second: Bytes, values: Longs, first_bins: Longs, second_bins: Longs) -> None:
+    """Add packed values to the bins of two columns' codes."""
+    for i in range(len(first)):
+        value = values[i]
+        first_bins[first[i]] += value
+        second_bins[second[i]] += value
+
+
+@kernel(void(longs_1, i8, boolean, longs_1, longs_1), inline=True, allocates=False)
+def unpack_bin(bins: Longs, code: Int, more: Bool, sums: Longs, counts: Longs) -> None:
+    """A bin's sum (the low 40 bits, signed) and count (the rest), added where there is `more`; empties it."""
+    low = 64 - COUNT_SHIFT
+    total = (bins[code] << low) >> low
+    count = (bins[code] - total) >> COUNT_SHIFT
+    sums[code] = total + (sums[code] if more else 0)
+    counts[code] = count + (counts[code] if more else 0)
+    bins[code] = 0
+
+
+@kernel(void(longs_1, i8, boolean, longs_1, longs_1), inline=True, allocates=False)
+def unpack_bins(bins: Longs, width: Int, more: Bool, sums: Longs, counts: Longs) -> None:
+    """The bins of the codes below a width, and that of missing values."""
+    for code in range(width):
+        unpack_bin(bins, code, more, sums, counts)
+    unpack_bin(bins, MISSING, more, sums, counts)
+
+
+_pair_t = (bytes_1, u1, u1, ints_1, i4, i4)
+
+
+@kernel(void(*_pair_t, bytes_1, bytes_1, i8, i8, longs_1, longs_2, longs_2, longs_2), allocates=False)
+def histograms(
+    slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int,
+    first: Bytes, second: Bytes, first_width: Int, second_width: Int,
+    values: Longs, bins: Longs, sums: Longs, counts: Longs,
+) -> None:  # fmt: skip
+    """Sums and counts of two leaves' partial residuals by code of two columns; codes below their widths."""
+    for start in range(0, len(slots), HISTOGRAM_BLOCK):
+        stop = min(start + HISTOGRAM_BLOCK, len(slots))
+        partial_residuals(slots[start:stop], left, right, residual[start:stop], left_old, right_old, values)
+        scatter_pair(first[start:stop], second[start:stop], values, bins[0], bins[1])
+        unpack_bins(bins[0], first_width, start > 0, sums[0], counts[0])
+        unpack_bins(bins[1], second_width, start > 0, sums[1], counts[1])
+
+
+@kernel(void(*_pair_t, ints_1, longs_1, longs_1), allocates=False)
+def weighted_residuals(
+    slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int, weights: Ints,
+    values: Longs, sizes: Longs,
+) -> None:  # fmt: skip
+    """Weight x partial residual, and a count of one packed with the weight; 0 for other leaves' rows."""
+    one = np.int64(1) << SIZE_SHIFT
+    for i in range(len(slots)):
+        slot = slots[i]
+        inside = (slot == left) | (slot == right)
+        weight = np.int64(weights[i])
+        value = weight * (np.int64(residual[i]) + (left_old if slot == left else right_old))
+        values[i] = value if inside else 0
+        sizes[i] = one + weight if inside else 0
+
+
+@kernel(void(*_pair_t, bytes_1, bytes_1, ints_1, i8, longs_1, longs_2, longs_2, longs_2), allocates=False)
+def weighted_histograms(
+    slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int,
+    first: Bytes, second: Bytes, weights: Ints, num_rows: Int,
+    room: Longs, sums: Longs, counts: Longs, rows: Longs,
+) -> None:  # fmt: skip
+    """The same with weights, which also need the number of rows of each code; `room` for 2,048."""
+    sums[:] = 0
+    counts[:] = 0
+    half = len(room) // 2
+    values, sizes = room[:half], room[half:]
+    for start in range(0, num_rows, half):
+        stop = min(start + half, num_rows)
+        weighted_residuals(
+            slots[start:stop], left, right, residual[start:stop], left_old, right_old, weights[start:stop],
+            values, sizes,
+        )  # fmt: skip
+        for i in range(stop - start):
+            a, b = first[start + i], second[start + i]
+            sums[0, a] += values[i]
+            sums[1, b] += values[i]
+            counts[0, a] += sizes[i]
+            counts[1, b] += sizes[i]
+    for which in range(2):
+        for code in range(counts.shape[1]):
+            rows[which, code] = counts[which, code] >> SIZE_SHIFT
+            counts[which, code] &= (np.int64(1) << SIZE_SHIFT) - 1
+
+
+@kernel(boolean(bytes_2, i8, i8), inline=True, allocates=False)
+def differ(codes: Bytes, i: Int, k: Int) -> Bool:
+    """Whether two rows differ in some column."""
+    for j in range(len(codes)):  # noqa: SIM110  # compiled
+        if codes[j, i] != codes[j, k]:
+            return True
+    return False
+
+
+@kernel(boolean(bytes_2, bytes_1, u1, u1, bytes_1, u1, i8, ints_1), allocates=False)
+def group_splittable(
+    codes: Bytes, slots: Bytes, left: Int, right: Int, column: Bytes, code: Int, num_rows: Int, examples: Ints
+) -> Bool:
+    """Whether the rows of two leaves that have one code of a column differ in some other column.
+
+    Nearly always two of the code's few example rows are there and differ; else all rows are looked at.
+    """
+    first: Int = -1
+    for example in range(len(examples)):
+        row = np.int64(examples[example])
+        if row >= 0 and (slots[row] == left or slots[row] == right):
+            if first >= 0 and differ(codes, row, first):
+                return True
+            first = row
+    first = -1
+    for start in range(0, num_rows, 64):
+        stop = min(start + 64, num_rows)
+        found = np.uint8(0)
+        for i in range(start, stop):
+            inside = (column[i] == code) & ((slots[i] == left) | (slots[i] == right))
+            found = np.uint8(found | np.uint8(inside))
+        if found == 0:
+            continue
+        for i in range(start, stop):
+            if column[i] != code or (slots[i] != left and slots[i] != right):
+                continue
+            if first < 0:
+                first = i
+                continue
+            if differ(codes, i, first):
+                return True
+    return False

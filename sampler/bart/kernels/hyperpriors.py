@@ -1,0 +1,171 @@
+"""Hyper-parameters between iterations: k of the leaf prior, and the shares of the columns (DART).
+
+Shares s ~ Dirichlet(theta/p, ..); a split has column j with probability s_j / (sum of s over the columns that
+can split its node), so Dirichlet(theta/p + counts) is not their conditional. With s = gammas over their sum,
+that denominator is the integral of e^(-u x sum) over u: given a u for each split, the gammas are independent.
+All in logarithms: a gamma of shape theta/p is often smaller than any float.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.bart.kernels.particles.layout import CHILD, NONE, ROWS, START, lay_out, swarm_t
+from sampler.bart.kernels.state import TAU2, VALUE, forest_t, work_t
+from sampler.kernels.arrays import (
+    FEATURE,
+    boolean,
+    bytes_1,
+    data_t,
+    f8,
+    floats_1,
+    floats_2,
+    i8,
+    ints_1,
+    void,
+    words_1,
+)
+from sampler.kernels.jit import kernel
+from sampler.kernels.random import gamma, uniform
+
+if TYPE_CHECKING:
+    from sampler.bart.kernels.particles.layout import Swarm
+    from sampler.bart.kernels.state import Forest, Work
+    from sampler.kernels.arrays import Bool, Bytes, Data, Float, Floats, Int, Ints, Words
+
+LOWEST = -690.0  # of a log share, relative to the largest: its share is still a number
+
+
+@kernel(void(forest_t, floats_1, words_1, f8, f8, f8), allocates=False, entry=True)
+def draw_leaf_variance(
+    forest: Forest, prior: Floats, random: Words, unit2: Float, degrees: Float, scale2: Float
+) -> None:
+    """Tau^2 = unit^2 / k^2 given all leaf values, k = scale x chi(degrees): k^2 is a gamma."""
+    squares = count = 0.0
+    for tree in range(len(forest.num_leaves)):
+        for slot in range(forest.num_leaves[tree]):
+            value = float(forest.leaf[tree, slot, VALUE])
+            squares += value * value
+            count += 1.0
+    rate = 0.5 * (1.0 / scale2 + squares / unit2)
+    prior[TAU2] = unit2 * rate / gamma(random, 0.5 * (degrees + count))
+
+
+@kernel(f8(words_1, f8), allocates=False)
+def log_gamma_draw(random: Words, shape: Float) -> Float:
+    """The logarithm of a gamma number of scale 1, however small its shape."""
+    if shape >= 1.0:
+        return math.log(gamma(random, shape))
+    return math.log(gamma(random, shape + 1.0)) + math.log(uniform(random)) / shape
+
+
+@kernel(boolean(bytes_1, ints_1), allocates=False)
+def varies(codes: Bytes, rows: Ints) -> Bool:
+    """Whether a column has two codes at these rows: nearly always the first two differ."""
+    first = codes[rows[0]]
+    for k in range(1, len(rows)):  # noqa: SIM110  # compiled
+        if codes[rows[k]] != first:
+            return True
+    return False
+
+
+@kernel(f8(data_t, forest_t, work_t, swarm_t, floats_2, f8), allocates=False)
+def look_at_splits(
+    data: Data, forest: Forest, work: Work, swarm: Swarm, tables: Floats, total: Float
+) -> Float:
+    """Add each split to its column's count (tables[1]), and its u to the rates of its columns (tables[2]).
+
+    Returns 0, or the leaves of a tree that there is no room for.
+    """
+    columns = len(data.codes)
+    law, valid = work.law[0], tables[3]
+    for tree in range(len(forest.num_leaves)):
+        if forest.num_leaves[tree] == 1:
+            continue
+        if not lay_out(data, forest, work, swarm, tree):
+            return float(forest.num_leaves[tree])
+        node = swarm.node[0]
+        for at in range(2 * forest.num_leaves[tree] - 1):
+            if node[at, CHILD] == NONE:
+                continue
+            rows = swarm.rows[0, node[at, START] : node[at, START] + node[at, ROWS]]
+            mass = 0.0
+            for j in range(columns):
+                valid[j] = 1.0 if varies(data.codes[j], rows) else 0.0
+                mass += valid[j] * law[j]
+            u = min(-math.log(uniform(work.random)) / (total * mass), 1e300)
+            for j in range(columns):
+                tables[2, j] += valid[j] * u
+            tables[1, node[at, FEATURE]] += 1.0
+    return 0.0
+
+
+@kernel(void(work_t, floats_1), allocates=False, entry=True)
+def set_law(work: Work, log_share: Floats) -> None:
+    """Shares and their running sums from normalised logarithms."""
+    largest = -np.inf
+    for j in range(len(log_share)):
+        largest = max(largest, log_share[j])
+    total = 0.0
+    for j in range(len(log_share)):
+        work.law[0, j] = math.exp(max(log_share[j] - largest, LOWEST))
+        total += work.law[0, j]
+    running = 0.0
+    for j in range(len(log_share)):
+        work.law[0, j] /= total
+        running += work.law[0, j]
+        work.law[1, j] = running
+
+
+@kernel(i8(floats_2, f8, words_1), allocates=False)
+def draw_theta(grid: Floats, sum_log: Float, random: Words) -> Int:
+    """A place on the grid of theta [theta / p; log prior + log normaliser] given the sum of log shares."""
+    largest = -np.inf
+    for k in range(grid.shape[1]):
+        largest = max(largest, grid[1, k] + grid[0, k] * sum_log)
+    total = 0.0
+    for k in range(grid.shape[1]):
+        total += math.exp(grid[1, k] + grid[0, k] * sum_log - largest)
+    left = uniform(random) * total
+    for k in range(grid.shape[1]):
+        left -= math.exp(grid[1, k] + grid[0, k] * sum_log - largest)
+        if left < 0.0:
+            return k
+    return np.int64(grid.shape[1] - 1)
+
+
+@kernel(i8(data_t, forest_t, work_t, swarm_t, floats_2, floats_2, i8), allocates=False, entry=True)
+def draw_shares(
+    data: Data, forest: Forest, work: Work, swarm: Swarm, tables: Floats, grid: Floats, theta: Int
+) -> Int:
+    """One Gibbs step of the shares and of theta (a place on its grid, which is returned; -1: more room).
+
+    `tables` [4, p]: log shares, counts, rates, and which columns can split a node.
+    """
+    columns = len(data.codes)
+    log_share = tables[0]
+    shape = grid[0, theta]  # theta / p
+    for j in range(columns):
+        tables[1, j], tables[2, j] = 0.0, 1.0
+    # the sum of the gammas is independent of the shares: any draw of it will do
+    total = gamma(work.random, shape * columns)
+    total = max(total, 1e-300)
+    if look_at_splits(data, forest, work, swarm, tables, total) > 0.0:
+        return -1
+    largest = -np.inf
+    for j in range(columns):
+        log_share[j] = log_gamma_draw(work.random, shape + tables[1, j]) - math.log(tables[2, j])
+        largest = max(largest, log_share[j])
+    mass = 0.0
+    for j in range(columns):
+        mass += math.exp(log_share[j] - largest)
+    norm = largest + math.log(mass)
+    sum_log = 0.0
+    for j in range(columns):
+        log_share[j] -= norm
+        sum_log += log_share[j]
+    set_law(work, log_share)
+    return draw_theta(grid, sum_log, work.random)

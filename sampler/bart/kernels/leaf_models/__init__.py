@@ -1,0 +1,1 @@
+"""Compiled leaf models of sums of trees: evidence, split gain, leaf draw."""

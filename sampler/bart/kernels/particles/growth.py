@@ -1,0 +1,361 @@
+"""Particle Gibbs for one tree (`sampler_math` 3): conditional sequential Monte Carlo over partial trees.
+
+A particle is a partial tree, grown breadth first: its nodes in the order in which they were made, the first
+`HEAD` of them decided, the others waiting. Its rows are a permutation in which every node's rows are
+contiguous, so a split partitions a segment and a copy is a copy of memory. Particle 0 replays the tree that
+the chain has; its nodes and rows are laid out at once, and `MADE` says how far it has got. Rules come from
+the prior, so a weight is the evidence gained; all are resampled before every stage but the first.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.bart.kernels.leaf_models.gaussian import log_split, split_gain
+from sampler.bart.kernels.particles.layout import (
+    CHILD,
+    HEAD,
+    LEVEL,
+    MADE,
+    NONE,
+    ORIGIN,
+    ROWS,
+    SIZE,
+    START,
+    TOTAL,
+    lay_out,
+    swarm_t,
+)
+from sampler.bart.kernels.residual_bound import plane_of, widen_bound
+from sampler.bart.kernels.state import ABOVE, DEPTH, GROWABLE, LIKELIHOOD, UNIT, VALUE, forest_t, work_t
+from sampler.kernels.arrays import (
+    ABSENT,
+    BYTE_LEAVES,
+    CUT,
+    FEATURE,
+    LEFT,
+    MISSING,
+    PARENT,
+    SIDE,
+    boolean,
+    data_t,
+    f8,
+    floats_1,
+    floats_2,
+    i8,
+    ints_1,
+    longs_1,
+    void,
+    words_1,
+)
+from sampler.kernels.jit import kernel
+from sampler.kernels.random import uniform
+from sampler.kernels.rules import draw_cut, num_rules, redraw_column, try_column
+
+if TYPE_CHECKING:
+    from sampler.bart.kernels.particles.layout import Swarm
+    from sampler.bart.kernels.state import Forest, Work
+    from sampler.kernels.arrays import Bool, Data, Float, Floats, Int, Ints, Longs, Words
+
+BLIND_DRAWS = 8  # as in `rules`
+NO_ROOM = -1
+
+
+@kernel(boolean(data_t, ints_1), allocates=False)
+def rows_differ(data: Data, rows: Ints) -> Bool:
+    """Whether some of the rows differ in some column: nearly always the first two do."""
+    for k in range(1, len(rows)):
+        for j in range(len(data.codes)):
+            if data.codes[j, rows[k]] != data.codes[j, rows[0]]:
+                return True
+    return False
+
+
+@kernel(i8(data_t, ints_1, i8, longs_1), allocates=False)
+def look_at_rows(data: Data, rows: Ints, column: Int, span: Longs) -> Int:
+    """The number of rules of a column at a node of these rows; its low, high and missing go to `span`."""
+    if len(rows) == data.num_rows:
+        span[0], span[1], span[2] = data.low[column], data.high[column], data.missing[column]
+        return num_rules(span[0], span[1], span[2])
+    codes = data.codes[column]
+    low, above, missing = np.uint8(MISSING), np.uint8(0), np.uint8(0)
+    for row in rows:
+        code = codes[row]
+        low = min(low, code)
+        above = max(above, np.uint8(code + 1))  # a missing code wraps to 0
+        missing = np.uint8(missing | np.uint8(code == MISSING))
+    span[0], span[1], span[2] = np.int64(low), np.int64(above) - 1, np.int64(missing)
+    return num_rules(span[0], span[1], span[2])
+
+
+@kernel(void(data_t, ints_1, words_1, floats_2, ints_1, longs_1, longs_1), allocates=False)
+def draw_rule_of_rows(
+    data: Data, rows: Ints, random: Words, law: Floats, columns: Ints, span: Longs, rule: Longs
+) -> None:
+    """A rule from its prior at a node of these rows, which must differ (`rules.draw_rule` for a list)."""
+    column: Int = np.int64(-1)
+    for _ in range(BLIND_DRAWS):
+        tried = try_column(random, law, len(data.codes))
+        if look_at_rows(data, rows, tried, span) > 0:
+            column = tried
+            break
+    if column < 0:
+        found = 0
+        for j in range(len(data.codes)):
+            if look_at_rows(data, rows, j, span) > 0:
+                columns[found] = j
+                found += 1
+        column = redraw_column(random, law, columns, found)
+        look_at_rows(data, rows, column, span)
+    rule[0] = column
+    draw_cut(random, span[0], span[1], span[2], rule)
+
+
+@kernel(void(data_t, swarm_t, i8, i8), allocates=False)
+def split_rows(data: Data, swarm: Swarm, particle: Int, at: Int) -> None:
+    """Make the two children of a node by its rule: partition its rows, and sum on the left."""
+    node, total, fill = swarm.node[particle], swarm.sum[particle], swarm.fill[particle]
+    start, count = np.int64(node[at, START]), np.int64(node[at, ROWS])
+    rows = swarm.rows[particle, start : start + count]
+    codes, side = data.codes[node[at, FEATURE]], np.uint8(node[at, SIDE])
+    cut = np.uint8(node[at, CUT] + side)
+    weighted = len(data.weights) > 0
+    left = right = np.int64(0)
+    sum_left = size_left = np.int64(0)
+    for k in range(count):
+        row = rows[k]
+        goes = np.int64(np.uint8(codes[row] + side) <= cut)
+        rows[left] = row
+        swarm.buffer[right] = row
+        left += goes
+        right += 1 - goes
+        if weighted:
+            weight = np.int64(data.weights[row]) * goes
+            sum_left += weight * swarm.partial[row]
+            size_left += weight
+        else:
+            sum_left += goes * swarm.partial[row]
+    if not weighted:
+        size_left = left
+    for k in range(right):
+        rows[left + k] = swarm.buffer[k]
+    child = fill[MADE]
+    node[at, CHILD] = child
+    for k in range(2):
+        node[child + k, CHILD] = NONE
+        node[child + k, START] = start if k == 0 else start + left
+        node[child + k, ROWS] = left if k == 0 else right
+        node[child + k, LEVEL] = node[at, LEVEL] + 1
+    total[child, TOTAL], total[child, SIZE] = sum_left, size_left
+    total[child + 1, TOTAL], total[child + 1, SIZE] = total[at, TOTAL] - sum_left, total[at, SIZE] - size_left
+    fill[MADE] = child + 2
+
+
+@kernel(f8(swarm_t, floats_1, i8, i8), inline=True, allocates=False)
+def gain_of(swarm: Swarm, prior: Floats, particle: Int, child: Int) -> Float:
+    """l(left) + l(right) - l(both) of two children."""
+    unit = prior[LIKELIHOOD] * prior[UNIT]
+    left, right = swarm.sum[particle, child], swarm.sum[particle, child + 1]
+    return split_gain(
+        prior, unit * float(left[SIZE]), unit * float(left[TOTAL]), unit * float(right[SIZE]),
+        unit * float(right[TOTAL]),
+    )  # fmt: skip
+
+
+@kernel(boolean(data_t, work_t, swarm_t, floats_1, floats_2, i8), allocates=False)
+def free_step(data: Data, work: Work, swarm: Swarm, prior: Floats, depths: Floats, particle: Int) -> Bool:
+    """Decide the first waiting node of a free particle as the prior would; False if there is no room."""
+    node, fill = swarm.node[particle], swarm.fill[particle]
+    at = fill[HEAD]
+    if at >= fill[MADE]:
+        return True
+    fill[HEAD] = at + 1
+    if math.log(uniform(work.random)) >= log_split(prior, depths, np.int64(node[at, LEVEL])):
+        return True
+    start, count = np.int64(node[at, START]), np.int64(node[at, ROWS])
+    rows = swarm.rows[particle, start : start + count]
+    if not rows_differ(data, rows):
+        return True
+    if fill[MADE] + 2 > node.shape[0]:
+        return False
+    draw_rule_of_rows(data, rows, work.random, work.law, swarm.columns, swarm.span, swarm.rule)
+    node[at, FEATURE], node[at, CUT], node[at, SIDE] = swarm.rule[0], swarm.rule[1], swarm.rule[2]
+    split_rows(data, swarm, particle, at)
+    swarm.weight[particle] += gain_of(swarm, prior, particle, np.int64(node[at, CHILD]))
+    return True
+
+
+@kernel(void(swarm_t, floats_1), allocates=False)
+def retained_step(swarm: Swarm, prior: Floats) -> None:
+    """Replay the next decision of the retained tree."""
+    fill, node = swarm.fill[0], swarm.node[0]
+    at = fill[HEAD]
+    if at >= fill[MADE]:
+        return
+    fill[HEAD] = at + 1
+    if node[at, CHILD] != NONE:
+        fill[MADE] += 2
+        swarm.weight[0] += gain_of(swarm, prior, np.int64(0), np.int64(node[at, CHILD]))
+
+
+@kernel(void(swarm_t, i8, i8), allocates=False)
+def copy_particle(swarm: Swarm, source: Int, target: Int) -> None:
+    """Make one particle a copy of another; nodes that wait are undecided, the retained one's too."""
+    head, made = swarm.fill[source, HEAD], swarm.fill[source, MADE]
+    for at in range(made):
+        for k in range(ORIGIN):
+            swarm.node[target, at, k] = swarm.node[source, at, k]
+        swarm.sum[target, at, TOTAL] = swarm.sum[source, at, TOTAL]
+        swarm.sum[target, at, SIZE] = swarm.sum[source, at, SIZE]
+    for at in range(head, made):
+        swarm.node[target, at, CHILD] = NONE
+    old, new = swarm.rows[source], swarm.rows[target]
+    for k in range(len(old)):
+        new[k] = old[k]
+    swarm.fill[target, HEAD], swarm.fill[target, MADE] = head, made
+
+
+@kernel(i8(floats_1, i8, words_1), allocates=False)
+def draw_particle(weight: Floats, particles: Int, random: Words) -> Int:
+    """A particle by its log weight."""
+    largest = -np.inf
+    for c in range(particles):
+        largest = max(largest, weight[c])
+    total = 0.0
+    for c in range(particles):
+        total += math.exp(weight[c] - largest)
+    left = uniform(random) * total
+    for c in range(particles):
+        left -= math.exp(weight[c] - largest)
+        if left < 0.0:
+            return c
+    return particles - 1
+
+
+@kernel(void(swarm_t, work_t, i8, boolean), allocates=False)
+def resample(swarm: Swarm, work: Work, particles: Int, conditional: Bool) -> None:
+    """Multinomial offspring of all particles for the free ones; equal weights afterwards.
+
+    Free particles are exchangeable, so one child of each parent that is free itself stays where it is.
+    """
+    offspring = swarm.offspring
+    offspring[:particles] = 0
+    first = 1 if conditional else 0
+    for _ in range(first, particles):
+        offspring[draw_particle(swarm.weight, particles, work.random)] += 1
+    source = 0 if conditional else -1
+    spare = offspring[0] if conditional else np.int64(0)
+    for target in range(first, particles):
+        if offspring[target] > 0:
+            continue
+        while spare == 0:
+            source += 1
+            spare = max(offspring[source] - 1, 0)
+        copy_particle(swarm, source, target)
+        spare -= 1
+    swarm.weight[:particles] = 0.0
+
+
+@kernel(boolean(swarm_t, i8), inline=True, allocates=False)
+def any_waits(swarm: Swarm, particles: Int) -> Bool:
+    """Whether some particle has an undecided node."""
+    for c in range(particles):  # noqa: SIM110  # compiled
+        if swarm.fill[c, HEAD] < swarm.fill[c, MADE]:
+            return True
+    return False
+
+
+@kernel(i8(data_t, forest_t, work_t, swarm_t, floats_1, floats_2, i8, i8, boolean), allocates=False)
+def run_particles(
+    data: Data, forest: Forest, work: Work, swarm: Swarm, prior: Floats, depths: Floats, tree: Int,
+    particles: Int, conditional: Bool,
+) -> Int:  # fmt: skip
+    """The particle that the tree becomes; 0 is the tree itself when `conditional`.
+
+    NO_ROOM: the generator is put back; ask again with more room for nodes.
+    """
+    for k in range(4):
+        swarm.random[k] = work.random[k]
+    room = lay_out(data, forest, work, swarm, tree)
+    for c in range(particles):
+        swarm.weight[c] = 0.0
+    if room:
+        for c in range(1, particles):
+            copy_particle(swarm, 0, c)
+        if not conditional:
+            swarm.node[0, 0, CHILD] = NONE
+    first = 1 if conditional else 0
+    stage = 0
+    while room and any_waits(swarm, particles):
+        if stage > 0:
+            resample(swarm, work, particles, conditional)
+        if conditional:
+            retained_step(swarm, prior)
+        for c in range(first, particles):
+            room = room and free_step(data, work, swarm, prior, depths, c)
+        stage += 1
+    if not room:
+        for k in range(4):
+            work.random[k] = swarm.random[k]
+        return NO_ROOM
+    return draw_particle(swarm.weight, particles, work.random)
+
+
+@kernel(void(data_t, forest_t, work_t, swarm_t, floats_1, i8, i8), allocates=False)
+def become(
+    data: Data, forest: Forest, work: Work, swarm: Swarm, prior: Floats, tree: Int, particle: Int
+) -> None:
+    """The tree becomes a particle: tables, slots and sums anew; its rows hold no old value any more.
+
+    Splits and leaves are numbered breadth first, so the root is split 0. There must be room for them.
+    """
+    node, total = swarm.node[particle], swarm.sum[particle]
+    table, leaf, place = forest.node[tree], forest.leaf[tree], swarm.cursor
+    made = swarm.fill[particle, MADE]
+    num_leaves = (made + 1) // 2
+    slots, high = forest.slots[tree], forest.high[plane_of(forest, tree)]
+    unit = prior[LIKELIHOOD] * prior[UNIT]
+    splits = leaves = np.int64(0)
+    for at in range(made):
+        if node[at, CHILD] == NONE:
+            place[at] = ~leaves
+            leaves += 1
+        else:
+            place[at] = splits
+            splits += 1
+    largest = np.int64(0)
+    for k in range(forest.num_leaves[tree]):
+        largest = max(largest, abs(np.int64(work.old[k])))
+    table[0, PARENT] = leaf[0, ABOVE] = ABSENT
+    for at in range(made):
+        child, own = np.int64(node[at, CHILD]), place[at]
+        if child != NONE:
+            for k in range(3):  # feature, cut, side
+                table[own, k] = node[at, k]
+            for k in range(2):
+                below_it = place[child + k]
+                table[own, LEFT + k] = below_it
+                if below_it >= 0:
+                    table[below_it, PARENT] = own
+                else:
+                    leaf[~below_it, ABOVE] = own
+            continue
+        slot = ~own
+        rows = swarm.rows[particle, node[at, START] : node[at, START] + node[at, ROWS]]
+        for row in rows:
+            slots[row] = np.uint8(slot & 255)
+        if num_leaves > BYTE_LEAVES:
+            for row in rows:
+                high[row] = np.uint8(slot >> 8)
+        leaf[slot, VALUE], leaf[slot, DEPTH] = 0, node[at, LEVEL]
+        leaf[slot, GROWABLE] = rows_differ(data, rows)
+        forest.count[tree, slot] = total[at, SIZE]
+        work.old[slot] = 0
+        work.total[slot], work.size[slot] = unit * float(total[at, TOTAL]), unit * float(total[at, SIZE])
+    forest.num_leaves[tree] = num_leaves
+    for i in range(data.num_rows):
+        work.residual[i] = swarm.partial[i]
+    widen_bound(work, largest)

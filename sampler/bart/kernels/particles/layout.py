@@ -1,0 +1,133 @@
+"""A tree laid out breadth first with its rows in order, so that every node's rows are contiguous."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sampler.bart.kernels.residual_bound import plane_of
+from sampler.bart.kernels.state import forest_t, work_t
+from sampler.kernels.arrays import (
+    BYTE_LEAVES,
+    LEFT,
+    RIGHT,
+    array,
+    boolean,
+    data_t,
+    floats_1,
+    i4,
+    i8,
+    ints_1,
+    longs_1,
+    longs_2,
+    named,
+    words_1,
+)
+from sampler.kernels.jit import kernel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.bart.kernels.state import Forest, Work
+    from sampler.kernels.arrays import Bool, Data, Floats, Int, Ints
+
+    Longs = NDArray[np.int64]
+    Words = NDArray[np.uint64]
+
+# columns of Swarm.node beside FEATURE, CUT and SIDE; CHILD is the left child's place (the right one's is the
+# next) or NONE for a leaf; ORIGIN is the chain's own split or ~leaf slot
+CHILD, START, ROWS, LEVEL, ORIGIN = 3, 4, 5, 6, 7
+NODE_SIZE = 8
+NONE = -1
+TOTAL, SIZE = 0, 1  # columns of Swarm.sum, in whole grid steps and weight units
+HEAD, MADE = 0, 1  # columns of Swarm.fill
+
+
+class Swarm(NamedTuple):
+    """Trees laid out, the particles of particle Gibbs; the first axis is the particle where there is one."""
+
+    node: Ints  # [particle, nodes, NODE_SIZE]
+    sum: Longs  # [particle, nodes, 2], partial residuals and weights
+    rows: Ints  # [particle, n]
+    fill: Longs  # [particle, 2], nodes decided and nodes made
+    weight: Floats  # [particle], log
+    offspring: Longs  # [particle]
+    partial: Ints  # [n], y minus the other trees
+    buffer: Ints  # [n]
+    cursor: Longs  # [nodes]
+    rule: Longs  # [3]
+    span: Longs  # [3]
+    columns: Ints  # [p]
+    state: Longs  # where `sweep_particles` came back
+    random: Words  # [4], the generator before a tree's particles were begun
+
+
+swarm_t: Any = named(
+    (
+        *(array(i4, 3), array(i8, 3), array(i4, 2), longs_2, floats_1, longs_1, ints_1, ints_1),
+        *(longs_1, longs_1, longs_1, ints_1, longs_1, words_1),
+    ),
+    Swarm,
+)
+
+
+@kernel(boolean(data_t, forest_t, work_t, swarm_t, i8), allocates=False)
+def lay_out(data: Data, forest: Forest, work: Work, swarm: Swarm, tree: Int) -> Bool:
+    """A tree of the chain as particle 0: nodes breadth first, rows by leaf; False if there is no room.
+
+    Its sums are those of the leaves in `Work`, which must be this tree's.
+    """
+    table = forest.node[tree]
+    node, total, cursor = swarm.node[0], swarm.sum[0], swarm.cursor
+    num_leaves = np.int64(forest.num_leaves[tree])
+    made = 2 * num_leaves - 1
+    if made > node.shape[0]:
+        return False
+    slots, high = forest.slots[tree], forest.high[plane_of(forest, tree)]
+    wide = num_leaves > BYTE_LEAVES
+    cursor[:num_leaves] = 0
+    for i in range(data.num_rows):
+        slot = np.int64(slots[i])
+        if wide:
+            slot += 256 * np.int64(high[i])
+        cursor[slot] += 1
+        swarm.partial[i] = work.residual[i] + work.old[slot]
+    node[0, ORIGIN], node[0, LEVEL] = (0 if num_leaves > 1 else ~0), 0
+    last = 1
+    for at in range(made):
+        origin = node[at, ORIGIN]
+        if origin < 0:
+            node[at, CHILD] = NONE
+            node[at, ROWS] = cursor[~origin]
+            total[at, SIZE] = forest.count[tree, ~origin]
+            total[at, TOTAL] = work.sums[2 + ~origin] + forest.count[tree, ~origin] * work.old[~origin]
+            continue
+        for k in range(3):  # feature, cut, side
+            node[at, k] = table[origin, k]
+        node[at, CHILD] = last
+        node[last, ORIGIN], node[last + 1, ORIGIN] = table[origin, LEFT], table[origin, RIGHT]
+        node[last, LEVEL] = node[last + 1, LEVEL] = node[at, LEVEL] + 1
+        last += 2
+    for at in range(made - 1, -1, -1):
+        child = node[at, CHILD]
+        if child != NONE:
+            node[at, ROWS] = node[child, ROWS] + node[child + 1, ROWS]
+            total[at, TOTAL] = total[child, TOTAL] + total[child + 1, TOTAL]
+            total[at, SIZE] = total[child, SIZE] + total[child + 1, SIZE]
+    node[0, START] = 0
+    for at in range(made):
+        child = node[at, CHILD]
+        if child != NONE:
+            node[child, START] = node[at, START]
+            node[child + 1, START] = node[at, START] + node[child, ROWS]
+        else:
+            cursor[~node[at, ORIGIN]] = node[at, START]
+    for i in range(data.num_rows):
+        slot = np.int64(slots[i])
+        if wide:
+            slot += 256 * np.int64(high[i])
+        swarm.rows[0, cursor[slot]] = i
+        cursor[slot] += 1
+    swarm.fill[0, HEAD], swarm.fill[0, MADE] = 0, 1
+    return True

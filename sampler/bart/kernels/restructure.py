@@ -1,0 +1,250 @@
+"""The radical restructure of Wu, Tjelmeland and West (2007) for one tree of a forest (`sampler_math` 5.1).
+
+Another tree with the very same leaves' rows is built from the top, by rules uniform among all that cut no
+leaf's rows. The likelihood stays, and so do the leaves' slots, sums and values: only the table of splits and
+the leaves' depths change.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.bart.kernels.change_and_swap import list_splits
+from sampler.bart.kernels.leaf_models.gaussian import log_split, log_stay
+from sampler.bart.kernels.residual_bound import plane_of
+from sampler.bart.kernels.state import ABOVE, DEPTH, GROWABLE, forest_t, step_t, work_t
+from sampler.kernels.arrays import (
+    ABSENT,
+    BYTE_LEAVES,
+    CUT,
+    FEATURE,
+    LEFT,
+    MISSING,
+    PARENT,
+    RIGHT,
+    SIDE,
+    array,
+    boolean,
+    data_t,
+    f8,
+    floats_1,
+    floats_2,
+    i4,
+    i8,
+    ints_1,
+    void,
+)
+from sampler.kernels.jit import kernel, pointer_kernel
+from sampler.kernels.leaf_blocks import Blocks, blocks_t, count_clean, draw_clean, sort_blocks
+from sampler.kernels.random import uniform
+from sampler.kernels.rules import PRESENT_OR_MISSING, num_rules
+
+if TYPE_CHECKING:
+    from sampler.bart.kernels.state import Forest, Work
+    from sampler.kernels.arrays import Bool, Data, Float, Floats, Int, Ints
+
+LOW, HIGH, GAPS = 0, 1, 2  # of a column's codes at a node: lowest and highest present, whether any is missing
+FIRST, LAST = LEFT, RIGHT  # of a split still to be made: where its blocks begin and end
+
+
+@kernel(void(data_t, forest_t, work_t, i8), allocates=False)
+def find_ranges(data: Data, forest: Forest, work: Work, tree: Int) -> None:
+    """The code range of every column in every leaf of a tree, into `leaf_ranges`."""
+    ranges = work.leaf_ranges
+    num_leaves = np.int64(forest.num_leaves[tree])
+    slots, high = forest.slots[tree], forest.high[plane_of(forest, tree)]
+    wide = num_leaves > BYTE_LEAVES
+    for j in range(len(data.codes)):
+        column = data.codes[j]
+        for slot in range(num_leaves):
+            ranges[slot, j, LOW], ranges[slot, j, HIGH], ranges[slot, j, GAPS] = 255, -1, 0
+        for i in range(data.num_rows):
+            at: Int = np.int64(slots[i])
+            if wide:
+                at += 256 * np.int64(high[i])
+            code = np.int32(column[i])
+            if code == MISSING:
+                ranges[at, j, GAPS] = 1
+            else:
+                ranges[at, j, LOW] = min(ranges[at, j, LOW], code)
+                ranges[at, j, HIGH] = max(ranges[at, j, HIGH], code)
+
+
+@kernel(void(array(i4, 2), ints_1, i8, array(i4, 3), array(i4, 3), i8), inline=True, allocates=False)
+def merge_ranges(
+    node: Ints, order: Ints, splits: Int, leaf_ranges: Ints, node_ranges: Ints, columns: Int
+) -> None:
+    """A split's ranges are its children's together; children first."""
+    for k in range(splits - 1, -1, -1):
+        at = order[k]
+        for j in range(columns):
+            low, high, gaps = np.int32(255), np.int32(-1), np.int32(0)
+            for side in (LEFT, RIGHT):
+                child = node[at, side]
+                place = child if child >= 0 else ~child
+                ranges = node_ranges if child >= 0 else leaf_ranges
+                low = min(low, ranges[place, j, LOW])
+                high = max(high, ranges[place, j, HIGH])
+                gaps = max(gaps, ranges[place, j, GAPS])
+            node_ranges[at, j, LOW], node_ranges[at, j, HIGH], node_ranges[at, j, GAPS] = low, high, gaps
+
+
+@kernel(f8(array(i4, 2), floats_2, i8, i8), inline=True, allocates=False)
+def log_rule(ranges: Ints, law: Floats, column: Int, cut: Int) -> Float:
+    """Log p_rule of a rule at a node of these ranges, its side included (a coin where nothing is missing)."""
+    low, high, gaps = ranges[column, LOW], ranges[column, HIGH], ranges[column, GAPS]
+    if cut == PRESENT_OR_MISSING:
+        if gaps == 0 or high < low:
+            return -np.inf
+    elif cut < low or cut >= high:
+        return -np.inf
+    mass = 0.0
+    for j in range(len(ranges)):
+        if num_rules(ranges[j, LOW], ranges[j, HIGH], ranges[j, GAPS]) > 0:
+            mass += 1.0 if len(law) == 0 else law[0, j]
+    share = 1.0 if len(law) == 0 else law[0, column]
+    return math.log(share / mass) - math.log(float(2 * (high - low) + gaps))
+
+
+@kernel(f8(forest_t, work_t, floats_1, floats_2, i8, i8), allocates=False)
+def log_prior(forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int, splits: Int) -> Float:
+    """Log prior of a tree; `stack` has the depth of each split."""
+    node, leaf = forest.node[tree], forest.leaf[tree]
+    total = 0.0
+    for at in range(splits):
+        total += log_split(prior, depths, np.int64(work.stack[at]))
+        total += log_rule(
+            work.node_ranges[at], work.law, np.int64(node[at, FEATURE]), np.int64(node[at, CUT])
+        )
+    for slot in range(splits + 1):
+        if leaf[slot, GROWABLE]:
+            total += log_stay(prior, depths, np.int64(leaf[slot, DEPTH]))
+    return total
+
+
+@kernel(blocks_t(work_t), inline=True, allocates=False)
+def blocks_of(work: Work) -> Blocks:
+    """The leaves' blocks and the room to look at them."""
+    return Blocks(work.blocks, work.leaf_ranges, work.code_sum, work.rule)
+
+
+@kernel(i8(array(i4, 2), i8, ints_1, ints_1), inline=True, allocates=False)
+def list_leaves(node: Ints, top: Int, blocks: Ints, stack: Ints) -> Int:
+    """The leaves below a split, into `blocks`; returns how many."""
+    stack[0] = top
+    waiting, found = 1, 0
+    while waiting > 0:
+        waiting -= 1
+        at = stack[waiting]
+        for side in (LEFT, RIGHT):
+            child = node[at, side]
+            if child >= 0:
+                stack[waiting] = child
+                waiting += 1
+            else:
+                blocks[found] = ~child
+                found += 1
+    return found
+
+
+@kernel(f8(forest_t, work_t, i8, i8), allocates=False)
+def log_ways(forest: Forest, work: Work, tree: Int, splits: Int) -> Float:
+    """The log number of ways to choose a tree's rules among those that cut none of its leaves."""
+    total = 0.0
+    for k in range(splits):
+        number = list_leaves(forest.node[tree], np.int64(work.order[k]), work.blocks, work.stack)
+        total += math.log(float(count_clean(blocks_of(work), 0, number)))
+    return total
+
+
+@kernel(f8(forest_t, work_t, i8), allocates=False)
+def build(forest: Forest, work: Work, tree: Int) -> Float:
+    """Another tree with the same leaves, in place of the old one; the log number of ways, -inf if it failed.
+
+    Splits are made in the order of their numbers; the leaves' own rows of the table are left to
+    `settle_leaves`.
+    """
+    node, order = forest.node[tree], work.blocks
+    num_leaves = np.int64(forest.num_leaves[tree])
+    for slot in range(num_leaves):
+        order[slot] = slot
+    node[0, FIRST], node[0, LAST], node[0, PARENT] = 0, num_leaves, ABSENT
+    made, ways = 1, 0.0
+    for at in range(num_leaves - 1):
+        first, last = np.int64(node[at, FIRST]), np.int64(node[at, LAST])
+        number = draw_clean(blocks_of(work), work.random, first, last)
+        if number == 0:
+            return -np.inf
+        ways += math.log(float(number))
+        node[at, FEATURE], node[at, CUT], node[at, SIDE] = work.rule[0], work.rule[1], work.rule[2]
+        middle = sort_blocks(blocks_of(work), first, last)
+        for side in (LEFT, RIGHT):
+            start = first if side == LEFT else middle
+            stop = middle if side == LEFT else last
+            if stop - start == 1:
+                node[at, side] = ~order[start]
+            else:
+                node[at, side] = made
+                node[made, FIRST], node[made, LAST], node[made, PARENT] = start, stop, at
+                made += 1
+    return ways
+
+
+@kernel(void(array(i4, 2), array(i4, 2), ints_1, i8, ints_1), allocates=False)
+def settle_leaves(node: Ints, leaf: Ints, order: Ints, splits: Int, depths: Ints) -> None:
+    """Each leaf's parent and depth, from the listed splits, parents first."""
+    for k in range(splits):
+        at = order[k]
+        depths[at] = depths[node[at, PARENT]] + 1 if node[at, PARENT] != ABSENT else 0
+        for side in (LEFT, RIGHT):
+            if node[at, side] < 0:
+                leaf[~node[at, side], ABOVE], leaf[~node[at, side], DEPTH] = at, depths[at] + 1
+
+
+@kernel(void(array(i4, 2), array(i4, 2), i8), inline=True, allocates=False)
+def copy_splits(source: Ints, target: Ints, splits: Int) -> None:
+    """The first rows of a table of splits."""
+    for at in range(splits):
+        for k in range(source.shape[1]):
+            target[at, k] = source[at, k]
+
+
+@kernel(f8(data_t, forest_t, work_t, floats_1, floats_2, i8), allocates=False)
+def settle(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int) -> Float:
+    """Whatever follows from a tree's table of splits and its leaves' ranges; returns its log prior."""
+    node, splits = forest.node[tree], np.int64(forest.num_leaves[tree]) - 1
+    list_splits(node, 0, work.order, work.stack)
+    settle_leaves(node, forest.leaf[tree], work.order, splits, work.stack)
+    merge_ranges(node, work.order, splits, work.leaf_ranges, work.node_ranges, len(data.codes))
+    return log_prior(forest, work, prior, depths, tree, splits)
+
+
+@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8), allocates=False)
+def restructure(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int) -> Bool:
+    """Propose another tree with the same leaves' rows; its prior and the numbers of ways decide."""
+    splits = np.int64(forest.num_leaves[tree]) - 1
+    if splits == 0:
+        return False
+    find_ranges(data, forest, work, tree)
+    ratio = -settle(data, forest, work, prior, depths, tree)
+    ratio -= log_ways(forest, work, tree, splits)
+    copy_splits(forest.node[tree], work.shelf, splits)
+    ways = build(forest, work, tree)
+    if ways > -np.inf:
+        ratio += ways + settle(data, forest, work, prior, depths, tree)
+        if math.log(uniform(work.random)) < ratio:
+            return True
+    copy_splits(work.shelf, forest.node[tree], splits)
+    settle(data, forest, work, prior, depths, tree)
+    return False
+
+
+def _restructure_step(data: Any, forest: Any, work: Any, prior: Any, depths: Any, tree: Int) -> Int:
+    """`restructure` by address."""
+    return np.int64(restructure(data[0], forest[0], work[0], prior[0], depths[0], tree))
+
+
+RESTRUCTURE_STEP = pointer_kernel(__name__, step_t, _restructure_step)

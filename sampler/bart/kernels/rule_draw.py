@@ -1,0 +1,285 @@
+"""The exact draw of one split rule (`sampler_math` 14.3): no proposal, no rejection.
+
+At a split whose children are leaves, the sums of partial residuals by code give the evidence of every rule
+of a column at once, so the rule can be drawn from its full conditional among all rules of two columns: the
+split's own and one other.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.bart.kernels.histograms import group_splittable
+from sampler.bart.kernels.state import LIKELIHOOD, SIGMA2, TAU2, UNIT
+from sampler.kernels.arrays import (
+    MISSING,
+    bytes_1,
+    data_t,
+    f8,
+    floats_1,
+    i8,
+    longs_1,
+    pair,
+    u1,
+    void,
+    words_1,
+)
+from sampler.kernels.jit import kernel
+from sampler.kernels.random import next_word, uniform
+from sampler.kernels.rules import PRESENT_OR_MISSING, num_rules
+
+if TYPE_CHECKING:
+    from sampler.kernels.arrays import Bytes, Data, Float, Floats, Int, Longs, Words
+
+CODES = 256
+TERMS = 2 * CODES  # a term for each cut with the missing right, then left; the last is present | missing
+LAST_TERM = TERMS - 1
+
+# info of a column at a node: codes, whether some are missing, how many rules, which groups can be split
+LOW, SECOND, BELOW, HIGH, GAPS, RULES, LOW_SPLITS, HIGH_SPLITS, MISSING_SPLITS = 0, 1, 2, 3, 4, 5, 6, 7, 8
+INFO_SIZE = 9
+
+LOG2_E = 1.4426950408889634
+LN2_HIGH = 0.693147180369123816490  # the first 33 bits, so that its multiples by whole numbers are exact
+LN2_LOW = 1.90821492927058770002e-10
+LOWEST = -700.0
+WHOLE = 1.5 * 2.0**52  # a number plus this is rounded to a whole one, which stands in its lowest bits
+EXPONENT_BIAS, MANTISSA_BITS = 1023, 52
+
+
+@kernel(f8(f8), inline=True, allocates=False)
+def exp_negative(x: Float) -> Float:
+    """e^x for x <= 0 (0 below -700), in plain arithmetic so that it vectorises: within 1e-15, relatively."""
+    y = max(x, LOWEST)
+    rounded = np.float64(y * LOG2_E + WHOLE)
+    k = rounded - WHOLE
+    f = (y - k * LN2_HIGH) - k * LN2_LOW
+    p = 1.0 / 6227020800.0
+    p = p * f + 1.0 / 479001600.0
+    p = p * f + 1.0 / 39916800.0
+    p = p * f + 1.0 / 3628800.0
+    p = p * f + 1.0 / 362880.0
+    p = p * f + 1.0 / 40320.0
+    p = p * f + 1.0 / 5040.0
+    p = p * f + 1.0 / 720.0
+    p = p * f + 1.0 / 120.0
+    p = p * f + 1.0 / 24.0
+    p = p * f + 1.0 / 6.0
+    p = p * f + 0.5
+    p = p * f + 1.0
+    p = p * f + 1.0
+    power = np.int64((rounded.view(np.int64) + EXPONENT_BIAS) << MANTISSA_BITS).view(np.float64)  # 2^k
+    return p * power if x > LOWEST else 0.0
+
+
+@kernel(pair(i8, i8, i8, i8)(longs_1, i8), inline=True, allocates=False)
+def occupied(counts: Longs, width: Int) -> tuple[Int, Int, Int, Int]:
+    """Of the occupied present codes: lowest, next one up, next one below the highest, highest.
+
+    All are the same when only one code is occupied, and -1 when none is.
+    """
+    lowest = np.int64(0)
+    while lowest < width and counts[lowest] == 0:
+        lowest += 1
+    if lowest == width:
+        return np.int64(-1), np.int64(-1), np.int64(-1), np.int64(-1)
+    highest = np.int64(width - 1)
+    while counts[highest] == 0:
+        highest -= 1
+    second, below = lowest, highest
+    if highest > lowest:
+        second, below = lowest + 1, highest - 1
+        while counts[second] == 0:
+            second += 1
+        while counts[below] == 0:
+            below -= 1
+    return lowest, second, below, highest
+
+
+@kernel(void(data_t, bytes_1, u1, u1, i8, longs_1, longs_1), allocates=False)
+def look_at_groups(
+    data: Data, slots: Bytes, left: Int, right: Int, column: Int, counts: Longs, info: Longs
+) -> None:
+    """What the valid-split factors of a column's rules need, into `info` (its columns are named above).
+
+    A child with two occupied codes of the column can be split. Only the rows of the lowest code, of the
+    highest and the missing ones can be a child alone, so only these groups are looked at.
+    """
+    low, second, below, high = occupied(counts, data.high[column] + 1)
+    missing = np.int64(counts[MISSING] > 0)
+    info[LOW], info[SECOND], info[BELOW], info[HIGH], info[GAPS] = low, second, below, high, missing
+    info[RULES] = num_rules(low, high, missing) if low >= 0 else 0
+    info[LOW_SPLITS] = info[HIGH_SPLITS] = info[MISSING_SPLITS] = 0
+    if info[RULES] == 0:
+        return
+    codes, values, rows, examples = data.codes, data.codes[column], data.num_rows, data.examples[column]
+    if counts[low] > 1:
+        info[LOW_SPLITS] = group_splittable(
+            codes, slots, left, right, values, np.uint8(low), rows, examples[low]
+        )
+    if high > low and counts[high] > 1:
+        info[HIGH_SPLITS] = group_splittable(
+            codes, slots, left, right, values, np.uint8(high), rows, examples[high]
+        )
+    if counts[MISSING] > 1:
+        info[MISSING_SPLITS] = group_splittable(
+            codes, slots, left, right, values, np.uint8(MISSING), rows, examples[MISSING]
+        )
+
+
+@kernel(f8(floats_1), inline=True, allocates=False)
+def highest_of(values: Floats) -> Float:
+    """The largest value, by four at a time: one comparison need not wait for the last."""
+    a = b = c = d = -np.inf
+    whole = len(values) // 4
+    for k in range(whole):
+        a, b = max(a, values[4 * k]), max(b, values[4 * k + 1])
+        c, d = max(c, values[4 * k + 2]), max(d, values[4 * k + 3])
+    for k in range(4 * whole, len(values)):
+        a = max(a, values[k])
+    return max(a, b, c, d)
+
+
+@kernel(pair(i8, i8)(longs_1, longs_1, i8, i8, f8, floats_1, floats_1), inline=True, allocates=False)
+def left_parts(
+    sums: Longs, counts: Longs, left_sum: Int, left_count: Int, unit: Float, totals: Floats, sizes: Floats
+) -> tuple[Int, Int]:
+    """Total and size of the left part of every cut of a range of codes, starting with those given.
+
+    Returns the sum and count of the last.
+    """
+    for cut in range(len(totals)):
+        left_sum += sums[cut]
+        left_count += counts[cut]
+        totals[cut] = unit * float(left_sum)
+        sizes[cut] = unit * float(left_count)
+    return left_sum, left_count
+
+
+@kernel(void(floats_1, f8, f8, floats_1, floats_1), inline=True, allocates=False)
+def pair_terms(prior: Floats, total: Float, size: Float, terms: Floats, factors: Floats) -> None:
+    """From the left parts' totals and sizes: e^(l(left) + l(right)) as factors e^terms, in their place."""
+    sigma2, tau2 = prior[SIGMA2], prior[TAU2]
+    half = 0.5 * tau2 / sigma2
+    for k in range(len(terms)):
+        left, right = terms[k], total - terms[k]
+        left_spread = sigma2 + factors[k] * tau2
+        right_spread = sigma2 + (size - factors[k]) * tau2
+        inverse = 1.0 / (left_spread * right_spread)  # one division: they are what this loop costs
+        terms[k] = half * inverse * (left * left * right_spread + right * right * left_spread)
+        factors[k] = sigma2 * math.sqrt(inverse)
+
+
+@kernel(void(floats_1, f8), inline=True, allocates=False)
+def multiply(values: Floats, factor: Float) -> None:
+    """Every value times a factor."""
+    for k in range(len(values)):
+        values[k] *= factor
+
+
+@kernel(f8(floats_1, longs_1, longs_1, f8, longs_1, floats_1, floats_1), allocates=False)
+def weigh_rules(
+    prior: Floats, sums: Longs, counts: Longs, stay: Float, info: Longs, terms: Floats, factors: Floats
+) -> Float:
+    """Every rule's e^(l(left) + l(right)) s(left) s(right) as factors e^terms; returns the largest term.
+
+    `stay` is s of a child that can be split. A cut stands at its number with the missing on the right (or
+    none), at CODES + its number with them on the left; the rule present | missing is LAST_TERM.
+    """
+    low, second, below, high = info[LOW], info[SECOND], info[BELOW], info[HIGH]
+    gaps = info[GAPS] != 0
+    low_stay = stay if info[LOW_SPLITS] != 0 else 1.0
+    high_stay = stay if info[HIGH_SPLITS] != 0 else 1.0
+    unit = prior[LIKELIHOOD] * prior[UNIT]
+    right_terms, right_factors = terms[low:high], factors[low:high]
+    present, present_count = left_parts(
+        sums[low:high], counts[low:high], 0, 0, unit, right_terms, right_factors
+    )
+    present, present_count = present + sums[high], present_count + counts[high]
+    missing, missing_count = sums[MISSING], counts[MISSING]
+    total, size = unit * float(present + missing), unit * float(present_count + missing_count)
+    pair_terms(prior, total, size, right_terms, right_factors)
+    multiply(factors[low:second], low_stay)
+    multiply(factors[second:high], stay)
+    multiply(factors[low:high] if gaps else factors[low:below], stay)
+    if not gaps:
+        multiply(factors[below:high], high_stay)
+        return highest_of(right_terms)
+    left_terms, left_factors = terms[CODES + low : CODES + high], factors[CODES + low : CODES + high]
+    left_parts(sums[low:high], counts[low:high], missing, missing_count, unit, left_terms, left_factors)
+    pair_terms(prior, total, size, left_terms, left_factors)
+    multiply(left_factors, stay)
+    multiply(factors[CODES + low : CODES + below], stay)
+    multiply(factors[CODES + below : CODES + high], high_stay)
+    here, away = unit * float(present), unit * float(missing)
+    present_spread = prior[SIGMA2] + unit * float(present_count) * prior[TAU2]
+    missing_spread = prior[SIGMA2] + unit * float(missing_count) * prior[TAU2]
+    fit = here * here / present_spread + away * away / missing_spread
+    terms[LAST_TERM] = 0.5 * prior[TAU2] / prior[SIGMA2] * fit
+    factors[LAST_TERM] = prior[SIGMA2] / math.sqrt(present_spread * missing_spread)
+    factors[LAST_TERM] *= (stay if high > low else low_stay) * (stay if info[MISSING_SPLITS] != 0 else 1.0)
+    return max(highest_of(right_terms), highest_of(left_terms), terms[LAST_TERM])
+
+
+@kernel(f8(floats_1, floats_1, f8), inline=True, allocates=False)
+def sum_range(terms: Floats, factors: Floats, largest: Float) -> Float:
+    """Factors e^(terms - largest), left in `factors`, and their sum: four at a time, in a fixed order."""
+    for k in range(len(terms)):
+        factors[k] *= exp_negative(terms[k] - largest)
+    a = b = c = d = 0.0
+    whole = len(terms) // 4
+    for k in range(whole):
+        a += factors[4 * k]
+        b += factors[4 * k + 1]
+        c += factors[4 * k + 2]
+        d += factors[4 * k + 3]
+    for k in range(4 * whole, len(terms)):
+        a += factors[k]
+    return (a + b) + (c + d)
+
+
+@kernel(f8(longs_1, floats_1, floats_1, f8), allocates=False)
+def sum_rules(info: Longs, terms: Floats, factors: Floats, largest: Float) -> Float:
+    """Make every factor the rule's weight relative to e^largest, and return their sum."""
+    low, high = info[LOW], info[HIGH]
+    total = sum_range(terms[low:high], factors[low:high], largest)
+    if info[GAPS] != 0:
+        total += sum_range(terms[CODES + low : CODES + high], factors[CODES + low : CODES + high], largest)
+        factors[LAST_TERM] *= exp_negative(terms[LAST_TERM] - largest)
+        total += factors[LAST_TERM]
+    return total
+
+
+@kernel(i8(words_1), inline=True, allocates=False)
+def flip(random: Words) -> Int:
+    """A fair coin."""
+    return np.int64(next_word(random) >> np.uint64(63))
+
+
+@kernel(pair(i8, i8)(longs_1, floats_1, f8, words_1), allocates=False)
+def pick_rule(info: Longs, factors: Floats, total: Float, random: Words) -> tuple[Int, Int]:
+    """A rule (cut, side) by its weight; with nothing missing the side is a coin."""
+    low, high = info[LOW], info[HIGH]
+    left = uniform(random) * total
+    if info[GAPS] != 0:
+        left -= factors[LAST_TERM]
+        if left < 0.0:
+            return PRESENT_OR_MISSING, 0
+    sides = 2 if info[GAPS] != 0 else 1
+    cut: Int = np.int64(-1)
+    side: Int = np.int64(0)
+    for at in range(sides):
+        for k in range(low, high):
+            if factors[at * CODES + k] > 0.0:  # rounding may leave a little over: then the last possible rule
+                cut, side = k, at
+                left -= factors[at * CODES + k]
+                if left < 0.0:
+                    break
+        if left < 0.0:
+            break
+    if cut < 0:
+        return PRESENT_OR_MISSING, 0
+    return cut, side if sides == 2 else flip(random)

@@ -1,0 +1,216 @@
+"""The rule draw as a step of a tree update: choose the split, draw, and carry the rows over."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.bart.kernels.histograms import histograms, weighted_histograms
+from sampler.bart.kernels.leaf_models.gaussian import log_stay
+from sampler.bart.kernels.pairs import give_back, mark_pair, reroute_pair, unmark_pair
+from sampler.bart.kernels.residual_bound import plane_of, widen_bound
+from sampler.bart.kernels.rule_draw import (
+    BELOW,
+    GAPS,
+    HIGH_SPLITS,
+    LOW_SPLITS,
+    MISSING_SPLITS,
+    RULES,
+    SECOND,
+    look_at_groups,
+    pick_rule,
+    sum_rules,
+    weigh_rules,
+)
+from sampler.bart.kernels.state import (
+    DEPTH,
+    DROP,
+    GROWABLE,
+    KEEP,
+    LAST,
+    LIKELIHOOD,
+    UNIT,
+    forest_t,
+    step_t,
+    work_t,
+)
+from sampler.bart.kernels.tree_tables import nth_bottom, num_bottom
+from sampler.kernels.arrays import (
+    BYTE_LEAVES,
+    CUT,
+    FEATURE,
+    LEFT,
+    MISSING,
+    RIGHT,
+    SIDE,
+    boolean,
+    data_t,
+    floats_1,
+    floats_2,
+    i8,
+    longs_1,
+    pair,
+    void,
+)
+from sampler.kernels.jit import kernel, pointer_kernel
+from sampler.kernels.random import below, uniform
+from sampler.kernels.rows import relabel_pruned, relabel_pruned_wide, shifted
+from sampler.kernels.rules import PRESENT_OR_MISSING, try_column
+
+if TYPE_CHECKING:
+    from sampler.bart.kernels.state import Forest, Work
+    from sampler.kernels.arrays import Bool, Data, Floats, Int, Longs
+
+
+@kernel(void(data_t, forest_t, work_t, i8), inline=True, allocates=False)
+def settle_prune(data: Data, forest: Forest, work: Work, tree: Int) -> None:
+    """Relabel a tree that has just been pruned: its merged rows, of two old values, get them back first."""
+    state, old = work.state, work.old
+    keep, drop, last = state[KEEP], state[DROP], state[LAST]
+    slots = forest.slots[tree]
+    if last + 1 > BYTE_LEAVES:
+        high = forest.high[plane_of(forest, tree)]
+        mark_pair(slots, high, keep, drop, data.num_rows, work.mask)
+        give_back(work.residual, work.mask, np.uint8(1), np.uint8(2), old[keep], old[drop])
+        relabel_pruned_wide(slots, high, keep, drop, last, data.num_rows)
+    else:
+        give_back(work.residual, slots, np.uint8(keep), np.uint8(drop), old[keep], old[drop])
+        relabel_pruned(slots, np.uint8(keep), np.uint8(drop), np.uint8(last))
+    widen_bound(work, max(abs(np.int64(old[keep])), abs(np.int64(old[drop]))))
+    old[drop] = old[last]
+    old[keep] = 0
+    state[KEEP] = -1
+
+
+@kernel(pair(boolean, boolean)(longs_1, i8, i8), inline=True, allocates=False)
+def children_growable(info: Longs, cut: Int, side: Int) -> tuple[Bool, Bool]:
+    """Whether the children of a rule of a column can be split, by the column's groups."""
+    gaps = info[GAPS] != 0
+    if cut == PRESENT_OR_MISSING:
+        return info[SECOND] < 0 or info[RULES] > 1 or info[LOW_SPLITS] != 0, info[MISSING_SPLITS] != 0
+    left = cut >= info[SECOND] or (gaps and side == 1) or info[LOW_SPLITS] != 0
+    right = cut < info[BELOW] or (gaps and side == 0) or info[HIGH_SPLITS] != 0
+    return left, right
+
+
+@kernel(void(forest_t, work_t, floats_1, i8, i8, i8, i8, i8, i8, i8), inline=True, allocates=False)
+def load_children(
+    forest: Forest,
+    work: Work,
+    prior: Floats,
+    tree: Int,
+    which: Int,
+    width: Int,
+    a: Int,
+    b: Int,
+    cut: Int,
+    side: Int,
+) -> None:
+    """Counts, sums and sizes of the two leaves of a drawn rule; their rows hold no old value any more."""
+    code_sum, code_count = work.code_sum[which], work.code_count[which]
+    left = left_count = right = right_count = np.int64(0)
+    middle = min(cut + 1, width)
+    for code in range(middle):
+        left += code_sum[code]
+        left_count += code_count[code]
+    for code in range(middle, width):
+        right += code_sum[code]
+        right_count += code_count[code]
+    if side != 0:
+        left += code_sum[MISSING]
+        left_count += code_count[MISSING]
+    else:
+        right += code_sum[MISSING]
+        right_count += code_count[MISSING]
+    unit = prior[LIKELIHOOD] * prior[UNIT]
+    work.total[a], work.total[b] = unit * float(left), unit * float(right)
+    work.size[a], work.size[b] = unit * float(left_count), unit * float(right_count)
+    forest.count[tree, a], forest.count[tree, b] = left_count, right_count
+    work.old[a] = work.old[b] = 0
+
+
+@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8), allocates=False)
+def draw_split_rule(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int) -> Bool:
+    """Draw the rule of one split above two leaves from its full conditional; returns whether it changed.
+
+    The split is uniform among them (the draw leaves them as they are), the other column any, by its share:
+    then no share stands in the weights.
+    """
+    node, leaf, random = forest.node[tree], forest.leaf[tree], work.random
+    num_leaves = np.int64(forest.num_leaves[tree])
+    bottoms = num_bottom(node, num_leaves)
+    if bottoms == 0:
+        return False
+    if work.state[KEEP] >= 0:
+        settle_prune(data, forest, work, tree)
+    at = nth_bottom(node, num_leaves, below(random, bottoms))
+    a, b = np.int64(~node[at, LEFT]), np.int64(~node[at, RIGHT])
+    own, other = np.int64(node[at, FEATURE]), try_column(random, work.law, len(data.codes))
+    wide = num_leaves > BYTE_LEAVES
+    slots = work.mask if wide else forest.slots[tree]
+    left, right = np.uint8(1 if wide else a), np.uint8(2 if wide else b)
+    if wide:
+        mark_pair(forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.mask)
+    left_old, right_old = work.old[a], work.old[b]
+    weighted = len(data.weights) > 0
+    code_rows = work.code_rows if weighted else work.code_count
+    if weighted:
+        weighted_histograms(
+            slots, left, right, work.residual, left_old, right_old, data.codes[own], data.codes[other],
+            data.weights, data.num_rows, work.values, work.code_sum, work.code_count, work.code_rows,
+        )  # fmt: skip
+    else:
+        histograms(
+            slots, left, right, work.residual, left_old, right_old, data.codes[own], data.codes[other],
+            data.high[own] + 1, data.high[other] + 1, work.values, work.bins, work.code_sum, work.code_count,
+        )  # fmt: skip
+    stay = math.exp(log_stay(prior, depths, np.int64(leaf[a, DEPTH])))
+    largest = -np.inf
+    columns = 1 if own == other else 2
+    which: Int
+    for which in range(columns):
+        column = own if which == 0 else other
+        info = work.info[which]
+        look_at_groups(data, slots, left, right, column, code_rows[which], info)
+        if info[RULES] > 0:
+            term = weigh_rules(
+                prior,
+                work.code_sum[which],
+                work.code_count[which],
+                stay,
+                info,
+                work.terms[which],
+                work.factors[which],
+            )
+            largest = max(largest, term)
+    own_sum = sum_rules(work.info[0], work.terms[0], work.factors[0], largest)
+    own_weight = own_sum / float(work.info[0, RULES])
+    other_sum = other_weight = 0.0
+    if columns == 2 and work.info[1, RULES] > 0:
+        other_sum = sum_rules(work.info[1], work.terms[1], work.factors[1], largest)
+        other_weight = other_sum / float(work.info[1, RULES])
+    which = np.int64(uniform(random) * (own_weight + other_weight) >= own_weight)
+    column = other if which == 1 else own
+    info = work.info[which]
+    cut, side = pick_rule(info, work.factors[which], other_sum if which == 1 else own_sum, random)
+    if column == own and cut == node[at, CUT] and side == node[at, SIDE]:
+        return False
+    node[at, FEATURE], node[at, CUT], node[at, SIDE] = column, cut, side
+    key, shift = shifted(cut, side)
+    reroute_pair(work.residual, slots, left, right, left_old, right_old, data.codes[column], key, shift)
+    if wide:
+        unmark_pair(forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.mask)
+    widen_bound(work, max(abs(np.int64(left_old)), abs(np.int64(right_old))))
+    leaf[a, GROWABLE], leaf[b, GROWABLE] = children_growable(info, cut, side)
+    load_children(forest, work, prior, tree, which, data.high[column] + 1, a, b, cut, side)
+    return True
+
+
+def _draw_split_rule_step(data: Any, forest: Any, work: Any, prior: Any, depths: Any, tree: Int) -> Int:
+    """`draw_split_rule` by address."""
+    return np.int64(draw_split_rule(data[0], forest[0], work[0], prior[0], depths[0], tree))
+
+
+DRAW_SPLIT_RULE_STEP = pointer_kernel(__name__, step_t, _draw_split_rule_step)

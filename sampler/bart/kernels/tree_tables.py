@@ -1,0 +1,166 @@
+"""Edits and looks at one tree's node and leaf tables (kernels.shapes says what their columns are)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sampler.bart.kernels.state import ABOVE, DEPTH, GROWABLE, VALUE
+from sampler.kernels.arrays import (
+    ABSENT,
+    CUT,
+    FEATURE,
+    LEFT,
+    PARENT,
+    RIGHT,
+    SIDE,
+    array,
+    boolean,
+    bytes_1,
+    i4,
+    i8,
+    ints_1,
+    longs_1,
+    void,
+)
+from sampler.kernels.jit import kernel
+
+if TYPE_CHECKING:
+    from sampler.kernels.arrays import Bool, Bytes, Int, Ints, Longs
+
+table_t = array(i4, 2)
+
+
+@kernel(void(table_t, table_t, i8, i8, longs_1, boolean, boolean), inline=True, allocates=False)
+def grow_leaf(
+    node: Ints, leaf: Ints, num_leaves: Int, slot: Int, rule: Longs, left_growable: Bool, right_growable: Bool
+) -> None:
+    """Split a leaf: the left child keeps its slot, the right one is `num_leaves`, both with its value."""
+    new = num_leaves - 1
+    parent = leaf[slot, ABOVE]
+    node[new, FEATURE], node[new, CUT], node[new, SIDE] = rule[0], rule[1], rule[2]
+    node[new, LEFT], node[new, RIGHT], node[new, PARENT] = ~slot, ~num_leaves, parent
+    if parent != ABSENT:
+        _replace_child(node, parent, ~slot, new)
+    leaf[slot, ABOVE] = leaf[num_leaves, ABOVE] = new
+    leaf[slot, DEPTH] += 1
+    leaf[num_leaves, DEPTH] = leaf[slot, DEPTH]
+    leaf[num_leaves, VALUE] = leaf[slot, VALUE]
+    leaf[slot, GROWABLE] = left_growable
+    leaf[num_leaves, GROWABLE] = right_growable
+
+
+@kernel(void(table_t, table_t, i8, i8), inline=True, allocates=False)
+def prune_node(node: Ints, leaf: Ints, num_leaves: Int, at: Int) -> None:
+    """Make a leaf of a split whose children are leaves.
+
+    The lower of their slots stays; the last slot takes the other's number, and the last split this one's.
+    """
+    keep = min(~node[at, LEFT], ~node[at, RIGHT])
+    drop = max(~node[at, LEFT], ~node[at, RIGHT])
+    parent = node[at, PARENT]
+    if parent != ABSENT:
+        _replace_child(node, parent, at, ~keep)
+    leaf[keep, ABOVE] = parent
+    leaf[keep, DEPTH] -= 1
+    leaf[keep, GROWABLE] = True
+    last = num_leaves - 1
+    if drop != last:
+        _copy_row(leaf, last, drop)
+        _replace_child(node, leaf[last, ABOVE], ~last, ~drop)
+    last_node = num_leaves - 2
+    if at != last_node:
+        _copy_row(node, last_node, at)
+        _replace_child(node, node[last_node, PARENT], last_node, at)
+        _set_parent(node, leaf, node[at, LEFT], at)
+        _set_parent(node, leaf, node[at, RIGHT], at)
+
+
+@kernel(void(table_t, i8, i8), inline=True, allocates=False)
+def _copy_row(table: Ints, source: Int, target: Int) -> None:
+    for k in range(table.shape[1]):
+        table[target, k] = table[source, k]
+
+
+@kernel(void(table_t, i8, i8, i8), inline=True, allocates=False)
+def _replace_child(node: Ints, parent: Int, before: Int, after: Int) -> None:
+    if node[parent, LEFT] == before:
+        node[parent, LEFT] = after
+    else:
+        node[parent, RIGHT] = after
+
+
+@kernel(void(table_t, table_t, i8, i8), inline=True, allocates=False)
+def _set_parent(node: Ints, leaf: Ints, child: Int, parent: Int) -> None:
+    if child >= 0:
+        node[child, PARENT] = parent
+    else:
+        leaf[~child, ABOVE] = parent
+
+
+@kernel(boolean(table_t, i8), inline=True, allocates=False)
+def is_bottom(node: Ints, at: Int) -> Bool:
+    """Whether both children of a split are leaves (it is in W(T))."""
+    return node[at, LEFT] < 0 and node[at, RIGHT] < 0
+
+
+@kernel(i8(table_t, i8), inline=True, allocates=False)
+def num_bottom(node: Ints, num_leaves: Int) -> Int:
+    """|W(T)|, splits whose children are both leaves."""
+    count = 0
+    for at in range(num_leaves - 1):
+        count += is_bottom(node, at)
+    return count
+
+
+@kernel(i8(table_t, i8, i8), inline=True, allocates=False)
+def nth_bottom(node: Ints, num_leaves: Int, n: Int) -> Int:
+    """The n-th (from 0) split whose children are both leaves."""
+    for at in range(num_leaves - 1):
+        if is_bottom(node, at):
+            if n == 0:
+                return at
+            n -= 1
+    return -1
+
+
+@kernel(i8(table_t, i8), inline=True, allocates=False)
+def num_growable(leaf: Ints, num_leaves: Int) -> Int:
+    """|G(T)|, leaves that hold two rows that differ."""
+    count = 0
+    for slot in range(num_leaves):
+        count += leaf[slot, GROWABLE]
+    return count
+
+
+@kernel(i8(table_t, i8, i8), inline=True, allocates=False)
+def nth_growable(leaf: Ints, num_leaves: Int, n: Int) -> Int:
+    """The n-th (from 0) growable leaf's slot."""
+    for slot in range(num_leaves):
+        if leaf[slot, GROWABLE]:
+            if n == 0:
+                return slot
+            n -= 1
+    return -1
+
+
+@kernel(i8(table_t, table_t, i8, ints_1, ints_1, bytes_1, bytes_1, ints_1, i8), allocates=False)
+def write_tree(
+    node: Ints, leaf: Ints, num_leaves: Int, stack: Ints,
+    feature: Ints, cut: Bytes, missing_left: Bytes, value: Ints, start: Int,
+) -> Int:  # fmt: skip
+    """Write a tree in pre-order from position `start`; returns the position after it."""
+    stack[0] = 0 if num_leaves > 1 else ~0
+    waiting = 1
+    while waiting > 0:
+        waiting -= 1
+        at = stack[waiting]
+        if at < 0:
+            feature[start], cut[start], missing_left[start], value[start] = -1, 0, 0, leaf[~at, VALUE]
+        else:
+            feature[start], cut[start] = node[at, FEATURE], node[at, CUT]
+            missing_left[start], value[start] = node[at, SIDE], 0
+            stack[waiting] = node[at, RIGHT]
+            stack[waiting + 1] = node[at, LEFT]
+            waiting += 2
+        start += 1
+    return start

@@ -1,0 +1,317 @@
+"""One tree update: propose, pass over the rows, accept or not, draw the leaves."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.bart.kernels.leaf_models.gaussian import draw_leaf, log_split, log_stay, split_gain
+from sampler.bart.kernels.residual_bound import GRID_LIMIT, plane_of, widen_bound
+from sampler.bart.kernels.residual_pass import MOST_LEAVES, STEPS, TRIAL, move_and_sum
+from sampler.bart.kernels.state import (
+    ABOVE,
+    BROKEN,
+    DEPTH,
+    DROP,
+    GROW,
+    GROWABLE,
+    KEEP,
+    LAST,
+    LIKELIHOOD,
+    PENDING_LEAVES,
+    PREVIOUS,
+    PRUNE,
+    RESTRUCTURE,
+    RULE,
+    UNIT,
+    VALUE,
+    forest_t,
+    places_t,
+    work_t,
+)
+from sampler.bart.kernels.tree_tables import (
+    grow_leaf,
+    is_bottom,
+    nth_bottom,
+    nth_growable,
+    num_bottom,
+    num_growable,
+    prune_node,
+)
+from sampler.kernels.arrays import (
+    ABSENT,
+    BYTE_LEAVES,
+    LEFT,
+    RIGHT,
+    boolean,
+    data_t,
+    floats_1,
+    floats_2,
+    i8,
+    longs_2,
+    u1,
+    void,
+)
+from sampler.kernels.function_pointers import call_step
+from sampler.kernels.jit import kernel
+from sampler.kernels.random import below, uniform
+from sampler.kernels.rows import (
+    mark_leaf,
+    relabel_grown,
+    relabel_grown_wide,
+    relabel_pruned,
+    relabel_pruned_wide,
+    shifted,
+    splittable,
+)
+from sampler.kernels.rules import draw_rule
+
+if TYPE_CHECKING:
+    from sampler.bart.kernels.state import Forest, Work
+    from sampler.kernels.arrays import Bool, Data, Floats, Int, Longs
+
+
+@kernel(u1(data_t, forest_t, work_t, i8, i8), inline=True, allocates=False)
+def mark_wide(data: Data, forest: Forest, work: Work, tree: Int, slot: Int) -> Int:
+    """The number of a leaf's rows in a byte array: its slot in the tree's own, or 1 in the mask made here."""
+    if forest.num_leaves[tree] <= BYTE_LEAVES:
+        return np.uint8(slot)
+    mark_leaf(forest.slots[tree], forest.high[plane_of(forest, tree)], slot, data.num_rows, work.mask)
+    return np.uint8(1)
+
+
+@kernel(i8(data_t, forest_t, work_t, i8), inline=True, allocates=False)
+def propose_grow(data: Data, forest: Forest, work: Work, tree: Int) -> Int:
+    """A growable leaf, uniformly, and a rule from the prior (in work.rule); -1 when no leaf can grow."""
+    num_leaves = np.int64(forest.num_leaves[tree])
+    growable = num_growable(forest.leaf[tree], num_leaves)
+    if growable == 0:
+        return -1
+    slot = nth_growable(forest.leaf[tree], num_leaves, below(work.random, growable))
+    leaf = mark_wide(data, forest, work, tree, slot)
+    slots = forest.slots[tree] if num_leaves <= BYTE_LEAVES else work.mask
+    draw_rule(data, slots, leaf, num_leaves == 1, work.random, work.law, work.columns, work.rule, work.span)
+    return slot
+
+
+@kernel(void(data_t, forest_t, work_t, i8, i8), inline=True, allocates=False)
+def pass_rows(data: Data, forest: Forest, work: Work, tree: Int, slot: Int) -> None:
+    """Apply the previous tree's change; sum in this tree's leaves and, if `slot` >= 0, the trial's left.
+
+    Then a pruned previous tree can be relabelled: its two leaves' rows had different changes.
+    """
+    state = work.state
+    previous = state[PREVIOUS]
+    before = state[PENDING_LEAVES]
+    if previous < 0:
+        previous, before = tree, np.int64(forest.num_leaves[tree])
+        work.delta[: max(before, MOST_LEAVES)] = 0
+    now = np.int64(forest.num_leaves[tree])
+    column = data.codes[work.rule[0] if slot >= 0 else 0]
+    cut, side = shifted(work.rule[1], work.rule[2])
+    move_and_sum(
+        data, work, forest.slots[previous], forest.high[plane_of(forest, previous)], before > BYTE_LEAVES,
+        before, forest.slots[tree], forest.high[plane_of(forest, tree)], now > BYTE_LEAVES, now, column, slot,
+        cut, side,
+    )  # fmt: skip
+    finish_prune(data, forest, work)
+
+
+@kernel(void(data_t, forest_t, work_t), inline=True, allocates=False)
+def finish_prune(data: Data, forest: Forest, work: Work) -> None:
+    """Relabel the rows of the previous tree if it was pruned."""
+    state = work.state
+    tree = state[PREVIOUS]
+    if tree < 0 or state[KEEP] < 0:
+        return
+    if state[PENDING_LEAVES] > BYTE_LEAVES:
+        high = forest.high[plane_of(forest, tree)]
+        relabel_pruned_wide(forest.slots[tree], high, state[KEEP], state[DROP], state[LAST], data.num_rows)
+    else:
+        keep, drop, last = np.uint8(state[KEEP]), np.uint8(state[DROP]), np.uint8(state[LAST])
+        relabel_pruned(forest.slots[tree], keep, drop, last)
+    state[KEEP] = -1
+
+
+@kernel(void(forest_t, work_t, floats_1, i8), inline=True, allocates=False)
+def load_leaves(forest: Forest, work: Work, prior: Floats, tree: Int) -> None:
+    """Partial residual sums and sizes of the leaves, and their old values, by slot."""
+    scale = prior[LIKELIHOOD] * prior[UNIT]
+    for k in range(forest.num_leaves[tree]):
+        old = forest.leaf[tree, k, VALUE]
+        count = forest.count[tree, k]
+        work.old[k] = old
+        work.total[k] = scale * float(work.sums[TRIAL + k] + count * old)
+        work.size[k] = scale * float(count)
+
+
+@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, floats_1, i8, i8), inline=True, allocates=False)
+def decide_grow(
+    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, moves: Floats, tree: Int, slot: Int
+) -> Bool:
+    """Accept or reject the proposed split of leaf `slot` (`sampler_math` 2.1) and, if accepted, make it.
+
+    The children's valid-split factors are at most 1, so whether rows of the children differ is looked at only
+    when the move would be accepted without them.
+    """
+    node, leaf = forest.node[tree], forest.leaf[tree]
+    num_leaves = np.int64(forest.num_leaves[tree])
+    depth = leaf[slot, DEPTH]
+    scale = prior[LIKELIHOOD] * prior[UNIT]
+    left_count = work.sums[1]
+    left_total = scale * float(work.sums[0] + left_count * work.old[slot])
+    left_size = scale * float(left_count)
+    right_total, right_size = work.total[slot] - left_total, work.size[slot] - left_size
+    parent = leaf[slot, ABOVE]
+    bottoms = num_bottom(node, num_leaves) + 1
+    if parent != ABSENT and is_bottom(node, parent):
+        bottoms -= 1
+    choices = moves[PRUNE] * num_growable(leaf, num_leaves) / (moves[GROW] * bottoms)
+    ratio = split_gain(prior, left_size, left_total, right_size, right_total) + math.log(choices)
+    ratio += log_split(prior, depths, depth) - log_stay(prior, depths, depth)
+    threshold = math.log(uniform(work.random))
+    if threshold >= ratio:
+        return False
+    number = mark_wide(data, forest, work, tree, slot)
+    slots = forest.slots[tree] if num_leaves <= BYTE_LEAVES else work.mask
+    column = data.codes[work.rule[0]]
+    cut, side = shifted(work.rule[1], work.rule[2])
+    left = splittable(data.codes, slots, number, data.num_rows, column, cut, side, True)
+    right = splittable(data.codes, slots, number, data.num_rows, column, cut, side, False)
+    if threshold >= ratio + (np.int64(left) + np.int64(right)) * log_stay(prior, depths, depth + 1):
+        return False
+    grow_leaf(node, leaf, num_leaves, slot, work.rule, left, right)
+    forest.num_leaves[tree] += 1
+    forest.count[tree, num_leaves] = forest.count[tree, slot] - left_count
+    forest.count[tree, slot] = left_count
+    work.old[num_leaves] = work.old[slot]
+    work.total[slot], work.total[num_leaves] = left_total, right_total
+    work.size[slot], work.size[num_leaves] = left_size, right_size
+    if num_leaves + 1 > BYTE_LEAVES:
+        high = forest.high[plane_of(forest, tree)]
+        relabel_grown_wide(forest.slots[tree], high, column, slot, cut, side, num_leaves, data.num_rows)
+    else:
+        relabel_grown(forest.slots[tree], column, np.uint8(slot), cut, side, np.uint8(num_leaves))
+    return True
+
+
+@kernel(boolean(forest_t, work_t, floats_1, floats_2, floats_1, i8, i8), inline=True, allocates=False)
+def decide_prune(
+    forest: Forest, work: Work, prior: Floats, depths: Floats, moves: Floats, tree: Int, at: Int
+) -> Bool:
+    """Accept or reject making a leaf of split `at` (`sampler_math` 2.2) and, if accepted, do so.
+
+    The rows keep their slots until the change of leaf values has been applied: state says how to relabel.
+    """
+    node, leaf = forest.node[tree], forest.leaf[tree]
+    num_leaves = np.int64(forest.num_leaves[tree])
+    a, b = np.int64(~node[at, LEFT]), np.int64(~node[at, RIGHT])
+    depth = leaf[a, DEPTH] - 1
+    children = np.int64(leaf[a, GROWABLE]) + np.int64(leaf[b, GROWABLE])
+    growable = num_growable(leaf, num_leaves) - children + 1
+    choices = moves[GROW] * num_bottom(node, num_leaves) / (moves[PRUNE] * growable)
+    ratio = math.log(choices) - split_gain(prior, work.size[a], work.total[a], work.size[b], work.total[b])
+    ratio -= log_split(prior, depths, depth) - log_stay(prior, depths, depth)
+    ratio -= children * log_stay(prior, depths, depth + 1)
+    if math.log(uniform(work.random)) >= ratio:
+        return False
+    keep, drop, last = min(a, b), max(a, b), num_leaves - 1
+    prune_node(node, leaf, num_leaves, at)
+    forest.num_leaves[tree] -= 1
+    work.total[keep], work.size[keep] = work.total[a] + work.total[b], work.size[a] + work.size[b]
+    forest.count[tree, keep] = forest.count[tree, a] + forest.count[tree, b]
+    work.total[drop], work.size[drop] = work.total[last], work.size[last]
+    forest.count[tree, drop] = forest.count[tree, last]
+    work.state[KEEP], work.state[DROP], work.state[LAST] = keep, drop, last
+    return True
+
+
+@kernel(void(forest_t, work_t, floats_1, i8), inline=True, allocates=False)
+def draw_leaves(forest: Forest, work: Work, prior: Floats, tree: Int) -> None:
+    """Draw every leaf value; the residual's change, by the rows' slots, is left to the next pass."""
+    leaf, state, delta = forest.leaf[tree], work.state, work.delta
+    num_leaves = np.int64(forest.num_leaves[tree])
+    for k in range(num_leaves):
+        value = np.rint(draw_leaf(prior, work.size[k], work.total[k], work.random))
+        if abs(value) > GRID_LIMIT:
+            state[BROKEN] = 1
+            value = 0.0
+        leaf[k, VALUE] = np.int32(value)
+    labels = num_leaves
+    if state[KEEP] >= 0:  # pruned: the rows still have the slots they had
+        labels += 1
+        keep, drop, last = state[KEEP], state[DROP], state[LAST]
+        moved = leaf[drop, VALUE] if drop != last else leaf[keep, VALUE]
+        delta[last] = work.old[last] - moved
+        delta[drop] = work.old[drop] - leaf[keep, VALUE]
+    largest = np.int64(0)
+    for k in range(labels):
+        if state[KEEP] < 0 or (k != state[DROP] and k != state[LAST]):
+            delta[k] = work.old[k] - leaf[k, VALUE]
+        largest = max(largest, abs(np.int64(delta[k])))
+    delta[labels:MOST_LEAVES] = 0
+    state[PREVIOUS], state[PENDING_LEAVES] = tree, labels
+    widen_bound(work, largest)
+
+
+@kernel(
+    void(data_t, forest_t, work_t, floats_1, floats_2, floats_1, longs_2, places_t, i8),
+    inline=True,
+    allocates=False,
+)
+def update_tree(
+    data: Data,
+    forest: Forest,
+    work: Work,
+    prior: Floats,
+    depths: Floats,
+    moves: Floats,
+    counters: Longs,
+    places: Any,
+    tree: Int,
+) -> None:
+    """One step of the chain for one tree, leaf values integrated out, then its leaf values.
+
+    `places`: of data, forest, work, prior and depths, for the moves that are called by address.
+    """
+    move = draw_move(work, moves)
+    counters[move, 0] += 1
+    slot = at = -1
+    if move == GROW:
+        slot = propose_grow(data, forest, work, tree)
+    elif move == PRUNE:
+        num_leaves = np.int64(forest.num_leaves[tree])
+        bottoms = num_bottom(forest.node[tree], num_leaves)
+        if bottoms > 0:
+            at = nth_bottom(forest.node[tree], num_leaves, below(work.random, bottoms))
+    pass_rows(data, forest, work, tree, slot)
+    load_leaves(forest, work, prior, tree)
+    if slot >= 0:
+        counters[move, 1] += decide_grow(data, forest, work, prior, depths, moves, tree, slot)
+    elif at >= 0:
+        counters[move, 1] += decide_prune(forest, work, prior, depths, moves, tree, at)
+    elif move > PRUNE:
+        counters[move, 1] += call_step(
+            work.address[STEPS + move],
+            (places[0], places[1], places[2], places[3], places[4], np.int64(tree)),
+        )
+    if moves[RULE] > 0.0 and (moves[RULE] >= 1.0 or uniform(work.random) < moves[RULE]):
+        counters[RULE, 0] += 1
+        counters[RULE, 1] += call_step(
+            work.address[STEPS + RULE],
+            (places[0], places[1], places[2], places[3], places[4], np.int64(tree)),
+        )
+    draw_leaves(forest, work, prior, tree)
+
+
+@kernel(i8(work_t, floats_1), inline=True, allocates=False)
+def draw_move(work: Work, moves: Floats) -> Int:
+    """GROW to RESTRUCTURE, by their probabilities."""
+    u = uniform(work.random)
+    for move in range(RESTRUCTURE):
+        if u < moves[move]:
+            return move
+        u -= moves[move]
+    return RESTRUCTURE

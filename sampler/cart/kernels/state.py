@@ -1,0 +1,109 @@
+"""The arrays of single-tree samplers, their numba types, and the names of their columns.
+
+Rows are not labelled with leaves but listed leaf by leaf: `order` holds the row numbers so that the rows of
+every node, split or leaf, are one contiguous span. All sums are of whole numbers, exact and free of order, so
+a chain's bits don't depend on how that list came about. Nodes come in pairs: the children of a split are
+`child` and `child + 1`; node 0 is the root.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from sampler.kernels.arrays import array, bytes_2, floats_1, floats_2, i4, i8, ints_1, longs_1, longs_2, named
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sampler.kernels.arrays import Bytes, Floats, Ints, Longs
+
+# columns of Tree.node; FEATURE is LEAF at a leaf; SPLITTABLE: whether any rule is valid there
+FEATURE, CUT, SIDE, CHILD, PARENT, DEPTH, SPLITTABLE = 0, 1, 2, 3, 4, 5, 6
+NODE_SIZE = 7
+LEAF = -1
+
+# leaf models
+MEAN_SHIFT, MEAN_VARIANCE, CLASSES = 0, 1, 2
+# statistics of a leaf with a mean (the last where rows have weights); of classes, the count of each
+COUNT, SUM, SQUARES, WEIGHT = 0, 1, 2, 3
+# of each leaf: its own part of the log likelihood, and what it takes off the common sum of squares
+OWN, EXPLAINED = 0, 1
+
+# the prior vector; outcomes in grid steps; what one of each weighted statistic stands for
+ALPHA, BETA, PRECISION, NU, NU_LAMBDA, CONCENTRATION, LIKELIHOOD, STEP, OFFSET, TOTAL_SQUARES = range(10)
+UNIT_WEIGHT, UNIT_SUM, UNIT_SQUARES = 10, 11, 12
+PRIOR_SIZE = 13
+
+# moves
+GROW, PRUNE, CHANGE, SWAP, RESTRUCTURE = 0, 1, 2, 3, 4
+NUM_MOVES = 5
+
+# why a run came back
+DONE, NEEDS_NODES, NEEDS_ROOM = 0, 1, 2
+
+
+class Rows(NamedTuple):
+    """Training rows and the model: codes uint8 [p, n], outcomes in grid steps or class numbers int32 [n]."""
+
+    codes: Bytes
+    y: Ints
+    low: Longs  # [p], span of the codes over all rows
+    high: Longs
+    missing: Longs
+    model: int
+    prior: Floats
+    table: Floats  # [2, n + 1], log gammas of counts
+    weighed: Longs  # [n, 3]: a row's part of SUM, SQUARES and WEIGHT; no row of it where all weigh one
+
+
+class Tree(NamedTuple):
+    """One tree; `size` [1] counts its nodes."""
+
+    size: Longs
+    node: NDArray[np.int32]  # [capacity, NODE_SIZE]
+    span: Longs  # [capacity, 2] into `order`
+    stat: Longs  # [capacity, k]
+    term: Floats  # [capacity, 2]
+    order: Ints  # [n]
+
+
+class Room(NamedTuple):
+    """Room to work."""
+
+    rule: Longs  # [3]
+    found: Longs  # [3], span of a column at a node
+    columns: Ints  # [p]
+    shelf: Ints  # [n]
+    left: Longs  # [k], statistics of a proposed left child
+    right: Longs
+    stack: Ints  # [capacity]
+    block: Ints  # [capacity, p, 3], code spans of each leaf, for restructuring
+    blocks: Ints  # [capacity], leaves in order
+    bad: Longs  # [2, 257]
+    terms: Floats  # [512]
+    bins: Longs  # [256, k]
+    draws: Floats  # [k]
+
+
+class Kept(NamedTuple):
+    """Room for kept draws; `fill` is (draws, nodes, leaves) so far."""
+
+    fill: Longs
+    sigma: Floats
+    tree_start: Longs
+    feature: Ints
+    cut: Bytes
+    missing_left: Bytes
+    value: Floats  # [leaves, k]
+
+
+rows_t = named((bytes_2, ints_1, longs_1, longs_1, longs_1, i8, floats_1, floats_2, longs_2), Rows)
+tree_t = named((longs_1, array(i4, 2), longs_2, longs_2, floats_2, ints_1), Tree)
+room_t = named(
+    (
+        *(longs_1, longs_1, ints_1, ints_1, longs_1, longs_1, ints_1),
+        *(array(i4, 3), ints_1, longs_2, floats_1, longs_2, floats_1),
+    ),
+    Room,
+)

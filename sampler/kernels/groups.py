@@ -1,0 +1,91 @@
+"""The compiled kernels, by the groups that `sampler.kernels.jit.warm` compiles or loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["GROUPS", "MOVES", "Group", "Move"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Modules, below `sampler`, that compile together, after the groups that they need."""
+
+    modules: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Move:
+    """A move of one tree that is called through its address: its group, and where its pointer kernel is."""
+
+    group: str
+    module: str
+    name: str
+
+
+# Large ones first where others don't wait for them: two processes share a cold start.
+GROUPS = {
+    "base": Group(
+        (
+            "kernels.random",
+            "bart.kernels.leaf_models.gaussian",
+            "kernels.rows",
+            "bart.kernels.pairs",
+            "kernels.rules",
+            "bart.kernels.tree_tables",
+            "bart.kernels.residual_bound",
+            "kernels.leaf_blocks",
+        )
+    ),
+    "passes": Group(("bart.kernels.residual_pass",)),
+    "bart": Group(
+        ("bart.kernels.probit", "bart.kernels.tree_update", "bart.kernels.sweep"), ("base", "passes")
+    ),
+    "rule": Group(
+        ("bart.kernels.histograms", "bart.kernels.rule_draw", "bart.kernels.rule_draw_step"), ("base",)
+    ),
+    "prediction": Group(
+        (
+            "kernels.packing",
+            "kernels.predicting",
+            "kernels.mixture",
+            "kernels.moments",
+            "kernels.depths",
+            "soft.kernels.predict",
+        )
+    ),
+    "tree": Group(
+        (
+            "cart.kernels.rows",
+            "cart.kernels.tree",
+            "cart.kernels.moves",
+            "cart.kernels.restructure",
+            "cart.kernels.sweep",
+        ),
+        ("base",),
+    ),
+    "change": Group(("bart.kernels.change_bottom",), ("base",)),
+    "reshape": Group(("bart.kernels.change_and_swap",), ("base", "passes", "change")),
+    "particles": Group(
+        ("bart.kernels.particles.layout", "bart.kernels.particles.growth", "bart.kernels.particles.sweep"),
+        ("base", "passes", "bart"),
+    ),
+    "soft": Group(
+        ("soft.kernels.vector_math", "soft.kernels.density", "soft.kernels.hmc", "soft.kernels.nuts"),
+        ("base",),
+    ),
+    "restructure": Group(("bart.kernels.restructure",), ("base", "change", "reshape")),
+    "filter": Group(("cart.kernels.particle_filter",), ("base", "tree")),
+    "hyper": Group(("bart.kernels.hyperpriors",), ("base", "passes", "bart", "particles")),
+    "weights": Group(("bart.kernels.weighted_pass",)),
+}
+
+# beside grow and prune, which every fit has
+MOVES = {
+    "rule": Move("rule", "bart.kernels.rule_draw_step", "DRAW_SPLIT_RULE_STEP"),
+    "change_nog": Move("change", "bart.kernels.change_bottom", "CHANGE_BOTTOM_STEP"),
+    "change": Move("reshape", "bart.kernels.change_and_swap", "CHANGE_ANY_STEP"),
+    "swap": Move("reshape", "bart.kernels.change_and_swap", "SWAP_RULES_STEP"),
+    "restructure": Move("restructure", "bart.kernels.restructure", "RESTRUCTURE_STEP"),
+}

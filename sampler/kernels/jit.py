@@ -1,0 +1,301 @@
+"""Compiled kernels: the one decorator with numba's flags, and `warm`, which compiles them group by group.
+
+A group is what one kind of work needs beyond others (`kernels.GROUPS`), so that a move or method that nobody
+asked for costs nobody a compile. Several processes share the work of one cold start: each takes a group that
+is free (`cachefolder`), and a process that starts alone starts a second one to help.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from numba import cfunc, njit
+from numba import config as _config
+
+from sampler.kernels import jit_cache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from sampler.settings import Settings
+
+    Tell = Callable[[int, int], None]
+
+F = TypeVar("F", bound="Callable[..., Any]")
+config: Any = _config  # its attributes are made at run time
+numba_jit: Any = njit  # its private options are not in its types
+
+WAIT_SECONDS = 0.5  # between looks at what other processes compile
+
+_registry: dict[str, list[Kernel]] = {}  # by module
+_lock = threading.RLock()
+_loaded: set[str] = set()
+
+
+@dataclass
+class Kernel:
+    """One kernel of one signature; `pointer` kernels are called through their address."""
+
+    name: str
+    function: Any
+    signature: Any
+    pointer: bool
+    arrays: bool = False  # of a pointer kernel: whether it makes any, be it views of what it is given
+    compiled: Any = None
+
+    def build(self) -> None:
+        """Compile, or load from disk."""
+        if self.compiled is not None:
+            return
+        if self.pointer:
+            with _cache_in_our_folder():
+                compiled: Any = cfunc
+                self.compiled = compiled(self.signature, cache=True, error_model="numpy", _nrt=self.arrays)(
+                    self.function
+                )
+        else:
+            self.function.compile(self.signature)
+            self.function.disable_compile()
+            self.compiled = self.function
+
+
+def kernel(
+    signature: Any,
+    *,
+    entry: bool = False,
+    inline: bool = False,
+    allocates: bool = True,
+    any_order: bool = False,
+) -> Callable[[F], F]:
+    """Compile a function for one signature (of `kernels.shapes`' types): serial, no GIL, no fast maths.
+
+    Nothing is compiled here but by `warm`; called before it, a kernel compiles for the types it meets.
+    `entry`: Python calls it. The others are called by kernels alone: the code that unpacks Python's arguments
+    took a third of a cold start. `inline` puts it into its callers whole: passing a tuple of arrays costs a
+    hundred machine words. A kernel that makes no array says so with `allocates=False` and counts no
+    references: those atomic counts took more than half of a sweep over a thousand rows. `any_order` lets sums
+    of floats be taken in any order, nothing else: their last digits are then those of one kind of processor.
+    """
+
+    def decorate(function: F) -> F:
+        with _cache_in_our_folder():
+            compiled = numba_jit(
+                nogil=True,
+                cache=True,
+                error_model="numpy",
+                boundscheck=False,
+                no_cfunc_wrapper=True,
+                no_cpython_wrapper=not entry,
+                forceinline=inline,
+                fastmath={"reassoc", "nsz"} if any_order else False,
+                _nrt=allocates,
+            )(function)
+        if not entry:
+            _keep_from_python(compiled)
+        _register(function.__module__, Kernel(function.__qualname__, compiled, signature, pointer=False))
+        return compiled  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def _keep_from_python(compiled: Any) -> None:
+    """A call from Python would jump to nowhere: it is refused."""
+
+    def add_overload(result: Any) -> None:
+        compiled.overloads[tuple(result.signature.args)] = result
+
+    def refuse(*_arguments: Any, **_named: Any) -> NoReturn:
+        name = compiled.py_func.__qualname__
+        raise TypeError(f"only kernels call the kernel {name!r}; for Python to call it, it needs entry=True")
+
+    compiled.add_overload = add_overload
+    compiled._compile_for_args = compiled._explain_matching_error = refuse  # noqa: SLF001
+
+
+def pointer_kernel(
+    module: str, signature: Any, function: Callable[..., Any], *, arrays: bool = False
+) -> Kernel:
+    """Register a kernel that others call through its address, so that they need not contain it."""
+    entry = Kernel(function.__qualname__, function, signature, pointer=True, arrays=arrays)
+    _register(module, entry)
+    return entry
+
+
+def address(entry: Kernel) -> int:
+    """Where a pointer kernel stands in this process."""
+    entry.build()
+    return int(entry.compiled.address)
+
+
+def warm(what: Settings | str | None = None, progress: Tell | None = None) -> float:
+    """Compile the kernels that some work needs, or load them from the disk cache.
+
+    Parameters
+    ----------
+    what
+        The settings of a fit, the name of one of `kernels.GROUPS`, or None for every kernel.
+    progress
+        Called with (kernels done, kernels in all) between kernels, and every half second while another
+        process compiles. What it raises ends the wait or the compiling cleanly; what was compiled stays on
+        disk.
+
+    Returns
+    -------
+    float
+        Seconds that compiling took, here or in other processes; 0 when all was on disk.
+
+    """
+    names = _groups(what)
+    if _loaded.issuperset(names):
+        return 0.0
+    tell = progress or (lambda _done, _total: None)
+    with _lock:
+        total = sum(len(_kernels(name)) for name in names)
+        seconds = 0.0
+        if not all(map(jit_cache.is_complete, names)):
+            start = time.monotonic()
+            with _helper(names):
+                _compile(names, tell, total)
+            seconds = time.monotonic() - start
+        done = 0
+        for name in names:
+            for entry in _kernels(name):
+                tell(done, total)
+                entry.build()
+                done += 1
+            _loaded.add(name)
+        tell(total, total)
+    return seconds
+
+
+def is_warm(what: Settings | str | None = None) -> bool:
+    """Whether the disk cache already holds every kernel that some work needs."""
+    return all(map(jit_cache.is_complete, _groups(what)))
+
+
+def load_ready() -> None:
+    """Load every group of kernels that the disk cache already holds."""
+    from sampler.kernels.groups import GROUPS  # noqa: PLC0415
+
+    for name in GROUPS:
+        if is_warm(name):
+            warm(name)
+
+
+def _groups(what: Settings | str | None) -> list[str]:
+    """The groups that `what` needs, each after those that it needs itself."""
+    from sampler.kernels.groups import GROUPS  # noqa: PLC0415  # kept out of `import sampler`
+
+    if what is None:
+        wanted: Iterable[str] = GROUPS
+    else:
+        wanted = [what] if isinstance(what, str) else what.kernel_groups
+    ordered: dict[str, None] = {}
+    for name in wanted:
+        ordered |= dict.fromkeys([*GROUPS[name].needs, name])
+    return list(ordered)
+
+
+def _kernels(group: str) -> list[Kernel]:
+    """A group's kernels, in the order of their definitions: a kernel follows those it calls."""
+    from sampler.kernels.groups import GROUPS  # noqa: PLC0415
+
+    modules = [f"sampler.{module}" for module in GROUPS[group].modules]
+    for module in modules:
+        import_module(module)  # registers them
+    return [entry for module in modules for entry in _registry.get(module, [])]
+
+
+def _register(module: str, entry: Kernel) -> None:
+    _registry.setdefault(module, []).append(entry)
+
+
+def _compile(names: list[str], tell: Tell, total: int) -> None:
+    """Bring every group to disk, taking those that nobody else is at."""
+    while True:
+        missing = [name for name in names if not jit_cache.is_complete(name)]
+        if not missing:
+            return
+        done = sum(len(_kernels(name)) for name in names if name not in missing)
+        tell(done, total)
+        if not any(_compile_group(name, tell, done, total) for name in missing):
+            time.sleep(WAIT_SECONDS)
+
+
+def _compile_group(name: str, tell: Tell, done: int, total: int) -> bool:
+    """Compile a group unless another process is at it or at what it needs; whether this was done."""
+    from sampler.kernels.groups import GROUPS  # noqa: PLC0415
+
+    if not all(map(jit_cache.is_complete, GROUPS[name].needs)):
+        return False
+    with jit_cache.try_lock(name) as held:
+        if not held or jit_cache.is_complete(name):
+            return False
+        for needed in GROUPS[name].needs:
+            for entry in _kernels(needed):
+                entry.build()
+        for number, entry in enumerate(_kernels(name)):
+            tell(done + number, total)
+            entry.build()
+        jit_cache.mark_complete(name)
+    return True
+
+
+@contextmanager
+def _helper(names: list[str]) -> Iterator[None]:
+    """A second process that compiles too, where there is a second core; it ends with this one."""
+    if os.environ.get("BARTSERVE_COMPILE_ALONE") or len(names) < 2 or _cores() < 2:
+        yield
+        return
+    code = f"from sampler import compile; compile.help_parent({os.getpid()}, {names!r})"
+    above = [str(jit_cache.SOURCES.parent), os.environ.get("PYTHONPATH")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, above))}
+    helper = None
+    with suppress(OSError):
+        helper = subprocess.Popen(  # noqa: S603  our own interpreter and our own words
+            [sys.executable, "-P", "-c", code],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    try:
+        yield
+    finally:
+        if helper is not None:
+            helper.terminate()
+            helper.wait()
+
+
+def help_parent(parent: int, names: list[str]) -> None:
+    """What the helper does: compile groups as long as the process that started it lives."""
+
+    def tell(_done: int, _total: int) -> None:
+        if os.getppid() != parent:
+            sys.exit()
+
+    _compile(names, tell, 0)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def _cache_in_our_folder() -> Iterator[None]:
+    """Numba's cache folder is ours for this moment only: other libraries' caches stay where they are."""
+    with _lock:
+        before = config.CACHE_DIR
+        config.CACHE_DIR = str(jit_cache.folder())
+        try:
+            yield
+        finally:
+            config.CACHE_DIR = before

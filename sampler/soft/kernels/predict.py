@@ -1,0 +1,72 @@
+"""Draws of trees of soft splits at rows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from sampler.kernels.arrays import array, boolean, f8, floats_1, floats_2, longs_1, void
+from sampler.kernels.jit import kernel
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sampler.kernels.arrays import Float, Floats, Longs
+
+bools_1 = array(boolean)
+
+
+@kernel(
+    void(
+        *(bools_1, longs_1, longs_1, longs_1, floats_1, floats_2, floats_2),
+        *(f8, floats_2, longs_1, floats_1, array(f8, 3)),
+    ),
+    allocates=False,
+    entry=True,
+)
+def soft_values(
+    is_split: NDArray[np.bool_],
+    start: Longs,
+    first_split: Longs,
+    right: Longs,
+    threshold: Floats,
+    direction: Floats,
+    value: Floats,
+    width: Float,
+    x: Floats,
+    chosen: Longs,
+    reach: Floats,
+    into: NDArray[np.float64],
+) -> None:
+    """Expected leaf values of the chosen trees at rows x [row, p], into [tree, row, k].
+
+    Nodes of a tree are in pre-order from `start`; `right` is the right child, counted from there. So many
+    leaves as start - first_split come before those of a tree. `reach` [node] is room to work.
+    """
+    columns, values = x.shape[1], value.shape[1]
+    for place in range(len(chosen)):
+        tree = chosen[place]
+        base, many = start[tree], start[tree + 1] - start[tree]
+        for row in range(len(x)):
+            split, leaf = first_split[tree], base - first_split[tree]
+            for k in range(values):
+                into[place, row, k] = 0.0
+            reach[0] = 1.0
+            for node in range(many):
+                here = reach[node]
+                if not is_split[base + node]:
+                    for k in range(values):
+                        into[place, row, k] += here * value[leaf, k]
+                    leaf += 1
+                    continue
+                a = -threshold[split]
+                for d in range(columns):
+                    a += direction[split, d] * x[row, d]
+                a /= width
+                e = math.exp(-abs(a))
+                near = 1.0 / (1.0 + e)
+                far = e * near
+                reach[right[base + node]] = here * (near if a >= 0 else far)
+                reach[node + 1] = here * (far if a >= 0 else near)
+                split += 1

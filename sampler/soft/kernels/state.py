@@ -1,0 +1,80 @@
+"""The arrays of one tree of soft splits, their numba types, and the names of their columns.
+
+Nodes are numbered in pre-order: the left child of split node i is i + 1, the right one `right[i]`. Parameters
+live in one vector u without bounds: the logit of each split's threshold, the stick-breaking logits of each
+split's direction (none where a split uses one column), each leaf's mean, the log of sigma (`sampler_math`
+7.4). Rows of equal codes count as one row with a weight.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numba import types as _types
+
+from sampler.kernels.arrays import floats_1, floats_2, i8, longs_1, named
+
+if TYPE_CHECKING:
+    from sampler.kernels.arrays import Floats, Longs
+
+# the prior vector: of leaf means, of sigma (inverse gamma), of class probabilities; whether the data count
+MEAN, SD, SHAPE, SCALE, CONCENTRATION, LIKELIHOOD = 0, 1, 2, 3, 4, 5
+# what grouped rows leave out: their squares about their own mean, and how many there are
+WITHIN, TOTAL = 6, 7
+# what the densities of all points have in common, as logarithms take long: of a leaf, of the rest, of a
+# direction, of a column's choice; from STICKS on the shifts of a direction's logits
+OF_LEAF, OF_TREE, OF_DIRECTION, OF_AXIS, STICKS = 8, 9, 10, 11, 12
+
+# what a run of transitions counts and tunes
+LOG_STEP, PROBABILITY, PROPOSED, ACCEPTED, RATE = 0, 1, 2, 3, 4
+TUNE_SIZE = 5
+
+LINE = 8  # numbers in a cache line, and in the widest registers
+
+
+class SoftRows(NamedTuple):
+    """Training rows, equal ones joined, and the prior."""
+
+    x: Floats  # [p, n], scaled to [0, 1]
+    count: Floats  # type: ignore[assignment]  # [k, n]: rows (k = 1), or rows of each class
+    mean: Floats  # [n], of the outcomes of the rows joined; zeros for classes
+    classes: int  # 0 for numbers
+    prior: Floats  # STICKS numbers, and one for each logit of a direction
+
+
+class SoftShape(NamedTuple):
+    """A topology: its nodes in pre-order."""
+
+    right: Longs  # [node], the right child of a split, 0 at a leaf
+    slot: Longs  # [node], the number of the split, or of the leaf
+    axis: Longs  # [split], the column of a split that uses one, else -1
+
+
+class SoftRoom(NamedTuple):
+    """Room to work."""
+
+    right: Floats  # [split, n], the probability of going right, and its complement
+    left: Floats
+    flow: Floats  # [node, n], what comes there of what each row has at the root
+    below: Floats  # [node, n], expectations over the leaves below
+    threshold: Floats  # [split]
+    direction: Floats  # [split, p]
+    slope: Floats  # [p]
+    table: Floats  # [leaf, k]
+
+
+def zeros(*shape: int) -> Floats:
+    """Zeros that begin at a cache line: registers are filled from one then, not from two."""
+    size = math.prod(shape)
+    found = np.zeros(size + LINE)
+    return found[-(found.ctypes.data // found.itemsize) % LINE :][:size].reshape(shape)
+
+
+soft_rows_t = named((floats_2, floats_2, floats_1, i8, floats_1), SoftRows)
+types: Any = _types
+soft_shape_t = types.NamedUniTuple(longs_1, 3, SoftShape)
+soft_room_t = named(
+    (floats_2, floats_2, floats_2, floats_2, floats_1, floats_2, floats_1, floats_2), SoftRoom
+)
