@@ -24,7 +24,7 @@ from itertools import product
 import numpy as np
 
 from sampler import diagnostics
-from sampler.chain import Chain
+from sampler.bart.chain import Chain
 from sampler.kernels.arrays import FEATURE
 from sampler.problem import prepare
 

@@ -23,8 +23,8 @@ import mixing
 import numba
 import numpy as np
 
+from sampler.bart.chain import Chain
 from sampler.bart.kernels.state import ABOVE, DEPTH, VALUE
-from sampler.chain import Chain
 from sampler.kernels.arrays import CUT, FEATURE, LEFT, RIGHT
 from sampler.problem import prepare
 

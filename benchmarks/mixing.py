@@ -81,7 +81,7 @@ def computers():
 
 def ours(X, y, X_new, burnin, draws, thin, seed, moves):
     """(f at training rows, at new rows, sigma, leaves), [chain, draw, ..], and seconds."""
-    from sampler.chain import Chain
+    from sampler.bart.chain import Chain
     from sampler.kernels.jit import warm
     from sampler.posterior import Posterior
     from sampler.problem import prepare

@@ -27,7 +27,7 @@ MOVE_SETS = ("growprune", "default", "growprunechange", "cgm")
 
 
 def training_of(case, moves):
-    from sampler.prior import calibrate
+    from sampler.bart.prior import calibrate
     from sampler.settings import Settings
     from sampler.training import Training
 
@@ -47,7 +47,7 @@ def training_of(case, moves):
 
 def run_one(name, moves, seconds):
     from sampler import warm
-    from sampler.chain import Chain
+    from sampler.bart.chain import Chain
 
     case = CASES[name]
     training = training_of(case, moves)

@@ -52,8 +52,8 @@ class Ours:
     """A chain of ours, run on and on."""
 
     def __init__(self, X, y, moves, *, weighted=False):
-        from sampler.chain import Chain
-        from sampler.prior import calibrate
+        from sampler.bart.chain import Chain
+        from sampler.bart.prior import calibrate
         from sampler.settings import Settings
         from sampler.training import Training
 
@@ -75,8 +75,8 @@ class Ours:
     @staticmethod
     def burnt_in(training):
         """A checkpoint of a chain of the first rows, rewritten for all rows; None where these are all."""
-        from sampler.chain import Chain
-        from sampler.checkpoint import read_checkpoint, write_checkpoint
+        from sampler.bart.chain import Chain
+        from sampler.bart.checkpoint import read_checkpoint, write_checkpoint
 
         if len(training.y) <= SOME_ROWS:
             return None

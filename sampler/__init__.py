@@ -19,7 +19,7 @@ from sampler.errors import (
 )
 
 if TYPE_CHECKING:
-    from sampler.chain import Chain
+    from sampler.bart.chain import Chain
     from sampler.chains import AnyChain, resume_chain, start_chain
     from sampler.data.columns import ColumnSummary, describe
     from sampler.data.schema import Schema, choose
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # read when first used, so that importing the package costs next to nothing
 _HOMES = {
     "AnyChain": "chains",
-    "Chain": "chain",
+    "Chain": "bart.chain",
     "ColumnSummary": "data.columns",
     "Draws": "storage.draws",
     "Posterior": "posterior",

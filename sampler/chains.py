@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class AnyChain(Protocol):
-    """What a chain of any method can do: see `sampler.chain.Chain`."""
+    """What a chain of any method can do: see `sampler.bart.chain.Chain`."""
 
     iteration: int
     num_kept: int
@@ -73,6 +73,6 @@ def _kind(training: Training) -> Any:
         from sampler.single.chain import TreeChain  # noqa: PLC0415
 
         return TreeChain
-    from sampler.chain import Chain  # noqa: PLC0415
+    from sampler.bart.chain import Chain  # noqa: PLC0415
 
     return Chain

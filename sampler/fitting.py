@@ -90,7 +90,7 @@ def fit(
         iterations before the first draw; draws kept per chain (250), one in `thin` (8; 80 of bcart). Of smc
         the runs (4) and the particles of each (1,000)
     prior
-        CGM10's hyper-parameters or absolute constants (`sampler.prior.calibrate`), and `cuts`
+        CGM10's hyper-parameters or absolute constants (`sampler.bart.prior.calibrate`), and `cuts`
     moves
         a named set of moves, or their probabilities
     prior_only
@@ -213,7 +213,7 @@ def _run(
     progress: bool,
 ) -> Posterior:
     """Run chains to their end and pool their draws with those they had."""
-    from sampler.hyper import groups_of  # noqa: PLC0415
+    from sampler.bart.hyperpriors import groups_of  # noqa: PLC0415
     from sampler.kernels.jit import is_warm, warm  # noqa: PLC0415
     from sampler.posterior import Posterior  # noqa: PLC0415
     from sampler.storage.draw_codec import pack  # noqa: PLC0415

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.bart.prior import Constants, calibrate, check_prior
 from sampler.data.binning import MAX_CUTS, SCHEMES, Grid, cuts_between, distinct_values, spread
 from sampler.data.columns import summarise
 from sampler.data.encode import encode, train_column
@@ -15,7 +16,6 @@ from sampler.data.table import one_column, read
 from sampler.data.target import guess_family, read_target, read_weights
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.methods import METHODS
-from sampler.prior import Constants, calibrate, check_prior
 from sampler.settings import Settings
 from sampler.single.prior import TreeConstants, calibrate_tree, check_tree_prior
 from sampler.single.soft_prior import SoftConstants, calibrate_soft, check_soft_prior
@@ -97,7 +97,7 @@ def prepare(
     ignored
         further names that new tables may carry and the model ignores
     prior
-        hyper-parameters and absolute constants, see `sampler.prior`; `cuts` is "quantile", "uniform", "mixed"
+        hyper-parameters and absolute constants, see `sampler.bart.prior`; `cuts` is "quantile", "uniform", "mixed"
         (the default of probit; else "quantile") or a mapping from column to cut points
     settings
         the knobs of `sampler.settings.Settings`; family "auto" looks at y

@@ -12,7 +12,7 @@ from app.store.tables import Json
 from app.store.tallies import ITERATIONS, RESUMED, SLICES
 from app.store.units import Claim, Directive, Progress, Slice
 from sampler import AnyChain, Problem, resume_chain, start_chain
-from sampler.hyper import kernel_groups
+from sampler.bart.hyperpriors import kernel_groups
 from sampler.methods import METHODS
 from worker.blocks import BlockWriter
 from worker.context import Context

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.prior import SIGMA_FLOOR
+from sampler.bart.prior import SIGMA_FLOOR
 from sampler.single.nuts import nuts
 from sampler.single.soft_prior import soft_constants
 from sampler.single.soft_tree import Parameters, make_room, make_soft_rows, scale_guesses, shape_of

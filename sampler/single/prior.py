@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.errors import DataError
-from sampler.prior import (
+from sampler.bart.prior import (
     RANGES,
     SIGMA_FLOOR,
     Constants,
@@ -18,6 +17,7 @@ from sampler.prior import (
     check_entries,
     range_of,
 )
+from sampler.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sampler.chain import Chain
+from sampler.bart.chain import Chain
 from tests.reference import moves
 from tests.reference.enumerator import LEAF, nodes, replaced
 from tests.reference.prior import Sampled, SampledForest

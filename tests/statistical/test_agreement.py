@@ -5,7 +5,7 @@ import pytest
 from arviz_stats.base import array_stats
 from scipy import stats
 
-from sampler.chain import Chain
+from sampler.bart.chain import Chain
 from tests.support.chain_driver import RESTRUCTURED, f_of, move_sets
 from tests.support.covering_models import Model
 from tests.support.p_values import holds

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from sampler.chain import Chain
+from sampler.bart.chain import Chain
 from sampler.kernels import rows
 from tests.support.chain_driver import mixes
 from tests.support.chain_driver import wide_training as wide

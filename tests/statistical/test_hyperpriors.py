@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from sampler import fit
+from sampler.bart.chain import Chain
 from sampler.bart.kernels.state import TAU2
-from sampler.chain import Chain
 from tests.reference.enumerator import MISSING
 from tests.reference.prior import draw_forest, draw_sigma2
 from tests.support.chain_driver import f_of, plant, training, with_outcome

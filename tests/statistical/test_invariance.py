@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sampler.chain import Chain
+from sampler.bart.chain import Chain
 from sampler.problem import prepare
 from sampler.storage.draw_codec import pack
 from sampler.storage.draws import concatenate

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler.chain import Chain
+from sampler.bart.chain import Chain
 from tests.support.chain_driver import f_of, mixes, plant, with_outcome
 from tests.support.covering_models import COVERING, Model
 from tests.support.p_values import ALARM, all_above

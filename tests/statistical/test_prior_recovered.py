@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler.chain import Chain
+from sampler.bart.chain import Chain
 from sampler.problem import prepare
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import RESTRUCTURED, draws_of, mixes, move_sets, of_toy, tree_counts

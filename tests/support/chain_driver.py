@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from sampler.chain import Chain
+from sampler.bart.chain import Chain
+from sampler.bart.prior import calibrate
 from sampler.kernels.arrays import ABSENT, LEFT, PARENT, RIGHT
-from sampler.prior import calibrate
 from sampler.problem import prepare
 from sampler.settings import MOVE_SETS, Settings
 from sampler.training import Training

@@ -8,7 +8,7 @@ import pytest
 
 from app.api.models import ModelRequest, StopRequest
 from app.dashboard import knobs, words
-from sampler import prior
+from sampler.bart import prior
 from sampler.methods import METHODS
 from sampler.settings import MOVE_SETS, SEARCH_LIMITS
 from sampler.single import prior as single

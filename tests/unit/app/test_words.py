@@ -4,7 +4,7 @@ import pytest
 
 from app.dashboard import knobs
 from app.dashboard.words import duration
-from sampler import prior
+from sampler.bart import prior
 from sampler.methods import METHODS
 from sampler.settings import PARTICLES, STARTS
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.bart.kernels.state import Forest, Work
+    from sampler.bart.prior import Constants
     from sampler.kernels.arrays import Data
-    from sampler.prior import Constants
     from sampler.training import Training
 
     Floats = NDArray[np.float64]
@@ -64,7 +64,7 @@ class Hyper:
     """What one chain draws between iterations; all of it is in its checkpoint."""
 
     def __init__(self, data: Data, training: Training) -> None:
-        from sampler.particles import make_swarm  # noqa: PLC0415
+        from sampler.bart.particle_gibbs import make_swarm  # noqa: PLC0415
 
         constants = training.constants
         self._constants = constants
@@ -126,7 +126,7 @@ class Hyper:
         return 2 + self._tables.shape[1]
 
     def _make_room(self, leaves: int, data: Data) -> None:
-        from sampler.particles import make_swarm  # noqa: PLC0415
+        from sampler.bart.particle_gibbs import make_swarm  # noqa: PLC0415
 
         if 2 * leaves > self._swarm.node.shape[1]:
             self._swarm = make_swarm(data, 1, 4 * leaves)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.chainstate import can_split, make_data, make_forest, make_kept, make_prior, make_work
-from sampler.checkpoint import Reader, read_checkpoint, write_checkpoint
+from sampler.bart.checkpoint import Reader, read_checkpoint, write_checkpoint
+from sampler.bart.hyperpriors import Hyper, drawn, groups_of
+from sampler.bart.particle_gibbs import Particles, are_used
+from sampler.bart.state import can_split, make_data, make_forest, make_kept, make_prior, make_work
 from sampler.errors import SamplerError
-from sampler.hyper import Hyper, drawn, groups_of
 from sampler.kernels.jit import warm
-from sampler.particles import Particles, are_used
 from sampler.settings import MOVE_NAMES
 from sampler.storage.draws import Draws
 
