@@ -66,11 +66,11 @@ def _kind(training: Training) -> Any:
 
         return SoftChain
     if method.filters:
-        from sampler.single.filter import FilterRun  # noqa: PLC0415  # each loads its own kernels
+        from sampler.cart.particle_filter import FilterRun  # noqa: PLC0415  # each loads its own kernels
 
         return FilterRun
     if method.single_tree:
-        from sampler.single.chain import TreeChain  # noqa: PLC0415
+        from sampler.cart.chain import TreeChain  # noqa: PLC0415
 
         return TreeChain
     from sampler.bart.chain import Chain  # noqa: PLC0415

@@ -21,6 +21,7 @@ from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from app.store.tables import Dataset
 from sampler import ColumnSummary, DataError, Settings, SettingsError, choose
+from sampler.cart.particle_filter import check_size
 from sampler.data.binning import SCHEMES
 from sampler.data.columns import is_beyond
 from sampler.data.schema import KINDS, Choice
@@ -29,7 +30,6 @@ from sampler.errors import DataProblem
 from sampler.methods import METHODS
 from sampler.problem import check_weights, checked_prior
 from sampler.settings import FAMILIES, LIMITS, MOVE_SETS, STARTS
-from sampler.single.filter import check_size
 
 MOVES = dict.fromkeys([*MOVE_SETS, *(name for kind in METHODS.values() for name in kind.move_sets)])
 CHOICES: dict[str, tuple[str, ...]] = {

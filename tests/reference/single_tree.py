@@ -5,8 +5,8 @@ from functools import cached_property
 import numpy as np
 from scipy import stats
 
+from sampler.cart.prior import TreeConstants
 from sampler.settings import Settings
-from sampler.single.prior import TreeConstants
 from sampler.training import Training
 from tests.reference.enumerator import MISSING, Toy, leaves, log_sum, membership, normalised
 from tests.support.chain_driver import decode, tree_keys

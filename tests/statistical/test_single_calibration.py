@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sampler.cart.prior import TreeConstants
 from sampler.chains import start_chain
 from sampler.settings import Settings
-from sampler.single.prior import TreeConstants
 from sampler.training import Training
 from tests.reference.enumerator import LEAF, MISSING
 from tests.reference.prior import draw_sigma2, draw_tree

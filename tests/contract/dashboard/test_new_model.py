@@ -9,9 +9,9 @@ import pytest
 from app.api.models import ModelRequest, StopRequest
 from app.dashboard import knobs, words
 from sampler.bart import prior
+from sampler.cart import prior as single
 from sampler.methods import METHODS
 from sampler.settings import MOVE_SETS, SEARCH_LIMITS
-from sampler.single import prior as single
 from tests.support.api_calls import post_csv, table
 from tests.support.databases import only
 from tests.support.html_page import page_of

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.cart import state as arrays
 from sampler.kernels.jit import warm
-from sampler.single import arrays
 from sampler.storage import tree_checkpoint as checkpoint
 
 if TYPE_CHECKING:

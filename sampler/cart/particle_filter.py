@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.cart import state
+from sampler.cart.leaf_models import log_constant
 from sampler.errors import SettingsError
 from sampler.kernels.jit import warm
-from sampler.single import arrays
-from sampler.single.models import log_constant
 from sampler.storage import tree_checkpoint as checkpoint
 
 if TYPE_CHECKING:
@@ -50,14 +50,14 @@ class FilterRun:
         self.chain = chain
         self.num_kept = 0
         self._random = np.array(random, np.uint64)
-        self._rows = arrays.make_rows(training)
+        self._rows = state.make_rows(training)
         self._best = "optimal" in training.settings.moves
         self._counts = np.zeros(6, np.int64)
         self._evidence = np.zeros(1)
         self._kept: Kept | None = None
-        self._cloud: Cloud = self._make_cloud(arrays.FIRST_NODES)
-        self._spare: Cloud = self._make_cloud(arrays.FIRST_NODES)
-        self._room = self._make_room(arrays.FIRST_NODES)
+        self._cloud: Cloud = self._make_cloud(state.FIRST_NODES)
+        self._spare: Cloud = self._make_cloud(state.FIRST_NODES)
+        self._room = self._make_room(state.FIRST_NODES)
 
     @classmethod
     def start(cls, training: Training, chain: int) -> FilterRun:
@@ -80,7 +80,7 @@ class FilterRun:
         chain, (counts, random, evidence, log_weight, size, after, node) = checkpoint.read(training, data)
         self = cls(training, chain, random)
         self._counts[:], self._evidence[:] = counts, evidence
-        self._enlarge(max(node.shape[1], arrays.FIRST_NODES))
+        self._enlarge(max(node.shape[1], state.FIRST_NODES))
         cloud = self._cloud
         cloud.log_weight[:], cloud.size[:], cloud.next[:] = log_weight, size, after
         cloud.node[:, : node.shape[1]] = node
@@ -135,7 +135,7 @@ class FilterRun:
             return None
         kept, self._kept = self._kept, None
         total = np.logaddexp.reduce(self._cloud.log_weight)
-        return arrays.taken(kept, self._cloud.log_weight - total + self._evidence[0])
+        return state.taken(kept, self._cloud.log_weight - total + self._evidence[0])
 
     def checkpoint(self) -> bytes:
         """The state between units of work."""
@@ -178,7 +178,7 @@ class FilterRun:
         self._evidence[0] += np.logaddexp.reduce(self._cloud.log_weight) - np.log(many)
         size = self._cloud.size
         room = int(size.sum() + size.max())  # the last tree's leaves are looked for as if all nodes were
-        kept = arrays.make_kept(many, room, arrays.num_values(self.training))
+        kept = state.make_kept(many, room, state.num_values(self.training))
         for c in range(many):
             assert keep(self._rows, self._tree(c), self._room, self._random, kept)
         self._kept = kept
@@ -203,8 +203,8 @@ class FilterRun:
         self._room = self._make_room(capacity)
 
     def _make_cloud(self, capacity: int) -> Cloud:
-        return arrays.make_cloud(self._rows, arrays.num_stats(self.training), self.iterations, capacity)
+        return state.make_cloud(self._rows, state.num_stats(self.training), self.iterations, capacity)
 
     def _make_room(self, capacity: int) -> Room:
-        stats = arrays.num_stats(self.training)
-        return arrays.make_room(self._rows, stats, capacity, restructures=False)
+        stats = state.num_stats(self.training)
+        return state.make_room(self._rows, stats, capacity, restructures=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sampler.cart.kernels.state import CLASSES, MEAN_SHIFT, MEAN_VARIANCE
-from sampler.single.prior import tree_constants
+from sampler.cart.prior import tree_constants
 
 if TYPE_CHECKING:
     from sampler.settings import Settings

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.cart.kernels import state
-from sampler.single.models import leaf_model
-from sampler.single.prior import tree_constants
+from sampler.cart.leaf_models import leaf_model
+from sampler.cart.prior import tree_constants
 from sampler.storage.draws import Draws
 
 if TYPE_CHECKING:
