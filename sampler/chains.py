@@ -58,11 +58,11 @@ def resume_chain(training: Training, checkpoint: bytes) -> AnyChain:
 def _kind(training: Training) -> Any:
     method = METHODS[training.settings.method]
     if method.search:
-        from sampler.single.divide import DivideRun  # noqa: PLC0415  # each loads its own kernels
+        from sampler.soft.search import DivideRun  # noqa: PLC0415  # each loads its own kernels
 
         return DivideRun
     if method.soft:
-        from sampler.single.hmc import SoftChain  # noqa: PLC0415  # each loads its own kernels
+        from sampler.soft.chain import SoftChain  # noqa: PLC0415  # each loads its own kernels
 
         return SoftChain
     if method.filters:

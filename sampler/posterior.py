@@ -438,7 +438,7 @@ def _kind_of(header: Header) -> type[Posterior]:
     if found is None or not found.single_tree:
         return Posterior
     if found.soft:
-        from sampler.single.soft_posterior import SoftPosterior  # noqa: PLC0415  # it is a kind of Posterior
+        from sampler.soft.posterior import SoftPosterior  # noqa: PLC0415  # it is a kind of Posterior
 
         return SoftPosterior
     from sampler.single.posterior import TreePosterior  # noqa: PLC0415  # it is a kind of Posterior

@@ -18,7 +18,7 @@ from sampler.data.target import guess_family, read_target, read_weights
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.methods import METHODS
 from sampler.settings import Settings
-from sampler.single.soft_prior import SoftConstants, calibrate_soft, check_soft_prior
+from sampler.soft.prior import SoftConstants, calibrate_soft, check_soft_prior
 from sampler.storage.model_header import GRID_POINTS, REFERENCE_ROWS, Header
 from sampler.training import LEAST_UNITS, Training
 

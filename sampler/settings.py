@@ -64,7 +64,7 @@ class Settings:
     the other iterations. `start` is every chain's first state: all trees stumps, or each drawn in turn by
     sequential Monte Carlo with 100 particles, or stumps whose likelihood counts little at first and fully
     from half the burn-in on.
-    `search` has the knobs of a search over topologies (`sampler.single.divide`), of other methods none.
+    `search` has the knobs of a search over topologies (`sampler.soft.search`), of other methods none.
     """
 
     family: str

@@ -3,10 +3,10 @@
 import numpy as np
 from scipy import special, stats
 
-from sampler.single import soft_tree
-from sampler.single.soft_tree import with_common
+from sampler.soft import tree
 from sampler.soft.kernels import state
 from sampler.soft.kernels.state import SoftRows, SoftShape
+from sampler.soft.tree import with_common
 
 GOLDEN_X = np.array([0.1, 0.3, 0.5, 0.6, 0.8, 0.9])
 GOLDEN_Y = np.array([-0.2, -0.4, -0.1, 1.1, 0.9, 1.0])
@@ -56,7 +56,7 @@ def make_shape(is_split, axis=None):
 
 def make_room(rows, shape):
     """Room to work."""
-    return soft_tree.make_room(rows, len(shape.axis))
+    return tree.make_room(rows, len(shape.axis))
 
 
 def take_apart(u, columns, shape, classes):

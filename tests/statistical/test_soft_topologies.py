@@ -6,8 +6,8 @@ from scipy import special, stats
 
 from sampler.chains import start_chain
 from sampler.problem import prepare
-from sampler.single.soft_tree import log_topology
 from sampler.single.topology import shape_of
+from sampler.soft.tree import log_topology
 from sampler.storage.draws import concatenate
 from tests.reference.soft_trees import make_shape, memberships
 from tests.support.p_values import ALARM, holds

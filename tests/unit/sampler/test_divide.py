@@ -7,12 +7,12 @@ from scipy import special, stats
 from sampler import Settings, SettingsError, fit, load
 from sampler.chains import resume_chain, start_chain
 from sampler.problem import prepare
-from sampler.single import local
-from sampler.single.divide import utilities
-from sampler.single.evidence import Evidence, _log_mixture, filled, layered, reduced
-from sampler.single.nuts import nuts
-from sampler.single.soft_tree import SoftTree
+from sampler.soft import topology_chains
+from sampler.soft.evidence import Evidence, _log_mixture, filled, layered, reduced
 from sampler.soft.kernels.density import densities
+from sampler.soft.nuts import nuts
+from sampler.soft.search import utilities
+from sampler.soft.tree import SoftTree
 from tests.reference.soft_trees import GOLDEN_CLASS, GOLDEN_X, GOLDEN_Y, make_room, make_rows, make_shape
 
 SMALL = {"iterations": 4, "first": 20, "chains": 2, "draws": 40, "samples": 4}
@@ -64,7 +64,7 @@ def test_layers_of_a_known_density(monkeypatch, room):
 
     However many samples are asked for, no more distances than there is room for are held at once.
     """
-    monkeypatch.setattr("sampler.single.evidence.BLOCK", room)
+    monkeypatch.setattr("sampler.soft.evidence.BLOCK", room)
     rng = np.random.default_rng(1)
     law = stats.multivariate_normal([1, 2, 3], np.diag([1.0, 4, 0.25]))
     whole, parts = [], Evidence()
@@ -182,7 +182,7 @@ def test_a_run(tmp_path):
 def test_chains_begin_at_good_trees():
     """Leaves' means and sigma are those of the rows that come there; the best of some trees is begun at."""
     X, y = steps()
-    here = local.Local(prepare(X, y, method="dcc-tree", **QUICK).training)
+    here = topology_chains.Local(prepare(X, y, method="dcc-tree", **QUICK).training)
     bits, random = (True, False, False), np.arange(1, 5, dtype=np.uint64)
     tree = SoftTree(bits, np.array([-1]), np.array([0.0, 20.0, 0.0, 0.0, 0.0]))
     goes = here.rows.x[0] > 0.5
@@ -199,10 +199,10 @@ def test_chains_begin_at_good_trees():
     assert np.median(here.density(bits, found, width)) > np.quantile(here.density(bits, others, width), 0.9)
 
 
-@pytest.mark.parametrize(("held", "rounds"), [(local.HELD, {2, 3, 4, 5}), (1, {1})])
+@pytest.mark.parametrize(("held", "rounds"), [(topology_chains.HELD, {2, 3, 4, 5}), (1, {1})])
 def test_draws_for_rounds_to_come_have_little_room(monkeypatch, held, rounds):
     """A call of the sampler draws for several rounds, but not more than all topologies may hold."""
-    monkeypatch.setattr(local, "HELD", held)
+    monkeypatch.setattr(topology_chains, "HELD", held)
     X, y = steps(40)
     knobs = QUICK | {"search": SMALL | {"iterations": 5, "first": 8}, "num_draws": 50}
     chain = start_chain(prepare(X, y > 2, method="dcc-tree", family="categorical", **knobs).training, 1)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.kernels.jit import address
-from sampler.single.soft_tree import shape_of
+from sampler.soft.tree import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.single.soft_prior import CODES, soft_constants
+from sampler.soft.prior import CODES, soft_constants
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.kernels.jit import warm
-from sampler.single.soft_kept import Kept, leaf_values
-from sampler.single.soft_prior import soft_constants
-from sampler.single.soft_tree import (
+from sampler.soft.kept_trees import Kept, leaf_values
+from sampler.soft.prior import soft_constants
+from sampler.soft.tree import (
     Parameters,
     SoftTree,
     leaves_of,

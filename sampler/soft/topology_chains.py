@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sampler.bart.prior import SIGMA_FLOOR
-from sampler.single.nuts import nuts
-from sampler.single.soft_prior import soft_constants
-from sampler.single.soft_tree import Parameters, make_room, make_soft_rows, scale_guesses, shape_of
+from sampler.soft.nuts import nuts
+from sampler.soft.prior import soft_constants
+from sampler.soft.tree import Parameters, make_room, make_soft_rows, scale_guesses, shape_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.single.soft_tree import SoftTree
     from sampler.soft.kernels.state import SoftShape
+    from sampler.soft.tree import SoftTree
     from sampler.training import Training
 
     Floats = NDArray[np.float64]

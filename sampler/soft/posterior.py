@@ -13,8 +13,8 @@ from sampler.intervals import Request
 from sampler.posterior import Posterior
 from sampler.predict import Ensemble
 from sampler.single.posterior import TreePosterior
-from sampler.single.soft_prior import CODES
-from sampler.single.soft_tree import scaled
+from sampler.soft.prior import CODES
+from sampler.soft.tree import scaled
 from sampler.storage.soft_draws import SoftDraws
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from sampler.storage.soft_draws import SoftDraws
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.single.soft_tree import Parameters, SoftTree
     from sampler.soft.kernels.state import SoftRoom, SoftRows
+    from sampler.soft.tree import Parameters, SoftTree
 
 
 def leaf_values(
@@ -24,8 +24,8 @@ def leaf_values(
     random: NDArray[np.uint64],
 ) -> NDArray[np.float64]:
     """Means of the leaves [leaf, 1], or probabilities of the classes there, drawn given the splits."""
-    from sampler.single.soft_tree import shape_of  # noqa: PLC0415
     from sampler.soft.kernels.hmc import draw_classes  # noqa: PLC0415  # kernels load late
+    from sampler.soft.tree import shape_of  # noqa: PLC0415
 
     if not rows.classes:
         return np.asarray(parts["mean"])[:, None]

@@ -19,11 +19,11 @@ import numpy as np
 
 from sampler.errors import PackedError
 from sampler.kernels.jit import warm
-from sampler.single.evidence import NOTHING, Evidence, filled, layered, reduced
-from sampler.single.local import Chains, Local
-from sampler.single.soft_kept import Kept, leaf_values
-from sampler.single.soft_tree import SoftTree, grown, leaves_of, log_topology, make_room, prunable_of, pruned
 from sampler.single.topology import shape_of as text_of
+from sampler.soft.evidence import NOTHING, Evidence, filled, layered, reduced
+from sampler.soft.kept_trees import Kept, leaf_values
+from sampler.soft.topology_chains import Chains, Local
+from sampler.soft.tree import SoftTree, grown, leaves_of, log_topology, make_room, prunable_of, pruned
 from sampler.storage import tree_checkpoint as checkpoint
 
 if TYPE_CHECKING:
