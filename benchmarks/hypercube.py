@@ -23,9 +23,9 @@ from itertools import product
 
 import numpy as np
 
-from sampler import diagnostics
 from sampler.bart.chain import Chain
 from sampler.kernels.arrays import FEATURE
+from sampler.posterior import rhat_ess
 from sampler.problem import prepare
 
 BETA = {2: 1.0, 3: 0.5, 4: 0.4, 5: 0.3, 7: 0.25}
@@ -197,8 +197,8 @@ def converge(dimensions, iterations, samplers, seeds):
         found = traces_of(dimension, iterations, seed, SAMPLERS[name])
         roots = [(found[2] == j).astype(float) for j in range(dimension)]
         roots = [root for root in roots if root.any()]
-        rhat = [diagnostics.rhat(found[k][None])[0] for k in (0, 1)]
-        root = max(diagnostics.rhat(np.array(roots))) if roots else np.nan
+        rhat = [rhat_ess.rhat(found[k][None])[0] for k in (0, 1)]
+        root = max(rhat_ess.rhat(np.array(roots))) if roots else np.nan
         switches = np.count_nonzero(np.diff(found[2], axis=1)) / found[2].size * 100
         print(
             f"D {dimension} seed {seed} {name:12}{rhat[0]:10.3f}{rhat[1]:10.3f}{root:10.3f}{switches:10.2f}",

@@ -83,7 +83,7 @@ def ours(X, y, X_new, burnin, draws, thin, seed, moves):
     """(f at training rows, at new rows, sigma, leaves), [chain, draw, ..], and seconds."""
     from sampler.bart.chain import Chain
     from sampler.kernels.jit import warm
-    from sampler.posterior import Posterior
+    from sampler.posterior.posterior import Posterior
     from sampler.problem import prepare
     from sampler.storage.draw_codec import pack
 
@@ -163,12 +163,12 @@ PEERS = {"bartz": bartz, "stochtree": stochtree}
 
 def figures(at, new, sigma, leaves, seconds, y_new, seed):
     """In the order of COLUMNS."""
-    from sampler import diagnostics
+    from sampler.posterior import rhat_ess
 
     f = np.ascontiguousarray(at.transpose(2, 0, 1))
-    ess_f, rhat_f = np.median(diagnostics.ess_bulk(f)), diagnostics.rhat(f)
-    ess_s, rhat_s = diagnostics.ess_bulk(sigma[None])[0], diagnostics.rhat(sigma[None])[0]
-    ess_l = np.nan if leaves is None else diagnostics.ess_bulk(leaves[None].astype(float))[0]
+    ess_f, rhat_f = np.median(rhat_ess.ess_bulk(f)), rhat_ess.rhat(f)
+    ess_s, rhat_s = rhat_ess.ess_bulk(sigma[None])[0], rhat_ess.rhat(sigma[None])[0]
+    ess_l = np.nan if leaves is None else rhat_ess.ess_bulk(leaves[None].astype(float))[0]
     draws = new.reshape(-1, new.shape[2])
     noisy = draws + sigma.reshape(-1, 1) * np.random.default_rng(seed).normal(size=draws.shape)
     low, high = np.quantile(noisy, [0.05, 0.95], axis=0)

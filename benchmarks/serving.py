@@ -26,7 +26,7 @@ from app.store import draws, models
 from app.store.engine import make_engine, session_scope
 from benchmarks.service import embedded, fit, friedman
 from sampler import Posterior
-from sampler.kernels.predicting import BLOCK
+from sampler.posterior.kernels.tree_sums import BLOCK
 
 ARROW = "application/vnd.apache.arrow.stream"
 RATE, ROWS, REPEATS = 50, 10_000, 15

@@ -42,14 +42,14 @@ import benchmarks.tree_paper as paper
 from sampler import fit
 from sampler.kernels.jit import warm
 from sampler.methods import METHODS
-from sampler.summary import VERDICTS
+from sampler.posterior.verdict import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from sampler.posterior import Posterior
+    from sampler.posterior.posterior import Posterior
 
     Floats = NDArray[np.float64]
 

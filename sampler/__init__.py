@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sampler.data.schema import Schema, choose
     from sampler.fitting import fit
     from sampler.kernels.jit import is_warm, warm
-    from sampler.posterior import Posterior, Prediction
+    from sampler.posterior.posterior import Posterior, Prediction
     from sampler.problem import Problem, prepare
     from sampler.settings import Settings
     from sampler.storage.draw_codec import pack, unpack
@@ -38,8 +38,8 @@ _HOMES = {
     "Chain": "bart.chain",
     "ColumnSummary": "data.columns",
     "Draws": "storage.draws",
-    "Posterior": "posterior",
-    "Prediction": "posterior",
+    "Posterior": "posterior.posterior",
+    "Prediction": "posterior.posterior",
     "Problem": "problem",
     "Schema": "data.schema",
     "Settings": "settings",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from sampler.chains import AnyChain
     from sampler.kernels.jit import Tell
-    from sampler.posterior import Posterior
+    from sampler.posterior.posterior import Posterior
     from sampler.problem import Problem
     from sampler.settings import Settings
     from sampler.storage.draws import Draws
@@ -215,7 +215,7 @@ def _run(
     """Run chains to their end and pool their draws with those they had."""
     from sampler.bart.hyperpriors import groups_of  # noqa: PLC0415
     from sampler.kernels.jit import is_warm, warm  # noqa: PLC0415
-    from sampler.posterior import Posterior  # noqa: PLC0415
+    from sampler.posterior.posterior import Posterior  # noqa: PLC0415
     from sampler.storage.draw_codec import pack  # noqa: PLC0415
     from sampler.storage.draws import concatenate  # noqa: PLC0415
 

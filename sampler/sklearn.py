@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.intervals import Interval
-    from sampler.posterior import Posterior, Prediction
+    from sampler.posterior.intervals import Interval
+    from sampler.posterior.posterior import Posterior, Prediction
 
 
 class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types

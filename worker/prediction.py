@@ -17,10 +17,11 @@ from app.store.engine import session_scope
 from app.store.errors import LeaseLostError, StoreError
 from app.store.tables import BatchPrediction, Json
 from app.store.units import Claim, Directive, Progress
-from sampler import DataError, Posterior, SamplerError, rowwise
+from sampler import DataError, Posterior, SamplerError
 from sampler.data.encode import Coded
 from sampler.data.row_flags import Flag, by_row, count
-from sampler.figures import are_finite, columns
+from sampler.posterior import row_diagnostics
+from sampler.posterior.answer_columns import are_finite, columns
 from worker.context import Context
 from worker.errors import Stopped
 from worker.kernels import PREDICTION, load_kernels
@@ -112,10 +113,10 @@ def _predict(posterior: Posterior, coded: Coded, request: Json) -> pa.Table:
     said = posterior.predict(coded, request["levels"], kind, request["quantiles"], num_draws)
     if not are_finite(said):
         raise SamplerError("The predictions are beyond the largest number there is: rescale the target.")
-    rhat = rowwise.agreement(posterior, coded, num_draws).rhat if request["rhat"] else None
+    rhat = row_diagnostics.agreement(posterior, coded, num_draws).rhat if request["rhat"] else None
     named = columns(
         said,
-        errors=rowwise.errors(posterior, coded, said, kind) if request["mcse"] else None,
+        errors=row_diagnostics.errors(posterior, coded, said, kind) if request["mcse"] else None,
         rhat=None if rhat is None else np.where(np.isfinite(rhat), rhat, np.nan),
     )
     table = pa.table({name: _array(values) for name, values in named.items()})

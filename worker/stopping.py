@@ -12,9 +12,9 @@ import numpy as np
 
 from app.store.tables import Json
 from sampler import Posterior
-from sampler.rowwise import agreement, is_known
+from sampler.posterior.row_diagnostics import agreement, is_known
+from sampler.posterior.verdict import ROWS_SHARE, VERDICTS
 from sampler.storage.model_header import Header
-from sampler.summary import ROWS_SHARE, VERDICTS
 
 RULES, TIME, DRAWS = "rules", "max_seconds", "max_draws"  # what can end a fit
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from sampler import Prediction
 from sampler.data.row_flags import Flag
-from sampler.figures import by_class, columns
-from sampler.rowwise import Errors, RowsVerdict
+from sampler.posterior.answer_columns import by_class, columns
+from sampler.posterior.row_diagnostics import Errors, RowsVerdict
 
 Floats = NDArray[np.float64]
 # What a spreadsheet would run as a formula when a cell begins with it.

@@ -23,10 +23,10 @@ from app.store import predictions as store
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, DatasetGoneError, ModelGoneError
 from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, BatchPrediction
-from sampler import rowwise
 from sampler.data.encode import Coded
 from sampler.data.row_flags import Flag, as_text
-from sampler.figures import percent
+from sampler.posterior import row_diagnostics
+from sampler.posterior.answer_columns import percent
 
 CSV_ROWS = 8192  # written at once
 FIGURE_BYTES = 8  # of each row, as stored, at most
@@ -81,7 +81,7 @@ def create(
             draws if request.draws is None else request.draws,
         ).draws
         if request.mcse or request.rhat:
-            rowwise.check_draws(used)
+            row_diagnostics.check_draws(used)
     resolved = {
         "levels": list(dict.fromkeys(request.levels)),
         "interval": request.interval,

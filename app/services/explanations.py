@@ -23,9 +23,9 @@ from app.store import models as store
 from app.store.engine import session_scope
 from app.store.tables import SUCCEEDED, Model
 from sampler import Posterior
-from sampler.checkup import diagnose
-from sampler.effects import PartialDependence
-from sampler.intervals import Interval
+from sampler.posterior.intervals import Interval
+from sampler.posterior.partial_dependence import PartialDependence
+from sampler.posterior.report import diagnose
 
 MAX_WORK = 2e10  # trees looked up for one partial dependence: two seconds of a core
 MAX_POINTS = 10_000  # of one answer

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from app.services.predictions import Predictor
 from app.store.tables import Model
-from sampler import Posterior, diagnostics
-from sampler.checkup import thinned
-from sampler.summary import FEWEST_DRAWS, LIMITS
+from sampler import Posterior
+from sampler.posterior import rhat_ess
+from sampler.posterior.report import thinned
+from sampler.posterior.verdict import FEWEST_DRAWS, LIMITS
 
 POINTS = 12
 ROWS = 50  # of the reference rows, evenly spaced: half a millisecond each, figure and point
@@ -100,7 +101,7 @@ def independent_every(draws: Floats) -> int:
     count = draws.shape[1]
     if count < 2 * FEWEST_RANKED:
         return 1
-    worth = diagnostics.ess_bulk(np.ascontiguousarray(draws[:, None, :]))
+    worth = rhat_ess.ess_bulk(np.ascontiguousarray(draws[:, None, :]))
     return int(np.clip(np.ceil(count / np.median(worth)), 1, count // FEWEST_RANKED))
 
 
@@ -110,13 +111,13 @@ def _counts(draws: int) -> list[int]:
 
 
 def _of_rows(f: Floats) -> dict[str, float | None]:
-    rhat = diagnostics.rhat(np.ascontiguousarray(f))
+    rhat = rhat_ess.rhat(np.ascontiguousarray(f))
     return _figures(f, np.median) | {"rhat_p95": _plain(float(np.quantile(rhat, 0.95)))}
 
 
 def _figures(x: Floats, middle: Any) -> dict[str, float | None]:
     x = np.ascontiguousarray(x)
-    of = {"rhat": diagnostics.rhat, "ess_bulk": diagnostics.ess_bulk, "ess_tail": diagnostics.ess_tail}
+    of = {"rhat": rhat_ess.rhat, "ess_bulk": rhat_ess.ess_bulk, "ess_tail": rhat_ess.ess_tail}
     return {name: _plain(float(middle(figure(x)))) for name, figure in of.items()}
 
 

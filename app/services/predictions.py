@@ -36,11 +36,12 @@ from app.store import restarts
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, ModelGoneError
 from app.store.tables import OPEN_STATES, SUCCEEDED, Model
-from sampler import DataError, PackedError, Posterior, SettingsError, is_warm, rowwise, warm
+from sampler import DataError, PackedError, Posterior, SettingsError, is_warm, warm
 from sampler.data.encode import Coded
 from sampler.data.row_flags import by_row
-from sampler.figures import are_finite
 from sampler.methods import METHODS
+from sampler.posterior import row_diagnostics
+from sampler.posterior.answer_columns import are_finite
 
 log = logging.getLogger(__name__)
 VERDICTS = ("not_converged", "approximate", "converged")  # each better than the one before
@@ -191,9 +192,9 @@ class Predictor:
             raise UnusableDataError("The answer is beyond the largest number there is: rescale the target.")
         agreement = judged = None
         if request.rhat or request.require is not None:
-            if request.rhat or rowwise.is_known(prediction.draws):
-                agreement = rowwise.agreement(posterior, coded, prediction.draws)
-            judged = rowwise.verdict(posterior, agreement, prediction.draws)
+            if request.rhat or row_diagnostics.is_known(prediction.draws):
+                agreement = row_diagnostics.agreement(posterior, coded, prediction.draws)
+            judged = row_diagnostics.verdict(posterior, agreement, prediction.draws)
             _check_verdict(judged, request.require, coded.num_rows)
         return Answer(
             model_id=model.id,
@@ -202,12 +203,14 @@ class Predictor:
             prediction=prediction,
             flags=by_row(coded.marks, posterior.schema.columns),
             only_mean=only_mean,
-            errors=rowwise.errors(posterior, coded, prediction, request.interval) if request.mcse else None,
+            errors=row_diagnostics.errors(posterior, coded, prediction, request.interval)
+            if request.mcse
+            else None,
             rhat=agreement.rhat if agreement is not None and request.rhat else None,
             rows_verdict=judged,
             samples=None
             if request.samples is None
-            else rowwise.thinned(posterior, coded, prediction.draws, request.samples),
+            else row_diagnostics.thinned(posterior, coded, prediction.draws, request.samples),
             classes=posterior.classes,
         )
 
@@ -267,7 +270,7 @@ class Predictor:
         if key not in self._verdicts:
             if len(self._verdicts) >= MAX_VERDICTS:
                 self._verdicts.clear()
-            self._verdicts[key] = rowwise.model_verdict(posterior, draws)
+            self._verdicts[key] = row_diagnostics.model_verdict(posterior, draws)
         return self._verdicts[key]
 
     def _load(self, model_id: str) -> Posterior:
@@ -301,7 +304,7 @@ def find(session: Session, owner: str, model: str, *, partly: bool = False) -> M
     raise NotFinishedError(f"Model {found.id} is {found.state}{lacking}{later}.")
 
 
-def _check_verdict(found: rowwise.RowsVerdict, require: str | None, num_rows: int) -> None:
+def _check_verdict(found: row_diagnostics.RowsVerdict, require: str | None, num_rows: int) -> None:
     if require is None or VERDICTS.index(found.verdict) >= VERDICTS.index(require):
         return
     rows = "row" if num_rows == 1 else f"{num_rows} rows"

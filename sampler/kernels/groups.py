@@ -48,10 +48,10 @@ GROUPS = {
     "prediction": Group(
         (
             "kernels.packing",
-            "kernels.predicting",
-            "kernels.mixture",
-            "kernels.moments",
-            "kernels.depths",
+            "posterior.kernels.tree_sums",
+            "posterior.kernels.mixture",
+            "posterior.kernels.moments",
+            "posterior.kernels.depths",
             "soft.kernels.predict",
         )
     ),

@@ -19,7 +19,7 @@ import numpy as np
 
 from sampler.errors import PackedError
 from sampler.kernels.jit import warm
-from sampler.single.topology import shape_of as text_of
+from sampler.posterior.topology import shape_of as text_of
 from sampler.soft.evidence import NOTHING, Evidence, filled, layered, reduced
 from sampler.soft.kept_trees import Kept, leaf_values
 from sampler.soft.topology_chains import Chains, Local

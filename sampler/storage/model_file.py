@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from sampler.posterior import Posterior
+    from sampler.posterior.posterior import Posterior
 
 MEDIA_TYPE = "application/vnd.bartserve.model"
 MAGIC = b"BARTMODL"
@@ -90,7 +90,7 @@ def read_parts(
 
 def load(path: str | os.PathLike[str]) -> Posterior:
     """The posterior that `save` wrote, here or elsewhere; raises PackedError when the file is no good."""
-    from sampler.posterior import Posterior  # noqa: PLC0415  # slow to import
+    from sampler.posterior.posterior import Posterior  # noqa: PLC0415  # slow to import
 
     return Posterior.from_bytes(Path(path).read_bytes())
 

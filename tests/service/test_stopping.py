@@ -11,7 +11,8 @@ from sqlalchemy import update
 from app.store import draws, events, models, restarts, units
 from app.store.engine import session_scope
 from app.store.tables import Model
-from sampler import Posterior, diagnostics, rowwise
+from sampler import Posterior
+from sampler.posterior import rhat_ess, row_diagnostics
 from tests.support.worker_service import LONG, OWNER, SHORT, children
 from worker import stopping
 
@@ -62,9 +63,9 @@ def check_ended(service, model_id):
 
 def ess(posterior, num_draws):
     """What `min_ess` is about, of the first so many draws of each chain."""
-    of_f = rowwise.agreement(posterior, posterior.reference, num_draws)
+    of_f = row_diagnostics.agreement(posterior, posterior.reference, num_draws)
     sigma = posterior.sigma[None, :, :num_draws]
-    of_sigma = min(diagnostics.ess_bulk(sigma)[0], diagnostics.ess_tail(sigma)[0])
+    of_sigma = min(rhat_ess.ess_bulk(sigma)[0], rhat_ess.ess_tail(sigma)[0])
     return min(np.quantile(np.minimum(of_f.ess_bulk, of_f.ess_tail), 0.05), of_sigma)
 
 

@@ -30,7 +30,7 @@ from app.services.files import table as tables
 from app.services.files.nursery import confine
 from app.services.files.options import Limits, Options
 from app.services.files.work import dataset
-from sampler import contents
+from sampler.posterior import untrusted
 from tests.support import fuzz_models
 
 LIMITS = Limits(bytes=1 << 22, cells=1 << 18)
@@ -162,7 +162,7 @@ READERS = {
         ]
     ),
     "model": Reader(
-        fuzz_models.seeds, fuzz_models.mutated, fuzz_models.read, str(Path(contents.__file__).parent)
+        fuzz_models.seeds, fuzz_models.mutated, fuzz_models.read, str(Path(untrusted.__file__).parent)
     ),
 }
 

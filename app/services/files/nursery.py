@@ -115,7 +115,7 @@ def _send(connection: socket.socket, answer: dict[str, Any]) -> None:
 def _load(groups: list[str]) -> None:
     """Load what compiled code readers call, here where nothing limits it."""
     if groups:
-        import sampler.contents  # noqa: F401, PLC0415  not for readers of tables: it takes a second
+        import sampler.posterior.untrusted  # noqa: F401, PLC0415  not for readers of tables: it takes a second
         from sampler import warm  # noqa: PLC0415
 
         for group in groups:

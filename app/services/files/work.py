@@ -69,8 +69,8 @@ def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:
         The file is damaged, foreign, newer, or too large once it is unpacked.
     """
     # Only the process that reads models loads the kernels.
-    from sampler.contents import read_contents  # noqa: PLC0415
     from sampler.errors import PackedError  # noqa: PLC0415
+    from sampler.posterior.untrusted import read_contents  # noqa: PLC0415
     from sampler.settings import Settings  # noqa: PLC0415
 
     try:

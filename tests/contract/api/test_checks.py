@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from app.services.growth import POINTS
-from sampler import Posterior, diagnostics
+from sampler import Posterior
+from sampler.posterior import rhat_ess
 from tests.support.api_calls import post_csv, problem, table, two_classes
 from tests.support.databases import only
 from tests.support.fitted_models import SMALL, fitted
@@ -32,10 +33,10 @@ def test_growth_is_the_notebooks_own_figures_at_each_count(client, settings):
     assert told["draws"][0] >= 8
     for i, count in enumerate(told["draws"]):
         sigma = np.ascontiguousarray(posterior.sigma[None, :, :count])
-        assert told["sigma"]["rhat"][i] == pytest.approx(float(diagnostics.rhat(sigma)[0]), rel=1e-12)
-        assert told["sigma"]["ess_tail"][i] == pytest.approx(float(diagnostics.ess_tail(sigma)[0]), rel=1e-12)
+        assert told["sigma"]["rhat"][i] == pytest.approx(float(rhat_ess.rhat(sigma)[0]), rel=1e-12)
+        assert told["sigma"]["ess_tail"][i] == pytest.approx(float(rhat_ess.ess_tail(sigma)[0]), rel=1e-12)
         some = np.ascontiguousarray(f[rows][:, :, :count])
-        rhat = diagnostics.rhat(some)
+        rhat = rhat_ess.rhat(some)
         assert told["f"]["rhat"][i] == pytest.approx(np.median(rhat), rel=1e-12)
         assert told["f"]["rhat_p95"][i] == pytest.approx(np.quantile(rhat, 0.95), rel=1e-12)
     assert told["limits"]["converged"]["rhat"] == 1.05

@@ -12,7 +12,8 @@ import pytest
 from app.api.predict import WantedQuery
 from app.store import draws, models
 from app.store.engine import session_scope
-from sampler import Posterior, rowwise
+from sampler import Posterior
+from sampler.posterior import row_diagnostics
 from tests.support.api_calls import places, post_csv, problem, table
 from tests.support.databases import only
 from tests.support.fitted_models import SMALL, fitted, run_units
@@ -161,7 +162,7 @@ def test_errors_are_those_of_the_draws_used(client, model, database):
     coded = posterior.encode(COLUMNS)
     for number in (8, 40):
         said = posterior.predict(coded, num_draws=number)
-        expected = rowwise.errors(posterior, coded, said, "credible")
+        expected = row_diagnostics.errors(posterior, coded, said, "credible")
         mcse = ask(client, model, mcse=True, draws=number).json()["mcse"]
         assert mcse["mean"] == pytest.approx(expected.mean.tolist(), rel=1e-12)
         assert mcse["intervals"][0]["upper"] == pytest.approx(expected.intervals[0].upper.tolist(), rel=1e-12)

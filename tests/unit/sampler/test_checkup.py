@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from sampler import diagnostics, fit
-from sampler.checkup import depths, diagnose, thinned
+from sampler import fit
+from sampler.posterior import rhat_ess
+from sampler.posterior.report import depths, diagnose, thinned
 from tests.support.random_forests import random_draws
 from tests.support.random_posteriors import make_posterior
 
@@ -44,8 +45,8 @@ def test_report_of_a_posterior():
     f = posterior.sample(posterior.reference).transpose(2, 0, 1)
     sigma = np.array([draws.sigma[:40] for draws in chains])
     for name in ("rhat", "ess_bulk", "ess_tail", "mcse_mean"):
-        np.testing.assert_allclose(report["f"][name], getattr(diagnostics, name)(f))
-        np.testing.assert_allclose(report["sigma"][name], getattr(diagnostics, name)(sigma[None])[0])
+        np.testing.assert_allclose(report["f"][name], getattr(rhat_ess, name)(f))
+        np.testing.assert_allclose(report["sigma"][name], getattr(rhat_ess, name)(sigma[None])[0])
     np.testing.assert_allclose(report["f"]["sd"], f.std(axis=(1, 2), ddof=1))
     assert (report["verdict"], report["draws"]) == (posterior.summary().verdict, 40)
     assert report["traces"]["draws"][:2] == [0, 4]

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from sampler import PackedError, Posterior
-from sampler.contents import MAX_DEPTH, MAX_HEADER_TEXT, MAX_INDEX, read_contents
+from sampler.posterior.untrusted import MAX_DEPTH, MAX_HEADER_TEXT, MAX_INDEX, read_contents
 from sampler.storage.draw_codec import HEAD, SOFT_TREES
 from sampler.storage.model_header import REFERENCE_ROWS
 from tests.support.fuzz_models import File, sealed, sealed_block, taken_apart
@@ -72,7 +72,7 @@ def test_sizes_are_judged_before_draws_are_unpacked(file, monkeypatch):
     monkeypatch.setattr(Posterior, "from_blocks", lambda *_: pytest.fail("it was unpacked"))
     many = File(file.index | {"statistics": []}, file.text, file.arrays, [[]] * 257 + file.chains)
     refused(many, "259 chains")
-    monkeypatch.setattr("sampler.contents.MAX_NODES", 100)
+    monkeypatch.setattr("sampler.posterior.untrusted.MAX_NODES", 100)
     refused(file, "too large")
 
 

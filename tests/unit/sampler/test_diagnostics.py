@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from arviz_stats.base import array_stats
 
-from sampler import diagnostics
-from sampler.summary import Agreement, judge, summarise
+from sampler.posterior import rhat_ess
+from sampler.posterior.verdict import Agreement, judge, summarise
 
 SHAPES = [(4, 250), (2, 101), (3, 7), (4, 4), (1, 60)]
 
@@ -26,13 +26,13 @@ def chains(shape, seed=0):
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        (diagnostics.rhat, lambda x: array_stats.rhat(x, method="rank")),
-        (diagnostics.ess_bulk, lambda x: array_stats.ess(x, method="bulk")),
-        (diagnostics.ess_tail, lambda x: array_stats.ess(x, method="tail", prob=(0.05, 0.95))),
-        (diagnostics.ess_mean, lambda x: array_stats.ess(x, method="mean")),
-        (diagnostics.mcse_mean, lambda x: array_stats.mcse(x, method="mean")),
+        (rhat_ess.rhat, lambda x: array_stats.rhat(x, method="rank")),
+        (rhat_ess.ess_bulk, lambda x: array_stats.ess(x, method="bulk")),
+        (rhat_ess.ess_tail, lambda x: array_stats.ess(x, method="tail", prob=(0.05, 0.95))),
+        (rhat_ess.ess_mean, lambda x: array_stats.ess(x, method="mean")),
+        (rhat_ess.mcse_mean, lambda x: array_stats.mcse(x, method="mean")),
         (
-            lambda x: diagnostics.mcse_quantile(x, 0.05),
+            lambda x: rhat_ess.mcse_quantile(x, 0.05),
             lambda x: array_stats.mcse(x, method="quantile", prob=0.05),
         ),
     ],
@@ -50,15 +50,15 @@ def test_equals_arviz(shape, ours, theirs):
 def test_what_never_moves():
     """A constant quantity (a stump, a fixed sigma) agrees with itself."""
     still = np.full((2, 4, 50), 3.7)
-    np.testing.assert_array_equal(diagnostics.rhat(still), 1)
-    np.testing.assert_array_equal(diagnostics.ess_bulk(still), 200)
-    np.testing.assert_allclose(diagnostics.mcse_mean(still), 0, atol=1e-15)
+    np.testing.assert_array_equal(rhat_ess.rhat(still), 1)
+    np.testing.assert_array_equal(rhat_ess.ess_bulk(still), 200)
+    np.testing.assert_allclose(rhat_ess.mcse_mean(still), 0, atol=1e-15)
 
 
 def test_chains_that_stand_apart():
     """Chains that are constant at different values have an R-hat far above any limit."""
     apart = np.tile(np.arange(4.0)[None, :, None], (1, 1, 50))
-    assert diagnostics.rhat(apart)[0] > 5
+    assert rhat_ess.rhat(apart)[0] > 5
 
 
 def agreement(rhat, error, rows=200):

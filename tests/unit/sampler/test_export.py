@@ -5,8 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from sampler import export
-from sampler.export import draws_of
+from sampler.posterior import arviz as export
+from sampler.posterior.arviz import draws_of
 from tests.support.random_posteriors import make_posterior
 
 

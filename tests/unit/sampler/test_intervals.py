@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from sampler.errors import SettingsError
-from sampler.intervals import Answer, Request
+from sampler.posterior.intervals import Answer, Request
 
 STEP = 2.0**-18
 

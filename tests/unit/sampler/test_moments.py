@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sampler.kernels.moments import moments, turn
+from sampler.posterior.kernels.moments import moments, turn
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (7, 1), (1000, 33), (31, 1024)])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sampler.errors import PackedError
-from sampler.kernels.predicting import BLOCK
-from sampler.predict import FEW_ROWS, Ensemble
+from sampler.posterior.ensemble import FEW_ROWS, Ensemble
+from sampler.posterior.kernels.tree_sums import BLOCK
 from tests.support.random_forests import random_codes, random_draws, walk
 
 

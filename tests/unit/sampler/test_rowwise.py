@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from sampler import SettingsError, rowwise
+from sampler import SettingsError
 from sampler.data import row_flags
 from sampler.data.schema import Column
-from sampler.kernels.mixture import mixture_quantiles
+from sampler.posterior import row_diagnostics
+from sampler.posterior.kernels.mixture import mixture_quantiles
 from tests.support.random_posteriors import make_posterior
 
 ROWS = {"x1": [0.5, None, -1.0], "x2": [None, 0.1, 2.0], "x3": [0.0, 1.0, 2.0], "c": ["a", "z", "e"]}
@@ -64,7 +65,7 @@ def test_the_error_of_a_predictive_bound_is_its_spread_over_repetitions():
     mixture_quantiles(steps, 0.001, sigma.reshape(-1), np.array([tail]), ndtri(np.array([tail])), bound)
 
     posterior, _, _ = make_posterior()
-    stated = rowwise._mixture_error(posterior, f * 0.001, sigma, bound[:, 0], draws)
+    stated = row_diagnostics._mixture_error(posterior, f * 0.001, sigma, bound[:, 0], draws)
 
     assert np.sqrt(np.mean(stated**2)) == pytest.approx(bound.std(), rel=0.15)
 
@@ -75,10 +76,10 @@ def test_errors_belong_to_their_rows(kind):
     posterior, _, _ = make_posterior()
     coded = posterior.encode(ROWS)
     asked = {"level": [0.5, 0.9], "interval": kind, "quantiles": [0.2]}
-    whole = rowwise.errors(posterior, coded, posterior.predict(coded, **asked), kind)
+    whole = row_diagnostics.errors(posterior, coded, posterior.predict(coded, **asked), kind)
     one = {name: column[1:2] for name, column in ROWS.items()}
     single = posterior.encode(one)
-    alone = rowwise.errors(posterior, single, posterior.predict(single, **asked), kind)
+    alone = row_diagnostics.errors(posterior, single, posterior.predict(single, **asked), kind)
 
     assert [each.level for each in whole.intervals] == [0.5, 0.9]
     assert alone.mean[0] == pytest.approx(whole.mean[1], rel=1e-12)
@@ -91,10 +92,10 @@ def test_errors_belong_to_their_rows(kind):
 def test_the_verdict_on_rows_is_that_of_the_summary():
     """Judged at the reference rows themselves, rows asked have the model's own verdict."""
     posterior, _, _ = make_posterior()
-    reference = rowwise.Coded(posterior._header.reference, [])
-    found = rowwise.agreement(posterior, reference, posterior.num_draws)
+    reference = row_diagnostics.Coded(posterior._header.reference, [])
+    found = row_diagnostics.agreement(posterior, reference, posterior.num_draws)
 
-    judged = rowwise.verdict(posterior, found, posterior.num_draws)
+    judged = row_diagnostics.verdict(posterior, found, posterior.num_draws)
 
     assert judged.verdict == posterior.summary().verdict
     assert not any("reference" in reason for reason in judged.reasons)
@@ -105,4 +106,4 @@ def test_too_few_draws_have_no_known_error():
     posterior, _, _ = make_posterior()
 
     with pytest.raises(SettingsError, match="at least 8"):
-        rowwise.agreement(posterior, posterior.encode(ROWS), 7)
+        row_diagnostics.agreement(posterior, posterior.encode(ROWS), 7)

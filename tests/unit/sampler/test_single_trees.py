@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler import DataError, PackedError, Settings, SettingsError, diagnostics, fit, load
+from sampler import DataError, PackedError, Settings, SettingsError, fit, load
 from sampler.data.target import guess_family
-from sampler.single.quantiles import normal_mixture, of_draws
-from sampler.single.summary import Weights, agreement, mean_error, quantile_error
-from sampler.single.topology import shape_of, topologies
+from sampler.posterior import rhat_ess
+from sampler.posterior.topology import shape_of, topologies
+from sampler.posterior.weighted import Weights, agreement, mean_error, quantile_error
+from sampler.posterior.weighted_quantiles import normal_mixture, of_draws
 from sampler.storage.draw_codec import pack, unpack
 from sampler.storage.draws import Draws, concatenate
 
@@ -102,8 +103,8 @@ def test_errors_of_draws_that_weigh_alike():
     rng = np.random.default_rng(5)
     x, share = rng.normal(size=(200, 6, 80)), np.full((6, 80), 1 / 480)
     for ours, theirs in (
-        (mean_error(x, share), diagnostics.mcse_mean(x)),
-        (quantile_error(x, share, 0.1), diagnostics.mcse_quantile(x, 0.1)),
+        (mean_error(x, share), rhat_ess.mcse_mean(x)),
+        (quantile_error(x, share, 0.1), rhat_ess.mcse_quantile(x, 0.1)),
     ):
         assert np.median(ours) == pytest.approx(np.median(theirs), rel=0.15)
     one = mean_error(x[:, :1], np.full((1, 80), 1 / 80))  # of one run: what independent draws would have

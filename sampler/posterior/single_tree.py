@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.encode import Coded
-from sampler.effects import PartialDependence, Wish, partial_dependence
 from sampler.errors import PackedError
-from sampler.inclusion import Inclusion, inclusion
-from sampler.intervals import Interval, Quantile, Request
-from sampler.posterior import MAX_CELLS, Posterior, Prediction
-from sampler.predict import Ensemble
-from sampler.single import topology
-from sampler.single.quantiles import normal_mixture, of_draws
-from sampler.single.summary import (
+from sampler.posterior import topology
+from sampler.posterior.ensemble import Ensemble
+from sampler.posterior.inclusion import Inclusion, inclusion
+from sampler.posterior.intervals import Interval, Quantile, Request
+from sampler.posterior.partial_dependence import PartialDependence, Wish, partial_dependence
+from sampler.posterior.posterior import MAX_CELLS, Posterior, Prediction
+from sampler.posterior.verdict import Agreement, Summary, Verdict, summarise
+from sampler.posterior.weighted import (
     Weights,
     agreement,
     judge_weighted,
@@ -26,8 +26,8 @@ from sampler.single.summary import (
     quantile_error,
     summarise_weighted,
 )
+from sampler.posterior.weighted_quantiles import normal_mixture, of_draws
 from sampler.storage.draws import LEAF
-from sampler.summary import Agreement, Summary, Verdict, summarise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sampler.posterior import Posterior
+    from sampler.posterior.posterior import Posterior
 
 
 def draws_of(posterior: Posterior) -> dict[str, NDArray[np.float64]]:

@@ -13,8 +13,8 @@ from sampler.data.binning import spread
 from sampler.data.encode import numbers
 from sampler.data.scalars import days_to_text
 from sampler.errors import SettingsError
-from sampler.intervals import Interval
-from sampler.kernels.predicting import BLOCK
+from sampler.posterior.intervals import Interval
+from sampler.posterior.kernels.tree_sums import BLOCK
 from sampler.storage.draws import MISSING
 from sampler.storage.model_header import GRID_POINTS
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from sampler import interrupt
 from sampler.errors import PackedError
-from sampler.kernels import predicting
+from sampler.posterior.kernels import tree_sums
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +30,8 @@ class Ensemble:
     def __init__(self, chains: Sequence[Draws], num_features: int) -> None:
         self.num_draws = sum(draws.num_draws for draws in chains)
         self.num_features = num_features
-        if num_features > predicting.MAX_FEATURES:
-            raise PackedError(f"the model has more than {predicting.MAX_FEATURES} columns")
+        if num_features > tree_sums.MAX_FEATURES:
+            raise PackedError(f"the model has more than {tree_sums.MAX_FEATURES} columns")
         for draws in chains:
             if int(draws.feature.max(initial=-1)) >= num_features:
                 raise PackedError("the draws split on columns that the model doesn't have")
@@ -80,28 +80,28 @@ def _fits(chains: Sequence[Draws]) -> bool:
     return True
 
 
-def _sort(chains: Sequence[Draws], leaves: Sequence[NDArray[np.int32]]) -> predicting.Ensemble:
+def _sort(chains: Sequence[Draws], leaves: Sequence[NDArray[np.int32]]) -> tree_sums.Ensemble:
     counts = []
     for draws in chains:
-        count = np.empty((draws.num_draws, predicting.NUM_SHAPES), dtype=np.int64)
-        predicting.count_shapes(draws.tree_start, draws.num_trees, draws.feature, count)
+        count = np.empty((draws.num_draws, tree_sums.NUM_SHAPES), dtype=np.int64)
+        tree_sums.count_shapes(draws.tree_start, draws.num_trees, draws.feature, count)
         counts.append(count)
-    start = np.zeros((sum(map(len, counts)) + 1, predicting.NUM_SHAPES), dtype=np.int64)
+    start = np.zeros((sum(map(len, counts)) + 1, tree_sums.NUM_SHAPES), dtype=np.int64)
     np.cumsum(np.concatenate(counts), axis=0, out=start[1:])
     into = _room(start)
     first = 0
     for draws, leaf in zip(chains, leaves, strict=True):
-        predicting.sort_trees(
+        tree_sums.sort_trees(
             draws.tree_start, draws.num_trees, draws.feature, draws.cut, draws.missing_left, leaf, first, into
         )
         first += draws.num_draws
     return into
 
 
-def _room(start: NDArray[np.int64]) -> predicting.Ensemble:
+def _room(start: NDArray[np.int64]) -> tree_sums.Ensemble:
     """An ensemble to fill, of the sizes that `start` ends with."""
     two, right, left, big, splits, leaves = (int(size) for size in start[-1])
-    return predicting.Ensemble(
+    return tree_sums.Ensemble(
         base=np.empty(len(start) - 1, np.int32),
         start=start,
         two_rule=np.empty(two, np.uint16),
@@ -126,15 +126,15 @@ def _room(start: NDArray[np.int64]) -> predicting.Ensemble:
 
 
 def _sums(
-    ensemble: predicting.Ensemble, codes: NDArray[np.uint8], draws: NDArray[np.int64]
+    ensemble: tree_sums.Ensemble, codes: NDArray[np.uint8], draws: NDArray[np.int64]
 ) -> NDArray[np.int32]:
     num_rows = codes.shape[1]
     if num_rows > FEW_ROWS:
         sums = np.empty((len(draws), num_rows), dtype=np.int32)
-        predicting.sum_trees(ensemble, draws, codes, sums)
+        tree_sums.sum_trees(ensemble, draws, codes, sums)
         return sums
     by_row = np.empty((num_rows, len(draws)), dtype=np.int32)
     for row in range(num_rows):
         code = np.stack([codes[:, row], codes[:, row] + np.uint8(1)], axis=1).reshape(-1)  # by rule
-        predicting.sum_trees_at_row(ensemble, draws, code, by_row[row])
+        tree_sums.sum_trees_at_row(ensemble, draws, code, by_row[row])
     return by_row.T

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.single.quantiles import of_draws
-from sampler.summary import END_ERROR, VERDICTS, Agreement, Summary, Verdict, describe_trees, judge
+from sampler.posterior.verdict import END_ERROR, VERDICTS, Agreement, Summary, Verdict, describe_trees, judge
+from sampler.posterior.weighted_quantiles import of_draws
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sampler import diagnostics
+from sampler.posterior import rhat_ess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,9 +55,9 @@ class Agreement:
     @classmethod
     def of(cls, f: Floats) -> Agreement:
         """From draws [row, chain, draw]."""
-        tail = diagnostics.ess_tail(f)
-        error = np.maximum(1 / np.sqrt(diagnostics.ess_mean(f)), END_ERROR / np.sqrt(tail))
-        return cls(diagnostics.rhat(f), error, diagnostics.ess_bulk(f), tail)
+        tail = rhat_ess.ess_tail(f)
+        error = np.maximum(1 / np.sqrt(rhat_ess.ess_mean(f)), END_ERROR / np.sqrt(tail))
+        return cls(rhat_ess.rhat(f), error, rhat_ess.ess_bulk(f), tail)
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,7 +138,7 @@ def summarise(
     agreement = Agreement.of(f)
     of_sigma: dict[str, float | None] = dict.fromkeys(("rhat", "ess_bulk", "ess_tail"))
     if sigma is not None:
-        figures = (diagnostics.rhat, diagnostics.ess_bulk, diagnostics.ess_tail)
+        figures = (rhat_ess.rhat, rhat_ess.ess_bulk, rhat_ess.ess_tail)
         of_sigma = {name: _number(of(sigma[None])[0]) for name, of in zip(of_sigma, figures, strict=True)}
     verdict, reasons = judge(agreement, of_sigma["rhat"], chains)
     return Summary(

@@ -6,27 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler import diagnostics
-from sampler.kernels.depths import tree_depths
-from sampler.single.summary import mean_error
-from sampler.summary import FEWEST_DRAWS
+from sampler.posterior import rhat_ess
+from sampler.posterior.kernels.depths import tree_depths
+from sampler.posterior.verdict import FEWEST_DRAWS
+from sampler.posterior.weighted import mean_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from sampler.posterior import Posterior
+    from sampler.posterior.posterior import Posterior
     from sampler.storage.draws import Draws
 
     Floats = NDArray[np.float64]
 
 MAX_POINTS = 500  # of a trace: more than a screen shows
 FIGURES = {
-    "rhat": diagnostics.rhat,
-    "ess_bulk": diagnostics.ess_bulk,
-    "ess_tail": diagnostics.ess_tail,
-    "mcse_mean": diagnostics.mcse_mean,
+    "rhat": rhat_ess.rhat,
+    "ess_bulk": rhat_ess.ess_bulk,
+    "ess_tail": rhat_ess.ess_tail,
+    "mcse_mean": rhat_ess.mcse_mean,
 }
 
 

@@ -10,16 +10,16 @@ from scipy.special import ndtr
 
 from sampler.data.encode import Coded
 from sampler.errors import SettingsError
-from sampler.intervals import Interval, Quantile
-from sampler.summary import FEWEST_DRAWS, Agreement
+from sampler.posterior.intervals import Interval, Quantile
+from sampler.posterior.verdict import FEWEST_DRAWS, Agreement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from sampler.posterior import Posterior, Prediction
-    from sampler.summary import Verdict
+    from sampler.posterior.posterior import Posterior, Prediction
+    from sampler.posterior.verdict import Verdict
 
     Floats = NDArray[np.float64]
 

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr
 
-from sampler.checkup import diagnose
 from sampler.data.encode import Coded, encode
-from sampler.diagnostics import mcse_mean, mcse_quantile, rhat
-from sampler.effects import PartialDependence, Wish, partial_dependence
 from sampler.errors import NotFittedError, PackedError, SettingsError
-from sampler.export import to_arviz
-from sampler.inclusion import Inclusion, inclusion, rules_per_draw
-from sampler.intervals import Answer, Interval, Quantile, Request
-from sampler.kernels.predicting import BLOCK
 from sampler.methods import METHODS
-from sampler.predict import Ensemble
+from sampler.posterior.arviz import to_arviz
+from sampler.posterior.ensemble import Ensemble
+from sampler.posterior.inclusion import Inclusion, inclusion, rules_per_draw
+from sampler.posterior.intervals import Answer, Interval, Quantile, Request
+from sampler.posterior.kernels.tree_sums import BLOCK
+from sampler.posterior.partial_dependence import PartialDependence, Wish, partial_dependence
+from sampler.posterior.report import diagnose
+from sampler.posterior.rhat_ess import mcse_mean, mcse_quantile, rhat
+from sampler.posterior.verdict import Agreement, Summary, Verdict, judge, summarise
 from sampler.storage.draw_codec import unpack
 from sampler.storage.draws import concatenate
 from sampler.storage.model_file import read_parts, write_model
 from sampler.storage.model_header import Header
-from sampler.summary import Agreement, Summary, Verdict, judge, summarise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -441,6 +441,6 @@ def _kind_of(header: Header) -> type[Posterior]:
         from sampler.soft.posterior import SoftPosterior  # noqa: PLC0415  # it is a kind of Posterior
 
         return SoftPosterior
-    from sampler.single.posterior import TreePosterior  # noqa: PLC0415  # it is a kind of Posterior
+    from sampler.posterior.single_tree import TreePosterior  # noqa: PLC0415  # it is a kind of Posterior
 
     return TreePosterior

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sampler.errors import PackedError
-from sampler.intervals import equal_tailed
+from sampler.posterior.intervals import equal_tailed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

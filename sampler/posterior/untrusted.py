@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sampler.errors import NotFittedError, PackedError, SettingsError
-from sampler.posterior import Posterior
+from sampler.posterior.posterior import Posterior
 from sampler.settings import LIMITS, Settings
 from sampler.storage import draw_codec
 from sampler.storage.model_file import read_parts
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from sampler.data.schema import Column
-    from sampler.summary import Summary
+    from sampler.posterior.verdict import Summary
 
 MAX_INDEX = 2 << 20  # bytes: two bytes or more for each block, and statistics of `MAX_TEXT`
 MAX_HEADER_TEXT = 8 << 20  # bytes: some 30,000 columns, or hundreds of thousands of levels

@@ -16,8 +16,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from sampler.errors import SettingsError
-from sampler.kernels.mixture import mixture_quantiles
-from sampler.kernels.moments import moments, turn
+from sampler.posterior.kernels.mixture import mixture_quantiles
+from sampler.posterior.kernels.moments import moments, turn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

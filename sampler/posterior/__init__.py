@@ -1,0 +1,1 @@
+"""The posterior: predictions with intervals, diagnostics, explanations."""

@@ -1,0 +1,1 @@
+"""Compiled kernels of predictions and their summaries."""
