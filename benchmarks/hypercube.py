@@ -26,7 +26,7 @@ import numpy as np
 from sampler.bart.chain import Chain
 from sampler.kernels.arrays import FEATURE
 from sampler.posterior import rhat_ess
-from sampler.problem import prepare
+from sampler.preparation import prepare
 
 BETA = {2: 1.0, 3: 0.5, 4: 0.4, 5: 0.3, 7: 0.25}
 SAMPLERS = {

@@ -26,7 +26,7 @@ import numpy as np
 from sampler.bart.chain import Chain
 from sampler.bart.kernels.state import ABOVE, DEPTH, VALUE
 from sampler.kernels.arrays import CUT, FEATURE, LEFT, RIGHT
-from sampler.problem import prepare
+from sampler.preparation import prepare
 
 BURNIN, APART = 1000, 50  # iterations before the first state that is looked at, and between states
 TREES = mixing.TREES

@@ -84,7 +84,7 @@ def ours(X, y, X_new, burnin, draws, thin, seed, moves):
     from sampler.bart.chain import Chain
     from sampler.kernels.jit import warm
     from sampler.posterior.posterior import Posterior
-    from sampler.problem import prepare
+    from sampler.preparation import prepare
     from sampler.storage.draw_codec import pack
 
     settings = {"num_trees": TREES, "num_burnin": burnin, "num_draws": draws // thin, "thin": thin}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sampler.fitting import fit
     from sampler.kernels.jit import is_warm, warm
     from sampler.posterior.posterior import Posterior, Prediction
-    from sampler.problem import Problem, prepare
+    from sampler.preparation import Problem, prepare
     from sampler.settings import Settings
     from sampler.storage.draw_codec import pack, unpack
     from sampler.storage.draws import Draws
@@ -40,7 +40,7 @@ _HOMES = {
     "Draws": "storage.draws",
     "Posterior": "posterior.posterior",
     "Prediction": "posterior.posterior",
-    "Problem": "problem",
+    "Problem": "preparation",
     "Schema": "data.schema",
     "Settings": "settings",
     "choose": "data.schema",
@@ -49,7 +49,7 @@ _HOMES = {
     "is_warm": "kernels.jit",
     "load": "storage.model_file",
     "pack": "storage.draw_codec",
-    "prepare": "problem",
+    "prepare": "preparation",
     "resume_chain": "chains",
     "start_chain": "chains",
     "unpack": "storage.draw_codec",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sampler.chains import AnyChain
     from sampler.kernels.jit import Tell
     from sampler.posterior.posterior import Posterior
-    from sampler.problem import Problem
+    from sampler.preparation import Problem
     from sampler.settings import Settings
     from sampler.storage.draws import Draws
     from sampler.training import Training
@@ -118,7 +118,7 @@ def fit(
         for a setting that can't be
 
     """
-    from sampler.problem import prepare  # noqa: PLC0415
+    from sampler.preparation import prepare  # noqa: PLC0415
 
     problem = prepare(
         X,

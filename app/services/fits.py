@@ -28,7 +28,7 @@ from sampler.data.schema import KINDS, Choice
 from sampler.data.target import guess_family, read_target, read_weights
 from sampler.errors import DataProblem
 from sampler.methods import METHODS
-from sampler.problem import check_weights, checked_prior
+from sampler.preparation import check_weights, checked_prior
 from sampler.settings import FAMILIES, LIMITS, MOVE_SETS, STARTS
 
 MOVES = dict.fromkeys([*MOVE_SETS, *(name for kind in METHODS.values() for name in kind.move_sets)])

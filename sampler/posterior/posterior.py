@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from sampler.data.schema import Schema
     from sampler.fitting import Origin
-    from sampler.problem import Problem
+    from sampler.preparation import Problem
     from sampler.storage.draws import Draws
 
     Floats = NDArray[np.float64]
@@ -216,7 +216,7 @@ class Posterior:
 
     def problem_of(self, X: Any, y: Any, weights: Any = None) -> Problem:
         """What the chains trained on, from their rows given again; raises DataError."""
-        from sampler.problem import prepare_again  # noqa: PLC0415  # only a loaded posterior needs it
+        from sampler.preparation import prepare_again  # noqa: PLC0415  # only a loaded posterior needs it
 
         return prepare_again(self._header, X, y, weights)
 

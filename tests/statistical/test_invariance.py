@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sampler.bart.chain import Chain
-from sampler.problem import prepare
+from sampler.preparation import prepare
 from sampler.storage.draw_codec import pack
 from sampler.storage.draws import concatenate
 from tests.support.chain_driver import draws_of, fits, move_sets, tree_keys

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from sampler.bart.chain import Chain
-from sampler.problem import prepare
+from sampler.preparation import prepare
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import RESTRUCTURED, draws_of, mixes, move_sets, of_toy, tree_counts
 from tests.support.p_values import chi_square, holds

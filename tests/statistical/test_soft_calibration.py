@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 from sampler.chains import start_chain
-from sampler.problem import prepare
+from sampler.preparation import prepare
 from tests.reference.soft_trees import make_shape, memberships
 from tests.support.p_values import ALARM, all_above, rank_of, uniform_ranks
 

@@ -6,7 +6,7 @@ from scipy import special, stats
 
 from sampler.chains import start_chain
 from sampler.posterior.topology import shape_of
-from sampler.problem import prepare
+from sampler.preparation import prepare
 from sampler.soft.tree import log_topology
 from sampler.storage.draws import concatenate
 from tests.reference.soft_trees import make_shape, memberships

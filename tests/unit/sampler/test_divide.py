@@ -6,7 +6,7 @@ from scipy import special, stats
 
 from sampler import Settings, SettingsError, fit, load
 from sampler.chains import resume_chain, start_chain
-from sampler.problem import prepare
+from sampler.preparation import prepare
 from sampler.soft import topology_chains
 from sampler.soft.evidence import Evidence, _log_mixture, filled, layered, reduced
 from sampler.soft.kernels.density import densities

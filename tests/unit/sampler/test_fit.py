@@ -17,7 +17,7 @@ import pytest
 
 import sampler
 from sampler import DataError, DataWarning, Posterior, SettingsError, fit
-from sampler.problem import prepare
+from sampler.preparation import prepare
 from tests.support.friedman import friedman
 
 SHORT = {"num_trees": 20, "num_chains": 2, "num_burnin": 50, "num_draws": 25, "thin": 1, "progress": False}

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from sampler import DataError, SettingsError, choose, describe, prepare
-from sampler.problem import prepare_again
+from sampler.preparation import prepare_again
 from sampler.storage.model_header import Header
 
 N = 60
@@ -293,7 +293,7 @@ def test_row_labels_that_differ_are_mentioned():
 
 def test_too_many_cells(monkeypatch):
     """Data whose indicators would fill the memory are refused with their size."""
-    monkeypatch.setattr("sampler.problem.MAX_CELLS", 300)
+    monkeypatch.setattr("sampler.preparation.MAX_CELLS", 300)
     with pytest.raises(DataError, match="60 rows of more than 5 coded columns"):
         problem_of()
 

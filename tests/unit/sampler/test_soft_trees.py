@@ -6,7 +6,7 @@ import pytest
 from sampler import DataWarning, Settings, SettingsError, fit, load
 from sampler.chains import resume_chain, start_chain
 from sampler.posterior.topology import shape_of
-from sampler.problem import prepare
+from sampler.preparation import prepare
 from sampler.soft.tree import depths_of, grown, log_topology, make_soft_rows, prunable_of, pruned
 from sampler.storage.draws import concatenate
 from tests.reference.soft_trees import make_shape, memberships
