@@ -235,7 +235,7 @@ def free_port():
 
 def serve(port):
     """One API process: on loopback, as one that others reach: with keys and quotas."""
-    from app.api.server import server
+    from app.server import server
     from app.settings import Settings
 
     server(Settings(host="0.0.0.0"), port=port).run()

@@ -11,7 +11,7 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from app.api.main import create_app  # noqa: E402
+from app.application import create_app  # noqa: E402
 from app.settings import Settings, described  # noqa: E402
 
 HEAD = """# The HTTP reference

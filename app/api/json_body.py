@@ -16,7 +16,7 @@ from typing import Any
 from anyio import to_thread
 from fastapi import Request, Response
 
-from app.api.problems import place, render_error
+from app.api.errors import place, render_error
 from app.api.scopes import GuardedRoute
 from app.services.errors import (
     Fault,

@@ -13,7 +13,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
 from app.api.negotiation import content_type
-from app.api.reading import BINARY, FILES
+from app.api.read_options import BINARY, FILES
 from app.services.errors import BusyError, InvalidRequestError, UnsupportedMediaError
 from app.services.files.options import Format
 

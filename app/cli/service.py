@@ -89,7 +89,7 @@ def api(host: Host = "127.0.0.1", port: Port = 8000) -> None:
         fail(why)
     kernels.choose(settings)
     kernels.seed(settings)
-    from app.api.server import server  # only now: it loads numba
+    from app.server import server  # only now: it loads numba
 
     server(settings).run()
 

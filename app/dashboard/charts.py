@@ -12,8 +12,8 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
-from app.api.deps import Owner, Reading, TheGate, ThePredictor
-from app.api.gate import GateOf
+from app.api.dependencies import Owner, Reading, TheGate, ThePredictor
+from app.api.middleware.concurrency import GateOf
 from app.api.scopes import GuardedRoute, needs
 from app.dashboard.drawing import chains, effects, held_out, shapes
 from app.dashboard.drawing.canvas import Look, Shape, Theme

@@ -7,10 +7,10 @@ from pydantic import ValidationError
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from app.api.datasets import Cursor
-from app.api.deps import Deleting, Owner, Reading, TheSettings, Writing
-from app.api.problems import faults_of
-from app.api.reading import ReadingQuery, UploadQuery
+from app.api.dependencies import Deleting, Owner, Reading, TheSettings, Writing
+from app.api.errors import faults_of
+from app.api.read_options import ReadingQuery, UploadQuery
+from app.api.routes.datasets import Cursor
 from app.api.scopes import ANY_UPLOAD, GuardedRoute, needs
 from app.api.uploads import Upload
 from app.dashboard import minis, pages, snippets

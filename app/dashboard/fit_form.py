@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 
-from app.api.models import ModelRequest
-from app.api.problems import faults_of
+from app.api.errors import faults_of
+from app.api.routes.models import ModelRequest
 from app.dashboard import knobs
 from app.dashboard.forms import text
 from app.dashboard.knobs import Knob

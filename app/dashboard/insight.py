@@ -11,7 +11,7 @@ import numpy as np
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from app.api.deps import Owner, Reading, TheGate, ThePredictor
+from app.api.dependencies import Owner, Reading, TheGate, ThePredictor
 from app.api.scopes import GuardedRoute, needs
 from app.dashboard import pages, snippets
 from app.dashboard.charts import given_of

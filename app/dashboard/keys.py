@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
-from app.api.deps import Reading, Writing
+from app.api.dependencies import Reading, Writing
 from app.api.scopes import KEY, GuardedRoute, needs
 from app.dashboard import pages, words
 from app.dashboard.forms import Form, text

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from starlette.responses import Response
 
-from app.api.deps import Owner, Reading
+from app.api.dependencies import Owner, Reading
 from app.api.scopes import GuardedRoute, needs
 from app.services import models
 from app.services.feed import NEWEST, PROGRESS, Feed

@@ -7,8 +7,8 @@ from fastapi import APIRouter, BackgroundTasks, Request
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
-from app.api.datasets import Cursor
-from app.api.deps import Deleting, Owner, Reading, TheBell, ThePredictor, TheSettings, Writing
+from app.api.dependencies import Deleting, Owner, Reading, TheBell, ThePredictor, TheSettings, Writing
+from app.api.routes.datasets import Cursor
 from app.api.scopes import GuardedRoute, needs
 from app.dashboard import pages, snippets, words
 from app.dashboard.forms import Form, text

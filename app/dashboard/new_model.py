@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from app.api.deps import Owner, Reading, TheBell, TheEngine, TheSettings
-from app.api.models import accepted
+from app.api.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings
+from app.api.routes.models import accepted
 from app.api.scopes import GuardedRoute, needs
 from app.dashboard import knobs, pages, snippets, words
 from app.dashboard.fit_form import KIND, body_of, field_of, fit_request

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.api.deps import Reading, TheReadiness, TheSettings
+from app.api.dependencies import Reading, TheReadiness, TheSettings
 from app.api.scopes import GuardedRoute, needs
 from app.dashboard import pages, snippets
 from app.services import health

@@ -4,8 +4,8 @@ from anyio import to_thread
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.api.access import PUBLIC, check_sender, cookie_of, token_of
-from app.api.deps import TheEngine
+from app.api.dependencies import TheEngine
+from app.api.middleware.auth import PUBLIC, check_sender, cookie_of, token_of
 from app.api.scopes import GuardedRoute, keyless, needs
 from app.dashboard import pages
 from app.dashboard.forms import Form

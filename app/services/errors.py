@@ -1,4 +1,4 @@
-"""What can go wrong on purpose: small classes with a status, rendered in one place (`app.api.problems`)."""
+"""What can go wrong on purpose: small classes with a status, rendered in one place (`app.api.errors`)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

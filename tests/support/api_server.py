@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from app.api.server import server as make_server
+from app.server import server as make_server
 from app.settings import Settings
 
 

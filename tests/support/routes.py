@@ -5,8 +5,8 @@ from typing import Any
 
 from fastapi.routing import iter_route_contexts
 
-from app.api.access import OPEN
-from app.api.main import create_app
+from app.api.middleware.auth import OPEN
+from app.application import create_app
 from app.settings import Settings
 
 ABSENT = {"dataset_id": "ds_1", "model_id": "mdl_1", "prediction_id": "prd_1", "name": "x", "slug": "x"}

@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from app.api.problems import MEDIA_TYPE
+from app.api.errors import MEDIA_TYPE
 from app.store import workers
 from app.store.engine import session_scope
 from app.store.tables import Worker

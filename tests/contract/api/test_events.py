@@ -7,8 +7,8 @@ import time
 import httpx
 import pytest
 
-from app.api.server import STOP_SECONDS
-from app.api.server import server as make_server
+from app.server import STOP_SECONDS
+from app.server import server as make_server
 from app.services.feed import Feed
 from app.store import units
 from app.store.engine import session_scope

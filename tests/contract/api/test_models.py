@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from app.api.problems import faults_of
+from app.api.errors import faults_of
 from app.store import models as store
 from app.store import units
 from app.store.engine import session_scope

@@ -9,8 +9,8 @@ from typing import Self
 import pytest
 from fastapi import APIRouter, FastAPI
 
-from app.api.main import create_app
 from app.api.scopes import GuardedRoute, guarded
+from app.application import create_app
 from app.services import keys
 from app.settings import Settings
 from tests.support.api_calls import CSV, bearer, make_key, table

@@ -5,7 +5,7 @@ import re
 import httpx
 import pytest
 
-from app.api.reading import FILES
+from app.api.read_options import FILES
 from app.store import workers
 from app.store.engine import session_scope
 from app.store.tables import Worker

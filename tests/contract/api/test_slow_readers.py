@@ -7,7 +7,7 @@ import time
 import pytest
 import uvicorn
 
-from app.api.server import Deadlines
+from app.server import Deadlines
 
 PATIENCE = 60  # seconds after which a test gives up
 BODY = 12_000_000  # more than a system keeps of an answer

@@ -6,7 +6,7 @@ from html import unescape
 
 import pytest
 
-from app.api.models import ModelRequest, StopRequest
+from app.api.routes.models import ModelRequest, StopRequest
 from app.dashboard import knobs, words
 from sampler.bart import prior
 from sampler.cart import prior as single

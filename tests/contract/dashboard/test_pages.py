@@ -5,7 +5,7 @@ import re
 from html import escape, unescape
 from typing import Any
 
-from app.api.reading import UploadQuery
+from app.api.read_options import UploadQuery
 from app.store import events
 from app.store.engine import session_scope
 from tests.support.api_calls import post_csv, problem, table

@@ -6,8 +6,8 @@ import re
 import jsonschema_rs
 import pytest
 
-from app.api import docs
-from app.api.main import create_app
+from app.api.routes import docs
+from app.application import create_app
 from app.settings import Settings
 
 

@@ -62,7 +62,7 @@ def test_themes_differ_in_colours_alone():
 def test_the_service_starts_without_the_drawing_libraries():
     """Neither matplotlib nor ArviZ's plots, which take seconds, are there before a chart is asked for."""
     code = (
-        "import sys, app.api.main; "
+        "import sys, app.application; "
         "slow = ('matplotlib', 'arviz_plots', 'xarray', 'scipy.stats'); "
         "print([name for name in slow if name in sys.modules])"
     )

@@ -1,4 +1,4 @@
-"""`app.api.gate`: as many at once as there are cores, the others wait a bounded time."""
+"""`app.api.middleware.concurrency`: as many at once as there are cores, the others wait a bounded time."""
 
 import threading
 import time
@@ -7,9 +7,9 @@ import anyio
 import pytest
 from anyio.to_thread import current_default_thread_limiter
 
-from app.api.access import MAX_WAITING as MAX_IN_LINE
-from app.api.access import check_line
-from app.api.gate import MAX_WAITING, Gate
+from app.api.middleware.auth import MAX_WAITING as MAX_IN_LINE
+from app.api.middleware.auth import check_line
+from app.api.middleware.concurrency import MAX_WAITING, Gate
 from app.services.acting import Actor, acting
 from app.services.errors import AbandonedError, BusyError
 from sampler import interrupt

@@ -14,7 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
-from app.api.known import known_fields, no_such_field
+from app.api.known_fields import known_fields, no_such_field
 from app.dashboard import pages
 from app.services import errors
 from app.services.errors import SHOWN, Fault, ServiceError

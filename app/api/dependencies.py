@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from app.api.gate import GateOf
+from app.api.middleware.concurrency import GateOf
 from app.api.scopes import KEY
 from app.services.bell import Bell
 from app.services.health import Readiness

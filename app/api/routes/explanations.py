@@ -6,11 +6,11 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
-from app.api.deps import Owner, TheGate, ThePredictor
+from app.api.dependencies import Owner, TheGate, ThePredictor
+from app.api.errors import responses
 from app.api.json_body import StrictRoute
 from app.api.negotiation import ARROW
-from app.api.predict import MAX_LEVELS, Columns, Rows, Share
-from app.api.problems import responses
+from app.api.routes.predict import MAX_LEVELS, Columns, Rows, Share
 from app.api.scopes import needs
 from app.services import explanations
 from app.services.answers import to_arrow

@@ -5,10 +5,10 @@ from typing import Any, Literal
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from app.api.deps import Owner, Reading, TheGate, ThePredictor
-from app.api.explain import json_response
+from app.api.dependencies import Owner, Reading, TheGate, ThePredictor
+from app.api.errors import responses
 from app.api.json_body import StrictRoute
-from app.api.problems import responses
+from app.api.routes.explanations import json_response
 from app.api.scopes import needs
 from app.services import explanations, growth
 from app.services.keys import READ

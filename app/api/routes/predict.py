@@ -9,11 +9,11 @@ from pydantic_core import to_json
 from starlette.routing import Match
 from starlette.types import Scope
 
-from app.api.deps import Owner, TheGate, ThePredictor
+from app.api.dependencies import Owner, TheGate, ThePredictor
+from app.api.errors import responses
 from app.api.json_body import StrictRoute
 from app.api.negotiation import ARROW, CSV, JSON, Form, chosen_form, content_type
-from app.api.problems import responses
-from app.api.reading import BINARY, FILES, ReadingQuery
+from app.api.read_options import BINARY, FILES, ReadingQuery
 from app.api.scopes import needs
 from app.api.uploads import check_coding
 from app.services.answers import Answer, to_arrow, to_csv

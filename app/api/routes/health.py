@@ -5,8 +5,8 @@ from typing import Literal
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from app.api.deps import TheReadiness
-from app.api.problems import RETRY_SECONDS, responses
+from app.api.dependencies import TheReadiness
+from app.api.errors import RETRY_SECONDS, responses
 from app.api.scopes import GuardedRoute, keyless
 from app.services.errors import UnavailableError
 

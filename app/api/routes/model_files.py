@@ -11,11 +11,11 @@ from starlette.datastructures import UploadFile
 from starlette.routing import Match
 from starlette.types import Scope
 
-from app.api.deps import Owner, TheEngine
-from app.api.idempotent import Key, of_file, render
-from app.api.models import ModelView
+from app.api.dependencies import Owner, TheEngine
+from app.api.errors import responses
+from app.api.idempotency import Key, of_file, render
 from app.api.negotiation import content_type
-from app.api.problems import responses
+from app.api.routes.models import ModelView
 from app.api.scopes import GuardedRoute, needs
 from app.api.uploads import IN_MEMORY_BYTES
 from app.services import modelfiles

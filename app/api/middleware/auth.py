@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.problems import UNREACHABLE, render_error, render_unreachable, request_id_of
+from app.api.errors import UNREACHABLE, render_error, render_unreachable, request_id_of
 from app.api.scopes import KEY
 from app.services import sessions
 from app.services.acting import Actor, Limits, acting

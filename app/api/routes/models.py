@@ -8,11 +8,20 @@ from fastapi import APIRouter, BackgroundTasks, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from sqlalchemy.orm import Session
 
-from app.api.datasets import Cursor, Limit
-from app.api.deps import Deleting, Owner, Reading, TheBell, TheEngine, ThePredictor, TheSettings, Writing
-from app.api.idempotent import TheAsked, render
+from app.api.dependencies import (
+    Deleting,
+    Owner,
+    Reading,
+    TheBell,
+    TheEngine,
+    ThePredictor,
+    TheSettings,
+    Writing,
+)
+from app.api.errors import responses
+from app.api.idempotency import TheAsked, render
 from app.api.json_body import StrictRoute
-from app.api.problems import responses
+from app.api.routes.datasets import Cursor, Limit
 from app.api.scopes import MAX_SETTINGS_BYTES, needs
 from app.services import fits, health, models
 from app.services.idempotency import Answer, once
@@ -25,7 +34,7 @@ class _Json(StrictRoute):
 
 
 router = APIRouter(prefix="/models", tags=["models"], route_class=_Json)
-# A body of that type is taken by `app.api.modelfiles`.
+# A body of that type is taken by `app.api.routes.model_files`.
 FILE_TOO: dict[str, Any] = {
     "requestBody": {"content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}},
     "parameters": [

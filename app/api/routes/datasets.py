@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, Self
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from app.api.deps import Deleting, Owner, Reading, TheEngine, TheSettings
-from app.api.idempotent import Key, of_file, render
-from app.api.problems import responses
-from app.api.reading import UploadQuery
+from app.api.dependencies import Deleting, Owner, Reading, TheEngine, TheSettings
+from app.api.errors import responses
+from app.api.idempotency import Key, of_file, render
+from app.api.read_options import UploadQuery
 from app.api.scopes import ANY_UPLOAD, GuardedRoute, needs
 from app.api.uploads import OPENAPI, Upload
 from app.services import datasets

@@ -1,7 +1,7 @@
 """The server as every process runs it: uvicorn, with deadlines that it doesn't have of its own.
 
 Measured on uvicorn 0.54: a connection with half of its headers sent, or that never reads its answer, stays
-open for as long as the other side likes; headers may be of any length. `app.api.edge` sees to slow bodies.
+open for as long as the other side likes; headers may be of any length. `app.api.middleware.limits` sees to slow bodies.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.api.main import create_app
-from app.api.problems import MEDIA_TYPE, PLAIN
+from app.api.errors import MEDIA_TYPE, PLAIN
+from app.application import create_app
 from app.services.feed import Feed
 from app.settings import Settings
 
@@ -222,7 +222,7 @@ def server(settings: Settings, *, port: int | None = None) -> Server:
         lifespan="on",
         log_config=None,  # `app.logs` has set it up
         log_level="warning",
-        access_log=False,  # a line per request is written by `app.api.metrics`
+        access_log=False,  # a line per request is written by `app.api.routes.metrics`
         server_header=False,
         timeout_graceful_shutdown=STOP_SECONDS,
     )

@@ -11,9 +11,9 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from pydantic import BaseModel, Field
 
-from app.api.datasets import Limit
-from app.api.deps import Owner, TheEngine
-from app.api.problems import responses
+from app.api.dependencies import Owner, TheEngine
+from app.api.errors import responses
+from app.api.routes.datasets import Limit
 from app.api.scopes import GuardedRoute, needs
 from app.services import events, models
 from app.services.feed import Feed, all_of

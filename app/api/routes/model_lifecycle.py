@@ -3,11 +3,11 @@
 from fastapi import APIRouter, BackgroundTasks, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.deps import Owner, TheBell, TheEngine, TheSettings, Writing
-from app.api.idempotent import TheAsked, render
+from app.api.dependencies import Owner, TheBell, TheEngine, TheSettings, Writing
+from app.api.errors import responses
+from app.api.idempotency import TheAsked, render
 from app.api.json_body import StrictRoute
-from app.api.models import LOOK_AGAIN, ModelView, accepted
-from app.api.problems import responses
+from app.api.routes.models import LOOK_AGAIN, ModelView, accepted
 from app.api.scopes import needs
 from app.services import health, restarts
 from app.services.idempotency import Answer, once

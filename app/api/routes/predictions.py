@@ -9,14 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy.orm import Session
 from starlette.responses import StreamingResponse
 
-from app.api.datasets import Cursor, Limit
-from app.api.deps import Deleting, Owner, Reading, TheBell, TheEngine, ThePredictor, Writing
-from app.api.idempotent import TheAsked, render
+from app.api.dependencies import Deleting, Owner, Reading, TheBell, TheEngine, ThePredictor, Writing
+from app.api.errors import responses
+from app.api.idempotency import TheAsked, render
 from app.api.json_body import StrictRoute
-from app.api.models import ErrorView, State
 from app.api.negotiation import ARROW, CSV, JSON, Form, chosen_form
-from app.api.predict import MAX_LEVELS, MAX_QUANTILES, Share
-from app.api.problems import responses
+from app.api.routes.datasets import Cursor, Limit
+from app.api.routes.models import ErrorView, State
+from app.api.routes.predict import MAX_LEVELS, MAX_QUANTILES, Share
 from app.api.scopes import needs
 from app.services import batches
 from app.services.idempotency import Answer, once

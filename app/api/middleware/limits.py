@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.problems import render_plain, request_id_of
+from app.api.errors import render_plain, request_id_of
 from app.api.scopes import BODY_LIMIT, MAX_JSON_BYTES
 from app.logs import bind
 

@@ -5,7 +5,7 @@ from typing import Annotated, BinaryIO
 
 from fastapi import Depends, Header, Request, Response
 
-from app.api.deps import Owner
+from app.api.dependencies import Owner
 from app.services.idempotency import Answer, Asked
 
 READ_BYTES = 1024 * 1024

@@ -8,26 +8,26 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from app.api import (
+from app.api import errors
+from app.api.middleware.auth import Access
+from app.api.middleware.concurrency import Gate
+from app.api.middleware.limits import Edge
+from app.api.routes import (
     audit,
-    batches,
-    checks,
+    convergence,
     datasets,
     docs,
     events,
-    explain,
+    explanations,
     health,
     metrics,
-    modelfiles,
+    model_files,
+    model_lifecycle,
     models,
     predict,
-    problems,
-    restarts,
+    predictions,
 )
-from app.api.access import Access
-from app.api.edge import Edge
-from app.api.gate import Gate
-from app.api.metrics import Measured
+from app.api.routes.metrics import Measured
 from app.api.scopes import guarded
 from app.dashboard import routes as dashboard
 from app.services import keys, sessions
@@ -43,16 +43,16 @@ from app.store.engine import make_engine
 
 ROUTERS = (
     datasets.router,
-    modelfiles.files,
-    modelfiles.router,
+    model_files.files,
+    model_files.router,
     models.router,
-    restarts.router,
+    model_lifecycle.router,
     events.router,
     predict.files,
     predict.router,
-    batches.router,
-    explain.router,
-    checks.router,
+    predictions.router,
+    explanations.router,
+    convergence.router,
     audit.router,
     health.router,
     metrics.router,
@@ -124,7 +124,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.predictor = predictor
     app.state.readiness = Readiness(engine, settings)
     app.state.scrape = Scrape(engine, predictor.cache, settings.dispatch_seconds)
-    problems.install(app)
+    errors.install(app)
     for router in ROUTERS:
         app.include_router(router)
     dashboard.install(app)

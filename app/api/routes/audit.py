@@ -5,9 +5,9 @@ from datetime import datetime
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from app.api.datasets import Cursor, Limit
-from app.api.deps import Reading
-from app.api.problems import responses
+from app.api.dependencies import Reading
+from app.api.errors import responses
+from app.api.routes.datasets import Cursor, Limit
 from app.api.scopes import KEY, GuardedRoute, needs
 from app.services import audit
 from app.services.keys import ADMIN, OPERATOR, Key

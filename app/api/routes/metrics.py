@@ -7,7 +7,7 @@ import time
 from fastapi import APIRouter, Request, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.problems import PROBLEM, request_id_of, responses
+from app.api.errors import PROBLEM, request_id_of, responses
 from app.api.scopes import GuardedRoute, needs
 from app.services import metrics
 from app.services.keys import METRICS

@@ -11,7 +11,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import FileResponse, JSONResponse
 
-from app.api.problems import Problem, titles
+from app.api.errors import Problem, titles
 from app.api.scopes import GuardedRoute, Needs, guarded, needs
 from app.services.errors import NotFoundError
 from app.services.keys import SCOPES
