@@ -30,14 +30,14 @@ from app.api.routes import (
 from app.api.routes.metrics import Measured
 from app.api.scopes import guarded
 from app.dashboard import routes as dashboard
-from app.services import keys, sessions
-from app.services.acting import Limits
-from app.services.bell import Bell
-from app.services.feed import Feed
-from app.services.files.confined import model_readers, readers
+from app.services.access import keys, sessions
+from app.services.doorbell import Bell
+from app.services.fits.event_stream import Feed
 from app.services.health import Readiness
 from app.services.metrics import Scrape
-from app.services.predictions import Predictor
+from app.services.predictions.predict_rows import Predictor
+from app.services.readers.confined import model_readers, readers
+from app.services.request_context import Limits
 from app.settings import Settings
 from app.store.engine import make_engine
 

@@ -21,7 +21,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api.errors import MEDIA_TYPE, PLAIN
 from app.application import create_app
-from app.services.feed import Feed
+from app.services.fits.event_stream import Feed
 from app.settings import Settings
 
 MAX_HEAD_BYTES = 64 * 1024

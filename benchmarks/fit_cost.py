@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from app.services.costs import FORMULA, MIB, estimate
-from app.services.fits import FitRequest, create
+from app.services.fits.costs import FORMULA, MIB, estimate
+from app.services.fits.creation import FitRequest, create
 from app.settings import Settings
 from app.store import schema
 from app.store.engine import make_engine

@@ -31,7 +31,7 @@ import httpx
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from app.services import keys
+from app.services.access import keys
 from app.store import schema
 from app.store.engine import make_engine, session_scope
 from benchmarks.service import friedman

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from prediction_speed import friedman
 
-from app.services import modelfiles
+from app.services import model_files
 from app.settings import Settings
 from app.store import draws, models, schema
 from app.store.engine import make_engine, session_scope
@@ -39,7 +39,7 @@ def main():
         url = Settings(database_url=given or f"sqlite:///{Path(folder) / 'loading.db'}").database_url
         schema.migrate(url)
         engine = make_engine(url)
-        model = modelfiles.accept(engine, "local", data)
+        model = model_files.accept(engine, "local", data)
         times = []
         for _ in range(LOADS):
             start = time.perf_counter()

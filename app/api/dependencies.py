@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session
 
 from app.api.middleware.concurrency import GateOf
 from app.api.scopes import KEY
-from app.services.bell import Bell
+from app.services.doorbell import Bell
 from app.services.health import Readiness
-from app.services.predictions import Predictor
+from app.services.predictions.predict_rows import Predictor
 from app.settings import Settings as ServiceSettings
 from app.store import reserve
 from app.store.engine import session_scope

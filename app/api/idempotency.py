@@ -6,7 +6,7 @@ from typing import Annotated, BinaryIO
 from fastapi import Depends, Header, Request, Response
 
 from app.api.dependencies import Owner
-from app.services.idempotency import Answer, Asked
+from app.services.access.idempotency import Answer, Asked
 
 READ_BYTES = 1024 * 1024
 REPLAYED = "Idempotent-Replayed"

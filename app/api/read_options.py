@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.services import datasets
-from app.services.files.encodings import check_encoding
-from app.services.files.options import DateOrder, Decimal, Format, Options, Quote, Separator
+from app.services.readers.encodings import check_encoding
+from app.services.readers.options import DateOrder, Decimal, Format, Options, Quote, Separator
 
 # Content types of files, and what each promises; None: told by its first bytes.
 FILES: dict[str, Format | None] = {

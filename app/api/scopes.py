@@ -14,8 +14,8 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.routing import Mount
 from starlette.types import Receive, Scope, Send
 
+from app.services.access.keys import Key
 from app.services.errors import ScopeMissingError, UnauthorizedError
-from app.services.keys import Key
 
 KEY = "bartserve.key"  # where the scope of a request has the `Key` it was let in with
 BODY_LIMIT = "bartserve.body_limit"  # and where it has the bytes that its route takes

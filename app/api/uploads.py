@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from app.api.negotiation import content_type
 from app.api.read_options import BINARY, FILES
 from app.services.errors import BusyError, InvalidRequestError, UnsupportedMediaError
-from app.services.files.options import Format
+from app.services.readers.options import Format
 
 IN_MEMORY_BYTES = 4 * 1024 * 1024  # larger model files go to the disk as they come
 RETRY_SECONDS = 60  # when the disk is full

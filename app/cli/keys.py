@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.cli.common import fail, settings_with
-from app.services import keys as service
+from app.services.access import keys as service
 from app.services.errors import ServiceError
 from app.store.engine import make_engine, session_scope
 

@@ -17,12 +17,13 @@ from app.api.middleware.concurrency import GateOf
 from app.api.scopes import GuardedRoute, needs
 from app.dashboard.drawing import chains, effects, held_out, shapes
 from app.dashboard.drawing.canvas import Look, Shape, Theme
-from app.services import densities, explanations, growth, models
-from app.services.cache import Cache
+from app.services.access.keys import PREDICT, READ
 from app.services.errors import InvalidRequestError, NotFoundError
-from app.services.explanations import DependenceRequest
-from app.services.keys import PREDICT, READ
-from app.services.predictions import Predictor
+from app.services.fits import models
+from app.services.predictions import convergence, densities, explanations
+from app.services.predictions.explanations import DependenceRequest
+from app.services.predictions.posterior_cache import Cache
+from app.services.predictions.predict_rows import Predictor
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 KEPT_BYTES = 16 * 1024 * 1024
@@ -112,7 +113,7 @@ AsWanted = Annotated[Wanted, Depends(_wanted)]
 
 
 def _sigma(predictor: Predictor, owner: str, model_id: str) -> dict[str, Any]:
-    found = growth.traces(predictor, owner, model_id)
+    found = convergence.traces(predictor, owner, model_id)
     if found["trace"] is None:
         raise NotFoundError("A model of classes has no sigma.")
     return found
@@ -164,7 +165,7 @@ CHARTS: dict[str, tuple[Find, Paint]] = {
     "trace": (_sigma, lambda found, wanted: chains.trace(found["trace"], found["shown"], wanted.look(2.9))),
     "ranks": (_sigma, lambda found, wanted: chains.ranks(found["ranked"], found["every"], wanted.look(2.9))),
     "agreement": (
-        growth.growth,
+        convergence.growth,
         lambda found, wanted: chains.agreement(found, wanted.look(3.1, narrow_height=5.6)),
     ),
     "held-out": (explanations.held_out_by, _paint_held_out),

@@ -16,9 +16,9 @@ from app.api.uploads import Upload
 from app.dashboard import minis, pages, snippets
 from app.dashboard.forms import Form, text
 from app.services import datasets
+from app.services.access.keys import READ, TRAIN
 from app.services.errors import InvalidRequestError
-from app.services.files.options import Options
-from app.services.keys import READ, TRAIN
+from app.services.readers.options import Options
 
 router = APIRouter(prefix="/ui/datasets", include_in_schema=False, route_class=GuardedRoute)
 PREVIEW_ROWS = 12

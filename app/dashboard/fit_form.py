@@ -13,7 +13,7 @@ from app.dashboard import knobs
 from app.dashboard.forms import text
 from app.dashboard.knobs import Knob
 from app.services.errors import Fault, InvalidRequestError
-from app.services.fits import FitRequest
+from app.services.fits.creation import FitRequest
 
 KIND = "kind:"  # and a column's name: the field that overrides its kind
 LONGEST = 20  # characters of a whole number

@@ -6,8 +6,9 @@ from starlette.responses import Response
 from app.api.dependencies import Owner, Reading, TheReadiness
 from app.api.scopes import GuardedRoute, needs
 from app.dashboard import pages, snippets
-from app.services import datasets, models
-from app.services.keys import READ
+from app.services import datasets
+from app.services.access.keys import READ
+from app.services.fits import models
 
 router = APIRouter(include_in_schema=False, route_class=GuardedRoute)
 FEW = 6

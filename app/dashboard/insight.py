@@ -16,11 +16,12 @@ from app.api.scopes import GuardedRoute, needs
 from app.dashboard import pages, snippets
 from app.dashboard.charts import given_of
 from app.dashboard.models import framed
-from app.services import densities, explanations, growth, models
+from app.services.access.keys import PREDICT, READ
 from app.services.errors import NotFinishedError, ServiceError
-from app.services.explanations import DependenceRequest
-from app.services.keys import PREDICT, READ
-from app.services.predictions import Predictor, PredictRequest
+from app.services.fits import models
+from app.services.predictions import convergence, densities, explanations
+from app.services.predictions.explanations import DependenceRequest
+from app.services.predictions.predict_rows import Predictor, PredictRequest
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 LEVELS = (0.5, 0.9)
@@ -52,7 +53,7 @@ async def chains(
         if weights is not None:
             return None  # particles came all at once: their runs are compared instead
         try:
-            return growth.growth(predictor, owner, model_id)
+            return convergence.growth(predictor, owner, model_id)
         except NotFinishedError:
             return None  # no draws yet
 

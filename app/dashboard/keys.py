@@ -12,9 +12,9 @@ from app.api.dependencies import Reading, Writing
 from app.api.scopes import KEY, GuardedRoute, needs
 from app.dashboard import pages, words
 from app.dashboard.forms import Form, text
-from app.services import keys
+from app.services.access import keys
+from app.services.access.keys import ADMIN, LOCAL, OPERATOR, Key, MadeKey
 from app.services.errors import Fault, ForbiddenError, InvalidRequestError, NotFoundError
-from app.services.keys import ADMIN, LOCAL, OPERATOR, Key, MadeKey
 
 router = APIRouter(prefix="/ui/keys", include_in_schema=False, route_class=GuardedRoute)
 OVERLAP = timedelta(days=1)  # in which a rotated key is still taken

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from app.services.fits import CHOICES, CUTS
-from app.services.stopping import TIMES_DRAWS
+from app.services.fits.creation import CHOICES, CUTS
+from app.services.fits.stop_rules import TIMES_DRAWS
 
 Kind = Literal["whole", "number", "word", "yes"]
 

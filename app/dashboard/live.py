@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from app.api.dependencies import Owner, Reading
 from app.api.scopes import GuardedRoute, needs
-from app.services import models
-from app.services.feed import NEWEST, PROGRESS, Feed
-from app.services.keys import READ
+from app.services.access.keys import READ
+from app.services.fits import models
+from app.services.fits.event_stream import NEWEST, PROGRESS, Feed
 
 router = APIRouter(prefix="/ui", include_in_schema=False, route_class=GuardedRoute)
 MOST = 50  # models followed at once: more than a page lists

@@ -12,10 +12,12 @@ from app.api.routes.datasets import Cursor
 from app.api.scopes import GuardedRoute, needs
 from app.dashboard import pages, snippets, words
 from app.dashboard.forms import Form, text
-from app.services import datasets, events, explanations, health, models, restarts
+from app.services import datasets, health
+from app.services.access.keys import READ, TRAIN
 from app.services.errors import Fault, InvalidRequestError, NotFoundError
-from app.services.feed import all_of
-from app.services.keys import READ, TRAIN
+from app.services.fits import events, lifecycle, models
+from app.services.fits.event_stream import all_of
+from app.services.predictions import explanations
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 ON_A_PAGE = 25
@@ -92,7 +94,7 @@ def retry(
     _form: Form, session: Writing, bell: TheBell, owner: Owner, model_id: str, after: BackgroundTasks
 ) -> Response:
     """Go on where its chains ended."""
-    shown = restarts.retry(session, owner, model_id)
+    shown = lifecycle.retry(session, owner, model_id)
     after.add_task(bell.ring, len(shown["progress"]["chains"]))
     return pages.see_other(f"/ui/models/{model_id}")
 
@@ -111,10 +113,10 @@ def extend(
     """Take further draws."""
     models.get(session, owner, model_id)
     given = text(form, "num_draws") or ""
-    if not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= restarts.MAX_DRAWS):
-        told = f"a whole number from 1 to {restarts.MAX_DRAWS}"
+    if not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= lifecycle.MAX_DRAWS):
+        told = f"a whole number from 1 to {lifecycle.MAX_DRAWS}"
         raise InvalidRequestError(errors=[Fault("num_draws", None, told)])
-    shown = restarts.extend(session, owner, model_id, int(given[:9]), slots=health.slots(session, settings))
+    shown = lifecycle.extend(session, owner, model_id, int(given[:9]), slots=health.slots(session, settings))
     after.add_task(bell.ring, len(shown["progress"]["chains"]))
     return pages.see_other(f"/ui/models/{model_id}")
 

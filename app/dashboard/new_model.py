@@ -15,10 +15,11 @@ from app.api.scopes import GuardedRoute, needs
 from app.dashboard import knobs, pages, snippets, words
 from app.dashboard.fit_form import KIND, body_of, field_of, fit_request
 from app.dashboard.forms import Form, text
-from app.services import datasets, fits, health
+from app.services import datasets, health
+from app.services.access.idempotency import Answer, Asked, once
+from app.services.access.keys import READ, TRAIN
 from app.services.errors import ServiceError
-from app.services.idempotency import Answer, Asked, once
-from app.services.keys import READ, TRAIN
+from app.services.fits import creation
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 MANY = 200  # datasets to choose from
@@ -56,7 +57,9 @@ def create(
                 answers.append(accepted(shown))
                 token.remember(writing, answers[0])
 
-            _, shown = fits.create(engine, owner, asked, remember, slots=health.slots_now(engine, settings))
+            _, shown = creation.create(
+                engine, owner, asked, remember, slots=health.slots_now(engine, settings)
+            )
             after.add_task(bell.ring, len(shown["progress"]["chains"]))
             return answers[0]
 
@@ -78,7 +81,7 @@ def estimate(
     """The form again, with what the fit would take; nothing is started."""
     try:
         body = body_of(form)
-        found = fits.estimated(engine, owner, fit_request(body), health.slots(session, settings))
+        found = creation.estimated(engine, owner, fit_request(body), health.slots(session, settings))
     except ServiceError as error:
         if error.status not in {404, 422}:
             raise
@@ -92,7 +95,7 @@ def _page(
     owner: str,
     given: Mapping[str, Any],
     error: ServiceError | None,
-    estimated: fits.Estimate | None = None,
+    estimated: creation.Estimate | None = None,
     body: Mapping[str, Any] | None = None,
 ) -> Response:
     listed = datasets.list_page(session, owner, MANY, None).items
@@ -126,7 +129,7 @@ def _page(
         columns=columns,
         usable=usable,
         ticked=ticked,
-        kinds=fits.CHOICES["kind"],
+        kinds=creation.CHOICES["kind"],
         kind_field=KIND,
         most_kinds=MOST_KINDS,
         shown=knobs.SHOWN,
@@ -138,8 +141,8 @@ def _page(
         estimated=estimated,
         wrong=wrong,
         once=given.get("once") or secrets.token_urlsafe(16),
-        families=fits.CHOICES["family"],
-        methods=fits.CHOICES["method"],
+        families=creation.CHOICES["family"],
+        methods=creation.CHOICES["method"],
         method_words=words.METHODS,
         snippets=snippets.ask(request, "/models", _fit_call(body), method="POST", body=body) if body else [],
     )

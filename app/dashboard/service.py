@@ -7,7 +7,7 @@ from app.api.dependencies import Reading, TheReadiness, TheSettings
 from app.api.scopes import GuardedRoute, needs
 from app.dashboard import pages, snippets
 from app.services import health
-from app.services.keys import READ
+from app.services.access.keys import READ
 
 router = APIRouter(prefix="/ui", include_in_schema=False, route_class=GuardedRoute)
 

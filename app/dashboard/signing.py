@@ -9,7 +9,7 @@ from app.api.middleware.auth import PUBLIC, check_sender, cookie_of, token_of
 from app.api.scopes import GuardedRoute, keyless, needs
 from app.dashboard import pages
 from app.dashboard.forms import Form
-from app.services import sessions
+from app.services.access import sessions
 
 router = APIRouter(prefix="/ui", include_in_schema=False, route_class=GuardedRoute)
 MAX_NEXT = 2000

@@ -9,11 +9,12 @@ from typing import Any, BinaryIO
 
 from sqlalchemy.orm import Session
 
-from app.services import audit, pages, quotas
+from app.services import cursors
+from app.services.access import audit, quotas
+from app.services.cursors import Page, is_id
 from app.services.errors import Fault, InUseError, InvalidRequestError, NotFoundError
-from app.services.files.confined import readers
-from app.services.files.options import KINDS, Limits, Options
-from app.services.pages import Page, is_id
+from app.services.readers.confined import readers
+from app.services.readers.options import KINDS, Limits, Options
 from app.store import datasets as store
 from app.store.errors import DatasetGoneError, StillNeededError
 from app.store.tables import Dataset
@@ -130,7 +131,7 @@ def get(session: Session, owner: str, dataset_id: str, *, profiles: bool = False
 
 def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> Page[Dataset]:
     """A page of the owner's datasets, newest first."""
-    return pages.cut(store.list_page(session, owner, limit + 1, pages.after(cursor)), limit)
+    return cursors.cut(store.list_page(session, owner, limit + 1, cursors.after(cursor)), limit)
 
 
 def preview(session: Session, owner: str, dataset_id: str, num_rows: int) -> list[dict[str, Any]]:

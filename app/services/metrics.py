@@ -17,8 +17,8 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from app.services.cache import Cache
 from app.services.health import FRESH_BEATS, FRESH_SECONDS
+from app.services.predictions.posterior_cache import Cache
 from app.store import tallies
 from app.store.clock import utc_now
 from app.store.engine import session_scope

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.services import keys
+from app.services.access import keys
 from app.settings import Settings
 from app.store import schema, workers
 from app.store.engine import make_engine, session_scope

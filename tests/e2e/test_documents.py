@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from app.client import Client
-from app.services import costs, keys
-from app.services import durations as d
+from app.services.access import keys
+from app.services.fits import costs
+from app.services.fits import durations as d
 from app.settings import Settings
 from app.store import schema
 from sampler import Settings as Defaults

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from app.services import keys
+from app.services.access import keys
 from app.store.engine import session_scope
 from tests.support.databases import Database
 

@@ -26,10 +26,10 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 
 from app.services.errors import ServiceError
-from app.services.files import table as tables
-from app.services.files.nursery import confine
-from app.services.files.options import Limits, Options
-from app.services.files.work import dataset
+from app.services.readers import table as tables
+from app.services.readers.forkserver import confine
+from app.services.readers.options import Limits, Options
+from app.services.readers.work import dataset
 from sampler.posterior import untrusted
 from tests.support import fuzz_models
 

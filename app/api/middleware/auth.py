@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.errors import UNREACHABLE, render_error, render_unreachable, request_id_of
 from app.api.scopes import KEY
-from app.services import sessions
-from app.services.acting import Actor, Limits, acting
+from app.services.access import sessions
+from app.services.access.keys import LOCAL_KEY, Key
 from app.services.errors import (
     BusyError,
     ForbiddenError,
@@ -27,7 +27,7 @@ from app.services.errors import (
     TooManyRequestsError,
     UnauthorizedError,
 )
-from app.services.keys import LOCAL_KEY, Key
+from app.services.request_context import Actor, Limits, acting
 from app.settings import is_loopback
 
 MAX_WAITING = 40  # requests in line for a thread

@@ -11,10 +11,10 @@ import anyio
 from anyio import to_thread
 from starlette.requests import Request
 
-from app.services.acting import actor
+from app.services.access.quotas import Turns
 from app.services.errors import AbandonedError, BusyError
 from app.services.metrics import predict_inflight
-from app.services.quotas import Turns
+from app.services.request_context import actor
 from sampler import interrupt
 
 T = TypeVar("T")

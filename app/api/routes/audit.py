@@ -9,8 +9,8 @@ from app.api.dependencies import Reading
 from app.api.errors import responses
 from app.api.routes.datasets import Cursor, Limit
 from app.api.scopes import KEY, GuardedRoute, needs
-from app.services import audit
-from app.services.keys import ADMIN, OPERATOR, Key
+from app.services.access import audit
+from app.services.access.keys import ADMIN, OPERATOR, Key
 
 router = APIRouter(tags=["audit"], route_class=GuardedRoute)
 

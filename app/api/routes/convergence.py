@@ -10,8 +10,8 @@ from app.api.errors import responses
 from app.api.json_body import StrictRoute
 from app.api.routes.explanations import json_response
 from app.api.scopes import needs
-from app.services import explanations, growth
-from app.services.keys import READ
+from app.services.access.keys import READ
+from app.services.predictions import convergence, explanations
 
 router = APIRouter(prefix="/models", tags=["explanations"], route_class=StrictRoute)
 Figures = list[float | None]
@@ -103,7 +103,7 @@ async def get_diagnostics_growth(
     model_id: str, predictor: ThePredictor, gate: TheGate, owner: Owner
 ) -> Response:
     """R-hat and effective draws of sigma and f as the draws grew; also of a model that is being fitted."""
-    return await gate.run(lambda: json_response(growth.growth(predictor, owner, model_id)))
+    return await gate.run(lambda: json_response(convergence.growth(predictor, owner, model_id)))
 
 
 @router.get("/{model_id}/holdout", responses=responses(409))

@@ -14,10 +14,10 @@ from app.api.read_options import UploadQuery
 from app.api.scopes import ANY_UPLOAD, GuardedRoute, needs
 from app.api.uploads import OPENAPI, Upload
 from app.services import datasets
-from app.services.files.options import DateOrder
-from app.services.idempotency import Answer, once
-from app.services.keys import READ, TRAIN
-from app.services.pages import MAX_LIMIT
+from app.services.access.idempotency import Answer, once
+from app.services.access.keys import READ, TRAIN
+from app.services.cursors import MAX_LIMIT
+from app.services.readers.options import DateOrder
 from app.store.engine import session_scope
 from app.store.tables import Dataset
 

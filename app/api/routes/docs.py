@@ -13,8 +13,8 @@ from starlette.responses import FileResponse, JSONResponse
 
 from app.api.errors import Problem, titles
 from app.api.scopes import GuardedRoute, Needs, guarded, needs
+from app.services.access.keys import SCOPES
 from app.services.errors import NotFoundError
-from app.services.keys import SCOPES
 
 router = APIRouter(include_in_schema=False, route_class=GuardedRoute)
 FILES = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}

@@ -15,9 +15,9 @@ from app.api.dependencies import Owner, TheEngine
 from app.api.errors import responses
 from app.api.routes.datasets import Limit
 from app.api.scopes import GuardedRoute, needs
-from app.services import events, models
-from app.services.feed import Feed, all_of
-from app.services.keys import READ
+from app.services.access.keys import READ
+from app.services.fits import events, models
+from app.services.fits.event_stream import Feed, all_of
 from app.store import events as store
 from app.store.engine import session_scope
 from app.store.tables import OPEN_STATES

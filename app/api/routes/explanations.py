@@ -12,9 +12,9 @@ from app.api.json_body import StrictRoute
 from app.api.negotiation import ARROW
 from app.api.routes.predict import MAX_LEVELS, Columns, Rows, Share
 from app.api.scopes import needs
-from app.services import explanations
-from app.services.answers import to_arrow
-from app.services.keys import PREDICT, READ
+from app.services.access.keys import PREDICT, READ
+from app.services.predictions import explanations
+from app.services.predictions.answers import to_arrow
 
 router = APIRouter(prefix="/models", tags=["explanations"], route_class=StrictRoute)
 MAX_POINTS = 500

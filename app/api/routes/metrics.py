@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api.errors import PROBLEM, request_id_of, responses
 from app.api.scopes import GuardedRoute, needs
 from app.services import metrics
-from app.services.keys import METRICS
+from app.services.access.keys import METRICS
 from app.services.metrics import CONTENT_TYPE, NO_ROUTE
 
 router = APIRouter(tags=["health"], route_class=GuardedRoute)

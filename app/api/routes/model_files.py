@@ -18,10 +18,10 @@ from app.api.negotiation import content_type
 from app.api.routes.models import ModelView
 from app.api.scopes import GuardedRoute, needs
 from app.api.uploads import IN_MEMORY_BYTES
-from app.services import modelfiles
-from app.services.idempotency import Answer, once
-from app.services.keys import READ, TRAIN
-from app.services.modelfiles import MAX_BYTES, MEDIA_TYPE
+from app.services import model_files
+from app.services.access.idempotency import Answer, once
+from app.services.access.keys import READ, TRAIN
+from app.services.model_files import MAX_BYTES, MEDIA_TYPE
 
 
 class _ModelFile(GuardedRoute):
@@ -74,7 +74,7 @@ async def accept(
                 answers.append(Answer(201, {"Location": f"/models/{shown['id']}"}, made))
                 asked.remember(session, answers[0])
 
-            modelfiles.accept(engine, owner, body, name, remember)
+            model_files.accept(engine, owner, body, name, remember)
             return answers[0]
 
         return render(once(engine, asked, make))
@@ -91,6 +91,6 @@ async def get_model_file(model_id: str, engine: TheEngine, owner: Owner) -> Resp
 
     The id of the model is in `Bartserve-Model-Id`.
     """
-    found, data = await to_thread.run_sync(modelfiles.file_of, engine, owner, model_id)
+    found, data = await to_thread.run_sync(model_files.file_of, engine, owner, model_id)
     disposition = {"Content-Disposition": f'attachment; filename="{found}.bartserve"'}
     return Response(data, media_type=MEDIA_TYPE, headers=disposition | {"Bartserve-Model-Id": found})

@@ -9,9 +9,10 @@ from app.api.idempotency import TheAsked, render
 from app.api.json_body import StrictRoute
 from app.api.routes.models import LOOK_AGAIN, ModelView, accepted
 from app.api.scopes import needs
-from app.services import health, restarts
-from app.services.idempotency import Answer, once
-from app.services.keys import TRAIN
+from app.services import health
+from app.services.access.idempotency import Answer, once
+from app.services.access.keys import TRAIN
+from app.services.fits import lifecycle
 from app.store.engine import session_scope
 
 router = APIRouter(prefix="/models", tags=["models"], route_class=StrictRoute)
@@ -26,7 +27,7 @@ def retry_model(
 
     The draws become those of a fit that was never interrupted, bit for bit.
     """
-    shown = restarts.retry(session, owner, model_id)
+    shown = lifecycle.retry(session, owner, model_id)
     response.headers["Location"] = f"/models/{shown['id']}"
     response.headers["Retry-After"] = LOOK_AGAIN
     after.add_task(bell.ring, len(shown["progress"]["chains"]))
@@ -38,7 +39,7 @@ class ExtendRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    num_draws: int = Field(ge=1, le=restarts.MAX_DRAWS, description="Further kept draws of each chain.")
+    num_draws: int = Field(ge=1, le=lifecycle.MAX_DRAWS, description="Further kept draws of each chain.")
 
 
 @router.post("/{model_id}/extend", status_code=202, response_model=ModelView, responses=responses(409, 415))
@@ -61,7 +62,7 @@ def extend_model(
 
     def make() -> Answer:
         with session_scope(engine) as session:
-            shown = restarts.extend(
+            shown = lifecycle.extend(
                 session, owner, model_id, body.num_draws, slots=health.slots(session, settings)
             )
             answer = accepted(shown)

@@ -23,10 +23,12 @@ from app.api.idempotency import TheAsked, render
 from app.api.json_body import StrictRoute
 from app.api.routes.datasets import Cursor, Limit
 from app.api.scopes import MAX_SETTINGS_BYTES, needs
-from app.services import fits, health, models
-from app.services.idempotency import Answer, once
-from app.services.keys import READ, TRAIN
-from app.services.modelfiles import MEDIA_TYPE
+from app.services import health
+from app.services.access.idempotency import Answer, once
+from app.services.access.keys import READ, TRAIN
+from app.services.fits import creation as fits
+from app.services.fits import models
+from app.services.model_files import MEDIA_TYPE
 
 
 class _Json(StrictRoute):

@@ -16,11 +16,11 @@ from app.api.negotiation import ARROW, CSV, JSON, Form, chosen_form, content_typ
 from app.api.read_options import BINARY, FILES, ReadingQuery
 from app.api.scopes import needs
 from app.api.uploads import check_coding
-from app.services.answers import Answer, to_arrow, to_csv
+from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError
-from app.services.keys import PREDICT
 from app.services.metrics import predict_seconds
-from app.services.predictions import MAX_SAMPLES, PredictRequest
+from app.services.predictions.answers import Answer, to_arrow, to_csv
+from app.services.predictions.predict_rows import MAX_SAMPLES, PredictRequest
 
 MAX_LEVELS, MAX_QUANTILES = 20, 100
 

@@ -18,9 +18,9 @@ from app.api.routes.datasets import Cursor, Limit
 from app.api.routes.models import ErrorView, State
 from app.api.routes.predict import MAX_LEVELS, MAX_QUANTILES, Share
 from app.api.scopes import needs
-from app.services import batches
-from app.services.idempotency import Answer, once
-from app.services.keys import PREDICT, READ
+from app.services.access.idempotency import Answer, once
+from app.services.access.keys import PREDICT, READ
+from app.services.predictions import stored
 
 router = APIRouter(tags=["predictions"], route_class=StrictRoute)
 LOOK_AGAIN = "1"  # seconds after which the state of a new one is worth asking for
@@ -43,9 +43,9 @@ class BatchBody(BaseModel):
     mcse: bool = Field(False, description="Monte Carlo standard errors too: half a millisecond more per row.")
     rhat: bool = Field(False, description="R-hat at each row too, at the same cost.")
 
-    def batch_request(self) -> batches.BatchRequest:
+    def batch_request(self) -> stored.BatchRequest:
         """The same as the service wants it."""
-        return batches.BatchRequest(
+        return stored.BatchRequest(
             dataset_id=self.dataset_id,
             levels=self.level if isinstance(self.level, list) else [self.level],
             interval=self.interval,
@@ -128,7 +128,7 @@ def create_prediction(
             answers.append(Answer(202, headers, view))
             asked.remember(session, answers[0])
 
-        batches.create(predictor, owner, model_id, body.batch_request(), remember)
+        stored.create(predictor, owner, model_id, body.batch_request(), remember)
         after.add_task(bell.ring)
         return answers[0]
 
@@ -139,7 +139,7 @@ def create_prediction(
 @needs(READ, PREDICT)
 def list_predictions(session: Reading, owner: Owner, limit: Limit = 50, cursor: Cursor = None) -> BatchPage:
     """Your background predictions, newest first."""
-    items, next_cursor = batches.list_page(session, owner, limit, cursor)
+    items, next_cursor = stored.list_page(session, owner, limit, cursor)
     return BatchPage.model_validate({"items": items, "next_cursor": next_cursor})
 
 
@@ -147,27 +147,27 @@ def list_predictions(session: Reading, owner: Owner, limit: Limit = 50, cursor: 
 @needs(READ, PREDICT)
 def get_prediction(prediction_id: str, session: Reading, owner: Owner) -> BatchView:
     """Predictions with their progress."""
-    return BatchView.model_validate(batches.view(session, owner, prediction_id))
+    return BatchView.model_validate(stored.view(session, owner, prediction_id))
 
 
 @router.post("/predictions/{prediction_id}/cancel", responses=responses(409))
 @needs(PREDICT)
 def cancel_prediction(prediction_id: str, session: Writing, owner: Owner) -> BatchView:
     """Stop them; blocks that were done are of no use any more."""
-    return BatchView.model_validate(batches.cancel(session, owner, prediction_id))
+    return BatchView.model_validate(stored.cancel(session, owner, prediction_id))
 
 
 @router.delete("/predictions/{prediction_id}", status_code=204, responses=responses())
 @needs(PREDICT)
 def delete_prediction(prediction_id: str, session: Deleting, owner: Owner) -> None:
     """Remove them with their result; what is under way stops."""
-    batches.delete(session, owner, prediction_id)
+    stored.delete(session, owner, prediction_id)
 
 
-_WRITE: dict[Form, Callable[[batches.Result], Iterator[bytes]]] = {
-    JSON: batches.Result.as_json,
-    CSV: batches.Result.as_csv,
-    ARROW: batches.Result.as_arrow,
+_WRITE: dict[Form, Callable[[stored.Result], Iterator[bytes]]] = {
+    JSON: stored.Result.as_json,
+    CSV: stored.Result.as_csv,
+    ARROW: stored.Result.as_arrow,
 }
 _CONTENT: dict[int | str, dict[str, Any]] = {
     200: {
@@ -188,7 +188,7 @@ def get_prediction_result(
     prediction_id: str, engine: TheEngine, owner: Owner, form: Annotated[Form, Depends(chosen_form)]
 ) -> StreamingResponse:
     """The predictions, in the order of the dataset's rows, streamed."""
-    found = batches.Result(engine, owner, prediction_id)
+    found = stored.Result(engine, owner, prediction_id)
     headers = {} if form == JSON else {"Bartserve-Model-Id": found.prediction.model_id}
     if form == CSV:
         headers["Content-Disposition"] = f'attachment; filename="{found.prediction.id}.csv"'

@@ -5,7 +5,7 @@ from collections import Counter
 
 import httpx
 
-from app.services.predictions import Predictor, PredictRequest
+from app.services.predictions.predict_rows import Predictor, PredictRequest
 from sampler import Posterior
 from tests.support.api_calls import post_csv, table
 from tests.support.fitted_models import SMALL, fitted

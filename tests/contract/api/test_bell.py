@@ -5,7 +5,7 @@ import time
 
 import httpx
 
-from app.services.bell import Bell
+from app.services.doorbell import Bell
 from app.settings import BELL_QUEUE
 from tests.support import servers
 from tests.support.api_calls import post_csv, table

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from app.services.growth import POINTS
+from app.services.predictions.convergence import POINTS
 from sampler import Posterior
 from sampler.posterior import rhat_ess
 from tests.support.api_calls import post_csv, problem, table, two_classes

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.services.errors import ServiceError, UnusableDataError
-from app.services.files.confined import Readers, readers
-from app.services.files.options import Limits, Options
+from app.services.readers.confined import Readers, readers
+from app.services.readers.options import Limits, Options
 from tests.support.api_calls import CSV, places, post_csv, problem, table
 from tests.support.databases import only
 
@@ -306,7 +306,7 @@ def test_a_full_disk_is_not_the_sender_s_fault(client, monkeypatch, place):
     if place == "the upload":
         monkeypatch.setattr("app.api.uploads.TemporaryFile", lambda: open_full("wb"))
     else:
-        full = "app.services.files.confined.TemporaryFile"
+        full = "app.services.readers.confined.TemporaryFile"
         monkeypatch.setattr(full, lambda: open_full("r+b"))
 
     response = client.post("/datasets", content=b"a,b\n" + b"1,2\n" * 10_000, headers=CSV)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.services import costs
-from app.services.costs import FORMULA, MIB, estimate
-from app.services.durations import MOVES, SOFT_ROW, chain_seconds
+from app.services.fits import costs
+from app.services.fits.costs import FORMULA, MIB, estimate
+from app.services.fits.durations import MOVES, SOFT_ROW, chain_seconds
 from app.store import workers
 from app.store.engine import session_scope
 from app.store.tables import Worker
@@ -100,7 +100,7 @@ def test_every_way_to_sample_has_a_time():
     for settings in resolved:
         untimed = set(settings.moves) - set(MOVES) - {"pg", "optimal", "prior"}
         known = settings.search or settings.method in SOFT_ROW or not untimed
-        assert known, f"say in app/services/durations.py how long {settings.method}, {untimed} take"
+        assert known, f"say in app/services/fits/durations.py how long {settings.method}, {untimed} take"
         assert 0 < chain_seconds(settings.to_json(), 1000) < chain_seconds(settings.to_json(), 10_000)
     by_moves = [chain_seconds(Settings.resolve(moves=name).to_json(), 10_000) for name in ("growprune", "pg")]
     assert by_moves[0] < by_moves[1]

@@ -9,7 +9,7 @@ import pytest
 
 from app.server import STOP_SECONDS
 from app.server import server as make_server
-from app.services.feed import Feed
+from app.services.fits.event_stream import Feed
 from app.store import units
 from app.store.engine import session_scope
 from tests.support.api_calls import post_csv, problem, table
@@ -185,7 +185,7 @@ def test_one_reader_feeds_all_streams(client, settings, model_id, monkeypatch):
 
 def test_a_follower_who_left_is_forgotten(client, model_id, monkeypatch):
     """A stream whose reader is gone ends with the next thing it would tell, and nobody looks any more."""
-    monkeypatch.setattr("app.services.feed.IDLE_SECONDS", 0.2)
+    monkeypatch.setattr("app.services.fits.event_stream.IDLE_SECONDS", 0.2)
     looks, really = [], Feed._look
     monkeypatch.setattr(Feed, "_look", lambda self, after: (looks.append(after), really(self, after))[1])
     assert follow(client, model_id, most=1)

@@ -225,7 +225,7 @@ def test_fewer_draws_and_no_f(client, model):
 @only("sqlite")
 def test_too_many_draws_for_one_answer(client, model, monkeypatch):
     """413, with what to do."""
-    monkeypatch.setattr("app.services.explanations.MAX_CELLS", 2 * 40 * 60 - 1)
+    monkeypatch.setattr("app.services.predictions.explanations.MAX_CELLS", 2 * 40 * 60 - 1)
     refused = problem(client.get(f"/models/{model['id']}/draws", params={"f": True}), 413, "too-large")
     assert "fewer" in refused["detail"]
     assert draws_of(client, model, f=True, draws=39).num_rows == 78

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, select, update
 
-from app.services import fits
+from app.services.fits import creation
 from app.store.clock import utc_now
 from app.store.engine import session_scope
 from app.store.tables import IdempotentAnswer, Model, Unit
@@ -78,14 +78,14 @@ def test_a_strange_key_is_refused(client, database, body, key):
 def test_a_request_in_flight_is_a_409(client, database, body, monkeypatch):
     """While the first is being worked on the second is told to wait; then it gets the first one's answer."""
     begun, go_on = threading.Event(), threading.Event()
-    really = fits.create
+    really = creation.create
 
     def slowly(*arguments):
         begun.set()
         assert go_on.wait(20)
         return really(*arguments)
 
-    monkeypatch.setattr(fits, "create", slowly)
+    monkeypatch.setattr(creation, "create", slowly)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(send, client, body, "k")
         assert begun.wait(20)
@@ -112,19 +112,21 @@ def test_many_at_once_make_one(client, database, body):
 
 def test_another_process_was_faster(client, database, body, monkeypatch):
     """Two processes that work on one key: the database keeps the first one's model and drops the second's."""
-    really = fits.create
+    really = creation.create
 
     def overtaken(engine, owner, request, also):
         def remember(session, shown):
-            monkeypatch.setattr("app.services.idempotency._in_flight", set())  # another process knows of none
+            monkeypatch.setattr(
+                "app.services.access.idempotency._in_flight", set()
+            )  # another process knows of none
             also(session, shown)
 
-        monkeypatch.setattr(fits, "create", really)
-        monkeypatch.setattr("app.services.idempotency._in_flight", set())
+        monkeypatch.setattr(creation, "create", really)
+        monkeypatch.setattr("app.services.access.idempotency._in_flight", set())
         assert send(client, body, "k").status_code == 202
         return really(engine, owner, request, remember)
 
-    monkeypatch.setattr(fits, "create", overtaken)
+    monkeypatch.setattr(creation, "create", overtaken)
     problem(send(client, body, "k"), 409, "request-in-flight")
 
     assert (count(database), count(database, Unit)) == (1, 2)

@@ -11,7 +11,7 @@ from sqlalchemy import event, text
 from typer.testing import CliRunner
 
 from app.cli import app as cli
-from app.services import keys
+from app.services.access import keys
 from app.services.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.store import keys as store
 from app.store import schema

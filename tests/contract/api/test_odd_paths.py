@@ -11,7 +11,7 @@ from fastapi import APIRouter, FastAPI
 
 from app.api.scopes import GuardedRoute, guarded
 from app.application import create_app
-from app.services import keys
+from app.services.access import keys
 from app.settings import Settings
 from tests.support.api_calls import CSV, bearer, make_key, table
 from tests.support.databases import only

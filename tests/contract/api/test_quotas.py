@@ -9,7 +9,7 @@ from functools import partial
 import httpx
 import pytest
 
-from app.services import keys
+from app.services.access import keys
 from app.settings import QUOTAS, Settings
 from app.store.engine import session_scope
 from app.store.tables import ApiKey, AuditEntry

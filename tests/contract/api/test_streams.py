@@ -7,7 +7,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from app.services import keys
+from app.services.access import keys
 from app.store import keys as store
 from app.store.clock import utc_now
 from app.store.engine import session_scope
@@ -23,8 +23,8 @@ SOON = 10.0  # seconds in which a stream must have ended, where looks are quick
 
 @pytest.fixture(autouse=True)
 def quick_looks(monkeypatch):
-    monkeypatch.setattr("app.services.feed.IDLE_SECONDS", 0.2)
-    monkeypatch.setattr("app.services.feed.CHECK_SECONDS", 0.2)
+    monkeypatch.setattr("app.services.fits.event_stream.IDLE_SECONDS", 0.2)
+    monkeypatch.setattr("app.services.fits.event_stream.CHECK_SECONDS", 0.2)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from app.services import keys, sessions
+from app.services.access import keys, sessions
 from app.store.clock import utc_now
 from app.store.engine import session_scope
 from app.store.tables import BrowserSession
@@ -165,7 +165,7 @@ def test_a_session_ends_by_signing_out_by_its_time_and_with_its_key(person, data
 
 def test_a_key_has_only_so_many_sessions(database, monkeypatch):
     """One more ends the oldest; another key's stay."""
-    monkeypatch.setattr("app.services.sessions.PER_KEY", 3)
+    monkeypatch.setattr("app.services.access.sessions.PER_KEY", 3)
     ann, bob = make_key(database, "ann"), make_key(database, "bob")
     of_bob = sessions.begin(database.engine, bob.secret)
     of_ann = [sessions.begin(database.engine, ann.secret) for _ in range(5)]

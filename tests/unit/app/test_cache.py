@@ -1,4 +1,4 @@
-"""`app.services.cache`: bounded in bytes, loaded once, the longest unused goes first."""
+"""`app.services.predictions.posterior_cache`: bounded in bytes, loaded once, the longest unused goes first."""
 
 import threading
 import time
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from app.services.cache import Cache
+from app.services.predictions.posterior_cache import Cache
 
 
 @dataclass

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.services.answers import to_csv
+from app.services.predictions.answers import to_csv
 
 DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", '=cmd|" /C calc"!A0', "=", "-", "\r\n=1", '"=1']

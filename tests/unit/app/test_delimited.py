@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.services.errors import ServiceError, UnusableDataError
-from app.services.files.options import CHARACTERS, Limits, Options
-from app.services.files.table import open_table
-from app.services.files.typing_text import RAW
+from app.services.readers.options import CHARACTERS, Limits, Options
+from app.services.readers.table import open_table
+from app.services.readers.typing_text import RAW
 
 NAME = st.text(st.sampled_from("abcxyz_ é"), min_size=1, max_size=6).filter(lambda name: name.strip() == name)
 CELL = st.text(st.sampled_from('ab 1.5-"\néß'), max_size=8)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.services.acting import NOBODY
-from app.services.feed import AT_ONCE, NEWEST, Told, _Cursor, _News, _Stream
+from app.services.fits.event_stream import AT_ONCE, NEWEST, Told, _Cursor, _News, _Stream
+from app.services.request_context import NOBODY
 
 
 def news(state, *kinds, first=1, progress=0.0):

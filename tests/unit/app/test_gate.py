@@ -10,8 +10,8 @@ from anyio.to_thread import current_default_thread_limiter
 from app.api.middleware.auth import MAX_WAITING as MAX_IN_LINE
 from app.api.middleware.auth import check_line
 from app.api.middleware.concurrency import MAX_WAITING, Gate
-from app.services.acting import Actor, acting
 from app.services.errors import AbandonedError, BusyError
+from app.services.request_context import Actor, acting
 from sampler import interrupt
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.services.files.profile import summarise
+from app.services.readers.profile import summarise
 from sampler import describe
 
 DATES = st.dates()

@@ -8,7 +8,6 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.services.cache import Cache
 from app.services.errors import BusyError, QuotaError, UnavailableError
 from app.services.metrics import (
     Scrape,
@@ -20,6 +19,7 @@ from app.services.metrics import (
     requests,
     upload_rejected,
 )
+from app.services.predictions.posterior_cache import Cache
 from app.store import tallies, workers
 from app.store.engine import session_scope
 from app.store.figures import figures

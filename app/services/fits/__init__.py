@@ -1,0 +1,1 @@
+"""Fits: models, their costs, restarts, stop rules and events."""

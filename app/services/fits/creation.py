@@ -1,0 +1,355 @@
+"""Accepting a fit: what can be refused is refused before the 202, by the sampler's own validators."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Any
+
+import pyarrow as pa
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from app.services import datasets
+from app.services.access import audit, quotas
+from app.services.datasets import check_name
+from app.services.errors import Fault, InvalidRequestError, NotFoundError, UnusableDataError
+from app.services.fits import models, stop_rules
+from app.services.fits.costs import Cost, check_memory, check_seconds, coded_columns, estimate
+from app.services.request_context import actor
+from app.store import datasets as dataset_store
+from app.store import models as store
+from app.store.engine import session_scope
+from app.store.errors import DatasetGoneError
+from app.store.tables import Dataset
+from sampler import ColumnSummary, DataError, Settings, SettingsError, choose
+from sampler.cart.particle_filter import check_size
+from sampler.data.binning import SCHEMES
+from sampler.data.columns import is_beyond
+from sampler.data.schema import KINDS, Choice
+from sampler.data.target import guess_family, read_target, read_weights
+from sampler.errors import DataProblem
+from sampler.methods import METHODS
+from sampler.preparation import check_weights, checked_prior
+from sampler.settings import FAMILIES, LIMITS, MOVE_SETS, STARTS
+
+MOVES = dict.fromkeys([*MOVE_SETS, *(name for kind in METHODS.values() for name in kind.move_sets)])
+CHOICES: dict[str, tuple[str, ...]] = {
+    "family": FAMILIES,
+    "method": tuple(METHODS),
+    "moves": tuple(MOVES),
+    "start": STARTS,
+    "kind": KINDS,
+}
+CUTS = SCHEMES
+RANGES = LIMITS  # of the knobs that are counts, for the documentation; the sampler checks them
+MIN_ROWS = 10  # to learn from; a promise of HTTP, not of the sampler
+MAX_NAME = 200
+MANY_COLUMNS = 500  # among more a name that is nearly right isn't looked for
+MAX_SAID = 500  # characters of a refusal: the sampler repeats the value, whose length is the sender's choice
+
+
+@dataclass(frozen=True)
+class FitRequest:
+    """What `POST /models` asks for; None means the default."""
+
+    dataset_id: str
+    target: str
+    features: Sequence[str] | None = None
+    columns: Mapping[str, str] | None = None
+    weights: str | None = None
+    holdout: float = 0.0
+    name: str | None = None
+    prior: Mapping[str, Any] | None = None
+    stop: Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # the sampler's own knobs, those that were given
+
+
+def create(
+    engine: Engine,
+    owner: str,
+    request: FitRequest,
+    also: Callable[[Session, dict[str, Any]], None] = lambda _session, _shown: None,
+    *,
+    slots: int = 0,
+) -> tuple[str, dict[str, Any]]:
+    """Check a request and accept it: a model and a unit of work for each of its chains, in one transaction.
+
+    Gives the model's id, and the model as `models.view` shows it. The data are read in a transaction of their
+    own, which only reads; no other one waits for the checks. `also` is done in the transaction that makes
+    the model; `slots` chains are worked on at once (0: no worker is there; one is supposed).
+
+    Raises
+    ------
+    NotFoundError
+        There is no such dataset.
+    InvalidRequestError, NotFoundError, UnusableDataError
+        A setting is out of range; the target, a feature or the weights can't be used: names the column.
+    TooMuchMemoryError
+        No worker has the memory for it.
+    TooLongError
+        By its estimate it takes longer than a fit may.
+    QuotaError
+        The owner has as much queued or stored as may be.
+    """
+    name = None if request.name is None else check_model_name(request.name)
+    plan = _planned(engine, owner, request)
+    dataset, spec = plan.dataset, plan.told
+    check_memory(plan.at_most, dataset.num_rows, plan.coded_columns)
+    check_seconds(plan.most(slots).seconds)
+    with _dataset_kept(), session_scope(engine) as session:
+        quotas.check_queued(session, owner)
+        quotas.check_stored(session, owner, quotas.expected_bytes(spec))
+        model = store.create(
+            session,
+            owner=owner,
+            name=name,
+            dataset_id=dataset.id,
+            target=request.target,
+            settings=spec,
+            num_chains=plan.settings.num_chains,
+            iterations=plan.settings.iterations,
+            warnings=plan.choice.warnings,
+        )
+        audit.record(session, owner, "model.created", model.id)
+        shown = models.view(session, owner, model.id)
+        also(session, shown)
+        return model.id, shown
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a request would come to, were it accepted now.
+
+    `slots` chains are worked on at once (0: no worker is there; one is supposed). `most` is a fit whose stop
+    rules never hold, `memory_limit` what a worker has for one fit, None when that isn't known,
+    `seconds_limit` the longest time of a fit, None when any may be.
+    """
+
+    cost: Cost
+    most: Cost
+    slots: int
+    memory_limit: int | None
+    seconds_limit: float | None
+    settings: dict[str, Any]
+    warnings: list[str]
+
+    @property
+    def fits(self) -> bool:
+        """Whether a worker has the memory, and the fit ends in time; else it is refused."""
+        return not self.too_long and (self.memory_limit is None or self.most.bytes <= self.memory_limit)
+
+    @property
+    def too_long(self) -> bool:
+        """Whether it takes longer than a fit may."""
+        return self.seconds_limit is not None and self.most.seconds > self.seconds_limit
+
+
+def estimated(engine: Engine, owner: str, request: FitRequest, slots: int) -> Estimate:
+    """What a request would take of a worker's memory and time; nothing is started. Raises as `create`."""
+    plan = _planned(engine, owner, request)
+    cost = estimate(plan.spec, plan.dataset.num_rows, plan.coded_columns, slots=slots)
+    limits = actor().limits
+    return Estimate(
+        cost,
+        plan.most(slots),
+        slots,
+        limits.fit_memory,
+        limits.fit_seconds,
+        plan.told,
+        plan.choice.warnings,
+    )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A request that can be carried out, every setting resolved."""
+
+    dataset: Dataset
+    settings: Settings
+    choice: Choice
+    spec: dict[str, Any]
+    stop: dict[str, Any] | None
+
+    @property
+    def at_most(self) -> dict[str, Any]:
+        """The settings of a fit whose stop rules never hold."""
+        return self.spec if self.stop is None else self.spec | {"num_draws": self.stop["max_draws"]}
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """The settings as the model will show them."""
+        return self.spec | ({} if self.stop is None else {"stop": self.stop})
+
+    def most(self, slots: int) -> Cost:
+        """The cost of a fit whose stop rules never hold, on so many slots."""
+        most = estimate(self.at_most, self.dataset.num_rows, self.coded_columns, slots=slots)
+        if self.stop is not None and (limit := self.stop["max_seconds"]) is not None:
+            most = replace(most, seconds=min(most.seconds, limit + most.finish_seconds))
+        return most
+
+    @property
+    def coded_columns(self) -> int:
+        return coded_columns(self.choice.kinds, datasets.summaries_of(self.dataset))
+
+
+def _planned(engine: Engine, owner: str, request: FitRequest) -> _Plan:
+    with _dataset_kept(), session_scope(engine, read_only=True) as session:
+        dataset = datasets.get(session, owner, request.dataset_id)
+        reserved = [request.target, *([request.weights] if request.weights is not None else [])]
+        _check_columns(dataset, reserved)
+        table = dataset_store.read(session, dataset.id, list(dict.fromkeys(reserved)))
+    settings, prior = _resolve(request, table)
+    stop = stop_rules.resolve(request.stop, settings)
+    _check_rows(dataset, request.holdout)
+    _check_particles(dataset, settings)
+    choice = _choose(dataset, reserved, request)
+    _check_cuts(prior.get("cuts", {}), choice)
+    _check_values(table, request, settings)
+    spec = settings.to_json() | {
+        "features": list(choice.kinds),
+        "columns": dict(choice.kinds),
+        "weights": request.weights,
+        "prior": prior,
+        "holdout": request.holdout,
+    }
+    return _Plan(dataset, settings, choice, spec, stop)
+
+
+@contextmanager
+def _dataset_kept() -> Iterator[None]:
+    """A dataset deleted while a model was being accepted on it is one that isn't there."""
+    try:
+        yield
+    except DatasetGoneError:
+        raise NotFoundError("The dataset was deleted while the model was being accepted.") from None
+
+
+def check_model_name(name: str) -> str:
+    name = check_name(name, MAX_NAME)
+    if "/" in name or name in {".", ".."} or name.startswith("mdl_"):
+        told = "a model's name stands in addresses: not . or .., without a slash, not beginning with mdl_"
+        raise InvalidRequestError(errors=[Fault("name", None, told)])
+    return name
+
+
+def _resolve(request: FitRequest, table: pa.Table) -> tuple[Settings, dict[str, Any]]:
+    """The sampler's settings and the prior, every entry resolved that doesn't depend on the features."""
+    knobs = dict(request.settings)
+    if knobs.get("family") == "auto":
+        knobs["family"] = guess_family(table.column(request.target), str(knobs.get("method", "bart")))
+    prior = dict(request.prior or {})
+    cuts = {"cuts": prior.pop("cuts")} if "cuts" in prior else {}
+    try:
+        settings = Settings.resolve(**knobs)
+        return settings, checked_prior(prior, settings) | cuts
+    except SettingsError as error:
+        raise _out_of_range(error) from None
+
+
+def _out_of_range(error: SettingsError) -> InvalidRequestError:
+    told = str(error)[:MAX_SAID]
+    named = next((word for word in told.replace("[", " ").split() if word in _FIELDS), None)
+    if named is None and ("move" in told or "probabilit" in told):
+        named = "moves"
+    return InvalidRequestError(errors=[Fault(named, None, told)])
+
+
+_FIELDS = frozenset(Settings.__dataclass_fields__) | {"prior", "columns", "features"}
+
+
+def _unusable(error: DataError, column: str | None = None) -> UnusableDataError:
+    """The sampler's findings; `column` is the user's name of what the sampler knows by its role."""
+    faults = [Fault(column or p.column, p.row, p.detail[:MAX_SAID]) for p in error.problems]
+    return UnusableDataError(errors=faults)
+
+
+def _check_columns(dataset: Dataset, names: Sequence[str]) -> None:
+    known = {column["name"] for column in dataset.columns}
+    faults = [Fault(name, None, _absent(name, known)) for name in names if name not in known]
+    if faults:
+        raise UnusableDataError(errors=faults)
+
+
+def _absent(name: str, known: Collection[str]) -> str:
+    near = get_close_matches(name, known, 1) if len(name) <= MAX_NAME and len(known) <= MANY_COLUMNS else []
+    return "the dataset has no such column" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _check_values(table: pa.Table, request: FitRequest, settings: Settings) -> None:
+    try:
+        read_target(table.column(request.target), request.target, table.num_rows, settings.family)
+    except DataError as error:
+        raise _unusable(error) from None
+    if request.weights is None:
+        return
+    try:
+        check_weights(settings, weighted=True)
+    except SettingsError as error:
+        raise UnusableDataError(errors=[Fault(request.weights, None, str(error))]) from None
+    if request.weights == request.target:
+        told = "the target can't be the weights as well"
+        raise UnusableDataError(errors=[Fault(request.weights, None, told)])
+    try:
+        read_weights(table.column(request.weights), table.num_rows)
+    except DataError as error:
+        raise _unusable(error, request.weights) from None
+
+
+def _check_particles(dataset: Dataset, settings: Settings) -> None:
+    """A filter's particles hold every row each."""
+    if not METHODS[settings.method].filters:
+        return
+    try:
+        check_size(settings.num_draws, dataset.num_rows)
+    except SettingsError as error:
+        raise _out_of_range(error) from None
+
+
+def _check_rows(dataset: Dataset, holdout: float) -> None:
+    left = dataset.num_rows - round(dataset.num_rows * holdout)
+    if left >= MIN_ROWS:
+        return
+    kept = f", of which {dataset.num_rows - left} are held out" if left < dataset.num_rows else ""
+    raise UnusableDataError(
+        f"The dataset has {dataset.num_rows} rows{kept}; a model needs at least {MIN_ROWS} to learn from."
+    )
+
+
+def _choose(dataset: Dataset, reserved: Sequence[str], request: FitRequest) -> Choice:
+    summaries = datasets.summaries_of(dataset)
+    try:
+        choice = choose(
+            summaries,
+            reserved=reserved,
+            features=request.features,
+            columns=request.columns,
+            num_rows=dataset.num_rows,
+        )
+        _check_levels(summaries, choice)
+    except DataError as error:
+        raise _unusable(error) from None
+    except SettingsError as error:
+        raise _out_of_range(error) from None
+    return choice
+
+
+def _check_levels(summaries: Sequence[ColumnSummary], choice: Choice) -> None:
+    """Numbers are stored as float64: what that rounds is no level."""
+    told = "numbers of 2^53 or more are stored rounded and name no levels: upload it with ?kind=NAME:category"
+    rounded = [
+        found.name for found in summaries if choice.kinds.get(found.name) == "category" and is_beyond(found)
+    ]
+    if rounded:
+        raise DataError([DataProblem(name, None, told.replace("NAME", name)) for name in rounded])
+
+
+def _check_cuts(cuts: Any, choice: Choice) -> None:
+    """The part of `prior` that depends on the columns; their values are checked where they are used."""
+    if isinstance(cuts, str) and cuts in SCHEMES:
+        return
+    if not isinstance(cuts, dict) or set(cuts) - set(choice.kinds):
+        told = 'prior["cuts"] is "quantile", "uniform", "mixed", or cut points by the name of a feature'
+        raise InvalidRequestError(errors=[Fault("prior", None, told)])

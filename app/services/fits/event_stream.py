@@ -1,0 +1,248 @@
+"""What happens to models, told as it happens: one reader of the database feeds all of a process."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from anyio import to_thread
+from sqlalchemy import Engine, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from app.services.errors import BusyError, QuotaError, ServiceError
+from app.services.fits import models
+from app.services.request_context import Actor, actor
+from app.store import events
+from app.store import models as store
+from app.store.engine import session_scope
+from app.store.tables import NOBODY, OPEN_STATES, Model, ModelEvent
+
+log = logging.getLogger(__name__)
+LOOK_SECONDS = 0.5
+IDLE_SECONDS = 15.0  # after which an idle stream is told so, that it can show that it lives
+CHECK_SECONDS = 2.0  # between two looks whether the keys of those who follow are in force
+MAX_MODELS = 1000  # followed at once
+MODELS_PER_STREAM = 4  # followed by one owner, for each stream that its quota allows
+AT_ONCE = 200  # events of one model in one look
+NEWEST = 2**31 - 1  # a number no event has: whoever follows from there is told progress and the end alone
+PROGRESS, DELETED = "progress", "deleted"
+
+
+@dataclass(frozen=True)
+class Told:
+    """One thing to tell; `sequence` is None for what is not in the log (progress), `ends` marks the last."""
+
+    sequence: int | None
+    kind: str
+    data: dict[str, Any]
+    ends: bool = False
+
+
+@dataclass(frozen=True)
+class _News:
+    state: str
+    progress: dict[str, Any]
+    events: list[Told]
+
+
+@dataclass(eq=False)
+class _Cursor:
+    """How far a stream has told of one model."""
+
+    after: int
+    progress: dict[str, Any] | None = None
+    ended: bool = False
+
+    def take(self, news: _News | None) -> list[Told]:
+        """What of the news has not been told."""
+        if news is None:
+            self.ended = True
+            return [Told(None, DELETED, {}, ends=True)]
+        fresh = [told for told in news.events if told.sequence is not None and told.sequence > self.after]
+        if fresh:
+            self.after = fresh[-1].sequence or 0
+        if news.state in OPEN_STATES:
+            if news.progress != self.progress:
+                self.progress = news.progress
+                fresh.insert(0, Told(None, PROGRESS, news.progress))
+        elif len(fresh) < AT_ONCE:  # else there may be more of the log
+            self.ended = True
+            if fresh and fresh[-1].kind == news.state:
+                fresh[-1] = replace(fresh[-1], ends=True)
+            else:  # a model older than the log has no event to end with
+                fresh.append(Told(None, news.state, {}, ends=True))
+        return fresh
+
+
+@dataclass(eq=False)
+class _Stream:
+    """One connection: who reads, and how far each model has been told."""
+
+    reader: Actor
+    models: dict[str, _Cursor]
+    waiting: list[tuple[str, Told]] = field(default_factory=list)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    over: bool = False
+
+    def feed(self, found: Mapping[str, _News], asked: Mapping[str, int]) -> None:
+        """Take what is new; nothing while what was fed before has not been taken: the log keeps it."""
+        if self.waiting:
+            return
+        for model_id, cursor in self.models.items():
+            # Who came, with less seen, after the look began waits for the next one.
+            if not cursor.ended and cursor.after >= asked.get(model_id, NEWEST + 1):
+                self.waiting += [(model_id, told) for told in cursor.take(found.get(model_id))]
+        self.over = self.over or all(cursor.ended for cursor in self.models.values())
+        if self.waiting or self.over:
+            self.wake.set()
+
+    def end(self) -> None:
+        """Tell nothing any more."""
+        self.over = True
+        self.wake.set()
+
+
+class Feed:
+    """Streams of what happens to models; all methods belong to one event loop.
+
+    Parameters
+    ----------
+    most
+        Streams open at once, of all owners; `Limits.streams` says how many one owner may have.
+    """
+
+    def __init__(self, engine: Engine, most: int) -> None:
+        self._engine = engine
+        self._most = most
+        self._streams: set[_Stream] = set()
+        self._reader: asyncio.Task[None] | None = None
+        self._checked = 0.0
+        self._closed = False
+
+    def close(self) -> None:
+        """End every stream without an end of its own: its reader goes on elsewhere, with `Last-Event-ID`."""
+        self._closed = True
+        for stream in self._streams:
+            stream.end()
+
+    def check_room(self, model_ids: Iterable[str]) -> None:
+        """Refuse one more stream of who acts, of those models, when too many are open.
+
+        Raises
+        ------
+        QuotaError
+            Its owner has as many streams, or follows as many models, as one owner may.
+        BusyError
+            All owners together do.
+        """
+        if self._closed:
+            raise BusyError("This process of the service is ending; ask again.", retry_after=1)
+        mine = [stream for stream in self._streams if stream.reader.owner == actor().owner]
+        most = actor().limits.streams
+        if most is not None:
+            if len(mine) >= most:
+                raise QuotaError(
+                    f"You have {len(mine)} streams of events open, where {most} may be: close one, or ask "
+                    "for the page of events instead.",
+                    retry_after=5,
+                )
+            followed = _followed(mine).union(model_ids)
+            if len(followed) > most * MODELS_PER_STREAM:
+                raise QuotaError(
+                    f"You would follow {len(followed)} models at once, where {most * MODELS_PER_STREAM} may "
+                    "be: close a stream, or ask for the page of events instead.",
+                    retry_after=5,
+                )
+        if len(self._streams) >= self._most or len(_followed(self._streams).union(model_ids)) > MAX_MODELS:
+            raise BusyError("Too many streams are open; ask for the page of events instead.", retry_after=5)
+
+    async def follow(self, after: Mapping[str, int]) -> AsyncGenerator[tuple[str, Told] | None, None]:
+        """What happens to models beyond those events of their logs, and their progress, to their ends.
+
+        The last thing told of a model is its end: `succeeded`, `failed`, `cancelled`, or `deleted`. None is
+        told every 15 s in which nothing happens. When the key of who acts is no longer in force the stream
+        ends without more.
+        """
+        try:
+            self.check_room(after)  # others may have come since the request was let in
+        except ServiceError:
+            return
+        stream = _Stream(actor(), {model_id: _Cursor(number) for model_id, number in after.items()})
+        self._streams.add(stream)
+        try:
+            if self._reader is None or self._reader.done():
+                self._reader = asyncio.create_task(self._read())
+            while True:
+                try:
+                    await asyncio.wait_for(stream.wake.wait(), IDLE_SECONDS)
+                except TimeoutError:
+                    yield None
+                    continue
+                stream.wake.clear()
+                for told in stream.waiting:
+                    yield told
+                stream.waiting = []
+                if stream.over:
+                    return
+        finally:
+            self._streams.discard(stream)
+
+    async def _read(self) -> None:
+        """Look for news as long as anybody follows."""
+        while self._streams:
+            after: dict[str, int] = {}
+            for stream in self._streams:
+                for model_id, cursor in stream.models.items():
+                    if not cursor.ended:
+                        after[model_id] = min(cursor.after, after.get(model_id, cursor.after))
+            try:
+                if time.monotonic() - self._checked >= CHECK_SECONDS:
+                    for stream in await to_thread.run_sync(_not_in_force, list(self._streams)):
+                        stream.end()
+                    self._checked = time.monotonic()
+                found = await to_thread.run_sync(self._look, after)
+            except SQLAlchemyError as error:
+                log.warning("Streams of events wait for the database: %s", error)
+            else:
+                for stream in list(self._streams):
+                    stream.feed(found, after)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _look(self, after: dict[str, int]) -> dict[str, _News]:
+        with session_scope(self._engine, read_only=True) as session:
+            # The states first: whoever sees an end will see its event too.
+            rows = session.scalars(select(Model).where(Model.id.in_(after), Model.owner != NOBODY)).all()
+            chains = store.chains(session, list(after))
+            found = events.news(session, after, AT_ONCE)
+            return {
+                row.id: _News(
+                    row.state,
+                    {"state": row.state, "draws": models.draws_of(row, chains[row.id])}
+                    | models.progress(row.state, row.settings, chains[row.id]),
+                    [told_of(event) for event in found[row.id]],
+                )
+                for row in rows
+            }
+
+
+def _followed(streams: Iterable[_Stream]) -> set[str]:
+    """The models of some streams, each once."""
+    return {model_id for stream in streams for model_id in stream.models}
+
+
+def _not_in_force(streams: Iterable[_Stream]) -> list[_Stream]:
+    """Those whose readers may no longer read: the key has ended, or the browser session. May block."""
+    return [stream for stream in streams if not stream.reader.in_force()]
+
+
+def told_of(event: ModelEvent) -> Told:
+    """An event of the log as it is told."""
+    at = event.at.isoformat().replace("+00:00", "Z")
+    return Told(event.sequence, event.kind, {"at": at, "detail": event.detail})
+
+
+def all_of(found: Iterable[ModelEvent]) -> list[dict[str, Any]]:
+    """Events of the log as a page shows them."""
+    return [{"sequence": t.sequence, "kind": t.kind, **t.data} for t in map(told_of, found)]

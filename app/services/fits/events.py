@@ -1,0 +1,51 @@
+"""The log of a model in pages."""
+
+from collections.abc import Sequence
+
+from sqlalchemy.orm import Session
+
+from app.services.errors import Fault, InvalidRequestError
+from app.services.fits import models
+from app.store import events as store
+from app.store.tables import ModelEvent
+
+MAX_DIGITS = 15
+
+
+def page(
+    session: Session, owner: str, model_id: str, limit: int, cursor: str | None
+) -> tuple[Sequence[ModelEvent], str | None]:
+    """Events of a model, oldest first, and the next page's cursor.
+
+    Raises NotFoundError and InvalidRequestError.
+    """
+    model = models.get(session, owner, model_id)
+    found = store.page(session, model.id, after(cursor, "cursor"), limit + 1)
+    items = found[:limit]
+    return items, str(items[-1].sequence) if len(found) > limit else None
+
+
+def back(
+    session: Session, owner: str, model_id: str, limit: int, before: str | None
+) -> tuple[Sequence[ModelEvent], str | None]:
+    """A model's events before a number (None: its newest), newest first, and what stands before those.
+
+    Raises NotFoundError and InvalidRequestError.
+    """
+    model = models.get(session, owner, model_id)
+    end = store.last(session, model.id)
+    if before is not None:
+        end = min(end, after(before, "before") - 1)
+    start = max(0, end - limit)  # numbers have no gap
+    items = store.page(session, model.id, start, end - start) if end > start else []
+    return items[::-1], str(start + 1) if start else None
+
+
+def after(given: str | None, field: str) -> int:
+    """The number of the last event that was seen; raises InvalidRequestError for what never was one."""
+    if given is None:
+        return 0
+    if not (given.isascii() and given.isdigit() and len(given) <= MAX_DIGITS):
+        told = "no event has this number; take it from an answer as it is"
+        raise InvalidRequestError(errors=[Fault(field, None, told)])
+    return int(given)

@@ -1,0 +1,153 @@
+"""Models: looking at them, stopping them, removing them. `fits` accepts new ones."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from app.services import cursors
+from app.services.access import audit
+from app.services.cursors import Page, is_id
+from app.services.errors import ConflictError, NotFoundError
+from app.store import models as store
+from app.store.tables import CANCELLED, DONE, OPEN_STATES, RUNNING, SUCCEEDED, Model, Unit
+
+COMPILING = "compiling"
+MAX_NAME = 200  # characters
+ALMOST = 0.99  # the chains are through, the verdict is not yet there
+
+
+def get(session: Session, owner: str, model: str, *, succeeded: bool = False) -> Model:
+    """The owner's model of an id, or the newest of a name; raises NotFoundError.
+
+    `succeeded`: of a name the newest one that has succeeded, if any has.
+    """
+    found = None
+    if model.startswith("mdl_"):
+        found = store.get(session, owner, model) if is_id(model) else None
+    elif _may_be_name(model):
+        found = store.newest_succeeded(session, owner, model) if succeeded else None
+        found = found or next(iter(store.list_page(session, owner, 1, name=model)), None)
+    if found is None:
+        raise NotFoundError("There is no model of this id or name: GET /models lists yours.")
+    return found
+
+
+def _may_be_name(text: str) -> bool:
+    return text.isprintable() and 0 < len(text) <= MAX_NAME
+
+
+def view(session: Session, owner: str, model_id: str) -> dict[str, Any]:
+    """A model as the contract shows it, with its progress; raises NotFoundError."""
+    model = get(session, owner, model_id)
+    return _shown(model, store.chains(session, [model.id])[model.id])
+
+
+def list_page(
+    session: Session, owner: str, limit: int, cursor: str | None
+) -> tuple[list[dict[str, Any]], str | None]:
+    """A page of the owner's models as `view` shows them, newest first, and the next page's cursor."""
+    page: Page[Model] = cursors.cut(store.list_page(session, owner, limit + 1, cursors.after(cursor)), limit)
+    chains = store.chains(session, [model.id for model in page.items])
+    return [_shown(model, chains[model.id]) for model in page.items], page.next_cursor
+
+
+def cancel(session: Session, owner: str, model_id: str) -> dict[str, Any]:
+    """Stop a model; what was drawn is kept. Cancelling twice is cancelling once.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such model.
+    ConflictError
+        It has ended otherwise.
+    """
+    model = get(session, owner, model_id)
+    if model.state not in {*OPEN_STATES, CANCELLED}:
+        raise ConflictError(f"The model has {model.state}: there is nothing left to cancel.")
+    if model.state != CANCELLED and not model.cancel_requested:
+        audit.record(session, owner, "model.cancelled", model.id)
+    store.cancel(session, owner, model.id)
+    return view(session, owner, model.id)
+
+
+def delete(session: Session, owner: str, model_id: str) -> str:
+    """Remove a model with its draws, whatever its state; its id.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such model.
+    ConflictError
+        Several models have the name: a request that is sent twice would remove two.
+    """
+    model = get(session, owner, model_id)
+    if model.id != model_id and len(store.list_page(session, owner, 2, name=model_id)) > 1:
+        raise ConflictError(
+            f"Several models have this name, the newest is {model.id}: delete by id; GET /models lists yours."
+        )
+    store.delete(session, owner, model.id)
+    audit.record(session, owner, "model.deleted", model.id)
+    return model.id
+
+
+def _shown(model: Model, chains: Sequence[Unit]) -> dict[str, Any]:
+    return {
+        "id": model.id,
+        "name": model.name,
+        "state": model.state,
+        "dataset_id": model.dataset_id,
+        "target": model.target,
+        "settings": model.settings,
+        "progress": progress(model.state, model.settings, chains),
+        "draws": draws_of(model, chains),
+        "verdict": model.verdict,
+        "diagnostics": model.diagnostics,
+        "holdout": model.holdout,
+        "stopped": model.stopped,
+        "error": model.error,
+        "warnings": model.warnings,
+        "created_at": _moment(model.created_at),
+        "started_at": _moment(model.started_at),
+        "finished_at": _moment(model.finished_at),
+    }
+
+
+def draws_of(model: Model, chains: Sequence[Unit]) -> int:
+    """Kept per chain; a finished model may come with chains that kept none, which it answers without."""
+    ended = model.state == SUCCEEDED
+    return min((chain.num_draws for chain in chains if chain.num_draws or not ended), default=0)
+
+
+def progress(state: str, settings: Mapping[str, Any], chains: Sequence[Unit]) -> dict[str, Any]:
+    """How far a model is: the share of its iterations that are done, their rate, and the time left.
+
+    `eta_seconds` supposes that the present rate lasts; it is None while nothing is known of it.
+    """
+    each = int(settings["num_burnin"]) + int(settings["num_draws"]) * int(settings["thin"])
+    done = sum(
+        each if c.state == DONE else 0 if c.phase == COMPILING else min(c.iteration, each) for c in chains
+    )
+    total = max(each * len(chains), 1)
+    rates = [c.rate for c in chains if c.state == RUNNING and c.phase != COMPILING and c.rate]
+    rate = sum(rates) if rates and state == RUNNING else None
+    return {
+        "fraction": 1.0 if state == SUCCEEDED else min(done / total, ALMOST),
+        "iterations_per_second": rate,
+        "eta_seconds": (total - done) / rate if rate else None,
+        "chains": [
+            {
+                "chain": chain.ordinal,
+                "state": chain.state,
+                "phase": chain.phase,
+                "iteration": chain.iteration,
+                "iterations": chain.iterations,
+            }
+            for chain in chains
+        ],
+    }
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,131 @@
+"""Models that travel: a fitted one as the file that `bartserve.load` reads, and such a file as a model."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, BinaryIO
+
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from app.services.access import audit, quotas
+from app.services.errors import NotFoundError, UnusableModelError
+from app.services.fits import models
+from app.services.fits.creation import check_model_name
+from app.services.predictions.explanations import check_succeeded
+from app.services.predictions.predict_rows import DamagedError, find
+from app.services.readers.confined import model_readers
+from app.services.readers.options import Limits
+from app.store import draws, imports
+from app.store import models as store
+from app.store.draws import Block
+from app.store.engine import session_scope
+from app.store.errors import CorruptBlockError, ModelGoneError
+from app.store.tables import Unit
+from sampler.storage.model_file import MEDIA_TYPE, write_model
+
+__all__ = ["MAX_BYTES", "MEDIA_TYPE", "UnusableModelError", "accept", "file_of"]
+
+MAX_BYTES = 128 * 1024 * 1024  # of a file that is taken: some forty default models
+LIMITS = Limits(seconds=60)  # of reading one: 512 MiB were enough for as many nodes as may be
+
+
+def file_of(engine: Engine, owner: str, model: str) -> tuple[str, bytes]:
+    """The id of a finished model, and its file.
+
+    Parameters
+    ----------
+    model
+        Its id, or a name: then the newest succeeded one of it.
+
+    Raises
+    ------
+    NotFoundError, NotFinishedError
+        There is no such model; it has not finished.
+    DamagedError
+        What was stored can't be read back.
+    """
+    with session_scope(engine, read_only=True) as session:
+        found = find(session, owner, model)
+        check_succeeded(found)
+        header = store.header(session, found.id)
+        chains = store.chains(session, [found.id])[found.id]
+        try:
+            blocks = draws.read(session, found.id)
+        except CorruptBlockError as error:
+            raise DamagedError(str(error)) from error
+        except ModelGoneError as error:
+            raise NotFoundError(str(error)) from None
+    assert header is not None, "a model that has succeeded has its header"
+    return found.id, write_model(header, _of_every_chain(chains, blocks), _statistics(chains))
+
+
+def _of_every_chain(chains: Sequence[Unit], blocks: Sequence[list[bytes]]) -> list[list[bytes]]:
+    """The blocks by chain, none for one that kept no draw, which the store doesn't list."""
+    drawn = iter(blocks)
+    return [next(drawn) if chain.num_draws else [] for chain in chains]
+
+
+def _statistics(chains: Sequence[Unit]) -> list[dict[str, Any]]:
+    if all(chain.statistics is None for chain in chains):
+        return []
+    return [chain.statistics or {} for chain in chains]
+
+
+def accept(
+    engine: Engine,
+    owner: str,
+    file: BinaryIO,
+    name: str | None = None,
+    also: Callable[[Session, dict[str, Any]], None] = lambda _session, _shown: None,
+) -> dict[str, Any]:
+    """Make a model file a finished model; gives it as `models.view` shows it.
+
+    The file, at its beginning, is read in a process of its own, with limited memory and time. `also` is done
+    in the transaction of the new model.
+
+    Raises
+    ------
+    UnusableModelError
+        The file is damaged, foreign, newer, or too large once it is unpacked.
+    InvalidRequestError
+        No model can have that name.
+    QuotaError
+        It is more than the owner may have.
+    BusyError
+        Too many are being read.
+    """
+    name = None if name is None else check_model_name(name)
+    found, parts = model_readers.run("model", file, LIMITS, {})
+    with parts:
+        imported = _imported(found, parts, name)
+    with session_scope(engine) as session:
+        size = sum(len(block.data) for chain in imported.chains for block in chain.blocks)
+        quotas.check_stored(session, owner, len(imported.header) + size)
+        model = imports.add(session, owner, imported)
+        audit.record(session, owner, "model.imported", model.id)
+        shown = models.view(session, owner, model.id)
+        also(session, shown)
+    return shown
+
+
+def _imported(found: dict[str, Any], parts: BinaryIO, name: str | None) -> imports.Imported:
+    header = parts.read(found["header"])
+    statistics: list[dict[str, Any] | None] = found["statistics"] or [None] * len(found["chains"])
+    beside = ("target", "settings", "verdict", "diagnostics", "warnings", "iterations")
+    return imports.Imported(
+        name=name,
+        header=header,
+        chains=[
+            imports.Chain(_blocks(sizes, parts), of_chain)
+            for sizes, of_chain in zip(found["chains"], statistics, strict=True)
+        ],
+        **{field: found[field] for field in beside},
+    )
+
+
+def _blocks(sizes: Sequence[tuple[int, int]], parts: BinaryIO) -> list[Block]:
+    """A chain's blocks, of whose draws and lengths the sizes are."""
+    found, first = [], 0
+    for seq, (num_draws, length) in enumerate(sizes):
+        found.append(Block(seq, first, num_draws, parts.read(length)))
+        first += num_draws
+    return found

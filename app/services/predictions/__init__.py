@@ -1,0 +1,1 @@
+"""Predictions, stored predictions, and explanations of models."""

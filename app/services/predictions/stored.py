@@ -1,0 +1,293 @@
+"""Predictions of stored datasets in the background: asking for them, looking at them, reading them."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic_core import to_json
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from app.services import cursors, datasets
+from app.services.access import audit, quotas
+from app.services.cursors import Page, is_id
+from app.services.errors import ConflictError, NotFoundError
+from app.services.predictions.answers import arrow_parts, to_csv, with_facts
+from app.services.predictions.predict_rows import DamagedError, Predictor, understood
+from app.store import predictions as store
+from app.store.engine import session_scope
+from app.store.errors import CorruptBlockError, DatasetGoneError, ModelGoneError
+from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, BatchPrediction
+from sampler.data.encode import Coded
+from sampler.data.row_flags import Flag, as_text
+from sampler.posterior import row_diagnostics
+from sampler.posterior.answer_columns import percent
+
+CSV_ROWS = 8192  # written at once
+FIGURE_BYTES = 8  # of each row, as stored, at most
+
+
+@dataclass(frozen=True)
+class BatchRequest:
+    """What `POST /models/{id}/predictions` asks for."""
+
+    dataset_id: str
+    levels: Sequence[float] = (0.9,)
+    interval: str = "credible"
+    quantiles: Sequence[float] | None = None
+    draws: int | None = None  # per chain; None: all there are now
+    mcse: bool = False
+    rhat: bool = False
+
+
+class PredictionNotFinishedError(ConflictError):
+    """There is no result yet, or there will be none."""
+
+    slug, title = "prediction-not-finished", "The predictions are not finished"
+
+
+def create(
+    predictor: Predictor,
+    owner: str,
+    model: str,
+    request: BatchRequest,
+    also: Callable[[Session, dict[str, Any]], None] = lambda _session, _shown: None,
+) -> dict[str, Any]:
+    """Accept predictions of a dataset, and give them as `view` does; `also` is done in the same transaction.
+
+    Raises
+    ------
+    NotFoundError, NotFinishedError
+        There is no such model or dataset, or the model can't answer.
+    InvalidRequestError, UnusableDataError
+        A level, quantile or number of draws can't be; the dataset lacks columns, or has strange ones.
+    """
+    found, posterior, draws = predictor.lookup(owner, model)
+    with session_scope(predictor.engine, read_only=True) as session:
+        names = [column["name"] for column in datasets.get(session, owner, request.dataset_id).columns]
+    nothing = Coded(np.zeros((len(posterior.schema.coded), 0), np.uint8), [])
+    with understood():
+        warnings = posterior.schema.match(names)
+        used = posterior.predict(
+            nothing,
+            list(request.levels),
+            request.interval,
+            request.quantiles,
+            draws if request.draws is None else request.draws,
+        ).draws
+        if request.mcse or request.rhat:
+            row_diagnostics.check_draws(used)
+    resolved = {
+        "levels": list(dict.fromkeys(request.levels)),
+        "interval": request.interval,
+        "quantiles": list(dict.fromkeys(request.quantiles or [])),
+        "draws": used,
+        "mcse": request.mcse,
+        "rhat": request.rhat,
+        "verdict": predictor.verdict(found, posterior, used),
+        "classes": posterior.classes,
+        "warnings": warnings,
+    }
+    try:
+        with session_scope(predictor.engine) as session:
+            dataset = datasets.get(session, owner, request.dataset_id)  # again: it may be gone
+            quotas.check_queued(session, owner)
+            quotas.check_stored(session, owner, dataset.num_rows * _figures(resolved) * FIGURE_BYTES)
+            made = store.create(session, owner=owner, model_id=found.id, dataset=dataset, request=resolved)
+            audit.record(session, owner, "prediction.created", made.id)
+            shown = _shown(made, 0)
+            also(session, shown)
+            return shown
+    except (DatasetGoneError, ModelGoneError):
+        raise NotFoundError("The model or the dataset was deleted meanwhile.") from None
+
+
+def _figures(request: Mapping[str, Any]) -> int:
+    """Numbers stored of each row, about."""
+    bounds = 2 * len(request["levels"]) + len(request["quantiles"])
+    return 2 + bounds + (1 + bounds if request["mcse"] else 0) + (1 if request["rhat"] else 0)
+
+
+def get(session: Session, owner: str, prediction_id: str) -> BatchPrediction:
+    """The owner's prediction of that id; raises NotFoundError."""
+    found = store.get(session, owner, prediction_id) if is_id(prediction_id) else None
+    if found is None:
+        raise NotFoundError("There is no prediction of this id: GET /predictions lists yours.")
+    return found
+
+
+def view(session: Session, owner: str, prediction_id: str) -> dict[str, Any]:
+    """A prediction as the contract shows it; raises NotFoundError."""
+    found = get(session, owner, prediction_id)
+    return _shown(found, store.rows_done(session, found.id))
+
+
+def list_page(
+    session: Session, owner: str, limit: int, cursor: str | None
+) -> tuple[list[dict[str, Any]], str | None]:
+    """A page of the owner's predictions as `view` shows them, and the next page's cursor."""
+    page: Page[BatchPrediction]
+    page = cursors.cut(store.list_page(session, owner, limit + 1, cursors.after(cursor)), limit)
+    return [_shown(item, store.rows_done(session, item.id)) for item in page.items], page.next_cursor
+
+
+def cancel(session: Session, owner: str, prediction_id: str) -> dict[str, Any]:
+    """Stop it; cancelling twice is cancelling once. Raises NotFoundError, and ConflictError when it ended."""
+    found = get(session, owner, prediction_id)
+    if found.state not in {*OPEN_STATES, CANCELLED}:
+        raise ConflictError(f"The prediction has {found.state}: there is nothing left to cancel.")
+    if found.state != CANCELLED and not found.cancel_requested:
+        audit.record(session, owner, "prediction.cancelled", prediction_id)
+    store.cancel(session, owner, prediction_id)
+    return view(session, owner, prediction_id)
+
+
+def delete(session: Session, owner: str, prediction_id: str) -> None:
+    """Remove it with its result, whatever its state; raises NotFoundError."""
+    get(session, owner, prediction_id)
+    store.delete(session, owner, prediction_id)
+    audit.record(session, owner, "prediction.deleted", prediction_id)
+
+
+class Result:
+    """The figures of a prediction that has succeeded, a block of rows in memory at a time."""
+
+    def __init__(self, engine: Engine, owner: str, prediction_id: str) -> None:
+        self.engine = engine
+        with session_scope(engine, read_only=True) as session:
+            found = get(session, owner, prediction_id)
+            self._blocks = store.num_blocks(session, found.id)
+        if found.state != SUCCEEDED:
+            later = ": ask again when it says succeeded" if found.state in OPEN_STATES else ""
+            raise PredictionNotFinishedError(f"Prediction {found.id} is {found.state}{later}.")
+        self.prediction = found
+        self.facts = _facts(found)
+        self._read(0)  # what is damaged or gone is known before the answer begins
+
+    def as_arrow(self) -> Iterator[bytes]:
+        """An Arrow stream, a batch per block."""
+        schema = _flat(self._read(0).slice(0, 0), self.facts).schema
+        tables = (_flat(self._read(seq), self.facts) for seq in range(self._blocks))
+        return arrow_parts(schema, chain.from_iterable(table.to_batches() for table in tables))
+
+    def as_csv(self) -> Iterator[bytes]:
+        """CSV."""
+        for seq in range(self._blocks):
+            table = _flat(self._read(seq), self.facts)
+            for start in range(0, table.num_rows, CSV_ROWS):
+                yield to_csv(table.slice(start, CSV_ROWS), header=seq == start == 0)
+
+    def as_json(self) -> Iterator[bytes]:
+        """The shape of `POST /models/{id}/predict`, a column after the other."""
+        request = self.prediction.request
+        yield to_json(self.facts)[:-1]
+        for name in ("mean", "sd"):
+            yield f',"{name}":'.encode()
+            yield from self._list(name)
+        yield from self._bounds("", request)
+        yield b',"mcse":'
+        if request["mcse"]:
+            yield b'{"mean":'
+            yield from self._list("mcse_mean")
+            yield from self._bounds("mcse_", request)
+            yield b"}"
+        else:
+            yield b"null"
+        yield b',"rhat":'
+        yield from self._list("rhat") if request["rhat"] else [b"null"]
+        yield b',"flags":'
+        yield from self._list("flags")
+        yield b"}"
+
+    def _bounds(self, prefix: str, request: dict[str, Any]) -> Iterator[bytes]:
+        yield b',"intervals":['
+        for k, level in enumerate(request["levels"]):
+            yield f'{"," if k else ""}{{"level":{json.dumps(level)},"lower":'.encode()
+            yield from self._list(f"{prefix}lower_{percent(level)}")
+            yield b',"upper":'
+            yield from self._list(f"{prefix}upper_{percent(level)}")
+            yield b"}"
+        yield b'],"quantiles":['
+        for k, q in enumerate(request["quantiles"]):
+            yield f'{"," if k else ""}{{"q":{json.dumps(q)},"values":'.encode()
+            yield from self._list(f"{prefix}quantile_{percent(q)}")
+            yield b"}"
+        yield b"]"
+
+    def _list(self, name: str) -> Iterator[bytes]:
+        for seq in range(self._blocks):
+            yield b"," if seq else b"["
+            yield to_json(self._read(seq).column(name).to_pylist())[1:-1]
+        yield b"]"
+
+    def _read(self, seq: int) -> pa.Table:
+        with session_scope(self.engine, read_only=True) as session:
+            try:
+                found = store.read_block(session, self.prediction.id, seq)
+            except CorruptBlockError as error:
+                raise DamagedError(str(error)) from error
+        if found is None:
+            raise NotFoundError("The prediction was deleted.")
+        return found
+
+
+def _flat(table: pa.Table, facts: dict[str, Any]) -> pa.Table:
+    """Flags as text, a column for each of several classes, and what holds for all rows in the metadata."""
+    at = table.column_names.index("flags")
+    table = table.set_column(at, "flags", _texts(table.column("flags")))
+    named: dict[str, Any] = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_fixed_size_list(column.type):
+            named |= {
+                f"{name}_{label}": pc.list_element(column, k) for k, label in enumerate(facts["classes"])
+            }
+        else:
+            named[name] = column
+    return with_facts(pa.table(named), facts)
+
+
+def _texts(flags: pa.ChunkedArray) -> pa.Array:
+    flagged = pc.greater(pc.list_value_length(flags), 0).to_pylist()
+    text: Callable[[Any], str] = lambda row: as_text([Flag(**flag) for flag in row.as_py()])  # noqa: E731
+    return pa.array(
+        [text(row) if any_ else "" for row, any_ in zip(flags, flagged, strict=True)], pa.string()
+    )
+
+
+def _facts(found: BatchPrediction) -> dict[str, Any]:
+    request = found.request
+    return {
+        "prediction_id": found.id,
+        "model_id": found.model_id,
+        **{name: request[name] for name in ("draws", "interval", "verdict", "classes", "warnings")},
+    }
+
+
+def _shown(found: BatchPrediction, done: int) -> dict[str, Any]:
+    request = found.request
+    fraction = 1.0 if found.state == SUCCEEDED else min(done / max(found.num_rows, 1), 0.99)
+    asked = ("interval", "quantiles", "draws", "mcse", "rhat", "verdict", "classes", "warnings")
+    return {
+        "id": found.id,
+        "model_id": found.model_id,
+        "dataset_id": found.dataset_id,
+        "state": found.state,
+        "level": request["levels"],
+        **{name: request[name] for name in asked},
+        "progress": {"fraction": fraction, "rows_done": done, "rows": found.num_rows},
+        "flags": found.flags,
+        "error": found.error,
+        "created_at": _moment(found.created_at),
+        "started_at": _moment(found.started_at),
+        "finished_at": _moment(found.finished_at),
+    }
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,79 @@
+"""New rows as a file has them (CSV, Arrow, Parquet): read as the model's columns, within bounds."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from app.services.readers.confined import readers
+from app.services.readers.numbers import PLAIN
+from app.services.readers.options import Limits, Options
+from app.services.readers.typing_text import RAW
+from sampler import Schema
+from sampler.data.scalars import as_text
+from sampler.data.schema import Column
+
+# A request is read while somebody waits for its answer.
+LIMITS = Limits(bytes=64 << 20, cells=1 << 24, memory=512 << 20, seconds=20, fewest_columns=1)
+
+
+def read_rows(file: BinaryIO, options: Options, schema: Schema, max_rows: int) -> tuple[pa.Table, list[str]]:
+    """The rows of a file of any kind, and warnings of how it was read.
+
+    In CSV everything is text: a cell is read as what the model's column of that name holds, so the text of a
+    number is a number there. The others have types of their own.
+
+    Raises
+    ------
+    UnusableDataError
+        It can't be read, or cells are not of their column's kind: with column and row.
+    TooLargeError
+        More rows than `max_rows`, or texts too long.
+    """
+    columns = {column.name: column for column in schema.columns}
+    kinds = {name: RAW if column.kind == "category" else column.kind for name, column in columns.items()}
+    known = (*columns, *schema.ignored)
+    options = replace(options, kinds=kinds, otherwise=RAW, known=known)
+    limits = replace(LIMITS, rows=max_rows)
+    found, sink = readers.run("rows", file, limits, {"options": options.to_json()})
+    with sink:
+        table = pa.ipc.open_stream(sink).read_all()
+    if found["read_as"]["format"] == "csv":
+        table = _with_levels(table, columns, options)
+    return table, found["warnings"]
+
+
+def _with_levels(table: pa.Table, columns: dict[str, Column], options: Options) -> pa.Table:
+    """Text as the levels of the model's categories; what the model doesn't know stays text."""
+    typed = {}
+    for name in table.column_names:
+        column = columns.get(name)
+        values = table.column(name).combine_chunks()
+        is_category = column is not None and column.kind == "category"
+        typed[name] = _levels(values, column, options) if column is not None and is_category else values
+    return pa.table(typed)
+
+
+def _without_missing(text: pa.Array, options: Options, but: Sequence[str]) -> pa.Array:
+    missing = pc.is_in(pc.utf8_lower(text), value_set=pa.array(sorted(options.spellings)))
+    missing = pc.and_not(missing, pc.is_in(text, value_set=pa.array(but, pa.string())))
+    return pc.if_else(missing, pa.scalar(None, pa.string()), text)
+
+
+def _levels(text: pa.Array, column: Column, options: Options) -> pa.Array:
+    """The levels that text means: as it stands, else the number or boolean it spells as training did."""
+    coded = _without_missing(text, options, column.levels).dictionary_encode()
+    known = set(column.levels)
+    spelled = [_spelled(level, known) for level in coded.dictionary.to_pylist()]
+    return pa.array(spelled, pa.string()).take(coded.indices)
+
+
+def _spelled(text: str, known: set[str]) -> str:
+    if text in known:
+        return text
+    if PLAIN.fullmatch(text) and (number := as_text(Decimal(text))) in known:
+        return number
+    return text.lower() if text.lower() in known & {"true", "false"} else text

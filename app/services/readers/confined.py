@@ -1,0 +1,242 @@
+"""Reading files that others sent, in processes of their own with limited memory and time.
+
+A file of a megabyte may decode to gigabytes, and its metadata may be forged; a parser may crash. So no
+process that serves others parses one, be it a table or a model: each is read by a fork of a small process
+that was started for that (`nursery`).
+"""
+
+import atexit
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO
+
+from app.services import errors
+from app.services.errors import BusyError, Fault, ServiceError, UnusableDataError
+from app.services.readers.options import Limits
+
+log = logging.getLogger(__name__)
+MAX_ANSWER = 256 << 20
+WALL_SECONDS = 30  # beyond the reader's own limit
+MAX_WAITING = 16  # for a place: each has its file on the disk and a thread
+WAIT_SECONDS = 30.0
+RETRY_SECONDS = 5
+# One thread, and memory that goes back to the system as soon as it is free.
+_ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+    "MALLOC_ARENA_MAX": "1",
+    # Arrow asks for a block's bytes for each column and gives most back at once. Above this size the system
+    # gets them again; on the heap 8,000 columns filled the address space that a reader may have.
+    "MALLOC_MMAP_THRESHOLD_": "32768",
+}
+_REFUSALS = {
+    kind.__name__: kind
+    for kind in (
+        errors.UnusableDataError,
+        errors.UnusableModelError,
+        errors.TooLargeError,
+        errors.InvalidRequestError,
+    )
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What some readers read: the kernels that takes, and the error and sentences for what they can't."""
+
+    kernels: tuple[str, ...]
+    refusal: type[ServiceError]
+    too_much: str
+    unreadable: str
+
+
+TABLES = Kind(
+    (),
+    UnusableDataError,
+    "The file takes too much memory or time to read: send fewer rows or columns, or the same table as CSV or "
+    "Parquet with smaller row groups.",
+    "The file can't be read, for a reason that was logged under this request_id: write it again as plain "
+    "CSV, and tell whoever runs the service.",
+)
+MODELS = Kind(
+    ("prediction",),
+    errors.UnusableModelError,
+    "The model takes too much memory or time to read: send one of fewer draws, trees or columns.",
+    "The model file can't be read, for a reason that was logged under this request_id: tell whoever runs the "
+    "service.",
+)
+
+
+class Readers:
+    """Starts readers; one per process is enough, and its methods may be called from many threads.
+
+    Parameters
+    ----------
+    at_once
+        Readers at work at once; others wait for a place, but not long, and not many of them.
+    kind
+        What they read.
+    """
+
+    def __init__(self, at_once: int | None = None, kind: Kind = TABLES) -> None:
+        self._kind = kind
+        self._lock = threading.Lock()
+        self._places = threading.BoundedSemaphore(at_once or len(os.sched_getaffinity(0)))
+        self._line = threading.BoundedSemaphore(MAX_WAITING)
+        self._nursery: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process that readers are forked from, if it was started."""
+        return None if self._nursery is None else self._nursery.pid
+
+    def start(self) -> None:
+        """Start that process now, so that the first reader need not wait for it."""
+        with self._lock:
+            self._started()
+
+    def close(self) -> None:
+        """End it; readers at work end with their task."""
+        with self._lock:
+            if self._control is not None:
+                self._control.close()
+            if self._nursery is not None:
+                self._nursery.wait()
+            self._control = self._nursery = None
+
+    def run(
+        self, task: str, file: BinaryIO, limits: Limits, arguments: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], BinaryIO]:
+        """What a task of `work` answers, and the file of what it wrote, to be closed by the caller.
+
+        Parameters
+        ----------
+        file
+            With a descriptor, at its beginning.
+
+        Raises
+        ------
+        UnusableDataError, UnusableModelError, TooLargeError, InvalidRequestError
+            The reader refuses the file, or needs more than its limits.
+        BusyError
+            Too many files are being read.
+        """
+        with self._place():
+            return self._run(task, file, limits, arguments)
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        busy = BusyError("Too many files are being read; try again.", retry_after=RETRY_SECONDS)
+        if not self._places.acquire(blocking=False):
+            if not self._line.acquire(blocking=False):
+                raise busy
+            try:
+                if not self._places.acquire(timeout=WAIT_SECONDS):
+                    raise busy
+            finally:
+                self._line.release()
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    def _run(
+        self, task: str, file: BinaryIO, limits: Limits, arguments: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], BinaryIO]:
+        message = json.dumps({"task": task, "limits": limits.to_json(), **arguments}).encode()
+        out = TemporaryFile()  # noqa: SIM115  the caller's
+        try:
+            number = file.fileno()  # a spooled file goes to the disk by this
+            file.flush()
+            answer = self._ask(message, number, out.fileno(), 10 * limits.seconds + WALL_SECONDS)
+            if "done" not in answer:
+                raise _refusal(answer, self._kind)  # noqa: TRY301
+            done = dict(answer["done"])
+        except BaseException:
+            out.close()
+            raise
+        out.seek(0)
+        return done, out
+
+    def _ask(self, message: bytes, file: int, out: int, seconds: float) -> dict[str, Any]:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            with self._lock:
+                self._send([theirs.fileno(), file, out])
+            theirs.close()
+            ours.settimeout(seconds)
+            parts: list[bytes] = []
+            try:
+                ours.sendall(len(message).to_bytes(8, "big") + message)
+                size = 0
+                while part := ours.recv(1 << 20):
+                    parts.append(part)
+                    size += len(part)
+                    if size > MAX_ANSWER:
+                        return {}
+            except (OSError, TimeoutError):
+                return {}
+        try:
+            answer: dict[str, Any] = json.loads(b"".join(parts))
+        except ValueError:
+            return {}  # it was ended by the kernel before it could answer
+        return answer
+
+    def _send(self, descriptors: list[int]) -> None:
+        for attempt in (1, 2):
+            control = self._started()
+            try:
+                socket.send_fds(control, [b"."], descriptors)
+            except OSError:
+                if attempt == 2:
+                    raise
+                control.close()
+                self._control = None  # it was killed: start another
+            else:
+                return
+
+    def _started(self) -> socket.socket:
+        if self._control is not None and self._nursery is not None and self._nursery.poll() is None:
+            return self._control
+        if self._control is not None:
+            self._control.close()
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            self._nursery = subprocess.Popen(  # noqa: S603  our own interpreter and module
+                [sys.executable, "-I", "-B", "-m", "app.services.readers.forkserver", *self._kind.kernels],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                env=os.environ | _ENVIRONMENT,
+                start_new_session=True,
+            )
+        return self._control
+
+
+def _refusal(answer: dict[str, Any], read: Kind) -> ServiceError:
+    if (kind := _REFUSALS.get(answer.get("refused", ""))) is not None:
+        return kind(answer["detail"], [Fault(*place) for place in answer["errors"]])
+    if "busy" in answer:
+        return BusyError("There is no room to read this file now; try again.", retry_after=RETRY_SECONDS)
+    if "failed" in answer:
+        log.error("A reader failed:\n%s", answer["failed"])
+        return read.refusal(read.unreadable)
+    return read.refusal(read.too_much)
+
+
+readers = Readers()
+# One at a time: a model takes far more memory than a table. Their process starts with the first one.
+model_readers = Readers(1, MODELS)
+atexit.register(readers.close)
+atexit.register(model_readers.close)

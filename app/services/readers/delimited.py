@@ -1,0 +1,215 @@
+"""CSV, TSV and their like as a spooled table of text, cells as they stand, with every malformed row named.
+
+Reading as text first and typing afterwards keeps each cell's row at hand, so that a refusal can name it.
+"""
+
+import csv
+import io
+from dataclasses import dataclass, replace
+from typing import BinaryIO, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+from app.services.errors import ENOUGH, Fault, UnusableDataError
+from app.services.readers.dialect import (
+    EMPTY,
+    NO_ROWS,
+    SAMPLE_BYTES,
+    SINGLE_COLUMN,
+    WIDEST_SAMPLE_BYTES,
+    Dialect,
+    lines_of,
+    reader,
+    sniff,
+)
+from app.services.readers.options import Limits, Options
+from app.services.readers.scratch import Scratch
+from app.services.readers.spool import Spool
+
+BLOCK_BYTES = 8 << 20  # read at once; a row must fit
+CHUNK = 1 << 20
+ENOUGH_LINES = 3
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """What a pass over the bytes told: whether a row's line is known, and how the file ends."""
+
+    lines_are_rows: bool  # no quote hides a line break, and no line is empty
+    closed: bool  # the last value doesn't end within quotes, or can't be said to
+
+
+def read_delimited(
+    file: BinaryIO, start: int, options: Options, limits: Limits, scratch: Scratch
+) -> tuple[Dialect, Spool, int]:
+    """A file of UTF-8 from `start` on as columns of text, how it was read, and the empty rows left out.
+
+    Values may be quoted and then hold line breaks. Empty lines are ignored, unless there is a single column.
+
+    Raises
+    ------
+    UnusableDataError
+        Empty, no header, doubled or absent names, ragged rows: with the row, and the line where it is known.
+    TooLargeError
+        Beyond the limits.
+    """
+    dialect = _sniffed(file, start, options)
+    if len(dialect.names) < limits.fewest_columns:
+        raise UnusableDataError(SINGLE_COLUMN)
+    offset = start + dialect.offset
+    if dialect.is_plain:
+        ends = _look(file, offset, dialect.quote)
+    else:
+        file, offset, ends = (
+            _rewritten(file, offset, dialect, scratch),
+            0,
+            _Ends(lines_are_rows=False, closed=True),
+        )
+    plain = dialect if dialect.is_plain else Dialect(",", names=dialect.names, header=dialect.header)
+    spool = Spool(pa.schema([(name, pa.string()) for name in dialect.names]), limits, scratch)
+    tail = _Tail(spool)
+    _read(file, offset, replace(plain, line=dialect.line), ends, tail)
+    if spool.num_rows == 0:
+        raise UnusableDataError(NO_ROWS if dialect.header else EMPTY)
+    return dialect, spool, tail.count
+
+
+def _sniffed(file: BinaryIO, start: int, options: Options) -> Dialect:
+    """The dialect by the beginning of the file; by more of it where a header alone fills that."""
+    size = SAMPLE_BYTES
+    while True:
+        file.seek(start)
+        sample = file.read(size)
+        whole = len(sample) < size
+        if whole or size >= WIDEST_SAMPLE_BYTES or sample.count(b"\n") + sample.count(b"\r") > ENOUGH_LINES:
+            return sniff(sample, options, whole=whole)
+        size *= 8
+
+
+def _look(file: BinaryIO, offset: int, quote: str) -> _Ends:
+    file.seek(offset)
+    sign = quote.encode()
+    quotes = blank = False
+    last = b""
+    while block := file.read(CHUNK):
+        quotes = quotes or bool(sign and sign in block)
+        blank = blank or b"\n\n" in block.rstrip() or b"\n\r\n" in block.rstrip() or b"\n" not in block
+        last = (last + block)[-16:]
+    return _Ends(not (quotes or blank), not sign or last.rstrip(b"\r\n").endswith(sign))
+
+
+def _rewritten(file: BinaryIO, offset: int, dialect: Dialect, scratch: Scratch) -> BinaryIO:
+    """The same rows as Arrow's reader takes them: comma, doubled quotes."""
+    file.seek(offset)
+    made = scratch.file()
+    out = io.TextIOWrapper(cast("io.BufferedWriter", made), "utf-8", newline="")
+    text = io.TextIOWrapper(cast("io.BufferedReader", file), "utf-8", newline="")
+    csv.field_size_limit(BLOCK_BYTES)
+    try:
+        rows = (row for row in reader(lines_of(text, dialect), dialect) if row)
+        csv.writer(out, lineterminator="\n").writerows(rows)
+    except csv.Error as error:
+        raise UnusableDataError(f"The file can't be read as CSV: {error}. Is a quote never closed?") from None
+    out.flush()
+    out.detach()
+    text.detach()
+    return made
+
+
+def _read(file: BinaryIO, offset: int, dialect: Dialect, ends: _Ends, tail: "_Tail") -> None:
+    names = list(dialect.names)
+    ragged: list[Fault] = []
+
+    def note_ragged(row: pacsv.InvalidRow) -> str:
+        ragged.append(_ragged(row, dialect, ends))
+        return "skip" if len(ragged) < ENOUGH else "error"
+
+    file.seek(offset)
+    last = None
+    try:
+        stream = pacsv.open_csv(
+            file,
+            # One thread: only then does pyarrow know the numbers of bad rows.
+            pacsv.ReadOptions(
+                use_threads=False,
+                block_size=BLOCK_BYTES,
+                column_names=names,
+                skip_rows_after_names=int(dialect.header),
+            ),
+            pacsv.ParseOptions(
+                delimiter=dialect.separator,
+                quote_char=dialect.quote or False,
+                escape_char="\\" if dialect.escape else False,
+                newlines_in_values=bool(dialect.quote),
+                invalid_row_handler=note_ragged,
+                # Of a single column an empty line is a missing value.
+                ignore_empty_lines=len(names) > 1,
+            ),
+            pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), check_utf8=False),
+        )
+        for batch in stream:
+            if batch.num_rows:
+                tail.add(batch)
+                last = batch
+    except pa.ArrowInvalid as error:
+        nothing = "straddling" in str(error) and file.seek(0, 2) - offset < BLOCK_BYTES
+        if not ragged and not nothing:  # Arrow says so of a header without an end, too
+            raise UnusableDataError(_reason(str(error))) from None
+    if ragged:
+        raise UnusableDataError(errors=ragged)
+    if last is not None and not ends.closed:
+        final = last.column(last.num_columns - 1)[-1].as_py()
+        if final and "\n" in final:
+            told = "a quote is opened and never closed"
+            raise UnusableDataError(errors=[Fault(names[-1], tail.spool.num_rows, told)])
+
+
+class _Tail:
+    """Holds rows without any value back until one with a value follows: spreadsheets end in them."""
+
+    def __init__(self, spool: Spool) -> None:
+        self.spool = spool
+        self.count = 0
+        self._held: list[pa.RecordBatch] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        kept = batch.num_rows - _empty_at_end(batch)
+        if kept:
+            for held in self._held:
+                self.spool.add(held)
+            self._held, self.count = [], 0
+            self.spool.add(batch.slice(0, kept))
+        if kept < batch.num_rows:
+            self._held.append(batch.slice(kept))
+            self.count += batch.num_rows - kept
+
+
+def _empty_at_end(batch: pa.RecordBatch) -> int:
+    if batch.num_columns < 2:
+        return 0  # an empty line is a missing value
+    empty = np.ones(batch.num_rows, dtype=bool)
+    for column in batch.columns:
+        if not empty[-1]:
+            return 0
+        empty &= pc.equal(pc.utf8_trim_whitespace(column), "").to_numpy(zero_copy_only=False)
+    return len(empty) if empty.all() else int(empty[::-1].argmin())
+
+
+def _ragged(row: pacsv.InvalidRow, dialect: Dialect, ends: _Ends) -> Fault:
+    told = f"it has {row.actual_columns} values where the header names {row.expected_columns} columns"
+    if row.number is None:
+        return Fault(None, None, told)
+    if ends.lines_are_rows:
+        told += f" (line {dialect.line + row.number - 1})"
+    if "\n" in row.text:
+        told += "; is a quote never closed?"
+    return Fault(None, row.number - int(dialect.header), told)  # the header is row 1 to pyarrow
+
+
+def _reason(message: str) -> str:
+    if "straddling" in message:
+        return f"A row is longer than {BLOCK_BYTES >> 20} MB: is a quote opened and never closed?"
+    return f"The file can't be read as CSV: {message.splitlines()[0][:200]}."

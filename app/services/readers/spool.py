@@ -1,0 +1,115 @@
+"""A table that grows by batches, on the disk once it is large, and is read back column by column.
+
+Only a group of its columns is in memory at any time, however long or wide it is.
+"""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from app.services.errors import TooLargeError
+from app.services.readers.options import Limits
+from app.services.readers.scratch import Scratch
+
+IN_MEMORY_BYTES = 48 << 20
+GROUP_BYTES = 48 << 20  # of columns read at once
+BYTES_PER_CELL = 8
+
+
+class Spool:
+    """Batches of one schema.
+
+    Parameters
+    ----------
+    schema
+        Of every batch.
+    limits
+        How many rows and cells it may hold, and a quarter of the bytes.
+    scratch
+        Closes what it keeps on the disk.
+    """
+
+    def __init__(self, schema: pa.Schema, limits: Limits, scratch: Scratch) -> None:
+        self.schema = schema
+        self.num_rows = 0
+        self._limits = limits
+        self._scratch = scratch
+        self._bytes = [0] * len(schema)
+        self._batches: list[pa.RecordBatch] = []
+        self._file: BinaryIO | None = None
+        self._writer: pa.ipc.RecordBatchFileWriter | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The columns' names."""
+        return list(self.schema.names)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Keep a batch; raises TooLargeError when the table grows beyond its limits."""
+        self.num_rows += batch.num_rows
+        check_size(self.num_rows, len(self.schema), self._limits)
+        for index, column in enumerate(batch.columns):
+            self._bytes[index] += column.nbytes
+        total = sum(self._bytes)
+        if total > 4 * self._limits.bytes:
+            raise TooLargeError(
+                f"Its texts take more than {4 * self._limits.bytes >> 20} MB: send fewer rows, or without "
+                "the "
+                "columns of long texts."
+            )
+        if self._writer is not None:
+            self._writer.write_batch(batch)
+            return
+        self._batches.append(batch)
+        if total > IN_MEMORY_BYTES:
+            self._file = self._scratch.file()
+            self._writer = pa.ipc.new_file(self._file, self.schema)
+            for kept in self._batches:
+                self._writer.write_batch(kept)
+            self._batches.clear()
+
+    def columns(self, wanted: list[int] | None = None) -> Iterator[tuple[int, pa.ChunkedArray]]:
+        """Each column, or those, with its position, in order; call it when every batch was added."""
+        wanted = list(range(len(self.schema))) if wanted is None else sorted(wanted)
+        if self._writer is not None:
+            self._writer.close()
+        for group in self._groups(wanted):
+            table = self._read(group)
+            for place, index in enumerate(group):
+                yield index, table.column(place)
+
+    def _groups(self, wanted: list[int]) -> Iterator[list[int]]:
+        group: list[int] = []
+        size = 0
+        for index in wanted:
+            if group and size + self._bytes[index] > GROUP_BYTES:
+                yield group
+                group, size = [], 0
+            group.append(index)
+            size += self._bytes[index]
+        if group:
+            yield group
+
+    def _read(self, group: list[int]) -> pa.Table:
+        if self._file is None:
+            return pa.Table.from_batches(self._batches, self.schema).select(group)
+        self._file.seek(0)
+        options = pa.ipc.IpcReadOptions(included_fields=group, use_threads=False)
+        return pa.ipc.open_file(self._file, options=options).read_all()
+
+
+def check_size(num_rows: int, num_columns: int, limits: Limits) -> None:
+    """Raise TooLargeError for more rows or cells than are taken."""
+    if num_rows > limits.rows:
+        raise TooLargeError(
+            f"There are more than {limits.rows} rows, which are too many for one request: send fewer, or "
+            "upload "
+            "them as a dataset and ask for predictions in the background (POST /models/{id}/predictions)."
+        )
+    if num_rows * num_columns > limits.cells:
+        raise TooLargeError(
+            f"The table has more than {limits.cells // 10**6} million cells ({num_columns} columns of more "
+            "than "
+            f"{limits.cells // max(num_columns, 1)} rows): send fewer rows or columns."
+        )

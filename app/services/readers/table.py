@@ -1,0 +1,224 @@
+"""From a file to typed columns, with a report of how it was read."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from app.services.errors import Fault, InvalidRequestError, UnusableDataError
+from app.services.readers.columnar import UNNAMED, read_columnar
+from app.services.readers.delimited import read_delimited
+from app.services.readers.dialect import NUMBER, Dialect
+from app.services.readers.encodings import as_utf8
+from app.services.readers.options import Limits, Options
+from app.services.readers.scratch import Scratch
+from app.services.readers.spool import Spool
+from app.services.readers.typing_text import RAW, Typing
+from app.services.readers.unpack import format_of, unpacked
+from sampler.data.scalars import as_text
+
+FORMATS = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
+WORDS = {"semicolon": "semicolons", "comma": "commas", "tab": "tabs", "bar": "bars", "space": "blanks"}
+
+
+@dataclass
+class Table:
+    """A table that was read but for the kinds of its columns; `columns` gives them one at a time.
+
+    `read_as` and `warnings` are complete when all columns were taken.
+    """
+
+    spool: Spool
+    options: Options
+    read_as: dict[str, Any]
+    dialect: Dialect | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def num_rows(self) -> int:
+        """Rows, the header not among them."""
+        return self.spool.num_rows
+
+    def columns(self) -> Iterator[tuple[int, str, pa.ChunkedArray, str]]:
+        """Position, name, values and a note of each column; not all in their order, and some are left out.
+
+        Raises
+        ------
+        UnusableDataError
+            Cells are not of the kind that was asked for, or infinite, or a column has no name: with the row.
+        """
+        unknown = [name for name in self.options.kinds if name not in self.spool.names]
+        if unknown and not self.options.known:
+            told = "there is no such column to give a kind to"
+            raise InvalidRequestError(errors=[Fault(name, None, told) for name in unknown])
+        typing = Typing(self.options)
+        later: list[int] = []
+        for last in (False, True):
+            for index, text in self.spool.columns(None if not last else later):
+                name = self.spool.names[index]
+                found = self._typed(typing, name, text, last=last)
+                if found is None:
+                    later.append(index)
+                elif not self._is_left_out(typing, index, name, found[0]):
+                    yield index, name, *found
+            if not later:
+                break
+        if typing.faults:
+            raise UnusableDataError(errors=typing.faults)
+        if self.dialect is not None:
+            missing = sorted(typing.missing.items(), key=lambda item: -item[1])
+            self.read_as["decimal"] = typing.decimal
+            self.read_as["dates"] = self.options.dates or next(iter(sorted(typing.orders)), None)
+            self.read_as["missing"] = [{"text": text, "count": count} for text, count in missing[:20]]
+
+    def _typed(
+        self, typing: Typing, name: str, column: pa.ChunkedArray, *, last: bool
+    ) -> tuple[pa.ChunkedArray, str] | None:
+        kind = self.options.kinds.get(name)
+        if self.dialect is not None:
+            return typing.read(name, column, last=last)
+        if kind is None or self.options.known or _is_already(kind, column.type):
+            return column, ""
+        if pa.types.is_string(column.type):
+            return typing.read(name, column, last=True)
+        return _converted(name, column, kind, typing.faults), ""
+
+    def _is_left_out(self, typing: Typing, index: int, name: str, values: pa.ChunkedArray) -> bool:
+        """Whether a column without a name is none: empty, or the numbers or names of rows."""
+        unnamed = index in self.dialect.unnamed if self.dialect is not None else UNNAMED.fullmatch(name)
+        if not unnamed:
+            return False
+        position = f"column {index + 1} of the file has no name"
+        if _is_blank(values):
+            self.warnings.append(f"{position} and no value: it is left out")
+            return True
+        are_labels = values.null_count == 0 and pc.count_distinct(values).as_py() == len(values)
+        if (index == 0 or self.dialect is None) and are_labels and self._may_be_labels(values):
+            self.warnings.append(f"{position} and tells rows apart, as row numbers do: it is left out")
+            return True
+        if self.dialect is None or name in self.options.known:
+            return False
+        if self.dialect.labels:
+            width = len(self.dialect.names)
+            told = f"the header names {width - 1} columns, the rows have {width} values: name every column"
+            typing.faults.append(Fault(None, 1, f"{told}, row numbers too"))
+        elif index > 0 and not self.options.known:
+            told = f"column {index + 1} has no name in the header: name it, or take the column out"
+            typing.faults.append(Fault(None, None, told))
+        elif not self.options.known:
+            self.warnings.append(f"{position}: it is called {name}")
+            return False
+        else:
+            self.warnings.append(f"{position}: it is left out")
+        return True
+
+    def _may_be_labels(self, values: pa.ChunkedArray) -> bool:
+        """Names of rows are text, or whole numbers; where no comma says that a name is absent they count."""
+        if not pa.types.is_float64(values.type):
+            return bool(pa.types.is_string(values.type))
+        if not pc.all(pc.equal(pc.floor(values), values)).as_py():
+            return False
+        if self.dialect is None or not self.dialect.labels:
+            return True
+        low, high = (figure.as_py() for figure in pc.min_max(values).values())
+        return bool(low in {0, 1} and high == low + len(values) - 1)
+
+    def summary(self, kinds: list[str]) -> str:
+        """How the file was read, in a line."""
+        said = [FORMATS[self.read_as["format"]]]
+        if self.dialect is not None:
+            said = [WORDS.get(self.read_as["separator"], "a single column"), self.read_as["encoding"]]
+            said += ["decimal commas"] if self.read_as["decimal"] == "comma" else []
+        plural = {"category": "categories", "text": "text"}
+        counted = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+        told = ", ".join(
+            f"{count} {kind if count == 1 else plural.get(kind, kind + 's')}"
+            for kind, count in counted.items()
+        )
+        said.append(f"{len(kinds)} column{'s' * (len(kinds) != 1)} ({told})")
+        return f"read as: {', '.join(said)}, {self.num_rows} row{'s' * (self.num_rows != 1)}"
+
+
+@contextmanager
+def open_table(file: BinaryIO, options: Options, limits: Limits) -> Iterator[Table]:
+    """Read a file of any kind; what is kept on the disk goes with the context.
+
+    Raises
+    ------
+    UnusableDataError, TooLargeError, InvalidRequestError
+        It can't be read, or holds too much, or an option doesn't fit: with what to do.
+    """
+    with Scratch() as scratch:
+        yield _opened(file, options, limits, scratch)
+
+
+def _opened(file: BinaryIO, options: Options, limits: Limits, scratch: Scratch) -> Table:
+    plain, layers = unpacked(file, limits.bytes, scratch)
+    kind = format_of(plain) or "csv"
+    if options.format in {"parquet", "arrow"} and kind != options.format:
+        title = "Parquet file" if options.format == "parquet" else "Arrow stream or file"
+        raise UnusableDataError(f"This is no {title} that can be read: it begins otherwise.")
+    read_as: dict[str, Any] = {"format": kind, "compression": "gzip" if layers else None}
+    if kind != "csv":
+        levels = [name for name, wanted in options.kinds.items() if wanted in {"category", "text", RAW}]
+        return Table(read_columnar(plain, kind, limits, scratch, levels), options, read_as)
+    text, start, encoding = as_utf8(plain, options.encoding, limits.bytes, scratch)
+    dialect, spool, empty = read_delimited(text, start, options, limits, scratch)
+    read_as |= {"encoding": encoding.title, "encoding_guessed": encoding.guessed, **dialect.told()}
+    made = Table(spool, options, read_as, dialect)
+    if encoding.guessed:
+        made.warnings.append(
+            f"The file is not UTF-8 and was read as {encoding.title}, for example {encoding.example!r}: if "
+            "letters "
+            "are wrong, upload it again with the encoding it has (?encoding=...)"
+        )
+    numeric = [name for name in dialect.names if dialect.header and NUMBER.fullmatch(name)]
+    if numeric and not options.known:
+        made.warnings.append(
+            f"Names of columns are numbers ({', '.join(numeric[:3])}): if line {dialect.line} is no header, "
+            "put one in its place, or say ?header=false"
+        )
+    if empty:
+        made.warnings.append(f"{empty} rows without any value at the end of the file are left out")
+    return made
+
+
+def _is_blank(values: pa.ChunkedArray) -> bool:
+    if values.null_count == len(values):
+        return True
+    if not pa.types.is_string(values.type):
+        return False
+    return bool(pc.all(pc.equal(values, ""), min_count=0).as_py())
+
+
+def _is_already(kind: str, given: pa.DataType) -> bool:
+    check = {
+        "number": pa.types.is_float64,
+        "boolean": pa.types.is_boolean,
+        "date": pa.types.is_timestamp,
+        "category": pa.types.is_string,
+        "text": pa.types.is_string,
+    }[kind]
+    return bool(check(given))
+
+
+def _are_bits(column: pa.ChunkedArray) -> bool:
+    bits = pc.is_in(column.drop_null(), value_set=pa.array([0.0, 1.0]))
+    return bool(pc.all(bits, min_count=0).as_py())
+
+
+def _converted(name: str, column: pa.ChunkedArray, kind: str, faults: list[Fault]) -> pa.ChunkedArray:
+    """A typed column as another kind, where that changes no value."""
+    if kind in {"category", "text"}:
+        levels = column.combine_chunks().dictionary_encode()
+        texts = pa.array([as_text(level) for level in levels.dictionary.to_pylist()], pa.string())
+        return pa.chunked_array([texts.take(levels.indices)])
+    if kind == "number" and pa.types.is_boolean(column.type):
+        return column.cast(pa.float64())
+    if kind == "boolean" and pa.types.is_float64(column.type) and _are_bits(column):
+        return column.cast(pa.bool_())
+    faults.append(Fault(name, None, f"a column of type {column.type} is no {kind}: change it in the file"))
+    return column

@@ -1,0 +1,240 @@
+"""Columns of text as what they hold: numbers, booleans, dates, or text; missing values become null."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from app.services.errors import Fault
+from app.services.readers import dates, numbers
+from app.services.readers.numbers import Style
+from app.services.readers.options import Options
+from app.services.readers.scalars import all_match, any_contains, first_match, shown, strangers
+
+RAW = "raw"  # a kind: text as it stands, missing values too
+NAMED = 10  # infinite cells of a column named one by one
+TRUE, FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+# Words that may as well be a level of a category.
+MAYBE_LEVELS = frozenset({"none", "nil", "-", "--", ".", "?"})
+LATER: Any = object()  # other columns decide
+Typed = tuple[pa.ChunkedArray, str]  # the values, and a note on how they were read
+
+
+@dataclass
+class Typing:
+    """Types columns one after the other, and remembers what one of them tells about the others.
+
+    `missing` counts the spellings of missing values met. `faults` are what can't be used: it is for the
+    caller to raise them when all columns were seen.
+    """
+
+    options: Options
+    styles: set[Style] = field(default_factory=set)  # for certain, in some column
+    grouped: bool = False  # some column has points that only set thousands apart ("1.234.567")
+    orders: set[dates.Order] = field(default_factory=set)
+    missing: Counter[str] = field(default_factory=Counter)
+    faults: list[Fault] = field(default_factory=list)
+
+    def read(self, name: str, text: pa.ChunkedArray, *, last: bool = False) -> Typed | None:
+        """A column typed; None when another may decide how: ask again, `last`, when all were seen once."""
+        kind = self.options.kinds.get(name, self.options.otherwise)
+        if kind == RAW:
+            return pc.utf8_trim_whitespace(text), ""
+        if (quick := self._quick(kind, text)) is not None:
+            return quick, ""
+        present, spelled = self._present(text, count=not last)
+        found = self._as_kind(kind, name, present, last=last)
+        if found is None:
+            return present, "; ".join(filter(None, [_note(spelled), dates.note(present)]))
+        return None if found is LATER else found
+
+    def _quick(self, kind: str | None, text: pa.ChunkedArray) -> pa.ChunkedArray | None:
+        """A column of plain numbers, as most are."""
+        if kind not in {None, "number"} or self.options.decimal is not None:
+            return None
+        quick = numbers.plain(text)
+        return None if quick is None or self._may_be_thousands(text) else quick
+
+    def _as_kind(self, kind: str | None, name: str, text: pa.ChunkedArray, *, last: bool) -> Any:
+        """The column as that kind, or as what it holds; None: as text; or LATER."""
+        if kind in {"category", "text"}:
+            return text, ""
+        if kind == "boolean":
+            return self._booleans(name, text), ""
+        if text.null_count == len(text):
+            empty = pa.timestamp("us") if kind == "date" else pa.float64()
+            return pa.chunked_array([pa.nulls(len(text), empty)]), ""
+        found = None
+        if kind != "date":
+            found = self._numbers(name, text, last=last, wanted=kind == "number")
+        if found is None and kind is None and _is_boolean(text):
+            found = pc.equal(pc.utf8_lower(text), "true"), ""
+        return self._dates(name, text, last=last, wanted=kind == "date") if found is None else found
+
+    @property
+    def decimal(self) -> Style | None:
+        """The decimal sign of this file, where something told."""
+        styles: set[Style] = {"comma"} if self.grouped and not self.styles else self.styles
+        return self.options.decimal or (next(iter(styles)) if len(styles) == 1 else None)
+
+    def _present(self, text: pa.ChunkedArray, *, count: bool) -> tuple[pa.ChunkedArray, dict[str, int]]:
+        """The cells without blanks around them, null where missing; and the spellings of missing."""
+        text = pc.utf8_trim_whitespace(text)
+        known = pa.array(sorted(self.options.spellings))
+        gone = pc.is_in(pc.utf8_lower(text), value_set=known)
+        spelled: dict[str, int] = {}
+        if pc.any(gone, min_count=0).as_py():
+            counted = pc.value_counts(pc.filter(text, gone)).to_pylist()
+            spelled = {entry["values"]: entry["counts"] for entry in counted if entry["values"] is not None}
+            if count:
+                self.missing.update(spelled)
+            text = pc.if_else(gone, pa.scalar(None, pa.string()), text)
+        return text, spelled
+
+    def _may_be_thousands(self, text: pa.ChunkedArray) -> bool:
+        """Whether the points of plain numbers may set thousands apart ("1.234"); they may tell otherwise."""
+        if not any_contains(text, "."):
+            return False
+        if numbers.fitting(text) == {"point"}:
+            self.styles.add("point")
+            return False
+        return True
+
+    def _numbers(self, name: str, text: pa.ChunkedArray, *, last: bool, wanted: bool) -> Any:
+        """Numbers; None when they are none; LATER when it depends."""
+        fitting = numbers.fitting(text)
+        if not fitting and (closer := numbers.without_gaps(text)) is not None:
+            text, fitting = closer, numbers.fitting(closer)
+        if len(fitting) == 2 and numbers.is_doubtful(text):
+            return self._of_either_style(name, text, last=last, wanted=wanted)
+        if self.options.decimal is not None:
+            fitting &= {self.options.decimal}
+        elif fitting == {"comma"} and not any_contains(text, ","):
+            return self._of_points_only(name, text, last=last, wanted=wanted)
+        if fitting:
+            style: Style = "point" if "point" in fitting else "comma"
+            if len(fitting) == 1 and numbers.is_doubtful(text):
+                self.styles.add(style)
+            found = numbers.to_numbers(text, style)
+        elif wanted or numbers.all_fit(text, self.decimal or "point"):
+            found = self._forced(name, text)
+        else:
+            return None
+        self._refuse_infinite(name, found)
+        return found, ""
+
+    def _of_either_style(self, name: str, text: pa.ChunkedArray, *, last: bool, wanted: bool) -> Any:
+        """Cells such as "1,234" or "1.234" as the other columns or the caller have it; LATER when unknown."""
+        if self.options.decimal is None and not last:
+            return LATER
+        if self.decimal is None and any_contains(text, ","):
+            return self._undecided(name, text, wanted=wanted)
+        style = self.decimal or "point"
+        thousands = "." if style == "comma" else ","
+        note = ""
+        if self.options.decimal is None and any_contains(text, thousands):
+            told = first_match(text, thousands)
+            note = f"{told!r} is read with thousands set apart, since other columns have a decimal {style}"
+        return numbers.to_numbers(text, style), note
+
+    def _of_points_only(self, name: str, text: pa.ChunkedArray, *, last: bool, wanted: bool) -> Any:
+        """Cells such as "1.234.567": thousands, but text where points of other columns are decimal ones."""
+        self.grouped = True
+        if not last:
+            return LATER
+        if wanted or "point" not in self.styles:
+            return numbers.to_numbers(text, "comma"), ""
+        cell = shown(next(cell for cell in text.drop_null().to_pylist() if cell.count(".") > 1))
+        return text, (
+            f"{cell} may be a number with points between thousands, but other columns have a decimal point: "
+            f"say ?kind={name}:number if it is one"
+        )
+
+    def _undecided(self, name: str, text: pa.ChunkedArray, *, wanted: bool) -> Typed:
+        cell = shown(first_match(text, ","))
+        told = f"{cell} may be a decimal comma or thousands set apart: say ?decimal=comma or ?decimal=point"
+        if wanted:
+            self.faults.append(Fault(name, None, told))
+        return text, told
+
+    def _forced(self, name: str, text: pa.ChunkedArray) -> pa.ChunkedArray:
+        style: Style = self.decimal or "point"
+        fits = numbers.fits(text, style)
+        self.faults += strangers(name, text, fits, "a number")
+        return numbers.to_numbers(pc.if_else(fits, text, pa.scalar(None, pa.string())), style)
+
+    def _refuse_infinite(self, name: str, found: pa.ChunkedArray) -> None:
+        rows = pc.indices_nonzero(pc.fill_null(pc.is_inf(found), fill_value=False)).to_pylist()
+        told = "the value is infinite, or too large for a number: leave the cell empty"
+        self.faults += [Fault(name, row + 1, told) for row in rows[:NAMED]]
+        if len(rows) > NAMED:
+            self.faults.append(Fault(name, None, f"{len(rows) - NAMED} more values are infinite"))
+
+    def _booleans(self, name: str, text: pa.ChunkedArray) -> pa.ChunkedArray:
+        lower = pc.utf8_lower(text)
+        fits = pc.is_in(lower, value_set=pa.array([*TRUE, *FALSE]))
+        fits = pc.if_else(pc.is_valid(text), fits, pa.scalar(None, pa.bool_()))
+        self.faults += strangers(name, text, fits, "true or false (nor yes or no, 1 or 0)")
+        return pc.if_else(fits, pc.is_in(lower, value_set=pa.array(TRUE)), pa.scalar(None, pa.bool_()))
+
+    def _dates(self, name: str, text: pa.ChunkedArray, *, last: bool, wanted: bool) -> Any:
+        """Dates; None when they are none; LATER when it depends."""
+        found = dates.iso(text)
+        if found is None:
+            found = dates.other(text)
+        if found is not None:
+            return found, ""
+        ordered = dates.orders(text)
+        if len(ordered) == 2 and ordered["day-first"].equals(ordered["month-first"]):
+            ordered.pop("month-first")
+        if len(ordered) == 2:
+            return self._dates_of_two_orders(name, text, ordered, last=last, wanted=wanted)
+        if ordered:
+            self.orders |= set(ordered)
+            return next(iter(ordered.values())), ""
+        if wanted:
+            self.faults += self._no_dates(name, text)
+            return text, ""
+        return None
+
+    def _dates_of_two_orders(
+        self,
+        name: str,
+        text: pa.ChunkedArray,
+        ordered: dict[dates.Order, pa.ChunkedArray],
+        *,
+        last: bool,
+        wanted: bool,
+    ) -> Any:
+        if self.options.dates is not None:
+            return ordered[self.options.dates], ""
+        if not last:
+            return LATER
+        if len(self.orders) == 1:
+            (order,) = self.orders
+            return ordered[order], f"read {order}, as other columns are"
+        told = f"{shown(text.drop_null()[0].as_py())} may begin with the day or the month: say "
+        told += "?dates=day-first or ?dates=month-first"
+        if wanted:
+            self.faults.append(Fault(name, None, told))
+        return text, told
+
+    def _no_dates(self, name: str, text: pa.ChunkedArray) -> list[Fault]:
+        odd = strangers(name, text, dates.look_like(text), "a date such as 2026-01-31")
+        told = "its dates are written in several ways, or there is no such day: write all as 2026-01-31"
+        return odd or [Fault(name, None, told)]
+
+
+def _is_boolean(text: pa.ChunkedArray) -> bool:
+    return all_match(text, "^(?i:true|false)$")
+
+
+def _note(spelled: dict[str, int]) -> str:
+    told = [f"{count} cells {word!r}" for word, count in spelled.items() if word.lower() in MAYBE_LEVELS]
+    if not told:
+        return ""
+    return (
+        f"{' and '.join(told)} are read as missing: if that is a level, say which words are not (?missing=NA)"
+    )

@@ -1,0 +1,100 @@
+"""Files as they arrive, made plain: gzip unpacked within bounds, and their kind by their first bytes."""
+
+import gzip
+import zlib
+from typing import BinaryIO
+
+from app.services.errors import TooLargeError, UnusableDataError
+from app.services.readers.options import Format
+from app.services.readers.scratch import Scratch
+
+CHUNK = 1 << 20
+MAX_RATIO = 200  # unpacked to packed bytes; text that says something has less than a tenth of it
+RATIO_FROM = 32 << 20  # a small file may be as dull as it likes
+LAYERS = 2  # a .csv.gz file that was compressed again on its way
+GZIP = b"\x1f\x8b"
+MIB = 1 << 20
+NO_TABLES = (
+    (b"PK\x03\x04", "an Excel workbook or another zip archive: save the sheet as CSV, or unpack it first"),
+    (b"\xd0\xcf\x11\xe0", "an old Excel workbook: save the sheet as CSV"),
+    (b"%PDF", "a PDF document: send the table as CSV"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd: unpack it, or compress it with gzip"),
+    (b"BZh", "compressed with bzip2: unpack it, or compress it with gzip"),
+    (b"\xfd7zXZ", "compressed with xz: unpack it, or compress it with gzip"),
+    (b"7z\xbc\xaf", "a 7z archive: unpack it first"),
+    (b"SQLite format 3", "a SQLite database: export the table as CSV"),
+    (b"\x89HDF", "an HDF5 file: export the table as Parquet or CSV"),
+    (b"FEA1", "an old Feather file: save it as Parquet or as an Arrow file"),
+    (b"ORC", "an ORC file: save it as Parquet"),
+    (b"Obj\x01", "an Avro file: save it as Parquet or CSV"),
+    (b"<?xml", "an XML document: send the table as CSV"),
+    (b"<!DOCTYPE", "a web page: send the table as CSV"),
+    (b"<html", "a web page: send the table as CSV"),
+)
+
+
+def unpacked(file: BinaryIO, max_bytes: int, scratch: Scratch) -> tuple[BinaryIO, int]:
+    """The plain file and how many layers of gzip it had.
+
+    Raises
+    ------
+    TooLargeError
+        It unpacks to more than `max_bytes`, or to absurdly much more than was sent.
+    UnusableDataError
+        The compressed data are damaged or cut off.
+    """
+    for layer in range(LAYERS + 1):
+        file.seek(0)
+        if file.read(len(GZIP)) != GZIP:
+            file.seek(0)
+            return file, layer
+        if layer < LAYERS:
+            file = _unpack(file, max_bytes, scratch)
+    raise UnusableDataError("The file was compressed again and again: unpack it first.")
+
+
+def _unpack(packed: BinaryIO, max_bytes: int, scratch: Scratch) -> BinaryIO:
+    packed.seek(0, 2)
+    size = packed.tell()
+    packed.seek(0)
+    plain = scratch.file()
+    written = 0
+    try:
+        with gzip.GzipFile(fileobj=packed) as stream:
+            while chunk := stream.read(CHUNK):
+                written += len(chunk)
+                if written > max_bytes:
+                    raise TooLargeError(
+                        f"The file unpacks to more than the {max_bytes // MIB} MB that one may have: "
+                        "send fewer rows or columns."
+                    )
+                if written > max(RATIO_FROM, size * MAX_RATIO):
+                    raise TooLargeError(
+                        f"The file unpacks to more than {MAX_RATIO} times its size, which is no table that "
+                        "says anything: send it unpacked if it is one."
+                    )
+                plain.write(chunk)
+    except (OSError, EOFError, zlib.error) as error:
+        reason = "it ends too early" if isinstance(error, EOFError) else "its data are damaged"
+        raise UnusableDataError(f"The gzip file can't be unpacked: {reason}. Compress it again.") from None
+    return plain
+
+
+def format_of(file: BinaryIO) -> Format | None:
+    """What a plain file is by its first bytes; None: perhaps text.
+
+    Raises
+    ------
+    UnusableDataError
+        It is of a kind that is no table, or not read here.
+    """
+    file.seek(0)
+    head = file.read(32)
+    file.seek(0)
+    for magic, what in NO_TABLES:
+        if head.startswith(magic):
+            raise UnusableDataError(f"This is no table that can be read: it is {what}.")
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    # An Arrow stream begins with a continuation mark and the length of its schema; a file with its name.
+    return "arrow" if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")) else None

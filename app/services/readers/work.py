@@ -1,0 +1,105 @@
+"""What the confined process is asked to do: a dataset's blocks, a prediction's rows, the parts of a model."""
+
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from app.services.errors import UnusableModelError
+from app.services.readers.options import Limits, Options
+from app.services.readers.profile import summarise
+from app.services.readers.table import open_table
+from app.store import blocks
+
+Json = dict[str, Any]
+MAX_SAID = 500  # characters of what a model file is refused for: it repeats what the sender wrote
+
+
+def dataset(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
+    """Read a file, describe its columns, and write their blocks to `out`, one behind the other.
+
+    Gives the columns in their order, their profiles, the warnings, the report, and of each block its column,
+    place in the column, length and checksum, in the order of `out`.
+    """
+    found: dict[int, tuple[Json, Json]] = {}
+    index: list[tuple[int, int, int, str]] = []
+    with open_table(file, Options.from_json(task["options"]), Limits.from_json(task["limits"])) as table:
+        for position, name, values, note in table.columns():
+            summary, profile = summarise(name, values, note)
+            found[position] = summary.to_json(), profile
+            for seq, data in enumerate(blocks.cut(blocks.storable(name, values), task["block_rows"])):
+                out.write(data)
+                index.append((position, seq, len(data), blocks.checksum(data)))
+    out.flush()
+    order = {position: number for number, position in enumerate(sorted(found))}
+    columns = [found[position][0] for position in order]
+    index = [(order[position], seq, length, known) for position, seq, length, known in index]
+    checksums = [known for _, _, _, known in sorted(index)]
+    return {
+        "num_rows": table.num_rows,
+        "columns": columns,
+        "profiles": [found[position][1] for position in order],
+        "warnings": table.warnings,
+        "read_as": table.read_as | {"summary": table.summary([column["kind"] for column in columns])},
+        "blocks": index,
+        "sha256": blocks.digest([column["name"] for column in columns], checksums),
+    }
+
+
+def rows(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
+    """Read a file and write its typed columns to `out` as an Arrow stream."""
+    with open_table(file, Options.from_json(task["options"]), Limits.from_json(task["limits"])) as table:
+        found = {position: (name, values) for position, name, values, _ in table.columns()}
+        made = pa.table(dict(found[position] for position in sorted(found)))
+    with pa.ipc.new_stream(out, made.schema) as writer:
+        writer.write_table(made)
+    out.flush()
+    return {"warnings": table.warnings, "read_as": table.read_as}
+
+
+def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:
+    """Decode and judge a model file, and write its header and its blocks to `out`, one behind the other.
+
+    Gives the header's length, of each chain's blocks the draws and the length, and what is stored of a model
+    beside them: the settings with the columns and the constants, the statistics by chain, verdict,
+    diagnostics and warnings. The verdict is not believed but found anew.
+
+    Raises
+    ------
+    UnusableModelError
+        The file is damaged, foreign, newer, or too large once it is unpacked.
+    """
+    # Only the process that reads models loads the kernels.
+    from sampler.errors import PackedError  # noqa: PLC0415
+    from sampler.posterior.untrusted import read_contents  # noqa: PLC0415
+    from sampler.settings import Settings  # noqa: PLC0415
+
+    try:
+        contents = read_contents(file.read())
+    except PackedError as error:
+        raise UnusableModelError(f"{str(error)[:MAX_SAID]}.".capitalize()) from None
+    posterior, summary = contents.posterior, contents.summary
+    settings = Settings.from_json(posterior.settings)
+    columns = posterior.schema.columns
+    out.write(contents.header)
+    for chain in contents.chains:
+        out.writelines(block.data for block in chain)
+    out.flush()
+    return {
+        "header": len(contents.header),
+        "chains": [[(block.num_draws, len(block.data)) for block in chain] for chain in contents.chains],
+        "statistics": contents.statistics,
+        "target": posterior.schema.target.name,
+        "settings": settings.to_json()
+        | {
+            "features": [column.name for column in columns],
+            "columns": {column.name: column.kind for column in columns},
+            "constants": posterior.constants,
+        },
+        "verdict": summary.verdict,
+        "diagnostics": summary.to_json(),
+        "warnings": posterior.warnings,
+        "iterations": settings.iterations,
+    }
+
+
+TASKS = {"dataset": dataset, "rows": rows, "model": model}
