@@ -6,11 +6,12 @@ A chain that is killed continues from its last slice on any machine; nothing dep
 import time
 from dataclasses import dataclass
 
-from app.store import draws, units
+from app.store import draws
 from app.store.engine import session_scope
+from app.store.queue import units
+from app.store.queue.counters import ITERATIONS, RESUMED, SLICES
+from app.store.queue.units import Claim, Directive, Progress, Slice
 from app.store.tables import Json
-from app.store.tallies import ITERATIONS, RESUMED, SLICES
-from app.store.units import Claim, Directive, Progress, Slice
 from sampler import AnyChain, Problem, resume_chain, start_chain
 from sampler.bart.hyperpriors import kernel_groups
 from sampler.methods import METHODS

@@ -6,7 +6,7 @@ from sqlalchemy import Engine
 
 from app.settings import Settings
 from app.store.engine import TRANSACTION_SECONDS, make_engine
-from app.store.tallies import Counts
+from app.store.queue.counters import Counts
 from worker.places import Places
 
 

@@ -18,10 +18,11 @@ from celery import Celery
 from kombu.connection import Connection  # noqa: TC002  annotations are read at run time
 
 from app.settings import BELL_QUEUE, BELL_TASK
-from app.store import ends, removal, reserve, units, workers
+from app.store import deletion, reserve
 from app.store.engine import session_scope
+from app.store.queue import lifecycle, units, workers
+from app.store.queue.counters import BELLS
 from app.store.tables import Worker
-from app.store.tallies import BELLS
 from worker.context import Context
 
 log = logging.getLogger(__name__)
@@ -124,7 +125,7 @@ class Dispatcher:
         reserve.keep(self._context.engine)
         for _ in range(MOST_SWEPT):
             with session_scope(self._context.engine) as session:
-                if not ends.sweep(session, self._context.places.busy()):
+                if not lifecycle.sweep(session, self._context.places.busy()):
                     break
 
     def _remove(self) -> None:
@@ -135,7 +136,7 @@ class Dispatcher:
         until = time.monotonic() + REMOVE_SECONDS
         while time.monotonic() < until:
             with _database, session_scope(self._context.engine) as session:
-                if not removal.some(session):
+                if not deletion.some(session):
                     return
 
     def _ring(self) -> None:

@@ -1,8 +1,8 @@
 """How a unit ends before its work is done."""
 
 from app.store.errors import StoreError
+from app.store.queue.units import Directive
 from app.store.tables import Json
-from app.store.units import Directive
 from sampler import DataError, SamplerError, SettingsError
 
 MOST_SAID = 300  # characters of an exception nobody foresaw; the log has it whole

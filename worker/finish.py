@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from app.store import draws, models, units
+from app.store import draws, models
 from app.store.engine import session_scope
+from app.store.queue import units
+from app.store.queue.units import Claim, Directive
 from app.store.tables import Json, Model
-from app.store.units import Claim, Directive
 from sampler import Posterior
 from worker import stopping
 from worker.context import Context

@@ -1,6 +1,6 @@
 """Compiled kernels for a unit: loaded, or compiled kernel by kernel."""
 
-from app.store.units import Progress
+from app.store.queue.units import Progress
 from sampler import Settings, is_warm, warm
 from worker.watch import Watch
 

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from app.store import datasets, draws, models, predictions, units
+from app.store import datasets, draws, models, predictions
 from app.store.engine import session_scope
 from app.store.errors import LeaseLostError, StoreError
+from app.store.queue import units
+from app.store.queue.units import Claim, Directive, Progress
 from app.store.tables import BatchPrediction, Json
-from app.store.units import Claim, Directive, Progress
 from sampler import DataError, Posterior, SamplerError
 from sampler.data.encode import Coded
 from sampler.data.row_flags import Flag, by_row, count

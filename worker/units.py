@@ -7,12 +7,12 @@ from collections.abc import Callable
 from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError, SQLAlchemyError
 
 from app.logs import bound
-from app.store import units
 from app.store.engine import session_scope
 from app.store.errors import LeaseLostError, ModelGoneError
+from app.store.queue import units
+from app.store.queue.counters import JOBS, LOST
+from app.store.queue.units import Claim, Directive
 from app.store.tables import CHAIN, FINISH, PREDICTION, Json
-from app.store.tallies import JOBS, LOST
-from app.store.units import Claim, Directive
 from worker.chain import run_chain
 from worker.context import Context
 from worker.errors import Stopped, sentence
@@ -92,7 +92,7 @@ def _run(context: Context, claim: Claim) -> str:
 
 
 def _worked(context: Context, claim: Claim) -> str:
-    """How it ended, one of `app.store.tallies.ENDS`."""
+    """How it ended, one of `app.store.queue.counters.ENDS`."""
     watch = Watch(context, claim)
     try:
         with watch:

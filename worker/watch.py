@@ -8,11 +8,11 @@ from typing import Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.store import units
 from app.store.engine import session_scope
 from app.store.errors import LeaseLostError
+from app.store.queue import units
+from app.store.queue.units import Claim, Directive, Progress
 from app.store.tables import CHAIN
-from app.store.units import Claim, Directive, Progress
 from worker.context import Context
 
 log = logging.getLogger(__name__)

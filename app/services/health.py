@@ -10,8 +10,9 @@ from sqlalchemy.orm import Session
 
 from app.services.errors import Fault
 from app.settings import Settings
-from app.store import schema, workers
+from app.store import schema
 from app.store.engine import make_engine, session_scope
+from app.store.queue import workers
 
 FRESH_BEATS = 5  # a dispatcher that missed this many looks is not there
 FRESH_SECONDS = 5.0  # but never less than this: a busy machine may stop a thread for a moment

@@ -19,10 +19,10 @@ from sqlalchemy.pool import QueuePool
 
 from app.services.health import FRESH_BEATS, FRESH_SECONDS
 from app.services.predictions.posterior_cache import Cache
-from app.store import tallies
 from app.store.clock import utc_now
+from app.store.counts import Figures, figures
 from app.store.engine import session_scope
-from app.store.figures import Figures, figures
+from app.store.queue import counters
 from app.store.tables import CANCELLED, DONE, FAILED, OPEN_STATES, SUCCEEDED, Worker
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -95,7 +95,7 @@ class Scrape(Collector):
         yield GaugeMetricFamily("bart_database_up", "Whether the database answers.", value=1)
         yield from _of_queue(found)
         yield from _of_workers(found, self._fresh)
-        for tally in tallies.TALLIES:
+        for tally in counters.TALLIES:
             yield _of_tally(tally, found.workers)
 
     def _of_process(self) -> Iterator[Metric]:
@@ -115,7 +115,7 @@ class Scrape(Collector):
 
 def _of_queue(found: Figures) -> Iterator[Metric]:
     jobs = GaugeMetricFamily("bart_jobs", "Units of work there are.", labels=["kind", "state"])
-    for kind in tallies.UNIT_KINDS:
+    for kind in counters.UNIT_KINDS:
         for state in (*OPEN_STATES, DONE, FAILED, CANCELLED):
             jobs.add_metric([kind, state], found.units.get((kind, state), 0))
     yield jobs
@@ -147,12 +147,12 @@ def _of_workers(found: Figures, fresh_seconds: float) -> Iterator[Metric]:
     yield slots
 
 
-def _of_tally(tally: tallies.Tally, workers: list[Worker]) -> Metric:
+def _of_tally(tally: counters.Tally, workers: list[Worker]) -> Metric:
     """What every worker wrote with its beat, a series each: one that ends takes its series along."""
     make: Callable[..., Metric] = HistogramMetricFamily if tally.buckets else CounterMetricFamily
     family = make(tally.name, tally.help, labels=[*tally.labels, "worker"])
     for worker in workers:
-        for labels, cells in tallies.cells_of(worker.counts or {}, tally):
+        for labels, cells in counters.cells_of(worker.counts or {}, tally):
             if isinstance(family, HistogramMetricFamily):
                 family.add_metric([*labels, worker.id], *_cumulated(tally, cells))
             elif isinstance(family, CounterMetricFamily):
@@ -160,7 +160,7 @@ def _of_tally(tally: tallies.Tally, workers: list[Worker]) -> Metric:
     return family
 
 
-def _cumulated(tally: tallies.Tally, cells: list[float]) -> tuple[list[tuple[str, float]], float]:
+def _cumulated(tally: counters.Tally, cells: list[float]) -> tuple[list[tuple[str, float]], float]:
     *counts, total = cells
     bounds = [*(f"{bound:g}" for bound in tally.buckets), "+Inf"]
     return [(bound, sum(counts[: k + 1])) for k, bound in enumerate(bounds)], total

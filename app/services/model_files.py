@@ -14,7 +14,7 @@ from app.services.predictions.explanations import check_succeeded
 from app.services.predictions.predict_rows import DamagedError, find
 from app.services.readers.confined import model_readers
 from app.services.readers.options import Limits
-from app.store import draws, imports
+from app.store import draws, imported_models
 from app.store import models as store
 from app.store.draws import Block
 from app.store.engine import session_scope
@@ -100,22 +100,22 @@ def accept(
     with session_scope(engine) as session:
         size = sum(len(block.data) for chain in imported.chains for block in chain.blocks)
         quotas.check_stored(session, owner, len(imported.header) + size)
-        model = imports.add(session, owner, imported)
+        model = imported_models.add(session, owner, imported)
         audit.record(session, owner, "model.imported", model.id)
         shown = models.view(session, owner, model.id)
         also(session, shown)
     return shown
 
 
-def _imported(found: dict[str, Any], parts: BinaryIO, name: str | None) -> imports.Imported:
+def _imported(found: dict[str, Any], parts: BinaryIO, name: str | None) -> imported_models.Imported:
     header = parts.read(found["header"])
     statistics: list[dict[str, Any] | None] = found["statistics"] or [None] * len(found["chains"])
     beside = ("target", "settings", "verdict", "diagnostics", "warnings", "iterations")
-    return imports.Imported(
+    return imported_models.Imported(
         name=name,
         header=header,
         chains=[
-            imports.Chain(_blocks(sizes, parts), of_chain)
+            imported_models.Chain(_blocks(sizes, parts), of_chain)
             for sizes, of_chain in zip(found["chains"], statistics, strict=True)
         ],
         **{field: found[field] for field in beside},

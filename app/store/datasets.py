@@ -8,7 +8,8 @@ import pyarrow as pa
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session, undefer
 
-from app.store import blocks, removal
+from app.store import column_codec as blocks
+from app.store import deletion
 from app.store.engine import binary_results
 from app.store.errors import CorruptBlockError, DatasetGoneError, StillNeededError
 from app.store.statements import After, page
@@ -157,7 +158,7 @@ def delete(session: Session, owner: str, dataset_id: str) -> bool:
     open_ = select(table.id).where(table.dataset_id == dataset_id, table.state.in_(OPEN_STATES))
     if ids := list(session.scalars(open_.order_by(table.created_at).limit(_NAMED))):
         raise StillNeededError(dataset_id, ids, "let those predictions end, or cancel them, first")
-    removal.give_up_dataset(session, dataset_id)
+    deletion.give_up_dataset(session, dataset_id)
     session.expire_all()  # the update went past the session's copies
     return True
 

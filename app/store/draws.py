@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.orm import Session
 
-from app.store.blocks import checksum
+from app.store.column_codec import checksum
 from app.store.engine import binary_results
 from app.store.errors import CorruptBlockError, ModelGoneError
 from app.store.tables import NOBODY, DrawBlock, Model

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
-from app.store import datasets, ends, events, removal
+from app.store import datasets, deletion, events
 from app.store.errors import ModelGoneError
+from app.store.queue import lifecycle
 from app.store.statements import After, page, rows_changed
 from app.store.tables import (
     CHAIN,
@@ -60,7 +61,7 @@ def create(
     session.add(model)
     session.flush()  # the units refer to the row
     for chain in range(num_chains):
-        session.add(ends.new_unit(model.id, CHAIN, chain, iterations))
+        session.add(lifecycle.new_unit(model.id, CHAIN, chain, iterations))
     session.flush()  # fail here, not at the edge
     events.append(session, model.id, "created", {"chains": num_chains})
     return model
@@ -115,14 +116,14 @@ def cancel(session: Session, owner: str, model_id: str) -> Model | None:
     """
     if get(session, owner, model_id) is None:
         return None
-    ends.lock_all(session, model_id)
+    lifecycle.lock_all(session, model_id)
     wish = (
         update(Model).where(Model.id == model_id, Model.state.in_(OPEN_STATES)).values(cancel_requested=True)
     )
     if rows_changed(session, wish):
         events.append(session, model_id, "cancel_requested")
-        ends.cancel_queued(session, model_id)
-        ends.settle(session, model_id)
+        lifecycle.cancel_queued(session, model_id)
+        lifecycle.settle(session, model_id)
     session.expire_all()  # the updates went past the session's copies
     return get(session, owner, model_id)
 
@@ -131,8 +132,8 @@ def delete(session: Session, owner: str, model_id: str) -> bool:
     """Delete a model and the predictions by it; its running units find their lease gone. False for none."""
     if get(session, owner, model_id) is None:
         return False
-    ends.lock_all(session, model_id)
-    deleted = removal.give_up_model(session, model_id)
+    lifecycle.lock_all(session, model_id)
+    deleted = deletion.give_up_model(session, model_id)
     session.expire_all()  # the updates went past the session's copies
     return deleted
 

@@ -4,11 +4,12 @@ import pyarrow as pa
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from app.store import datasets, ends, models, prediction_state, removal
-from app.store.blocks import checksum
+from app.store import datasets, deletion, models
+from app.store.column_codec import checksum
 from app.store.datasets import BLOCK_ROWS
 from app.store.engine import binary_results
 from app.store.errors import CorruptBlockError
+from app.store.queue import lifecycle, prediction_lifecycle
 from app.store.statements import After, page, rows_changed
 from app.store.tables import (
     OPEN_STATES,
@@ -50,7 +51,7 @@ def create(
     session.flush()  # the units refer to the row
     for block, first in enumerate(range(0, dataset.num_rows, BLOCK_ROWS)):
         rows = min(BLOCK_ROWS, dataset.num_rows - first)
-        session.add(ends.new_unit(model_id, PREDICTION, block, rows, made.id))
+        session.add(lifecycle.new_unit(model_id, PREDICTION, block, rows, made.id))
     session.flush()  # fail here, not at the edge
     return made
 
@@ -79,12 +80,12 @@ def cancel(session: Session, owner: str, prediction_id: str) -> BatchPrediction 
     """Ask an open prediction to stop; one that has ended stays as it is. None when the owner has none."""
     if get(session, owner, prediction_id) is None:
         return None
-    prediction_state.lock_all(session, prediction_id)
+    prediction_lifecycle.lock_all(session, prediction_id)
     table = BatchPrediction
     wish = update(table).where(table.id == prediction_id, table.state.in_(OPEN_STATES))
     if rows_changed(session, wish.values(cancel_requested=True)):
-        prediction_state.cancel_queued(session, prediction_id)
-        prediction_state.settle(session, prediction_id)
+        prediction_lifecycle.cancel_queued(session, prediction_id)
+        prediction_lifecycle.settle(session, prediction_id)
     session.expire_all()  # the updates went past the session's copies
     return get(session, owner, prediction_id)
 
@@ -93,8 +94,8 @@ def delete(session: Session, owner: str, prediction_id: str) -> bool:
     """Delete a prediction with its blocks; its running units find their lease gone. False for none."""
     if get(session, owner, prediction_id) is None:
         return False
-    prediction_state.lock_all(session, prediction_id)
-    deleted = removal.give_up_prediction(session, prediction_id)
+    prediction_lifecycle.lock_all(session, prediction_id)
+    deleted = deletion.give_up_prediction(session, prediction_id)
     session.expire_all()  # the updates went past the session's copies
     return deleted
 

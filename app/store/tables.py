@@ -19,7 +19,7 @@ CHAIN, FINISH, PREDICTION = "chain", "finish", "prediction"  # kinds of units
 QUEUED, RUNNING, DONE = "queued", "running", "done"  # states of units; models say succeeded for done
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
 OPEN_STATES = (QUEUED, RUNNING)
-NOBODY = ""  # the owner of what was deleted and is being removed (`app.store.removal`); owners have names
+NOBODY = ""  # the owner of what was deleted and is being removed (`app.store.deletion`); owners have names
 
 # Large values are read only where a query says `undefer`; touching them otherwise is an error, not a query.
 _LARGE: dict[str, Any] = {"deferred": True, "deferred_raiseload": True}
@@ -218,7 +218,7 @@ class Worker(Base):
         default=False
     )  # it was asked to stop: its units end with their slice
     phase: Mapped[str]
-    counts: Mapped[Json | None]  # of what it did since it began (`app.store.tallies`)
+    counts: Mapped[Json | None]  # of what it did since it began (`app.store.queue.counters`)
 
 
 class ApiKey(Base):

@@ -7,8 +7,9 @@ import pytest
 
 from app.services.access import keys
 from app.settings import Settings
-from app.store import schema, workers
+from app.store import schema
 from app.store.engine import make_engine, session_scope
+from app.store.queue import workers
 from app.store.tables import Worker
 from tests.support.api_server import serving
 from tests.support.browser import Watched, chromium, needs_chromium, watched  # noqa: F401

@@ -5,18 +5,18 @@ import signal
 
 import pytest
 
-from app.store import tallies, workers
 from app.store.engine import session_scope
+from app.store.queue import counters, workers
 from tests.support.worker_service import LONG, SHORT, children
 
 pytestmark = pytest.mark.slow
 
 
-def counted(service, tally: tallies.Tally, *labels: str) -> float:
+def counted(service, tally: counters.Tally, *labels: str) -> float:
     """The number of that tally, all workers together; of a histogram, how many values it has."""
     with session_scope(service.engine, read_only=True) as session:
         rows = [worker.counts or {} for worker in workers.list_workers(session)]
-    found = [cells for row in rows for has, cells in tallies.cells_of(row, tally) if has == labels]
+    found = [cells for row in rows for has, cells in counters.cells_of(row, tally) if has == labels]
     return sum(sum(cells[:-1]) if tally.buckets else cells[0] for cells in found)
 
 
@@ -26,23 +26,23 @@ def test_iterations_slices_jobs_and_bells_are_counted(service):
     service.start_worker()
     assert service.ended(model_id, 120).state == "succeeded"
 
-    service.eventually(lambda: counted(service, tallies.JOBS, "finish", "done") == 1, 60)
-    assert counted(service, tallies.ITERATIONS) >= 400  # more where a busy machine lost a lease
-    assert counted(service, tallies.JOBS, "chain", "done") == 2
-    assert counted(service, tallies.SLICES) >= 2
-    assert counted(service, tallies.BELLS, "rung") >= 3
+    service.eventually(lambda: counted(service, counters.JOBS, "finish", "done") == 1, 60)
+    assert counted(service, counters.ITERATIONS) >= 400  # more where a busy machine lost a lease
+    assert counted(service, counters.JOBS, "chain", "done") == 2
+    assert counted(service, counters.SLICES) >= 2
+    assert counted(service, counters.BELLS, "rung") >= 3
 
 
 def test_what_a_killed_child_counted_stays(service):
     """kill -9 of a child takes nothing back; the chain that goes on is counted as resumed."""
     model_id = service.create_model(**LONG | {"num_draws": 5000})  # it is cancelled at the end
     process = service.start_worker()
-    service.eventually(lambda: counted(service, tallies.ITERATIONS) > 0, 60)
-    before = counted(service, tallies.ITERATIONS)
+    service.eventually(lambda: counted(service, counters.ITERATIONS) > 0, 60)
+    before = counted(service, counters.ITERATIONS)
 
     for pid in children(process):
         os.kill(pid, signal.SIGKILL)
 
-    service.eventually(lambda: counted(service, tallies.RESUMED, "lost") > 0, 60)
-    assert counted(service, tallies.ITERATIONS) >= before
+    service.eventually(lambda: counted(service, counters.RESUMED, "lost") > 0, 60)
+    assert counted(service, counters.ITERATIONS) >= before
     service.cancel(model_id)

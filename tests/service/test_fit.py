@@ -6,8 +6,8 @@ import signal
 import pytest
 from sqlalchemy import text
 
-from app.store import workers
 from app.store.engine import session_scope
+from app.store.queue import workers
 from tests.support.friedman import friedman_table
 from tests.support.worker_service import LONG, SHORT, alive, children
 

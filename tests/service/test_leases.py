@@ -8,8 +8,9 @@ import pytest
 from sqlalchemy import select, update
 
 from app.settings import Settings
-from app.store import datasets, ends, models, predictions, units
+from app.store import datasets, models, predictions
 from app.store.engine import session_scope
+from app.store.queue import lifecycle, units
 from app.store.tables import CHAIN, FINISH, PREDICTION, Unit
 from tests.support.friedman import friedman_table
 from tests.support.worker_service import OWNER, SHORT, Service
@@ -128,8 +129,8 @@ def test_a_worker_never_claims_what_it_runs(database, context):
     assert not run_one(context)
     with session_scope(database.engine) as session:
         assert units.count_claimable(session, 5, busy=busy) == 0
-        session.execute(update(Unit).values(stalled_attempts=ends.MAX_STALLED))
-        assert ends.sweep(session, busy) == 0
+        session.execute(update(Unit).values(stalled_attempts=lifecycle.MAX_STALLED))
+        assert lifecycle.sweep(session, busy) == 0
         session.execute(update(Unit).values(stalled_attempts=0))
         assert units.claim(session, "other", LEASE).unit_id == claimed.unit_id
 
@@ -150,8 +151,8 @@ def test_a_lost_lease_is_called_one(database, context):
         assert run_one(context)
     with session_scope(database.engine) as session:
         assert session.scalars(select(Unit)).one().error["type"] == "lease_lost"
-        session.execute(update(Unit).values(stalled_attempts=ends.MAX_STALLED))
-        assert ends.sweep(session) == 1
+        session.execute(update(Unit).values(stalled_attempts=lifecycle.MAX_STALLED))
+        assert lifecycle.sweep(session) == 1
     error = service.model(model_id).error
     assert error["type"] == "lease_lost"
     assert "memory" not in error["detail"]

@@ -7,8 +7,9 @@ import signal
 import pytest
 
 from app.settings import Settings
-from app.store import datasets, predictions, workers
+from app.store import datasets, predictions
 from app.store.engine import session_scope
+from app.store.queue import workers
 from app.store.tables import BatchPrediction, Dataset, Unit, Worker
 from tests.support.friedman import friedman_table
 from tests.support.worker_service import OWNER, SHORT
@@ -154,17 +155,17 @@ def test_a_cancel_is_heard(service, model_id):
 def test_a_block_that_kills_its_workers_ends_as_failed(service, model_id):
     """Claimed three times without progress and lost: it fails with a sentence, the model stays."""
     made, _ = accept(service, model_id)
-    from app.store import ends, units
+    from app.store.queue import lifecycle, units
 
     with session_scope(service.engine) as session:
         workers.register(session, Worker(id="w", host="h", pid=1, slots=1, beat_at=0, phase="ready"))
-    for _ in range(ends.MAX_STALLED):
+    for _ in range(lifecycle.MAX_STALLED):
         with session_scope(service.engine) as session:
             claim = units.claim(session, "w", 60)
             assert (claim.prediction_id, claim.ordinal) == (made, 0)
             session.query(Unit).where(Unit.id == claim.unit_id).update({"lease_until": 0.0})
     with session_scope(service.engine) as session:
-        assert ends.sweep(session) == 1
+        assert lifecycle.sweep(session) == 1
 
     failed = state(service, made)
     assert (failed.state, failed.error["type"]) == ("failed", "worker_lost")

@@ -2,8 +2,9 @@
 
 import pytest
 
-from app.store import models, restarts
+from app.store import models
 from app.store.engine import session_scope
+from app.store.queue import restarts
 from sampler.storage.model_header import Header
 from tests.support.worker_service import LONG, OWNER, SHORT
 from worker.spec import prepare_problem, read_rows, read_spec, split

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from sqlalchemy import update
 
-from app.store import draws, events, models, restarts, units
+from app.store import draws, events, models
 from app.store.engine import session_scope
+from app.store.queue import restarts, units
 from app.store.tables import Model
 from sampler import Posterior
 from sampler.posterior import rhat_ess, row_diagnostics

@@ -1,9 +1,10 @@
 """Chains taken part of the way, by the worker's own functions, and given back at will."""
 
 from app.settings import Settings
-from app.store import draws, units
+from app.store import draws
 from app.store.engine import session_scope
-from app.store.units import Claim, Progress, Slice
+from app.store.queue import units
+from app.store.queue.units import Claim, Progress, Slice
 from sampler import resume_chain, start_chain
 from worker.blocks import BlockWriter
 from worker.spec import prepare_problem, read_rows, read_spec, split

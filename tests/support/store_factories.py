@@ -2,8 +2,9 @@
 
 import pyarrow as pa
 
-from app.store import datasets, models, removal, units
+from app.store import datasets, deletion, models
 from app.store.engine import session_scope
+from app.store.queue import units
 
 OWNER = "local"
 
@@ -53,7 +54,7 @@ def remove_all(engine):
     batches = 0
     while True:
         with session_scope(engine) as session:
-            if not removal.some(session):
+            if not deletion.some(session):
                 return batches
         batches += 1
 

@@ -11,7 +11,7 @@ from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFo
 from app.services.fits import models
 from app.services.fits.costs import check_memory, check_seconds, coded_columns, estimate
 from app.store import models as model_store
-from app.store import restarts as store
+from app.store.queue import restarts as store
 from app.store.tables import CANCELLED, FAILED, SUCCEEDED, Model
 from sampler import SettingsError
 from sampler.methods import check_extends

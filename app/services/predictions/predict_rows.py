@@ -32,9 +32,9 @@ from app.services.predictions.tabular import read_rows
 from app.services.readers.options import Options
 from app.store import draws as draw_store
 from app.store import models as store
-from app.store import restarts
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, ModelGoneError
+from app.store.queue import restarts
 from app.store.tables import OPEN_STATES, SUCCEEDED, Model
 from sampler import DataError, PackedError, Posterior, SettingsError, is_warm, warm
 from sampler.data.encode import Coded

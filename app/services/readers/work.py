@@ -8,7 +8,7 @@ from app.services.errors import UnusableModelError
 from app.services.readers.options import Limits, Options
 from app.services.readers.profile import summarise
 from app.services.readers.table import open_table
-from app.store import blocks
+from app.store import column_codec
 
 Json = dict[str, Any]
 MAX_SAID = 500  # characters of what a model file is refused for: it repeats what the sender wrote
@@ -26,9 +26,11 @@ def dataset(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
         for position, name, values, note in table.columns():
             summary, profile = summarise(name, values, note)
             found[position] = summary.to_json(), profile
-            for seq, data in enumerate(blocks.cut(blocks.storable(name, values), task["block_rows"])):
+            for seq, data in enumerate(
+                column_codec.cut(column_codec.storable(name, values), task["block_rows"])
+            ):
                 out.write(data)
-                index.append((position, seq, len(data), blocks.checksum(data)))
+                index.append((position, seq, len(data), column_codec.checksum(data)))
     out.flush()
     order = {position: number for number, position in enumerate(sorted(found))}
     columns = [found[position][0] for position in order]
@@ -41,7 +43,7 @@ def dataset(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
         "warnings": table.warnings,
         "read_as": table.read_as | {"summary": table.summary([column["kind"] for column in columns])},
         "blocks": index,
-        "sha256": blocks.digest([column["name"] for column in columns], checksums),
+        "sha256": column_codec.digest([column["name"] for column in columns], checksums),
     }
 
 

@@ -8,11 +8,12 @@ import pyarrow.csv as pacsv
 import pytest
 from sqlalchemy import update
 
-from app.store import datasets, units
+from app.store import datasets
 from app.store import predictions as store
 from app.store.engine import session_scope
+from app.store.queue import units
+from app.store.queue.workers import register
 from app.store.tables import Dataset, PredictionBlock, Worker
-from app.store.workers import register
 from tests.support.api_calls import places, post_csv, problem, table
 from tests.support.databases import only
 from tests.support.fitted_models import fitted, run_units

@@ -23,8 +23,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from app.api.errors import MEDIA_TYPE
-from app.store import workers
 from app.store.engine import session_scope
+from app.store.queue import workers
 from app.store.tables import Worker
 from tests.support.api_calls import post_csv, table
 from tests.support.fitted_models import SMALL, fitted, run_units

@@ -5,8 +5,8 @@ import pytest
 from app.services.fits import costs
 from app.services.fits.costs import FORMULA, MIB, estimate
 from app.services.fits.durations import MOVES, SOFT_ROW, chain_seconds
-from app.store import workers
 from app.store.engine import session_scope
+from app.store.queue import workers
 from app.store.tables import Worker
 from sampler import Settings
 from sampler.methods import METHODS

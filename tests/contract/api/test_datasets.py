@@ -9,7 +9,7 @@ import pyarrow.csv as pacsv
 import pytest
 from sqlalchemy import select, update
 
-from app.store import blocks, datasets
+from app.store import column_codec, datasets
 from app.store.engine import session_scope
 from app.store.tables import Dataset, DatasetBlock
 from tests.support.api_calls import CSV, places, post_csv, problem, table
@@ -273,6 +273,6 @@ def test_the_stored_bytes_are_the_same_on_every_database(client, database):
             .order_by(DatasetBlock.column_index, DatasetBlock.seq)
         )
         names = [column["name"] for column in made["columns"]]
-        assert blocks.digest(names, kept) == session.get(Dataset, made["id"]).sha256
+        assert column_codec.digest(names, kept) == session.get(Dataset, made["id"]).sha256
     again = pacsv.read_csv(io.BytesIO(table(60).encode()))
     assert datasets.encode(again).num_bytes == made["num_bytes"]

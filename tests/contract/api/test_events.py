@@ -10,8 +10,8 @@ import pytest
 from app.server import STOP_SECONDS
 from app.server import server as make_server
 from app.services.fits.event_stream import Feed
-from app.store import units
 from app.store.engine import session_scope
+from app.store.queue import units
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.databases import only
 from tests.support.fitted_models import SMALL, run_units

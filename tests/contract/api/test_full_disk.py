@@ -7,7 +7,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import OperationalError
 
 from app.settings import Settings
-from app.store import removal, reserve, schema
+from app.store import deletion, reserve, schema
 from app.store.engine import make_engine, session_scope
 from app.store.errors import is_disk_full
 from tests.support.api_calls import post_csv, problem, table
@@ -57,7 +57,7 @@ def test_deleting_makes_room_on_a_full_disk(service, monkeypatch):
     more = True
     while more:
         with session_scope(engine) as session:
-            more = removal.some(session)
+            more = deletion.some(session)
     assert post_csv(client, table(500)).status_code == 201
     ballast.unlink()
     reserve.keep(engine)

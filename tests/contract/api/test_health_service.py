@@ -3,8 +3,8 @@
 import socket
 
 from app.services.health import worker_beats_here
-from app.store import workers
 from app.store.engine import session_scope
+from app.store.queue import workers
 from app.store.tables import Worker
 from tests.support.databases import only
 

@@ -7,9 +7,9 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.store import tallies, workers
 from app.store.clock import utc_now
 from app.store.engine import session_scope
+from app.store.queue import counters, workers
 from app.store.tables import Unit, Worker
 from tests.support.api_calls import post_csv, post_json, problem, table
 from tests.support.databases import only
@@ -62,8 +62,8 @@ def value(samples, name: str, **labels: str) -> float:
 @pytest.fixture
 def counting(database) -> None:
     """A worker that has counted everything there is to count."""
-    counts = tallies.Counts(2)
-    for tally in tallies.TALLIES:
+    counts = counters.Counts(2)
+    for tally in counters.TALLIES:
         for labels in tally.combinations():
             for counts.part in (0, 1):
                 if tally.buckets:

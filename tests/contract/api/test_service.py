@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from app.api.read_options import FILES
-from app.store import workers
 from app.store.engine import session_scope
+from app.store.queue import workers
 from app.store.tables import Worker
 from sampler.settings import LIMITS
 from tests.support.api_calls import post_csv, problem, table

@@ -8,10 +8,11 @@ import pytest
 from sqlalchemy import func, select, update
 from sqlalchemy.exc import DBAPIError
 
-from app.store import models, units, workers
+from app.store import models
 from app.store.clock import db_now
 from app.store.engine import session_scope
 from app.store.errors import LeaseLostError
+from app.store.queue import units, workers
 from app.store.tables import Unit, Worker
 from tests.support.store_factories import OWNER, a_slice, claim, create_model, state_of
 

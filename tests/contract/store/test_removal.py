@@ -3,10 +3,11 @@
 import pytest
 from sqlalchemy import func, select
 
-from app.store import datasets, draws, events, models, predictions, quotas, removal, units
+from app.store import datasets, deletion, draws, events, models, predictions, quotas
+from app.store.counts import figures
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError, LeaseLostError, ModelGoneError
-from app.store.figures import figures
+from app.store.queue import units
 from app.store.tables import (
     BatchPrediction,
     Dataset,
@@ -103,11 +104,11 @@ def test_no_transaction_removes_much(database):
     before = rows(engine)
     while True:
         with session_scope(engine) as session:
-            if not removal.some(session):
+            if not deletion.some(session):
                 break
         after = rows(engine)
         removed = sum(before.values()) - sum(after.values())
-        assert 0 < removed <= removal.BATCH_ROWS + 1  # and the row of the whole
+        assert 0 < removed <= deletion.BATCH_ROWS + 1  # and the row of the whole
         before = after
 
     assert rows(engine) == others

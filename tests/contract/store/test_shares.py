@@ -3,10 +3,11 @@
 import pytest
 from sqlalchemy import update
 
-from app.store import ends, predictions, units
+from app.store import predictions
 from app.store.engine import session_scope
+from app.store.queue import lifecycle, units
+from app.store.queue.units import Directive
 from app.store.tables import CHAIN, FINISH, PREDICTION, Dataset, Unit
-from app.store.units import Directive
 from tests.support.store_factories import a_slice, create_model
 
 ANN, BOB, EVE = "ann", "bob", "eve"
@@ -125,7 +126,7 @@ def test_short_units_have_a_place_of_their_own(database, kind):
     other = create_model(database.engine, num_chains=1, owner=BOB)
     with session_scope(database.engine) as session:
         if kind == FINISH:
-            session.add(ends.new_unit(other.id, FINISH, 0))
+            session.add(lifecycle.new_unit(other.id, FINISH, 0))
         else:
             dataset = session.get_one(Dataset, other.dataset_id)
             session.execute(update(Unit).where(Unit.model_id == other.id).values(state="done"))

@@ -3,11 +3,12 @@
 import pytest
 from sqlalchemy import func, select, update
 
-from app.store import draws, ends, models, units, workers
+from app.store import draws, models
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, LeaseLostError
+from app.store.queue import lifecycle, units, workers
+from app.store.queue.units import Directive
 from app.store.tables import DrawBlock, Unit, Worker
-from app.store.units import Directive
 from tests.support.store_factories import OWNER, a_slice, claim, create_model, expire, remove_all, state_of
 
 BLOCK = draws.Block(seq=0, first_draw=0, num_draws=5, data=b"packed draws")
@@ -219,7 +220,7 @@ def test_the_sweep_ends_cancelled_units_of_lost_workers(database):
 def test_a_poison_unit_stops_after_three_attempts(database):
     """A unit that lost three workers without progress fails its model with the reason."""
     model = create_model(database.engine, num_chains=2)
-    for attempt in range(ends.MAX_STALLED):
+    for attempt in range(lifecycle.MAX_STALLED):
         claimed = claim(database.engine, f"w{attempt}")
         assert claimed.ordinal == 0
         assert _sweep(database.engine) == 0
@@ -235,7 +236,7 @@ def test_a_poison_unit_stops_after_three_attempts(database):
 def test_progress_clears_the_count_of_attempts(database):
     """A long fit on a flaky machine still ends: only attempts without progress count."""
     create_model(database.engine, num_chains=1)
-    for _ in range(2 * ends.MAX_STALLED):
+    for _ in range(2 * lifecycle.MAX_STALLED):
         claimed = claim(database.engine)
         with session_scope(database.engine) as session:
             units.commit_slice(session, claimed, a_slice())
@@ -292,4 +293,4 @@ def test_damaged_draws_are_noticed(database):
 
 def _sweep(engine):
     with session_scope(engine) as session:
-        return ends.sweep(session)
+        return lifecycle.sweep(session)

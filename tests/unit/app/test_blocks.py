@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.store import blocks
+from app.store import column_codec
 
 FEW_DIGITS = st.decimals(-(10**6), 10**6, places=3).map(float)
 CELLS = [
@@ -29,12 +29,12 @@ def test_every_block_is_read_as_it_was(kind, cells):
     @settings(deadline=None)
     def check(values):
         column = pa.chunked_array([pa.array(values, kind)])
-        data = blocks.write(column)
-        found = blocks.read(data)
+        data = column_codec.write(column)
+        found = column_codec.read(data)
         found.validate(full=True)
         assert found.type == kind
         assert found.to_pylist() == column.to_pylist()
-        assert blocks.write(column) == data
+        assert column_codec.write(column) == data
 
     check()
 
@@ -57,7 +57,7 @@ def test_blocks_are_about_as_small_as_parquet():
             "day": pa.array(random.integers(0, 20_000, rows) * 86_400_000_000, pa.timestamp("us")),
         }
     )
-    ours = sum(len(data) for column in table.columns for data in blocks.cut(column, rows))
+    ours = sum(len(data) for column in table.columns for data in column_codec.cut(column, rows))
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="zstd")
 
@@ -74,4 +74,4 @@ def test_blocks_written_before_are_still_read():
         ) as writer:
             writer.write_batch(batch)
 
-        assert blocks.read(sink.getvalue().to_pybytes()).to_pylist() == values.to_pylist()
+        assert column_codec.read(sink.getvalue().to_pybytes()).to_pylist() == values.to_pylist()

@@ -20,9 +20,9 @@ from app.services.metrics import (
     upload_rejected,
 )
 from app.services.predictions.posterior_cache import Cache
-from app.store import tallies, workers
+from app.store.counts import figures
 from app.store.engine import session_scope
-from app.store.figures import figures
+from app.store.queue import counters, workers
 from app.store.tables import Worker
 from tests.support.databases import only
 
@@ -41,8 +41,8 @@ def asked() -> list[str]:
 @pytest.fixture
 def samples(database) -> dict[str, set[str]]:
     """Names of samples that a service writes that has seen everything, each with its labels."""
-    counts = tallies.Counts(1)
-    for tally in tallies.TALLIES:
+    counts = counters.Counts(1)
+    for tally in counters.TALLIES:
         for labels in tally.combinations():
             counts.observe(tally, 1.0, *labels) if tally.buckets else counts.add(tally, *labels)
     with session_scope(database.engine) as session:
@@ -77,7 +77,7 @@ def test_what_every_replica_tells_is_counted_once(samples, database):
     """Figures of the database are alike at each API replica: the maximum stands before any sum."""
     with session_scope(database.engine, read_only=True) as session:
         told = [*_of_queue(figures(session)), *_of_workers(figures(session), 1.0)]
-        told += [_of_tally(tally, figures(session).workers) for tally in tallies.TALLIES]
+        told += [_of_tally(tally, figures(session).workers) for tally in counters.TALLIES]
     shared = {sample.name for family in told for sample in family.samples}
     assert {"bart_jobs", "bart_chain_iterations_total", "bart_worker_slots"} <= shared
     counted = 0

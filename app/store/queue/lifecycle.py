@@ -9,8 +9,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, case, not_, or_, select, true, update
 from sqlalchemy.orm import Session
 
-from app.store import events, prediction_state
+from app.store import events
 from app.store.clock import db_now, utc_now
+from app.store.queue import prediction_lifecycle
 from app.store.statements import rows_changed
 from app.store.tables import (
     CANCELLED,
@@ -161,7 +162,7 @@ def lock_siblings(session: Session, unit: Any) -> None:
     if unit.prediction_id is None:
         lock_all(session, unit.model_id)
     else:
-        prediction_state.lock_all(session, unit.prediction_id)
+        prediction_lifecycle.lock_all(session, unit.prediction_id)
 
 
 def settle_parent(session: Session, unit: Any) -> None:
@@ -169,7 +170,7 @@ def settle_parent(session: Session, unit: Any) -> None:
     if unit.prediction_id is None:
         settle(session, unit.model_id)
     else:
-        prediction_state.settle(session, unit.prediction_id)
+        prediction_lifecycle.settle(session, unit.prediction_id)
 
 
 def fail_parent(session: Session, unit: Any, error: Json) -> None:
@@ -177,7 +178,7 @@ def fail_parent(session: Session, unit: Any, error: Json) -> None:
     if unit.prediction_id is None:
         fail_model(session, unit.model_id, error)
     else:
-        prediction_state.fail(session, unit.prediction_id, error)
+        prediction_lifecycle.fail(session, unit.prediction_id, error)
 
 
 def _of_fit(model_id: str) -> ColumnElement[bool]:

@@ -9,15 +9,16 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from app.store import ends, events
+from app.store import events
 from app.store.clock import utc_now
+from app.store.queue import lifecycle
 from app.store.statements import rows_changed
 from app.store.tables import CANCELLED, CHAIN, DONE, FAILED, QUEUED, SUCCEEDED, Model, Unit
 
 
 def locked(session: Session, owner: str, model_id: str) -> Model | None:
     """The owner's model with all of its units, locked to the end of the transaction."""
-    ends.lock_all(session, model_id)
+    lifecycle.lock_all(session, model_id)
     query = select(Model).where(Model.id == model_id, Model.owner == owner).with_for_update(key_share=True)
     return session.scalar(query, execution_options={"populate_existing": True})
 
@@ -81,4 +82,4 @@ def _reopen(session: Session, model: Model) -> None:
     model.state, model.cancel_requested = QUEUED, False
     model.error = model.finished_at = model.deadline = None
     session.flush()
-    ends.settle(session, model.id)  # with every chain at its end only the finish is left
+    lifecycle.settle(session, model.id)  # with every chain at its end only the finish is left

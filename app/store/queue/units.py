@@ -15,9 +15,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Subquery, and_, case, delete, false, func, or_, select, true, update
 from sqlalchemy.orm import Session, aliased
 
-from app.store import draws, ends, events, restarts
+from app.store import draws, events
 from app.store.clock import db_now, utc_now
 from app.store.errors import LeaseLostError
+from app.store.queue import lifecycle, restarts
 from app.store.statements import rows_changed
 from app.store.tables import (
     CANCELLED,
@@ -110,7 +111,7 @@ def count_claimable(
 
 
 def _count(session: Session, limit: int, *which: ColumnElement[bool]) -> int:
-    some = select(Unit.id).join(Model).outerjoin(BatchPrediction, ends.ITS).where(*which)
+    some = select(Unit.id).join(Model).outerjoin(BatchPrediction, lifecycle.ITS).where(*which)
     some_of_them = some.limit(limit).subquery()
     return session.scalar(select(func.count()).select_from(some_of_them)) or 0
 
@@ -143,7 +144,7 @@ def claim(
     query = (
         select(Unit)
         .join(Model)
-        .outerjoin(BatchPrediction, ends.ITS)
+        .outerjoin(BatchPrediction, lifecycle.ITS)
         .join(shares, shares.c.owner == Model.owner)
         .where(_claimable(busy), kinds)
         .order_by(
@@ -170,12 +171,12 @@ def claim(
         "updated_at": utc_now(),
     }
     rows_changed(session, update(Unit).where(Unit.id == unit.id).values(values))
-    table, parent_id = ends.parent(unit)
+    table, parent_id = lifecycle.parent(unit)
     started = update(table).where(table.id == parent_id, table.state == QUEUED)
     started = started.values(state=RUNNING, started_at=func.coalesce(table.started_at, utc_now()))
     if rows_changed(session, started) and table is Model:
         events.append(session, unit.model_id, "started")
-        ends.set_deadline(session, unit.model_id)
+        lifecycle.set_deadline(session, unit.model_id)
     if recovered and unit.kind == CHAIN:
         lost = {"chain": unit.ordinal, "attempt": unit.attempts + 1}
         events.append(session, unit.model_id, "chain_recovered", lost)
@@ -229,7 +230,7 @@ def finish_chain(session: Session, claim: Claim, slice_: Slice) -> None:
     _store_slice(session, claim, slice_, state=DONE, lease_until=None)
     ended = {"chain": claim.ordinal, "draws": slice_.progress.num_draws}
     events.append(session, claim.model_id, "chain_finished", ended)
-    ends.settle(session, claim.model_id)
+    lifecycle.settle(session, claim.model_id)
 
 
 def finish_early(session: Session, claim: Claim) -> None:
@@ -237,7 +238,7 @@ def finish_early(session: Session, claim: Claim) -> None:
     _fenced(session, claim, state=DONE, lease_until=None, rate=None)
     kept = session.scalar(select(Unit.num_draws).where(Unit.id == claim.unit_id))
     events.append(session, claim.model_id, "chain_finished", {"chain": claim.ordinal, "draws": kept})
-    ends.settle(session, claim.model_id)
+    lifecycle.settle(session, claim.model_id)
 
 
 def release(session: Session, claim: Claim) -> None:
@@ -250,36 +251,36 @@ def release(session: Session, claim: Claim) -> None:
         worker_id=None,
         stalled_attempts=case((Unit.stalled_attempts > 0, Unit.stalled_attempts - 1), else_=0),
     )
-    table, parent_id = ends.parent(claim)
+    table, parent_id = lifecycle.parent(claim)
     parent: Model | BatchPrediction | None = session.get(table, parent_id)
     if parent is None or parent.cancel_requested or parent.state not in OPEN_STATES:
         rows_changed(session, update(Unit).where(Unit.id == claim.unit_id).values(state=CANCELLED))
-        ends.settle_parent(session, claim)
+        lifecycle.settle_parent(session, claim)
 
 
 def stop(session: Session, claim: Claim) -> None:
     """End the unit as cancelled, as its directive said; what was drawn stays."""
     _fenced(session, claim, state=CANCELLED, lease_until=None)
-    table, parent_id = ends.parent(claim)
+    table, parent_id = lifecycle.parent(claim)
     wish = select(table.state, table.cancel_requested).where(table.id == parent_id)
     state, cancel_requested = session.execute(wish).one()
     if claim.kind in {CHAIN, FINISH} and state in OPEN_STATES and not cancel_requested:
         # Retried since the directive was read: somebody must go on with it.
         rows_changed(session, update(Unit).where(Unit.id == claim.unit_id).values(state=QUEUED))
-    ends.settle_parent(session, claim)
+    lifecycle.settle_parent(session, claim)
 
 
 def note_loss(session: Session, claim: Claim) -> None:
     """Let a unit that another worker has taken over say that its former holder was alive, and only late."""
     taken = and_(Unit.id == claim.unit_id, Unit.token > claim.token, Unit.state.in_(OPEN_STATES))
-    rows_changed(session, update(Unit).where(taken).values(error=ends.LEASE_LOST))
+    rows_changed(session, update(Unit).where(taken).values(error=lifecycle.LEASE_LOST))
 
 
 def fail(session: Session, claim: Claim, error: Json) -> None:
     """End the unit and its model or prediction as failed. `error` is `{type, detail}`, a sentence."""
-    ends.lock_siblings(session, claim)
+    lifecycle.lock_siblings(session, claim)
     _fenced(session, claim, state=FAILED, lease_until=None, error=error)
-    ends.fail_parent(session, claim, error)
+    lifecycle.fail_parent(session, claim, error)
 
 
 def finish_block(session: Session, claim: Claim, num_rows: int, statistics: Json) -> None:
@@ -287,7 +288,7 @@ def finish_block(session: Session, claim: Claim, num_rows: int, statistics: Json
     _fenced(
         session, claim, state=DONE, lease_until=None, iteration=num_rows, statistics=statistics, rate=None
     )
-    ends.settle_parent(session, claim)
+    lifecycle.settle_parent(session, claim)
 
 
 def finish_model(
@@ -312,7 +313,7 @@ def finish_model(
 
     """
     if cut is not None:
-        ends.lock_all(session, claim.model_id)
+        lifecycle.lock_all(session, claim.model_id)
     _fenced(session, claim, state=DONE, lease_until=None)
     values: dict[str, Any] = {
         "verdict": verdict,
@@ -349,21 +350,23 @@ def go_on(session: Session, claim: Claim, num_draws: int, header: bytes, looked:
         What was seen, for the log.
 
     """
-    ends.lock_all(session, claim.model_id)
+    lifecycle.lock_all(session, claim.model_id)
     _fenced(session, claim, state=DONE, lease_until=None)
     events.append(session, claim.model_id, "looked", looked)
     model = session.get_one(Model, claim.model_id, populate_existing=True)
     if model.cancel_requested or model.state not in OPEN_STATES:
-        ends.settle(session, model.id)
+        lifecycle.settle(session, model.id)
     else:
         restarts.draw_on(session, model, num_draws, header)
         session.flush()
 
 
 def _claimable(busy: Collection[str] = ()) -> ColumnElement[bool]:
-    lost = and_(Unit.state == RUNNING, Unit.lease_until < db_now(), Unit.stalled_attempts < ends.MAX_STALLED)
+    lost = and_(
+        Unit.state == RUNNING, Unit.lease_until < db_now(), Unit.stalled_attempts < lifecycle.MAX_STALLED
+    )
     free = Unit.id.not_in(busy) if busy else true()
-    return and_(or_(Unit.state == QUEUED, lost), ends.wanted(), free)
+    return and_(or_(Unit.state == QUEUED, lost), lifecycle.wanted(), free)
 
 
 def _shares() -> Subquery:
@@ -402,7 +405,7 @@ def _somebody_waits(session: Session, claim: Claim) -> bool:
         select(func.count())
         .select_from(Unit)
         .join(Model)
-        .outerjoin(BatchPrediction, ends.ITS)
+        .outerjoin(BatchPrediction, lifecycle.ITS)
         .join(shares, shares.c.owner == Model.owner)
         .where(_claimable(), Model.owner != mine, fewer)
     )
@@ -448,7 +451,7 @@ def _shown(progress: Progress) -> dict[str, Any]:
 
 
 def _directive(session: Session, claim: Claim) -> Directive:
-    table, parent_id = ends.parent(claim)
+    table, parent_id = lifecycle.parent(claim)
     late = Model.deadline < db_now() if table is Model else false()
     wish = select(table.state, table.cancel_requested, late).where(table.id == parent_id)
     state, cancel_requested, time_up = session.execute(wish).one()

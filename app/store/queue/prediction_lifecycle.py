@@ -1,4 +1,4 @@
-"""How the units of a background prediction end it, as `app.store.units` has it for models."""
+"""How the units of a background prediction end it, as `app.store.queue.units` has it for models."""
 
 from typing import Any
 

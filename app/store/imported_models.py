@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from app.store import draws, ends, events
+from app.store import draws, events
 from app.store.clock import utc_now
 from app.store.draws import Block
+from app.store.queue import lifecycle
 from app.store.tables import CHAIN, DONE, SUCCEEDED, Json, Model, new_id
 
 
@@ -61,7 +62,7 @@ def add(session: Session, owner: str, imported: Imported) -> Model:
     session.add(model)
     session.flush()  # the units refer to the row
     for number, chain in enumerate(imported.chains):
-        unit = ends.new_unit(model.id, CHAIN, number, imported.iterations)
+        unit = lifecycle.new_unit(model.id, CHAIN, number, imported.iterations)
         unit.state, unit.phase = DONE, "sampling"
         unit.iteration, unit.num_draws = imported.iterations, chain.num_draws
         unit.statistics = chain.statistics

@@ -1,0 +1,1 @@
+"""The queue of work: units, their leases and ends, workers."""
