@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
 from app.api.known_fields import known_fields, no_such_field
-from app.dashboard import pages
+from app.dashboard import render as pages
 from app.services import errors
 from app.services.errors import SHOWN, Fault, ServiceError
 from app.store.errors import is_disk_full

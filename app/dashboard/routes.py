@@ -5,31 +5,20 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from app.dashboard import (
-    charts,
-    datasets,
-    home,
-    insight,
-    keys,
-    live,
-    models,
-    new_model,
-    pages,
-    service,
-    signing,
-)
+from app.dashboard import charts, render
+from app.dashboard.pages import datasets, home, keys, live, model_tabs, models, new_model, service, sign_in
 
 ROUTERS: tuple[APIRouter, ...] = (
     home.router,
     datasets.router,
     new_model.router,
     models.router,
-    insight.router,
+    model_tabs.router,
     charts.router,
     service.router,
     live.router,
     keys.router,
-    signing.router,
+    sign_in.router,
 )
 FOR_GOOD = "public, max-age=31536000, immutable"
 
@@ -44,7 +33,7 @@ class _Static(StaticFiles):
 
 def install(app: FastAPI) -> None:
     """Add the pages to the application."""
-    app.mount(pages.STATIC, _Static(directory=pages.FOLDER / "static"), name="static")
+    app.mount(render.STATIC, _Static(directory=render.FOLDER / "static"), name="static")
     app.state.studio = charts.Studio()
     for router in ROUTERS:
         app.include_router(router)

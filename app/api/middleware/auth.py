@@ -162,7 +162,7 @@ def token_of(headers: Headers, scope: Scope) -> str:
 def check_own(headers: Headers, scope: Scope) -> None:
     """Of a browser's session: what changes something must come from our own pages, and say so.
 
-    Forms say it by a field, which their route checks (`app.dashboard.forms`); any other request by a header.
+    Forms say it by a field, which their route checks (`app.dashboard.forms.fields`); any other request by a header.
 
     Raises
     ------

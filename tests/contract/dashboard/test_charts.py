@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 
-from app.dashboard import words
+from app.dashboard import formatting
 from app.dashboard.charts import CHARTS
 from tests.support.api_calls import post_csv, problem, table, two_classes
 from tests.support.databases import only
@@ -71,7 +71,7 @@ def test_a_prediction_shows_its_interval_and_its_density(browser, client, settin
 
     asked = {"rows": [{"size": 7, "colour": "red"}], "interval": "predictive"}
     answer = client.post(f"/models/{model['id']}/predict", json=asked).json()
-    shown = [words.number(value) for value in (answer["mean"][0], answer["intervals"][0]["lower"][0])]
+    shown = [formatting.number(value) for value in (answer["mean"][0], answer["intervals"][0]["lower"][0])]
     assert all(figure in page.words for figure in shown), (shown, page.words)
     assert "curl -s" in page.words
     assert "httpx.post(" in page.words

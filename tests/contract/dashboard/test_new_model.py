@@ -7,7 +7,8 @@ from html import unescape
 import pytest
 
 from app.api.routes.models import ModelRequest, StopRequest
-from app.dashboard import knobs, words
+from app.dashboard import formatting
+from app.dashboard.forms import fit_fields
 from sampler.bart import prior
 from sampler.cart import prior as single
 from sampler.methods import METHODS
@@ -39,12 +40,12 @@ def test_every_setting_has_a_field_with_a_default_and_a_sentence(browser, form):
     assert not {f"prior.{name}" for name in PRIOR | TREE_PRIOR} - fields
     assert not {f"search.{name}" for name in SEARCH_LIMITS} - fields
     assert {"kind:size", "kind:colour", "kind:y"} <= fields
-    (moves,) = (knob for knob in knobs.every() if knob.name == "moves")
+    (moves,) = (knob for knob in fit_fields.every() if knob.name == "moves")
     sets = {*MOVE_SETS, *(name for method in METHODS.values() for name in method.move_sets)}
     assert {name for name, _ in moves.choices} == sets - {"default"}
     for method in METHODS:
-        assert f"{method}: {words.METHODS[method]}" in page.words
-    for knob in knobs.every():
+        assert f"{method}: {formatting.METHODS[method]}" in page.words
+    for knob in fit_fields.every():
         assert knob.default, knob.name
         assert knob.hint.endswith("."), knob.name
         assert knob.hint in page.words, knob.name
@@ -118,7 +119,7 @@ def test_a_refusal_stands_at_its_field_in_an_open_group(browser, form):
         values = {control["name"]: control.get("value") for control in page.controls}
         for name, value in filled.items():
             assert values[name] in {value, None}  # None: a list
-        for group in knobs.FOLDED:
+        for group in fit_fields.FOLDED:
             if set(filled) & {knob.name for knob in group.knobs}:
                 assert re.search(rf'<details class="more" open>\s*<summary>{group.title}', answer.text)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.dashboard import knobs
-from app.dashboard.words import duration
+from app.dashboard.formatting import duration
+from app.dashboard.forms import fit_fields
 from sampler.bart import prior
 from sampler.methods import METHODS
 from sampler.settings import PARTICLES, STARTS
@@ -26,7 +26,7 @@ def test_lengths_of_time_are_rounded_before_they_are_divided(seconds, told):
 
 def test_the_defaults_that_fields_show_are_the_sampler_s():
     """The number in grey is what an empty field stands for, and a list has every choice but that one."""
-    shown = {knob.name: knob for knob in knobs.every()}
+    shown = {knob.name: knob for knob in fit_fields.every()}
     bart, bcart = METHODS["bart"], METHODS["bcart"]
     for name in ("num_trees", "num_chains", "num_draws", "thin"):
         assert shown[name].default.startswith(f"{getattr(bart, name)}"), name

@@ -13,8 +13,8 @@ from app.api.read_options import ReadingQuery, UploadQuery
 from app.api.routes.datasets import Cursor
 from app.api.scopes import ANY_UPLOAD, GuardedRoute, needs
 from app.api.uploads import Upload
-from app.dashboard import minis, pages, snippets
-from app.dashboard.forms import Form, text
+from app.dashboard import render, snippets, sparkline
+from app.dashboard.forms.fields import Form, text
 from app.services import datasets
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import InvalidRequestError
@@ -42,7 +42,7 @@ ON_A_PAGE = 25
 def list_datasets(request: Request, session: Reading, owner: Owner, cursor: Cursor = None) -> Response:
     """Your datasets, and where to drop another."""
     page = datasets.list_page(session, owner, ON_A_PAGE, cursor)
-    return pages.render(
+    return render.render(
         request.scope,
         "datasets.html",
         datasets=page.items,
@@ -58,7 +58,7 @@ def upload(form: Form, received: Upload, session: Writing, owner: Owner, setting
     called = datasets.name_for(received.name or None, received.filename)
     with datasets.parsed(received.file, _options(form), settings.max_body_bytes) as parsed:
         dataset = datasets.save(session, owner, parsed, called)
-    return pages.see_other(f"/ui/datasets/{dataset.id}")
+    return render.see_other(f"/ui/datasets/{dataset.id}")
 
 
 @router.get("/{dataset_id}")
@@ -74,7 +74,7 @@ def show(
     dataset = datasets.get(session, owner, dataset_id, profiles=True)
     profiles = dataset.profiles or [{}] * len(dataset.columns)
     columns = list(zip(dataset.columns, profiles, strict=True))[first : first + MAX_SHOWN]
-    return pages.render(
+    return render.render(
         request.scope,
         "dataset.html",
         dataset=dataset,
@@ -94,7 +94,7 @@ def show(
 def delete(_form: Form, session: Deleting, owner: Owner, dataset_id: str) -> Response:
     """Remove a dataset; then the list."""
     datasets.delete(session, owner, dataset_id)
-    return pages.see_other("/ui/datasets")
+    return render.see_other("/ui/datasets")
 
 
 def _options(form: FormData) -> Options:
@@ -128,7 +128,7 @@ def _shown(column: dict[str, Any], profile: dict[str, Any], num_rows: int) -> di
     return {
         **column,
         "share_missing": column["missing"] / num_rows if num_rows else 0.0,
-        "bars": minis.bars(histogram) if histogram else None,
+        "bars": sparkline.bars(histogram) if histogram else None,
         "median": (profile.get("quantiles") or {}).get("0.5"),
         "top": [(entry["value"], entry["count"] / max(num_rows, 1)) for entry in top],
     }

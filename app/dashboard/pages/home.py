@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from app.api.dependencies import Owner, Reading, TheReadiness
 from app.api.scopes import GuardedRoute, needs
-from app.dashboard import pages, snippets
+from app.dashboard import render, snippets
 from app.services import datasets
 from app.services.access.keys import READ
 from app.services.fits import models
@@ -20,7 +20,7 @@ def home(request: Request, session: Reading, owner: Owner, readiness: TheReadine
     """The newest models and datasets, and whether the service can work."""
     newest, more_models = models.list_page(session, owner, FEW, None)
     page = datasets.list_page(session, owner, FEW, None)
-    return pages.render(
+    return render.render(
         request.scope,
         "home.html",
         datasets=page.items,

@@ -10,8 +10,8 @@ from starlette.responses import Response
 from app.api.dependencies import Deleting, Owner, Reading, TheBell, ThePredictor, TheSettings, Writing
 from app.api.routes.datasets import Cursor
 from app.api.scopes import GuardedRoute, needs
-from app.dashboard import pages, snippets, words
-from app.dashboard.forms import Form, text
+from app.dashboard import formatting, render, snippets
+from app.dashboard.forms.fields import Form, text
 from app.services import datasets, health
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import Fault, InvalidRequestError, NotFoundError
@@ -31,7 +31,9 @@ def list_models(request: Request, session: Reading, owner: Owner, cursor: Cursor
     """Your models, newest first, with their progress."""
     items, next_cursor = models.list_page(session, owner, ON_A_PAGE, cursor)
     listing = snippets.ask(request, "/models", "list(bart.models())", query={"limit": ON_A_PAGE})
-    return pages.render(request.scope, "models.html", models=items, next_cursor=next_cursor, snippets=listing)
+    return render.render(
+        request.scope, "models.html", models=items, next_cursor=next_cursor, snippets=listing
+    )
 
 
 @router.get("/{model_id}")
@@ -43,7 +45,7 @@ def show(
     model = models.view(session, owner, model_id)
     model_id = model["id"]
     log, older = events.back(session, owner, model_id, EVENTS, before)
-    return pages.render(
+    return render.render(
         request.scope,
         "model.html",
         **framed(session, owner, model, "overview"),
@@ -51,7 +53,7 @@ def show(
         events=all_of(log),
         older=older,
         looks_back=before is not None,
-        error_advice=words.advice_on(model["error"]),
+        error_advice=formatting.advice_on(model["error"]),
         snippets=snippets.ask(request, f"/models/{model_id}", snippets.call("model", model_id)),
     )
 
@@ -85,7 +87,7 @@ def held_out_of(session: Session, owner: str, model: dict[str, Any]) -> dict[str
 def cancel(_form: Form, session: Writing, owner: Owner, model_id: str) -> Response:
     """Stop it; what was drawn is kept."""
     models.cancel(session, owner, model_id)
-    return pages.see_other(f"/ui/models/{model_id}")
+    return render.see_other(f"/ui/models/{model_id}")
 
 
 @router.post("/{model_id}/retry")
@@ -96,7 +98,7 @@ def retry(
     """Go on where its chains ended."""
     shown = lifecycle.retry(session, owner, model_id)
     after.add_task(bell.ring, len(shown["progress"]["chains"]))
-    return pages.see_other(f"/ui/models/{model_id}")
+    return render.see_other(f"/ui/models/{model_id}")
 
 
 @router.post("/{model_id}/extend")
@@ -118,7 +120,7 @@ def extend(
         raise InvalidRequestError(errors=[Fault("num_draws", None, told)])
     shown = lifecycle.extend(session, owner, model_id, int(given[:9]), slots=health.slots(session, settings))
     after.add_task(bell.ring, len(shown["progress"]["chains"]))
-    return pages.see_other(f"/ui/models/{model_id}")
+    return render.see_other(f"/ui/models/{model_id}")
 
 
 @router.post("/{model_id}/delete")
@@ -126,4 +128,4 @@ def extend(
 def delete(_form: Form, session: Deleting, predictor: ThePredictor, owner: Owner, model_id: str) -> Response:
     """Remove it with its draws."""
     predictor.cache.drop(models.delete(session, owner, model_id))
-    return pages.see_other("/ui/models")
+    return render.see_other("/ui/models")

@@ -7,8 +7,8 @@ from starlette.responses import Response
 from app.api.dependencies import TheEngine
 from app.api.middleware.auth import PUBLIC, check_sender, cookie_of, token_of
 from app.api.scopes import GuardedRoute, keyless, needs
-from app.dashboard import pages
-from app.dashboard.forms import Form
+from app.dashboard import render
+from app.dashboard.forms.fields import Form
 from app.services.access import sessions
 
 router = APIRouter(prefix="/ui", include_in_schema=False, route_class=GuardedRoute)
@@ -20,8 +20,8 @@ MAX_NEXT = 2000
 async def form(request: Request, next: str = "/") -> Response:  # noqa: A002  the address's word
     """Where a key is asked for."""
     if not request.scope["bartserve.asks_keys"]:
-        return pages.see_other("/")
-    return pages.render(request.scope, "sign_in.html", to=_own(next), refused=False)
+        return render.see_other("/")
+    return render.render(request.scope, "sign_in.html", to=_own(next), refused=False)
 
 
 @router.post("/sign-in")
@@ -30,13 +30,13 @@ async def sign_in(request: Request, engine: TheEngine) -> Response:
     """Begin a session; then the page that was asked for."""
     check_sender(request.headers, request.scope)
     if not request.scope["bartserve.asks_keys"]:
-        return pages.see_other("/")
+        return render.see_other("/")
     sent = await request.form(max_files=0, max_fields=10)
     to, key = _own(str(sent.get("next", "/"))), str(sent.get("key", "")).strip()
     token = await to_thread.run_sync(sessions.begin, engine, key)
     if token is None:
-        return pages.render(request.scope, "sign_in.html", status=401, to=to, refused=True)
-    answer = pages.see_other(to)
+        return render.render(request.scope, "sign_in.html", status=401, to=to, refused=True)
+    answer = render.see_other(to)
     answer.set_cookie(
         cookie_of(request.scope),
         token,
@@ -55,7 +55,7 @@ async def sign_out(request: Request, _form: Form, engine: TheEngine) -> Response
     """End the session here and in the database."""
     if token := token_of(request.headers, request.scope):
         await to_thread.run_sync(sessions.end, engine, token)
-    answer = pages.see_other("/ui/sign-in")
+    answer = render.see_other("/ui/sign-in")
     secure = _secure(request)
     answer.delete_cookie(cookie_of(request.scope), path="/", secure=secure, httponly=True, samesite="strict")
     answer.headers["Clear-Site-Data"] = '"cache"'  # charts are kept for a day

@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from app.api.dependencies import Reading, TheReadiness, TheSettings
 from app.api.scopes import GuardedRoute, needs
-from app.dashboard import pages, snippets
+from app.dashboard import render, snippets
 from app.services import health
 from app.services.access.keys import READ
 
@@ -16,7 +16,7 @@ router = APIRouter(prefix="/ui", include_in_schema=False, route_class=GuardedRou
 @needs(READ)
 def service(request: Request, session: Reading, readiness: TheReadiness, settings: TheSettings) -> Response:
     """Whether work is taken, who does it, and how much waits."""
-    return pages.render(
+    return render.render(
         request.scope,
         "service.html",
         missing=readiness.missing(),

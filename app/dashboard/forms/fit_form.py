@@ -9,9 +9,9 @@ from starlette.datastructures import FormData
 
 from app.api.errors import faults_of
 from app.api.routes.models import ModelRequest
-from app.dashboard import knobs
-from app.dashboard.forms import text
-from app.dashboard.knobs import Knob
+from app.dashboard.forms import fit_fields
+from app.dashboard.forms.fields import text
+from app.dashboard.forms.fit_fields import Knob
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits.creation import FitRequest
 
@@ -29,7 +29,7 @@ def body_of(form: FormData) -> dict[str, Any]:
     body |= {name: value for name, value in given.items() if value is not None} | {"features": features}
     columns = {name.removeprefix(KIND): text(form, name) for name in form if name.startswith(KIND)}
     body |= {"columns": chosen} if (chosen := {name: kind for name, kind in columns.items() if kind}) else {}
-    for knob in knobs.every():
+    for knob in fit_fields.every():
         if (said := text(form, knob.name)) is not None:
             _put(body, knob, said, faults)
     if holdout := _percent(text(form, "holdout"), faults):
@@ -49,7 +49,7 @@ def fit_request(body: dict[str, Any]) -> FitRequest:
 
 def field_of(fault: Fault) -> str:
     """The name of the field that a refusal is about; empty when it is of none of them."""
-    named = {knob.name for knob in knobs.every()}
+    named = {knob.name for knob in fit_fields.every()}
     if fault.column in {"prior", "search"}:
         inner = [f"{fault.column}.{word}" for word in re.findall(r"\w+", fault.detail)]
         return next((name for name in inner if name in named), "")

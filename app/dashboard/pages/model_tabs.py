@@ -13,9 +13,9 @@ from starlette.responses import Response
 
 from app.api.dependencies import Owner, Reading, TheGate, ThePredictor
 from app.api.scopes import GuardedRoute, needs
-from app.dashboard import pages, snippets
+from app.dashboard import render, snippets
 from app.dashboard.charts import given_of
-from app.dashboard.models import framed
+from app.dashboard.pages.models import framed
 from app.services.access.keys import PREDICT, READ
 from app.services.errors import NotFinishedError, ServiceError
 from app.services.fits import models
@@ -61,7 +61,7 @@ async def chains(
     path, call = f"/models/{model_id}/diagnostics", snippets.call("diagnostics", model_id)
     if frame["model"]["state"] != "succeeded":
         path, call = f"{path}/growth", snippets.call("growth", model_id)
-    return pages.render(
+    return render.render(
         request.scope,
         "model_chains.html",
         **frame,
@@ -88,7 +88,7 @@ async def features(
     if frame["model"]["state"] == "succeeded":
         found = await gate.run(lambda: explanations.importance(predictor, owner, model_id, 0.9))
     path = f"/models/{model_id}/variable-importance"
-    return pages.render(
+    return render.render(
         request.scope,
         "model_features.html",
         **frame,
@@ -127,7 +127,7 @@ async def effects(
         chosen = found["features"]
     body = {"features": chosen, "level": 0.9}
     path = f"/models/{model_id}/partial-dependence"
-    return pages.render(
+    return render.render(
         request.scope,
         "model_effects.html",
         **frame,
@@ -174,7 +174,7 @@ async def predict(
     found = await gate.run(lambda: _predicted(predictor, owner, model_id, frame, request, asked=asked))
     error = found["error"]
     body = {"rows": [found["row"]], "level": list(LEVELS), "interval": found["interval"]}
-    return pages.render(
+    return render.render(
         request.scope,
         "model_predict.html",
         status=200 if error is None else error.status,

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from app.dashboard import words
+from app.dashboard import formatting
 
 FOLDER = Path(__file__).parent
 STATIC = "/ui/static"
@@ -35,12 +35,12 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= words.FILTERS
+    made.filters |= formatting.FILTERS
     made.globals |= {
         "static": static,
         "version": version("bartserve"),
-        "state_word": words.state,
-        "verdict_words": words.verdict,
+        "state_word": formatting.state,
+        "verdict_words": formatting.verdict,
     }
     return made
 

@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from app.api.dependencies import Reading, Writing
 from app.api.scopes import KEY, GuardedRoute, needs
-from app.dashboard import pages, words
-from app.dashboard.forms import Form, text
+from app.dashboard import formatting, render
+from app.dashboard.forms.fields import Form, text
 from app.services.access import keys
 from app.services.access.keys import ADMIN, LOCAL, OPERATOR, Key, MadeKey
 from app.services.errors import Fault, ForbiddenError, InvalidRequestError, NotFoundError
@@ -70,7 +70,7 @@ def revoke(_form: Form, session: Writing, who: Who, key_id: str) -> Response:
     """End a key at once."""
     _mine_of(session, who, key_id)
     keys.revoke(session, key_id, by_id=True)
-    return pages.see_other("/ui/keys")
+    return render.see_other("/ui/keys")
 
 
 def _mine(session: Session, who: Key) -> list[Any]:
@@ -100,12 +100,12 @@ def _page(request: Request, session: Session, who: Key, made: MadeKey | None = N
             "owner": key.owner,
             "scopes": key.scopes,
             "state": keys.state_of(key),
-            "expires": "never" if key.expires_at is None else words.moment(key.expires_at),
-            "used": words.ago(key.last_used_at),
+            "expires": "never" if key.expires_at is None else formatting.moment(key.expires_at),
+            "used": formatting.ago(key.last_used_at),
         }
         for key in _mine(session, who)
     ]
     offered = {scope: keys.SCOPES[scope] for scope in keys.ON_PAGES}
-    return pages.render(
+    return render.render(
         request.scope, "keys.html", keys=shown, made=made, scopes=offered, usual=keys.USUAL, who_id=who.id
     )

@@ -12,9 +12,10 @@ from starlette.responses import Response
 from app.api.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings
 from app.api.routes.models import accepted
 from app.api.scopes import GuardedRoute, needs
-from app.dashboard import knobs, pages, snippets, words
-from app.dashboard.fit_form import KIND, body_of, field_of, fit_request
-from app.dashboard.forms import Form, text
+from app.dashboard import formatting, render, snippets
+from app.dashboard.forms import fit_fields
+from app.dashboard.forms.fields import Form, text
+from app.dashboard.forms.fit_form import KIND, body_of, field_of, fit_request
 from app.services import datasets, health
 from app.services.access.idempotency import Answer, Asked, once
 from app.services.access.keys import READ, TRAIN
@@ -70,7 +71,7 @@ def create(
         if error.status not in {404, 422}:
             raise
         return _page(request, session, owner, form, error)
-    return pages.see_other(f"/ui{answer.headers['Location']}")
+    return render.see_other(f"/ui{answer.headers['Location']}")
 
 
 @router.post("/estimate")
@@ -115,12 +116,14 @@ def _page(
         field = field_of(fault)
         told = fault.detail if field or not fault.column else f"{fault.column}: {fault.detail}"
         wrong.setdefault(field, []).append(told)
-    opened = {group.title for group in knobs.FOLDED if any(_told(k.name, given, wrong) for k in group.knobs)}
+    opened = {
+        group.title for group in fit_fields.FOLDED if any(_told(k.name, given, wrong) for k in group.knobs)
+    }
     if any(name.startswith(KIND) and given.get(name) for name in given):
         opened.add("kinds")
     if body is None and dataset is not None:
         body = {"dataset_id": dataset.id, "target": given.get("target") or "TARGET", "holdout": 0.2}
-    return pages.render(
+    return render.render(
         request.scope,
         "new_model.html",
         status=200 if error is None else error.status,
@@ -132,8 +135,8 @@ def _page(
         kinds=creation.CHOICES["kind"],
         kind_field=KIND,
         most_kinds=MOST_KINDS,
-        shown=knobs.SHOWN,
-        folded=knobs.FOLDED,
+        shown=fit_fields.SHOWN,
+        folded=fit_fields.FOLDED,
         opened=opened,
         given=given,
         target=given.get("target"),
@@ -143,7 +146,7 @@ def _page(
         once=given.get("once") or secrets.token_urlsafe(16),
         families=creation.CHOICES["family"],
         methods=creation.CHOICES["method"],
-        method_words=words.METHODS,
+        method_words=formatting.METHODS,
         snippets=snippets.ask(request, "/models", _fit_call(body), method="POST", body=body) if body else [],
     )
 

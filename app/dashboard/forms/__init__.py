@@ -1,0 +1,1 @@
+"""Forms of the dashboard: fields, and what is read from them."""
