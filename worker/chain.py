@@ -15,12 +15,12 @@ from app.store.tables import Json
 from sampler import AnyChain, Problem, resume_chain, start_chain
 from sampler.bart.hyperpriors import kernel_groups
 from sampler.methods import METHODS
-from worker.blocks import BlockWriter
 from worker.context import Context
+from worker.draw_blocks import BlockWriter
 from worker.errors import Stopped
+from worker.fit_spec import Spec, fit_settings, prepare_problem, read_rows, read_spec, split
+from worker.heartbeat import Watch
 from worker.kernels import load_kernels
-from worker.spec import Spec, fit_settings, prepare_problem, read_rows, read_spec, split
-from worker.watch import Watch
 
 PIECES = 8  # of a slice, between looks at the clock
 GROWTH = 4.0  # of a piece's iterations over the one before, at most

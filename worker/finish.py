@@ -11,14 +11,14 @@ from app.store.queue import units
 from app.store.queue.units import Claim, Directive
 from app.store.tables import Json, Model
 from sampler import Posterior
-from worker import stopping
+from worker import stop_rules
+from worker.calibration import look_at
 from worker.context import Context
 from worker.errors import OutOfTimeError, Stopped
-from worker.held_out import look_at
+from worker.fit_spec import Rows, read_rows, read_spec, split
+from worker.heartbeat import Watch
 from worker.kernels import PREDICTION, load_kernels
-from worker.scores import score
-from worker.spec import Rows, read_rows, read_spec, split
-from worker.watch import Watch
+from worker.scoring import score
 
 
 def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
@@ -36,12 +36,12 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
     drawn = [chain.statistics or {} for chain in chains if chain.num_draws]
     posterior = Posterior.from_blocks(header, blocks, drawn)
     summary = posterior.summary()
-    seen = None if rules is None else stopping.look(posterior, rules)
+    seen = None if rules is None else stop_rules.look(posterior, rules)
     watch.check()
     stopped, cut = None, None
     if seen is not None:
         short = min(chain.num_draws for chain in chains) < model.settings["num_draws"]
-        ended_by = stopping.what_ends(seen, model.settings, time_up=time_up, cut=short)
+        ended_by = stop_rules.what_ends(seen, model.settings, time_up=time_up, cut=short)
         if ended_by is None:
             _go_on(context, claim, model.settings, header, seen)
             return
@@ -63,9 +63,9 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
         )
 
 
-def _go_on(context: Context, claim: Claim, settings: Json, header: bytes, seen: stopping.Look) -> None:
-    more = stopping.next_look(settings["num_draws"], settings["stop"]["max_draws"])
-    header = stopping.retold(header, settings | {"num_draws": more})
+def _go_on(context: Context, claim: Claim, settings: Json, header: bytes, seen: stop_rules.Look) -> None:
+    more = stop_rules.next_look(settings["num_draws"], settings["stop"]["max_draws"])
+    header = stop_rules.retold(header, settings | {"num_draws": more})
     with session_scope(context.engine) as session:
         units.go_on(session, claim, more, header, json_safe(seen.to_json()))
 
@@ -78,7 +78,7 @@ def _cut(model: Model, header: bytes, posterior: Posterior) -> units.Cut:
     if posterior.num_chains < asked:
         left = f"{posterior.num_chains} of {asked}"
         warnings.append(f"when its time was over only {left} chains had draws: the model has these alone")
-    return units.Cut(settings, stopping.retold(header, settings), warnings)
+    return units.Cut(settings, stop_rules.retold(header, settings), warnings)
 
 
 def _score(

@@ -2,7 +2,7 @@
 
 from app.store.queue.units import Progress
 from sampler import Settings, is_warm, warm
-from worker.watch import Watch
+from worker.heartbeat import Watch
 
 PREDICTION = "prediction"
 

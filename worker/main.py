@@ -48,7 +48,7 @@ def _quieten() -> None:
 
 
 def _leave_logging(**_kw: Any) -> None:
-    """With a listener to this signal Celery sets up no logging of its own: `app.logs` has done it."""
+    """With a listener to this signal Celery sets up no logging of its own: `app.logging` has done it."""
 
 
 def _refuse_other_schema(settings: Settings) -> None:
@@ -72,7 +72,7 @@ def _make_worker(context: Context) -> tuple[Any, Dispatcher]:
     from celery import signals  # noqa: PLC0415
     from celery.worker import state  # noqa: PLC0415
 
-    from worker.app import make_app  # noqa: PLC0415
+    from worker.celery_app import make_app  # noqa: PLC0415
     from worker.dispatcher import Dispatcher, end_now  # noqa: PLC0415
     from worker.pool import LastingTaskPool  # noqa: PLC0415
 

@@ -25,8 +25,8 @@ from sampler.posterior import row_diagnostics
 from sampler.posterior.answer_columns import are_finite, columns
 from worker.context import Context
 from worker.errors import Stopped
+from worker.heartbeat import Watch
 from worker.kernels import PREDICTION, load_kernels
-from worker.watch import Watch
 
 PART_ROWS = 2048  # between two looks at the clock
 EXAMINED_ROWS = 256  # the same where every draw of a row is looked at

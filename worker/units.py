@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError, SQLAlchemyError
 
-from app.logs import bound
+from app.logging import bound
 from app.store.engine import session_scope
 from app.store.errors import LeaseLostError, ModelGoneError
 from app.store.queue import units
@@ -17,8 +17,8 @@ from worker.chain import run_chain
 from worker.context import Context
 from worker.errors import Stopped, sentence
 from worker.finish import run_finish
+from worker.heartbeat import END, EndedError, Watch
 from worker.prediction import run_prediction
-from worker.watch import END, EndedError, Watch
 
 log = logging.getLogger(__name__)
 

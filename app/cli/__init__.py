@@ -7,7 +7,7 @@ import os
 
 import typer
 
-from app.cli import check, keys, lists, people, service
+from app.cli import check, fit_predict, keys, manage, service
 
 app = typer.Typer(
     name="bartserve",
@@ -23,9 +23,9 @@ Begin with one of these
   bartserve fit FILE.csv --target COLUMN      a model of your own, here in the terminal
 """,
 )
-people.register(app)
-app.add_typer(lists.models, name="models")
-app.add_typer(lists.datasets, name="datasets")
+fit_predict.register(app)
+app.add_typer(manage.models, name="models")
+app.add_typer(manage.datasets, name="datasets")
 service.register(app)
 app.add_typer(keys.app, name="keys")
 app.add_typer(check.app, name="check")

@@ -77,7 +77,8 @@ def up(
 
 def api(host: Host = "127.0.0.1", port: Port = 8000) -> None:
     """See API."""
-    from app import kernels, logs
+    from app import cpu_baseline
+    from app import logging as logs
     from app.store import schema
     from app.supervisor import end_with_supervisor
 
@@ -87,8 +88,8 @@ def api(host: Host = "127.0.0.1", port: Port = 8000) -> None:
     logging.getLogger("bartserve.audit").setLevel(logging.INFO)
     if (why := schema.mismatch(settings.database_url)) is not None:
         fail(why)
-    kernels.choose(settings)
-    kernels.seed(settings)
+    cpu_baseline.choose(settings)
+    cpu_baseline.seed(settings)
     from app.server import server  # only now: it loads numba
 
     server(settings).run()
@@ -98,25 +99,26 @@ def worker(
     slots: Annotated[int | None, typer.Option(help="Units worked on at once; default: one per core.")] = None,
 ) -> None:
     """See WORKER."""
-    from app import kernels, logs
+    from app import cpu_baseline
+    from app import logging as logs
     from app.supervisor import end_with_supervisor
     from worker.main import run_worker
 
     settings = settings_with(worker_slots=slots)
     end_with_supervisor()
     logs.configure(settings)
-    kernels.choose(settings)
-    kernels.seed(settings)
+    cpu_baseline.choose(settings)
+    cpu_baseline.seed(settings)
     run_worker(settings)
 
 
 def warm() -> None:
     """Compile the kernels into the cache folder, so that nobody waits for it later."""
-    from app import kernels
+    from app import cpu_baseline
 
     settings = settings_with()
-    baseline = kernels.choose(settings)
-    kernels.seed(settings)
+    baseline = cpu_baseline.choose(settings)
+    cpu_baseline.seed(settings)
     import sampler
 
     sampler.warm(

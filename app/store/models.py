@@ -38,7 +38,7 @@ def create(
     Parameters
     ----------
     settings
-        Everything resolved, as `GET /models/{id}` shows it and as the worker reads it (`worker.spec`).
+        Everything resolved, as `GET /models/{id}` shows it and as the worker reads it (`worker.fit_spec`).
     iterations
         Of one chain, burn-in included: what progress is measured against.
 

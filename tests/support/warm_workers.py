@@ -142,7 +142,7 @@ def be_worker(environment: dict[str, str], log: int, lifeline: int) -> None:
 
 def main() -> None:
     """Import all that a worker does, load the kernels, and serve."""
-    import worker.app
+    import worker.celery_app
     import worker.context
     import worker.dispatcher
     import worker.main

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.errors import render_plain, request_id_of
 from app.api.scopes import BODY_LIMIT, MAX_JSON_BYTES
-from app.logs import bind
+from app.logging import bind
 
 GIVEN_ID = re.compile(
     r"[A-Za-z0-9._-]{8,64}"

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from app import kernels
+from app import cpu_baseline
 from app.settings import Settings
 
 FINGERPRINT = "from sampler import cachefolder; print(cachefolder.folder().name)"
@@ -22,17 +22,17 @@ def _no_choice(monkeypatch):
 @pytest.mark.usefixtures("_no_choice")
 def test_the_baseline_is_chosen_only_where_the_processor_has_it(monkeypatch):
     """A processor with more uses the baseline, one with less compiles its own; native always does."""
-    monkeypatch.setattr(kernels.platform, "machine", lambda: "x86_64")
-    needed = kernels.BASELINES["x86_64"].features
+    monkeypatch.setattr(cpu_baseline.platform, "machine", lambda: "x86_64")
+    needed = cpu_baseline.BASELINES["x86_64"].features
     baseline = Settings(kernels="baseline")
 
-    monkeypatch.setattr(kernels, "host_features", lambda: needed - {"avx2"})
-    assert kernels.choose(baseline) is None
+    monkeypatch.setattr(cpu_baseline, "host_features", lambda: needed - {"avx2"})
+    assert cpu_baseline.choose(baseline) is None
     assert "NUMBA_CPU_NAME" not in os.environ
 
-    monkeypatch.setattr(kernels, "host_features", lambda: needed | {"avx512f"})
-    assert kernels.choose(Settings(kernels="native")) is None
-    chosen = kernels.choose(baseline)
+    monkeypatch.setattr(cpu_baseline, "host_features", lambda: needed | {"avx512f"})
+    assert cpu_baseline.choose(Settings(kernels="native")) is None
+    chosen = cpu_baseline.choose(baseline)
     assert chosen is not None
     assert os.environ["NUMBA_CPU_NAME"] == "x86-64-v3"
     assert "+avx2" in os.environ["NUMBA_CPU_FEATURES"]
@@ -64,12 +64,12 @@ def test_seeded_kernels_are_copied_once_with_their_times(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     settings = Settings(kernels_seed=seed)
 
-    (made,) = kernels.seed(settings)
+    (made,) = cpu_baseline.seed(settings)
 
     assert made == tmp_path / "cache" / "bartserve" / "kernels-1"
     assert (made / "code.nbc").read_bytes() == b"code"
     assert (made / "code.nbc").stat().st_mtime == 1.7e9
     assert made.stat().st_mode & 0o077 == 0
-    assert kernels.seed(settings) == []
+    assert cpu_baseline.seed(settings) == []
     assert [path.name for path in made.parent.iterdir()] == ["kernels-1"]
-    assert kernels.seed(Settings(kernels_seed=tmp_path / "absent")) == []
+    assert cpu_baseline.seed(Settings(kernels_seed=tmp_path / "absent")) == []

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.logs import FIELDS, JsonLines, TextLines, bound
+from app.logging import FIELDS, JsonLines, TextLines, bound
 from app.store.engine import make_engine
 
 

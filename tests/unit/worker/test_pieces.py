@@ -9,7 +9,7 @@ from app.store.draws import Block  # noqa: TC001  tests annotate lightly
 from app.store.errors import CorruptBlockError
 from sampler import DataError, Draws, unpack
 from sampler.storage.draws import concatenate
-from worker.blocks import BlockWriter, draws_per_block
+from worker.draw_blocks import BlockWriter, draws_per_block
 from worker.errors import sentence
 from worker.finish import json_safe
 from worker.holdout import holdout_rows

@@ -6,9 +6,9 @@ import pytest
 from scipy.stats import binomtest
 
 from sampler import fit
-from worker.held_out import look_at
-from worker.scores import _coverage, score
-from worker.spec import Rows
+from worker.calibration import look_at
+from worker.fit_spec import Rows
+from worker.scoring import _coverage, score
 
 
 @pytest.mark.parametrize(("inside", "rows"), [(0, 7), (7, 7), (85, 99), (1, 2)])

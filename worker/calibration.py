@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from app.store.tables import Json
 from sampler import Posterior, Prediction
-from worker.scores import Predictive, between, classes_of, count_inside
-from worker.spec import Rows, floats
+from worker.fit_spec import Rows, floats
+from worker.scoring import Predictive, between, classes_of, count_inside
 
 MAX_ROWS = 2_000  # that the calibration rests on
 MAX_SHOWN = 500  # that are kept one by one

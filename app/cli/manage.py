@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from app.cli.common import DataDir, asking
-from app.cli.people import How, Kinds, Url, how_read, texts
+from app.cli.fit_predict import How, Kinds, Url, how_read, texts
 from app.client import Client, ClientError, Dataset, ProblemError
 from app.client.views import Json
 

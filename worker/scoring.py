@@ -13,7 +13,7 @@ from app.store.tables import Json
 from sampler import Posterior
 from sampler.data.encode import numbers
 from sampler.data.target import read_target
-from worker.spec import Rows, floats
+from worker.fit_spec import Rows, floats
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 BATCH_ROWS = 2_000  # predicted at once: 1,000 draws of so many rows are 16 MB
