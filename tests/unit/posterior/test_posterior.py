@@ -114,7 +114,7 @@ def test_saved_and_loaded_in_another_process(tmp_path):
     assert load(path).to_bytes() == path.read_bytes()
     code = (
         "import sys; sys.path.insert(0, '.'); from sampler import load; "
-        "from tests.unit.sampler.test_posterior import fingerprint; print(fingerprint(load(sys.argv[1])))"
+        "from tests.unit.posterior.test_posterior import fingerprint; print(fingerprint(load(sys.argv[1])))"
     )
     root = Path(__file__).parents[3]
     done = subprocess.run(
