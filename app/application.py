@@ -37,7 +37,7 @@ from app.services.health import Readiness
 from app.services.metrics import Scrape
 from app.services.predictions.predict_rows import Predictor
 from app.services.readers.confined import model_readers, readers
-from app.services.request_context import Limits
+from app.services.request_context import OwnerLimits
 from app.settings import Settings
 from app.store.engine import make_engine
 
@@ -104,7 +104,7 @@ def create_app(settings: Settings) -> FastAPI:
                 host=settings.host,
                 authenticate=partial(keys.authenticate, engine),
                 recall=partial(sessions.recall, engine),
-                limits=Limits(
+                limits=OwnerLimits(
                     stored_bytes=settings.quota_stored_bytes,
                     queued=settings.quota_queued,
                     predictions=settings.quota_predictions,

@@ -1,7 +1,8 @@
 """The server as every process runs it: uvicorn, with deadlines that it doesn't have of its own.
 
 Measured on uvicorn 0.54: a connection with half of its headers sent, or that never reads its answer, stays
-open for as long as the other side likes; headers may be of any length. `app.api.middleware.limits` sees to slow bodies.
+open for as long as the other side likes; headers may be of any length. `app.api.middleware.limits` sees to
+slow bodies.
 """
 
 import asyncio

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sampler.fitting import fit
     from sampler.kernels.jit import is_warm, warm
     from sampler.posterior.posterior import Posterior, Prediction
-    from sampler.preparation import Problem, prepare
+    from sampler.preparation import PreparedFit, prepare
     from sampler.settings import Settings
     from sampler.storage.draw_codec import pack, unpack
     from sampler.storage.draws import Draws
@@ -40,7 +40,7 @@ _HOMES = {
     "Draws": "storage.draws",
     "Posterior": "posterior.posterior",
     "Prediction": "posterior.posterior",
-    "Problem": "preparation",
+    "PreparedFit": "preparation",
     "Schema": "data.schema",
     "Settings": "settings",
     "choose": "data.schema",
@@ -68,7 +68,7 @@ __all__ = [
     "PackedError",
     "Posterior",
     "Prediction",
-    "Problem",
+    "PreparedFit",
     "SamplerError",
     "Schema",
     "Settings",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sampler.chains import AnyChain
     from sampler.kernels.jit import Tell
     from sampler.posterior.posterior import Posterior
-    from sampler.preparation import Problem
+    from sampler.preparation import PreparedFit
     from sampler.settings import Settings
     from sampler.storage.draws import Draws
     from sampler.training import Training
@@ -147,7 +147,7 @@ def fit(
     return run(problem, progress=progress)
 
 
-def run(problem: Problem, *, progress: bool = False) -> Posterior:
+def run(problem: PreparedFit, *, progress: bool = False) -> Posterior:
     """Run every chain of a prepared problem and pool their draws."""
     from sampler.chains import start_chain  # noqa: PLC0415
 
@@ -161,7 +161,7 @@ def run(problem: Problem, *, progress: bool = False) -> Posterior:
 class Origin:
     """What a posterior's chains need to go on: their data (None once loaded) and their last states."""
 
-    problem: Problem | None
+    problem: PreparedFit | None
     checkpoints: list[bytes]
 
 
@@ -206,7 +206,7 @@ def extend(
 
 
 def _run(
-    problem: Problem,
+    problem: PreparedFit,
     begin: Callable[[Training], list[AnyChain]],
     drawn: Sequence[Draws | None],
     *,

@@ -40,7 +40,7 @@ MAX_CELLS = 1 << 28  # 2 GB while the noise is estimated, a quarter of a GB afte
 
 
 @dataclass(frozen=True)
-class Problem:
+class PreparedFit:
     """A prepared fit: what the chains train on, and what `header` keeps for predictions."""
 
     training: Training
@@ -77,7 +77,7 @@ def prepare(
     ignored: Sequence[str] = (),
     prior: Mapping[str, Any] | None = None,
     **settings: Any,
-) -> Problem:
+) -> PreparedFit:
     """Check and encode the data of a fit, and resolve every setting and constant.
 
     Parameters
@@ -97,8 +97,8 @@ def prepare(
     ignored
         further names that new tables may carry and the model ignores
     prior
-        hyper-parameters and absolute constants, see `sampler.bart.prior`; `cuts` is "quantile", "uniform", "mixed"
-        (the default of probit; else "quantile") or a mapping from column to cut points
+        hyper-parameters and absolute constants, see `sampler.bart.prior`; `cuts` is "quantile", "uniform",
+        "mixed" (the default of probit; else "quantile") or a mapping from column to cut points
     settings
         the knobs of `sampler.settings.Settings`; family "auto" looks at y
 
@@ -148,10 +148,10 @@ def prepare(
         *_outlier_warning(outcome, target),
         *_weights_warning(training),
     ]
-    return Problem(training, schema, grid, warnings, default_grid)
+    return PreparedFit(training, schema, grid, warnings, default_grid)
 
 
-def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Problem:
+def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> PreparedFit:
     """The problem that a model's header was made of, from its training rows given once more.
 
     Raises
@@ -174,7 +174,7 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Proble
         constants=_constants_again(header, settings),
         settings=settings,
     )
-    return Problem(training, header.schema, header.grid, header.warnings, header.default_grid)
+    return PreparedFit(training, header.schema, header.grid, header.warnings, header.default_grid)
 
 
 def _constants_again(header: Header, settings: Settings) -> Constants:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from app.store.tables import Json
 from sampler import Posterior, Prediction
-from worker.fit_spec import Rows, floats
+from worker.fit_spec import ModelRows, floats
 from worker.scoring import Predictive, between, classes_of, count_inside
 
 MAX_ROWS = 2_000  # that the calibration rests on
@@ -24,8 +24,8 @@ Floats = NDArray[np.float64]
 
 def look_at(
     posterior: Posterior,
-    training: Rows,
-    held: Rows,
+    training: ModelRows,
+    held: ModelRows,
     numbers: NDArray[np.int64],
     beat: Callable[[], None],
 ) -> Json:
@@ -108,7 +108,7 @@ def look_at(
     }
 
 
-def _outcomes(posterior: Posterior, training: Rows, held: Rows) -> tuple[list[str] | None, Floats]:
+def _outcomes(posterior: Posterior, training: ModelRows, held: ModelRows) -> tuple[list[str] | None, Floats]:
     if posterior.classes is None:
         return None, floats(held.y)
     classes, numbers = classes_of(posterior, training, held)

@@ -12,7 +12,7 @@ from app.store.queue import units
 from app.store.queue.counters import ITERATIONS, RESUMED, SLICES
 from app.store.queue.units import Claim, Directive, Progress, Slice
 from app.store.tables import Json
-from sampler import AnyChain, Problem, resume_chain, start_chain
+from sampler import AnyChain, PreparedFit, resume_chain, start_chain
 from sampler.bart.hyperpriors import kernel_groups
 from sampler.methods import METHODS
 from worker.context import Context
@@ -64,7 +64,7 @@ def run_chain(context: Context, claim: Claim, watch: Watch) -> None:
 class _Prepared:
     model_id: str
     settings: Json  # an extended model has others
-    problem: Problem
+    problem: PreparedFit
     header: bytes
     warnings: list[str]
     seconds: float  # that it took
@@ -130,7 +130,7 @@ def _sample(
 class _Pace:
     """Runs a chain for the length of a slice, in pieces, so that a machine that slows down is noticed."""
 
-    def __init__(self, seconds: float, problem: Problem) -> None:
+    def __init__(self, seconds: float, problem: PreparedFit) -> None:
         training = problem.training
         self._seconds = min(seconds, FIRST_SLICE)
         self._longest = seconds

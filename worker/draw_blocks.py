@@ -1,6 +1,6 @@
 """Cutting a chain's kept draws into blocks, whose limits depend on the settings alone."""
 
-from app.store.draws import Block
+from app.store.draws import StoredBlock
 from sampler import Draws, pack, unpack
 from sampler.storage.draws import concatenate
 
@@ -27,7 +27,7 @@ class BlockWriter:
 
     """
 
-    def __init__(self, num_trees: int, last: Block | None = None) -> None:
+    def __init__(self, num_trees: int, last: StoredBlock | None = None) -> None:
         self._room = draws_per_block(num_trees)
         self._seq = self._first = 0
         self._open: Draws | None = None
@@ -43,17 +43,17 @@ class BlockWriter:
         """Draws seen so far."""
         return self._first + (self._open.num_draws if self._open is not None else 0)
 
-    def add(self, draws: Draws | None) -> list[Block]:
+    def add(self, draws: Draws | None) -> list[StoredBlock]:
         """The blocks to store now: those that have changed."""
         if draws is None or draws.num_draws == 0:
             return []
         held = draws if self._open is None else concatenate([self._open, draws])
         blocks = []
         while held.num_draws >= self._room:
-            blocks.append(Block(self._seq, self._first, self._room, pack(held[: self._room])))
+            blocks.append(StoredBlock(self._seq, self._first, self._room, pack(held[: self._room])))
             held = held[self._room :]
             self._seq, self._first = self._seq + 1, self._first + self._room
         self._open = held if held.num_draws else None
         if self._open is not None:
-            blocks.append(Block(self._seq, self._first, held.num_draws, pack(held)))
+            blocks.append(StoredBlock(self._seq, self._first, held.num_draws, pack(held)))
         return blocks

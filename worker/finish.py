@@ -15,7 +15,7 @@ from worker import stop_rules
 from worker.calibration import look_at
 from worker.context import Context
 from worker.errors import OutOfTimeError, Stopped
-from worker.fit_spec import Rows, read_rows, read_spec, split
+from worker.fit_spec import ModelRows, read_rows, read_spec, split
 from worker.heartbeat import Watch
 from worker.kernels import PREDICTION, load_kernels
 from worker.scoring import score
@@ -63,7 +63,7 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
         )
 
 
-def _go_on(context: Context, claim: Claim, settings: Json, header: bytes, seen: stop_rules.Look) -> None:
+def _go_on(context: Context, claim: Claim, settings: Json, header: bytes, seen: stop_rules.StopCheck) -> None:
     more = stop_rules.next_look(settings["num_draws"], settings["stop"]["max_draws"])
     header = stop_rules.retold(header, settings | {"num_draws": more})
     with session_scope(context.engine) as session:
@@ -88,7 +88,7 @@ def _score(
         spec = read_spec(session, claim.model_id)
         if len(spec.held_out) == 0:
             return None, None
-        rows: Rows = read_rows(session, spec)
+        rows: ModelRows = read_rows(session, spec)
     training, held = split(spec, rows)
 
     def beat() -> None:

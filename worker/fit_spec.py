@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from app.store import datasets
 from app.store.errors import LeaseLostError
 from app.store.tables import Dataset, Json, Model
-from sampler import Problem, Settings, prepare
+from sampler import PreparedFit, Settings, prepare
 from worker.holdout import holdout_rows
 
 # Of `models.settings`, what `sampler.prepare` takes as it stands (`features`, `weights` and `holdout` name
@@ -61,7 +61,7 @@ class Spec:
 
 
 @dataclass(frozen=True)
-class Rows:
+class ModelRows:
     """Some rows of a model's data."""
 
     X: pa.Table
@@ -94,15 +94,15 @@ def read_spec(session: Session, model_id: str) -> Spec:
     return Spec(model_id, dataset.id, dataset.num_rows, names, model.target, model.settings, model.warnings)
 
 
-def read_rows(session: Session, spec: Spec) -> Rows:
+def read_rows(session: Session, spec: Spec) -> ModelRows:
     """The columns that the model uses, all rows."""
     more = [spec.target] + ([spec.weights] if spec.weights else [])
     table = datasets.read(session, spec.dataset_id, [*spec.learnt, *more])
     weights = table.column(spec.weights) if spec.weights else None
-    return Rows(table.select(spec.learnt), table.column(spec.target), weights)
+    return ModelRows(table.select(spec.learnt), table.column(spec.target), weights)
 
 
-def split(spec: Spec, rows: Rows) -> tuple[Rows, Rows]:
+def split(spec: Spec, rows: ModelRows) -> tuple[ModelRows, ModelRows]:
     """The rows to train on, and those held out."""
     held = np.zeros(spec.num_rows, bool)
     held[spec.held_out] = True
@@ -118,7 +118,7 @@ def fit_settings(spec: Spec) -> Settings:
     return Settings.resolve(**known)
 
 
-def prepare_problem(spec: Spec, training: Rows) -> Problem:
+def prepare_problem(spec: Spec, training: ModelRows) -> PreparedFit:
     """Check and encode the training rows; raises as `sampler.prepare`."""
     given = spec.settings
     arguments: dict[str, Any] = {name: given[name] for name in _PASSED if name in given}
@@ -135,6 +135,6 @@ def prepare_problem(spec: Spec, training: Rows) -> Problem:
     )
 
 
-def _take(rows: Rows, index: NDArray[np.int64]) -> Rows:
+def _take(rows: ModelRows, index: NDArray[np.int64]) -> ModelRows:
     weights = None if rows.weights is None else rows.weights.take(index)
-    return Rows(rows.X.take(index), rows.y.take(index), weights)
+    return ModelRows(rows.X.take(index), rows.y.take(index), weights)

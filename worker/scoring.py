@@ -13,7 +13,7 @@ from app.store.tables import Json
 from sampler import Posterior
 from sampler.data.encode import numbers
 from sampler.data.target import read_target
-from worker.fit_spec import Rows, floats
+from worker.fit_spec import ModelRows, floats
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 BATCH_ROWS = 2_000  # predicted at once: 1,000 draws of so many rows are 16 MB
@@ -91,13 +91,15 @@ def count_inside(below: Floats, level: float) -> int:
     return int(np.count_nonzero((tail <= below) & (below <= 1 - tail)))
 
 
-def score(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], None]) -> Json:
+def score(posterior: Posterior, training: ModelRows, held: ModelRows, beat: Callable[[], None]) -> Json:
     """How the posterior does on the held-out rows: `_score_numbers`, or `_score_classes` for classes."""
     of = _score_numbers if posterior.classes is None else _score_classes
     return of(posterior, training, held, beat) | {"note": UNSEEN}
 
 
-def _score_classes(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], None]) -> Json:
+def _score_classes(
+    posterior: Posterior, training: ModelRows, held: ModelRows, beat: Callable[[], None]
+) -> Json:
     """`log_loss`, `brier` and `accuracy` of the mean probabilities; `base_log_loss` of the plain shares.
 
     Of two classes `brier` is of the second alone, of more the sum over the classes. A class that only
@@ -122,7 +124,9 @@ def _score_classes(posterior: Posterior, training: Rows, held: Rows, beat: Calla
     }
 
 
-def classes_of(posterior: Posterior, training: Rows, held: Rows) -> tuple[list[str], NDArray[np.int64]]:
+def classes_of(
+    posterior: Posterior, training: ModelRows, held: ModelRows
+) -> tuple[list[str], NDArray[np.int64]]:
     """The model's classes, behind them those of held-out rows alone, and every row's number among them.
 
     The training rows come first.
@@ -140,7 +144,9 @@ def _log_loss(y: NDArray[np.bool_], p: Floats) -> float:
     return float(-np.mean(np.log(np.clip(p[y], TINY, 1 - TINY))))
 
 
-def _score_numbers(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], None]) -> Json:
+def _score_numbers(
+    posterior: Posterior, training: ModelRows, held: ModelRows, beat: Callable[[], None]
+) -> Json:
     """Errors and coverage on the held-out rows.
 
     Parameters
@@ -211,7 +217,7 @@ def _batches(count: int) -> Iterator[slice]:
         yield slice(start, min(start + BATCH_ROWS, count))
 
 
-def _linear_predictions(posterior: Posterior, training: Rows, held: Rows) -> Floats:
+def _linear_predictions(posterior: Posterior, training: ModelRows, held: ModelRows) -> Floats:
     """Least squares on the encoded columns, the mean for missing values; of least norm where not unique."""
     design = numbers(training.X, posterior.schema)
     with np.errstate(invalid="ignore"):

@@ -20,7 +20,7 @@ RULES, TIME, DRAWS = "rules", "max_seconds", "max_draws"  # what can end a fit
 
 
 @dataclass(frozen=True)
-class Look:
+class StopCheck:
     """What was seen at a number of draws: which rules hold, by name, and the figures they rest on."""
 
     draws: int
@@ -42,7 +42,7 @@ def next_look(num_draws: int, max_draws: int) -> int:
     return min(num_draws + max(num_draws // 2, 1), max_draws)
 
 
-def look(posterior: Posterior, rules: Json) -> Look:
+def look(posterior: Posterior, rules: Json) -> StopCheck:
     """Judge a posterior by stop rules.
 
     Parameters
@@ -61,14 +61,14 @@ def look(posterior: Posterior, rules: Json) -> Look:
         "max_rhat": rhat is not None and rhat <= (rules.get("max_rhat") or math.inf),
         "min_ess": ess is not None and ess >= (rules.get("min_ess") or 0.0),
     }
-    return Look(
+    return StopCheck(
         posterior.num_draws,
         {name: holds for name, holds in held.items() if rules.get(name) is not None},
         {"verdict": summary.verdict, "rhat": rhat, "ess": ess},
     )
 
 
-def what_ends(seen: Look, settings: Json, *, time_up: bool, cut: bool) -> str | None:
+def what_ends(seen: StopCheck, settings: Json, *, time_up: bool, cut: bool) -> str | None:
     """What ends the fit now, None when it goes on; `cut`: some chain has fewer draws than it was to have."""
     if cut:
         return TIME

@@ -30,7 +30,7 @@ DATA = frozenset({"rows", "columns"})  # what holds data: names in there are any
 log = logging.getLogger(__name__)
 
 
-class Problem(BaseModel):
+class ProblemDocument(BaseModel):
     """What every error looks like (RFC 9457)."""
 
     class Entry(BaseModel):

@@ -6,7 +6,7 @@ from typing import Annotated, BinaryIO
 from fastapi import Depends, Header, Request, Response
 
 from app.api.dependencies import Owner
-from app.services.access.idempotency import Answer, Asked
+from app.services.access.idempotency import Asked, StoredResponse
 
 READ_BYTES = 1024 * 1024
 REPLAYED = "Idempotent-Replayed"
@@ -48,7 +48,7 @@ def of_file(request: Request, owner: str, key: str | None, file: BinaryIO, *told
     return Asked(owner, route, key, digest.hexdigest())
 
 
-def render(answer: Answer) -> Response:
+def render(answer: StoredResponse) -> Response:
     """An answer as a response."""
     replayed = {REPLAYED: "true"} if answer.replayed else {}
     return Response(answer.body, answer.status, answer.headers | replayed, media_type="application/json")

@@ -24,7 +24,7 @@ class _Open(Protocol):
 T = TypeVar("T", bound=_Open)
 
 
-class Base:
+class Calls:
     """Calls whose answers are JSON documents, pages of them, or tables."""
 
     _transport: Transport

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
-from app.client.base import Base, address
+from app.client.base import Calls, address
 from app.client.bodies import Reading, opened
 from app.client.transport import Call
 from app.client.views import Dataset, Json, without_none
 
 
-class Datasets(Base):
+class Datasets(Calls):
     """Upload, look, remove."""
 
     def upload(

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from app.client.base import LOOK_FIRST, LOOK_LAST, Base, address, id_of
+from app.client.base import LOOK_FIRST, LOOK_LAST, Calls, address, id_of
 from app.client.bodies import opened
 from app.client.errors import FitError
 from app.client.streams import events_of
@@ -19,7 +19,7 @@ ENDS = frozenset({"succeeded", "failed", "cancelled", "deleted"})  # the last of
 MODEL_FILE = "application/vnd.bartserve.model"
 
 
-class Models(Base):
+class Models(Calls):
     """Fit, wait, follow, stop, go on, remove, move."""
 
     def fit(self, dataset: str | Dataset, target: str, **settings: Any) -> Model:

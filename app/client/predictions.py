@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from app.client.base import Base, address, id_of
+from app.client.base import Calls, address, id_of
 from app.client.bodies import is_frame, opened, rows_json
 from app.client.errors import FitError
 from app.client.transport import Call
@@ -13,7 +13,7 @@ from app.client.views import Dataset, Json, Model, Prediction, PredictionJob, wi
 Interval = Literal["credible", "predictive"]
 
 
-class Predictions(Base):
+class Predictions(Calls):
     """Predict rows now or a dataset in the background, and explain."""
 
     def predict(

@@ -16,7 +16,7 @@ from app.api.dependencies import Owner, Reading, TheGate, ThePredictor
 from app.api.middleware.concurrency import GateOf
 from app.api.scopes import GuardedRoute, needs
 from app.dashboard.drawing import chains, effects, held_out, shapes
-from app.dashboard.drawing.canvas import Look, Shape, Theme
+from app.dashboard.drawing.canvas import ChartStyle, Shape, Theme
 from app.services.access.keys import PREDICT, READ
 from app.services.errors import InvalidRequestError, NotFoundError
 from app.services.fits import models
@@ -88,28 +88,28 @@ TheStudio = Annotated[Studio, Depends(_studio)]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ChartOptions:
     """What every chart is told."""
 
     version: str
     theme: Theme
     shape: Shape
 
-    def look(self, height: float, *, half: bool = False, narrow_height: float | None = None) -> Look:
+    def look(self, height: float, *, half: bool = False, narrow_height: float | None = None) -> ChartStyle:
         """With the room there is."""
         tall = narrow_height if self.shape == "narrow" and narrow_height else height
-        return Look(self.theme, self.shape, half, tall)
+        return ChartStyle(self.theme, self.shape, half, tall)
 
 
 async def _wanted(
     v: Annotated[str, Query(max_length=100)] = "",
     theme: Literal["light", "dark"] = "light",
     shape: Literal["wide", "narrow"] = "wide",
-) -> Wanted:
-    return Wanted(v, theme, shape)
+) -> ChartOptions:
+    return ChartOptions(v, theme, shape)
 
 
-AsWanted = Annotated[Wanted, Depends(_wanted)]
+AsWanted = Annotated[ChartOptions, Depends(_wanted)]
 
 
 def _sigma(predictor: Predictor, owner: str, model_id: str) -> dict[str, Any]:
@@ -130,11 +130,11 @@ def _topologies(predictor: Predictor, owner: str, model_id: str) -> dict[str, An
     return {"topologies": found}
 
 
-def _paint_topologies(found: dict[str, Any], wanted: Wanted) -> bytes:
+def _paint_topologies(found: dict[str, Any], wanted: ChartOptions) -> bytes:
     return shapes.topologies(found["topologies"], wanted.look(shapes.height(found["topologies"])))
 
 
-def _paint_held_out(found: dict[str, Any], wanted: Wanted) -> bytes:
+def _paint_held_out(found: dict[str, Any], wanted: ChartOptions) -> bytes:
     look = wanted.look(4.2, half=True, narrow_height=3.8)
     if found["classes"] is None:
         return held_out.predicted(found, found["target"], look)
@@ -143,13 +143,13 @@ def _paint_held_out(found: dict[str, Any], wanted: Wanted) -> bytes:
     return held_out.probabilities(found, look)
 
 
-def _paint_calibration(found: dict[str, Any], wanted: Wanted) -> bytes:
+def _paint_calibration(found: dict[str, Any], wanted: ChartOptions) -> bytes:
     look = wanted.look(4.2, half=True, narrow_height=3.8)
     classes = found["classes"] and len(found["classes"])
     return held_out.calibration(found["calibration"], classes=classes or 0, look=look)
 
 
-def _paint_importance(found: dict[str, Any], wanted: Wanted) -> bytes:
+def _paint_importance(found: dict[str, Any], wanted: ChartOptions) -> bytes:
     features = found["features"][:MOST_FEATURES]
     return effects.importance(features, wanted.look(0.75 + 0.27 * len(features)))
 
@@ -160,7 +160,7 @@ def _unknown(predictor: Predictor, owner: str, model_id: str) -> dict[str, Any]:
 
 
 Find = Callable[[Predictor, str, str], dict[str, Any]]
-Paint = Callable[[dict[str, Any], Wanted], bytes]
+Paint = Callable[[dict[str, Any], ChartOptions], bytes]
 CHARTS: dict[str, tuple[Find, Paint]] = {
     "trace": (_sigma, lambda found, wanted: chains.trace(found["trace"], found["shown"], wanted.look(2.9))),
     "ranks": (_sigma, lambda found, wanted: chains.ranks(found["ranked"], found["every"], wanted.look(2.9))),

@@ -14,7 +14,7 @@ from app.services.access import audit, quotas
 from app.services.cursors import Page, is_id
 from app.services.errors import Fault, InUseError, InvalidRequestError, NotFoundError
 from app.services.readers.confined import readers
-from app.services.readers.options import KINDS, Limits, Options
+from app.services.readers.options import KINDS, Options, ReaderLimits
 from app.store import datasets as store
 from app.store.errors import DatasetGoneError, StillNeededError
 from app.store.tables import Dataset
@@ -36,7 +36,7 @@ class Parsed:
 
 
 @contextmanager
-def parsed(file: BinaryIO, options: Options, max_bytes: int = Limits.bytes) -> Iterator[Parsed]:
+def parsed(file: BinaryIO, options: Options, max_bytes: int = ReaderLimits.bytes) -> Iterator[Parsed]:
     """Read and describe an uploaded file, in a process of its own; needs no database.
 
     The blocks to store are on the disk as long as the context lasts.
@@ -48,7 +48,7 @@ def parsed(file: BinaryIO, options: Options, max_bytes: int = Limits.bytes) -> I
     BusyError
         Too many files are being read.
     """
-    limits = Limits(bytes=max_bytes)
+    limits = ReaderLimits(bytes=max_bytes)
     task = {"options": options.to_json(), "block_rows": store.BLOCK_ROWS}
     found, blocks = readers.run("dataset", file, limits, task)
     with blocks:
@@ -64,9 +64,9 @@ def parsed(file: BinaryIO, options: Options, max_bytes: int = Limits.bytes) -> I
         yield Parsed(encoded, columns, found["profiles"], [*found["warnings"], *notes], found["read_as"])
 
 
-def _blocks(file: BinaryIO, index: list[tuple[int, int, int, str]]) -> Iterator[store.Block]:
+def _blocks(file: BinaryIO, index: list[tuple[int, int, int, str]]) -> Iterator[store.ColumnBlock]:
     for column, seq, length, checksum in index:
-        yield store.Block(column, seq, file.read(length), checksum)
+        yield store.ColumnBlock(column, seq, file.read(length), checksum)
 
 
 def kinds_of(given: Sequence[str]) -> dict[str, str]:

@@ -13,10 +13,10 @@ from app.services.fits.creation import check_model_name
 from app.services.predictions.explanations import check_succeeded
 from app.services.predictions.predict_rows import DamagedError, find
 from app.services.readers.confined import model_readers
-from app.services.readers.options import Limits
+from app.services.readers.options import ReaderLimits
 from app.store import draws, imported_models
 from app.store import models as store
-from app.store.draws import Block
+from app.store.draws import StoredBlock
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, ModelGoneError
 from app.store.tables import Unit
@@ -25,7 +25,7 @@ from sampler.storage.model_file import MEDIA_TYPE, write_model
 __all__ = ["MAX_BYTES", "MEDIA_TYPE", "UnusableModelError", "accept", "file_of"]
 
 MAX_BYTES = 128 * 1024 * 1024  # of a file that is taken: some forty default models
-LIMITS = Limits(seconds=60)  # of reading one: 512 MiB were enough for as many nodes as may be
+LIMITS = ReaderLimits(seconds=60)  # of reading one: 512 MiB were enough for as many nodes as may be
 
 
 def file_of(engine: Engine, owner: str, model: str) -> tuple[str, bytes]:
@@ -115,17 +115,17 @@ def _imported(found: dict[str, Any], parts: BinaryIO, name: str | None) -> impor
         name=name,
         header=header,
         chains=[
-            imported_models.Chain(_blocks(sizes, parts), of_chain)
+            imported_models.ImportedChain(_blocks(sizes, parts), of_chain)
             for sizes, of_chain in zip(found["chains"], statistics, strict=True)
         ],
         **{field: found[field] for field in beside},
     )
 
 
-def _blocks(sizes: Sequence[tuple[int, int]], parts: BinaryIO) -> list[Block]:
+def _blocks(sizes: Sequence[tuple[int, int]], parts: BinaryIO) -> list[StoredBlock]:
     """A chain's blocks, of whose draws and lengths the sizes are."""
     found, first = [], 0
     for seq, (num_draws, length) in enumerate(sizes):
-        found.append(Block(seq, first, num_draws, parts.read(length)))
+        found.append(StoredBlock(seq, first, num_draws, parts.read(length)))
         first += num_draws
     return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Limits:
+class OwnerLimits:
     """What one owner may have at once; None: any amount."""
 
     stored_bytes: int | None = None
@@ -32,7 +32,7 @@ class Actor:
     who: str
     owner: str = ""
     request_id: str | None = None
-    limits: Limits = Limits()
+    limits: OwnerLimits = OwnerLimits()
     in_force: Callable[[], bool] = field(default=lambda: True, repr=False, compare=False)
 
 

@@ -20,7 +20,7 @@ _NAMED = 10  # models named by a refusal
 _BATCH_BYTES = 4 << 20  # of blocks sent to the database at once
 
 
-class Block(NamedTuple):
+class ColumnBlock(NamedTuple):
     """Some rows of one column."""
 
     column: int
@@ -35,7 +35,7 @@ class Encoded:
 
     names: list[str]
     num_rows: int
-    blocks: Iterable[Block]
+    blocks: Iterable[ColumnBlock]
     num_bytes: int
     sha256: str
 
@@ -54,10 +54,10 @@ def encode(table: pa.Table) -> Encoded:
     TypeError
         A column of another type.
     """
-    made: list[Block] = []
+    made: list[ColumnBlock] = []
     for index, name in enumerate(table.column_names):
         cut = blocks.cut(blocks.storable(name, table.column(index)), BLOCK_ROWS)
-        made += [Block(index, seq, data, blocks.checksum(data)) for seq, data in enumerate(cut)]
+        made += [ColumnBlock(index, seq, data, blocks.checksum(data)) for seq, data in enumerate(cut)]
     size = sum(len(block.data) for block in made)
     names = list(table.column_names)
     return Encoded(
@@ -176,9 +176,9 @@ def hold(session: Session, owner: str, dataset_id: str) -> None:
         raise DatasetGoneError(f"Dataset {dataset_id} was deleted.")
 
 
-def _batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
+def _batches(blocks: Iterable[ColumnBlock]) -> Iterator[list[ColumnBlock]]:
     """Few enough at a time that the whole table never is in memory."""
-    batch: list[Block] = []
+    batch: list[ColumnBlock] = []
     size = 0
     for block in blocks:
         batch.append(block)
@@ -190,7 +190,7 @@ def _batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
         yield batch
 
 
-def _row(dataset_id: str, block: Block) -> Json:
+def _row(dataset_id: str, block: ColumnBlock) -> Json:
     return {
         "dataset_id": dataset_id,
         "column_index": block.column,

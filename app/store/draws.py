@@ -13,7 +13,7 @@ from app.store.tables import NOBODY, DrawBlock, Model
 
 
 @dataclass(frozen=True)
-class Block:
+class StoredBlock:
     """One packed block of a chain. Where blocks begin depends on the settings alone, never on slices."""
 
     seq: int
@@ -22,7 +22,7 @@ class Block:
     data: bytes
 
 
-def write(session: Session, model_id: str, chain: int, blocks: Sequence[Block]) -> None:
+def write(session: Session, model_id: str, chain: int, blocks: Sequence[StoredBlock]) -> None:
     """Store blocks; the first may replace the last one stored, which has grown."""
     if not blocks:
         return
@@ -76,7 +76,7 @@ def read(session: Session, model_id: str, num_draws: int | None = None) -> list[
     return list(chains.values())
 
 
-def last_block(session: Session, model_id: str, chain: int) -> Block | None:
+def last_block(session: Session, model_id: str, chain: int) -> StoredBlock | None:
     """The chain's last block, which may still grow; raises as `read`."""
     query = select(DrawBlock).where(DrawBlock.model_id == model_id, DrawBlock.chain == chain)
     query = query.order_by(DrawBlock.seq.desc()).limit(1)
@@ -84,7 +84,7 @@ def last_block(session: Session, model_id: str, chain: int) -> Block | None:
     if row is None:
         return None
     _verify(model_id, chain, row.seq, row.data, row.checksum)
-    return Block(row.seq, row.first_draw, row.num_draws, row.data)
+    return StoredBlock(row.seq, row.first_draw, row.num_draws, row.data)
 
 
 def num_bytes(session: Session, model_id: str) -> int:

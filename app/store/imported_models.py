@@ -7,16 +7,16 @@ from sqlalchemy.orm import Session
 
 from app.store import draws, events
 from app.store.clock import utc_now
-from app.store.draws import Block
+from app.store.draws import StoredBlock
 from app.store.queue import lifecycle
 from app.store.tables import CHAIN, DONE, SUCCEEDED, Json, Model, new_id
 
 
 @dataclass(frozen=True)
-class Chain:
+class ImportedChain:
     """A chain as its file has it; it may have kept no draw, and may lack statistics."""
 
-    blocks: Sequence[Block]
+    blocks: Sequence[StoredBlock]
     statistics: Json | None
 
     @property
@@ -33,7 +33,7 @@ class Imported:
     target: str
     settings: Json
     header: bytes
-    chains: Sequence[Chain]
+    chains: Sequence[ImportedChain]
     verdict: str
     diagnostics: Json
     warnings: list[str]

@@ -10,7 +10,7 @@ from sampler.settings import PARTICLE_GIBBS
 
 if TYPE_CHECKING:
     from sampler.bart.kernels.particles.layout import Swarm
-    from sampler.bart.kernels.state import Forest, Kept, Work
+    from sampler.bart.kernels.state import Forest, KeptDraws, Work
     from sampler.kernels.arrays import Data
     from sampler.settings import Settings
 
@@ -71,7 +71,7 @@ class Particles:
         forest: Forest,
         work: Work,
         tables: tuple[Any, Any, Any],
-        kept: Kept,
+        kept: KeptDraws,
         iteration: int,
         stop: int,
     ) -> tuple[int, int]:

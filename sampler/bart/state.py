@@ -11,7 +11,7 @@ from sampler.kernels.jit import address
 from sampler.settings import MOVE_NAMES, MOVES
 
 if TYPE_CHECKING:
-    from sampler.bart.kernels.state import Forest, Kept, Work
+    from sampler.bart.kernels.state import Forest, KeptDraws, Work
     from sampler.kernels.arrays import Data
     from sampler.settings import Settings
     from sampler.training import Training
@@ -126,11 +126,11 @@ def make_work(
     )
 
 
-def make_kept(draws: int, nodes: int, num_trees: int) -> Kept:
+def make_kept(draws: int, nodes: int, num_trees: int) -> KeptDraws:
     """Room for kept draws."""
-    from sampler.bart.kernels.state import Kept  # noqa: PLC0415
+    from sampler.bart.kernels.state import KeptDraws  # noqa: PLC0415
 
-    return Kept(
+    return KeptDraws(
         fill=np.zeros(2, np.int64),
         sigma=np.zeros(draws),
         tree_start=np.zeros(draws * num_trees + 1, np.int64),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.cart.kernels.particle_filter import Cloud
-    from sampler.cart.kernels.state import Kept, Room, Tree
+    from sampler.cart.kernels.state import KeptTrees, Room, Tree
     from sampler.storage.draws import Draws
     from sampler.training import Training
 
@@ -54,7 +54,7 @@ class FilterRun:
         self._best = "optimal" in training.settings.moves
         self._counts = np.zeros(6, np.int64)
         self._evidence = np.zeros(1)
-        self._kept: Kept | None = None
+        self._kept: KeptTrees | None = None
         self._cloud: Cloud = self._make_cloud(state.FIRST_NODES)
         self._spare: Cloud = self._make_cloud(state.FIRST_NODES)
         self._room = self._make_room(state.FIRST_NODES)

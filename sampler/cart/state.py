@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.cart.kernels.particle_filter import Cloud
-    from sampler.cart.kernels.state import Kept, Room, Rows, Tree
+    from sampler.cart.kernels.state import KeptTrees, Room, Tree, TreeRows
     from sampler.training import Training
 
 FIRST_NODES = 64  # room per tree; doubled when it needs more
 SUM_BITS = 61  # of the sum of all rows' parts of a weighted statistic
 
 
-def make_rows(training: Training) -> Rows:
+def make_rows(training: Training) -> TreeRows:
     """Training rows and the model."""
     from scipy.special import gammaln  # noqa: PLC0415  # scipy is slow to import
 
@@ -55,7 +55,7 @@ def make_rows(training: Training) -> Rows:
             prior[[state.UNIT_SUM, state.UNIT_SQUARES, state.UNIT_WEIGHT]] = [unit for _, unit in parts]
             prior[state.TOTAL_SQUARES] = float(weighed[:, 1].sum()) * prior[state.UNIT_SQUARES]
         table = np.array([gammaln(0.5 * (counts + constants.nu)), np.zeros(len(counts))])
-    return state.Rows(
+    return state.TreeRows(
         codes=codes,
         y=y,
         low=np.array([column.min(initial=255) for column in present], np.int64),
@@ -85,7 +85,7 @@ def num_values(training: Training) -> int:
     return {state.CLASSES: tree_constants(training).classes, state.MEAN_VARIANCE: 2}.get(model, 1)
 
 
-def make_tree(rows: Rows, stats: int, capacity: int) -> Tree:
+def make_tree(rows: TreeRows, stats: int, capacity: int) -> Tree:
     """Room for a tree, all rows listed in their order."""
     return state.Tree(
         size=np.ones(1, np.int64),
@@ -97,7 +97,7 @@ def make_tree(rows: Rows, stats: int, capacity: int) -> Tree:
     )
 
 
-def make_room(rows: Rows, stats: int, capacity: int, *, restructures: bool) -> Room:
+def make_room(rows: TreeRows, stats: int, capacity: int, *, restructures: bool) -> Room:
     """Room to work."""
     columns = len(rows.codes)
     return state.Room(
@@ -117,7 +117,7 @@ def make_room(rows: Rows, stats: int, capacity: int, *, restructures: bool) -> R
     )
 
 
-def make_cloud(rows: Rows, stats: int, particles: int, capacity: int) -> Cloud:
+def make_cloud(rows: TreeRows, stats: int, particles: int, capacity: int) -> Cloud:
     """Room for the trees of so many particles, each with all rows listed in their order."""
     from sampler.cart.kernels.particle_filter import Cloud  # noqa: PLC0415  # kernels that other methods don't need
 
@@ -146,9 +146,9 @@ def enlarged(tree: Tree, capacity: int) -> Tree:
     )
 
 
-def make_kept(draws: int, nodes: int, values: int) -> Kept:
+def make_kept(draws: int, nodes: int, values: int) -> KeptTrees:
     """Room for so many draws of so many nodes in all."""
-    return state.Kept(
+    return state.KeptTrees(
         fill=np.zeros(3, np.int64),
         sigma=np.zeros(draws),
         tree_start=np.zeros(draws + 1, np.int64),
@@ -159,7 +159,7 @@ def make_kept(draws: int, nodes: int, values: int) -> Kept:
     )
 
 
-def enlarged_kept(kept: Kept, draws: int, nodes: int) -> Kept:
+def enlarged_kept(kept: KeptTrees, draws: int, nodes: int) -> KeptTrees:
     """The same draws with more room."""
     new = make_kept(draws, nodes, kept.value.shape[1])
     new.fill[:] = kept.fill
@@ -170,7 +170,7 @@ def enlarged_kept(kept: Kept, draws: int, nodes: int) -> Kept:
     return new
 
 
-def taken(kept: Kept, log_weight: NDArray[np.float64] | None = None) -> Draws | None:
+def taken(kept: KeptTrees, log_weight: NDArray[np.float64] | None = None) -> Draws | None:
     """The draws in there, or None."""
     draws, nodes, leaves = (int(value) for value in kept.fill)
     if draws == 0:

@@ -80,7 +80,7 @@ def _fits(chains: Sequence[Draws]) -> bool:
     return True
 
 
-def _sort(chains: Sequence[Draws], leaves: Sequence[NDArray[np.int32]]) -> tree_sums.Ensemble:
+def _sort(chains: Sequence[Draws], leaves: Sequence[NDArray[np.int32]]) -> tree_sums.SortedTrees:
     counts = []
     for draws in chains:
         count = np.empty((draws.num_draws, tree_sums.NUM_SHAPES), dtype=np.int64)
@@ -98,10 +98,10 @@ def _sort(chains: Sequence[Draws], leaves: Sequence[NDArray[np.int32]]) -> tree_
     return into
 
 
-def _room(start: NDArray[np.int64]) -> tree_sums.Ensemble:
+def _room(start: NDArray[np.int64]) -> tree_sums.SortedTrees:
     """An ensemble to fill, of the sizes that `start` ends with."""
     two, right, left, big, splits, leaves = (int(size) for size in start[-1])
-    return tree_sums.Ensemble(
+    return tree_sums.SortedTrees(
         base=np.empty(len(start) - 1, np.int32),
         start=start,
         two_rule=np.empty(two, np.uint16),
@@ -126,7 +126,7 @@ def _room(start: NDArray[np.int64]) -> tree_sums.Ensemble:
 
 
 def _sums(
-    ensemble: tree_sums.Ensemble, codes: NDArray[np.uint8], draws: NDArray[np.int64]
+    ensemble: tree_sums.SortedTrees, codes: NDArray[np.uint8], draws: NDArray[np.int64]
 ) -> NDArray[np.int32]:
     num_rows = codes.shape[1]
     if num_rows > FEW_ROWS:

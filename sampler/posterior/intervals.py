@@ -76,7 +76,7 @@ def _shares(name: str, values: Any) -> tuple[float, ...]:
     return tuple(float(item) for item in items)
 
 
-class Answer:
+class IntervalFigures:
     """The figures of many rows, filled block by block so that no more than a block of draws is ever held."""
 
     def __init__(self, num_rows: int, request: Request) -> None:

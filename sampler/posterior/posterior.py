@@ -18,7 +18,7 @@ from sampler.methods import METHODS
 from sampler.posterior.arviz import to_arviz
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.inclusion import Inclusion, inclusion, rules_per_draw
-from sampler.posterior.intervals import Answer, Interval, Quantile, Request
+from sampler.posterior.intervals import Interval, IntervalFigures, Quantile, Request
 from sampler.posterior.kernels.tree_sums import BLOCK
 from sampler.posterior.partial_dependence import PartialDependence, Wish, partial_dependence
 from sampler.posterior.report import diagnose
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from sampler.data.schema import Schema
     from sampler.fitting import Origin
-    from sampler.preparation import Problem
+    from sampler.preparation import PreparedFit
     from sampler.storage.draws import Draws
 
     Floats = NDArray[np.float64]
@@ -214,7 +214,7 @@ class Posterior:
         rows = None if X is None and y is None else (X, y, weights)
         return extend(self, self.origin, num_draws, rows, progress=progress)
 
-    def problem_of(self, X: Any, y: Any, weights: Any = None) -> Problem:
+    def problem_of(self, X: Any, y: Any, weights: Any = None) -> PreparedFit:
         """What the chains trained on, from their rows given again; raises DataError."""
         from sampler.preparation import prepare_again  # noqa: PLC0415  # only a loaded posterior needs it
 
@@ -225,7 +225,7 @@ class Posterior:
         return diagnose(self, self._statistics, max_points)
 
     def encode(self, X: Any) -> Coded:
-        """New rows matched to the model by name, as codes; raises DataError (see `sampler.data.encode.encode`)."""
+        """New rows matched to the model by name, as codes; raises DataError as `data.encode.encode`."""
         return encode(X, self._header.schema, self._header.grid)
 
     def predict(
@@ -269,7 +269,7 @@ class Posterior:
     def _predict(self, coded: Coded, request: Request, num_draws: int | None) -> Prediction:
         chosen, used = self._choose(num_draws)
         sigma = np.ascontiguousarray(self._sigma[:, :used]).reshape(-1)
-        answer = Answer(coded.num_rows, request)
+        answer = IntervalFigures(coded.num_rows, request)
         block = min(BLOCK, max(16, MAX_CELLS // len(chosen)))
         for start in range(0, coded.num_rows, block):
             rows = slice(start, min(start + block, coded.num_rows))

@@ -39,7 +39,7 @@ LARGEST = 1e150  # of a prediction or sigma: its square is still a number
 
 
 @dataclass(frozen=True)
-class Block:
+class PackedBlock:
     """Consecutive draws of a chain, packed."""
 
     num_draws: int
@@ -51,7 +51,7 @@ class Contents:
     """The parts of a model file: header, blocks and statistics by chain (none at all, or one of each)."""
 
     header: bytes
-    chains: list[list[Block]]
+    chains: list[list[PackedBlock]]
     statistics: list[dict[str, Any]]
     posterior: Posterior
     summary: Summary
@@ -88,7 +88,7 @@ def _read(data: bytes) -> Contents:
     if float(posterior._sigma.max()) > LARGEST:  # noqa: SLF001  its public twin is None for probit
         raise _wrong("its draws of sigma are out of range")
     chains = [
-        [Block(draws, block) for (draws, _, _), block in zip(of_chain, chain, strict=True)]
+        [PackedBlock(draws, block) for (draws, _, _), block in zip(of_chain, chain, strict=True)]
         for of_chain, chain in zip(heads, blocks, strict=True)
     ]
     return Contents(header, chains, statistics, posterior, posterior.summary())

@@ -25,7 +25,7 @@ FEWEST_DRAWS = 8  # per chain, for any of the figures to mean something
 
 
 @dataclass(frozen=True)
-class Limits:
+class VerdictLimits:
     """The most a verdict allows: R-hat of f, Monte Carlo errors in posterior sds, R-hat of sigma."""
 
     rhat: float
@@ -33,9 +33,9 @@ class Limits:
     sigma_rhat: float
 
 
-LIMITS: dict[Verdict, Limits] = {
-    "converged": Limits(1.05, 0.1, 1.05),
-    "approximate": Limits(1.10, 0.2, 1.20),
+LIMITS: dict[Verdict, VerdictLimits] = {
+    "converged": VerdictLimits(1.05, 0.1, 1.05),
+    "approximate": VerdictLimits(1.10, 0.2, 1.20),
 }
 
 
@@ -202,7 +202,7 @@ def judge(agreement: Agreement, sigma_rhat: float | None, chains: int) -> tuple[
     return "not_converged", complaints
 
 
-def _complaints(agreement: Agreement, sigma_rhat: float | None, limits: Limits) -> list[str]:
+def _complaints(agreement: Agreement, sigma_rhat: float | None, limits: VerdictLimits) -> list[str]:
     good = (agreement.rhat <= limits.rhat) & (agreement.error < limits.error)
     found = []
     if np.mean(good) < ROWS_SHARE:

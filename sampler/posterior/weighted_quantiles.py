@@ -19,8 +19,8 @@ CLOSE = 1e-9  # of a quantile, in the smallest of the mixture's sds
 def of_draws(values: Floats, share: Floats | None, tails: Floats) -> Floats:
     """Sample quantiles [level, row] of values [row, draw].
 
-    Draws that count alike are interpolated as `sampler.posterior.intervals` does; of weighted ones it is the smallest
-    value whose draws up to it have the weight asked for. A tail below zero is an upper one.
+    Draws that count alike are interpolated as `sampler.posterior.intervals` does; of weighted ones it is the
+    smallest value whose draws up to it have the weight asked for. A tail below zero is an upper one.
     """
     wanted = np.where(tails < 0, 1 + tails, tails)
     if not len(wanted):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.kernels.jit import warm
-from sampler.soft.kept_trees import Kept, leaf_values
+from sampler.soft.kept_trees import KeptSoftTrees, leaf_values
 from sampler.soft.prior import soft_constants
 from sampler.soft.tree import (
     Parameters,
@@ -73,7 +73,7 @@ class SoftChain:
         self._guess = scale_guesses(training, self._rows)
         self._scale = self._guess.copy()
         self._counters = np.zeros((len(MOVES), 2), np.int64)
-        self._kept = Kept(self._constants.sharpness)
+        self._kept = KeptSoftTrees(self._constants.sharpness)
         self._widths = np.concatenate(
             [
                 np.geomspace(self._constants.sharpness_start, self._constants.sharpness, SHARPENING),

@@ -35,7 +35,7 @@ def leaf_values(
     return into
 
 
-class Kept:
+class KeptSoftTrees:
     """Draws under way."""
 
     def __init__(self, width: float) -> None:

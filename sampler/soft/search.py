@@ -21,7 +21,7 @@ from sampler.errors import PackedError
 from sampler.kernels.jit import warm
 from sampler.posterior.topology import shape_of as text_of
 from sampler.soft.evidence import NOTHING, Evidence, filled, layered, reduced
-from sampler.soft.kept_trees import Kept, leaf_values
+from sampler.soft.kept_trees import KeptSoftTrees, leaf_values
 from sampler.soft.topology_chains import Chains, Local
 from sampler.soft.tree import SoftTree, grown, leaves_of, log_topology, make_room, prunable_of, pruned
 from sampler.storage import tree_checkpoint as checkpoint
@@ -71,7 +71,7 @@ class DivideRun:
         self._random = np.array(random, np.uint64)
         self._topologies: dict[Bits, Topology] = {}
         self._waiting: list[Bits] = []  # to become active
-        self._kept: Kept | None = None
+        self._kept: KeptSoftTrees | None = None
 
     @classmethod
     def start(cls, training: Training, chain: int) -> DivideRun:
@@ -304,7 +304,7 @@ class DivideRun:
             self._local.parameters,
             self._local.constants.sharpness,
         )
-        self._kept = Kept(sharpness)
+        self._kept = KeptSoftTrees(sharpness)
         for place in chosen:
             bits, at = owners[place]
             u = self._topologies[bits].evidence.points[at].copy()

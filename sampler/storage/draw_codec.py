@@ -7,7 +7,7 @@ offset  type       what
 ======  =========  =====================================================================================
 0       4 bytes    the magic ``BDRW``
 4       uint8      format version, 1
-5       uint8      kind of record: 1, a sum of trees of sharp splits; 3, single trees (2: `sampler.storage.soft_draws`)
+5       uint8      kind of record: 1, a sum of trees of sharp splits; 3, single trees (2: `soft_draws`)
 6       uint8      F, bits of a feature number (0 to 31)
 7       uint8      L, bits of a leaf value (1 to 32)
 8       uint32     CRC-32 of the bytes before and after this field

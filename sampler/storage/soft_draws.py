@@ -1,4 +1,4 @@
-"""Draws of trees with soft splits, and their record: the second kind of `sampler.storage.draw_codec`'s blocks.
+"""Draws of trees with soft splits, and their record: the second kind of `draw_codec`'s blocks.
 
 A row goes right at a split with probability 1 / (1 + exp(-(x . direction - threshold) / sharpness)); Linero
 and Yang (2018), Cochrane, Wills and Johnson (2023). Everything is kept as sampled, in float64. Little-endian:

@@ -28,12 +28,12 @@ import pyarrow.parquet as pq
 from app.services.errors import ServiceError
 from app.services.readers import table as tables
 from app.services.readers.forkserver import confine
-from app.services.readers.options import Limits, Options
+from app.services.readers.options import Options, ReaderLimits
 from app.services.readers.work import dataset
 from sampler.posterior import untrusted
 from tests.support import fuzz_models
 
-LIMITS = Limits(bytes=1 << 22, cells=1 << 18)
+LIMITS = ReaderLimits(bytes=1 << 22, cells=1 << 18)
 BATCH = 200  # inputs of one fork
 MEMORY, SECONDS = 512 << 20, 60
 ROWS = pa.table(

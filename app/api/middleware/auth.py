@@ -27,7 +27,7 @@ from app.services.errors import (
     TooManyRequestsError,
     UnauthorizedError,
 )
-from app.services.request_context import Actor, Limits, acting
+from app.services.request_context import Actor, OwnerLimits, acting
 from app.settings import is_loopback
 
 MAX_WAITING = 40  # requests in line for a thread
@@ -73,7 +73,7 @@ class Access:
         host: str,
         authenticate: Callable[[str], Key | None],
         recall: Callable[[str], Key | None],
-        limits: Limits,
+        limits: OwnerLimits,
         per_second: int | None,
         public_url: str | None = None,
     ) -> None:
@@ -162,7 +162,8 @@ def token_of(headers: Headers, scope: Scope) -> str:
 def check_own(headers: Headers, scope: Scope) -> None:
     """Of a browser's session: what changes something must come from our own pages, and say so.
 
-    Forms say it by a field, which their route checks (`app.dashboard.forms.fields`); any other request by a header.
+    Forms say it by a field, which their route checks (`app.dashboard.forms.fields`); any other request by a
+    header.
 
     Raises
     ------

@@ -14,7 +14,7 @@ from app.api.read_options import UploadQuery
 from app.api.scopes import ANY_UPLOAD, GuardedRoute, needs
 from app.api.uploads import OPENAPI, Upload
 from app.services import datasets
-from app.services.access.idempotency import Answer, once
+from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import READ, TRAIN
 from app.services.cursors import MAX_LIMIT
 from app.services.readers.options import DateOrder
@@ -184,7 +184,7 @@ def upload_dataset(
     told = (received.name, received.filename, str(received.promised))
     asked = of_file(request, owner, key, received.file, *told)
 
-    def make() -> Answer:
+    def make() -> StoredResponse:
         # The file is read before the transaction begins: none waits for it.
         with (
             datasets.parsed(received.file, options, settings.max_body_bytes) as parsed,
@@ -192,7 +192,7 @@ def upload_dataset(
         ):
             dataset = datasets.save(session, owner, parsed, called)
             view = ProfiledDatasetView.of(dataset).model_dump_json().encode()
-            answer = Answer(201, {"Location": f"/datasets/{dataset.id}"}, view)
+            answer = StoredResponse(201, {"Location": f"/datasets/{dataset.id}"}, view)
             asked.remember(session, answer)
             return answer
 

@@ -19,7 +19,7 @@ from app.api.routes.models import ModelView
 from app.api.scopes import GuardedRoute, needs
 from app.api.uploads import IN_MEMORY_BYTES
 from app.services import model_files
-from app.services.access.idempotency import Answer, once
+from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import READ, TRAIN
 from app.services.model_files import MAX_BYTES, MEDIA_TYPE
 
@@ -66,12 +66,12 @@ async def accept(
     def work() -> Response:
         asked = of_file(request, owner, key, body)
 
-        def make() -> Answer:
-            answers: list[Answer] = []
+        def make() -> StoredResponse:
+            answers: list[StoredResponse] = []
 
             def remember(session: Session, shown: dict[str, Any]) -> None:
                 made = ModelView.model_validate(shown).model_dump_json().encode()
-                answers.append(Answer(201, {"Location": f"/models/{shown['id']}"}, made))
+                answers.append(StoredResponse(201, {"Location": f"/models/{shown['id']}"}, made))
                 asked.remember(session, answers[0])
 
             model_files.accept(engine, owner, body, name, remember)

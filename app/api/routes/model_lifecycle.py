@@ -10,7 +10,7 @@ from app.api.json_body import StrictRoute
 from app.api.routes.models import LOOK_AGAIN, ModelView, accepted
 from app.api.scopes import needs
 from app.services import health
-from app.services.access.idempotency import Answer, once
+from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import TRAIN
 from app.services.fits import lifecycle
 from app.store.engine import session_scope
@@ -60,7 +60,7 @@ def extend_model(
     are. Until it has succeeded again its verdict and scores are those of the draws it had.
     """
 
-    def make() -> Answer:
+    def make() -> StoredResponse:
         with session_scope(engine) as session:
             shown = lifecycle.extend(
                 session, owner, model_id, body.num_draws, slots=health.slots(session, settings)

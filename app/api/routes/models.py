@@ -24,7 +24,7 @@ from app.api.json_body import StrictRoute
 from app.api.routes.datasets import Cursor, Limit
 from app.api.scopes import MAX_SETTINGS_BYTES, needs
 from app.services import health
-from app.services.access.idempotency import Answer, once
+from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import READ, TRAIN
 from app.services.fits import creation as fits
 from app.services.fits import models
@@ -320,8 +320,8 @@ def create_model(
     verdict is found anew.
     """
 
-    def make() -> Answer:
-        answers: list[Answer] = []
+    def make() -> StoredResponse:
+        answers: list[StoredResponse] = []
 
         def remember(session: Session, shown: dict[str, Any]) -> None:
             answers.append(accepted(shown))
@@ -359,10 +359,10 @@ def estimate_model(
     )
 
 
-def accepted(shown: dict[str, Any]) -> Answer:
+def accepted(shown: dict[str, Any]) -> StoredResponse:
     """That a model, as the service shows it, was taken on: 202 and where to look."""
     headers = {"Location": f"/models/{shown['id']}", "Retry-After": LOOK_AGAIN}
-    return Answer(202, headers, ModelView.model_validate(shown).model_dump_json().encode())
+    return StoredResponse(202, headers, ModelView.model_validate(shown).model_dump_json().encode())
 
 
 @router.get("", responses=responses())

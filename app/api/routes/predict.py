@@ -19,7 +19,7 @@ from app.api.uploads import check_coding
 from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError
 from app.services.metrics import predict_seconds
-from app.services.predictions.answers import Answer, to_arrow, to_csv
+from app.services.predictions.answers import PredictionAnswer, to_arrow, to_csv
 from app.services.predictions.predict_rows import MAX_SAMPLES, PredictRequest
 
 MAX_LEVELS, MAX_QUANTILES = 20, 100
@@ -59,7 +59,7 @@ Columns = Annotated[
 ]
 
 
-class Wanted(BaseModel):
+class PredictionOptions(BaseModel):
     """What to say of each row."""
 
     level: Share | Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
@@ -100,7 +100,7 @@ class Wanted(BaseModel):
         )
 
 
-class PredictBody(Wanted):
+class PredictBody(PredictionOptions):
     """The rows to predict, and what to say of each."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -113,7 +113,7 @@ class PredictBody(Wanted):
     columns: Columns | None = Field(None, description="Lists of values by the columns' names; or else rows.")
 
 
-class WantedQuery(Wanted, ReadingQuery):
+class WantedQuery(PredictionOptions, ReadingQuery):
     """The same as parameters of the address, beside a file, and how that is to be read."""
 
     model_config = ConfigDict(extra="forbid")
@@ -257,7 +257,7 @@ async def predict(
 
 
 @predict_seconds.labels("encode").time()
-def _rendered(answer: Answer, form: Form) -> Response:
+def _rendered(answer: PredictionAnswer, form: Form) -> Response:
     if form == JSON:
         return Response(to_json(answer.to_json()), media_type=JSON)
     table = answer.to_table()

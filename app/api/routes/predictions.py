@@ -18,7 +18,7 @@ from app.api.routes.datasets import Cursor, Limit
 from app.api.routes.models import ErrorView, State
 from app.api.routes.predict import MAX_LEVELS, MAX_QUANTILES, Share
 from app.api.scopes import needs
-from app.services.access.idempotency import Answer, once
+from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import PREDICT, READ
 from app.services.predictions import stored
 
@@ -119,13 +119,13 @@ def create_prediction(
     will be.
     """
 
-    def make() -> Answer:
-        answers: list[Answer] = []
+    def make() -> StoredResponse:
+        answers: list[StoredResponse] = []
 
         def remember(session: Session, shown: dict[str, Any]) -> None:
             headers = {"Location": f"/predictions/{shown['id']}", "Retry-After": LOOK_AGAIN}
             view = BatchView.model_validate(shown).model_dump_json().encode()
-            answers.append(Answer(202, headers, view))
+            answers.append(StoredResponse(202, headers, view))
             asked.remember(session, answers[0])
 
         stored.create(predictor, owner, model_id, body.batch_request(), remember)

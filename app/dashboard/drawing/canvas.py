@@ -59,7 +59,7 @@ COLOURS: dict[str, Colours] = {
 
 
 @dataclass(frozen=True)
-class Look:
+class ChartStyle:
     """How a chart is to look: for which theme, and how much room it has."""
 
     theme: Theme = "light"
@@ -83,10 +83,10 @@ class Look:
         return 4.3 if self.narrow else 5.9 if self.half else 11.2
 
 
-Paint = Callable[["Figure", Look], None]
+Paint = Callable[["Figure", ChartStyle], None]
 
 
-def draw(paint: Paint, look: Look) -> bytes:
+def draw(paint: Paint, look: ChartStyle) -> bytes:
     """An SVG document of what a function paints on an empty figure; blocks while another one is drawn."""
     with _lock:
         import matplotlib as mpl  # noqa: PLC0415
@@ -98,7 +98,7 @@ def draw(paint: Paint, look: Look) -> bytes:
             return _written(figure)
 
 
-def draw_arviz(make: Callable[[dict[str, Any], Look], Any], finish: Paint, look: Look) -> bytes:
+def draw_arviz(make: Callable[[dict[str, Any], ChartStyle], Any], finish: Paint, look: ChartStyle) -> bytes:
     """The same of a figure that ArviZ makes: `make` takes arguments for it and gives its collection."""
     with _lock:
         import matplotlib as mpl  # noqa: PLC0415
@@ -124,7 +124,7 @@ def _written(figure: "Figure") -> bytes:
     return sink.getvalue().replace("'DejaVu Sans'", FONTS).encode()
 
 
-def _settings(look: Look) -> dict[str, Any]:
+def _settings(look: ChartStyle) -> dict[str, Any]:
     colours = look.colours
     return {
         "svg.fonttype": "none",

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.dashboard.drawing.canvas import Look, draw, draw_arviz
+from app.dashboard.drawing.canvas import ChartStyle, draw, draw_arviz
 
 Floats = NDArray[np.float64]
 
 
-def trace(sigma: Floats, shown: NDArray[np.int64], look: Look) -> bytes:
+def trace(sigma: Floats, shown: NDArray[np.int64], look: ChartStyle) -> bytes:
     """Draws of sigma as they came, a line per chain; `shown` numbers the draws."""
 
-    def make(given: dict[str, Any], look: Look) -> Any:
+    def make(given: dict[str, Any], look: ChartStyle) -> Any:
         from arviz_plots import plot_trace  # noqa: PLC0415
 
         return plot_trace(
@@ -24,7 +24,7 @@ def trace(sigma: Floats, shown: NDArray[np.int64], look: Look) -> bytes:
             **given,
         )
 
-    def finish(figure: Any, look: Look) -> None:
+    def finish(figure: Any, look: ChartStyle) -> None:
         (axes,) = figure.axes
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_xlabel("kept draw")
@@ -35,13 +35,13 @@ def trace(sigma: Floats, shown: NDArray[np.int64], look: Look) -> bytes:
     return draw_arviz(make, finish, look)
 
 
-def ranks(sigma: Floats, every: int, look: Look) -> bytes:
+def ranks(sigma: Floats, every: int, look: ChartStyle) -> bytes:
     """The distribution of each chain's ranks among all draws, less what it would be if chains agreed.
 
     `sigma`, float64 [chain, draw], holds `every` so many-th draw: the band is that of independent ones.
     """
 
-    def make(given: dict[str, Any], look: Look) -> Any:
+    def make(given: dict[str, Any], look: ChartStyle) -> Any:
         from arviz_plots import plot_rank  # noqa: PLC0415
 
         return plot_rank(
@@ -57,7 +57,7 @@ def ranks(sigma: Floats, every: int, look: Look) -> bytes:
             **given,
         )
 
-    def finish(figure: Any, look: Look) -> None:
+    def finish(figure: Any, look: ChartStyle) -> None:
         (axes,) = figure.axes
         colours = look.colours.chains
         for chain, (share, above) in enumerate(rank_curves(sigma)):
@@ -85,10 +85,10 @@ def rank_curves(sigma: Floats) -> list[tuple[Floats, Floats]]:
     return [(of_chain, level - of_chain) for of_chain in share]
 
 
-def agreement(found: Mapping[str, Any], look: Look) -> bytes:
+def agreement(found: Mapping[str, Any], look: ChartStyle) -> bytes:
     """R-hat and effective draws against the draws there were."""
 
-    def paint(figure: Any, look: Look) -> None:
+    def paint(figure: Any, look: ChartStyle) -> None:
         beside = (2, 1) if look.narrow else (1, 2)
         left, right = figure.subplots(*beside)
         colours, draws = look.colours, found["draws"]
@@ -142,7 +142,7 @@ def _tree(sigma: Floats, draws: NDArray[np.int64]) -> Any:
     return from_dict({"posterior": {"sigma": sigma}}, coords={"draw": draws})
 
 
-def _name_chains(axes: Any, count: int, look: Look) -> None:
+def _name_chains(axes: Any, count: int, look: ChartStyle) -> None:
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     if count > len(look.colours.chains):

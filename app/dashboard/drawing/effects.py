@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from app.dashboard.drawing.canvas import Look, draw
+from app.dashboard.drawing.canvas import ChartStyle, draw
 from app.dashboard.drawing.held_out import short
 
 SHADES = 48  # of a surface; with more a colour bar is a bitmap
 MOST_CLASSES = 8  # in one picture: those whose probability moves the most
 
 
-def importance(features: Sequence[Mapping[str, Any]], look: Look) -> bytes:
+def importance(features: Sequence[Mapping[str, Any]], look: ChartStyle) -> bytes:
     """Inclusion proportions with intervals, the largest on top."""
     names = [short(str(feature["name"]), 22 if look.narrow else 34) for feature in features]
     mean = np.array([feature["mean"] for feature in features])
@@ -20,7 +20,7 @@ def importance(features: Sequence[Mapping[str, Any]], look: Look) -> bytes:
     upper = np.array([feature["upper"] for feature in features])
     at = np.arange(len(names))[::-1]
 
-    def paint(figure: Any, look: Look) -> None:
+    def paint(figure: Any, look: ChartStyle) -> None:
         axes = figure.subplots()
         axes.grid(visible=False, axis="y")
         axes.grid(visible=True, axis="x")
@@ -37,7 +37,7 @@ def importance(features: Sequence[Mapping[str, Any]], look: Look) -> bytes:
     return draw(paint, look)
 
 
-def dependence(found: Mapping[str, Any], target: str, look: Look) -> bytes:
+def dependence(found: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
     """Partial dependence of one feature, or of two; of more than two classes a line for each."""
     if len(found["features"]) == 2:
         return _two(found, target, look)
@@ -45,14 +45,14 @@ def dependence(found: Mapping[str, Any], target: str, look: Look) -> bytes:
     return _of_classes(found, look) if many > 2 else _one(found, target, look)
 
 
-def _one(found: Mapping[str, Any], target: str, look: Look) -> bytes:
+def _one(found: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
     (grid,), (name,) = found["grid"], found["features"]
     mean = np.array(found["mean"])
     interval = found["intervals"][0]
     lower, upper = np.array(interval["lower"]), np.array(interval["upper"])
     numeric = _numeric(grid)
 
-    def paint(figure: Any, look: Look) -> None:
+    def paint(figure: Any, look: ChartStyle) -> None:
         axes = figure.subplots()
         colour = look.colours.accent
         if numeric:
@@ -71,14 +71,14 @@ def _one(found: Mapping[str, Any], target: str, look: Look) -> bytes:
     return draw(paint, look)
 
 
-def _of_classes(found: Mapping[str, Any], look: Look) -> bytes:
+def _of_classes(found: Mapping[str, Any], look: ChartStyle) -> bytes:
     (grid,), (name,) = found["grid"], found["features"]
     mean, interval = np.array(found["mean"]), found["intervals"][0]
     ends = np.array(interval["lower"]), np.array(interval["upper"])
     moved = np.argsort(-np.ptp(mean, axis=0), kind="stable")[:MOST_CLASSES]
     numeric = _numeric(grid)
 
-    def paint(figure: Any, look: Look) -> None:
+    def paint(figure: Any, look: ChartStyle) -> None:
         axes = figure.subplots()
         at = np.array(grid, float) if numeric else np.arange(len(grid))
         for place, k in enumerate(sorted(moved)):
@@ -102,7 +102,7 @@ def _of_classes(found: Mapping[str, Any], look: Look) -> bytes:
     return draw(paint, look)
 
 
-def _two(found: Mapping[str, Any], target: str, look: Look) -> bytes:
+def _two(found: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
     first, second = found["grid"]
     mean = np.array(found["mean"])
     interval = found["intervals"][0]
@@ -114,7 +114,7 @@ def _two(found: Mapping[str, Any], target: str, look: Look) -> bytes:
         shown = f"probability of {short(str(found['classes'][most]), 24)}"
     width = ends[1] - ends[0]
 
-    def paint(figure: Any, look: Look) -> None:
+    def paint(figure: Any, look: ChartStyle) -> None:
         from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415
 
         ramp = LinearSegmentedColormap.from_list("ours", list(look.colours.ramp), N=SHADES)
@@ -137,10 +137,10 @@ def _two(found: Mapping[str, Any], target: str, look: Look) -> bytes:
     return draw(paint, look)
 
 
-def density(found: Mapping[str, Any], target: str, look: Look) -> bytes:
+def density(found: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
     """The posterior density of one answer, and of a new outcome around it."""
 
-    def paint(figure: Any, look: Look) -> None:
+    def paint(figure: Any, look: ChartStyle) -> None:
         axes = figure.subplots()
         colours, x = look.colours, np.array(found["x"])
         axes.grid(visible=False)
@@ -180,7 +180,7 @@ def _edges(grid: Sequence[Any]) -> Any:
     return np.concatenate([[2 * points[0] - between[0]], between, [2 * points[-1] - between[-1]]])
 
 
-def _ticks(axis: Any, grid: Sequence[Any], look: Look) -> None:
+def _ticks(axis: Any, grid: Sequence[Any], look: ChartStyle) -> None:
     every = max(1, len(grid) // (6 if look.narrow else 14))
     at = np.arange(len(grid))[::every]
     names = ["missing" if grid[i] is None else short(str(grid[i]), 14) for i in at]

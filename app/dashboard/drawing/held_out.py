@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from app.dashboard.drawing.canvas import Look, draw
+from app.dashboard.drawing.canvas import ChartStyle, draw
 
 
-def predicted(found: Mapping[str, Any], target: str, look: Look) -> bytes:
+def predicted(found: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
     """Predicted against actual, with the interval of each row; those that miss stand out."""
     rows = found["rows"]
     actual, mean, lower, upper = (
@@ -16,7 +16,7 @@ def predicted(found: Mapping[str, Any], target: str, look: Look) -> bytes:
         for name in ("actual", "mean", "lower", "upper")
     )
 
-    def paint(figure: Any, look: Look) -> None:
+    def paint(figure: Any, look: ChartStyle) -> None:
         axes = figure.subplots()
         colours = look.colours
         axes.grid(visible=True, axis="both")
@@ -49,12 +49,12 @@ def predicted(found: Mapping[str, Any], target: str, look: Look) -> bytes:
     return draw(paint, look)
 
 
-def probabilities(found: Mapping[str, Any], look: Look) -> bytes:
+def probabilities(found: Mapping[str, Any], look: ChartStyle) -> bytes:
     """Of two classes: the predicted probabilities of the rows of either, as bars."""
     rows = found["rows"]
     actual, mean = np.array(rows["actual"], float), np.array(rows["mean"], float)
 
-    def paint(figure: Any, look: Look) -> None:
+    def paint(figure: Any, look: ChartStyle) -> None:
         axes = figure.subplots()
         edges = np.linspace(0, 1, 21)
         for value, colour in ((0.0, look.colours.fair), (1.0, look.colours.accent)):
@@ -76,7 +76,7 @@ def probabilities(found: Mapping[str, Any], look: Look) -> bytes:
     return draw(paint, look)
 
 
-def several(found: Mapping[str, Any], look: Look) -> bytes:
+def several(found: Mapping[str, Any], look: ChartStyle) -> bytes:
     """Of more than two classes: the probability that each row's own class was given, a line for a class.
 
     A row whose own class was not the most probable one stands out.
@@ -89,7 +89,7 @@ def several(found: Mapping[str, Any], look: Look) -> bytes:
     for k in range(len(seen)):
         place[at == k] = k + np.linspace(-0.3, 0.3, np.count_nonzero(at == k))
 
-    def paint(figure: Any, look: Look) -> None:
+    def paint(figure: Any, look: ChartStyle) -> None:
         axes = figure.subplots()
         axes.grid(visible=True, axis="x")
         axes.grid(visible=False, axis="y")
@@ -114,13 +114,13 @@ def several(found: Mapping[str, Any], look: Look) -> bytes:
     return draw(paint, look)
 
 
-def calibration(entries: Sequence[Mapping[str, float]], *, classes: int, look: Look) -> bytes:
+def calibration(entries: Sequence[Mapping[str, float]], *, classes: int, look: ChartStyle) -> bytes:
     """What was claimed against what was observed, with binomial intervals; `classes` is 0 of numbers."""
     claimed = np.array([entry["level"] for entry in entries])
     observed = np.array([entry["observed"] for entry in entries])
     ends = np.array([[entry["lower"], entry["upper"]] for entry in entries]).T
 
-    def paint(figure: Any, look: Look) -> None:
+    def paint(figure: Any, look: ChartStyle) -> None:
         axes = figure.subplots()
         colours = look.colours
         axes.grid(visible=True, axis="both")

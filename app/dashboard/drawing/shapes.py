@@ -5,19 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from app.dashboard.drawing.canvas import Look, draw
+from app.dashboard.drawing.canvas import ChartStyle, draw
 
 MOST_SHAPES = 10  # in the picture; the table has more
 MOST_LEAVES = 64  # of a shape that is drawn rather than told
 
 
-def topologies(entries: Sequence[Mapping[str, Any]], look: Look) -> bytes:
+def topologies(entries: Sequence[Mapping[str, Any]], look: ChartStyle) -> bytes:
     """The most probable shapes as small trees, each beside the bar of its probability."""
     shown = entries[:MOST_SHAPES]
     share = np.array([entry["probability"] for entry in shown])
     at = np.arange(len(shown))[::-1]
 
-    def paint(figure: Any, look: Look) -> None:
+    def paint(figure: Any, look: ChartStyle) -> None:
         drawn, bars = figure.subplots(1, 2, sharey=True, width_ratios=(1, 2 if look.narrow else 4))
         drawn.set_axis_off()
         drawn.set_xlim(-0.08, 1.08)
@@ -44,7 +44,7 @@ def height(entries: Sequence[Any]) -> float:
     return 0.8 + 0.52 * min(len(entries), MOST_SHAPES)
 
 
-def _tree(axes: Any, text: str, place: float, look: Look) -> None:
+def _tree(axes: Any, text: str, place: float, look: ChartStyle) -> None:
     """One shape in a row of the picture."""
     leaves = text.count(".")
     if leaves > MOST_LEAVES:

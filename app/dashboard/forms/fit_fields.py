@@ -31,7 +31,7 @@ class Knob:
 
 
 @dataclass(frozen=True)
-class Group:
+class FieldGroup:
     """Fields that are folded away together."""
 
     title: str
@@ -68,7 +68,7 @@ SHOWN = (
     ),
 )
 FOLDED = (
-    Group(
+    FieldGroup(
         "Iterations and moves",
         "How each chain goes about it. The defaults are what measured best.",
         (
@@ -105,7 +105,7 @@ FOLDED = (
             _whole("particles", "Particles", "10", "Of particle Gibbs: more are slower, and move further."),
         ),
     ),
-    Group(
+    FieldGroup(
         "When to stop",
         "Draw on until all rules hold that are given here. They are looked at when the draws above are kept, "
         "then at half as many more, and so on.",
@@ -144,7 +144,7 @@ FOLDED = (
             ),
         ),
     ),
-    Group(
+    FieldGroup(
         "Prior",
         "What is plausible before the data are seen. Scaled from the data, so that it suits most tables.",
         (
@@ -176,7 +176,7 @@ FOLDED = (
             ),
         ),
     ),
-    Group(
+    FieldGroup(
         "Hyperpriors",
         "Let the data say how smooth f is, and which columns matter (of bart).",
         (
@@ -206,7 +206,7 @@ FOLDED = (
             ),
         ),
     ),
-    Group(
+    FieldGroup(
         "Search over topologies",
         "Of dcc-tree: how long it looks for tree shapes, and how many draws each that it finds is given.",
         (
@@ -223,7 +223,7 @@ FOLDED = (
             _whole("search.spatial", "Samples weigh", "1", "1: against their chain; 0: against their draw."),
         ),
     ),
-    Group(
+    FieldGroup(
         "Prior in absolute figures",
         "Instead of what the data would scale, in units of the target. For who knows them.",
         (

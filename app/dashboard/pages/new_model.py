@@ -17,7 +17,7 @@ from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fields import Form, text
 from app.dashboard.forms.fit_form import KIND, body_of, field_of, fit_request
 from app.services import datasets, health
-from app.services.access.idempotency import Answer, Asked, once
+from app.services.access.idempotency import Asked, StoredResponse, once
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import ServiceError
 from app.services.fits import creation
@@ -51,8 +51,8 @@ def create(
     try:
         asked = fit_request(body_of(form))
 
-        def make() -> Answer:
-            answers: list[Answer] = []
+        def make() -> StoredResponse:
+            answers: list[StoredResponse] = []
 
             def remember(writing: Session, shown: dict[str, Any]) -> None:
                 answers.append(accepted(shown))

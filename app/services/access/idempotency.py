@@ -40,7 +40,7 @@ class _TakenError(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
+class StoredResponse:
     """What is sent, and sent again: status, headers of the answer's own, body."""
 
     status: int
@@ -58,7 +58,7 @@ class Asked:
     key: str | None
     fingerprint: str
 
-    def remember(self, session: Session, answer: Answer) -> None:
+    def remember(self, session: Session, answer: StoredResponse) -> None:
         """Keep what is about to be answered, in the session that makes it."""
         if self.key is None:
             return
@@ -74,7 +74,7 @@ _in_flight: set[tuple[int, str, str, str]] = set()
 _lock = threading.Lock()
 
 
-def once(engine: Engine, asked: Asked, make: Callable[[], Answer]) -> Answer:
+def once(engine: Engine, asked: Asked, make: Callable[[], StoredResponse]) -> StoredResponse:
     """The answer that was given to this request before, else the one that `make` gives and remembers.
 
     Raises
@@ -98,7 +98,7 @@ def once(engine: Engine, asked: Asked, make: Callable[[], Answer]) -> Answer:
         return _find(engine, asked, asked.key) or make()
 
 
-def _find(engine: Engine, asked: Asked, key: str) -> Answer | None:
+def _find(engine: Engine, asked: Asked, key: str) -> StoredResponse | None:
     with session_scope(engine, read_only=True) as session:
         found = store.find(session, asked.owner, asked.route, key)
     if found is None:
@@ -106,7 +106,7 @@ def _find(engine: Engine, asked: Asked, key: str) -> Answer | None:
     if found.fingerprint != asked.fingerprint:
         told = "this key came with another request: take a new key for each thing to be made"
         raise KeyReusedError(errors=[Fault(FIELD, None, told)])
-    return Answer(found.status, found.headers, found.body, replayed=True)
+    return StoredResponse(found.status, found.headers, found.body, replayed=True)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ FORMULA = r"^[=+\-@\t\r]"
 
 
 @dataclass(frozen=True)
-class Answer:
+class PredictionAnswer:
     """What is said of the rows asked."""
 
     model_id: str

@@ -25,7 +25,7 @@ from app.services.errors import (
 from app.services.fits import models
 from app.services.fits.creation import MAX_SAID
 from app.services.metrics import predict_seconds, predicted_rows
-from app.services.predictions.answers import Answer
+from app.services.predictions.answers import PredictionAnswer
 from app.services.predictions.posterior_cache import Cache
 from app.services.predictions.rows import columns_of
 from app.services.predictions.tabular import read_rows
@@ -160,7 +160,7 @@ class Predictor:
         """
         return self.answer(owner, model, request).to_json()
 
-    def answer(self, owner: str, model: str, request: PredictRequest) -> Answer:
+    def answer(self, owner: str, model: str, request: PredictRequest) -> PredictionAnswer:
         """The same, not yet in a form to send; raises as `predict`."""
         given: Any = None
         notes: list[str] = []
@@ -177,7 +177,9 @@ class Predictor:
         predicted_rows.inc(coded.num_rows)
         return replace(answer, notes=notes)
 
-    def _answer(self, model: Model, posterior: Posterior, coded: Coded, request: PredictRequest) -> Answer:
+    def _answer(
+        self, model: Model, posterior: Posterior, coded: Coded, request: PredictRequest
+    ) -> PredictionAnswer:
         only_mean = request.target == "mean"
         _check_sizes(coded.num_rows, request)
         self._check_work(posterior, coded.num_rows, request)
@@ -196,7 +198,7 @@ class Predictor:
                 agreement = row_diagnostics.agreement(posterior, coded, prediction.draws)
             judged = row_diagnostics.verdict(posterior, agreement, prediction.draws)
             _check_verdict(judged, request.require, coded.num_rows)
-        return Answer(
+        return PredictionAnswer(
             model_id=model.id,
             verdict=self.verdict(model, posterior, prediction.draws),
             interval=request.interval,

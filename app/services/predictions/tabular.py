@@ -10,14 +10,14 @@ import pyarrow.compute as pc
 
 from app.services.readers.confined import readers
 from app.services.readers.numbers import PLAIN
-from app.services.readers.options import Limits, Options
+from app.services.readers.options import Options, ReaderLimits
 from app.services.readers.typing_text import RAW
 from sampler import Schema
 from sampler.data.scalars import as_text
 from sampler.data.schema import Column
 
 # A request is read while somebody waits for its answer.
-LIMITS = Limits(bytes=64 << 20, cells=1 << 24, memory=512 << 20, seconds=20, fewest_columns=1)
+LIMITS = ReaderLimits(bytes=64 << 20, cells=1 << 24, memory=512 << 20, seconds=20, fewest_columns=1)
 
 
 def read_rows(file: BinaryIO, options: Options, schema: Schema, max_rows: int) -> tuple[pa.Table, list[str]]:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from app.services.errors import ENOUGH, Fault, TooLargeError, UnusableDataError
 from app.services.readers.dialect import name_fault
-from app.services.readers.options import MAX_COLUMNS, MAX_NAME, Format, Limits
+from app.services.readers.options import MAX_COLUMNS, MAX_NAME, Format, ReaderLimits
 from app.services.readers.scratch import Scratch
 from app.services.readers.spool import Spool, check_size
 
@@ -29,7 +29,7 @@ _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
 
 def read_columnar(
-    file: BinaryIO, kind: Format, limits: Limits, scratch: Scratch, levels: Collection[str] = ()
+    file: BinaryIO, kind: Format, limits: ReaderLimits, scratch: Scratch, levels: Collection[str] = ()
 ) -> Spool:
     """The table of a Parquet or Arrow file; integers of the columns in `levels` become text.
 
@@ -53,7 +53,7 @@ def read_columnar(
         raise UnusableDataError(f"This is no {title} that can be read: {reason}. Write it again.") from None
 
 
-def _parquet(file: BinaryIO, limits: Limits) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+def _parquet(file: BinaryIO, limits: ReaderLimits) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     found = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
     schema = found.schema_arrow
     _check_names(schema.names)

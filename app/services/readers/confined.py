@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 from app.services import errors
 from app.services.errors import BusyError, Fault, ServiceError, UnusableDataError
-from app.services.readers.options import Limits
+from app.services.readers.options import ReaderLimits
 
 log = logging.getLogger(__name__)
 MAX_ANSWER = 256 << 20
@@ -117,7 +117,7 @@ class Readers:
             self._control = self._nursery = None
 
     def run(
-        self, task: str, file: BinaryIO, limits: Limits, arguments: Mapping[str, Any]
+        self, task: str, file: BinaryIO, limits: ReaderLimits, arguments: Mapping[str, Any]
     ) -> tuple[dict[str, Any], BinaryIO]:
         """What a task of `work` answers, and the file of what it wrote, to be closed by the caller.
 
@@ -153,7 +153,7 @@ class Readers:
             self._places.release()
 
     def _run(
-        self, task: str, file: BinaryIO, limits: Limits, arguments: Mapping[str, Any]
+        self, task: str, file: BinaryIO, limits: ReaderLimits, arguments: Mapping[str, Any]
     ) -> tuple[dict[str, Any], BinaryIO]:
         message = json.dumps({"task": task, "limits": limits.to_json(), **arguments}).encode()
         out = TemporaryFile()  # noqa: SIM115  the caller's

@@ -25,7 +25,7 @@ from app.services.readers.dialect import (
     reader,
     sniff,
 )
-from app.services.readers.options import Limits, Options
+from app.services.readers.options import Options, ReaderLimits
 from app.services.readers.scratch import Scratch
 from app.services.readers.spool import Spool
 
@@ -43,7 +43,7 @@ class _Ends:
 
 
 def read_delimited(
-    file: BinaryIO, start: int, options: Options, limits: Limits, scratch: Scratch
+    file: BinaryIO, start: int, options: Options, limits: ReaderLimits, scratch: Scratch
 ) -> tuple[Dialect, Spool, int]:
     """A file of UTF-8 from `start` on as columns of text, how it was read, and the empty rows left out.
 

@@ -1,8 +1,8 @@
 """The process that confined readers are forked from: it has all they need in memory, and a single thread.
 
 A fresh interpreter with the libraries takes a third of a second; a fork of one takes a few milliseconds. This
-process never reads a file itself. Run by `app.services.readers.confined` with a socket as standard input: each
-message on it brings three descriptors, a socket for task and answer, the file, and where results go. The
+process never reads a file itself. Run by `app.services.readers.confined` with a socket as standard input:
+each message on it brings three descriptors, a socket for task and answer, the file, and where results go. The
 arguments are groups of compiled kernels that the readers need.
 """
 

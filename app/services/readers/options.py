@@ -58,7 +58,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Limits:
+class ReaderLimits:
     """How much a file may hold, and what its reader may take of the machine.
 
     `bytes` are those of the file once unpacked, `cells` rows times columns, `memory` what is allocated beyond
@@ -77,6 +77,6 @@ class Limits:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Limits":
+    def from_json(cls, data: dict[str, Any]) -> "ReaderLimits":
         """What `to_json` gave."""
         return cls(**data)

@@ -9,7 +9,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from app.services.errors import TooLargeError
-from app.services.readers.options import Limits
+from app.services.readers.options import ReaderLimits
 from app.services.readers.scratch import Scratch
 
 IN_MEMORY_BYTES = 48 << 20
@@ -30,7 +30,7 @@ class Spool:
         Closes what it keeps on the disk.
     """
 
-    def __init__(self, schema: pa.Schema, limits: Limits, scratch: Scratch) -> None:
+    def __init__(self, schema: pa.Schema, limits: ReaderLimits, scratch: Scratch) -> None:
         self.schema = schema
         self.num_rows = 0
         self._limits = limits
@@ -99,7 +99,7 @@ class Spool:
         return pa.ipc.open_file(self._file, options=options).read_all()
 
 
-def check_size(num_rows: int, num_columns: int, limits: Limits) -> None:
+def check_size(num_rows: int, num_columns: int, limits: ReaderLimits) -> None:
     """Raise TooLargeError for more rows or cells than are taken."""
     if num_rows > limits.rows:
         raise TooLargeError(

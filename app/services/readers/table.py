@@ -13,7 +13,7 @@ from app.services.readers.columnar import UNNAMED, read_columnar
 from app.services.readers.delimited import read_delimited
 from app.services.readers.dialect import NUMBER, Dialect
 from app.services.readers.encodings import as_utf8
-from app.services.readers.options import Limits, Options
+from app.services.readers.options import Options, ReaderLimits
 from app.services.readers.scratch import Scratch
 from app.services.readers.spool import Spool
 from app.services.readers.typing_text import RAW, Typing
@@ -25,7 +25,7 @@ WORDS = {"semicolon": "semicolons", "comma": "commas", "tab": "tabs", "bar": "ba
 
 
 @dataclass
-class Table:
+class ReadTable:
     """A table that was read but for the kinds of its columns; `columns` gives them one at a time.
 
     `read_as` and `warnings` are complete when all columns were taken.
@@ -143,7 +143,7 @@ class Table:
 
 
 @contextmanager
-def open_table(file: BinaryIO, options: Options, limits: Limits) -> Iterator[Table]:
+def open_table(file: BinaryIO, options: Options, limits: ReaderLimits) -> Iterator[ReadTable]:
     """Read a file of any kind; what is kept on the disk goes with the context.
 
     Raises
@@ -155,7 +155,7 @@ def open_table(file: BinaryIO, options: Options, limits: Limits) -> Iterator[Tab
         yield _opened(file, options, limits, scratch)
 
 
-def _opened(file: BinaryIO, options: Options, limits: Limits, scratch: Scratch) -> Table:
+def _opened(file: BinaryIO, options: Options, limits: ReaderLimits, scratch: Scratch) -> ReadTable:
     plain, layers = unpacked(file, limits.bytes, scratch)
     kind = format_of(plain) or "csv"
     if options.format in {"parquet", "arrow"} and kind != options.format:
@@ -164,11 +164,11 @@ def _opened(file: BinaryIO, options: Options, limits: Limits, scratch: Scratch) 
     read_as: dict[str, Any] = {"format": kind, "compression": "gzip" if layers else None}
     if kind != "csv":
         levels = [name for name, wanted in options.kinds.items() if wanted in {"category", "text", RAW}]
-        return Table(read_columnar(plain, kind, limits, scratch, levels), options, read_as)
+        return ReadTable(read_columnar(plain, kind, limits, scratch, levels), options, read_as)
     text, start, encoding = as_utf8(plain, options.encoding, limits.bytes, scratch)
     dialect, spool, empty = read_delimited(text, start, options, limits, scratch)
     read_as |= {"encoding": encoding.title, "encoding_guessed": encoding.guessed, **dialect.told()}
-    made = Table(spool, options, read_as, dialect)
+    made = ReadTable(spool, options, read_as, dialect)
     if encoding.guessed:
         made.warnings.append(
             f"The file is not UTF-8 and was read as {encoding.title}, for example {encoding.example!r}: if "

@@ -5,7 +5,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from app.services.errors import UnusableModelError
-from app.services.readers.options import Limits, Options
+from app.services.readers.options import Options, ReaderLimits
 from app.services.readers.profile import summarise
 from app.services.readers.table import open_table
 from app.store import column_codec
@@ -22,7 +22,9 @@ def dataset(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
     """
     found: dict[int, tuple[Json, Json]] = {}
     index: list[tuple[int, int, int, str]] = []
-    with open_table(file, Options.from_json(task["options"]), Limits.from_json(task["limits"])) as table:
+    with open_table(
+        file, Options.from_json(task["options"]), ReaderLimits.from_json(task["limits"])
+    ) as table:
         for position, name, values, note in table.columns():
             summary, profile = summarise(name, values, note)
             found[position] = summary.to_json(), profile
@@ -49,7 +51,9 @@ def dataset(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
 
 def rows(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
     """Read a file and write its typed columns to `out` as an Arrow stream."""
-    with open_table(file, Options.from_json(task["options"]), Limits.from_json(task["limits"])) as table:
+    with open_table(
+        file, Options.from_json(task["options"]), ReaderLimits.from_json(task["limits"])
+    ) as table:
         found = {position: (name, values) for position, name, values, _ in table.columns()}
         made = pa.table(dict(found[position] for position in sorted(found)))
     with pa.ipc.new_stream(out, made.schema) as writer:

@@ -84,7 +84,7 @@ class Slice:
     progress: Progress
     checkpoint: bytes
     statistics: Json
-    blocks: Sequence[draws.Block] = ()
+    blocks: Sequence[draws.StoredBlock] = ()
     header: bytes | None = None  # given by a chain's first slice; the first chain's is kept
     warnings: Sequence[str] = ()  # with the header
 

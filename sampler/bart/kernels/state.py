@@ -116,7 +116,7 @@ class Work(NamedTuple):
     law: Floats  # [2, p], the columns' shares and their running sums; [0, 0]: all alike
 
 
-class Kept(NamedTuple):
+class KeptDraws(NamedTuple):
     """Room for kept draws; `fill` is (draws, nodes) so far."""
 
     fill: Longs
@@ -155,4 +155,4 @@ _pointer: Any = types.CPointer
 step_t = i8(*(_pointer(kind) for kind in (data_t, forest_t, work_t, floats_1, floats_2)), i8)
 
 
-kept_t = named((longs_1, floats_1, longs_1, ints_1, bytes_1, bytes_1, ints_1), Kept)
+kept_t = named((longs_1, floats_1, longs_1, ints_1, bytes_1, bytes_1, ints_1), KeptDraws)

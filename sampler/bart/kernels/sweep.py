@@ -38,12 +38,12 @@ from sampler.kernels.jit import kernel
 from sampler.kernels.rows import largest_absolute, route, settle
 
 if TYPE_CHECKING:
-    from sampler.bart.kernels.state import Forest, Kept, Work
+    from sampler.bart.kernels.state import Forest, KeptDraws, Work
     from sampler.kernels.arrays import Bool, Data, Floats, Int, Longs
 
 
 @kernel(i8(forest_t, kept_t, types.boolean), inline=True, allocates=False)
-def room_for_iteration(forest: Forest, kept: Kept, keeps: Bool) -> Int:
+def room_for_iteration(forest: Forest, kept: KeptDraws, keeps: Bool) -> Int:
     """Whether every array has room for one more leaf in each tree, and for the draw if it is kept."""
     nodes = 0
     for tree in range(len(forest.num_leaves)):
@@ -59,7 +59,7 @@ def room_for_iteration(forest: Forest, kept: Kept, keeps: Bool) -> Int:
 
 
 @kernel(void(forest_t, work_t, kept_t, floats_1), allocates=False)
-def keep_draw(forest: Forest, work: Work, kept: Kept, prior: Floats) -> None:
+def keep_draw(forest: Forest, work: Work, kept: KeptDraws, prior: Floats) -> None:
     """Append the forest and sigma to the kept draws."""
     draw, position = kept.fill[0], kept.fill[1]
     num_trees = len(forest.num_leaves)
@@ -98,7 +98,7 @@ def end_iteration(data: Data, forest: Forest, work: Work, prior: Floats) -> None
 )
 def sweep(
     data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, moves: Floats, counters: Longs,
-    kept: Kept, iteration: Int, stop: Int, num_burnin: Int, thin: Int,
+    kept: KeptDraws, iteration: Int, stop: Int, num_burnin: Int, thin: Int,
 ) -> tuple[Int, Int]:  # fmt: skip
     """Run iterations up to `stop`; returns the iterations done and why it came back (DONE or what it needs).
 

@@ -41,7 +41,7 @@ from sampler.kernels.jit import kernel
 from sampler.kernels.random import below, uniform
 
 if TYPE_CHECKING:
-    from sampler.cart.kernels.state import Room, Rows, Tree
+    from sampler.cart.kernels.state import Room, Tree, TreeRows
     from sampler.kernels.arrays import Bool, Floats, Int, Words
 
 
@@ -59,7 +59,7 @@ def count_nodes(tree: Tree) -> tuple[Int, Int, Int]:
 
 
 @kernel(boolean(rows_t, tree_t, room_t, words_1, floats_1, floats_2), allocates=False)
-def grow(rows: Rows, tree: Tree, room: Room, random: Words, moves: Floats, scratch: Floats) -> Bool:
+def grow(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, scratch: Floats) -> Bool:
     """Split a leaf by a rule from the prior."""
     node = tree.node
     growable, prunable, _ = count_nodes(tree)
@@ -100,7 +100,7 @@ def grow(rows: Rows, tree: Tree, room: Room, random: Words, moves: Floats, scrat
 
 
 @kernel(boolean(rows_t, tree_t, room_t, words_1, floats_1, floats_2), allocates=False)
-def prune(rows: Rows, tree: Tree, room: Room, random: Words, moves: Floats, scratch: Floats) -> Bool:
+def prune(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, scratch: Floats) -> Bool:
     """Join two leaves."""
     node = tree.node
     growable, prunable, _ = count_nodes(tree)
@@ -132,7 +132,7 @@ def prune(rows: Rows, tree: Tree, room: Room, random: Words, moves: Floats, scra
 
 
 @kernel(boolean(rows_t, tree_t, tree_t, room_t, words_1), allocates=False)
-def change(rows: Rows, tree: Tree, trial: Tree, room: Room, random: Words) -> Bool:
+def change(rows: TreeRows, tree: Tree, trial: Tree, room: Room, random: Words) -> Bool:
     """A new rule from the prior for any split."""
     splits = count_nodes(tree)[2]
     if splits == 0:
@@ -151,7 +151,7 @@ def change(rows: Rows, tree: Tree, trial: Tree, room: Room, random: Words) -> Bo
 
 
 @kernel(boolean(rows_t, tree_t, tree_t, room_t, words_1), allocates=False)
-def swap(rows: Rows, tree: Tree, trial: Tree, room: Room, random: Words) -> Bool:
+def swap(rows: TreeRows, tree: Tree, trial: Tree, room: Room, random: Words) -> Bool:
     """Exchange the rules of a split and of a child that is one; of both children when theirs are the same."""
     node = tree.node
     pairs = 0
@@ -183,7 +183,7 @@ def swap(rows: Rows, tree: Tree, trial: Tree, room: Room, random: Words) -> Bool
 
 @kernel(boolean(rows_t, tree_t, tree_t, room_t, words_1, i8, boolean), allocates=False)
 def take_or_leave(
-    rows: Rows, tree: Tree, trial: Tree, room: Room, random: Words, top: Int, with_top: Bool
+    rows: TreeRows, tree: Tree, trial: Tree, room: Room, random: Words, top: Int, with_top: Bool
 ) -> Bool:
     """Accept or reject a tree of the same shape whose rules differ from `top` on."""
     valid, prior_then = look_below(rows, trial, room, top, with_top)

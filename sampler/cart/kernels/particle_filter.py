@@ -57,7 +57,7 @@ from sampler.kernels.rules import PRESENT_OR_MISSING
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.cart.kernels.state import Room, Rows
+    from sampler.cart.kernels.state import Room, TreeRows
     from sampler.kernels.arrays import Bool, Float, Floats, Int, Longs, Words
 
 
@@ -98,7 +98,14 @@ def log_add(a: Float, b: Float) -> Float:
 
 @kernel(f8(rows_t, tree_t, room_t, i8, floats_2, f8, f8, f8), allocates=False)
 def gain(
-    rows: Rows, tree: Tree, room: Room, at: Int, scratch: Floats, own: Float, explained: Float, base: Float
+    rows: TreeRows,
+    tree: Tree,
+    room: Room,
+    at: Int,
+    scratch: Floats,
+    own: Float,
+    explained: Float,
+    base: Float,
 ) -> Float:
     """What a split of a leaf, its left statistics in `room.left`, adds to the log likelihood."""
     for k in range(len(room.left)):
@@ -111,7 +118,7 @@ def gain(
 
 
 @kernel(void(rows_t, tree_t, room_t, i8, i8), allocates=False)
-def fill_bins(rows: Rows, tree: Tree, room: Room, at: Int, column: Int) -> None:
+def fill_bins(rows: TreeRows, tree: Tree, room: Room, at: Int, column: Int) -> None:
     """Statistics of the node's rows by their code of a column, the missing in the last bin."""
     bins, codes = room.bins, rows.codes[column]
     for empty in range(room.found[0], room.found[1] + 1):
@@ -134,7 +141,7 @@ def fill_bins(rows: Rows, tree: Tree, room: Room, at: Int, column: Int) -> None:
 
 @kernel(i8(rows_t, tree_t, room_t, i8, i8, floats_2, f8, f8, f8), allocates=False)
 def weigh_column(
-    rows: Rows,
+    rows: TreeRows,
     tree: Tree,
     room: Room,
     at: Int,
@@ -195,7 +202,7 @@ def choose_rule(room: Room, random: Words, column: Int, number: Int, total: Floa
 
 @kernel(pair(f8, boolean)(rows_t, tree_t, room_t, words_1, i8, floats_2), allocates=False)
 def decide_best(
-    rows: Rows, tree: Tree, room: Room, random: Words, at: Int, scratch: Floats
+    rows: TreeRows, tree: Tree, room: Room, random: Words, at: Int, scratch: Floats
 ) -> tuple[Float, Bool]:
     """Stop or split by the one-step optimal proposal: the log weight earned, and whether to split."""
     own, explained = totals(tree)
@@ -226,7 +233,9 @@ def decide_best(
 
 
 @kernel(f8(rows_t, tree_t, room_t, words_1, i8, boolean, floats_2), allocates=False)
-def visit(rows: Rows, tree: Tree, room: Room, random: Words, at: Int, best: Bool, scratch: Floats) -> Float:
+def visit(
+    rows: TreeRows, tree: Tree, room: Room, random: Words, at: Int, best: Bool, scratch: Floats
+) -> Float:
     """Decide on a node of a particle; the log weight that earns."""
     node = tree.node
     if not node[at, SPLITTABLE]:
@@ -258,7 +267,14 @@ def visit(rows: Rows, tree: Tree, room: Room, random: Words, at: Int, best: Bool
     entry=True,
 )
 def advance(
-    rows: Rows, cloud: Cloud, room: Room, random: Words, first: Int, most: Int, best: Bool, scratch: Floats
+    rows: TreeRows,
+    cloud: Cloud,
+    room: Room,
+    random: Words,
+    first: Int,
+    most: Int,
+    best: Bool,
+    scratch: Floats,
 ) -> tuple[Int, Int]:
     """Let the particles from `first` on, at most so many, decide on a node each.
 

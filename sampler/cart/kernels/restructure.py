@@ -30,7 +30,7 @@ from sampler.kernels.leaf_blocks import Blocks, blocks_t, count_clean, draw_clea
 from sampler.kernels.random import uniform
 
 if TYPE_CHECKING:
-    from sampler.cart.kernels.state import Room, Rows, Tree
+    from sampler.cart.kernels.state import Room, Tree, TreeRows
     from sampler.kernels.arrays import Bool, Float, Words
 
 
@@ -96,7 +96,7 @@ def build(tree: Tree, trial: Tree, room: Room, random: Words) -> Bool:
 
 
 @kernel(boolean(rows_t, tree_t, tree_t, room_t, words_1), allocates=False)
-def restructure(rows: Rows, tree: Tree, trial: Tree, room: Room, random: Words) -> Bool:
+def restructure(rows: TreeRows, tree: Tree, trial: Tree, room: Room, random: Words) -> Bool:
     """Another tree with the same leaves' rows; the likelihood stays."""
     if tree.size[0] == 1:
         return False

@@ -46,14 +46,14 @@ from sampler.kernels.random import below
 from sampler.kernels.rules import PRESENT_OR_MISSING, draw_cut, num_rules
 
 if TYPE_CHECKING:
-    from sampler.cart.kernels.state import Rows
+    from sampler.cart.kernels.state import TreeRows
     from sampler.kernels.arrays import Bool, Float, Floats, Int, Ints, Longs, Words
 
 BLIND_DRAWS = 8  # columns drawn before all are looked at
 
 
 @kernel(i8(rows_t, ints_1, i8, i8, i8, longs_1), allocates=False)
-def span_of(rows: Rows, order: Ints, start: Int, end: Int, column: Int, found: Longs) -> Int:
+def span_of(rows: TreeRows, order: Ints, start: Int, end: Int, column: Int, found: Longs) -> Int:
     """The number of rules of a column over the rows listed; its low, high and missing go to `found`."""
     if end - start == len(order):
         found[0], found[1], found[2] = rows.low[column], rows.high[column], rows.missing[column]
@@ -71,7 +71,7 @@ def span_of(rows: Rows, order: Ints, start: Int, end: Int, column: Int, found: L
 
 @kernel(boolean(rows_t, ints_1, i8, i8, i8, i8, i8, boolean), allocates=False)
 def splittable(
-    rows: Rows, order: Ints, start: Int, end: Int, column: Int, cut: Int, side: Int, left: Bool
+    rows: TreeRows, order: Ints, start: Int, end: Int, column: Int, cut: Int, side: Int, left: Bool
 ) -> Bool:
     """Whether two of the rows listed that a rule sends left (or right) differ in some column.
 
@@ -98,7 +98,7 @@ def goes_left(code: Int, cut: Int, side: Int) -> Bool:
 
 
 @kernel(i8(rows_t, ints_1, i8, i8, longs_1), allocates=False)
-def count_columns(rows: Rows, order: Ints, start: Int, end: Int, found: Longs) -> Int:
+def count_columns(rows: TreeRows, order: Ints, start: Int, end: Int, found: Longs) -> Int:
     """How many columns have a valid rule over the rows listed."""
     number = 0
     for column in range(len(rows.codes)):
@@ -108,7 +108,7 @@ def count_columns(rows: Rows, order: Ints, start: Int, end: Int, found: Longs) -
 
 @kernel(void(rows_t, ints_1, i8, i8, words_1, ints_1, longs_1, longs_1), allocates=False)
 def draw_rule(
-    rows: Rows, order: Ints, start: Int, end: Int, random: Words, columns: Ints, rule: Longs, found: Longs
+    rows: TreeRows, order: Ints, start: Int, end: Int, random: Words, columns: Ints, rule: Longs, found: Longs
 ) -> None:
     """A rule from its prior over rows that can be split: rule = (column, cut, side)."""
     column = np.int64(-1)
@@ -146,7 +146,7 @@ def log_rule(found: Longs) -> Float:
 
 @kernel(i8(rows_t, ints_1, i8, i8, ints_1, i8, i8, i8), allocates=False)
 def partition(
-    rows: Rows, order: Ints, start: Int, end: Int, shelf: Ints, column: Int, cut: Int, side: Int
+    rows: TreeRows, order: Ints, start: Int, end: Int, shelf: Ints, column: Int, cut: Int, side: Int
 ) -> Int:
     """Put the rows listed that go left before the others, keeping their order; where the others begin."""
     codes = rows.codes[column]
@@ -164,7 +164,7 @@ def partition(
 
 
 @kernel(void(rows_t, i8, longs_1), inline=True, allocates=False)
-def add_weighed(rows: Rows, row: Int, stat: Longs) -> None:
+def add_weighed(rows: TreeRows, row: Int, stat: Longs) -> None:
     """Add what a row that has a weight is to the sums of its leaf."""
     stat[SUM] += rows.weighed[row, 0]
     stat[SQUARES] += rows.weighed[row, 1]
@@ -172,7 +172,7 @@ def add_weighed(rows: Rows, row: Int, stat: Longs) -> None:
 
 
 @kernel(pair(f8, f8, f8)(rows_t, longs_1), inline=True, allocates=False)
-def moments_of(rows: Rows, stat: Longs) -> tuple[Float, Float, Float]:
+def moments_of(rows: TreeRows, stat: Longs) -> tuple[Float, Float, Float]:
     """The weight of a leaf's rows, and their weighted sums of outcomes and of squares, in grid steps."""
     if len(rows.weighed):
         prior = rows.prior
@@ -185,7 +185,7 @@ def moments_of(rows: Rows, stat: Longs) -> tuple[Float, Float, Float]:
 
 
 @kernel(void(rows_t, ints_1, i8, i8, longs_1), allocates=False)
-def tally(rows: Rows, order: Ints, start: Int, end: Int, stat: Longs) -> None:
+def tally(rows: TreeRows, order: Ints, start: Int, end: Int, stat: Longs) -> None:
     """Statistics of the rows listed."""
     stat[:] = 0
     if rows.model == CLASSES:
@@ -207,7 +207,7 @@ def tally(rows: Rows, order: Ints, start: Int, end: Int, stat: Longs) -> None:
 
 @kernel(void(rows_t, ints_1, i8, i8, i8, i8, i8, longs_1), allocates=False)
 def tally_left(
-    rows: Rows, order: Ints, start: Int, end: Int, column: Int, cut: Int, side: Int, stat: Longs
+    rows: TreeRows, order: Ints, start: Int, end: Int, column: Int, cut: Int, side: Int, stat: Longs
 ) -> None:
     """Statistics of those rows listed that a rule sends left."""
     codes = rows.codes[column]
@@ -236,7 +236,7 @@ def tally_left(
 
 
 @kernel(void(rows_t, longs_1, floats_2, i8), allocates=False)
-def settle_leaf(rows: Rows, stat: Longs, term: Floats, leaf: Int) -> None:
+def settle_leaf(rows: TreeRows, stat: Longs, term: Floats, leaf: Int) -> None:
     """What a leaf with these statistics adds to the log likelihood of its tree (`sampler_math` 4)."""
     prior = rows.prior
     term[leaf, EXPLAINED] = 0.0
@@ -265,7 +265,7 @@ def settle_leaf(rows: Rows, stat: Longs, term: Floats, leaf: Int) -> None:
 
 
 @kernel(f8(rows_t, f8, f8), allocates=False, entry=True)
-def log_likelihood(rows: Rows, own: Float, explained: Float) -> Float:
+def log_likelihood(rows: TreeRows, own: Float, explained: Float) -> Float:
     """Of a tree whose leaves' terms add up to these; without the mean-shift model's constant."""
     prior = rows.prior
     if rows.model != MEAN_SHIFT or prior[LIKELIHOOD] == 0.0:

@@ -43,7 +43,7 @@ NUM_MOVES = 5
 DONE, NEEDS_NODES, NEEDS_ROOM = 0, 1, 2
 
 
-class Rows(NamedTuple):
+class TreeRows(NamedTuple):
     """Training rows and the model: codes uint8 [p, n], outcomes in grid steps or class numbers int32 [n]."""
 
     codes: Bytes
@@ -86,7 +86,7 @@ class Room(NamedTuple):
     draws: Floats  # [k]
 
 
-class Kept(NamedTuple):
+class KeptTrees(NamedTuple):
     """Room for kept draws; `fill` is (draws, nodes, leaves) so far."""
 
     fill: Longs
@@ -98,7 +98,7 @@ class Kept(NamedTuple):
     value: Floats  # [leaves, k]
 
 
-rows_t = named((bytes_2, ints_1, longs_1, longs_1, longs_1, i8, floats_1, floats_2, longs_2), Rows)
+rows_t = named((bytes_2, ints_1, longs_1, longs_1, longs_1, i8, floats_1, floats_2, longs_2), TreeRows)
 tree_t = named((longs_1, array(i4, 2), longs_2, longs_2, floats_2, ints_1), Tree)
 room_t = named(
     (

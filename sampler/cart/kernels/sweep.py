@@ -35,7 +35,7 @@ from sampler.cart.kernels.state import (
     STEP,
     SWAP,
     TOTAL_SQUARES,
-    Kept,
+    KeptTrees,
     room_t,
     rows_t,
     tree_t,
@@ -59,15 +59,15 @@ from sampler.kernels.jit import kernel
 from sampler.kernels.random import gamma, normal, uniform
 
 if TYPE_CHECKING:
-    from sampler.cart.kernels.state import Room, Rows, Tree
+    from sampler.cart.kernels.state import Room, Tree, TreeRows
     from sampler.kernels.arrays import Bool, Float, Floats, Int, Longs, Words
 
-kept_t = named((longs_1, floats_1, longs_1, ints_1, bytes_1, bytes_1, floats_2), Kept)
+kept_t = named((longs_1, floats_1, longs_1, ints_1, bytes_1, bytes_1, floats_2), KeptTrees)
 
 
 @kernel(f8(rows_t, tree_t, i8, f8, words_1, floats_2, i8), allocates=False)
 def draw_leaf(
-    rows: Rows, tree: Tree, at: Int, variance: Float, random: Words, value: Floats, place: Int
+    rows: TreeRows, tree: Tree, at: Int, variance: Float, random: Words, value: Floats, place: Int
 ) -> Float:
     """A leaf's parameters given its rows into `value[place]`; its variance times its rows, in grid steps."""
     prior = rows.prior
@@ -95,7 +95,7 @@ def draw_leaf(
 
 
 @kernel(boolean(rows_t, tree_t, room_t, words_1, kept_t), allocates=False, entry=True)
-def keep(rows: Rows, tree: Tree, room: Room, random: Words, kept: Kept) -> Bool:
+def keep(rows: TreeRows, tree: Tree, room: Room, random: Words, kept: KeptTrees) -> Bool:
     """Draw the noise and the leaves, and write the tree in pre-order; False when there is no room."""
     prior, size, fill = rows.prior, tree.size[0], kept.fill
     draw, at_node, at_leaf = fill[0], fill[1], fill[2]
@@ -141,7 +141,7 @@ def keep(rows: Rows, tree: Tree, room: Room, random: Words, kept: Kept) -> Bool:
     entry=True,
 )
 def cart_sweep(
-    rows: Rows,
+    rows: TreeRows,
     tree: Tree,
     trial: Tree,
     room: Room,
@@ -149,7 +149,7 @@ def cart_sweep(
     moves: Floats,
     scratch: Floats,
     counters: Longs,
-    kept: Kept,
+    kept: KeptTrees,
     plan: Longs,
 ) -> tuple[Int, Int]:
     """Iterations from `plan[0]` up to `plan[1]`; a draw is kept every `plan[3]` after the first `plan[2]`.

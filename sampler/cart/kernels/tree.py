@@ -38,7 +38,7 @@ from sampler.kernels.arrays import boolean, f8, i8, pair, void
 from sampler.kernels.jit import kernel
 
 if TYPE_CHECKING:
-    from sampler.cart.kernels.state import Room, Rows, Tree
+    from sampler.cart.kernels.state import Room, Tree, TreeRows
     from sampler.kernels.arrays import Bool, Float, Int
 
 
@@ -75,7 +75,7 @@ def copy_node(source: Tree, old: Int, into: Tree, new: Int) -> None:
 
 
 @kernel(void(rows_t, tree_t, room_t, i8), allocates=False)
-def split(rows: Rows, tree: Tree, room: Room, at: Int) -> None:
+def split(rows: TreeRows, tree: Tree, room: Room, at: Int) -> None:
     """Make a leaf a split by `room.rule`; its children's statistics are in `room.left` and `room.right`."""
     node, span, rule = tree.node, tree.span, room.rule
     child = tree.size[0]
@@ -95,7 +95,7 @@ def split(rows: Rows, tree: Tree, room: Room, at: Int) -> None:
 
 
 @kernel(void(rows_t, tree_t, i8), allocates=False)
-def join(rows: Rows, tree: Tree, at: Int) -> None:
+def join(rows: TreeRows, tree: Tree, at: Int) -> None:
     """Make a split above two leaves a leaf; the last pair of nodes takes the place that became free."""
     node, child = tree.node, tree.node[at, CHILD]
     for k in range(tree.stat.shape[1]):
@@ -116,7 +116,7 @@ def join(rows: Rows, tree: Tree, at: Int) -> None:
 
 
 @kernel(void(rows_t, tree_t), allocates=False, entry=True)
-def plant(rows: Rows, tree: Tree) -> None:
+def plant(rows: TreeRows, tree: Tree) -> None:
     """Make the tree a lone leaf of all rows; `order` is kept as it is."""
     tree.size[0] = 1
     for k in range(NODE_SIZE):
@@ -140,7 +140,7 @@ def copy_tree(source: Tree, into: Tree, start: Int, end: Int) -> None:
 
 
 @kernel(pair(boolean, f8)(rows_t, tree_t, room_t, i8, boolean), allocates=False, entry=True)
-def look_below(rows: Rows, tree: Tree, room: Room, top: Int, with_top: Bool) -> tuple[Bool, Float]:
+def look_below(rows: TreeRows, tree: Tree, room: Room, top: Int, with_top: Bool) -> tuple[Bool, Float]:
     """Route the rows of `top` down by the rules as they are, and bring all figures below up to date.
 
     Returns whether every rule is valid, and the log prior of all nodes below `top` (and of `top` itself,

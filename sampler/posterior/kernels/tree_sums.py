@@ -28,7 +28,7 @@ TWO, RIGHT, LEFT, BIG, SPLITS, LEAVES = 0, 1, 2, 3, 4, 5
 NUM_SHAPES = 6
 
 
-class Ensemble(NamedTuple):
+class SortedTrees(NamedTuple):
     """The trees of draws in order, by shape; `start` [draw + 1, shape] counts what comes before each draw.
 
     What a tree adds whichever way a row goes is in `base` [draw]. Then a tree of two leaves adds `near` to
@@ -71,7 +71,7 @@ ensemble_t = types.NamedTuple(  # type: ignore[no-untyped-call]
         longs_1,
         *(rules_1, bytes_1, ints_1, ints_1, ints_1, ints_1, ints_1),
     ),
-    Ensemble,
+    SortedTrees,
 )
 block_t = types.Array(types.uint8, 2, "A")  # the codes of a block of rows: a slice
 
@@ -103,7 +103,7 @@ def sort_trees(
     missing_left: Bytes,
     leaf: Ints,
     first_draw: int,
-    into: Ensemble,
+    into: SortedTrees,
 ) -> None:
     """Fill the ensemble's draws from `first_draw` on with these trees, pre-order nodes in sorted shapes."""
     num_draws = (len(tree_start) - 1) // num_trees
@@ -180,7 +180,7 @@ def sort_trees(
 
 
 @kernel(void(ensemble_t, i8, block_t, ints_1))
-def _add_two_leaves(e: Ensemble, draw: int, codes: NDArray[np.uint8], total: Ints) -> None:
+def _add_two_leaves(e: SortedTrees, draw: int, codes: NDArray[np.uint8], total: Ints) -> None:
     """Two trees at a time, so that the totals are loaded and stored half as often."""
     zero, one = np.int32(0), np.uint64(1)
     last = np.uint64(e.start[draw + 1, TWO])
@@ -202,7 +202,7 @@ def _add_two_leaves(e: Ensemble, draw: int, codes: NDArray[np.uint8], total: Int
 
 
 @kernel(void(ensemble_t, i8, block_t, ints_1))
-def _add_three_leaves(e: Ensemble, draw: int, codes: NDArray[np.uint8], total: Ints) -> None:
+def _add_three_leaves(e: SortedTrees, draw: int, codes: NDArray[np.uint8], total: Ints) -> None:
     zero, one = np.int32(0), np.uint64(1)
     for tree in range(e.start[draw, RIGHT], e.start[draw + 1, RIGHT]):
         a = np.uint64(tree) << one
@@ -225,7 +225,7 @@ def _add_three_leaves(e: Ensemble, draw: int, codes: NDArray[np.uint8], total: I
 
 
 @kernel(void(ensemble_t, i8, block_t, ints_1, bytes_1))
-def _add_more_leaves(e: Ensemble, draw: int, codes: NDArray[np.uint8], total: Ints, slots: Bytes) -> None:
+def _add_more_leaves(e: SortedTrees, draw: int, codes: NDArray[np.uint8], total: Ints, slots: Bytes) -> None:
     """Every row's leaf slot by one masked pass of bytes per split, then the values by a chain of selects."""
     zero, one = np.int32(0), np.uint64(1)
     rows = codes.shape[1]
@@ -262,7 +262,7 @@ def _add_more_leaves(e: Ensemble, draw: int, codes: NDArray[np.uint8], total: In
 
 
 @kernel(void(ensemble_t, longs_1, bytes_2, array(i4, 2)), entry=True)
-def sum_trees(ensemble: Ensemble, draws: Longs, codes: NDArray[np.uint8], sums: NDArray[np.int32]) -> None:
+def sum_trees(ensemble: SortedTrees, draws: Longs, codes: NDArray[np.uint8], sums: NDArray[np.int32]) -> None:
     """Per draw the sum of the leaves each row reaches: `sums` [draw, row] from `codes` [feature, row]."""
     num_rows = codes.shape[1]
     total = np.empty(BLOCK, np.int32)
@@ -282,7 +282,7 @@ def sum_trees(ensemble: Ensemble, draws: Longs, codes: NDArray[np.uint8], sums: 
 
 
 @kernel(void(ensemble_t, longs_1, bytes_1, ints_1), entry=True)
-def sum_trees_at_row(ensemble: Ensemble, draws: Longs, code: Bytes, sums: Ints) -> None:
+def sum_trees_at_row(ensemble: SortedTrees, draws: Longs, code: Bytes, sums: Ints) -> None:
     """`sum_trees` for a single row without a branch that the processor could guess wrong: `sums` [draw].
 
     `code` [2 * feature + side] is the row's code plus side, modulo 256.

@@ -17,7 +17,7 @@ import pytest
 
 from app.services.errors import ServiceError, UnusableDataError
 from app.services.readers.confined import Readers, readers
-from app.services.readers.options import Limits, Options
+from app.services.readers.options import Options, ReaderLimits
 from tests.support.api_calls import CSV, places, post_csv, problem, table
 from tests.support.databases import only
 
@@ -110,7 +110,7 @@ def test_the_service_answers_while_bombs_are_read(client):
     assert resident() - before < 300 << 20
 
 
-def run(content: bytes, limits: Limits, using: Readers = readers) -> dict:
+def run(content: bytes, limits: ReaderLimits, using: Readers = readers) -> dict:
     with tempfile.TemporaryFile() as file:
         file.write(content)
         task = {"options": Options().to_json(), "block_rows": 1000}
@@ -127,7 +127,7 @@ def test_a_reader_that_takes_too_much_memory_is_refused():
         writer.write_table(rows)
 
     with pytest.raises(UnusableDataError, match="too much memory or time"):
-        run(sink.getvalue(), Limits(memory=8 << 20))
+        run(sink.getvalue(), ReaderLimits(memory=8 << 20))
 
 
 def test_many_columns_take_no_more_room_than_their_cells():
@@ -137,7 +137,7 @@ def test_many_columns_take_no_more_room_than_their_cells():
         [names, *[",".join(str(row % 97) for _ in range(1500)) for row in range(80)]]
     ).encode()
 
-    assert len(run(content, Limits(memory=256 << 20))["columns"]) == 1500
+    assert len(run(content, ReaderLimits(memory=256 << 20))["columns"]) == 1500
 
 
 def test_a_reader_that_takes_too_long_is_refused():
@@ -145,17 +145,17 @@ def test_a_reader_that_takes_too_long_is_refused():
     content = b"a,b,c,d\n" + b"1.5,2.5,x,'y'\n" * 3_000_000
 
     with pytest.raises(UnusableDataError, match="too much memory or time"):
-        run(content, Limits(seconds=1))
+        run(content, ReaderLimits(seconds=1))
 
 
 def test_readers_are_born_again():
     """Whoever kills the process that readers are forked from costs the next one a moment."""
     own = Readers()
     try:
-        assert run(b"a,b\n1,2\n", Limits(), own)["num_rows"] == 1
+        assert run(b"a,b\n1,2\n", ReaderLimits(), own)["num_rows"] == 1
         os.kill(own.pid, signal.SIGKILL)
         os.waitid(os.P_PID, own.pid, os.WEXITED | os.WNOWAIT)
-        assert run(b"a,b\n1,2\n", Limits(), own)["num_rows"] == 1
+        assert run(b"a,b\n1,2\n", ReaderLimits(), own)["num_rows"] == 1
     finally:
         own.close()
 
@@ -168,7 +168,7 @@ def test_few_are_read_at_once():
         while own._line.acquire(blocking=False):
             taken += 1
         with pytest.raises(ServiceError) as caught:
-            run(b"a,b\n1,2\n", Limits(), own)
+            run(b"a,b\n1,2\n", ReaderLimits(), own)
         own._line.release(taken)
     assert (caught.value.status, caught.value.retry_after is not None) == (503, True)
     own.close()
@@ -177,7 +177,7 @@ def test_few_are_read_at_once():
 def test_what_a_reader_gets_wrong_is_logged_and_not_a_500(caplog):
     """A fault of ours is a refusal for the sender and a trace in the log."""
     with tempfile.TemporaryFile() as file, pytest.raises(UnusableDataError, match="logged"):
-        readers.run("dataset", file, Limits(), {"options": {}, "block_rows": 1000})
+        readers.run("dataset", file, ReaderLimits(), {"options": {}, "block_rows": 1000})
     assert "Traceback" in caplog.text
 
 

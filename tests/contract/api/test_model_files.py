@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.services import model_files
-from app.services.readers.options import Limits
+from app.services.readers.options import ReaderLimits
 from sampler import Posterior, load, pack
 from sampler.storage.model_file import MEDIA_TYPE, read_model, write_model
 from tests.support import fuzz_models
@@ -292,7 +292,7 @@ def test_a_file_that_takes_too_much_is_refused(client, monkeypatch):
     draws = random_draws(0, 2000, 7, 7, "prior")
     data = write_model(make_problem()[0].header(), [[pack(draws)]], [])
     assert post_file(client, data).status_code == 201
-    monkeypatch.setattr(model_files, "LIMITS", Limits(memory=1 << 20, seconds=60))
+    monkeypatch.setattr(model_files, "LIMITS", ReaderLimits(memory=1 << 20, seconds=60))
     assert "too much memory" in problem(post_file(client, data), 422, "unusable-model")["detail"]
 
 

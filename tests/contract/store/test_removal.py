@@ -30,7 +30,7 @@ def fill(engine):
     """A model with many blocks of draws, and many blocks of predictions by it, all of it under way."""
     dataset = save_dataset(engine)
     model = create_model(engine, dataset.id, num_chains=2)
-    blocks = [draws.Block(seq, seq * 5, 5, b"packed draws %d" % seq) for seq in range(BLOCKS)]
+    blocks = [draws.StoredBlock(seq, seq * 5, 5, b"packed draws %d" % seq) for seq in range(BLOCKS)]
     for _ in range(2):
         claimed = claim(engine)
         with session_scope(engine) as session:

@@ -11,7 +11,7 @@ from app.store.queue.units import Directive
 from app.store.tables import DrawBlock, Unit, Worker
 from tests.support.store_factories import OWNER, a_slice, claim, create_model, expire, remove_all, state_of
 
-BLOCK = draws.Block(seq=0, first_draw=0, num_draws=5, data=b"packed draws")
+BLOCK = draws.StoredBlock(seq=0, first_draw=0, num_draws=5, data=b"packed draws")
 
 
 def test_chains_are_claimed_once_each_in_order(database):
@@ -70,8 +70,8 @@ def test_a_grown_block_replaces_its_shorter_self(database):
     """The last block grows from slice to slice; the ones before stay."""
     model = create_model(database.engine)
     claimed = claim(database.engine)
-    grown = draws.Block(0, 0, 8, b"eight draws")
-    following = draws.Block(1, 8, 2, b"two more")
+    grown = draws.StoredBlock(0, 0, 8, b"eight draws")
+    following = draws.StoredBlock(1, 8, 2, b"two more")
     for blocks in ([BLOCK], [grown, following]):
         with session_scope(database.engine) as session:
             units.commit_slice(session, claimed, a_slice(blocks=blocks))

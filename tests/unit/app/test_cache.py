@@ -1,4 +1,7 @@
-"""`app.services.predictions.posterior_cache`: bounded in bytes, loaded once, the longest unused goes first."""
+"""`app.services.predictions.posterior_cache`: bounded in bytes, loaded once.
+
+The longest unused goes first.
+"""
 
 import threading
 import time

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.services.errors import ServiceError, UnusableDataError
-from app.services.readers.options import CHARACTERS, Limits, Options
+from app.services.readers.options import CHARACTERS, Options, ReaderLimits
 from app.services.readers.table import open_table
 from app.services.readers.typing_text import RAW
 
@@ -20,7 +20,7 @@ ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252", "latin-1")
 def read(content: bytes, fewest: int = 2, **options):
     """The table, and its columns' cells as they stand."""
     asked = Options(otherwise=RAW, **options)
-    with open_table(io.BytesIO(content), asked, Limits(fewest_columns=fewest)) as table:
+    with open_table(io.BytesIO(content), asked, ReaderLimits(fewest_columns=fewest)) as table:
         found = {index: (name, values) for index, name, values, _ in table.columns()}
     return table, {found[index][0]: found[index][1].to_pylist() for index in sorted(found)}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.dashboard.drawing import chains, effects, held_out, shapes
-from app.dashboard.drawing.canvas import COLOURS, Look
+from app.dashboard.drawing.canvas import COLOURS, ChartStyle
 from app.services.predictions.convergence import FEWEST_RANKED, independent_every
 from tests.support.html_page import checked_svg as checked
 
@@ -21,7 +21,7 @@ HOSTILE = '$x_{<script>"&\u202e\n'
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_hostile_names_and_bare_figures_can_be_drawn(theme):
     """Names that are markup or mathematics are letters; one point, one level or none drawn is no error."""
-    look = Look(theme, "narrow", half=True)
+    look = ChartStyle(theme, "narrow", half=True)
     feature = {"name": HOSTILE * 20, "mean": 0.5, "lower": 0.0, "upper": 1.0}
     root = checked(effects.importance([feature], look))
     assert any("<script>" in (element.text or "") for element in root.iter())
@@ -47,7 +47,7 @@ def test_hostile_names_and_bare_figures_can_be_drawn(theme):
 def test_themes_differ_in_colours_alone():
     """The same words at the same places, whichever theme."""
     feature = [{"name": "a", "mean": 0.5, "lower": 0.4, "upper": 0.6}]
-    light, dark = (effects.importance(feature, Look(theme)).decode() for theme in ("light", "dark"))
+    light, dark = (effects.importance(feature, ChartStyle(theme)).decode() for theme in ("light", "dark"))
     assert light != dark
     for colour, other in (
         (getattr(COLOURS["light"], c), getattr(COLOURS["dark"], c)) for c in vars(COLOURS["light"])
@@ -83,7 +83,7 @@ def test_shapes_of_a_tree():
         {"topology": text, "probability": share}
         for text, share in [("((..).)", 0.625), (".", 0.25), (deep, 0.125)]
     ]
-    root = checked(shapes.topologies(entries, Look("dark", "narrow", height=shapes.height(entries))))
+    root = checked(shapes.topologies(entries, ChartStyle("dark", "narrow", height=shapes.height(entries))))
     words = {element.text for element in root.iter()}
     assert {"62.5%", "25%", "12.5%", "71 leaves"} <= words
 
@@ -113,7 +113,7 @@ def test_ranks_of_chains_that_agree_stay_near_zero():
     assert 60 // independent_every(_slow(4, 60)) >= FEWEST_RANKED
     far = [max(abs(y).max() for _, y in chains.rank_curves(x[:, ::every])) for x in (agreeing, apart)]
     assert far[0] < 0.2 < 0.5 < far[1]
-    for look in (Look("dark", "narrow"), Look("light")):
+    for look in (ChartStyle("dark", "narrow"), ChartStyle("light")):
         root = checked(chains.ranks(apart[:, ::every], every, look))
         words = {element.text for element in root.iter()}
         assert {f"rank among all chains, as a share; one draw in {every}", "chain 4"} <= words

@@ -136,7 +136,7 @@ def check_weighted_pass(rng, n, before, now):
 
 
 def weighted_kernel(before, now):
-    """The compiled pass for so many leaves, chosen as `residual_pass.move_and_sum` does, as a Python function."""
+    """The compiled pass for so many leaves, chosen as `residual_pass.move_and_sum` does, for Python."""
     place = BEFORE_BUCKET[before] * len(NOW) + NOW_BUCKET[now]
     pointers = WEIGHTED[place]
     kinds = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]

@@ -8,13 +8,13 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from sampler.errors import SettingsError
-from sampler.posterior.intervals import Answer, Request
+from sampler.posterior.intervals import IntervalFigures, Request
 
 STEP = 2.0**-18
 
 
 def answer(steps, sigma, level=0.9, interval="credible", quantiles=None):
-    found = Answer(steps.shape[1], Request.check(level, interval, quantiles))
+    found = IntervalFigures(steps.shape[1], Request.check(level, interval, quantiles))
     found.fill(slice(0, steps.shape[1]), steps, 3.0, STEP, sigma)
     return found
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from app.store.draws import Block  # noqa: TC001  tests annotate lightly
+from app.store.draws import StoredBlock  # noqa: TC001  tests annotate lightly
 from app.store.errors import CorruptBlockError
 from sampler import DataError, Draws, unpack
 from sampler.storage.draws import concatenate
@@ -59,7 +59,7 @@ def test_blocks_do_not_depend_on_slices(cuts):
     num_trees, num_draws = 200, 300
     draws = stumps(num_draws, num_trees)
     whole = {block.seq: block for block in BlockWriter(num_trees).add(draws)}
-    stored: dict[int, Block] = {}
+    stored: dict[int, StoredBlock] = {}
     for start, stop in zip([0, *cuts], [*cuts, num_draws], strict=True):
         writer = BlockWriter(num_trees, stored[max(stored)] if stored else None)
         assert writer.num_draws == start

@@ -7,7 +7,7 @@ from scipy.stats import binomtest
 
 from sampler import fit
 from worker.calibration import look_at
-from worker.fit_spec import Rows
+from worker.fit_spec import ModelRows
 from worker.scoring import _coverage, score
 
 
@@ -32,7 +32,7 @@ def test_a_class_that_training_rows_lack_was_given_no_probability():
     )  # fmt: skip
 
     def rows(part):
-        return Rows(pa.table({"x": x[part]}), pa.chunked_array([y[part]]), None)
+        return ModelRows(pa.table({"x": x[part]}), pa.chunked_array([y[part]]), None)
 
     training, held = rows(slice(60)), rows(slice(60, None))
     p = posterior.predict({"x": x[60:]}).mean
@@ -71,7 +71,7 @@ def test_held_out_outcomes_are_judged_by_their_own_weights(settings, weight):
     y = 3 * x + 5 * rng.normal(size=600) / np.sqrt(w)
     posterior = fit({"x": x[:300]}, y[:300], w[:300], **SMALL | settings)
     training, held = (
-        Rows(pa.table({"x": x[part]}), pa.chunked_array([y[part]]), pa.chunked_array([w[part]]))
+        ModelRows(pa.table({"x": x[part]}), pa.chunked_array([y[part]]), pa.chunked_array([w[part]]))
         for part in (slice(300), slice(300, None))
     )
     f, sigma = posterior.sample(held.X), posterior.sample_sigma(held.X)

@@ -38,7 +38,7 @@ from sampler.kernels.rows import largest_absolute
 
 if TYPE_CHECKING:
     from sampler.bart.kernels.particles.layout import Swarm
-    from sampler.bart.kernels.state import Forest, Kept, Work
+    from sampler.bart.kernels.state import Forest, KeptDraws, Work
     from sampler.kernels.arrays import Bool, Data, Floats, Int, Longs
 
 # Swarm.state: what is next, of which tree, and the particle that it is to become
@@ -56,7 +56,7 @@ def room_for_tree(forest: Forest, tree: Int, num_leaves: Int) -> Int:
 
 
 @kernel(boolean(forest_t, kept_t), inline=True, allocates=False)
-def room_for_draw(forest: Forest, kept: Kept) -> Bool:
+def room_for_draw(forest: Forest, kept: KeptDraws) -> Bool:
     """Whether the forest as it is fits the room for kept draws."""
     nodes = 0
     for tree in range(len(forest.num_leaves)):
@@ -112,7 +112,7 @@ def update_by_particles(
 )
 def sweep_particles(
     data: Data, forest: Forest, work: Work, swarm: Swarm, prior: Floats, depths: Floats, counters: Longs,
-    kept: Kept, iteration: Int, stop: Int, num_burnin: Int, thin: Int, particles: Int, conditional: Bool,
+    kept: KeptDraws, iteration: Int, stop: Int, num_burnin: Int, thin: Int, particles: Int, conditional: Bool,
 ) -> tuple[Int, Int]:  # fmt: skip
     """Run iterations up to `stop`; returns the iterations done and why it came back.
 
