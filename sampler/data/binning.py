@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from sampler.storage.draws import MISSING
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Cuts = Literal["quantile", "uniform", "mixed"]
 SCHEMES: tuple[Cuts, ...] = get_args(Cuts)
 MAX_CUTS = 254
+MISSING = 255  # code of a missing value
 SPREAD_CUTS = 190  # of "mixed", over the range
 MOST_IN_A_GAP = 8  # of those, between two neighbouring values: an outlier would take nearly all
 

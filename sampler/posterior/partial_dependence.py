@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.binning import spread
+from sampler.data.binning import MISSING, spread
 from sampler.data.encode import numbers
 from sampler.data.scalars import days_to_text
 from sampler.errors import SettingsError
 from sampler.posterior.intervals import Interval
 from sampler.posterior.kernels.tree_sums import BLOCK
-from sampler.storage.draws import MISSING
 from sampler.storage.model_header import GRID_POINTS
 
 if TYPE_CHECKING:

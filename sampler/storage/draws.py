@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LEAF = -1  # `feature` of a leaf
-MISSING = 255  # code of a missing value
 PRESENT_OR_MISSING = 254  # `cut` of the rule "present left, missing right"
 
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from sampler.storage.draws import MISSING, Draws
+from sampler.data.binning import MISSING
+from sampler.storage.draws import Draws
 
 
 def random_draws(seed, num_draws=3, num_trees=4, num_features=5, grow=0.45, num_codes=255, leaf_sd=20_000):
