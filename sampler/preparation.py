@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.bart.prior import Constants, calibrate, check_prior
+from sampler.bart.prior import calibrate, check_prior
 from sampler.cart.prior import TreeConstants, calibrate_tree, check_tree_prior
 from sampler.data.binning import MAX_CUTS, SCHEMES, Grid, cuts_between, distinct_values, spread
 from sampler.data.columns import summarise
@@ -17,6 +17,7 @@ from sampler.data.table import one_column, read
 from sampler.data.target import guess_family, read_target, read_weights
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.methods import METHODS
+from sampler.prior import Constants
 from sampler.settings import Settings
 from sampler.soft.prior import SoftConstants, calibrate_soft, check_soft_prior
 from sampler.storage.model_header import GRID_POINTS, REFERENCE_ROWS, Header

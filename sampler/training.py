@@ -15,7 +15,7 @@ from sampler.errors import DataError, SettingsError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.bart.prior import Constants
+    from sampler.prior import Constants
     from sampler.settings import Settings
 
 WEIGHT_BITS = 36  # shared by a weight and the number of rows; a residual takes up to 26 of 62

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.bart.kernels.state import Forest, Work
-    from sampler.bart.prior import Constants
     from sampler.kernels.arrays import Data
+    from sampler.prior import Constants
     from sampler.training import Training
 
     Floats = NDArray[np.float64]

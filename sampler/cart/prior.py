@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.bart.prior import (
+from sampler.errors import DataError
+from sampler.prior import (
     RANGES,
     SIGMA_FLOOR,
     Constants,
@@ -17,7 +18,6 @@ from sampler.bart.prior import (
     check_entries,
     range_of,
 )
-from sampler.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

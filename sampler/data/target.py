@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.bart.prior import MOST
 from sampler.data.columns import sort_levels
 from sampler.data.convert import NAMED_CELLS, to_labels
 from sampler.data.schema import Column
 from sampler.data.table import read_column
 from sampler.errors import DataError, DataProblem
 from sampler.methods import METHODS
+from sampler.prior import MOST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

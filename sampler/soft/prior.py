@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.bart.prior import RANGES, SIGMA_FLOOR, Constants, _sigma_estimate, check_entries, range_of
 from sampler.errors import DataError, SettingsError
+from sampler.prior import RANGES, SIGMA_FLOOR, Constants, _sigma_estimate, check_entries, range_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

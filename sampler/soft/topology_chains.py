@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.bart.prior import SIGMA_FLOOR
+from sampler.prior import SIGMA_FLOOR
 from sampler.soft.nuts import nuts
 from sampler.soft.prior import soft_constants
 from sampler.soft.tree import Parameters, make_room, make_soft_rows, scale_guesses, shape_of

@@ -5,9 +5,10 @@ import pytest
 
 from sampler.bart.chain import Chain
 from sampler.bart.kernels.state import LIKELIHOOD
-from sampler.bart.prior import Constants, calibrate
+from sampler.bart.prior import calibrate
 from sampler.bart.state import make_kept
 from sampler.errors import PackedError, SettingsError
+from sampler.prior import Constants
 from sampler.settings import MOVE_SETS, Settings
 from sampler.storage.draws import concatenate
 from sampler.training import Training

@@ -1,0 +1,198 @@
+"""What the priors of all engines share: constants, checks of entries, and estimates of the noise."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+
+MOST = 1e100  # of a scale, and the inverse of the least: squares and their sums are floats then
+
+
+SIGMA_FLOOR = 1e-6  # of the range of y: a perfect linear fit has no noise to scale the prior by
+
+
+ESTIMATES = ("linear", "naive")
+
+
+# what each key must satisfy: (lowest, highest, whether the ends count)
+RANGES: dict[str, tuple[float, float, bool]] = {
+    "k": (1 / MOST, MOST, False),
+    "alpha": (0, 1, False),
+    "beta": (0, math.inf, True),
+    "nu": (0, math.inf, False),
+    "q": (0, 1, False),
+    "offset": (-math.inf, math.inf, False),
+    "leaf_sd": (1 / MOST, MOST, False),
+    "lambda": (1 / MOST**2, MOST**2, False),
+    "sigma": (1 / MOST, MOST, False),
+    "sigma_start": (1 / MOST, MOST, False),
+    "step": (1 / MOST, MOST, False),
+    "k_df": (0, 1e6, False),
+    "k_scale": (0, math.inf, False),
+    "sparse_a": (0, 1e6, False),
+    "sparse_b": (0, 1e6, False),
+    "sparse_rho": (0, 1e9, False),
+    "sparse_theta": (0, 1e9, False),
+}
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The prior in absolute constants, in units of y.
+
+    A leaf value is Normal(0, leaf_sd^2); sigma^2 is nu lambda / chi-square(nu), or known when
+    `sigma_fixed`; a node of depth d splits with probability alpha (1 + d)^-beta while it can; f = offset +
+    sum of trees. Leaf values and residuals are whole multiples of `step`, a power of two.
+
+    With k_df > 0 leaf_sd is only a start: it is leaf_sd k / k', and k' = k_scale chi(k_df). When `sparse`, a
+    split's column has probability in proportion to s, s ~ Dirichlet(theta / p, ..), theta = sparse_theta or,
+    if that is 0, theta / (theta + sparse_rho) ~ Beta(sparse_a, sparse_b); else all columns are alike.
+    """
+
+    offset: float
+    step: float
+    leaf_sd: float
+    nu: float
+    lambda_: float
+    sigma_start: float
+    sigma_fixed: bool
+    alpha: float
+    beta: float
+    k: float = 2.0
+    k_df: float = 0.0
+    k_scale: float = 1.0
+    sparse: bool = False
+    sparse_a: float = 0.5
+    sparse_b: float = 1.0
+    sparse_rho: float = 1.0
+    sparse_theta: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict that `from_json` reads back exactly."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Constants:
+        """Constants from `to_json`'s dict."""
+        return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
+
+
+def range_of(y: NDArray[np.float64], weights: NDArray[np.float64] | None, spread: float) -> float:
+    """The range of y in units of sigma, which is the noise of a row of weight 1."""
+    if weights is None:
+        return spread
+    return float(np.ptp(np.sqrt(weights) * (y - np.average(y, weights=weights)))) or spread
+
+
+def check_entries(
+    prior: Mapping[str, Any] | None,
+    known: Sequence[str],
+    ranges: Mapping[str, tuple[float, float, bool]],
+    whose: str = "",
+) -> dict[str, Any]:
+    """The entries given, each checked; raises SettingsError as `check_prior`. `whose` follows a name."""
+    given = dict(prior or {})
+    for name, value in given.items():
+        if name not in known:
+            raise SettingsError(f"unknown prior entry {name!r}{whose}; accepted are {', '.join(known)}")
+        if name == "sigma_estimate":
+            if value not in ESTIMATES:
+                raise SettingsError(
+                    f"prior sigma_estimate must be one of {', '.join(ESTIMATES)}, not {value!r}"
+                )
+        elif name == "sparse":
+            if not isinstance(value, bool):
+                raise SettingsError(f"prior sparse must be true or false, not {value!r}")
+        else:
+            given[name] = _in_range(name, value, ranges[name])
+    return given
+
+
+def _in_range(name: str, value: Any, allowed: tuple[float, float, bool]) -> float:
+    low, high, closed = allowed
+    number = math.nan if isinstance(value, bool) or not isinstance(value, numbers.Real) else float(value)
+    inside = low < number < high or (closed and low <= number < high)
+    if not inside:
+        between = f"from {low:g} up" if closed else f"between {low:g} and {high:g}"
+        raise SettingsError(f"prior {name} must be a number {between}, not {value!r}")
+    return number
+
+
+def _chi2_quantile(probability: float, degrees: float) -> float:
+    from scipy.special import chdtri  # noqa: PLC0415  # scipy is slow to import, and fitting alone needs it
+
+    return float(chdtri(degrees, 1 - probability))
+
+
+def _sigma_estimate(
+    y: NDArray[np.float64],
+    design: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+    knobs: Mapping[str, Any],
+) -> float:
+    if "lambda" in knobs and "sigma_start" in knobs:
+        return 0.0
+    weight = np.ones(len(y)) if weights is None else weights
+    naive = _weighted_sd(y, weight)
+    if knobs["sigma_estimate"] == "naive":
+        return naive
+    linear = _residual_sd(y, design, weight)
+    return naive if linear is None else linear
+
+
+def _weighted_sd(y: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
+    seen = weight > 0
+    centred = y[seen] - np.average(y[seen], weights=weight[seen])
+    return math.sqrt(float(np.sum(weight[seen] * centred**2)) / max(int(seen.sum()) - 1, 1))
+
+
+def _residual_sd(
+    y: NDArray[np.float64], design: NDArray[np.float64], weight: NDArray[np.float64]
+) -> float | None:
+    """Residual standard deviation of least squares with intercept; None with too few rows for it.
+
+    By the normal equations in blocks of rows, columns standardised, missing cells at the column's mean: a
+    design of a million rows is not copied, and a nearly dependent column counts as dependent.
+    """
+    seen = weight > 0
+    num_rows = int(seen.sum())
+    columns = len(design)
+    if columns + 1 >= num_rows and columns > 2000:
+        return None
+    means = np.zeros(columns)
+    scales = np.zeros(columns)
+    for j, column in enumerate(design):
+        values = column[seen]
+        values = values[~np.isnan(values)]
+        if len(values) and np.ptp(values) > 0:
+            means[j], scales[j] = values.mean(), values.std()
+    used = np.flatnonzero(scales > 0)
+    gram = np.zeros((len(used) + 2, len(used) + 2))
+    y_mean = float(np.average(y[seen], weights=weight[seen]))
+    y_scale = max(float(np.ptp(y[seen])), np.finfo(float).tiny)
+    for start in range(0, len(y), 4096):
+        rows = slice(start, start + 4096)
+        block = np.ones((len(used) + 2, len(y[rows])))
+        block[1:-1] = np.nan_to_num((design[used, rows] - means[used, None]) / scales[used, None], nan=0.0)
+        block[-1] = (y[rows] - y_mean) / y_scale
+        gram += (block * weight[rows]) @ block.T
+    values, vectors = np.linalg.eigh(gram[:-1, :-1])
+    keep = values > values[-1] * 1e-10
+    rank = int(keep.sum())
+    if num_rows <= rank + 1:
+        return None
+    projected = vectors[:, keep].T @ gram[:-1, -1]
+    squares = gram[-1, -1] - float(np.sum(projected**2 / values[keep]))
+    return y_scale * math.sqrt(max(squares, 0.0) / (num_rows - rank))
