@@ -25,12 +25,11 @@ if TYPE_CHECKING:
     from sampler.data.schema import Schema, choose
     from sampler.fitting import fit
     from sampler.kernels.jit import is_warm, warm
-    from sampler.posterior.posterior import Posterior, Prediction
+    from sampler.posterior.posterior import Posterior, Prediction, load
     from sampler.preparation import PreparedFit, prepare
     from sampler.settings import Settings
     from sampler.storage.draw_codec import pack, unpack
     from sampler.storage.draws import Draws
-    from sampler.storage.model_file import load
 
 # read when first used, so that importing the package costs next to nothing
 _HOMES = {
@@ -47,7 +46,7 @@ _HOMES = {
     "describe": "data.columns",
     "fit": "fitting",
     "is_warm": "kernels.jit",
-    "load": "storage.model_file",
+    "load": "posterior.posterior",
     "pack": "storage.draw_codec",
     "prepare": "preparation",
     "resume_chain": "chains",

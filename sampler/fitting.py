@@ -12,11 +12,12 @@ import time
 import warnings
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from sampler.errors import DataError, DataWarning, PackedError, SettingsError
+from sampler.posterior.posterior import Origin
 from sampler.settings import LIMITS
 
 if TYPE_CHECKING:
@@ -155,14 +156,6 @@ def run(problem: PreparedFit, *, progress: bool = False) -> Posterior:
         return [start_chain(training, chain) for chain in range(training.settings.num_chains)]
 
     return _run(problem, start, [], progress=progress)
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What a posterior's chains need to go on: their data (None once loaded) and their last states."""
-
-    problem: PreparedFit | None
-    checkpoints: list[bytes]
 
 
 def extend(

@@ -30,12 +30,16 @@ from sampler.storage.model_file import read_parts, write_model
 from sampler.storage.model_header import Header
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sampler.chains import AnyChain
+
+    Report = Callable[[int, AnyChain], None]
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from sampler.data.schema import Schema
-    from sampler.fitting import Origin
     from sampler.preparation import PreparedFit
     from sampler.storage.draws import Draws
 
@@ -403,8 +407,6 @@ class Posterior:
     @classmethod
     def from_bytes(cls, data: bytes) -> Posterior:
         """The posterior in a model file; raises PackedError."""
-        from sampler.fitting import Origin  # noqa: PLC0415  # it imports this module
-
         header, blocks, statistics, checkpoints = read_parts(data)
         posterior = cls.from_blocks(header, blocks, statistics)
         posterior.origin = Origin(None, checkpoints) if checkpoints else None
@@ -444,3 +446,16 @@ def _kind_of(header: Header) -> type[Posterior]:
     from sampler.posterior.single_tree import TreePosterior  # noqa: PLC0415  # it is a kind of Posterior
 
     return TreePosterior
+
+
+def load(path: str | os.PathLike[str]) -> Posterior:
+    """The posterior that `save` wrote, here or elsewhere; raises PackedError when the file is no good."""
+    return Posterior.from_bytes(Path(path).read_bytes())
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a posterior's chains need to go on: their data (None once loaded) and their last states."""
+
+    problem: PreparedFit | None
+    checkpoints: list[bytes]

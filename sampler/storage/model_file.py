@@ -11,16 +11,13 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sampler.errors import PackedError
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping, Sequence
 
-    from sampler.posterior.posterior import Posterior
 
 MEDIA_TYPE = "application/vnd.bartserve.model"
 MAGIC = b"BARTMODL"
@@ -86,13 +83,6 @@ def read_parts(
     except RecursionError:
         raise PackedError("the model file can't be read: it is nested too deeply") from None
     return header, blocks, statistics, states
-
-
-def load(path: str | os.PathLike[str]) -> Posterior:
-    """The posterior that `save` wrote, here or elsewhere; raises PackedError when the file is no good."""
-    from sampler.posterior.posterior import Posterior  # noqa: PLC0415  # slow to import
-
-    return Posterior.from_bytes(Path(path).read_bytes())
 
 
 def _are_all(kind: type, values: Sequence[Any]) -> bool:
