@@ -8,11 +8,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from app.cli.common import settings_with
-from app.client import Client, ClientError
+from app.cli.common import fail, settings_with
+from app.client import Client, ClientError, ProblemError
 from app.supervisor import STOP_SECONDS, address_of
+
+if TYPE_CHECKING:
+    from app.client import Place
+
 
 READY_SECONDS = 180.0  # a machine may be busy
 RETRIES = 3  # a person waits
@@ -100,3 +106,21 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+@contextmanager
+def asking(url: str | None, data_dir: Path | None, say: Callable[[str], None]) -> Iterator["Client"]:
+    """A client of the service that is meant (`embedded.reached`); what goes wrong ends the command."""
+    try:
+        with reached(url, data_dir, say) as client:
+            yield client
+    except ProblemError as error:
+        places = [f"  {_where(place)}: {place.detail}" for place in error.errors[:20]]
+        fail("\n".join([f"The service says no: {error.detail}", *(places if len(places) > 1 else [])]))
+    except ClientError as error:
+        fail(str(error))
+
+
+def _where(place: "Place") -> str:
+    row = f"row {place.row}" if place.row else ""
+    return ", ".join(part for part in (place.column, row) if part) or "the request"

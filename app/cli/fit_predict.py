@@ -11,7 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from app.cli.common import DataDir, asking
+from app.cli.common import DataDir
+from app.cli.embedded import asking
 from app.client import Client, Dataset, Prediction, ProblemError
 
 Url = Annotated[

@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from app.cli.common import DataDir, asking
+from app.cli.common import DataDir
+from app.cli.embedded import asking
 from app.cli.fit_predict import How, Kinds, Url, how_read, texts
 from app.client import Client, ClientError, Dataset, ProblemError
 from app.client.views import Json
