@@ -36,13 +36,9 @@ import numpy as np
 
 from sampler.errors import PackedError
 from sampler.kernels import packing
+from sampler.storage.block_format import MAGIC, SHARP_TREES, SINGLE_TREES, SOFT_TREES, VERSION
 from sampler.storage.draws import Draws
 
-MAGIC = b"BDRW"
-VERSION = 1
-SHARP_TREES = 1
-SOFT_TREES = 2
-SINGLE_TREES = 3
 HEAD = struct.Struct("<4sBBBBIIIQQ")
 CHECKSUM = slice(8, 12)
 
@@ -50,7 +46,8 @@ CHECKSUM = slice(8, 12)
 def pack(draws: Draws) -> bytes:
     """The draws as one block; the same draws give the same bytes."""
     if type(draws) is not Draws:
-        from sampler.storage.soft_draws import SoftDraws, pack_soft  # noqa: PLC0415  # a kind of Draws, it imports this module
+        from sampler.storage.soft_codec import pack_soft  # noqa: PLC0415  # a kind of Draws, it imports this module
+        from sampler.storage.soft_draws import SoftDraws  # noqa: PLC0415  # a kind of Draws, it imports this module
 
         assert isinstance(draws, SoftDraws)
         return pack_soft(draws)
@@ -113,7 +110,7 @@ def unpack(data: bytes) -> Draws:
     if len(data) < HEAD.size or not data.startswith(MAGIC):
         raise PackedError("this is no block of draws")
     if data[5] == SOFT_TREES:
-        from sampler.storage.soft_draws import unpack_soft  # noqa: PLC0415  # it imports this module
+        from sampler.storage.soft_codec import unpack_soft  # noqa: PLC0415  # it imports this module
 
         return unpack_soft(data)
     _, version, kind, feature_bits, leaf_bits, checksum, num_draws, num_trees, num_nodes, num_bits = (
@@ -168,7 +165,7 @@ def sizes(data: bytes) -> tuple[int, int, int]:
         raise PackedError("this is no block of draws")
     head = HEAD.unpack_from(data)
     if head[2] == SOFT_TREES:
-        from sampler.storage.soft_draws import HEAD as SOFT_HEAD  # noqa: PLC0415
+        from sampler.storage.soft_codec import HEAD as SOFT_HEAD  # noqa: PLC0415
 
         if len(data) < SOFT_HEAD.size:
             raise PackedError("the block of draws is damaged: its head is cut short")

@@ -127,10 +127,10 @@ def concatenate(parts: list[Draws]) -> Draws:
     """The draws of several blocks of one chain, in order; they must have the same number of trees."""
     if len(parts) == 1:
         return parts[0]
-    if type(parts[0]) is not Draws:
-        from sampler.storage.soft_draws import SoftDraws  # noqa: PLC0415  # a kind of Draws
-
-        return SoftDraws.joined([part for part in parts if isinstance(part, SoftDraws)])
+    kind: Any = type(parts[0])
+    if kind is not Draws:
+        joined: Draws = kind.joined(parts)
+        return joined
     sizes = np.cumsum([0] + [part.num_nodes for part in parts])
     starts = [part.tree_start[:-1] + size for part, size in zip(parts, sizes, strict=False)]
     return Draws(

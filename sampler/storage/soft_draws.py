@@ -25,15 +25,12 @@ offset  type       what
 
 from __future__ import annotations
 
-import struct
-import zlib
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sampler.errors import PackedError
-from sampler.storage.draw_codec import MAGIC, SOFT_TREES, VERSION
 from sampler.storage.draws import LEAF, Draws
 
 if TYPE_CHECKING:
@@ -41,8 +38,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-HEAD = struct.Struct("<4sBBHIIIIIQd")
-MOST_NODES = 1 << 32  # sizes a head may name, so that none overflows
 PARTS = ("sigma", "log_weight", "is_split", "threshold", "direction", "value")
 
 
@@ -163,86 +158,3 @@ def tree_ends(is_split: NDArray[np.bool_]) -> NDArray[np.int64]:
     if len(still_open) and (len(ends) == 0 or ends[-1] != len(still_open) - 1):
         raise PackedError("the last soft tree has no end")
     return ends
-
-
-def pack_soft(draws: SoftDraws) -> bytes:
-    """The draws as one block; the same draws give the same bytes."""
-    value, log_weight = draws.part("value"), draws.part("log_weight")
-    head = HEAD.pack(
-        MAGIC,
-        VERSION,
-        SOFT_TREES,
-        0,
-        0,
-        len(draws.sigma),
-        draws.num_trees,
-        draws.direction.shape[1],
-        value.shape[1],
-        len(draws.is_split),
-        draws.sharpness,
-    )
-    shape = np.packbits(draws.is_split, bitorder="little").tobytes()
-    before, after = (draws.sigma, log_weight), (draws.threshold, draws.direction, value)
-    body = b"".join([*map(_bytes, before), shape, *map(_bytes, after)])
-    return head[:8] + struct.pack("<I", _checksum(head, body)) + head[12:] + body
-
-
-def unpack_soft(data: bytes) -> SoftDraws:
-    """The draws of a block, exactly as packed; raises PackedError when it is none, damaged or newer."""
-    if len(data) < HEAD.size or not data.startswith(MAGIC):
-        raise PackedError("this is no block of draws")
-    _, version, kind, _, checksum, d, m, p, k, n, sharpness = HEAD.unpack_from(data)
-    if version > VERSION or kind != SOFT_TREES:
-        raise PackedError(
-            f"the block of draws has format {version}, kind {kind}, not {VERSION}, {SOFT_TREES}"
-        )
-    if _checksum(data[: HEAD.size], data[HEAD.size :]) != checksum:
-        raise PackedError("the block of draws is damaged: its checksum doesn't fit")
-    if n > MOST_NODES or len(data) < HEAD.size + 16 * d + (n + 7) // 8:
-        raise PackedError("the block of draws is damaged: its sizes contradict each other")
-    reader = _Reader(data)
-    sigma, log_weight = reader.floats(d), reader.floats(d)
-    is_split = reader.bits(n)
-    splits = int(np.count_nonzero(is_split))
-    if len(data) != reader.at + 8 * (splits * (1 + p) + (n - splits) * k):
-        raise PackedError("the block of draws is damaged: its sizes contradict each other")
-    threshold, direction = reader.floats(splits), reader.floats(splits * p).reshape(splits, p)
-    value = reader.floats((n - splits) * k).reshape(n - splits, k)
-    numbers = (sigma, log_weight, threshold, direction, value)
-    if not 0 < sharpness < np.inf or not all(np.all(np.isfinite(each)) for each in numbers):
-        raise PackedError("the block of draws is damaged: its parameters are no numbers")
-    return SoftDraws.made(
-        num_trees=m,
-        sharpness=sharpness,
-        sigma=sigma,
-        log_weight=log_weight,
-        is_split=is_split,
-        threshold=threshold,
-        direction=direction,
-        value=value,
-    )
-
-
-class _Reader:
-    """Arrays one after another, from behind the head."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, HEAD.size
-
-    def floats(self, count: int) -> NDArray[np.float64]:
-        values = np.frombuffer(self.data, "<f8", count, self.at).astype(np.float64)
-        self.at += 8 * count
-        return values
-
-    def bits(self, count: int) -> NDArray[np.bool_]:
-        raw = np.frombuffer(self.data, np.uint8, (count + 7) // 8, self.at)
-        self.at += len(raw)
-        return np.unpackbits(raw, count=count, bitorder="little").astype(bool)
-
-
-def _bytes(values: NDArray[np.float64]) -> bytes:
-    return np.ascontiguousarray(values, "<f8").tobytes()
-
-
-def _checksum(head: bytes, body: bytes) -> Any:
-    return zlib.crc32(body, zlib.crc32(head[12:], zlib.crc32(head[:8])))

@@ -7,7 +7,8 @@ import pytest
 
 from sampler import PackedError, Posterior
 from sampler.posterior.untrusted import MAX_DEPTH, MAX_HEADER_TEXT, MAX_INDEX, read_contents
-from sampler.storage.draw_codec import HEAD, SOFT_TREES
+from sampler.storage.block_format import SOFT_TREES
+from sampler.storage.draw_codec import HEAD
 from sampler.storage.model_header import REFERENCE_ROWS
 from tests.support.fuzz_models import File, sealed, sealed_block, taken_apart
 from tests.support.random_posteriors import make_posterior

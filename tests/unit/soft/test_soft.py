@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from sampler.errors import PackedError
 from sampler.storage import draw_codec
 from sampler.storage.draws import concatenate
-from sampler.storage.soft_draws import SoftDraws, pack_soft, unpack_soft
+from sampler.storage.soft_codec import pack_soft, unpack_soft
+from sampler.storage.soft_draws import SoftDraws
 
 FIXTURE = Path(__file__).parents[2] / "data" / "formats" / "soft_v1.bin"
 FIELDS = ("sigma", "log_weight", "is_split", "threshold", "direction", "value")
