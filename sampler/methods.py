@@ -38,6 +38,15 @@ class Method:
     search: Mapping[str, float] = field(default_factory=dict)  # the knobs of a search over topologies
 
     @property
+    def posterior_class(self) -> str:
+        """Module and class of the posteriors of its fits, which load late."""
+        if self.soft:
+            return "sampler.soft.posterior:SoftPosterior"
+        if self.single_tree:
+            return "sampler.posterior.single_tree:TreePosterior"
+        return "sampler.posterior.posterior:Posterior"
+
+    @property
     def at_once(self) -> bool:
         """Whether draws, weighted ones, come together at the end: such a fit can't go on."""
         return self.filters or bool(self.search)

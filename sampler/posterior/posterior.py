@@ -6,6 +6,7 @@ import math
 import os
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -213,16 +214,16 @@ class Posterior:
                 "this model came without the states of its chains (a service's file has none): fit again "
                 "with more draws"
             )
-        from sampler.fitting import extend  # noqa: PLC0415  # it imports this module
-
         rows = None if X is None and y is None else (X, y, weights)
-        return extend(self, self.origin, num_draws, rows, progress=progress)
+        fitting = import_module("sampler.fitting")  # it stands above this module
+        extended: Posterior = fitting.extend(self, self.origin, num_draws, rows, progress=progress)
+        return extended
 
     def problem_of(self, X: Any, y: Any, weights: Any = None) -> PreparedFit:
         """What the chains trained on, from their rows given again; raises DataError."""
-        from sampler.preparation import prepare_again  # noqa: PLC0415  # only a loaded posterior needs it
-
-        return prepare_again(self._header, X, y, weights)
+        preparation = import_module("sampler.preparation")  # it stands above this module
+        prepared: PreparedFit = preparation.prepare_again(self._header, X, y, weights)
+        return prepared
 
     def diagnostics(self, max_points: int = 500) -> dict[str, Any]:
         """All that tells whether the chains agree, with traces of at most so many points; see `checkup`."""
@@ -436,16 +437,10 @@ class Posterior:
 
 def _kind_of(header: Header) -> type[Posterior]:
     """The class of posteriors of a model with that header."""
-    found = METHODS.get(str(header.settings.get("method", "bart")))
-    if found is None or not found.single_tree:
-        return Posterior
-    if found.soft:
-        from sampler.soft.posterior import SoftPosterior  # noqa: PLC0415  # it is a kind of Posterior
-
-        return SoftPosterior
-    from sampler.posterior.single_tree import TreePosterior  # noqa: PLC0415  # it is a kind of Posterior
-
-    return TreePosterior
+    method = METHODS.get(str(header.settings.get("method", "bart")), METHODS["bart"])
+    module, _, name = method.posterior_class.partition(":")
+    kind: type[Posterior] = getattr(import_module(module), name)
+    return kind
 
 
 def load(path: str | os.PathLike[str]) -> Posterior:
