@@ -15,7 +15,6 @@ from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
 from app.api.known_fields import known_fields, no_such_field
-from app.dashboard import render as pages
 from app.services import errors
 from app.services.errors import SHOWN, Fault, ServiceError
 from app.store.errors import is_disk_full
@@ -114,8 +113,11 @@ def render(
     }
     if isinstance(scope, MutableMapping):
         scope[PROBLEM] = slug
-    if pages.wanted(scope):
-        return pages.problem(scope, body, dict(headers or {}))
+    page = getattr(getattr(scope.get("app"), "state", None), "problem_page", None)  # the dashboard's
+    if page is not None:
+        shown: Response | None = page(scope, body, dict(headers or {}))
+        if shown is not None:
+            return shown
     # ASCII only: a name with half a surrogate pair must not break the answer that refuses it.
     content = json.dumps(body, allow_nan=False).encode("ascii")
     return Response(content, status, dict(headers or {}), media_type=MEDIA_TYPE)

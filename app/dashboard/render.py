@@ -94,6 +94,13 @@ def wanted(scope: Mapping[str, Any]) -> bool:
     return b"text/html" in accept and (scope.get("method") == "GET" or ours)
 
 
+def problem_page(
+    scope: Mapping[str, Any], body: Mapping[str, Any], headers: Mapping[str, str]
+) -> Response | None:
+    """A problem document as a page, for a person; None for other clients."""
+    return problem(scope, body, headers) if wanted(scope) else None
+
+
 def problem(scope: Mapping[str, Any], body: Mapping[str, Any], headers: Mapping[str, str]) -> Response:
     """A problem document as a page that says what to do next; for whoever isn't signed in, where to."""
     if body["status"] == 401:
