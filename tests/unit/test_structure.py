@@ -1,0 +1,100 @@
+"""The structure of the source: no circle of imports, short folders, one meaning for each public class."""
+
+import ast
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("app", "worker", "sampler", "migrations")
+MOST_FILES = 17  # in a folder of the sampler
+
+# Classes that share a name on purpose: documents of the client beside what they are made of, and so on.
+SHARED = {
+    "Chain": "of the engine, and as the client shows it",
+    "Dataset": "a row of the store, and as the client shows it",
+    "Interval": "of a prediction, and as the client shows it",
+    "Model": "a row of the store, and as the client shows it",
+    "Prediction": "of a posterior, and as the client shows it",
+    "Settings": "of a fit, and of the service",
+}
+
+
+def modules():
+    """Every module of the source, by name."""
+    named = {}
+    for package in PACKAGES:
+        for file in sorted((ROOT / package).rglob("*.py")):
+            parts = file.relative_to(ROOT).with_suffix("").parts
+            named[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return named
+
+
+def imported(tree, known):
+    """Modules that a module imports, late or not, but not those that only its types name."""
+    waiting, found = [tree], set()
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting += node.orelse
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                found.add(full if full in known else str(node.module))
+        waiting += ast.iter_child_nodes(node)
+    return found & known.keys()
+
+
+def graph():
+    """Each module's imports within the source."""
+    known = modules()
+    return {name: imported(ast.parse(file.read_text()), known) - {name} for name, file in known.items()}
+
+
+def circle(arrows):
+    """A circle, or None."""
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return None
+
+
+def test_no_circle_of_modules():
+    """No module imports itself by way of others."""
+    assert circle(graph()) is None
+
+
+def test_no_circle_of_packages():
+    """No folder of the sampler, of the store or of the services imports itself by way of others."""
+    known = modules()
+    arrows = defaultdict(set)
+    for name, targets in graph().items():
+        here = known[name].parent.relative_to(ROOT)
+        for target in targets:
+            there = known[target].parent.relative_to(ROOT)
+            inside = here in there.parents or there in here.parents
+            if here != there and not inside:
+                arrows[str(here)].add(str(there))
+    assert circle(arrows) is None
+
+
+def test_folders_of_the_sampler_are_short():
+    """A folder is read at a glance."""
+    sizes = defaultdict(int)
+    for file in (ROOT / "sampler").rglob("*.py"):
+        sizes[file.parent.relative_to(ROOT)] += 1
+    assert {folder: size for folder, size in sizes.items() if size > MOST_FILES} == {}
+
+
+def test_a_public_class_has_one_meaning():
+    """No two modules define a public class of the same name, but for those that say why."""
+    homes = defaultdict(list)
+    for name, file in modules().items():
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(name)
+    assert {name for name, where in homes.items() if len(where) > 1} == SHARED.keys()
