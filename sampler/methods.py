@@ -34,7 +34,7 @@ class Method:
     moves: tuple[str, ...] = ()
     single_tree: bool = True
     filters: bool = False  # particles that grow together, rather than a chain that goes on
-    soft: bool = False  # splits that rows pass with a probability (`sampler_math` 7)
+    soft: bool = False  # splits that rows pass with a probability (docs/maths.md#soft-trees)
     search: Mapping[str, float] = field(default_factory=dict)  # the knobs of a search over topologies
 
     @property

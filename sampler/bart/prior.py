@@ -1,4 +1,7 @@
-"""CGM10's prior, calibrated to data or given in absolute constants (`sampler_math` 1.2, 1.3)."""
+"""CGM10's prior, calibrated to data or given in absolute constants.
+
+The mathematics: docs/maths.md#leaf-prior, docs/maths.md#noise-prior.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +119,7 @@ def _calibrate_probit(
     knobs: Mapping[str, Any],
     num_columns: int,
 ) -> Constants:
-    """P(y = 1) = Phi(offset + f), noise 1: nothing is scaled from y but the offset (`sampler_math` 8.1)."""
+    """P(y = 1) = Phi(offset + f), noise 1: nothing is scaled from y but the offset (docs/maths.md#probit)."""
     from scipy.special import ndtri  # noqa: PLC0415
 
     if weights is not None:

@@ -1,4 +1,7 @@
-"""The prior of single-tree models, calibrated to data or given in absolute constants (`sampler_math` 4)."""
+"""The prior of single-tree models, calibrated to data or given in absolute constants.
+
+The mathematics: docs/maths.md#single-trees.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns as codes: cut points, and a uint8 per cell, 255 for missing (`sampler_math` 14.1).
+"""Columns as codes: cut points, and a uint8 per cell, 255 for missing (docs/maths.md#cuts-and-codes).
 
 The code of x is the number of cut points below it, so ``code <= c`` says exactly ``x <= cuts[c]``.
 """

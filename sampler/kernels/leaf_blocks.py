@@ -1,7 +1,7 @@
 """Rules that cut none of the blocks of rows that a tree's leaves hold: what a restructure builds trees of.
 
-Such a rule (Wu, Tjelmeland and West 2007, as in `sampler_math` 5.1) is valid at a node and sends every block
-of the node whole to one side.
+Such a rule (Wu, Tjelmeland and West 2007, as in docs/maths.md#restructure) is valid at a node and sends every
+block of the node whole to one side.
 """
 
 from __future__ import annotations

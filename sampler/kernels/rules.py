@@ -22,7 +22,8 @@ PRESENT_OR_MISSING = 254
 def num_rules(low: Int, high: Int, missing: Int) -> Int:
     """Rules of a column whose present codes span low..high: cuts, by side if some are missing, and one more.
 
-    n_adj of `sampler_math` 14.1 and 14.4: without missing values the side is a coin and not counted.
+    n_adj of docs/maths.md#cuts-and-codes, docs/maths.md#missing-values: without missing values the side is a
+    coin and not counted.
     """
     if high < low:
         return 0  # all missing

@@ -1,4 +1,6 @@
-"""A chain over trees of soft splits: Hamiltonian transitions inside reversible jumps (`sampler_math` 7.7).
+"""A chain over trees of soft splits: Hamiltonian transitions inside reversible jumps.
+
+The mathematics: docs/maths.md#jumps-between-topologies.
 
 Cochrane, Wills and Johnson (2023), in the exact form: after warm-up, transitions have a frozen step size
 and are reversible, so that a jump is accepted by the densities just before and after it, and the chain's law

@@ -1,4 +1,7 @@
-"""The evidence of one topology by layered adaptive importance sampling (`sampler_math` 7.9), all in logs."""
+"""The evidence of one topology by layered adaptive importance sampling, all in logs.
+
+The mathematics: docs/maths.md#divide-conquer-combine.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The prior of trees of soft splits, and what the codes of a column stand for (`sampler_math` 7.1 to 7.3)."""
+"""The prior of trees of soft splits, and what the codes of a column stand for (docs/maths.md#soft-trees)."""
 
 from __future__ import annotations
 

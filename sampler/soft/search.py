@@ -1,4 +1,6 @@
-"""Divide, Conquer, Combine over trees of soft splits (Cochrane, Wills and Johnson; `sampler_math` 7.9).
+"""Divide, Conquer, Combine over trees of soft splits (Cochrane, Wills and Johnson).
+
+The mathematics: docs/maths.md#divide-conquer-combine.
 
 A run keeps topologies, each with chains of its own and an estimate of its evidence. An iteration picks the
 topology of the largest utility, lets its chains draw on, improves its evidence, and proposes a neighbour. A
@@ -329,7 +331,9 @@ class DivideRun:
 def utilities(
     evidences: Sequence[Evidence], selections: Sequence[int], *, delta: float, kappa: float, optimism: float
 ) -> Floats:
-    """How useful more draws of each topology are (`sampler_math` 7.9; Rainforth et al. 2018).
+    """How useful more draws of each topology are (Rainforth et al. 2018).
+
+    The mathematics: docs/maths.md#divide-conquer-combine.
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
-"""Inference on one topology of soft splits: its chains and their density (`sampler_math` 7.6 and 7.9).
+"""Inference on one topology of soft splits: its chains and their density.
+
+The mathematics: docs/maths.md#divide-conquer-combine.
 
 A topology's chains warm up one by one, each from the prior, while splits sharpen; those that ended far below
 the others begin anew where others are, and the no-U-turn sampler takes over.

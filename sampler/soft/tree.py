@@ -175,7 +175,7 @@ def depths_of(is_split: Sequence[bool]) -> list[int]:
 
 
 def log_topology(is_split: Sequence[bool], alpha: float, beta: float) -> float:
-    """The log prior of a topology; no rule, no row enters it (`sampler_math` 7.2)."""
+    """The log prior of a topology; no rule, no row enters it (docs/maths.md#soft-trees)."""
     total = 0.0
     for splits, depth in zip(is_split, depths_of(is_split), strict=True):
         chance = alpha * (1.0 + depth) ** -beta

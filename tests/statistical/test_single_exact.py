@@ -21,7 +21,7 @@ MOVES = {
 }
 PROBLEMS = {"golden": toys.golden, "missing": toys.missing, "weighted": toys.weighted}
 CASES = [(name, model) for name in PROBLEMS for model in MODELS if (name, model) != ("weighted", "classes")]
-# `sampler_math` 11.2: evidence and P(1..5 leaves) under scheme A
+# docs/maths.md#tests: evidence and P(1..5 leaves) under scheme A
 GOLDEN = {
     "shift": (-2.5406264548, [0.03601592, 0.36020977, 0.32227055, 0.21319694, 0.06830682]),
     "variance": (-2.7488354241, [0.04435254, 0.40229118, 0.31551990, 0.18500335, 0.05283303]),

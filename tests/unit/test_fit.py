@@ -20,6 +20,8 @@ from sampler import DataError, DataWarning, Posterior, SettingsError, fit
 from sampler.preparation import prepare
 from tests.support.friedman import friedman
 
+pytestmark = pytest.mark.usefixtures("all_kernels")
+
 SHORT = {"num_trees": 20, "num_chains": 2, "num_burnin": 50, "num_draws": 25, "thin": 1, "progress": False}
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.support import fit_digests
 
+pytestmark = pytest.mark.usefixtures("all_kernels")
+
 RECORD = json.loads(fit_digests.FILE.read_text())
 
 

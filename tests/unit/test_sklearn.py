@@ -16,6 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sampler import fit
 from sampler.sklearn import BARTClassifier, BARTRegressor
 
+pytestmark = pytest.mark.usefixtures("all_kernels")
+
 SHORT = {"num_trees": 20, "num_chains": 2, "num_burnin": 50, "num_draws": 25, "thin": 1}
 PRECISIONS = {
     "check_sample_weight_equivalence_on_dense_data": "weights are precisions: weight 2 is not two rows"

@@ -1,4 +1,6 @@
-"""CHANGE at any split and SWAP (`sampler_math` 2.3, 2.4): new rules inside a tree whose shape stays.
+"""CHANGE at any split and SWAP: new rules inside a tree whose shape stays.
+
+The mathematics: docs/maths.md#change, docs/maths.md#swap.
 
 The rows below the top split are sent down again split by split, each a pass over bytes, and the prior of
 every split and leaf there is recomputed from the codes that reach them. Leaves and splits below the top have

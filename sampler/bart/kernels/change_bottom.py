@@ -1,4 +1,4 @@
-"""CHANGE at a split above two leaves (`sampler_math` 2.3): a new rule from the prior, kept or not."""
+"""CHANGE at a split above two leaves (docs/maths.md#change): a new rule from the prior, kept or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The latent outcomes of probit (Albert and Chib 1993; `sampler_math` 8.2)."""
+"""The latent outcomes of probit (Albert and Chib 1993; docs/maths.md#probit)."""
 
 from __future__ import annotations
 

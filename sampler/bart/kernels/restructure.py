@@ -1,4 +1,6 @@
-"""The radical restructure of Wu, Tjelmeland and West (2007) for one tree of a forest (`sampler_math` 5.1).
+"""The radical restructure of Wu, Tjelmeland and West (2007) for one tree of a forest.
+
+The mathematics: docs/maths.md#restructure.
 
 Another tree with the very same leaves' rows is built from the top, by rules uniform among all that cut no
 leaf's rows. The likelihood stays, and so do the leaves' slots, sums and values: only the table of splits and

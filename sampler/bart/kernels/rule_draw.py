@@ -1,4 +1,4 @@
-"""The exact draw of one split rule (`sampler_math` 14.3): no proposal, no rejection.
+"""The exact draw of one split rule (docs/maths.md#exact-rule-draw): no proposal, no rejection.
 
 At a split whose children are leaves, the sums of partial residuals by code give the evidence of every rule
 of a column at once, so the rule can be drawn from its full conditional among all rules of two columns: the

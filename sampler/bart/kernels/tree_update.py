@@ -151,7 +151,7 @@ def load_leaves(forest: Forest, work: Work, prior: Floats, tree: Int) -> None:
 def decide_grow(
     data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, moves: Floats, tree: Int, slot: Int
 ) -> Bool:
-    """Accept or reject the proposed split of leaf `slot` (`sampler_math` 2.1) and, if accepted, make it.
+    """Accept or reject the proposed split of leaf `slot` (docs/maths.md#grow) and, if accepted, make it.
 
     The children's valid-split factors are at most 1, so whether rows of the children differ is looked at only
     when the move would be accepted without them.
@@ -201,7 +201,7 @@ def decide_grow(
 def decide_prune(
     forest: Forest, work: Work, prior: Floats, depths: Floats, moves: Floats, tree: Int, at: Int
 ) -> Bool:
-    """Accept or reject making a leaf of split `at` (`sampler_math` 2.2) and, if accepted, do so.
+    """Accept or reject making a leaf of split `at` (docs/maths.md#prune) and, if accepted, do so.
 
     The rows keep their slots until the change of leaf values has been applied: state says how to relabel.
     """

@@ -1,4 +1,4 @@
-"""Moves of a single tree whose leaf parameters are integrated out (`sampler_math` 2.1 to 2.4).
+"""Moves of a single tree whose leaf parameters are integrated out (docs/maths.md#moves).
 
 A move that is impossible counts as a rejection, so that the probabilities of moves cancel where they should.
 """

@@ -1,4 +1,6 @@
-"""Top-down particle filtering of one tree (Lakshminarayanan, Roy and Teh 2013; `sampler_math` 6).
+"""Top-down particle filtering of one tree (Lakshminarayanan, Roy and Teh 2013).
+
+The mathematics: docs/maths.md#particle-filter.
 
 Every particle grows its own tree, one node of its queue at a time. Children are numbered as they come, so the
 queue is the numbers from `next` on.

@@ -1,7 +1,7 @@
 """The radical restructure of Wu, Tjelmeland and West (2007): another tree with the very same leaves' rows.
 
-As reconstructed in `sampler_math` 5.1: a tree is built from the top by rules, uniform among all that are
-valid at the node and cut none of the blocks of rows that the leaves hold.
+As reconstructed in docs/maths.md#restructure: a tree is built from the top by rules, uniform among all that
+are valid at the node and cut none of the blocks of rows that the leaves hold.
 """
 
 from __future__ import annotations

@@ -237,7 +237,10 @@ def tally_left(
 
 @kernel(void(rows_t, longs_1, floats_2, i8), allocates=False)
 def settle_leaf(rows: TreeRows, stat: Longs, term: Floats, leaf: Int) -> None:
-    """What a leaf with these statistics adds to the log likelihood of its tree (`sampler_math` 4)."""
+    """What a leaf with these statistics adds to the log likelihood of its tree.
+
+    The mathematics: docs/maths.md#single-trees.
+    """
     prior = rows.prior
     term[leaf, EXPLAINED] = 0.0
     if prior[LIKELIHOOD] == 0.0:

@@ -1,4 +1,6 @@
-"""The log density of a tree of soft splits and its gradient, in the space without bounds (`sampler_math` 7).
+"""The log density of a tree of soft splits and its gradient, in the space without bounds.
+
+The mathematics: docs/maths.md#soft-trees.
 
 Linero and Yang (2018); Cochrane, Wills and Johnson (2023). Everything is computed column by column: of each
 split over all rows, so that the loops over rows run on whole vector registers.

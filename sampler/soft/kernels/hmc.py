@@ -1,8 +1,9 @@
 """Hamiltonian transitions on one topology of soft splits: plain, reversible, all in one call.
 
 Each transition draws a momentum, a number of leapfrog steps and a step size, whatever the state: so it leaves
-the density at the last width invariant and is reversible, and so is a number of them (`sampler_math` 7.7, the
-exact variant). Where splits use one column each, a transition may instead propose another column for one.
+the density at the last width invariant and is reversible, and so is a number of them (the exact
+variant of docs/maths.md#jumps-between-topologies). Where splits use one column each, a transition may instead
+propose another column for one.
 """
 
 from __future__ import annotations

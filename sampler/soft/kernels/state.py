@@ -2,8 +2,8 @@
 
 Nodes are numbered in pre-order: the left child of split node i is i + 1, the right one `right[i]`. Parameters
 live in one vector u without bounds: the logit of each split's threshold, the stick-breaking logits of each
-split's direction (none where a split uses one column), each leaf's mean, the log of sigma (`sampler_math`
-7.4). Rows of equal codes count as one row with a weight.
+split's direction (none where a split uses one column), each leaf's mean, the log of sigma
+(docs/maths.md#soft-trees). Rows of equal codes count as one row with a weight.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Agreement of chains: the figures equal arviz-stats', and the verdict says what the design says."""
+"""Agreement of chains: the figures equal arviz-stats', and the verdict is the documented one."""
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ def agreement(rhat, error, rows=200):
     ],
 )
 def test_verdict_limits(rhat, error, sigma_rhat, num_chains, expected):
-    """The three steps of the design's section 5, at their edges; one chain alone is never converged."""
+    """The three verdicts at their thresholds; one chain alone is never converged."""
     verdict, reasons = judge(agreement(rhat, error), sigma_rhat, num_chains)
     assert verdict == expected
     assert reasons

@@ -153,7 +153,7 @@ def test_sums(n):
 
 
 def test_evidence_of_numbers():
-    """The golden evidence and mean threshold of one split (sampler_math 7.10), means integrated out."""
+    """The golden evidence and mean threshold of one split (docs/maths.md#tests), means integrated out."""
     shape, x = make_shape([1, 0, 0]), GOLDEN_X[:, None]
     rows = make_rows(x, GOLDEN_Y)
     room, slope = make_room(rows, shape), np.zeros(4)
@@ -176,7 +176,7 @@ def test_evidence_of_numbers():
 
 
 def test_evidence_of_classes():
-    """The golden evidence of one split over two classes (sampler_math 7.10)."""
+    """The golden evidence of one split over two classes (docs/maths.md#tests)."""
     shape = make_shape([1, 0, 0])
     rows = make_rows(GOLDEN_X[:, None], GOLDEN_CLASS, classes=2)
     room, slope = make_room(rows, shape), np.zeros(1)

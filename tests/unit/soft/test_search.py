@@ -41,7 +41,7 @@ def evidence_of(rows, starts, seed=0, spatial=True, draws=400):
 
 
 def test_golden_evidence_of_numbers():
-    """The evidence and the mean threshold of sampler_math 7.10, within Monte Carlo error."""
+    """The evidence and the mean threshold of docs/maths.md#tests, within Monte Carlo error."""
     rows = make_rows(GOLDEN_X[:, None], GOLDEN_Y)
     found = [evidence_of(rows, np.tile([0.1, 0.0, 0.9, -1.0], (4, 1)), seed) for seed in range(4)]
     log = np.array([evidence.log_evidence for evidence, _ in found])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @kernel(f8(floats_1, f8, f8), inline=True, allocates=False)
 def log_evidence(prior: Floats, size: Float, total: Float) -> Float:
-    """l(node) of `sampler_math` 0.6 for weight `size` and weighted partial residual sum `total`."""
+    """l(node) of docs/maths.md#leaf-prior for weight `size` and weighted partial residual sum `total`."""
     spread = prior[SIGMA2] + size * prior[TAU2]
     return 0.5 * (math.log(prior[SIGMA2] / spread) + prior[TAU2] * total * total / (prior[SIGMA2] * spread))
 
@@ -53,7 +53,7 @@ def log_split(prior: Floats, depths: Floats, depth: Int) -> Float:
 
 @kernel(f8(floats_1, f8, f8, words_1), inline=True, allocates=False)
 def draw_leaf(prior: Floats, size: Float, total: Float, random: Words) -> Float:
-    """A leaf value from its conditional (`sampler_math` 0.6), not yet rounded to the grid."""
+    """A leaf value from its conditional (docs/maths.md#leaf-prior), not yet rounded to the grid."""
     spread = prior[SIGMA2] + size * prior[TAU2]
     return (prior[TAU2] * total + math.sqrt(prior[SIGMA2] * prior[TAU2] * spread) * normal(random)) / spread
 

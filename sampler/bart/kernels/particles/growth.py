@@ -1,4 +1,6 @@
-"""Particle Gibbs for one tree (`sampler_math` 3): conditional sequential Monte Carlo over partial trees.
+"""Particle Gibbs for one tree: conditional sequential Monte Carlo over partial trees.
+
+The mathematics: docs/maths.md#particle-gibbs.
 
 A particle is a partial tree, grown breadth first: its nodes in the order in which they were made, the first
 `HEAD` of them decided, the others waiting. Its rows are a permutation in which every node's rows are

@@ -1,0 +1,19 @@
+"""Kernels run as they do in the service: compiled for their one signature, refusing any other."""
+
+import pytest
+
+from sampler.kernels.jit import warm
+
+COMPILED = {"bart", "cart", "kernels", "posterior", "soft", "storage"}  # folders that need every kernel
+
+
+@pytest.fixture(scope="session")
+def all_kernels():
+    """Compile or load every kernel, once for a process of tests."""
+    warm()
+
+
+@pytest.fixture(autouse=True)
+def _kernels(request):
+    if request.path.parent.name in COMPILED:
+        request.getfixturevalue("all_kernels")

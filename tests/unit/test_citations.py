@@ -1,0 +1,40 @@
+"""Every citation of a page of the documentation leads to a heading that is there."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ("app", "worker", "sampler", "bartserve", "benchmarks", "migrations", "tests", "docs")
+CITED = re.compile(r"(?:docs/)?([\w-]+\.md)#([\w-]+)")
+PRIVATE = re.compile("sampler" + "_math|families" + "_math|the des" + r"ign" + r"\b(?!')", re.IGNORECASE)
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page, spelled as in addresses."""
+    headings = re.findall(r"^#+ +(.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def files() -> list[Path]:
+    """What people read: sources and pages."""
+    found = [path for name in SOURCES for path in (ROOT / name).rglob("*") if path.suffix in {".py", ".md"}]
+    return [ROOT / "README.md", *found]
+
+
+def test_every_cited_heading_is_there():
+    """`docs/maths.md#exact-rule-draw` in a docstring, and every link between pages."""
+    known = {page.name: anchors(page) for page in (ROOT / "docs").rglob("*.md")}
+    cited = [(path, name, anchor) for path in files() for name, anchor in CITED.findall(path.read_text())]
+    dangling = [
+        f"{path.relative_to(ROOT)}: {name}#{anchor}"
+        for path, name, anchor in cited
+        if name in known and anchor not in known[name]
+    ]
+
+    assert dangling == []
+    assert sum(name == "maths.md" for _, name, _ in cited) > 30
+
+
+def test_no_page_that_readers_lack_is_cited():
+    """The mathematics that the code needs is in docs/maths.md, not in notes that nobody has."""
+    assert [str(path) for path in files() if PRIVATE.search(path.read_text())] == []
