@@ -29,7 +29,7 @@ DATA = frozenset({"rows", "columns"})  # what holds data: names in there are any
 log = logging.getLogger(__name__)
 
 
-class ProblemDocument(BaseModel):
+class Problem(BaseModel):
     """What every error looks like (RFC 9457)."""
 
     class Entry(BaseModel):

@@ -2,7 +2,7 @@
 
 A group is what one kind of work needs beyond others (`kernels.GROUPS`), so that a move or method that nobody
 asked for costs nobody a compile. Several processes share the work of one cold start: each takes a group that
-is free (`cachefolder`), and a process that starts alone starts a second one to help.
+is free (`jit_cache`), and a process that starts alone starts a second one to help.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ def _helper(names: list[str]) -> Iterator[None]:
     if os.environ.get("BARTSERVE_COMPILE_ALONE") or len(names) < 2 or _cores() < 2:
         yield
         return
-    code = f"from sampler import compile; compile.help_parent({os.getpid()}, {names!r})"
+    code = _helper_code(names)
     above = [str(jit_cache.SOURCES.parent), os.environ.get("PYTHONPATH")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, above))}
     helper = None
@@ -273,6 +273,11 @@ def _helper(names: list[str]) -> Iterator[None]:
         if helper is not None:
             helper.terminate()
             helper.wait()
+
+
+def _helper_code(names: list[str]) -> str:
+    """What a second interpreter runs to compile groups beside this process."""
+    return f"from {__name__} import help_parent; help_parent({os.getpid()}, {names!r})"
 
 
 def help_parent(parent: int, names: list[str]) -> None:

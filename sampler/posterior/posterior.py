@@ -226,7 +226,7 @@ class Posterior:
         return prepared
 
     def diagnostics(self, max_points: int = 500) -> dict[str, Any]:
-        """All that tells whether the chains agree, with traces of at most so many points; see `checkup`."""
+        """All that tells whether the chains agree, with traces of at most so many points; see `report`."""
         return diagnose(self, self._statistics, max_points)
 
     def encode(self, X: Any) -> Coded:

@@ -11,7 +11,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import FileResponse, JSONResponse
 
-from app.api.errors import ProblemDocument, titles
+from app.api.errors import Problem, titles
 from app.api.scopes import GuardedRoute, Needs, guarded, needs
 from app.services.access.keys import SCOPES
 from app.services.errors import NotFoundError
@@ -212,7 +212,7 @@ def document(app: FastAPI) -> None:
             )
             parts = made.setdefault("components", {})
             schemas = parts.setdefault("schemas", {})
-            problem = ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
+            problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas |= {f"{name}": part for name, part in problem.pop("$defs").items()}
             schemas["Problem"] = problem
             for unused in ("HTTPValidationError", "ValidationError"):

@@ -2,7 +2,7 @@
 
 A file of a megabyte may decode to gigabytes, and its metadata may be forged; a parser may crash. So no
 process that serves others parses one, be it a table or a model: each is read by a fork of a small process
-that was started for that (`nursery`).
+that was started for that (`forkserver`).
 """
 
 import atexit

@@ -32,7 +32,7 @@ _weighted_t = void(
 
 
 def make_weighted(before: Int, now: Int) -> Callable[..., None]:
-    """The fused pass (`fused.make_fused`) with weights int32 [rows] in place of a block of rows.
+    """The fused pass (`residual_pass.make_fused`) with weights int32 [rows] in place of a block of rows.
 
     The caller pads nothing: rows are those of the data, and sums of 64 bits can't overflow (`Training`
     chooses the weights' unit so).

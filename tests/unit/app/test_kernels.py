@@ -9,7 +9,7 @@ import pytest
 from app import cpu_baseline
 from app.settings import Settings
 
-FINGERPRINT = "from sampler import cachefolder; print(cachefolder.folder().name)"
+FINGERPRINT = "from sampler.kernels import jit_cache; print(jit_cache.folder().name)"
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 import sampler
 from sampler import Settings, is_warm, warm
 from sampler.kernels.groups import GROUPS, MOVES
-from sampler.kernels.jit import _groups
+from sampler.kernels.jit import _groups, _helper_code
 from sampler.kernels.rows import shifted
 from sampler.settings import MOVE_NAMES
 
@@ -140,3 +140,10 @@ def test_warm():
     assert is_warm()
     assert is_warm(GROUP)
     assert is_warm(Settings.resolve(moves="cgm"))
+
+
+def test_the_helper_of_a_cold_start_runs():
+    """What a second interpreter is told to run can be run: wherever the module stands, it is found."""
+    subprocess.run(
+        [sys.executable, "-c", _helper_code([])], check=True, cwd=Path(sampler.__file__).parents[1]
+    )
