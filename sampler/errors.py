@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+SettingsCode = Literal[
+    "unknown", "not_accepted", "out_of_range", "too_large", "not_applicable", "contradiction", "unavailable"
+]
 SHOWN = 5  # problems spelled out in a message; `DataError.problems` has them all
 
 
@@ -48,7 +51,27 @@ class DataError(SamplerError, ValueError):
 
 
 class SettingsError(SamplerError, ValueError):
-    """A setting has no such name, type or range; the message says which are allowed."""
+    """A setting has no such name, type or range; the message says which are allowed.
+
+    Attributes
+    ----------
+    field
+        The setting at fault, an entry of a mapping after a dot (``prior.k``); None where no one is.
+    code
+        What is wrong with it: ``unknown`` (there is no such name), ``not_accepted`` (another type or choice),
+        ``out_of_range``, ``too_large`` (for the memory or time there is), ``not_applicable`` (it has no
+        meaning with the method, family or other settings), ``contradiction`` (it disagrees with another
+        setting), ``unavailable`` (the model lacks what the call needs).
+
+    """
+
+    def __init__(self, detail: str, *, field: str | None = None, code: SettingsCode = "not_accepted") -> None:
+        self.field, self.code = field, code
+        super().__init__(detail)
+
+    def called(self, name: str) -> str:
+        """Return the message for callers who know the field by another name."""
+        return str(self) if self.field is None else str(self).replace(self.field, name)
 
 
 class NotFittedError(SamplerError):

@@ -178,11 +178,17 @@ def extend(
     total = posterior.num_draws + checked_count("num_draws", num_draws)
     if total > LIMITS["num_draws"][1]:
         most = LIMITS["num_draws"][1]
-        raise SettingsError(f"each chain would have {total} draws, where {most} is the most")
+        raise SettingsError(
+            f"each chain would have {total} draws, where {most} is the most",
+            field="num_draws",
+            code="out_of_range",
+        )
     problem = origin.problem if rows is None else posterior.problem_of(*rows)
     if problem is None:
         raise SettingsError(
-            "a loaded posterior has no training rows: give them again, as in load(path).extend(500, X, y)"
+            "a loaded posterior has no training rows: give them again, as in load(path).extend(500, X, y)",
+            field="X",
+            code="unavailable",
         )
     training = problem.training
     training = replace(training, settings=replace(training.settings, num_draws=total))

@@ -111,7 +111,9 @@ METHODS: dict[str, Method] = {
 def find_method(name: object) -> Method:
     """The method of that name; raises SettingsError."""
     if not isinstance(name, str) or name not in METHODS:
-        raise SettingsError(f"method must be one of {', '.join(METHODS)}, not {name!r}")
+        raise SettingsError(
+            f"method must be one of {', '.join(METHODS)}, not {name!r}", field="method", code="unknown"
+        )
     return METHODS[name]
 
 
@@ -122,7 +124,9 @@ def check_family(method: str, family: str) -> None:
         others = [name for name, found in METHODS.items() if family in found.families]
         raise SettingsError(
             f"family {family} goes with method {' or '.join(others)}; method {method} takes family "
-            f"{' or '.join(families)}"
+            f"{' or '.join(families)}",
+            field="family",
+            code="contradiction",
         )
 
 
@@ -130,5 +134,7 @@ def check_extends(method: str) -> None:
     """Raise SettingsError for a method whose draws come all at once."""
     if METHODS[method].at_once:
         raise SettingsError(
-            f"method {method} gives all its draws together: fit again with more, rather than extend"
+            f"method {method} gives all its draws together: fit again with more, rather than extend",
+            field="method",
+            code="not_applicable",
         )

@@ -209,7 +209,9 @@ def calibrated(
 def check_weights(settings: Settings, *, weighted: bool) -> None:
     """Raise SettingsError where a fit has weights and its family takes none: they divide a variance."""
     if weighted and settings.family != "gaussian":
-        raise SettingsError(f"{settings.family} takes no weights: leave them out")
+        raise SettingsError(
+            f"{settings.family} takes no weights: leave them out", field="weights", code="not_applicable"
+        )
 
 
 def checked_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
@@ -330,11 +332,15 @@ def _grids(
 def _checked_cuts(cuts: Any, schema: Schema) -> dict[str, NDArray[np.float64]]:
     if not hasattr(cuts, "get"):
         raise SettingsError(
-            'prior["cuts"] must be "quantile", "uniform", "mixed" or a mapping from column to cut points'
+            'prior["cuts"] must be "quantile", "uniform", "mixed" or a mapping from column to cut points',
+            field="prior.cuts",
+            code="not_accepted",
         )
     unknown = sorted(set(cuts) - {column.name for column in schema.columns})
     if unknown:
-        raise SettingsError(f'prior["cuts"] names {unknown[0]!r}, which is no feature')
+        raise SettingsError(
+            f'prior["cuts"] names {unknown[0]!r}, which is no feature', field="prior.cuts", code="unknown"
+        )
     return {name: _given_cuts(name, points) for name, points in cuts.items()}
 
 
@@ -342,6 +348,8 @@ def _given_cuts(name: str, points: Any) -> NDArray[np.float64]:
     cuts = np.asarray(points, dtype=np.float64)
     if cuts.ndim != 1 or len(cuts) > MAX_CUTS or not np.all(np.isfinite(cuts)) or np.any(np.diff(cuts) <= 0):
         raise SettingsError(
-            f"the cut points of {name!r} must be at most {MAX_CUTS} increasing finite numbers"
+            f"the cut points of {name!r} must be at most {MAX_CUTS} increasing finite numbers",
+            field="prior.cuts",
+            code="not_accepted",
         )
     return cuts

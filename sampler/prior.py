@@ -106,15 +106,25 @@ def check_entries(
     given = dict(prior or {})
     for name, value in given.items():
         if name not in known:
-            raise SettingsError(f"unknown prior entry {name!r}{whose}; accepted are {', '.join(known)}")
+            raise SettingsError(
+                f"unknown prior entry {name!r}{whose}; accepted are {', '.join(known)}",
+                field=f"prior.{name}",
+                code="unknown",
+            )
         if name == "sigma_estimate":
             if value not in ESTIMATES:
                 raise SettingsError(
-                    f"prior sigma_estimate must be one of {', '.join(ESTIMATES)}, not {value!r}"
+                    f"prior sigma_estimate must be one of {', '.join(ESTIMATES)}, not {value!r}",
+                    field="prior.sigma_estimate",
+                    code="not_accepted",
                 )
         elif name == "sparse":
             if not isinstance(value, bool):
-                raise SettingsError(f"prior sparse must be true or false, not {value!r}")
+                raise SettingsError(
+                    f"prior sparse must be true or false, not {value!r}",
+                    field="prior.sparse",
+                    code="not_accepted",
+                )
         else:
             given[name] = _in_range(name, value, ranges[name])
     return given
@@ -126,7 +136,11 @@ def _in_range(name: str, value: Any, allowed: tuple[float, float, bool]) -> floa
     inside = low < number < high or (closed and low <= number < high)
     if not inside:
         between = f"from {low:g} up" if closed else f"between {low:g} and {high:g}"
-        raise SettingsError(f"prior {name} must be a number {between}, not {value!r}")
+        raise SettingsError(
+            f"prior {name} must be a number {between}, not {value!r}",
+            field=f"prior.{name}",
+            code="out_of_range",
+        )
     return number
 
 

@@ -118,20 +118,34 @@ class Settings:
             for name, value in given.items()
         }
         if kind.single_tree and counts["num_trees"] != 1:
-            raise SettingsError(f"num_trees must be 1, or left out: method {method} fits one tree")
+            raise SettingsError(
+                f"num_trees must be 1, or left out: method {method} fits one tree",
+                field="num_trees",
+                code="not_applicable",
+            )
         if kind.single_tree and (particles != PARTICLES or start != STARTS[0]):
-            raise SettingsError(f"particles and start are of method bart, not of {method}: leave them out")
+            raise SettingsError(
+                f"particles and start are of method bart, not of {method}: leave them out",
+                field="particles",
+                code="not_applicable",
+            )
         if kind.filters and (num_burnin or counts["thin"] != 1):
             raise SettingsError(
                 f"method {method} has particles (num_draws of each of num_chains runs) and no iterations: "
-                "leave num_burnin and thin out"
+                "leave num_burnin and thin out",
+                field="method",
+                code="not_applicable",
             )
         if num_burnin is None:
             burnin = min(kind.most_burnin, max(100, counts["num_draws"] * counts["thin"]))
         else:
             burnin = checked_count("num_burnin", num_burnin)
         if not isinstance(prior_only, bool):
-            raise SettingsError(f"prior_only must be true or false, not {prior_only!r}")
+            raise SettingsError(
+                f"prior_only must be true or false, not {prior_only!r}",
+                field="prior_only",
+                code="not_accepted",
+            )
         return cls(
             family=family,
             method=method,
@@ -186,7 +200,7 @@ class Settings:
         """Settings from `to_json`'s dict, checked again."""
         unknown = sorted(set(values) - {each.name for each in fields(cls)})
         if unknown:
-            raise SettingsError(f"unknown setting {unknown[0]!r}")
+            raise SettingsError(f"unknown setting {unknown[0]!r}", field=unknown[0], code="unknown")
         return cls.resolve(**values)
 
 
@@ -209,26 +223,36 @@ def resolve_moves(moves: str | Mapping[str, float], method: str = "bart") -> dic
     accepted = ", ".join(known)
     if not hasattr(moves, "items"):
         raise SettingsError(
-            f"moves must be one of {', '.join(sets)}, or a dict of probabilities of {accepted}"
+            f"moves must be one of {', '.join(sets)}, or a dict of probabilities of {accepted}",
+            field="moves",
+            code="not_accepted",
         )
     for name, value in moves.items():
         if name not in known:
-            raise SettingsError(f"unknown move {name!r}; accepted are {accepted}")
+            raise SettingsError(
+                f"unknown move {name!r}; accepted are {accepted}", field="moves", code="unknown"
+            )
         if not _is_number(value) or not 0 <= value <= 1:
             raise SettingsError(
-                f"the probability of move {name!r} must be a number from 0 to 1, not {value!r}"
+                f"the probability of move {name!r} must be a number from 0 to 1, not {value!r}",
+                field="moves",
+                code="out_of_range",
             )
     chosen = {name: float(value) for name, value in moves.items() if value > 0}
     local = {"grow", "prune"} & chosen.keys()
     if len(local) == 1 or not (local or PARTICLE_GIBBS in chosen):
         raise SettingsError(
             "moves need a positive probability of both grow and prune, or of pg: the chain can't go "
-            "everywhere else"
+            "everywhere else",
+            field="moves",
+            code="contradiction",
         )
     total = math.fsum(value for name, value in chosen.items() if name != RULE_DRAW)
     if abs(total - 1) > 1e-9:
         summed = ", ".join(name for name in kind.moves or (*MOVES, PARTICLE_GIBBS))
-        raise SettingsError(f"the probabilities of {summed} must sum to 1, not {total:g}")
+        raise SettingsError(
+            f"the probabilities of {summed} must sum to 1, not {total:g}", field="moves", code="contradiction"
+        )
     return chosen
 
 
@@ -245,20 +269,36 @@ def _search(given: Mapping[str, float] | None, method: str, num_draws: int) -> d
     given = dict(given or {})
     if not defaults:
         if given:
-            raise SettingsError(f"method {method} doesn't search over topologies: leave search out")
+            raise SettingsError(
+                f"method {method} doesn't search over topologies: leave search out",
+                field="method",
+                code="not_applicable",
+            )
         return {}
     for name, value in given.items():
         if name not in defaults:
-            raise SettingsError(f"unknown entry {name!r} of search; accepted are {', '.join(defaults)}")
+            raise SettingsError(
+                f"unknown entry {name!r} of search; accepted are {', '.join(defaults)}",
+                field=f"search.{name}",
+                code="unknown",
+            )
         low, high = SEARCH_LIMITS[name]
         whole = name not in SEARCH_SHARES
         if not _is_number(value) or not low <= value <= high or (whole and value != int(value)):
             kind = "whole number" if whole else "number"
-            raise SettingsError(f"search {name} must be a {kind} from {low} to {high}, not {value!r}")
+            raise SettingsError(
+                f"search {name} must be a {kind} from {low} to {high}, not {value!r}",
+                field=f"search.{name}",
+                code="out_of_range",
+            )
         given[name] = int(value) if whole else float(value)
     found = {**defaults, **given}
     if found["chains"] * found["draws"] * found["samples"] < num_draws:
-        raise SettingsError("search: chains x draws x samples must be at least num_draws")
+        raise SettingsError(
+            "search: chains x draws x samples must be at least num_draws",
+            field="num_draws",
+            code="contradiction",
+        )
     return found
 
 
@@ -267,7 +307,9 @@ def _proposal(moves: Any, sets: Mapping[str, Mapping[str, float]]) -> dict[str, 
     for known in sets.values():
         if moves == known:
             return dict(known)
-    raise SettingsError(f"moves must be one of {', '.join(sets)}, not {moves!r}")
+    raise SettingsError(
+        f"moves must be one of {', '.join(sets)}, not {moves!r}", field="moves", code="not_accepted"
+    )
 
 
 def _is_number(value: Any) -> bool:
@@ -279,11 +321,17 @@ def checked_count(name: str, value: Any) -> int:
     low, high = LIMITS[name]
     whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, bool) or not whole or not low <= value <= high:
-        raise SettingsError(f"{name} must be a whole number from {low} to {high}, not {value!r}")
+        raise SettingsError(
+            f"{name} must be a whole number from {low} to {high}, not {value!r}",
+            field=name,
+            code="out_of_range",
+        )
     return int(value)
 
 
 def _one_of(name: str, value: Any, accepted: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in accepted:
-        raise SettingsError(f"{name} must be one of {', '.join(accepted)}, not {value!r}")
+        raise SettingsError(
+            f"{name} must be one of {', '.join(accepted)}, not {value!r}", field=name, code="not_accepted"
+        )
     return value

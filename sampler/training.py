@@ -68,7 +68,11 @@ class Training:
             raise DataError("categorical takes outcomes 0, 1, 2, ..")
         largest = float(np.max(np.abs(self.y - self.constants.offset))) / self.constants.step
         if not largest < 2**25:  # also catches NaN
-            raise SettingsError("y leaves the grid: give a larger prior step, or leave step out")
+            raise SettingsError(
+                "y leaves the grid: give a larger prior step, or leave step out",
+                field="prior.step",
+                code="out_of_range",
+            )
 
     @cached_property
     def padded_codes(self) -> NDArray[np.uint8]:

@@ -38,6 +38,12 @@ class Problem(BaseModel):
         column: str | None = Field(description="A column of the data, or a field of the request.")
         row: int | None = Field(description="The data row, counted from 1; a CSV header doesn't count.")
         detail: str = Field(description="What is wrong and what to do.")
+        code: str | None = Field(
+            None,
+            description="What is wrong, for programs, where a setting or a verdict is: `unknown`, "
+            "`not_accepted`, `out_of_range`, `too_large`, `not_applicable`, `contradiction`; "
+            "`rows_disagree`, `sigma_disagrees`, `one_chain`, `evidence_disagrees`, `too_few_draws`.",
+        )
 
     type: str = Field(description="A stable relative URI that names the kind of problem.")
     title: str = Field(description="The kind of problem in words; the same for every case of a type.")
@@ -109,7 +115,7 @@ def render(
         "status": status,
         "detail": detail,
         "request_id": request_id_of(scope),
-        "errors": [vars(fault) for fault in faults],
+        "errors": [fault.to_json() for fault in faults],
     }
     if isinstance(scope, MutableMapping):
         scope[PROBLEM] = slug

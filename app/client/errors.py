@@ -39,11 +39,15 @@ class FitError(ClientError):
 
 @dataclass(frozen=True)
 class Place:
-    """One thing that is wrong with what was sent: a column of the data or a field, and a row from 1."""
+    """One thing that is wrong with what was sent: a column of the data or a field, and a row from 1.
+
+    `code` names the kind of fault where the service knows it (None elsewhere).
+    """
 
     column: str | None
     row: int | None
     detail: str
+    code: str | None = None
 
 
 class ProblemError(ClientError):
@@ -69,7 +73,7 @@ class ProblemError(ClientError):
         self.detail = str(document.get("detail", ""))
         self.request_id = str(document.get("request_id", ""))
         self.errors = [
-            Place(entry.get("column"), entry.get("row"), str(entry.get("detail", "")))
+            Place(entry.get("column"), entry.get("row"), str(entry.get("detail", "")), entry.get("code"))
             for entry in document.get("errors") or []
         ]
         self.retry_after = retry_after

@@ -1,16 +1,17 @@
 """What can go wrong on purpose: small classes with a status, rendered in one place (`app.api.errors`)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import ClassVar, Protocol
 
 ENOUGH = 1000  # faults are not looked for beyond so many
+MAX_DETAIL = 500  # characters of a fault: the sampler repeats the value, whose length is the sender's choice
 SHOWN = 100  # entries of `errors` in an answer; `detail` says how many more there are
 
 
 class Located(Protocol):
-    """What the sampler's own problems look like."""
+    """What the sampler's own problems with data look like."""
 
     @property
     def column(self) -> str | None: ...
@@ -20,23 +21,48 @@ class Located(Protocol):
     def detail(self) -> str: ...
 
 
+class RefusedSetting(Protocol):
+    """What the sampler's `SettingsError` looks like."""
+
+    @property
+    def field(self) -> str | None: ...
+    @property
+    def code(self) -> str: ...
+    def called(self, name: str) -> str: ...
+
+
 @dataclass(frozen=True)
 class Fault:
     """One thing wrong with what was sent.
 
     `column` is a column of the data or a field of the request, None when the whole is meant. `row` is the
     1-based data row (the header of a CSV file doesn't count). `detail` is a sentence that doesn't repeat
-    the value sent.
+    the value sent. `code` says what is wrong for programs, where that is known; `field` is the place to the
+    last step, as `prior.k`, where `column` is `prior`.
     """
 
     column: str | None
     row: int | None
     detail: str
+    code: str | None = None
+    field: str | None = None
 
     @classmethod
-    def of(cls, problem: Located) -> "Fault":
-        """The same, from a problem the sampler found."""
-        return cls(problem.column, problem.row, problem.detail)
+    def of(cls, problem: Located, column: str | None = None) -> "Fault":
+        """The sampler's problem with data; `column`: the user's name of what it knows by its role."""
+        return cls(column or problem.column, problem.row, problem.detail[:MAX_DETAIL])
+
+    @classmethod
+    def of_setting(cls, error: RefusedSetting, names: Mapping[str, str] | None = None) -> "Fault":
+        """The sampler's refusal of a setting; `names`: what the request calls the sampler's settings."""
+        field = error.field and (names or {}).get(error.field, error.field)
+        column = field and field.partition(".")[0]
+        return cls(column, None, error.called(field or "")[:MAX_DETAIL], error.code, field)
+
+    def to_json(self) -> dict[str, str | int | None]:
+        """An entry of `errors` in a problem document."""
+        entry: dict[str, str | int | None] = {"column": self.column, "row": self.row, "detail": self.detail}
+        return entry if self.code is None else entry | {"code": self.code}
 
     def __str__(self) -> str:
         return self.told("column ")

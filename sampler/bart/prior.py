@@ -123,7 +123,7 @@ def _calibrate_probit(
     from scipy.special import ndtri  # noqa: PLC0415
 
     if weights is not None:
-        raise SettingsError("probit takes no weights")
+        raise SettingsError("probit takes no weights", field="weights", code="not_applicable")
     edge = 0.5 / len(y)
     share = min(max(float(np.mean(y)), edge), 1 - edge)
     leaf_sd = knobs.get("leaf_sd", 3.0 / (knobs["k"] * math.sqrt(settings.num_trees)))
@@ -186,15 +186,25 @@ def check_prior(prior: Mapping[str, Any] | None, family: str = "gaussian") -> di
     for name in prior or {}:
         if family == "probit" and name in {*DEFAULTS, *ABSOLUTE, *HYPER} - {*PROBIT_KEYS}:
             raise SettingsError(
-                f"prior {name} has no meaning for probit; accepted are {', '.join(PROBIT_KEYS)}"
+                f"prior {name} has no meaning for probit; accepted are {', '.join(PROBIT_KEYS)}",
+                field=f"prior.{name}",
+                code="not_applicable",
             )
     given = check_entries(prior, (*DEFAULTS, *ABSOLUTE, *HYPER), RANGES)
     needless = [name for name in HYPER if name in given and not _is_used(name, given)]
     if needless:
         first = "k_df" if needless[0] == "k_scale" else "sparse: true"
-        raise SettingsError(f"prior {needless[0]} has a meaning only with {first}")
+        raise SettingsError(
+            f"prior {needless[0]} has a meaning only with {first}",
+            field=f"prior.{needless[0]}",
+            code="not_applicable",
+        )
     if "sigma" in given and "lambda" in given:
-        raise SettingsError("prior takes sigma (known noise) or lambda (its scale), not both")
+        raise SettingsError(
+            "prior takes sigma (known noise) or lambda (its scale), not both",
+            field="prior.sigma",
+            code="contradiction",
+        )
     return _known_to(family) | given
 
 

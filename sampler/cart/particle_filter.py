@@ -31,7 +31,9 @@ def check_size(particles: int, rows: int) -> None:
     if particles * rows > MOST_CELLS:
         raise SettingsError(
             f"num_draws: {particles} particles of {rows} rows are too many, since each lists every row; "
-            f"at most {max(MOST_CELLS // rows, 1)} here"
+            f"at most {max(MOST_CELLS // rows, 1)} here",
+            field="num_draws",
+            code="too_large",
         )
 
 

@@ -181,12 +181,18 @@ def _overrides(columns: Mapping[str, str], by_name: Mapping[str, ColumnSummary])
     overrides: dict[str, FeatureKind] = {}
     for name, kind in columns.items():
         if name not in by_name:
-            raise SettingsError(f"columns names {name!r}, which the table doesn't have")
+            raise SettingsError(
+                f"columns names {name!r}, which the table doesn't have", field="columns", code="unknown"
+            )
         wanted: FeatureKind | None = next(
             (k for k in KINDS if k == ("category" if kind == "text" else kind)), None
         )
         if wanted is None:
-            raise SettingsError(f"columns[{name!r}] must be one of {', '.join(KINDS)}; it is {kind!r}")
+            raise SettingsError(
+                f"columns[{name!r}] must be one of {', '.join(KINDS)}; it is {kind!r}",
+                field="columns",
+                code="not_accepted",
+            )
         overrides[name] = wanted
     return overrides
 

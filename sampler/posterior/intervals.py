@@ -56,7 +56,11 @@ class Request:
     def check(cls, level: Any, interval: Any, quantiles: Any) -> Request:
         """A request from what a user gave; raises SettingsError."""
         if interval not in KINDS:
-            raise SettingsError(f"interval must be one of {', '.join(KINDS)}, not {interval!r}")
+            raise SettingsError(
+                f"interval must be one of {', '.join(KINDS)}, not {interval!r}",
+                field="interval",
+                code="not_accepted",
+            )
         return cls(_shares("level", level), _shares("quantiles", quantiles), interval)
 
     @property
@@ -72,7 +76,9 @@ def _shares(name: str, values: Any) -> tuple[float, ...]:
     items = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
     for item in items:
         if isinstance(item, bool) or not isinstance(item, Real) or not 0 < float(item) < 1:
-            raise SettingsError(f"{name} must be between 0 and 1 (0.9 for 90%), not {item!r}")
+            raise SettingsError(
+                f"{name} must be between 0 and 1 (0.9 for 90%), not {item!r}", field=name, code="out_of_range"
+            )
     return tuple(float(item) for item in items)
 
 

@@ -115,7 +115,11 @@ def partial_dependence(
         for name in chosen
     ]
     if not all(values) or not codes.shape[1]:
-        raise SettingsError("grid: there must be a point of each feature, and a row to average over")
+        raise SettingsError(
+            "grid: there must be a point of each feature, and a row to average over",
+            field="grid",
+            code="not_accepted",
+        )
     settings = [
         _coded(header, names.index(name), points) for name, points in zip(chosen, values, strict=True)
     ]
@@ -124,7 +128,11 @@ def partial_dependence(
     classes = _num_classes(header)
     cells = math.prod(shape) * draws * (classes or 1)
     if most < min(codes.shape[1], FEWEST_ROWS) or cells > MAX_AVERAGES:
-        raise SettingsError("grid: these are too many points at once: give shorter grids, or pin fewer draws")
+        raise SettingsError(
+            "grid: these are too many points at once: give shorter grids, or pin fewer draws",
+            field="grid",
+            code="too_large",
+        )
     codes = codes[:, _spaced(codes.shape[1], most)]
     points = list(product(*(range(size) for size in shape)))
     averages = np.zeros((len(points), draws, classes or 1))  # [point, draw, class]
@@ -193,16 +201,22 @@ def _checked(wish: Wish, names: Sequence[str]) -> list[str]:
     chosen = list(wish.features)
     if isinstance(wish.features, str) or not 1 <= len(chosen) <= 2 or len(set(chosen)) < len(chosen):
         raise SettingsError(
-            "features: partial dependence is of one feature or two different ones, given as a list"
+            "features: partial dependence is of one feature or two different ones, given as a list",
+            field="features",
+            code="not_accepted",
         )
     for field, given in (("features", chosen), ("grid", wish.grid)):
         unknown = [name for name in given if name not in names]
         if unknown:
             raise SettingsError(
-                f"{field}: the model has no feature {unknown[0]!r}; it has {', '.join(names)}"
+                f"{field}: the model has no feature {unknown[0]!r}; it has {', '.join(names)}",
+                field=field,
+                code="unknown",
             )
     if wish.ice and len(chosen) > 1:
-        raise SettingsError("ice: single rows have curves of one feature only")
+        raise SettingsError(
+            "ice: single rows have curves of one feature only", field="ice", code="not_applicable"
+        )
     return chosen
 
 

@@ -24,7 +24,7 @@ from sampler.posterior.kernels.tree_sums import BLOCK
 from sampler.posterior.partial_dependence import PartialDependence, Wish, partial_dependence
 from sampler.posterior.report import diagnose
 from sampler.posterior.rhat_ess import mcse_mean, mcse_quantile, rhat
-from sampler.posterior.verdict import Agreement, Summary, Verdict, judge, summarise
+from sampler.posterior.verdict import Agreement, Reason, Summary, Verdict, judge, summarise
 from sampler.storage.draw_codec import unpack
 from sampler.storage.draws import concatenate
 from sampler.storage.model_file import read_parts, write_model
@@ -212,7 +212,9 @@ class Posterior:
         if self.origin is None:
             raise SettingsError(
                 "this model came without the states of its chains (a service's file has none): fit again "
-                "with more draws"
+                "with more draws",
+                field=None,
+                code="unavailable",
             )
         rows = None if X is None and y is None else (X, y, weights)
         fitting = import_module("sampler.fitting")  # it stands above this module
@@ -268,7 +270,11 @@ class Posterior:
         if self.classes is not None and request.kind == "predictive":
             advice = 'interval="credible" gives that of its probability'
             many = "two" if len(self.classes) == 2 else str(len(self.classes))
-            raise SettingsError(f"a new outcome of {many} classes has no predictive interval: {advice}")
+            raise SettingsError(
+                f"a new outcome of {many} classes has no predictive interval: {advice}",
+                field="interval",
+                code="not_applicable",
+            )
         return self._predict(self._coded(X), request, num_draws)
 
     def _predict(self, coded: Coded, request: Request, num_draws: int | None) -> Prediction:
@@ -322,7 +328,7 @@ class Posterior:
         """The Monte Carlo standard errors of quantiles of draws [figure, chain, draw]."""
         return mcse_quantile(f, level)
 
-    def judge(self, found: Agreement, num_draws: int) -> tuple[Verdict, list[str]]:
+    def judge(self, found: Agreement, num_draws: int) -> tuple[Verdict, list[Reason]]:
         """The verdict on figures with that agreement, from the first so many draws, and why."""
         sigma = self.sigma
         of_sigma = None if sigma is None else float(rhat(sigma[None, :, :num_draws])[0])
@@ -347,7 +353,11 @@ class Posterior:
         used = self.num_draws if num_draws is None else num_draws
         whole = isinstance(used, int | np.integer) and not isinstance(used, bool)
         if not whole or not 1 <= used <= self.num_draws:
-            raise SettingsError(f"num_draws must be from 1 to {self.num_draws}, not {num_draws!r}")
+            raise SettingsError(
+                f"num_draws must be from 1 to {self.num_draws}, not {num_draws!r}",
+                field="num_draws",
+                code="out_of_range",
+            )
         return (self._starts[:, None] + np.arange(used)).reshape(-1), int(used)
 
     @cached_property

@@ -8,7 +8,7 @@ import numpy as np
 
 from sampler.posterior import rhat_ess
 from sampler.posterior.kernels.depths import tree_depths
-from sampler.posterior.verdict import FEWEST_DRAWS
+from sampler.posterior.verdict import FEWEST_DRAWS, reasons_to_json
 from sampler.posterior.weighted import mean_error
 
 if TYPE_CHECKING:
@@ -47,10 +47,11 @@ def diagnose(
     Returns
     -------
     dict
-        ``verdict, reasons, advice, chains, draws`` as `summary` has them; ``sigma`` (None for two classes)
-        and ``f`` with ``mean, sd, rhat, ess_bulk, ess_tail, mcse_mean``, numbers for sigma, lists over the
-        reference rows for f; figures that don't exist, since there are too few draws or the chains don't
-        move, are None; ``traces`` with the numbers of the draws shown and sigma of each chain at them;
+        ``verdict, reasons, advice, chains, draws`` as `summary` has them, and ``reason_codes`` as its JSON;
+        ``sigma`` (None for two classes) and ``f`` with ``mean, sd, rhat, ess_bulk, ess_tail, mcse_mean``,
+        numbers for sigma, lists over the reference rows for f; figures that don't exist, since there are too
+        few draws or the chains don't move, are None; ``traces`` with the numbers of the draws shown and sigma
+        of each chain at them;
         ``moves`` by chain; ``trees``: leaves and depths, their mean, maximum and shares; ``topologies`` of
         one tree: its shapes with their probabilities (None of a sum of trees)
 
@@ -61,7 +62,7 @@ def diagnose(
     shown = thinned(posterior.num_draws, max_points)
     return {
         "verdict": summary.verdict,
-        "reasons": summary.reasons,
+        **reasons_to_json(summary.reasons),
         "advice": summary.advice,
         "chains": posterior.num_chains,
         "draws": posterior.num_draws,

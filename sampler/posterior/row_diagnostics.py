@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from sampler.data.encode import Coded
 from sampler.errors import SettingsError
 from sampler.posterior.intervals import Interval, Quantile
-from sampler.posterior.verdict import FEWEST_DRAWS, Agreement
+from sampler.posterior.verdict import FEWEST_DRAWS, Agreement, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ class RowsVerdict:
     """Whether the chains agree at the rows asked, and on sigma, and why it is no better."""
 
     verdict: Verdict
-    reasons: list[str]
+    reasons: list[Reason]
 
 
 def errors(posterior: Posterior, coded: Coded, prediction: Prediction, kind: str) -> Errors:
@@ -92,9 +92,9 @@ def verdict(posterior: Posterior, found: Agreement | None, num_draws: int) -> Ro
     None stands for rows of which too few draws are there to know.
     """
     if found is None:
-        return RowsVerdict("not_converged", [f"{num_draws} draws per chain are too few to tell"])
+        return RowsVerdict("not_converged", [Reason("too_few_draws", {"draws": num_draws})])
     best, reasons = posterior.judge(found, num_draws)
-    return RowsVerdict(best, [reason.replace("reference rows", "rows asked") for reason in reasons])
+    return RowsVerdict(best, [replace(reason, rows="rows asked") for reason in reasons])
 
 
 def model_verdict(posterior: Posterior, num_draws: int) -> Verdict:
@@ -115,7 +115,11 @@ def thinned(posterior: Posterior, coded: Coded, num_draws: int, count: int) -> F
     """
     total = posterior.num_chains * num_draws
     if not 1 <= count <= total:
-        raise SettingsError(f"samples must be from 1 to {total}, the draws of all chains, not {count}")
+        raise SettingsError(
+            f"samples must be from 1 to {total}, the draws of all chains, not {count}",
+            field="samples",
+            code="out_of_range",
+        )
     chosen = posterior.spaced(num_draws, count)
     found = [f.reshape(len(f), total)[:, chosen] for _, f in _blocks(posterior, coded, num_draws)]
     values = np.concatenate(found) if found else np.empty((0, count))
@@ -133,7 +137,9 @@ def check_draws(num_draws: int) -> None:
     if not is_known(num_draws):
         raise SettingsError(
             f"num_draws: R-hat and Monte Carlo errors take at least {FEWEST_DRAWS} draws per chain, "
-            f"and there are {num_draws}"
+            f"and there are {num_draws}",
+            field="num_draws",
+            code="out_of_range",
         )
 
 

@@ -17,7 +17,7 @@ from sampler.posterior.inclusion import Inclusion, inclusion
 from sampler.posterior.intervals import Interval, Quantile, Request
 from sampler.posterior.partial_dependence import PartialDependence, Wish, partial_dependence
 from sampler.posterior.posterior import MAX_CELLS, Posterior, Prediction
-from sampler.posterior.verdict import Agreement, Summary, Verdict, summarise
+from sampler.posterior.verdict import Agreement, Reason, Summary, Verdict, summarise
 from sampler.posterior.weighted import (
     Weights,
     agreement,
@@ -204,7 +204,7 @@ class TreePosterior(Posterior):
             return super().quantile_error(f, level, num_draws)
         return quantile_error(f, self._weights(num_draws).share, level)
 
-    def judge(self, found: Agreement, num_draws: int) -> tuple[Verdict, list[str]]:
+    def judge(self, found: Agreement, num_draws: int) -> tuple[Verdict, list[Reason]]:
         """The verdict on figures with that agreement; of weighted draws, on the evidence's spread too."""
         if self.weights is None:
             return super().judge(found, num_draws)

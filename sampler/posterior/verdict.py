@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -22,6 +22,39 @@ VERDICTS: tuple[Verdict, ...] = ("converged", "approximate", "not_converged")
 ROWS_SHARE = 0.95  # of the reference rows must pass
 END_ERROR = math.sqrt(0.05 * 0.95) / 0.10313564037537139  # of a normal's 5% quantile, times root ESS, over sd
 FEWEST_DRAWS = 8  # per chain, for any of the figures to mean something
+
+
+ReasonCode = Literal[
+    "limits_met", "rows_disagree", "sigma_disagrees", "one_chain", "evidence_disagrees", "too_few_draws"
+]
+SENTENCES: dict[ReasonCode, str] = {
+    "limits_met": "R-hat at most {rhat} and errors below {error} sd at {share:.0%} or more of the {rows}",
+    "rows_disagree": "f: R-hat at most {rhat} and Monte Carlo error below {error} sd at only {share:.0%} of "
+    "the {rows}",
+    "sigma_disagrees": "sigma: R-hat {rhat:.2f} is above {limit}",
+    "one_chain": "one chain alone can't show that it agrees with others",
+    "evidence_disagrees": "the runs' log evidences differ by {sd:.2f} (sd), above {limit}",
+    "too_few_draws": "{draws} draws per chain are too few to tell",
+}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a verdict is no better, or (`limits_met`) what holds: a code with its figures.
+
+    `str()` gives a sentence; `rows` is what it calls the rows that were looked at.
+    """
+
+    code: ReasonCode
+    values: Mapping[str, float] = field(default_factory=dict)
+    rows: str = "reference rows"
+
+    def __str__(self) -> str:
+        return SENTENCES[self.code].format(rows=self.rows, **self.values)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return `{code, values}` as JSON values; figures that don't exist are None."""
+        return {"code": self.code, "values": {name: _number(value) for name, value in self.values.items()}}
 
 
 @dataclass(frozen=True)
@@ -65,7 +98,7 @@ class Summary:
     """Whether the chains agree, on what figures, and what to do; `str()` is made to be read."""
 
     verdict: Verdict
-    reasons: list[str]
+    reasons: list[Reason]
     advice: str
     chains: int
     draws: int
@@ -77,8 +110,8 @@ class Summary:
     topologies: list[dict[str, Any]] | None = None  # of one tree: its shapes, the most probable first
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as JSON values; figures that don't exist are None."""
-        return asdict(self)
+        """The fields as JSON values, reasons as sentences and as codes; figures that don't exist are None."""
+        return asdict(self) | reasons_to_json(self.reasons)
 
     def __str__(self) -> str:
         lines = [
@@ -122,7 +155,7 @@ def summarise(
     _, chains, draws = f.shape
     moves, leaves = _moves(statistics), _leaves(leaf_counts)
     if draws < FEWEST_DRAWS:
-        reasons = [f"{draws} draws per chain are too few to tell"]
+        reasons = [Reason("too_few_draws", {"draws": draws})]
         nothing = dict.fromkeys(("rhat_median", "rhat_p95", "ess_bulk_median", "ess_tail_median", "mcse_p95"))
         return Summary(
             verdict="not_converged",
@@ -154,6 +187,14 @@ def summarise(
     )
 
 
+def reasons_to_json(reasons: Sequence[Reason]) -> dict[str, Any]:
+    """Return the reasons as sentences (`reasons`) and as codes with their figures (`reason_codes`)."""
+    return {
+        "reasons": [str(reason) for reason in reasons],
+        "reason_codes": [reason.to_json() for reason in reasons],
+    }
+
+
 def _figures_of(agreement: Agreement) -> dict[str, float | int | None]:
     return {
         "rhat_median": _number(np.median(agreement.rhat)),
@@ -167,7 +208,7 @@ def _figures_of(agreement: Agreement) -> dict[str, float | int | None]:
 
 def describe_trees(
     verdict: Verdict,
-    reasons: list[str],
+    reasons: list[Reason],
     advice: str,
     agreement: Agreement,
     leaf_counts: NDArray[np.int64],
@@ -188,30 +229,28 @@ def describe_trees(
     )
 
 
-def judge(agreement: Agreement, sigma_rhat: float | None, chains: int) -> tuple[Verdict, list[str]]:
+def judge(agreement: Agreement, sigma_rhat: float | None, chains: int) -> tuple[Verdict, list[Reason]]:
     """The best verdict whose limits hold, and why it is no better (or what was met)."""
-    complaints: list[str] = []
+    complaints: list[Reason] = []
     for verdict, limits in LIMITS.items():
         complaints_now = _complaints(agreement, sigma_rhat, limits)
         if verdict == "converged" and chains == 1:
-            complaints_now.append("one chain alone can't show that it agrees with others")
+            complaints_now.append(Reason("one_chain"))
         if not complaints_now:
-            met = f"R-hat at most {limits.rhat} and errors below {limits.error} sd"
-            return verdict, complaints or [f"{met} at {ROWS_SHARE:.0%} or more of the reference rows"]
+            met = {"rhat": limits.rhat, "error": limits.error, "share": ROWS_SHARE}
+            return verdict, complaints or [Reason("limits_met", met)]
         complaints = complaints_now
     return "not_converged", complaints
 
 
-def _complaints(agreement: Agreement, sigma_rhat: float | None, limits: VerdictLimits) -> list[str]:
-    good = (agreement.rhat <= limits.rhat) & (agreement.error < limits.error)
+def _complaints(agreement: Agreement, sigma_rhat: float | None, limits: VerdictLimits) -> list[Reason]:
+    share = float(np.mean((agreement.rhat <= limits.rhat) & (agreement.error < limits.error)))
     found = []
-    if np.mean(good) < ROWS_SHARE:
-        found.append(
-            f"f: R-hat at most {limits.rhat} and Monte Carlo error below {limits.error} sd at only "
-            f"{np.mean(good):.0%} of the reference rows"
-        )
+    if share < ROWS_SHARE:
+        seen = {"rhat": limits.rhat, "error": limits.error, "share": share}
+        found.append(Reason("rows_disagree", seen))
     if sigma_rhat is not None and not sigma_rhat <= limits.sigma_rhat:
-        found.append(f"sigma: R-hat {sigma_rhat:.2f} is above {limits.sigma_rhat}")
+        found.append(Reason("sigma_disagrees", {"rhat": sigma_rhat, "limit": limits.sigma_rhat}))
     return found
 
 

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.posterior.verdict import END_ERROR, VERDICTS, Agreement, Summary, Verdict, describe_trees, judge
+from sampler.posterior.verdict import (
+    END_ERROR,
+    VERDICTS,
+    Agreement,
+    Reason,
+    Summary,
+    Verdict,
+    describe_trees,
+    judge,
+)
 from sampler.posterior.weighted_quantiles import of_draws
 
 if TYPE_CHECKING:
@@ -120,14 +129,14 @@ def _over_runs(apart: Floats, share: Floats) -> Floats:
     return np.asarray(np.sqrt(apart @ share.sum(axis=1) ** 2 * many / max(many - 1, 1)))
 
 
-def judge_weighted(found: Agreement, weights: Weights, chains: int) -> tuple[Verdict, list[str]]:
+def judge_weighted(found: Agreement, weights: Weights, chains: int) -> tuple[Verdict, list[Reason]]:
     """The best verdict whose limits hold, those of the evidence's spread among them, and why."""
     verdict, reasons = judge(found, None, chains)
     for better, most in SPREAD.items():
         if chains > 1 and weights.spread > most and VERDICTS.index(verdict) <= VERDICTS.index(better):
             verdict = VERDICTS[VERDICTS.index(better) + 1]
-            told = f"the runs' log evidences differ by {weights.spread:.2f} (sd), above {most}"
-            reasons = [*(reason for reason in reasons if "only" in reason), told]
+            of_rows = [reason for reason in reasons if reason.code == "rows_disagree"]
+            reasons = [*of_rows, Reason("evidence_disagrees", {"sd": weights.spread, "limit": most})]
     return verdict, reasons
 
 

@@ -81,7 +81,11 @@ def check_soft_prior(prior: Mapping[str, Any] | None, family: str, method: str) 
     found = defaults | given
     if found["sharpness_start"] < found["sharpness"]:
         if "sharpness_start" in given:
-            raise SettingsError("prior sharpness_start must be at least sharpness: splits sharpen in warm-up")
+            raise SettingsError(
+                "prior sharpness_start must be at least sharpness: splits sharpen in warm-up",
+                field="prior.sharpness_start",
+                code="contradiction",
+            )
         found["sharpness_start"] = found["sharpness"]
     return found
 

@@ -15,6 +15,7 @@ from app.api.scopes import needs
 from app.services.access.keys import PREDICT, READ
 from app.services.predictions import explanations
 from app.services.predictions.answers import to_arrow
+from sampler.posterior.verdict import ReasonCode
 
 router = APIRouter(prefix="/models", tags=["explanations"], route_class=StrictRoute)
 MAX_POINTS = 500
@@ -89,6 +90,13 @@ class TopologyView(BaseModel):
     probability: float = Field(description="Given the data.")
 
 
+class ReasonView(BaseModel):
+    """Why a verdict is no better, for programs."""
+
+    code: ReasonCode
+    values: dict[str, float | None] = Field(description="The figures and limits that it rests on, by name.")
+
+
 class DiagnosticsView(BaseModel):
     """Whether the chains agree, and all that it rests on."""
 
@@ -96,6 +104,7 @@ class DiagnosticsView(BaseModel):
     classes: list[str] | None
     verdict: Literal["converged", "approximate", "not_converged"]
     reasons: list[str]
+    reason_codes: list[ReasonView] = Field(description="The same reasons, as codes with their figures.")
     advice: str
     chains: int
     draws: int = Field(description="Of each chain.")

@@ -1,7 +1,6 @@
 """What the form of a new model asks for, as `POST /models` has it."""
 
 import math
-import re
 from typing import Any
 
 from pydantic import ValidationError
@@ -48,13 +47,10 @@ def fit_request(body: dict[str, Any]) -> FitRequest:
 
 
 def field_of(fault: Fault) -> str:
-    """The name of the field that a refusal is about; empty when it is of none of them."""
-    named = {knob.name for knob in fit_fields.every()}
-    if fault.column in {"prior", "search"}:
-        inner = [f"{fault.column}.{word}" for word in re.findall(r"\w+", fault.detail)]
-        return next((name for name in inner if name in named), "")
-    known = named | {"target", "features", "holdout", "name", "weights", "family", "method"}
-    return fault.column if fault.column in known else ""
+    """The name of the form's field that a refusal is about; empty when it is of none of them."""
+    known = {knob.name for knob in fit_fields.every()}
+    known |= {"target", "features", "holdout", "name", "weights", "family", "method"}
+    return next((name for name in (fault.field, fault.column) if name in known), None) or ""
 
 
 def _put(body: dict[str, Any], knob: Knob, said: str, faults: list[Fault]) -> None:

@@ -46,7 +46,6 @@ RANGES = LIMITS  # of the knobs that are counts, for the documentation; the samp
 MIN_ROWS = 10  # to learn from; a promise of HTTP, not of the sampler
 MAX_NAME = 200
 MANY_COLUMNS = 500  # among more a name that is nearly right isn't looked for
-MAX_SAID = 500  # characters of a refusal: the sampler repeats the value, whose length is the sender's choice
 
 
 @dataclass(frozen=True)
@@ -246,24 +245,16 @@ def _resolve(request: FitRequest, table: pa.Table) -> tuple[Settings, dict[str, 
         settings = Settings.resolve(**knobs)
         return settings, checked_prior(prior, settings) | cuts
     except SettingsError as error:
-        raise _out_of_range(error) from None
+        raise _refused(error) from None
 
 
-def _out_of_range(error: SettingsError) -> InvalidRequestError:
-    told = str(error)[:MAX_SAID]
-    named = next((word for word in told.replace("[", " ").split() if word in _FIELDS), None)
-    if named is None and ("move" in told or "probabilit" in told):
-        named = "moves"
-    return InvalidRequestError(errors=[Fault(named, None, told)])
-
-
-_FIELDS = frozenset(Settings.__dataclass_fields__) | {"prior", "columns", "features"}
+def _refused(error: SettingsError) -> InvalidRequestError:
+    return InvalidRequestError(errors=[Fault.of_setting(error)])
 
 
 def _unusable(error: DataError, column: str | None = None) -> UnusableDataError:
     """The sampler's findings; `column` is the user's name of what the sampler knows by its role."""
-    faults = [Fault(column or p.column, p.row, p.detail[:MAX_SAID]) for p in error.problems]
-    return UnusableDataError(errors=faults)
+    return UnusableDataError(errors=[Fault.of(problem, column) for problem in error.problems])
 
 
 def _check_columns(dataset: Dataset, names: Sequence[str]) -> None:
@@ -288,7 +279,7 @@ def _check_values(table: pa.Table, request: FitRequest, settings: Settings) -> N
     try:
         check_weights(settings, weighted=True)
     except SettingsError as error:
-        raise UnusableDataError(errors=[Fault(request.weights, None, str(error))]) from None
+        raise UnusableDataError(errors=[Fault(request.weights, None, str(error), error.code)]) from None
     if request.weights == request.target:
         told = "the target can't be the weights as well"
         raise UnusableDataError(errors=[Fault(request.weights, None, told)])
@@ -305,7 +296,7 @@ def _check_particles(dataset: Dataset, settings: Settings) -> None:
     try:
         check_size(settings.num_draws, dataset.num_rows)
     except SettingsError as error:
-        raise _out_of_range(error) from None
+        raise _refused(error) from None
 
 
 def _check_rows(dataset: Dataset, holdout: float) -> None:
@@ -332,7 +323,7 @@ def _choose(dataset: Dataset, reserved: Sequence[str], request: FitRequest) -> C
     except DataError as error:
         raise _unusable(error) from None
     except SettingsError as error:
-        raise _out_of_range(error) from None
+        raise _refused(error) from None
     return choice
 
 
@@ -352,4 +343,4 @@ def _check_cuts(cuts: Any, choice: Choice) -> None:
         return
     if not isinstance(cuts, dict) or set(cuts) - set(choice.kinds):
         told = 'prior["cuts"] is "quantile", "uniform", "mixed", or cut points by the name of a feature'
-        raise InvalidRequestError(errors=[Fault("prior", None, told)])
+        raise InvalidRequestError(errors=[Fault("prior", None, told, "not_accepted", "prior.cuts")])

@@ -22,17 +22,23 @@ def resolve(rules: Mapping[str, Any] | None, settings: Settings) -> dict[str, An
         return None
     given = {name: value for name, value in rules.items() if value is not None}
     if not any(name in given for name in RULES):
-        raise _refusal("stop", f"name at least one of {', '.join(RULES)}")
+        raise _refusal("stop", f"name at least one of {', '.join(RULES)}", "not_accepted")
     if given.get("verdict") == "converged" and settings.num_chains == 1:
-        raise _refusal("stop.verdict", "one chain alone never is: raise num_chains, or take approximate")
+        raise _refusal(
+            "stop.verdict", "one chain alone never is: raise num_chains, or take approximate", "contradiction"
+        )
     if METHODS[settings.method].at_once:
-        raise _refusal("stop", f"method {settings.method} gives all its draws at once: choose num_draws")
+        raise _refusal(
+            "stop",
+            f"method {settings.method} gives all its draws at once: choose num_draws",
+            "not_applicable",
+        )
     most = min(TIMES_DRAWS * settings.num_draws, LIMITS["num_draws"][1])
     if given.setdefault("max_draws", most) < settings.num_draws:
         told = f"the rules are looked at first at num_draws, {settings.num_draws}: it can't be less"
-        raise _refusal("stop.max_draws", told)
+        raise _refusal("stop.max_draws", told, "contradiction")
     return {**dict.fromkeys(RULES), **given, "first_look": settings.num_draws}
 
 
-def _refusal(field: str, told: str) -> InvalidRequestError:
-    return InvalidRequestError(errors=[Fault(field, None, told)])
+def _refusal(field: str, told: str, code: str) -> InvalidRequestError:
+    return InvalidRequestError(errors=[Fault(field, None, told, code)])

@@ -23,7 +23,6 @@ from app.services.errors import (
     UnusableDataError,
 )
 from app.services.fits import models
-from app.services.fits.creation import MAX_SAID
 from app.services.metrics import predict_seconds, predicted_rows
 from app.services.predictions.answers import PredictionAnswer
 from app.services.predictions.posterior_cache import Cache
@@ -51,7 +50,7 @@ MAX_SAMPLES = 1_000_000  # draws in one answer, rows times draws of each
 # draws, each bound of a predictive mixture, a tree with leaves of its own, Monte Carlo errors and R-hat.
 QUANTILES, BOUND, OWN_LEAVES, EXAMINED = 100, 70, 1000, 5000
 LOADS = 3  # of a posterior that grows while it is read
-FIELDS = ("draws", "samples", "features", "grid", "ice")  # that the sampler's refusals begin with
+NAMES = {"num_draws": "draws"}  # of the sampler's settings in requests
 KERNELS = "prediction"  # all that the API runs of the sampler's compiled code
 MAX_VERDICTS = 1000  # remembered, of models with some of their draws; and draws of models
 
@@ -313,7 +312,7 @@ def _check_verdict(found: row_diagnostics.RowsVerdict, require: str | None, num_
     raise NotConvergedError(
         f"The verdict on the {rows} asked is {found.verdict}, and {require} is required. More draws or more "
         "chains help.",
-        [Fault(None, None, reason) for reason in found.reasons],
+        [Fault(None, None, str(reason), reason.code) for reason in found.reasons],
     )
 
 
@@ -336,11 +335,6 @@ def understood() -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        faults = [Fault(p.column, p.row, p.detail[:MAX_SAID]) for p in error.problems]
-        raise UnusableDataError(errors=faults) from None
+        raise UnusableDataError(errors=[Fault.of(problem) for problem in error.problems]) from None
     except SettingsError as error:
-        told = str(error)[:MAX_SAID].replace("num_draws", "draws")
-        field = next((name for name in FIELDS if told.startswith(name)), None)
-        if "predictive interval" in told:
-            field = "interval"
-        raise InvalidRequestError(errors=[Fault(field, None, told)]) from None
+        raise InvalidRequestError(errors=[Fault.of_setting(error, NAMES)]) from None

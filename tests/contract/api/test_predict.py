@@ -127,7 +127,7 @@ def test_a_verdict_can_be_required(client, settings):
 
     body = problem(predict(client, tiny, rows=ROWS, require="approximate"), 409, "not-converged")
 
-    assert body["errors"]
+    assert [entry["code"] for entry in body["errors"]] == ["too_few_draws"]
     assert "not_converged" in body["detail"]
     assert predict(client, tiny, rows=ROWS).json()["verdict"] == "not_converged"
 

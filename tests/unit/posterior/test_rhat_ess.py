@@ -120,7 +120,7 @@ def test_summary_of_bad_chains_says_what_to_do():
     f = np.random.default_rng(0).normal(size=(50, 4, 250)) + 2 * np.arange(4)[:, None]
     summary = summary_of(f)
     assert summary.verdict == "not_converged"
-    assert "0%" in summary.reasons[0]
+    assert "0%" in str(summary.reasons[0])
     assert "num_draws" in summary.advice
 
 

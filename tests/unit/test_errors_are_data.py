@@ -1,0 +1,111 @@
+"""What is refused or judged is said as data: a field and a code, beside a sentence that nobody need read."""
+
+import ast
+import json
+import pickle
+from pathlib import Path
+from types import SimpleNamespace
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from app.dashboard.forms.fit_form import field_of
+from app.services.errors import Fault
+from sampler import Settings, SettingsError
+from sampler.errors import SettingsCode
+from sampler.posterior.verdict import SENTENCES, Agreement, ReasonCode, judge
+from sampler.posterior.weighted import judge_weighted
+from sampler.preparation import checked_prior
+
+ROOT = Path(__file__).parents[2]
+
+
+def refusal(**given):
+    """What `Settings.resolve` and the prior's check say of a setting that can't be."""
+    prior = given.pop("prior", {})
+    with pytest.raises(SettingsError) as caught:
+        checked_prior(prior, Settings.resolve(**given))
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "code"),
+    [
+        ({"num_trees": 0}, "num_trees", "out_of_range"),
+        ({"method": "bcart", "num_trees": 5}, "num_trees", "not_applicable"),
+        ({"method": "bartt"}, "method", "unknown"),
+        ({"family": "poisson"}, "family", "not_accepted"),
+        ({"prior_only": 1}, "prior_only", "not_accepted"),
+        ({"moves": {"grow": 0.5, "prune": 0.4}}, "moves", "contradiction"),
+        ({"moves": {"fly": 1.0}}, "moves", "unknown"),
+        ({"method": "dcc-tree", "search": {"wings": 1}}, "search.wings", "unknown"),
+        ({"method": "dcc-tree", "search": {"delta": 2}}, "search.delta", "out_of_range"),
+        ({"prior": {"kk": 1}}, "prior.kk", "unknown"),
+        ({"prior": {"alpha": 2}}, "prior.alpha", "out_of_range"),
+        ({"prior": {"k_scale": 1}}, "prior.k_scale", "not_applicable"),
+        ({"prior": {"sigma": 1, "lambda": 1}}, "prior.sigma", "contradiction"),
+    ],
+)
+def test_a_refused_setting_is_a_field_and_a_code(given, field, code):
+    """They survive a pickle, and the service's fault has them: the outer name as the column."""
+    error = refusal(**given)
+
+    assert (error.field, error.code) == (field, code)
+    copied = pickle.loads(pickle.dumps(error))
+    assert (str(copied), copied.field, copied.code) == (str(error), field, code)
+    fault = Fault.of_setting(error)
+    assert (fault.column, fault.field, fault.code) == (field.partition(".")[0], field, code)
+    assert fault.to_json()["code"] == code
+
+
+def test_every_refusal_of_a_setting_names_field_and_code():
+    """No call in the sampler leaves either to the default."""
+    for path in (ROOT / "sampler").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "SettingsError":
+                given = {keyword.arg: keyword.value for keyword in node.keywords}
+                assert set(given) == {"field", "code"}, f"{path}:{node.lineno}"
+                assert ast.literal_eval(given["code"]) in get_args(SettingsCode)
+
+
+def test_a_request_calls_a_setting_by_its_own_name():
+    """`num_draws` of the sampler is `draws` of a prediction, in the sentence too."""
+    error = SettingsError("num_draws must be from 1 to 5, not 6", field="num_draws", code="out_of_range")
+
+    fault = Fault.of_setting(error, {"num_draws": "draws"})
+
+    assert (fault.column, fault.detail) == ("draws", "draws must be from 1 to 5, not 6")
+
+
+@pytest.mark.parametrize(
+    ("fault", "name"),
+    [
+        (Fault("prior", None, "alpha is said elsewhere", "out_of_range", "prior.k"), "prior.k"),
+        (Fault("prior", None, "prior k must be a number"), ""),
+        (Fault("num_trees", None, ""), "num_trees"),
+        (Fault("stop.max_rhat", None, ""), "stop.max_rhat"),
+        (Fault("column of the data", None, ""), ""),
+    ],
+)
+def test_a_form_marks_the_field_that_is_named(fault, name):
+    """By the place alone, whatever the sentence says."""
+    assert field_of(fault) == name
+
+
+def test_verdicts_give_reasons_as_codes_with_figures():
+    """The sentence is made of the code and its figures, which are JSON."""
+    rows = np.full(50, 1.3)
+    bad = Agreement(rows, np.full(50, 0.01), rows, rows)
+
+    verdict, (of_rows, of_sigma) = judge(bad, 1.5, 4)
+
+    assert verdict == "not_converged"
+    assert of_rows.to_json() == {"code": "rows_disagree", "values": {"rhat": 1.1, "error": 0.2, "share": 0.0}}
+    assert of_sigma.to_json() == {"code": "sigma_disagrees", "values": {"rhat": 1.5, "limit": 1.2}}
+    assert str(of_sigma) == "sigma: R-hat 1.50 is above 1.2"
+    assert set(SENTENCES) == set(get_args(ReasonCode))
+    assert json.loads(json.dumps(of_rows.to_json())) == of_rows.to_json()
+    fine = Agreement(np.ones(50), np.full(50, 0.01), rows, rows)
+    _, reasons = judge_weighted(fine, SimpleNamespace(spread=9.0), 4)
+    assert [reason.code for reason in reasons] == ["evidence_disagrees"]
