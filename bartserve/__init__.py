@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from app.client import Client
-    from sampler import fit, load
+    from sampler import fit, holdout_rows, load
     from sampler.sklearn import BARTClassifier, BARTRegressor
 
 _HOMES = {
@@ -25,10 +25,11 @@ _HOMES = {
     "BARTRegressor": "sampler.sklearn",
     "Client": "app.client",
     "fit": "sampler",
+    "holdout_rows": "sampler",
     "load": "sampler",
 }
 
-__all__ = ["BARTClassifier", "BARTRegressor", "Client", "fit", "load"]
+__all__ = ["BARTClassifier", "BARTRegressor", "Client", "fit", "holdout_rows", "load"]
 
 try:
     __version__ = version("bartserve")

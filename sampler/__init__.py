@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sampler.bart.chain import Chain
     from sampler.chains import AnyChain, resume_chain, start_chain
     from sampler.data.columns import ColumnSummary, describe
+    from sampler.data.holdout import holdout_rows
     from sampler.data.schema import Schema, choose
     from sampler.fitting import fit
     from sampler.kernels.jit import is_warm, warm
@@ -45,6 +46,7 @@ _HOMES = {
     "choose": "data.schema",
     "describe": "data.columns",
     "fit": "fitting",
+    "holdout_rows": "data.holdout",
     "is_warm": "kernels.jit",
     "load": "posterior.posterior",
     "pack": "storage.draw_codec",
@@ -75,6 +77,7 @@ __all__ = [
     "choose",
     "describe",
     "fit",
+    "holdout_rows",
     "is_warm",
     "load",
     "pack",

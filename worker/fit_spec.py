@@ -11,8 +11,7 @@ from sqlalchemy.orm import Session
 from app.store import datasets
 from app.store.errors import LeaseLostError
 from app.store.tables import Dataset, Json, Model
-from sampler import PreparedFit, Settings, prepare
-from worker.holdout import holdout_rows
+from sampler import PreparedFit, Settings, holdout_rows, prepare
 
 # Of `models.settings`, what `sampler.prepare` takes as it stands (`features`, `weights` and `holdout` name
 # columns and rows).

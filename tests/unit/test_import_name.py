@@ -15,7 +15,7 @@ import sampler
 import sampler.sklearn
 
 ROOT = Path(__file__).parents[2]
-NAMES = ["BARTClassifier", "BARTRegressor", "Client", "fit", "load"]
+NAMES = ["BARTClassifier", "BARTRegressor", "Client", "fit", "holdout_rows", "load"]
 
 
 def python(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -35,6 +35,7 @@ def test_the_names_are_the_packages_own():
     """It shows what there is, not copies."""
     assert bartserve.fit is sampler.fit
     assert bartserve.load is sampler.load
+    assert bartserve.holdout_rows is sampler.holdout_rows
     assert bartserve.Client is app.client.Client
     assert bartserve.BARTRegressor is sampler.sklearn.BARTRegressor
     assert bartserve.BARTClassifier is sampler.sklearn.BARTClassifier

@@ -1,13 +1,21 @@
-"""Which rows are held out: a pure function, so that every worker, and the user, finds the same."""
+"""The rows that a model holds out: a pure function, so that every process finds the same ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _STREAM = 0x686F6C64  # "hold": apart from the chains' streams, which are 0, 1, 2, ...
 
 
 def holdout_rows(num_rows: int, fraction: float | None, seed: int) -> NDArray[np.int64]:
-    """The held-out row numbers, sorted, 0-based.
+    """Choose the rows that a fit holds out: their numbers, int64, sorted, 0-based.
+
+    A model of the service with that part of `holdout` and that seed holds out the same rows of its dataset.
 
     Parameters
     ----------
@@ -16,7 +24,7 @@ def holdout_rows(num_rows: int, fraction: float | None, seed: int) -> NDArray[np
     fraction
         Part to hold out, rounded to whole rows, at least one; None or 0: none.
     seed
-        The model's.
+        The model's, an integer from 0.
 
     """
     if not fraction:
