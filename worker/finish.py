@@ -11,6 +11,7 @@ from app.store.queue import units
 from app.store.queue.units import Claim, Directive
 from app.store.tables import Json, Model
 from sampler import Posterior
+from sampler.posterior.assessment.stop_rules import StopCheck, look, next_look
 from worker import stop_rules
 from worker.calibration import look_at
 from worker.context import Context
@@ -36,7 +37,7 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
     drawn = [chain.statistics or {} for chain in chains if chain.num_draws]
     posterior = Posterior.from_blocks(header, blocks, drawn)
     summary = posterior.summary()
-    seen = None if rules is None else stop_rules.look(posterior, rules)
+    seen = None if rules is None else look(posterior, rules)
     watch.check()
     stopped, cut = None, None
     if seen is not None:
@@ -63,8 +64,8 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
         )
 
 
-def _go_on(context: Context, claim: Claim, settings: Json, header: bytes, seen: stop_rules.StopCheck) -> None:
-    more = stop_rules.next_look(settings["num_draws"], settings["stop"]["max_draws"])
+def _go_on(context: Context, claim: Claim, settings: Json, header: bytes, seen: StopCheck) -> None:
+    more = next_look(settings["num_draws"], settings["stop"]["max_draws"])
     header = stop_rules.retold(header, settings | {"num_draws": more})
     with session_scope(context.engine) as session:
         units.go_on(session, claim, more, header, json_safe(seen.to_json()))

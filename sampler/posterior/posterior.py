@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -17,6 +18,8 @@ from sampler.data.encode import Coded, encode
 from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.methods import METHODS
 from sampler.posterior.arviz import to_arviz
+from sampler.posterior.assessment.convergence import growth
+from sampler.posterior.assessment.density import density
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.inclusion import Inclusion, inclusion, rules_per_draw
 from sampler.posterior.intervals import Interval, IntervalFigures, Quantile, Request
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     from sampler.chains import AnyChain
 
     Report = Callable[[int, AnyChain], None]
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -230,6 +233,48 @@ class Posterior:
     def diagnostics(self, max_points: int = 500) -> dict[str, Any]:
         """All that tells whether the chains agree, with traces of at most so many points; see `report`."""
         return diagnose(self, self._statistics, max_points)
+
+    def convergence(self) -> dict[str, Any]:
+        """R-hat and effective draws of sigma and f as the draws of each chain grew.
+
+        Returns
+        -------
+        dict
+            ``draws``, up to 12 counts per chain; ``chains``, their number; ``sigma`` (None for two classes)
+            with ``rhat, ess_bulk, ess_tail``, a list over the counts each; ``f`` with the same as medians
+            over ``rows``, up to 50 reference rows, and ``rhat_p95``, which 95% of them don't exceed;
+            ``limits``, the most that each verdict allows R-hat. Weighted draws count alike here.
+
+        """
+        return growth(self, self.num_draws)
+
+    def density(self, row: Any) -> dict[str, Any]:
+        """Densities at one row of the regression function and of a new outcome (of weight 1).
+
+        Parameters
+        ----------
+        row
+            values by the columns' names, or a table of one row
+
+        Returns
+        -------
+        dict
+            ``x``, float64 [240], in units of the outcome; at these ``mean``, the density of the regression
+            function (of two classes: of the second's probability), None when all draws are equal, and
+            ``outcome``, that of a new outcome, None for two classes; ``centre``, the posterior mean;
+            ``intervals`` by the same names, (lower, upper) at 90%
+
+        Raises
+        ------
+        DataError
+            for a row that doesn't fit the model, or other than one
+        SettingsError
+            for a model of more than two classes
+
+        """
+        if isinstance(row, Mapping):
+            row = {name: [value] if np.ndim(value) == 0 else value for name, value in row.items()}
+        return density(self, self._coded(row), self.num_draws)
 
     def encode(self, X: Any) -> Coded:
         """New rows matched to the model by name, as codes; raises DataError as `data.encode.encode`."""

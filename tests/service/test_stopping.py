@@ -14,6 +14,7 @@ from app.store.queue import restarts, units
 from app.store.tables import Model
 from sampler import Posterior
 from sampler.posterior import rhat_ess, row_diagnostics
+from sampler.posterior.assessment.stop_rules import next_look
 from tests.support.worker_service import LONG, OWNER, SHORT, children
 from worker import stop_rules
 
@@ -73,7 +74,7 @@ def ess(posterior, num_draws):
 def expected_looks():
     found = [FIRST]
     while found[-1] < RULES["max_draws"]:
-        found.append(stop_rules.next_look(found[-1], RULES["max_draws"]))
+        found.append(next_look(found[-1], RULES["max_draws"]))
     return found
 
 

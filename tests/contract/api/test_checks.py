@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 
-from app.services.predictions.convergence import POINTS
-from sampler import Posterior
+from sampler import Posterior, holdout_rows
 from sampler.posterior import rhat_ess
+from sampler.posterior.assessment.convergence import POINTS
 from tests.support.api_calls import post_csv, problem, table, two_classes
 from tests.support.databases import only
 from tests.support.fitted_models import SMALL, fitted
 from tests.support.partial_chains import give_back, take_chains
-from worker.holdout import holdout_rows
 
 pytestmark = only("sqlite")
 

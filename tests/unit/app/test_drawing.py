@@ -9,7 +9,7 @@ import pytest
 
 from app.dashboard.drawing import chains, effects, held_out, shapes
 from app.dashboard.drawing.canvas import COLOURS, ChartStyle
-from app.services.predictions.convergence import FEWEST_RANKED, independent_every
+from sampler.posterior.assessment.convergence import FEWEST_RANKED, independent_every
 from tests.support.html_page import checked_svg as checked
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -1,0 +1,86 @@
+"""Densities of what a posterior predicts at one row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.errors import DataError, SettingsError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.data.encode import Coded
+    from sampler.posterior.posterior import Posterior
+
+    Floats = NDArray[np.float64]
+
+POINTS = 240
+FAR = 4.0  # standard deviations of the noise that are shown beyond the draws
+LEVEL = 0.9
+
+
+def density(posterior: Posterior, coded: Coded, num_draws: int) -> dict[str, Any]:
+    """Compute the densities at one row of the regression function and of a new outcome.
+
+    Parameters
+    ----------
+    posterior
+        Of numbers or of two classes.
+    coded
+        The row.
+    num_draws
+        Use the first so many draws of each chain.
+
+    Returns
+    -------
+    dict
+        ``x``, float64 [240], in units of the outcome; at these the densities ``mean``, of the regression
+        function (of two classes: of the second's probability), a kernel estimate over the draws, None when
+        they are all equal, and ``outcome``, of a new outcome of weight 1, the mixture of the draws' normal
+        densities itself, None for two classes; ``centre``, the posterior mean; ``intervals`` by the same
+        names, (lower, upper) at 90%.
+
+    Raises
+    ------
+    DataError
+        For other than one row.
+    SettingsError
+        For more than two classes.
+
+    """
+    if posterior.classes is not None and len(posterior.classes) > 2:
+        raise SettingsError("more than two classes have no one density: ask for their probabilities")
+    if coded.num_rows != 1:
+        raise DataError(f"a density is that of one row, and these are {coded.num_rows}")
+    from scipy.stats import gaussian_kde  # noqa: PLC0415  half a second, for the first of these alone
+
+    alike = posterior.spaced(num_draws, posterior.num_chains * num_draws)  # weighted: as often as they weigh
+    f = posterior.sample(coded, num_draws)[:, :, 0].reshape(-1)[alike]
+    noise = None if posterior.sigma is None else posterior.sample_sigma(coded, num_draws)
+    sigma = None if noise is None else noise[:, :, 0].reshape(-1)[alike]
+    spread = float(np.ptp(f)) or max(abs(float(f[0])), 1.0) * 1e-3
+    beyond = 0.15 * spread if sigma is None else max(FAR * float(sigma.mean()), 0.15 * spread)
+    x = np.linspace(f.min() - beyond, f.max() + beyond, POINTS)
+    if posterior.classes is not None:
+        x = np.clip(x, 0.0, 1.0)
+    kinds = {"mean": "credible"} | ({} if sigma is None else {"outcome": "predictive"})
+    answers = {
+        name: posterior.predict(coded, LEVEL, kind, num_draws=num_draws) for name, kind in kinds.items()
+    }
+    return {
+        "x": x,
+        "mean": gaussian_kde(f)(x) if np.ptp(f) > 0 else None,
+        "outcome": None if sigma is None else _mixture(x, f, sigma),
+        "centre": float(answers["mean"].mean[0]),
+        "intervals": {
+            name: (float(answer.lower[0]), float(answer.upper[0])) for name, answer in answers.items()
+        },
+    }
+
+
+def _mixture(x: Floats, f: Floats, sigma: Floats) -> Floats:
+    z = (x[:, None] - f) / sigma
+    found: Floats = (np.exp(-0.5 * z * z) / sigma).mean(axis=1) / np.sqrt(2 * np.pi)
+    return found
