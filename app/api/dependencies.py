@@ -4,7 +4,9 @@ What only looks something up is `async`, since FastAPI takes a thread for every 
 """
 
 from collections.abc import Iterator
-from typing import Annotated
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
 from sqlalchemy import Engine
@@ -24,6 +26,17 @@ async def engine_of(request: Request) -> Engine:
     """The process's engine."""
     engine: Engine = request.app.state.engine
     return engine
+
+
+class Transactions(Protocol):
+    """Begins transactions: for routes that must do something before theirs, or after it."""
+
+    def __call__(self, *, read_only: bool = False) -> AbstractContextManager[Session]: ...
+
+
+async def transactions_of(request: Request) -> Transactions:
+    """The process's transactions."""
+    return partial(session_scope, request.app.state.engine)
 
 
 async def settings_of(request: Request) -> ServiceSettings:
@@ -82,6 +95,7 @@ def _deleting(request: Request) -> Iterator[Session]:
 Reading = Annotated[Session, Depends(_reading, scope="function")]
 Writing = Annotated[Session, Depends(_writing, scope="function")]
 Deleting = Annotated[Session, Depends(_deleting, scope="function")]  # works on a full disk
+TheTransactions = Annotated[Transactions, Depends(transactions_of)]
 TheEngine = Annotated[Engine, Depends(engine_of)]
 TheSettings = Annotated[ServiceSettings, Depends(settings_of)]
 TheReadiness = Annotated[Readiness, Depends(readiness_of)]

@@ -1,6 +1,6 @@
 """Models that travel: a fitted one as the file that `bartserve.load` reads, and such a file as a model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 from sqlalchemy import Engine
@@ -19,10 +19,11 @@ from app.store import models as store
 from app.store.draws import StoredBlock
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, ModelGoneError
+from app.store.imported_models import Imported, ImportedChain
 from app.store.tables import Unit
 from sampler.storage.model_file import MEDIA_TYPE, write_model
 
-__all__ = ["MAX_BYTES", "MEDIA_TYPE", "UnusableModelError", "accept", "file_of"]
+__all__ = ["MAX_BYTES", "MEDIA_TYPE", "UnusableModelError", "add", "file_of", "read"]
 
 MAX_BYTES = 128 * 1024 * 1024  # of a file that is taken: some forty default models
 LIMITS = ReaderLimits(seconds=60)  # of reading one: 512 MiB were enough for as many nodes as may be
@@ -70,17 +71,8 @@ def _statistics(chains: Sequence[Unit]) -> list[dict[str, Any]]:
     return [chain.statistics or {} for chain in chains]
 
 
-def accept(
-    engine: Engine,
-    owner: str,
-    file: BinaryIO,
-    name: str | None = None,
-    also: Callable[[Session, dict[str, Any]], None] = lambda _session, _shown: None,
-) -> dict[str, Any]:
-    """Make a model file a finished model; gives it as `models.view` shows it.
-
-    The file, at its beginning, is read in a process of its own, with limited memory and time. `also` is done
-    in the transaction of the new model.
+def read(file: BinaryIO, name: str | None = None) -> Imported:
+    """Read a model file, at its beginning, in a process of its own, with limited memory and time.
 
     Raises
     ------
@@ -88,34 +80,39 @@ def accept(
         The file is damaged, foreign, newer, or too large once it is unpacked.
     InvalidRequestError
         No model can have that name.
-    QuotaError
-        It is more than the owner may have.
     BusyError
         Too many are being read.
     """
     name = None if name is None else check_model_name(name)
     found, parts = model_readers.run("model", file, LIMITS, {})
     with parts:
-        imported = _imported(found, parts, name)
-    with session_scope(engine) as session:
-        size = sum(len(block.data) for chain in imported.chains for block in chain.blocks)
-        quotas.check_stored(session, owner, len(imported.header) + size)
-        model = imported_models.add(session, owner, imported)
-        audit.record(session, owner, "model.imported", model.id)
-        shown = models.view(session, owner, model.id)
-        also(session, shown)
-    return shown
+        return _imported(found, parts, name)
 
 
-def _imported(found: dict[str, Any], parts: BinaryIO, name: str | None) -> imported_models.Imported:
+def add(session: Session, owner: str, imported: Imported) -> dict[str, Any]:
+    """Make what a model file holds a finished model; gives it as `models.view` shows it.
+
+    Raises
+    ------
+    QuotaError
+        It is more than the owner may have.
+    """
+    size = sum(len(block.data) for chain in imported.chains for block in chain.blocks)
+    quotas.check_stored(session, owner, len(imported.header) + size)
+    model = imported_models.add(session, owner, imported)
+    audit.record(session, owner, "model.imported", model.id)
+    return models.view(session, owner, model.id)
+
+
+def _imported(found: dict[str, Any], parts: BinaryIO, name: str | None) -> Imported:
     header = parts.read(found["header"])
     statistics: list[dict[str, Any] | None] = found["statistics"] or [None] * len(found["chains"])
     beside = ("target", "settings", "verdict", "diagnostics", "warnings", "iterations")
-    return imported_models.Imported(
+    return Imported(
         name=name,
         header=header,
         chains=[
-            imported_models.ImportedChain(_blocks(sizes, parts), of_chain)
+            ImportedChain(_blocks(sizes, parts), of_chain)
             for sizes, of_chain in zip(found["chains"], statistics, strict=True)
         ],
         **{field: found[field] for field in beside},

@@ -11,6 +11,7 @@ from app.store.queue import lifecycle
 from app.store.statements import After, page, rows_changed
 from app.store.tables import (
     CHAIN,
+    NOBODY,
     OPEN_STATES,
     QUEUED,
     SUCCEEDED,
@@ -70,6 +71,11 @@ def create(
 def get(session: Session, owner: str, model_id: str) -> Model | None:
     """The model of that id, if it is the owner's."""
     return session.scalar(select(Model).where(Model.id == model_id, Model.owner == owner))
+
+
+def still_there(session: Session, model_ids: Sequence[str]) -> Sequence[Model]:
+    """Those of the models that have not been deleted, whoever owns them."""
+    return session.scalars(select(Model).where(Model.id.in_(model_ids), Model.owner != NOBODY)).all()
 
 
 def newest_succeeded(session: Session, owner: str, name: str) -> Model | None:

@@ -8,6 +8,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("app", "worker", "sampler", "migrations")
 MOST_FILES = 17  # in a folder of the sampler
+# What is taken of SQLAlchemy outside the store: nothing that builds or runs a statement.
+NO_SQL = {
+    "sqlalchemy": {"Engine", "event"},
+    "sqlalchemy.orm": {"Session"},
+    "sqlalchemy.pool": {"QueuePool"},
+}
 
 # Classes that share a name on purpose: documents of the client beside what they are made of, and so on.
 SHARED = {
@@ -98,3 +104,16 @@ def test_a_public_class_has_one_meaning():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[node.name].append(name)
     assert {name for name, where in homes.items() if len(where) > 1} == SHARED.keys()
+
+
+def test_only_the_store_speaks_sql():
+    """Everybody else imports sessions, engines and errors of SQLAlchemy, and no builder of queries."""
+    for name, path in modules().items():
+        if name.startswith(("app.store", "migrations")):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                assert not any(alias.name.startswith("sqlalchemy") for alias in node.names), name
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sqlalchemy"):
+                taken = {alias.name for alias in node.names}
+                assert node.module == "sqlalchemy.exc" or taken <= NO_SQL.get(node.module, set()), name

@@ -2,12 +2,12 @@
 
 from datetime import datetime
 from itertools import repeat
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from app.api.dependencies import Deleting, Owner, Reading, TheEngine, TheSettings
+from app.api.dependencies import Deleting, Owner, Reading, TheEngine, TheSettings, TheTransactions
 from app.api.errors import responses
 from app.api.idempotency import Key, of_file, render
 from app.api.read_options import UploadQuery
@@ -18,8 +18,9 @@ from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import READ, TRAIN
 from app.services.cursors import MAX_LIMIT
 from app.services.readers.options import DateOrder
-from app.store.engine import session_scope
-from app.store.tables import Dataset
+
+if TYPE_CHECKING:
+    from app.store.tables import Dataset
 
 router = APIRouter(prefix="/datasets", tags=["datasets"], route_class=GuardedRoute)
 
@@ -132,7 +133,7 @@ class ProfiledDatasetView(DatasetView):
     columns: list[ProfiledColumnView]  # type: ignore[assignment]
 
     @classmethod
-    def of(cls, dataset: Dataset) -> Self:
+    def of(cls, dataset: "Dataset") -> Self:
         """The view of a dataset whose profiles were read."""
         profiles = dataset.profiles or repeat(None)
         columns = [
@@ -168,6 +169,7 @@ def upload_dataset(
     request: Request,
     received: Upload,
     engine: TheEngine,
+    transactions: TheTransactions,
     owner: Owner,
     settings: TheSettings,
     query: Annotated[UploadQuery, Query()],
@@ -188,7 +190,7 @@ def upload_dataset(
         # The file is read before the transaction begins: none waits for it.
         with (
             datasets.parsed(received.file, options, settings.max_body_bytes) as parsed,
-            session_scope(engine) as session,
+            transactions() as session,
         ):
             dataset = datasets.save(session, owner, parsed, called)
             view = ProfiledDatasetView.of(dataset).model_dump_json().encode()

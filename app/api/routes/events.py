@@ -11,16 +11,13 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from pydantic import BaseModel, Field
 
-from app.api.dependencies import Owner, TheEngine
+from app.api.dependencies import Owner, TheTransactions
 from app.api.errors import responses
 from app.api.routes.datasets import Limit
 from app.api.scopes import GuardedRoute, needs
 from app.services.access.keys import READ
 from app.services.fits import events, models
 from app.services.fits.event_stream import Feed, all_of
-from app.store import events as store
-from app.store.engine import session_scope
-from app.store.tables import OPEN_STATES
 
 router = APIRouter(prefix="/models", tags=["models"], route_class=GuardedRoute)
 STREAM = "text/event-stream"
@@ -60,7 +57,7 @@ class EventPage(BaseModel):
 async def list_events(
     model_id: str,
     request: Request,
-    engine: TheEngine,
+    transactions: TheTransactions,
     owner: Owner,
     limit: Limit = 50,
     cursor: Annotated[
@@ -76,7 +73,7 @@ async def list_events(
     """
 
     def look() -> dict[str, Any]:
-        with session_scope(engine, read_only=True) as session:
+        with transactions(read_only=True) as session:
             items, next_cursor = events.page(session, owner, model_id, limit, cursor)
             found = models.get(session, owner, model_id).id
             return {"model_id": found, "items": all_of(items), "next_cursor": next_cursor}
@@ -84,10 +81,9 @@ async def list_events(
     def begin() -> tuple[str, int, bool]:
         seen = last_event_id if last_event_id is not None else cursor
         after = events.after(seen, "cursor" if last_event_id is None else "Last-Event-ID")
-        with session_scope(engine, read_only=True) as session:
-            model = models.get(session, owner, model_id)
-            over = model.state not in OPEN_STATES
-            return model.id, after, over and 0 < after >= store.last(session, model.id)
+        with transactions(read_only=True) as session:
+            found, over = events.seen_to_the_end(session, owner, model_id, after)
+            return found, after, over
 
     if STREAM not in request.headers.get("accept", ""):
         return await to_thread.run_sync(look)

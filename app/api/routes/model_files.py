@@ -6,12 +6,11 @@ from typing import Annotated, Any, BinaryIO, cast
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
-from sqlalchemy.orm import Session
 from starlette.datastructures import UploadFile
 from starlette.routing import Match
 from starlette.types import Scope
 
-from app.api.dependencies import Owner, TheEngine
+from app.api.dependencies import Owner, TheEngine, TheTransactions
 from app.api.errors import responses
 from app.api.idempotency import Key, of_file, render
 from app.api.negotiation import content_type
@@ -57,6 +56,7 @@ async def accept(
     request: Request,
     body: Annotated[BinaryIO, Depends(_spooled)],
     engine: TheEngine,
+    transactions: TheTransactions,
     owner: Owner,
     name: Annotated[str | None, Query()] = None,
     key: Key = None,
@@ -67,15 +67,13 @@ async def accept(
         asked = of_file(request, owner, key, body)
 
         def make() -> StoredResponse:
-            answers: list[StoredResponse] = []
-
-            def remember(session: Session, shown: dict[str, Any]) -> None:
+            imported = model_files.read(body, name)
+            with transactions() as session:
+                shown = model_files.add(session, owner, imported)
                 made = ModelView.model_validate(shown).model_dump_json().encode()
-                answers.append(StoredResponse(201, {"Location": f"/models/{shown['id']}"}, made))
-                asked.remember(session, answers[0])
-
-            model_files.accept(engine, owner, body, name, remember)
-            return answers[0]
+                answer = StoredResponse(201, {"Location": f"/models/{shown['id']}"}, made)
+                asked.remember(session, answer)
+            return answer
 
         return render(once(engine, asked, make))
 

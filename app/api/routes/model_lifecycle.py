@@ -3,7 +3,7 @@
 from fastapi import APIRouter, BackgroundTasks, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.dependencies import Owner, TheBell, TheEngine, TheSettings, Writing
+from app.api.dependencies import Owner, TheBell, TheEngine, TheSettings, TheTransactions, Writing
 from app.api.errors import responses
 from app.api.idempotency import TheAsked, render
 from app.api.json_body import StrictRoute
@@ -13,7 +13,6 @@ from app.services import health
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import TRAIN
 from app.services.fits import lifecycle
-from app.store.engine import session_scope
 
 router = APIRouter(prefix="/models", tags=["models"], route_class=StrictRoute)
 
@@ -48,6 +47,7 @@ def extend_model(
     model_id: str,
     body: ExtendRequest,
     engine: TheEngine,
+    transactions: TheTransactions,
     bell: TheBell,
     settings: TheSettings,
     owner: Owner,
@@ -61,7 +61,7 @@ def extend_model(
     """
 
     def make() -> StoredResponse:
-        with session_scope(engine) as session:
+        with transactions() as session:
             shown = lifecycle.extend(
                 session, owner, model_id, body.num_draws, slots=health.slots(session, settings)
             )

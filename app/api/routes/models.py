@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, BackgroundTasks, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-from sqlalchemy.orm import Session
 
 from app.api.dependencies import (
     Deleting,
@@ -16,6 +15,7 @@ from app.api.dependencies import (
     TheEngine,
     ThePredictor,
     TheSettings,
+    TheTransactions,
     Writing,
 )
 from app.api.errors import responses
@@ -307,6 +307,7 @@ class EstimateView(BaseModel):
 def create_model(
     body: ModelRequest,
     engine: TheEngine,
+    transactions: TheTransactions,
     bell: TheBell,
     settings: TheSettings,
     owner: Owner,
@@ -321,16 +322,13 @@ def create_model(
     """
 
     def make() -> StoredResponse:
-        answers: list[StoredResponse] = []
-
-        def remember(session: Session, shown: dict[str, Any]) -> None:
-            answers.append(accepted(shown))
-            asked.remember(session, answers[0])
-
-        slots = health.slots_now(engine, settings)
-        _, shown = fits.create(engine, owner, body.fit_request(), remember, slots=slots)
+        plan = fits.plan(engine, owner, body.fit_request(), slots=health.slots_now(engine, settings))
+        with transactions() as session:
+            shown = fits.accept(session, owner, plan)
+            answer = accepted(shown)
+            asked.remember(session, answer)
         after.add_task(bell.ring, len(shown["progress"]["chains"]))
-        return answers[0]
+        return answer
 
     return render(once(engine, asked, make))
 

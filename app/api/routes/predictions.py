@@ -6,10 +6,18 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Response
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy.orm import Session
 from starlette.responses import StreamingResponse
 
-from app.api.dependencies import Deleting, Owner, Reading, TheBell, TheEngine, ThePredictor, Writing
+from app.api.dependencies import (
+    Deleting,
+    Owner,
+    Reading,
+    TheBell,
+    TheEngine,
+    ThePredictor,
+    TheTransactions,
+    Writing,
+)
 from app.api.errors import responses
 from app.api.idempotency import TheAsked, render
 from app.api.json_body import StrictRoute
@@ -108,6 +116,7 @@ def create_prediction(
     model_id: str,
     body: BatchBody,
     predictor: ThePredictor,
+    transactions: TheTransactions,
     bell: TheBell,
     owner: Owner,
     asked: TheAsked,
@@ -120,17 +129,15 @@ def create_prediction(
     """
 
     def make() -> StoredResponse:
-        answers: list[StoredResponse] = []
-
-        def remember(session: Session, shown: dict[str, Any]) -> None:
+        plan = stored.plan(predictor, owner, model_id, body.batch_request())
+        with transactions() as session:
+            shown = stored.accept(session, owner, plan)
             headers = {"Location": f"/predictions/{shown['id']}", "Retry-After": LOOK_AGAIN}
             view = BatchView.model_validate(shown).model_dump_json().encode()
-            answers.append(StoredResponse(202, headers, view))
-            asked.remember(session, answers[0])
-
-        stored.create(predictor, owner, model_id, body.batch_request(), remember)
+            answer = StoredResponse(202, headers, view)
+            asked.remember(session, answer)
         after.add_task(bell.ring)
-        return answers[0]
+        return answer
 
     return render(once(predictor.engine, asked, make))
 

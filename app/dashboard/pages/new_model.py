@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from app.api.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings
+from app.api.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings, TheTransactions
 from app.api.routes.models import accepted
 from app.api.scopes import GuardedRoute, needs
 from app.dashboard import formatting, render, snippets
@@ -42,6 +42,7 @@ def create(
     form: Form,
     session: Reading,
     engine: TheEngine,
+    transactions: TheTransactions,
     bell: TheBell,
     settings: TheSettings,
     owner: Owner,
@@ -52,17 +53,13 @@ def create(
         asked = fit_request(body_of(form))
 
         def make() -> StoredResponse:
-            answers: list[StoredResponse] = []
-
-            def remember(writing: Session, shown: dict[str, Any]) -> None:
-                answers.append(accepted(shown))
-                token.remember(writing, answers[0])
-
-            _, shown = creation.create(
-                engine, owner, asked, remember, slots=health.slots_now(engine, settings)
-            )
+            plan = creation.plan(engine, owner, asked, slots=health.slots_now(engine, settings))
+            with transactions() as transaction:
+                shown = creation.accept(transaction, owner, plan)
+                answer = accepted(shown)
+                token.remember(transaction, answer)
             after.add_task(bell.ring, len(shown["progress"]["chains"]))
-            return answers[0]
+            return answer
 
         # Sent twice (a double click, a reload) it makes one model.
         token = Asked(owner, "form /ui/models", text(form, "once"), repr(asked))

@@ -1,6 +1,6 @@
 """Accepting a fit: what can be refused is refused before the 202, by the sampler's own validators."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -66,19 +66,44 @@ class FitRequest:
     )  # the sampler's own knobs, those that were given
 
 
-def create(
-    engine: Engine,
-    owner: str,
-    request: FitRequest,
-    also: Callable[[Session, dict[str, Any]], None] = lambda _session, _shown: None,
-    *,
-    slots: int = 0,
-) -> tuple[str, dict[str, Any]]:
-    """Check a request and accept it: a model and a unit of work for each of its chains, in one transaction.
+@dataclass(frozen=True)
+class FitPlan:
+    """A request that can be carried out, every setting resolved."""
 
-    Gives the model's id, and the model as `models.view` shows it. The data are read in a transaction of their
-    own, which only reads; no other one waits for the checks. `also` is done in the transaction that makes
-    the model; `slots` chains are worked on at once (0: no worker is there; one is supposed).
+    name: str | None
+    target: str
+    dataset: Dataset
+    settings: Settings
+    choice: Choice
+    spec: dict[str, Any]
+    stop: dict[str, Any] | None
+
+    @property
+    def at_most(self) -> dict[str, Any]:
+        """The settings of a fit whose stop rules never hold."""
+        return self.spec if self.stop is None else self.spec | {"num_draws": self.stop["max_draws"]}
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The settings as the model will show them."""
+        return self.spec | ({} if self.stop is None else {"stop": self.stop})
+
+    def most(self, slots: int) -> Cost:
+        """The cost of a fit whose stop rules never hold, on so many slots."""
+        most = estimate(self.at_most, self.dataset.num_rows, self.coded_columns, slots=slots)
+        if self.stop is not None and (limit := self.stop["max_seconds"]) is not None:
+            most = replace(most, seconds=min(most.seconds, limit + most.finish_seconds))
+        return most
+
+    @property
+    def coded_columns(self) -> int:
+        return coded_columns(self.choice.kinds, datasets.summaries_of(self.dataset))
+
+
+def plan(engine: Engine, owner: str, request: FitRequest, *, slots: int = 0) -> FitPlan:
+    """Check a request and resolve its settings; nothing is written, and no transaction waits for the checks.
+
+    `slots` chains are worked on at once (0: no worker is there; one is supposed).
 
     Raises
     ------
@@ -90,32 +115,39 @@ def create(
         No worker has the memory for it.
     TooLongError
         By its estimate it takes longer than a fit may.
+    """
+    found = _planned(engine, owner, request)
+    check_memory(found.at_most, found.dataset.num_rows, found.coded_columns)
+    check_seconds(found.most(slots).seconds)
+    return found
+
+
+def accept(session: Session, owner: str, plan: FitPlan) -> dict[str, Any]:
+    """Make the model of a plan, with a unit of work for each of its chains; gives it as `models.view` does.
+
+    Raises
+    ------
+    NotFoundError
+        The dataset was deleted meanwhile.
     QuotaError
         The owner has as much queued or stored as may be.
     """
-    name = None if request.name is None else check_model_name(request.name)
-    plan = _planned(engine, owner, request)
-    dataset, spec = plan.dataset, plan.told
-    check_memory(plan.at_most, dataset.num_rows, plan.coded_columns)
-    check_seconds(plan.most(slots).seconds)
-    with _dataset_kept(), session_scope(engine) as session:
-        quotas.check_queued(session, owner)
-        quotas.check_stored(session, owner, quotas.expected_bytes(spec))
+    quotas.check_queued(session, owner)
+    quotas.check_stored(session, owner, quotas.expected_bytes(plan.shown))
+    with _dataset_kept():
         model = store.create(
             session,
             owner=owner,
-            name=name,
-            dataset_id=dataset.id,
-            target=request.target,
-            settings=spec,
+            name=plan.name,
+            dataset_id=plan.dataset.id,
+            target=plan.target,
+            settings=plan.shown,
             num_chains=plan.settings.num_chains,
             iterations=plan.settings.iterations,
             warnings=plan.choice.warnings,
         )
-        audit.record(session, owner, "model.created", model.id)
-        shown = models.view(session, owner, model.id)
-        also(session, shown)
-        return model.id, shown
+    audit.record(session, owner, "model.created", model.id)
+    return models.view(session, owner, model.id)
 
 
 @dataclass(frozen=True)
@@ -147,55 +179,24 @@ class Estimate:
 
 
 def estimated(engine: Engine, owner: str, request: FitRequest, slots: int) -> Estimate:
-    """What a request would take of a worker's memory and time; nothing is started. Raises as `create`."""
-    plan = _planned(engine, owner, request)
-    cost = estimate(plan.spec, plan.dataset.num_rows, plan.coded_columns, slots=slots)
+    """What a request would take of a worker's memory and time; nothing is started. Raises as `plan`."""
+    found = _planned(engine, owner, request)
+    cost = estimate(found.spec, found.dataset.num_rows, found.coded_columns, slots=slots)
     limits = actor().limits
     return Estimate(
         cost,
-        plan.most(slots),
+        found.most(slots),
         slots,
         limits.fit_memory,
         limits.fit_seconds,
-        plan.told,
-        plan.choice.warnings,
+        found.shown,
+        found.choice.warnings,
     )
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """A request that can be carried out, every setting resolved."""
-
-    dataset: Dataset
-    settings: Settings
-    choice: Choice
-    spec: dict[str, Any]
-    stop: dict[str, Any] | None
-
-    @property
-    def at_most(self) -> dict[str, Any]:
-        """The settings of a fit whose stop rules never hold."""
-        return self.spec if self.stop is None else self.spec | {"num_draws": self.stop["max_draws"]}
-
-    @property
-    def told(self) -> dict[str, Any]:
-        """The settings as the model will show them."""
-        return self.spec | ({} if self.stop is None else {"stop": self.stop})
-
-    def most(self, slots: int) -> Cost:
-        """The cost of a fit whose stop rules never hold, on so many slots."""
-        most = estimate(self.at_most, self.dataset.num_rows, self.coded_columns, slots=slots)
-        if self.stop is not None and (limit := self.stop["max_seconds"]) is not None:
-            most = replace(most, seconds=min(most.seconds, limit + most.finish_seconds))
-        return most
-
-    @property
-    def coded_columns(self) -> int:
-        return coded_columns(self.choice.kinds, datasets.summaries_of(self.dataset))
-
-
-def _planned(engine: Engine, owner: str, request: FitRequest) -> _Plan:
-    with _dataset_kept(), session_scope(engine, read_only=True) as session:
+def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
+    name = None if request.name is None else check_model_name(request.name)
+    with session_scope(engine, read_only=True) as session:
         dataset = datasets.get(session, owner, request.dataset_id)
         reserved = [request.target, *([request.weights] if request.weights is not None else [])]
         _check_columns(dataset, reserved)
@@ -214,7 +215,7 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> _Plan:
         "prior": prior,
         "holdout": request.holdout,
     }
-    return _Plan(dataset, settings, choice, spec, stop)
+    return FitPlan(name, request.target, dataset, settings, choice, spec, stop)
 
 
 @contextmanager

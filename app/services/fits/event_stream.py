@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anyio import to_thread
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.services.errors import BusyError, QuotaError, ServiceError
@@ -17,7 +17,7 @@ from app.services.request_context import Actor, actor
 from app.store import events
 from app.store import models as store
 from app.store.engine import session_scope
-from app.store.tables import NOBODY, OPEN_STATES, Model, ModelEvent
+from app.store.tables import OPEN_STATES, ModelEvent
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5
@@ -213,7 +213,7 @@ class Feed:
     def _look(self, after: dict[str, int]) -> dict[str, _News]:
         with session_scope(self._engine, read_only=True) as session:
             # The states first: whoever sees an end will see its event too.
-            rows = session.scalars(select(Model).where(Model.id.in_(after), Model.owner != NOBODY)).all()
+            rows = store.still_there(session, list(after))
             chains = store.chains(session, list(after))
             found = events.news(session, after, AT_ONCE)
             return {

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits import models
 from app.store import events as store
-from app.store.tables import ModelEvent
+from app.store.tables import OPEN_STATES, ModelEvent
 
 MAX_DIGITS = 15
 
@@ -39,6 +39,16 @@ def back(
     start = max(0, end - limit)  # numbers have no gap
     items = store.page(session, model.id, start, end - start) if end > start else []
     return items[::-1], str(start + 1) if start else None
+
+
+def seen_to_the_end(session: Session, owner: str, model_id: str, seen: int) -> tuple[str, bool]:
+    """The model's id, and whether it has ended and its last event is one that was seen.
+
+    Raises NotFoundError.
+    """
+    model = models.get(session, owner, model_id)
+    ended = model.state not in OPEN_STATES
+    return model.id, ended and 0 < seen >= store.last(session, model.id)
 
 
 def after(given: str | None, field: str) -> int:

@@ -52,14 +52,17 @@ class PredictionNotFinishedError(ConflictError):
     slug, title = "prediction-not-finished", "The predictions are not finished"
 
 
-def create(
-    predictor: Predictor,
-    owner: str,
-    model: str,
-    request: BatchRequest,
-    also: Callable[[Session, dict[str, Any]], None] = lambda _session, _shown: None,
-) -> dict[str, Any]:
-    """Accept predictions of a dataset, and give them as `view` does; `also` is done in the same transaction.
+@dataclass(frozen=True)
+class BatchPlan:
+    """A request that can be carried out: its model, and all that is asked of it, resolved."""
+
+    model_id: str
+    dataset_id: str
+    request: dict[str, Any]
+
+
+def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) -> BatchPlan:
+    """Check a request against the model and the dataset's columns; nothing is written.
 
     Raises
     ------
@@ -94,18 +97,30 @@ def create(
         "classes": posterior.classes,
         "warnings": warnings,
     }
+    return BatchPlan(found.id, request.dataset_id, resolved)
+
+
+def accept(session: Session, owner: str, plan: BatchPlan) -> dict[str, Any]:
+    """Queue the predictions of a plan, and give them as `view` does.
+
+    Raises
+    ------
+    NotFoundError
+        The model or the dataset was deleted meanwhile.
+    QuotaError
+        The owner has as much queued or stored as may be.
+    """
+    dataset = datasets.get(session, owner, plan.dataset_id)
+    quotas.check_queued(session, owner)
+    quotas.check_stored(session, owner, dataset.num_rows * _figures(plan.request) * FIGURE_BYTES)
     try:
-        with session_scope(predictor.engine) as session:
-            dataset = datasets.get(session, owner, request.dataset_id)  # again: it may be gone
-            quotas.check_queued(session, owner)
-            quotas.check_stored(session, owner, dataset.num_rows * _figures(resolved) * FIGURE_BYTES)
-            made = store.create(session, owner=owner, model_id=found.id, dataset=dataset, request=resolved)
-            audit.record(session, owner, "prediction.created", made.id)
-            shown = _shown(made, 0)
-            also(session, shown)
-            return shown
+        made = store.create(
+            session, owner=owner, model_id=plan.model_id, dataset=dataset, request=plan.request
+        )
     except (DatasetGoneError, ModelGoneError):
         raise NotFoundError("The model or the dataset was deleted meanwhile.") from None
+    audit.record(session, owner, "prediction.created", made.id)
+    return _shown(made, 0)
 
 
 def _figures(request: Mapping[str, Any]) -> int:

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, select, update
 
+from app.services.access import idempotency
 from app.services.fits import creation
 from app.store.clock import utc_now
 from app.store.engine import session_scope
@@ -78,14 +79,14 @@ def test_a_strange_key_is_refused(client, database, body, key):
 def test_a_request_in_flight_is_a_409(client, database, body, monkeypatch):
     """While the first is being worked on the second is told to wait; then it gets the first one's answer."""
     begun, go_on = threading.Event(), threading.Event()
-    really = creation.create
+    really = creation.plan
 
-    def slowly(*arguments):
+    def slowly(*arguments, **more):
         begun.set()
         assert go_on.wait(20)
-        return really(*arguments)
+        return really(*arguments, **more)
 
-    monkeypatch.setattr(creation, "create", slowly)
+    monkeypatch.setattr(creation, "plan", slowly)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(send, client, body, "k")
         assert begun.wait(20)
@@ -112,21 +113,17 @@ def test_many_at_once_make_one(client, database, body):
 
 def test_another_process_was_faster(client, database, body, monkeypatch):
     """Two processes that work on one key: the database keeps the first one's model and drops the second's."""
-    really = creation.create
+    really, first_process = creation.plan, idempotency._in_flight
 
-    def overtaken(engine, owner, request, also):
-        def remember(session, shown):
-            monkeypatch.setattr(
-                "app.services.access.idempotency._in_flight", set()
-            )  # another process knows of none
-            also(session, shown)
-
-        monkeypatch.setattr(creation, "create", really)
-        monkeypatch.setattr("app.services.access.idempotency._in_flight", set())
+    def overtaken(*arguments, **more):
+        plan = really(*arguments, **more)
+        monkeypatch.setattr(creation, "plan", really)
+        monkeypatch.setattr(idempotency, "_in_flight", set())  # another process knows of none
         assert send(client, body, "k").status_code == 202
-        return really(engine, owner, request, remember)
+        monkeypatch.setattr(idempotency, "_in_flight", first_process)
+        return plan
 
-    monkeypatch.setattr(creation, "create", overtaken)
+    monkeypatch.setattr(creation, "plan", overtaken)
     problem(send(client, body, "k"), 409, "request-in-flight")
 
     assert (count(database), count(database, Unit)) == (1, 2)
