@@ -45,34 +45,11 @@ class AnyChain(Protocol):
 
 def start_chain(training: Training, chain: int) -> AnyChain:
     """A chain at its first state."""
-    started: AnyChain = _kind(training).start(training, chain)
+    started: AnyChain = METHODS[training.settings.method].chain.start(training, chain)
     return started
 
 
 def resume_chain(training: Training, checkpoint: bytes) -> AnyChain:
     """The chain that the checkpoint was taken of, bit for bit; raises PackedError."""
-    resumed: AnyChain = _kind(training).resume(training, checkpoint)
+    resumed: AnyChain = METHODS[training.settings.method].chain.resume(training, checkpoint)
     return resumed
-
-
-def _kind(training: Training) -> Any:
-    method = METHODS[training.settings.method]
-    if method.search:
-        from sampler.soft.search import DivideRun  # noqa: PLC0415  # each loads its own kernels
-
-        return DivideRun
-    if method.soft:
-        from sampler.soft.chain import SoftChain  # noqa: PLC0415  # each loads its own kernels
-
-        return SoftChain
-    if method.filters:
-        from sampler.cart.particle_filter import FilterRun  # noqa: PLC0415  # each loads its own kernels
-
-        return FilterRun
-    if method.single_tree:
-        from sampler.cart.chain import TreeChain  # noqa: PLC0415
-
-        return TreeChain
-    from sampler.bart.chain import Chain  # noqa: PLC0415
-
-    return Chain

@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from sampler.errors import DataError, DataWarning, PackedError, SettingsError
+from sampler.methods import check_extends, find_method
 from sampler.posterior.posterior import Origin
 from sampler.settings import LIMITS
 
@@ -171,7 +172,6 @@ def extend(
     `rows`: X, y and weights of the fit, given again.
     """
     from sampler.chains import resume_chain  # noqa: PLC0415
-    from sampler.methods import check_extends  # noqa: PLC0415
     from sampler.settings import checked_count  # noqa: PLC0415
 
     check_extends(str(posterior.settings["method"]))
@@ -212,16 +212,14 @@ def _run(
     progress: bool,
 ) -> Posterior:
     """Run chains to their end and pool their draws with those they had."""
-    from sampler.bart.hyperpriors import groups_of  # noqa: PLC0415
     from sampler.kernels.jit import is_warm, warm  # noqa: PLC0415
     from sampler.posterior.posterior import Posterior  # noqa: PLC0415
     from sampler.storage.draw_codec import pack  # noqa: PLC0415
     from sampler.storage.draws import concatenate  # noqa: PLC0415
 
     training = problem.training
-    needed: list[Settings | str] = [training.settings]
-    if training.settings.method == "bart":
-        needed += groups_of(training)
+    method = find_method(training.settings.method)
+    needed: list[Settings | str] = [training.settings, *method.training_kernels(training)]
     with _bar(training, shown=progress, cold=not all(map(is_warm, needed))) as (compiling, compiled, report):
         compiled(sum(warm(kernels, compiling) for kernels in needed))
         chains = begin(training)

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.bart.prior import calibrate, check_prior
-from sampler.cart.prior import TreeConstants, calibrate_tree, check_tree_prior
 from sampler.data.binning import MAX_CUTS, SCHEMES, Grid, cuts_between, distinct_values, spread
 from sampler.data.columns import summarise
 from sampler.data.encode import encode, train_column
@@ -17,11 +15,9 @@ from sampler.data.table import one_column, read
 from sampler.data.target import guess_family, read_target, read_weights
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.methods import METHODS
-from sampler.prior import Constants
 from sampler.settings import Settings
-from sampler.soft.prior import SoftConstants, calibrate_soft, check_soft_prior
 from sampler.storage.model_header import GRID_POINTS, REFERENCE_ROWS, Header
-from sampler.training import LEAST_UNITS, Training
+from sampler.training import Training
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +27,7 @@ if TYPE_CHECKING:
     from sampler.data.binning import Cuts
     from sampler.data.schema import FeatureKind
     from sampler.data.table import Table
+    from sampler.prior import Constants
 
 # Where one of two classes is rare its probability changes in the tails of columns, which quantiles cut seldom
 # (`python benchmarks/rare_classes.py`)
@@ -144,10 +141,9 @@ def prepare(
     warnings = [
         *choice.warnings,
         *_index_warning(X, y),
-        *_missing_warning(schema, resolved),
         *_copies(design, outcome, schema),
         *_outlier_warning(outcome, target),
-        *_weights_warning(training),
+        *METHODS[resolved.method].warnings(training, schema),
     ]
     return PreparedFit(training, schema, grid, warnings, default_grid)
 
@@ -180,9 +176,9 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
 
 def _constants_again(header: Header, settings: Settings) -> Constants:
     """The constants as they were, of the method's own class, tuples again where JSON has lists."""
-    method = METHODS[settings.method]
-    kind = SoftConstants if method.soft else TreeConstants if method.single_tree else Constants
-    return kind.from_json({name: _tupled(value) for name, value in header.constants.items()})
+    return METHODS[settings.method].constants.from_json(
+        {name: _tupled(value) for name, value in header.constants.items()}
+    )
 
 
 def _tupled(value: Any) -> Any:
@@ -198,12 +194,8 @@ def calibrated(
     prior: Mapping[str, Any] | None = None,
 ) -> Constants:
     """The constants of the method's prior; raises SettingsError as `checked_prior`."""
-    if not METHODS[settings.method].single_tree:
-        return calibrate(y, design, weights, settings, prior)
     check_weights(settings, weighted=weights is not None)
-    if METHODS[settings.method].soft:
-        return calibrate_soft(y, design, codes, weights, settings, prior)
-    return calibrate_tree(y, design, weights, settings, prior)
+    return METHODS[settings.method].calibrate(y, design, weights, settings, prior, codes)
 
 
 def check_weights(settings: Settings, *, weighted: bool) -> None:
@@ -216,11 +208,7 @@ def check_weights(settings: Settings, *, weighted: bool) -> None:
 
 def checked_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
     """Every entry of the method's prior but `cuts`, checked; raises SettingsError."""
-    if METHODS[settings.method].soft:
-        return check_soft_prior(prior, settings.family, settings.method)
-    if METHODS[settings.method].single_tree:
-        return check_tree_prior(prior, settings.family)
-    return check_prior(prior, settings.family)
+    return METHODS[settings.method].check_prior(prior, settings)
 
 
 def _index_warning(X: Any, y: Any) -> list[str]:
@@ -230,32 +218,6 @@ def _index_warning(X: Any, y: Any) -> list[str]:
     if not hasattr(ours, "equals") or not hasattr(theirs, "equals") or ours.equals(theirs):
         return []
     return ["the table and the target have different row labels: rows are matched by position"]
-
-
-def _weights_warning(training: Training) -> list[str]:
-    """A sum of trees adds up weights as whole numbers, and has no room for one that is as good as nothing."""
-    if METHODS[training.settings.method].single_tree or not training.unweighed.any():
-        return []
-    assert training.weights is not None
-    many, least = int(training.unweighed.sum()), LEAST_UNITS * training.weight_unit
-    largest = float(training.weights.max())
-    return [
-        f"weights: {many} of {len(training.y)} rows ({many / len(training.y):.1%}) count as weight 0, since "
-        f"weights below {least:.3g} can't be told from 0 beside {largest:.3g}, the largest: where only such "
-        "rows are, f is what the prior says, and sigma is that of the others"
-    ]
-
-
-def _missing_warning(schema: Schema, settings: Settings) -> list[str]:
-    """Soft splits have no side for missing values."""
-    if not METHODS[settings.method].soft:
-        return []
-    return [
-        f"{column.name}: {column.missing} missing values count as the column's mean: soft splits don't learn "
-        "from them"
-        for column in schema.columns
-        if column.missing and column.kind != "category"
-    ]
 
 
 def _copies(design: NDArray[np.float64], outcome: NDArray[np.float64], schema: Schema) -> list[str]:

@@ -8,23 +8,12 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from sampler.errors import SettingsError
-from sampler.methods import check_family, find_method
+from sampler.methods import PARTICLE_GIBBS, RULE_DRAW, check_family, find_method
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FAMILIES = ("gaussian", "probit", "categorical")
-MOVE_SETS: dict[str, dict[str, float]] = {
-    "default": {"grow": 0.5, "prune": 0.5, "rule": 0.1},
-    "growprune": {"grow": 0.5, "prune": 0.5},
-    "cgm": {"grow": 0.25, "prune": 0.25, "change": 0.40, "swap": 0.10},
-    "growprunechange": {"grow": 0.28, "prune": 0.28, "change_nog": 0.44},
-    "pg": {"pg": 1.0},
-}
-MOVES = ("grow", "prune", "change_nog", "change", "swap", "restructure")
-RULE_DRAW = "rule"
-PARTICLE_GIBBS = "pg"
-MOVE_NAMES = (*MOVES, RULE_DRAW, PARTICLE_GIBBS)  # by their numbers in the kernels
 STARTS = ("stumps", "smc", "annealed")
 PARTICLES = 10  # of particle Gibbs, unless given
 SEARCH_LIMITS: dict[str, tuple[float, float]] = {
@@ -117,25 +106,8 @@ class Settings:
             name: checked_count(name, getattr(kind, name) if value is None else value)
             for name, value in given.items()
         }
-        if kind.single_tree and counts["num_trees"] != 1:
-            raise SettingsError(
-                f"num_trees must be 1, or left out: method {method} fits one tree",
-                field="num_trees",
-                code="not_applicable",
-            )
-        if kind.single_tree and (particles != PARTICLES or start != STARTS[0]):
-            raise SettingsError(
-                f"particles and start are of method bart, not of {method}: leave them out",
-                field="particles",
-                code="not_applicable",
-            )
-        if kind.filters and (num_burnin or counts["thin"] != 1):
-            raise SettingsError(
-                f"method {method} has particles (num_draws of each of num_chains runs) and no iterations: "
-                "leave num_burnin and thin out",
-                field="method",
-                code="not_applicable",
-            )
+        others = {"num_burnin": num_burnin or 0, "particles": particles, "start": start}
+        _check_absent(method, {**counts, **others, "search": dict(search or {})})
         if num_burnin is None:
             burnin = min(kind.most_burnin, max(100, counts["num_draws"] * counts["thin"]))
         else:
@@ -169,16 +141,7 @@ class Settings:
     @property
     def kernel_groups(self) -> tuple[str, ...]:
         """The groups of `kernels.GROUPS` that this fit and its predictions need."""
-        from sampler.kernels.groups import MOVES as CALLED  # noqa: PLC0415  # kernels load late
-
-        kind = find_method(self.method)
-        if kind.soft:
-            return ("soft", "prediction")
-        if kind.single_tree:
-            return ("tree", *(("filter",) if kind.filters else ()), "prediction")
-        called = (CALLED[name].group for name in self.moves if name in CALLED)
-        particles = ("particles",) if self.start == "smc" or PARTICLE_GIBBS in self.moves else ()
-        return ("bart", *called, *particles, "prediction")
+        return find_method(self.method).kernel_groups(self)
 
     @property
     def of_a_chain(self) -> list[tuple[str, Any]]:
@@ -214,11 +177,10 @@ def resolve_moves(moves: str | Mapping[str, float], method: str = "bart") -> dic
 
     """
     kind = find_method(method)
-    sets = kind.move_sets or MOVE_SETS
-    known = kind.moves or MOVE_NAMES
+    sets, known = kind.move_sets, kind.moves
     if isinstance(moves, str):
         return dict(sets[_one_of("moves", moves, tuple(sets))])
-    if kind.filters:
+    if not known:
         return _proposal(moves, sets)
     accepted = ", ".join(known)
     if not hasattr(moves, "items"):
@@ -249,11 +211,25 @@ def resolve_moves(moves: str | Mapping[str, float], method: str = "bart") -> dic
         )
     total = math.fsum(value for name, value in chosen.items() if name != RULE_DRAW)
     if abs(total - 1) > 1e-9:
-        summed = ", ".join(name for name in kind.moves or (*MOVES, PARTICLE_GIBBS))
+        summed = ", ".join(name for name in known if name != RULE_DRAW)
         raise SettingsError(
             f"the probabilities of {summed} must sum to 1, not {total:g}", field="moves", code="contradiction"
         )
     return chosen
+
+
+def _check_absent(method: str, given: Mapping[str, Any]) -> None:
+    """Raise SettingsError for a setting that the method has no use for and that isn't at its default."""
+    kind = find_method(method)
+    defaults = {"particles": PARTICLES, "start": STARTS[0], "num_burnin": kind.most_burnin}
+    for name, why in kind.absent.items():
+        default = defaults[name] if name in defaults else getattr(kind, name)
+        if given[name] != default:
+            raise SettingsError(
+                f"{name} must be {default}, or left out: method {method} {why}",
+                field=name,
+                code="not_applicable",
+            )
 
 
 def _search(given: Mapping[str, float] | None, method: str, num_draws: int) -> dict[str, float]:
@@ -268,12 +244,6 @@ def _search(given: Mapping[str, float] | None, method: str, num_draws: int) -> d
     defaults = find_method(method).search
     given = dict(given or {})
     if not defaults:
-        if given:
-            raise SettingsError(
-                f"method {method} doesn't search over topologies: leave search out",
-                field="method",
-                code="not_applicable",
-            )
         return {}
     for name, value in given.items():
         if name not in defaults:

@@ -13,7 +13,6 @@ from app.store.queue.counters import ITERATIONS, RESUMED, SLICES
 from app.store.queue.units import Claim, Directive, Progress, Slice
 from app.store.tables import Json
 from sampler import AnyChain, PreparedFit, resume_chain, start_chain
-from sampler.bart.hyperpriors import kernel_groups
 from sampler.methods import METHODS
 from worker.context import Context
 from worker.draw_blocks import BlockWriter
@@ -28,7 +27,6 @@ FIRST_SLICE = 0.2  # of a slice's time, and at most this: progress shows soon, a
 # A chain looks whether another owner waits after so many slices, and so many times what its data took to
 # prepare: whoever takes its place prepares others.
 PATIENCE, PREPARATIONS = 3, 3.0
-NANOSECONDS = 2.0  # guessed per row and tree update, until measured
 
 
 def run_chain(context: Context, claim: Claim, watch: Watch) -> None:
@@ -44,14 +42,14 @@ def run_chain(context: Context, claim: Claim, watch: Watch) -> None:
     with session_scope(context.engine, read_only=True) as session:
         spec = read_spec(session, claim.model_id)
     load_kernels(watch, fit_settings(spec))
-    for group in kernel_groups(spec.settings.get("prior"), weighted=spec.weights is not None):
-        load_kernels(watch, group)
     prepared = _prepare(context, spec)
     watch.check()
     with session_scope(context.engine, read_only=True) as session:
         checkpoint = units.checkpoint(session, claim)
         last = draws.last_block(session, claim.model_id, claim.ordinal) if checkpoint else None
     training = prepared.problem.training
+    for group in METHODS[training.settings.method].training_kernels(training):
+        load_kernels(watch, group)
     if checkpoint is not None:
         context.counts.add(RESUMED, "lost" if claim.recovered else "released")
     chain = resume_chain(training, checkpoint) if checkpoint else start_chain(training, claim.ordinal)
@@ -135,8 +133,9 @@ class _Pace:
         self._seconds = min(seconds, FIRST_SLICE)
         self._longest = seconds
         self._piece = 1  # of one tree an iteration takes a microsecond or a second, by its method: no guess
-        if not METHODS[training.settings.method].single_tree:
-            guess = training.codes.shape[1] * training.settings.num_trees * NANOSECONDS * 1e-9
+        update = METHODS[training.settings.method].engine.update_seconds
+        if update is not None:
+            guess = training.codes.shape[1] * training.settings.num_trees * update
             self._piece = max(1, int(self._seconds / PIECES / guess))
 
     def run(self, chain: AnyChain) -> float:

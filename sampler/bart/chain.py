@@ -12,7 +12,7 @@ from sampler.bart.particle_gibbs import Particles, are_used
 from sampler.bart.state import can_split, make_data, make_forest, make_kept, make_prior, make_work
 from sampler.errors import SamplerError
 from sampler.kernels.jit import warm
-from sampler.settings import MOVE_NAMES
+from sampler.methods import MOVE_NAMES
 from sampler.storage.draws import Draws
 
 if TYPE_CHECKING:

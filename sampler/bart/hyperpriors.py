@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from sampler.bart.kernels.state import Forest, Work
@@ -29,15 +27,8 @@ def drawn(constants: Constants) -> bool:
     return constants.k_df > 0 or constants.sparse
 
 
-def kernel_groups(prior: Mapping[str, Any] | None, *, weighted: bool) -> tuple[str, ...]:
-    """The kernels that a user's prior and weights need beyond those of the settings."""
-    given = prior or {}
-    hyper = (GROUP,) if given.get("sparse") or given.get("k_df") else ()
-    return (*hyper, *((WEIGHTS,) if weighted else ()))
-
-
 def groups_of(training: Training) -> tuple[str, ...]:
-    """The same of what chains of method bart run on."""
+    """The kernels that a prior and weights need beyond those of the settings."""
     hyper = (GROUP,) if drawn(training.constants) else ()
     return (*hyper, *((WEIGHTS,) if training.weights is not None else ()))
 

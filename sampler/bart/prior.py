@@ -20,13 +20,16 @@ from sampler.prior import (
     check_entries,
     range_of,
 )
+from sampler.training import LEAST_UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from sampler.data.schema import Schema
     from sampler.settings import Settings
+    from sampler.training import Training
 
 GRID_BITS = 20  # grid steps in the range of y
 FINEST_BITS = 25  # a finer grid would leave a residual no room in its 32 bits
@@ -54,6 +57,7 @@ def calibrate(
     weights: NDArray[np.float64] | None,
     settings: Settings,
     prior: Mapping[str, Any] | None = None,
+    _codes: NDArray[np.uint8] | None = None,
 ) -> Constants:
     """The prior's constants.
 
@@ -80,9 +84,9 @@ def calibrate(
         For an unknown key or a value out of range, naming what is accepted.
 
     """
-    knobs = check_prior(prior, settings.family)
+    knobs = check_prior(prior, settings)
     if settings.family == "probit":
-        return _calibrate_probit(y, weights, settings, knobs, len(design))
+        return _calibrate_probit(y, settings, knobs, len(design))
     num_columns = len(design)
     low, high = float(np.min(y)), float(np.max(y))
     spread = high - low if high > low else 1.0
@@ -114,7 +118,6 @@ def calibrate(
 
 def _calibrate_probit(
     y: NDArray[np.float64],
-    weights: NDArray[np.float64] | None,
     settings: Settings,
     knobs: Mapping[str, Any],
     num_columns: int,
@@ -122,8 +125,6 @@ def _calibrate_probit(
     """P(y = 1) = Phi(offset + f), noise 1: nothing is scaled from y but the offset (docs/maths.md#probit)."""
     from scipy.special import ndtri  # noqa: PLC0415
 
-    if weights is not None:
-        raise SettingsError("probit takes no weights", field="weights", code="not_applicable")
     edge = 0.5 / len(y)
     share = min(max(float(np.mean(y)), edge), 1 - edge)
     leaf_sd = knobs.get("leaf_sd", 3.0 / (knobs["k"] * math.sqrt(settings.num_trees)))
@@ -174,7 +175,7 @@ def _known_to(family: str) -> dict[str, Any]:
     return dict(DEFAULTS)
 
 
-def check_prior(prior: Mapping[str, Any] | None, family: str = "gaussian") -> dict[str, Any]:
+def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
     """The prior entries that the family knows: those given, each checked, and the defaults of the others.
 
     Raises
@@ -183,6 +184,7 @@ def check_prior(prior: Mapping[str, Any] | None, family: str = "gaussian") -> di
         For an unknown key or a value out of range, naming what is accepted.
 
     """
+    family = settings.family
     for name in prior or {}:
         if family == "probit" and name in {*DEFAULTS, *ABSOLUTE, *HYPER} - {*PROBIT_KEYS}:
             raise SettingsError(
@@ -210,3 +212,17 @@ def check_prior(prior: Mapping[str, Any] | None, family: str = "gaussian") -> di
 
 def _is_used(name: str, given: Mapping[str, Any]) -> bool:
     return name == "k_df" or ("k_df" in given if name == "k_scale" else bool(given.get("sparse")))
+
+
+def weight_warnings(training: Training, _schema: Schema) -> list[str]:
+    """A sum of trees adds up weights as whole numbers, and has no room for one that is as good as nothing."""
+    if not training.unweighed.any():
+        return []
+    assert training.weights is not None
+    many, least = int(training.unweighed.sum()), LEAST_UNITS * training.weight_unit
+    largest = float(training.weights.max())
+    return [
+        f"weights: {many} of {len(training.y)} rows ({many / len(training.y):.1%}) count as weight 0, since "
+        f"weights below {least:.3g} can't be told from 0 beside {largest:.3g}, the largest: where only such "
+        "rows are, f is what the prior says, and sigma is that of the others"
+    ]

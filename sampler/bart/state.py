@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.kernels.jit import address
-from sampler.settings import MOVE_NAMES, MOVES
+from sampler.methods import MOVE_NAMES, MOVES
 
 if TYPE_CHECKING:
     from sampler.bart.kernels.state import Forest, KeptDraws, Work

@@ -9,6 +9,7 @@ import numpy as np
 
 from sampler.cart.kernels.state import CLASSES, MEAN_SHIFT, MEAN_VARIANCE
 from sampler.cart.prior import tree_constants
+from sampler.methods import METHODS
 
 if TYPE_CHECKING:
     from sampler.settings import Settings
@@ -19,7 +20,7 @@ def leaf_model(settings: Settings) -> int:
     """One of the kernels' leaf models."""
     if settings.family == "categorical":
         return CLASSES
-    return MEAN_VARIANCE if settings.method == "bcart-mean-variance" else MEAN_SHIFT
+    return MEAN_VARIANCE if METHODS[settings.method].variant == "leaf-noise" else MEAN_SHIFT
 
 
 def log_constant(training: Training) -> float:

@@ -66,7 +66,7 @@ def tree_constants(training: Training) -> TreeConstants:
     return training.constants
 
 
-def check_tree_prior(prior: Mapping[str, Any] | None, family: str) -> dict[str, Any]:
+def check_tree_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
     """The prior entries of a single tree: those given, each checked, and the defaults of the others.
 
     Raises
@@ -75,8 +75,9 @@ def check_tree_prior(prior: Mapping[str, Any] | None, family: str) -> dict[str, 
         For an unknown key or a value out of range, naming what is accepted.
 
     """
-    defaults = CLASS_DEFAULTS if family == "categorical" else DEFAULTS
-    known = tuple(defaults) if family == "categorical" else (*defaults, *ABSOLUTE)
+    classes = settings.family == "categorical"
+    defaults = CLASS_DEFAULTS if classes else DEFAULTS
+    known = tuple(defaults) if classes else (*defaults, *ABSOLUTE)
     given = check_entries(prior, known, TREE_RANGES, " of a single tree")
     return defaults | given
 
@@ -87,6 +88,7 @@ def calibrate_tree(
     weights: NDArray[np.float64] | None,
     settings: Settings,
     prior: Mapping[str, Any] | None = None,
+    _codes: NDArray[np.uint8] | None = None,
 ) -> TreeConstants:
     """The prior's constants.
 
@@ -115,7 +117,7 @@ def calibrate_tree(
         to count beside the others.
 
     """
-    knobs = check_tree_prior(prior, settings.family)
+    knobs = check_tree_prior(prior, settings)
     if len(y) > MOST_ROWS:
         raise DataError(f"a single tree is fitted to at most {MOST_ROWS} rows, and there are {len(y)}")
     alpha, beta = float(knobs["alpha"]), float(knobs["beta"])

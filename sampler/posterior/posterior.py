@@ -85,7 +85,10 @@ class Posterior:
     """Draws of all chains with the schema they belong to.
 
     Chains that have kept no draw are left out; the others are used up to the length of the shortest.
+    `own_work` is what a draw takes of a row besides its trees, in trees (a tenth of a nanosecond each).
     """
+
+    own_work = 0
 
     def __init__(
         self,
@@ -493,9 +496,7 @@ class Posterior:
 def _kind_of(header: Header) -> type[Posterior]:
     """The class of posteriors of a model with that header."""
     method = METHODS.get(str(header.settings.get("method", "bart")), METHODS["bart"])
-    module, _, name = method.posterior_class.partition(":")
-    kind: type[Posterior] = getattr(import_module(module), name)
-    return kind
+    return method.posterior
 
 
 def load(path: str | os.PathLike[str]) -> Posterior:

@@ -11,6 +11,7 @@ import numpy as np
 
 from sampler.data.encode import Coded
 from sampler.errors import PackedError
+from sampler.methods import METHODS
 from sampler.posterior import topology
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.inclusion import Inclusion, inclusion
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 BLOCK_ROWS = 1024
-VARIANCE = "bcart-mean-variance"
 
 
 class TreePosterior(Posterior):
@@ -48,6 +48,8 @@ class TreePosterior(Posterior):
 
     Of classes, predictions are probabilities: of the second where there are two, else [row, class].
     """
+
+    own_work = 1000  # its leaves are looked up one by one
 
     def __init__(
         self,
@@ -63,7 +65,8 @@ class TreePosterior(Posterior):
                 raise PackedError("the draws are not of a method of one tree")
             values.append(draws.value)
             weights.append(draws.log_weight)
-        wanted = len(self.schema.target.levels) or (2 if header.settings["method"] == VARIANCE else 1)
+        own_noise = METHODS[header.settings["method"]].variant == "leaf-noise"
+        wanted = len(self.schema.target.levels) or (2 if own_noise else 1)
         if any(value.shape[1] != wanted for value in values):
             raise PackedError("the leaves of the draws don't fit the model")
         self._value = np.concatenate(values)

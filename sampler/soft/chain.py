@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.kernels.jit import warm
+from sampler.methods import METHODS
 from sampler.soft.kept_trees import KeptSoftTrees, leaf_values
 from sampler.soft.prior import soft_constants
 from sampler.soft.tree import (
@@ -68,7 +69,7 @@ class SoftChain:
         self._constants = soft_constants(training)
         self._rows = make_soft_rows(training)
         self._random = np.array(random, np.uint64)
-        by_axis = training.settings.method == "rjhmc-df"
+        by_axis = METHODS[training.settings.method].variant == "one-column"
         self._parameters = Parameters(training, len(self._rows.x), by_axis=by_axis)
         self._tune = np.zeros((2, state.TUNE_SIZE))  # while splits sharpen; at the last width
         self._tune[:, state.LOG_STEP] = math.log(FIRST_STEP)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.errors import DataError, SettingsError
+from sampler.methods import METHODS
 from sampler.prior import RANGES, SIGMA_FLOOR, Constants, _sigma_estimate, check_entries, range_of
 
 if TYPE_CHECKING:
@@ -16,14 +17,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sampler.data.schema import Schema
     from sampler.settings import Settings
     from sampler.training import Training
 
 GRID_BITS = 20
 MOST_COLUMNS = 500  # a split weighs every column
 CODES = 256  # the last is of missing values
-# of topologies, the paper's: rjhmc's of most of its data sets, dcc-tree's of all
-TOPOLOGIES = {"rjhmc-df": (0.45, 2.0), "rjhmc-dfi": (0.45, 2.0), "dcc-tree": (0.95, 1.0)}
 SHARES = {"sharpness": 0.01, "sharpness_start": 0.1}
 DEFAULTS: dict[str, Any] = {**SHARES, "sigma_estimate": "linear", "sigma_shape": 1.5}
 CLASS_DEFAULTS: dict[str, Any] = {**SHARES, "concentration": 1.0}
@@ -65,7 +65,7 @@ def soft_constants(training: Training) -> SoftConstants:
     return training.constants
 
 
-def check_soft_prior(prior: Mapping[str, Any] | None, family: str, method: str) -> dict[str, Any]:
+def check_soft_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
     """The prior entries of a tree of soft splits: those given, each checked, and the others' defaults.
 
     Raises
@@ -74,9 +74,9 @@ def check_soft_prior(prior: Mapping[str, Any] | None, family: str, method: str) 
         For an unknown key or a value out of range, naming what is accepted.
 
     """
-    of_family = CLASS_DEFAULTS if family == "categorical" else DEFAULTS
-    defaults = dict(zip(("alpha", "beta"), TOPOLOGIES[method], strict=True)) | of_family
-    known = tuple(defaults) if family == "categorical" else (*defaults, *ABSOLUTE)
+    classes = settings.family == "categorical"
+    defaults = dict(METHODS[settings.method].split_prior) | (CLASS_DEFAULTS if classes else DEFAULTS)
+    known = tuple(defaults) if classes else (*defaults, *ABSOLUTE)
     given = check_entries(prior, known, SOFT_RANGES, " of a tree of soft splits")
     found = defaults | given
     if found["sharpness_start"] < found["sharpness"]:
@@ -93,10 +93,10 @@ def check_soft_prior(prior: Mapping[str, Any] | None, family: str, method: str) 
 def calibrate_soft(
     y: NDArray[np.float64],
     design: NDArray[np.float64],
-    codes: NDArray[np.uint8],
     weights: NDArray[np.float64] | None,
     settings: Settings,
-    prior: Mapping[str, Any] | None = None,
+    prior: Mapping[str, Any] | None,
+    codes: NDArray[np.uint8],
 ) -> SoftConstants:
     """The prior's constants.
 
@@ -106,8 +106,6 @@ def calibrate_soft(
         float64 [n]: numbers, or class numbers from 0.
     design
         float64 [p, n], NaN where missing.
-    codes
-        uint8 [p, n], the same on the grid.
     weights
         float64 [n], all positive, or None.
     settings
@@ -116,6 +114,8 @@ def calibrate_soft(
         Any of alpha, beta, sharpness, sharpness_start (in units of columns scaled to [0, 1]); for numbers
         sigma_estimate ("linear" or "naive") and sigma_shape, or instead of what the data would scale, in
         units of y: mean and leaf_sd (of the leaves), sigma_scale; for classes concentration.
+    codes
+        uint8 [p, n], the design on the grid.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def calibrate_soft(
         For more columns than a direction can weigh, and weights of 0.
 
     """
-    knobs = check_soft_prior(prior, settings.family, settings.method)
+    knobs = check_soft_prior(prior, settings)
     if len(design) > MOST_COLUMNS:
         raise DataError(
             f"method {settings.method} takes up to {MOST_COLUMNS} coded columns (a category is one for each "
@@ -178,3 +178,13 @@ def code_values(design: NDArray[np.float64], codes: NDArray[np.uint8]) -> tuple[
         values[-1] = scaled.mean()
         found.append((*np.clip(values[: there[-1] + 1], 0, 1).tolist(), float(values[-1])))
     return tuple(found)
+
+
+def missing_warnings(_training: Training, schema: Schema) -> list[str]:
+    """Soft splits have no side for missing values."""
+    return [
+        f"{column.name}: {column.missing} missing values count as the column's mean: soft splits don't learn "
+        "from them"
+        for column in schema.columns
+        if column.missing and column.kind != "category"
+    ]

@@ -9,8 +9,9 @@ import numpy as np
 from sampler.bart.chain import Chain
 from sampler.bart.prior import calibrate
 from sampler.kernels.arrays import ABSENT, LEFT, PARENT, RIGHT
+from sampler.methods import MOVE_SETS
 from sampler.preparation import prepare
-from sampler.settings import MOVE_SETS, Settings
+from sampler.settings import Settings
 from sampler.training import Training
 from tests.reference.enumerator import LEAF, MISSING
 

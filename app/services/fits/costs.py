@@ -71,7 +71,7 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
     draws, scored = int(settings["num_draws"]), bool(settings.get("holdout"))
     sampling = rows * ((CELL_SCORED if scored else CELL) * (columns + 1) + ROW + SLOT * trees)
     finishing = chains * draws * (DRAW + TREE * trees)
-    if METHODS[settings.get("method") or "bart"].filters:
+    if METHODS[settings.get("method") or "bart"].engine.particles:
         sampling += draws * (PARTICLE + PARTICLE_ROW * rows)
     if search := settings.get("search"):
         sampling += int(search["chains"] * (search["draws"] + TUNED)) * SEARCHED * (columns + 1)

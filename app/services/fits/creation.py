@@ -23,7 +23,6 @@ from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from app.store.tables import Dataset
 from sampler import ColumnSummary, DataError, Settings, SettingsError, choose
-from sampler.cart.particle_filter import check_size
 from sampler.data.binning import SCHEMES
 from sampler.data.columns import is_beyond
 from sampler.data.schema import KINDS, Choice
@@ -31,9 +30,9 @@ from sampler.data.target import guess_family, read_target, read_weights
 from sampler.errors import DataProblem
 from sampler.methods import METHODS
 from sampler.preparation import check_weights, checked_prior
-from sampler.settings import FAMILIES, LIMITS, MOVE_SETS, STARTS
+from sampler.settings import FAMILIES, LIMITS, STARTS
 
-MOVES = dict.fromkeys([*MOVE_SETS, *(name for kind in METHODS.values() for name in kind.move_sets)])
+MOVES = dict.fromkeys(name for kind in METHODS.values() for name in kind.move_sets)
 CHOICES: dict[str, tuple[str, ...]] = {
     "family": FAMILIES,
     "method": tuple(METHODS),
@@ -292,10 +291,8 @@ def _check_values(table: pa.Table, request: FitRequest, settings: Settings) -> N
 
 def _check_particles(dataset: Dataset, settings: Settings) -> None:
     """A filter's particles hold every row each."""
-    if not METHODS[settings.method].filters:
-        return
     try:
-        check_size(settings.num_draws, dataset.num_rows)
+        METHODS[settings.method].check_size(settings.num_draws, dataset.num_rows)
     except SettingsError as error:
         raise _refused(error) from None
 

@@ -7,6 +7,8 @@ kernels' compilation, once on a machine (about a minute), and waiting for a turn
 from collections.abc import Mapping
 from typing import Any
 
+from sampler.methods import METHODS
+
 # Of one tree update, and of a row of it, by move. `rule` comes besides the others; a restructure looks for
 # every way to split each node anew, a particle at every row of the tree.
 MOVES: dict[str, tuple[float, float]] = {
@@ -60,7 +62,7 @@ def chain_seconds(settings: Mapping[str, Any], rows: int) -> float:
 
 def update_seconds(settings: Mapping[str, Any]) -> tuple[float, float]:
     """Of one tree update, and per row of it, with the moves of a fit."""
-    update, of_row = (SINGLE if settings["method"] != "bart" else 0.0), 0.0
+    update, of_row = (SINGLE if METHODS[settings["method"]].engine.update_seconds is None else 0.0), 0.0
     for name, share in settings["moves"].items():
         known = (0.0, PARTICLE_ROW * int(settings["particles"])) if name == "pg" else MOVES.get(name, UNKNOWN)
         update, of_row = update + share * known[0], of_row + share * known[1]

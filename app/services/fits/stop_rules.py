@@ -27,7 +27,7 @@ def resolve(rules: Mapping[str, Any] | None, settings: Settings) -> dict[str, An
         raise _refusal(
             "stop.verdict", "one chain alone never is: raise num_chains, or take approximate", "contradiction"
         )
-    if METHODS[settings.method].at_once:
+    if METHODS[settings.method].engine.at_once:
         raise _refusal(
             "stop",
             f"method {settings.method} gives all its draws at once: choose num_draws",

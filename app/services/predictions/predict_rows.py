@@ -38,7 +38,6 @@ from app.store.tables import OPEN_STATES, SUCCEEDED, Model
 from sampler import DataError, PackedError, Posterior, SettingsError, is_warm, warm
 from sampler.data.encode import Coded
 from sampler.data.row_flags import by_row
-from sampler.methods import METHODS
 from sampler.posterior import row_diagnostics
 from sampler.posterior.answer_columns import are_finite
 
@@ -47,8 +46,8 @@ VERDICTS = ("not_converged", "approximate", "converged")  # each better than the
 MAX_EXAMINED = 10_000  # rows of whose draws R-hat or Monte Carlo errors are computed: half a millisecond each
 MAX_SAMPLES = 1_000_000  # draws in one answer, rows times draws of each
 # What a row and a draw take besides the trees, in trees (a tenth of a nanosecond each): the quantiles of
-# draws, each bound of a predictive mixture, a tree with leaves of its own, Monte Carlo errors and R-hat.
-QUANTILES, BOUND, OWN_LEAVES, EXAMINED = 100, 70, 1000, 5000
+# draws, each bound of a predictive mixture, Monte Carlo errors and R-hat.
+QUANTILES, BOUND, EXAMINED = 100, 70, 5000
 LOADS = 3  # of a posterior that grows while it is read
 NAMES = {"num_draws": "draws"}  # of the sampler's settings in requests
 KERNELS = "prediction"  # all that the API runs of the sampler's compiled code
@@ -218,9 +217,7 @@ class Predictor:
     def _check_work(self, posterior: Posterior, num_rows: int, request: PredictRequest) -> None:
         """Refuse what would take a core for long: rows times draws times trees, and what comes besides."""
         trees, draws = int(posterior.leaf_counts.shape[2]), posterior.num_chains * (request.draws or 0)
-        each = trees + (
-            OWN_LEAVES if METHODS[str(posterior.settings.get("method", "bart"))].single_tree else 0
-        )
+        each = trees + posterior.own_work
         if request.target != "mean":
             bounds = 2 * len(request.levels) + len(request.quantiles or ())
             each += QUANTILES + (BOUND * bounds if request.interval == "predictive" else 0)

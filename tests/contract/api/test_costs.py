@@ -9,8 +9,7 @@ from app.store.engine import session_scope
 from app.store.queue import workers
 from app.store.tables import Worker
 from sampler import Settings
-from sampler.methods import METHODS
-from sampler.settings import MOVE_SETS
+from sampler.methods import METHODS, MOVE_SETS
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.api_server import serving
 from tests.support.databases import only

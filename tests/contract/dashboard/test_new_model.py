@@ -12,7 +12,7 @@ from app.dashboard.forms import fit_fields
 from sampler.bart import prior
 from sampler.cart import prior as single
 from sampler.methods import METHODS
-from sampler.settings import MOVE_SETS, SEARCH_LIMITS
+from sampler.settings import SEARCH_LIMITS
 from tests.support.api_calls import post_csv, table
 from tests.support.databases import only
 from tests.support.html_page import page_of
@@ -41,7 +41,7 @@ def test_every_setting_has_a_field_with_a_default_and_a_sentence(browser, form):
     assert not {f"search.{name}" for name in SEARCH_LIMITS} - fields
     assert {"kind:size", "kind:colour", "kind:y"} <= fields
     (moves,) = (knob for knob in fit_fields.every() if knob.name == "moves")
-    sets = {*MOVE_SETS, *(name for method in METHODS.values() for name in method.move_sets)}
+    sets = {name for method in METHODS.values() for name in method.move_sets}
     assert {name for name, _ in moves.choices} == sets - {"default"}
     for method in METHODS:
         assert f"{method}: {formatting.METHODS[method]}" in page.words
@@ -80,7 +80,7 @@ def test_what_is_filled_in_is_what_is_fitted(browser, client, form):
         "cuts": "uniform",
     }
     assert told["stop"] == told["stop"] | {"verdict": "approximate", "max_seconds": 30.5, "max_draws": 80}
-    assert told["moves"] == MOVE_SETS["cgm"]
+    assert told["moves"] == METHODS["bart"].move_sets["cgm"]
     assert told["columns"] == {"size": "category", "colour": "category"}
     assert (told["start"], told["num_trees"], told["seed"]) == ("smc", 20, 7)
 

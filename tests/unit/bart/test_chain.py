@@ -8,8 +8,9 @@ from sampler.bart.kernels.state import LIKELIHOOD
 from sampler.bart.prior import calibrate
 from sampler.bart.state import make_kept
 from sampler.errors import PackedError, SettingsError
+from sampler.methods import MOVE_SETS
 from sampler.prior import Constants
-from sampler.settings import MOVE_SETS, Settings
+from sampler.settings import Settings
 from sampler.storage.draws import concatenate
 from sampler.training import Training
 from tests.support.tree_checks import check_all

@@ -232,7 +232,7 @@ def test_few_particles_of_large_trees():
         ({"family": "categorical"}, "goes with method bcart"),
         ({"method": "bcart-mean-variance", "family": "categorical"}, "takes family gaussian"),
         ({"method": "bcart", "moves": "pg"}, "moves must be one of default, cgm, growprune"),
-        ({"method": "smc", "thin": 3}, "leave num_burnin and thin out"),
+        ({"method": "smc", "thin": 3}, "thin must be 1, or left out: method smc has particles"),
         ({"method": "smc", "moves": "cgm"}, "moves must be one of default, optimal, prior"),
     ],
 )

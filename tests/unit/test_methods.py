@@ -1,0 +1,64 @@
+"""A method is one entry: what depends on it follows from the entry."""
+
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sampler import Settings, fit
+from sampler.errors import SettingsError
+from sampler.methods import METHODS, _named
+from sampler.posterior.posterior import Posterior
+
+ROOT = Path(__file__).parents[2]
+PLACES = (
+    "chain",
+    "posterior",
+    "constants",
+    "calibrate",
+    "check_prior",
+    "training_kernels",
+    "warnings",
+    "check_size",
+)
+
+
+def test_what_engines_name_is_there():
+    """Each part of each engine can be imported."""
+    for method in METHODS.values():
+        named = [
+            getattr(method.engine, field.name) for field in fields(method.engine) if field.name in PLACES
+        ]
+        assert all(callable(_named(place)) for place in named if place is not None)
+
+
+@pytest.mark.usefixtures("all_kernels")
+def test_another_entry_is_another_method(monkeypatch):
+    """A method is fitted, saved and read when it has an entry, and nothing else."""
+    entry = replace(METHODS["bcart-mean-variance"], num_chains=2, num_draws=6, thin=1, most_burnin=5)
+    monkeypatch.setitem(METHODS, "quick-tree", entry)
+    x = np.arange(40.0)
+    posterior = fit({"x": x}, np.sin(x / 9), method="quick-tree", progress=False)
+    assert type(posterior) is entry.posterior
+    assert (posterior.num_chains, posterior.num_draws) == (2, 6)
+    again = Posterior.from_bytes(posterior.to_bytes())
+    assert np.array_equal(again.predict({"x": x}).mean, posterior.predict({"x": x}).mean)
+    with pytest.raises(
+        SettingsError, match="num_trees must be 1, or left out: method quick-tree fits one tree"
+    ):
+        Settings.resolve(method="quick-tree", num_trees=2)
+
+
+def test_nobody_asks_for_a_method_by_name():
+    """Outside of the entries code asks what a method holds, not which one it is."""
+    asks = re.compile(r"method(?:\"\])? (?:==|!=|in) [\[(\"{]")
+    found = [
+        f"{file.relative_to(ROOT)}: {line.strip()}"
+        for package in ("app", "worker", "sampler")
+        for file in (ROOT / package).rglob("*.py")
+        for line in file.read_text().splitlines()
+        if asks.search(line)
+    ]
+    assert [line for line in found if re.search("|".join(map(re.escape, METHODS)), line)] == []
