@@ -13,13 +13,12 @@ from app.store.tables import Json, Model
 from sampler import Posterior
 from sampler.posterior.assessment.stop_rules import StopCheck, look, next_look
 from worker import stop_rules
-from worker.calibration import look_at
 from worker.context import Context
 from worker.errors import OutOfTimeError, Stopped
 from worker.fit_spec import ModelRows, read_rows, read_spec, split
 from worker.heartbeat import Watch
 from worker.kernels import PREDICTION, load_kernels
-from worker.scoring import score
+from worker.scoring import look_at, score
 
 
 def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
@@ -96,7 +95,7 @@ def _score(
         _beat(watch)
 
     scores = score(posterior, training, held, beat)
-    return scores, look_at(posterior, training, held, spec.held_out, beat)
+    return scores, look_at(posterior, held, spec.held_out, beat)
 
 
 def _beat(watch: Watch) -> bool:

@@ -67,9 +67,10 @@ class ModelRows:
     y: pa.ChunkedArray
     weights: pa.ChunkedArray | None
 
-    def weights_of(self, rows: slice | NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """The weights of some of them, None without any."""
-        return None if self.weights is None else floats(self.weights)[rows]
+    @property
+    def precisions(self) -> NDArray[np.float64] | None:
+        """The weights as numbers, float64 [row]; None without any."""
+        return None if self.weights is None else floats(self.weights)
 
 
 def floats(column: pa.ChunkedArray) -> NDArray[np.float64]:

@@ -102,7 +102,7 @@ class Model(Base):
     verdict: Mapped[str | None]
     diagnostics: Mapped[Json | None]
     holdout: Mapped[Json | None]  # scores of the rows held out
-    held_out: Mapped[Json | None] = mapped_column(**_LARGE)  # those rows one by one (`worker.calibration`)
+    held_out: Mapped[Json | None] = mapped_column(**_LARGE)  # those rows one by one (`worker.scoring`)
     error: Mapped[Json | None]
     warnings: Mapped[list[str]] = mapped_column(default=list)
     stopped: Mapped[Json | None]  # what ended a fit with stop rules; they are not looked at again

@@ -54,11 +54,8 @@ def read_target(
     _check_length(raw, num_rows)
     if family in ("probit", "categorical"):
         return _read_classes(raw, two=family == "probit")
-    if raw.numbers is None or raw.type != "number":
-        raise DataError([DataProblem(name, None, _not_numeric(raw))])
-    _reject_rows(raw.name, np.isnan(raw.numbers), "the target is missing")
-    _reject_rows(raw.name, np.isinf(raw.numbers), "the target is infinite")
-    low, high = float(raw.numbers.min()), float(raw.numbers.max())
+    numbers = _finite_numbers(raw)
+    low, high = float(numbers.min()), float(numbers.max())
     if low == high:
         detail = f"constant target: every value is {low:g}, so there is nothing to learn"
         raise DataError([DataProblem(name, None, detail)])
@@ -66,16 +63,20 @@ def read_target(
         size = f"up to {max(-low, high):.3g} with a range of {high - low:.3g}"
         detail = f"the target is {size}; rescale it: sizes to {MOST:g} and ranges from {1 / MOST:g} are taken"
         raise DataError([DataProblem(name, None, detail)])
-    return Column(name, "number", (), 0, low, high), raw.numbers
+    return Column(name, "number", (), 0, low, high), numbers
+
+
+def _finite_numbers(raw: RawColumn) -> NDArray[np.float64]:
+    if raw.numbers is None or raw.type != "number":
+        raise DataError([DataProblem(raw.name, None, _not_numeric(raw))])
+    _reject_rows(raw.name, np.isnan(raw.numbers), "the target is missing")
+    _reject_rows(raw.name, np.isinf(raw.numbers), "the target is infinite")
+    return raw.numbers
 
 
 def _read_classes(raw: RawColumn, *, two: bool) -> tuple[Column, NDArray[np.float64]]:
-    problems: list[DataProblem] = []
-    labels = to_labels(raw, problems)
-    if problems:
-        raise DataError(problems)
-    _reject_rows(raw.name, labels.index < 0, "the target is missing")
-    classes = sort_levels(labels.names)
+    names, index = _labelled(raw)
+    classes = sort_levels(names)
     if len(classes) == 1:
         detail = f"constant target: every value is {classes[0]!r}, so there is nothing to learn"
         raise DataError([DataProblem(raw.name, None, detail)])
@@ -88,9 +89,45 @@ def _read_classes(raw: RawColumn, *, two: bool) -> tuple[Column, NDArray[np.floa
         detail = f"the target has {len(classes)} classes, where up to {MAX_CLASSES} are taken"
         raise DataError([DataProblem(raw.name, None, detail)])
     number = {name: float(place) for place, name in enumerate(classes)}
-    return Column(raw.name, "category", classes), np.array([number[name] for name in labels.names])[
-        labels.index
-    ]
+    return Column(raw.name, "category", classes), np.array([number[name] for name in names])[index]
+
+
+def _labelled(raw: RawColumn) -> tuple[list[str], NDArray[np.intp]]:
+    """Names of classes, and for each row the place of its own."""
+    problems: list[DataProblem] = []
+    labels = to_labels(raw, problems)
+    if problems:
+        raise DataError(problems)
+    _reject_rows(raw.name, labels.index < 0, "the target is missing")
+    return labels.names, labels.index
+
+
+def read_outcomes(
+    y: Any, target: Column, num_rows: int
+) -> tuple[tuple[str, ...] | None, NDArray[np.float64]]:
+    """Read the outcomes of new rows of a model whose target is that column.
+
+    Returns
+    -------
+    tuple
+        The classes, the model's first and behind them those that only these rows have (None for numbers), and
+        float64 [row]: the outcomes, of classes their places among them.
+
+    Raises
+    ------
+    DataError
+        For missing, infinite or non-numeric values, by row, or another number of rows.
+
+    """
+    raw = read_column(y, target.name)
+    _check_length(raw, num_rows)
+    if not target.levels:
+        return None, _finite_numbers(raw)
+    names, index = _labelled(raw)
+    more = (name for name in sort_levels({*target.levels, *names}) if name not in target.levels)
+    classes = (*target.levels, *more)
+    number = {name: float(place) for place, name in enumerate(classes)}
+    return classes, np.array([number[name] for name in names])[index]
 
 
 def read_weights(weights: Any, num_rows: int) -> NDArray[np.float64]:

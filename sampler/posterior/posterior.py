@@ -18,8 +18,10 @@ from sampler.data.encode import Coded, encode
 from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.methods import METHODS
 from sampler.posterior.arviz import to_arviz
+from sampler.posterior.assessment.calibration import row_by_row
 from sampler.posterior.assessment.convergence import growth
 from sampler.posterior.assessment.density import density
+from sampler.posterior.assessment.scoring import LabelledRows, score
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.inclusion import Inclusion, inclusion, rules_per_draw
 from sampler.posterior.intervals import Interval, IntervalFigures, Quantile, Request
@@ -236,6 +238,56 @@ class Posterior:
     def diagnostics(self, max_points: int = 500) -> dict[str, Any]:
         """All that tells whether the chains agree, with traces of at most so many points; see `report`."""
         return diagnose(self, self._statistics, max_points)
+
+    def score(self, X: Any, y: Any, weights: Any = None) -> dict[str, Any]:
+        """Score the posterior on rows that it was not fitted to (`holdout_rows` chooses such rows).
+
+        Parameters
+        ----------
+        X
+            a table with the model's columns, in any order; n rows
+        y
+            n outcomes
+        weights
+            n positive precision weights, or None: row i has variance sigma^2 / weight
+
+        Returns
+        -------
+        dict
+            ``rows``, n. Of numbers: ``rmse`` of the posterior mean, in units of the outcome; ``log_score``,
+            the mean log density of the outcomes under the posterior predictive distribution; ``coverage``, a
+            dict for each level (0.5, 0.8, 0.9, 0.95) with the share of outcomes inside predictive intervals
+            and that share's own 95% interval. Of classes: ``log_loss``, ``brier`` and ``accuracy`` of the
+            mean probabilities; a class that the model never saw has probability 0
+
+        Raises
+        ------
+        DataError
+            for rows or outcomes that don't fit the model, each cell named
+        SettingsError
+            for weights of classes
+
+        """
+        return score(self, LabelledRows.read(self, X, y, weights))
+
+    def calibration(self, X: Any, y: Any, weights: Any = None) -> list[dict[str, Any]]:
+        """Compare levels of intervals with the shares of outcomes inside them; arguments as of `score`.
+
+        It rests on up to 2,000 of the rows, evenly spaced. Raises as `score`.
+
+        Returns
+        -------
+        list of dict
+            Of numbers for each ``level`` of predictive intervals (0.05 to 0.95 and 0.99) the share of
+            outcomes inside (``observed``). Of two classes for each tenth of the predicted probability its
+            mean (``level``) and the share of the second class; of more, for each tenth of the largest
+            probability, the share of rows that are of that class. Each with its 95% binomial interval
+            (``lower``, ``upper``) and the ``rows`` it rests on
+
+        """
+        rows = LabelledRows.read(self, X, y, weights)
+        found: list[dict[str, Any]] = row_by_row(self, rows, np.arange(len(rows.y)))["calibration"]
+        return found
 
     def convergence(self) -> dict[str, Any]:
         """R-hat and effective draws of sigma and f as the draws of each chain grew.

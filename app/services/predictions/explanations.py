@@ -82,7 +82,7 @@ def diagnostics(predictor: Predictor, owner: str, model: str, max_points: int) -
 
 
 def held_out(session: Session, owner: str, model: str) -> dict[str, Any]:
-    """The rows that a model never saw, one by one, with what it predicts of them (`worker.calibration`).
+    """The rows that a model never saw, one by one, with what it predicts of them (`worker.scoring.look_at`).
 
     Raises
     ------

@@ -6,15 +6,15 @@ import pytest
 from scipy.stats import binomtest
 
 from sampler import fit
-from worker.calibration import look_at
+from sampler.posterior.assessment.scoring import coverage
 from worker.fit_spec import ModelRows
-from worker.scoring import _coverage, score
+from worker.scoring import look_at, score
 
 
 @pytest.mark.parametrize(("inside", "rows"), [(0, 7), (7, 7), (85, 99), (1, 2)])
 def test_a_coverage_carries_its_own_binomial_interval(inside, rows):
     """The interval beside a measured coverage is the exact binomial one, also at its ends."""
-    found = _coverage(0.9, inside, rows)
+    found = coverage(0.9, inside, rows)
 
     exact = binomtest(inside, rows).proportion_ci(0.95, method="exact")
     assert (exact.low, exact.high) == pytest.approx((found["lower"], found["upper"]))
@@ -38,13 +38,15 @@ def test_a_class_that_training_rows_lack_was_given_no_probability():
     p = posterior.predict({"x": x[60:]}).mean
 
     scores = score(posterior, training, held, lambda: None)
+    own_scores = posterior.score({"x": x[60:]}, y[60:])
+    assert own_scores == {name: scores[name] for name in own_scores}
     assert scores["accuracy"] == 0.75
     own = [p[0, 0], 1e-12, p[2, 2], p[3, 1]]
     assert scores["log_loss"] == pytest.approx(-np.log(own).mean())
     truth = np.array([[1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0]])
     assert scores["brier"] == pytest.approx(np.sum((np.c_[p, np.zeros(4)] - truth) ** 2) / 4)
 
-    shown = look_at(posterior, training, held, np.arange(60, 64), lambda: None)
+    shown = look_at(posterior, held, np.arange(60, 64), lambda: None)
     assert shown["classes"] == ["a", "c", "d", "b"]
     assert shown["rows"]["actual"] == [0, 3, 2, 1]
     assert shown["rows"]["mean"] == [p[0, 0], 0, p[2, 2], p[3, 1]]
@@ -81,13 +83,17 @@ def test_held_out_outcomes_are_judged_by_their_own_weights(settings, weight):
     outcomes = f.reshape(share.size, -1)[drawn] + noise * rng.normal(size=noise.shape)
     low, high = np.quantile(outcomes, [0.05, 0.95], axis=0)
 
-    coverage = {
-        each["level"]: each["coverage"] for each in score(posterior, training, held, list)["coverage"]
-    }
-    assert coverage[0.9] == pytest.approx(np.mean((low <= y[300:]) & (y[300:] <= high)), abs=0.02)
-    assert all(abs(share - level) < 0.12 for level, share in coverage.items())
+    shares = {each["level"]: each["coverage"] for each in score(posterior, training, held, list)["coverage"]}
+    assert shares[0.9] == pytest.approx(np.mean((low <= y[300:]) & (y[300:] <= high)), abs=0.02)
+    assert all(abs(share - level) < 0.12 for level, share in shares.items())
 
-    shown = look_at(posterior, training, held, np.arange(300, 600), list)
-    assert {each["level"]: each["observed"] for each in shown["calibration"]}[0.9] == coverage[0.9]
+    shown = look_at(posterior, held, np.arange(300, 600), list)
+    assert {each["level"]: each["observed"] for each in shown["calibration"]}[0.9] == shares[0.9]
+    own_scores = posterior.score({"x": x[300:]}, y[300:], w[300:])
+    stored = score(posterior, training, held, list)
+    assert {name: own_scores[name] for name in ("rows", "rmse", "log_score", "coverage")} == {
+        name: stored[name] for name in ("rows", "rmse", "log_score", "coverage")
+    }
+    assert posterior.calibration({"x": x[300:]}, y[300:], w[300:]) == shown["calibration"]
     np.testing.assert_allclose((shown["rows"]["lower"] - low) / (high - low), 0, atol=0.1)
     np.testing.assert_allclose((shown["rows"]["upper"] - high) / (high - low), 0, atol=0.1)

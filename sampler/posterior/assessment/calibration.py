@@ -1,16 +1,23 @@
-"""The held-out rows one by one: what was predicted of them, and how often intervals of any level hold."""
+"""New rows one by one: what is predicted of them, and how often intervals of any level hold."""
 
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
-from app.store.tables import Json
-from sampler import Posterior, Prediction
-from worker.fit_spec import ModelRows, floats
-from worker.scoring import Predictive, between, classes_of, count_inside
+from sampler.posterior.assessment.predictive import Predictive
+from sampler.posterior.assessment.scoring import binomial_interval, count_inside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from sampler.posterior.assessment.scoring import LabelledRows
+    from sampler.posterior.posterior import Posterior, Prediction
+
+    Floats = NDArray[np.float64]
 
 MAX_ROWS = 2_000  # that the calibration rests on
 MAX_SHOWN = 500  # that are kept one by one
@@ -19,28 +26,25 @@ LEVELS = (*(round(0.05 * i, 2) for i in range(1, 20)), 0.99)
 BINS = 10  # of predicted probabilities
 BATCH_ROWS = 500
 
-Floats = NDArray[np.float64]
 
-
-def look_at(
+def row_by_row(
     posterior: Posterior,
-    training: ModelRows,
-    held: ModelRows,
+    rows: LabelledRows,
     numbers: NDArray[np.int64],
-    beat: Callable[[], None],
-) -> Json:
-    """What a picture of the held-out rows needs.
+    before: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """Compare predictions of rows with their outcomes, row by row and by level of the intervals.
 
     Parameters
     ----------
     posterior
-        Fitted to the training rows.
-    training, held
-        The rows it saw, and those it didn't.
+        Fitted without these rows.
+    rows
+        The rows and their outcomes.
     numbers
-        The held-out rows' numbers in the dataset, 0-based.
-    beat
-        Called between batches of rows.
+        The rows' numbers in their table, 0-based.
+    before
+        Called before each batch of rows.
 
     Returns
     -------
@@ -54,46 +58,42 @@ def look_at(
         classes, by bin of the predicted probability, its mean (``level``) and the share of the second class;
         of more than two, by bin of the largest probability, the share of rows that are of that class; each
         with its 95% binomial interval (``lower``, ``upper``) and the ``rows`` it rests on.
+
     """
     chosen = _spaced(len(numbers), MAX_ROWS)
-    classes, outcomes = _outcomes(posterior, training, held)
-    y = outcomes[chosen]
-    X = held.X.take(pa.array(chosen))
-    of_classes = posterior.classes is not None
+    examined = rows.part(chosen)
+    y, classes = examined.y, rows.classes
     several = len(classes or ()) > 2
     predicted, most = np.zeros(len(y), np.int64), np.zeros(len(y))
     found = {name: np.zeros(len(y)) for name in ("mean", "lower", "upper")}
     inside = np.zeros(len(LEVELS), np.int64)
-    for start in range(0, len(y), BATCH_ROWS):
-        beat()
-        rows = slice(start, min(start + BATCH_ROWS, len(y)))
-        part = X.slice(start, rows.stop - start)
-        answer = posterior.predict(part, level=LEVEL, interval="credible" if of_classes else "predictive")
+    for batch, part in examined.batches(BATCH_ROWS):
+        before()
+        answer = posterior.predict(part.coded, LEVEL, "credible" if classes else "predictive")
         if several:
             figures = _of_each_class(answer)
-            predicted[rows], most[rows] = figures["mean"].argmax(axis=1), figures["mean"].max(axis=1)
-            own = y[rows].astype(np.int64)
+            predicted[batch], most[batch] = figures["mean"].argmax(axis=1), figures["mean"].max(axis=1)
+            own = part.y.astype(np.int64)
             known = np.flatnonzero(own < figures["mean"].shape[1])  # any other class has no probability
             for name, values in found.items():
-                values[start + known] = figures[name][known, own[known]]
+                values[batch.start + known] = figures[name][known, own[known]]
             continue
-        found["mean"][rows], found["lower"][rows], found["upper"][rows] = (
+        found["mean"][batch], found["lower"][batch], found["upper"][batch] = (
             answer.mean,
             answer.lower,
             answer.upper,
         )
-        if of_classes:
+        if classes:
             continue
-        weights = held.weights_of(chosen[rows])
-        law = Predictive.of(posterior, part, weights)
-        inside += [count_inside(law.below(y[rows]), level) for level in LEVELS]
-        if weights is not None:
-            found["lower"][rows], found["upper"][rows] = law.interval(LEVEL)
+        law = Predictive.of(posterior, part.coded, part.weights)
+        inside += [count_inside(law.below(part.y), level) for level in LEVELS]
+        if part.weights is not None:
+            found["lower"][batch], found["upper"][batch] = law.interval(LEVEL)
     shown = _spaced(len(y), MAX_SHOWN)
     return {
-        "interval": "credible" if of_classes else "predictive",
+        "interval": "credible" if classes else "predictive",
         "level": LEVEL,
-        "classes": classes,
+        "classes": list(classes) if classes else None,
         "rows": {
             "row": (numbers[chosen[shown]] + 1).tolist(),
             "actual": y[shown].tolist(),
@@ -103,16 +103,9 @@ def look_at(
         "calibration": _by_bins(y == predicted, most)
         if several
         else _by_bins(y, found["mean"])
-        if of_classes
+        if classes
         else [_share(level, int(count), len(y)) for level, count in zip(LEVELS, inside, strict=True)],
     }
-
-
-def _outcomes(posterior: Posterior, training: ModelRows, held: ModelRows) -> tuple[list[str] | None, Floats]:
-    if posterior.classes is None:
-        return None, floats(held.y)
-    classes, numbers = classes_of(posterior, training, held)
-    return classes, numbers[len(training.y) :].astype(np.float64)
 
 
 def _of_each_class(answer: Prediction) -> dict[str, Floats]:
@@ -134,7 +127,7 @@ def _by_bins(y: NDArray[Any], p: Floats) -> list[dict[str, Any]]:
 
 
 def _share(level: float, count: int, rows: int) -> dict[str, Any]:
-    lower, upper = between(count, rows)
+    lower, upper = binomial_interval(count, rows)
     return {"level": level, "observed": count / rows, "lower": lower, "upper": upper, "rows": rows}
 
 

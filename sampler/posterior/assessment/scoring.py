@@ -1,0 +1,175 @@
+"""Scores of a posterior on rows with known outcomes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import betaincinv
+
+from sampler.data.encode import Coded
+from sampler.data.target import read_outcomes, read_weights
+from sampler.errors import SettingsError
+from sampler.posterior.assessment.predictive import Predictive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from sampler.posterior.posterior import Posterior
+
+    Floats = NDArray[np.float64]
+
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+BATCH_ROWS = 2_000  # predicted at once: 1,000 draws of so many rows are 16 MB
+TINY = 1e-12  # a probability is never taken for certain
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows with known outcomes, on a model's grid.
+
+    Attributes
+    ----------
+    coded
+        The rows.
+    y
+        float64 [row]: the outcomes, of classes their places in `classes`.
+    weights
+        float64 [row], precisions; None where all are 1.
+    classes
+        The model's classes, behind them those that only these rows have; None for numbers.
+
+    """
+
+    coded: Coded
+    y: Floats
+    weights: Floats | None = None
+    classes: tuple[str, ...] | None = None
+
+    @classmethod
+    def read(cls, posterior: Posterior, X: Any, y: Any, weights: Any = None) -> LabelledRows:
+        """Check and encode rows; raises DataError, and SettingsError for weights of classes."""
+        if weights is not None and posterior.classes is not None:
+            raise SettingsError("rows with classes have no weights: leave them out")
+        coded = X if isinstance(X, Coded) else posterior.encode(X)
+        classes, outcomes = read_outcomes(y, posterior.schema.target, coded.num_rows)
+        precisions = None if weights is None else read_weights(weights, coded.num_rows)
+        return cls(coded, outcomes, precisions, classes)
+
+    def part(self, rows: slice | NDArray[np.int64]) -> LabelledRows:
+        """Some of the rows."""
+        weights = None if self.weights is None else self.weights[rows]
+        coded = Coded(np.ascontiguousarray(self.coded.codes[:, rows]), [])
+        return LabelledRows(coded, self.y[rows], weights, self.classes)
+
+    def batches(self, size: int) -> Iterator[tuple[slice, LabelledRows]]:
+        """All rows, up to `size` at a time, and where they are."""
+        for start in range(0, len(self.y), size):
+            rows = slice(start, min(start + size, len(self.y)))
+            yield rows, self.part(rows)
+
+
+def score(
+    posterior: Posterior, rows: LabelledRows, before: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
+    """Score the posterior on rows that it was not fitted to.
+
+    Parameters
+    ----------
+    posterior
+        Of numbers or of classes.
+    rows
+        The rows and their outcomes.
+    before
+        Called before each batch of rows.
+
+    Returns
+    -------
+    dict
+        ``rows``, their number. Of numbers ``rmse`` of the posterior mean, in units of the outcome;
+        ``log_score``, the mean log density of the outcomes under the posterior predictive mixture;
+        ``coverage`` of predictive intervals, each with its 95% binomial interval (Clopper and Pearson 1934).
+        The mixture is that of each row's own weight. Of classes ``log_loss``, ``brier`` and ``accuracy`` of
+        the mean probabilities: of two classes ``brier`` is of the second alone, of more the sum over the
+        classes. A class that only these rows have was given no probability.
+
+    """
+    of = _score_numbers if rows.classes is None else _score_classes
+    return of(posterior, rows, before)
+
+
+def _score_classes(posterior: Posterior, rows: LabelledRows, before: Callable[[], None]) -> dict[str, Any]:
+    y = one_hot(rows)
+    p = np.zeros(y.shape)
+    known = len(posterior.classes or ())
+    for batch, part in rows.batches(BATCH_ROWS):
+        before()
+        mean = posterior.predict(part.coded).mean
+        p[batch, :known] = mean if mean.ndim == 2 else np.stack([1 - mean, mean], axis=1)
+    squares = (p - y) ** 2
+    return {
+        "rows": len(y),
+        "log_loss": log_loss(y, p),
+        "brier": float(np.mean(squares[:, 1] if y.shape[1] == 2 else squares.sum(axis=1))),
+        "accuracy": float(np.mean(y[np.arange(len(y)), p.argmax(axis=1)])),
+    }
+
+
+def one_hot(rows: LabelledRows) -> NDArray[np.bool_]:
+    """Whether each row is of each class, [row, class]."""
+    return np.asarray(rows.y[:, None] == np.arange(len(rows.classes or ())))
+
+
+def log_loss(y: NDArray[np.bool_], p: Floats) -> float:
+    """Mean negative log of the probabilities [row, class] of the classes that came true, marked in `y`."""
+    return float(-np.mean(np.log(np.clip(p[y], TINY, 1 - TINY))))
+
+
+def _score_numbers(posterior: Posterior, rows: LabelledRows, before: Callable[[], None]) -> dict[str, Any]:
+    count = len(rows.y)
+    squared, density = np.zeros(count), np.zeros(count)
+    inside = dict.fromkeys(LEVELS, 0)
+    for batch, part in rows.batches(BATCH_ROWS):
+        before()
+        law = Predictive.of(posterior, part.coded, part.weights)
+        squared[batch] = (posterior.predict(part.coded, level=None).mean - part.y) ** 2
+        density[batch] = law.log_density(part.y)
+        below = law.below(part.y)
+        for level in LEVELS:
+            inside[level] += count_inside(below, level)
+    return {
+        "rows": count,
+        "rmse": float(np.sqrt(squared.mean())),
+        "log_score": float(density.mean()),
+        "coverage": [coverage(level, inside[level], count) for level in LEVELS],
+    }
+
+
+def coverage(level: float, inside: int, rows: int) -> dict[str, Any]:
+    """The share of outcomes inside intervals of that level, with its own 95% interval."""
+    lower, upper = binomial_interval(inside, rows)
+    return {
+        "level": level,
+        "interval": "predictive",
+        "coverage": inside / rows,
+        "expected": level,
+        "lower": lower,
+        "upper": upper,
+    }
+
+
+def count_inside(below: Floats, level: float) -> int:
+    """Count the outcomes inside their equal-tailed intervals, from their laws' probabilities below them."""
+    tail = (1 - level) / 2
+    return int(np.count_nonzero((tail <= below) & (below <= 1 - tail)))
+
+
+def binomial_interval(count: int, rows: int) -> tuple[float, float]:
+    """The 95% interval of a share (Clopper and Pearson 1934)."""
+    other = rows - count
+    lower = betaincinv(count, other + 1, 0.025) if count else 0.0
+    upper = betaincinv(count + 1, other, 0.975) if other else 1.0
+    return float(lower), float(upper)
