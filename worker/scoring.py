@@ -24,7 +24,7 @@ def score(posterior: Posterior, training: ModelRows, held: ModelRows, beat: Call
     shares of the training rows.
     """
     rows = _labelled(posterior, held)
-    found = scoring.score(posterior, rows, beat)
+    found = scoring.score(posterior, rows, beat, quick=True)
     beat()
     base = _of_classes(posterior, rows, training) if rows.classes else _of_numbers(posterior, training, held)
     first = ("rows", "log_loss" if rows.classes else "rmse")  # and then what that is compared with

@@ -239,7 +239,7 @@ class Posterior:
         """All that tells whether the chains agree, with traces of at most so many points; see `report`."""
         return diagnose(self, self._statistics, max_points)
 
-    def score(self, X: Any, y: Any, weights: Any = None) -> dict[str, Any]:
+    def score(self, X: Any, y: Any, weights: Any = None, *, quick: bool = False) -> dict[str, Any]:
         """Score the posterior on rows that it was not fitted to (`holdout_rows` chooses such rows).
 
         Parameters
@@ -250,12 +250,16 @@ class Posterior:
             n outcomes
         weights
             n positive precision weights, or None: row i has variance sigma^2 / weight
+        quick
+            leave out `crps` and `pinball`, which take most of the time
 
         Returns
         -------
         dict
             ``rows``, n. Of numbers: ``rmse`` of the posterior mean, in units of the outcome; ``log_score``,
-            the mean log density of the outcomes under the posterior predictive distribution; ``coverage``, a
+            the mean log density of the outcomes under the posterior predictive distribution; ``crps``,
+            the mean continuous ranked probability score, and ``pinball``, the mean loss of its quantiles
+            0.05, 0.25, 0.5, 0.75 and 0.95, both in units of the outcome, less is better; ``coverage``, a
             dict for each level (0.5, 0.8, 0.9, 0.95) with the share of outcomes inside predictive intervals
             and that share's own 95% interval. Of classes: ``log_loss``, ``brier`` and ``accuracy`` of the
             mean probabilities; a class that the model never saw has probability 0
@@ -268,7 +272,7 @@ class Posterior:
             for weights of classes
 
         """
-        return score(self, LabelledRows.read(self, X, y, weights))
+        return score(self, LabelledRows.read(self, X, y, weights), quick=quick)
 
     def calibration(self, X: Any, y: Any, weights: Any = None) -> list[dict[str, Any]]:
         """Compare levels of intervals with the shares of outcomes inside them; arguments as of `score`.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the pinball losses
 BATCH_ROWS = 2_000  # predicted at once: 1,000 draws of so many rows are 16 MB
 TINY = 1e-12  # a probability is never taken for certain
 
@@ -73,7 +74,11 @@ class LabelledRows:
 
 
 def score(
-    posterior: Posterior, rows: LabelledRows, before: Callable[[], None] = lambda: None
+    posterior: Posterior,
+    rows: LabelledRows,
+    before: Callable[[], None] = lambda: None,
+    *,
+    quick: bool = False,
 ) -> dict[str, Any]:
     """Score the posterior on rows that it was not fitted to.
 
@@ -85,20 +90,25 @@ def score(
         The rows and their outcomes.
     before
         Called before each batch of rows.
+    quick
+        Leave out `crps` and `pinball`, which take most of the time.
 
     Returns
     -------
     dict
         ``rows``, their number. Of numbers ``rmse`` of the posterior mean, in units of the outcome;
         ``log_score``, the mean log density of the outcomes under the posterior predictive mixture;
+        ``crps``, the mean continuous ranked probability score (Gneiting and Raftery 2007), and ``pinball``,
+        the mean losses of the law's quantiles, both in units of the outcome;
         ``coverage`` of predictive intervals, each with its 95% binomial interval (Clopper and Pearson 1934).
         The mixture is that of each row's own weight. Of classes ``log_loss``, ``brier`` and ``accuracy`` of
         the mean probabilities: of two classes ``brier`` is of the second alone, of more the sum over the
         classes. A class that only these rows have was given no probability.
 
     """
-    of = _score_numbers if rows.classes is None else _score_classes
-    return of(posterior, rows, before)
+    if rows.classes is not None:
+        return _score_classes(posterior, rows, before)
+    return _score_numbers(posterior, rows, before, quick=quick)
 
 
 def _score_classes(posterior: Posterior, rows: LabelledRows, before: Callable[[], None]) -> dict[str, Any]:
@@ -128,9 +138,12 @@ def log_loss(y: NDArray[np.bool_], p: Floats) -> float:
     return float(-np.mean(np.log(np.clip(p[y], TINY, 1 - TINY))))
 
 
-def _score_numbers(posterior: Posterior, rows: LabelledRows, before: Callable[[], None]) -> dict[str, Any]:
+def _score_numbers(
+    posterior: Posterior, rows: LabelledRows, before: Callable[[], None], *, quick: bool
+) -> dict[str, Any]:
     count = len(rows.y)
-    squared, density = np.zeros(count), np.zeros(count)
+    squared, density, crps = np.zeros(count), np.zeros(count), np.zeros(count)
+    losses = np.zeros((len(QUANTILES), count))
     inside = dict.fromkeys(LEVELS, 0)
     for batch, part in rows.batches(BATCH_ROWS):
         before()
@@ -140,12 +153,25 @@ def _score_numbers(posterior: Posterior, rows: LabelledRows, before: Callable[[]
         below = law.below(part.y)
         for level in LEVELS:
             inside[level] += count_inside(below, level)
+        if not quick:
+            crps[batch] = law.crps(part.y)
+            losses[:, batch] = [pinball_loss(part.y, law.quantile(q), q) for q in QUANTILES]
+    slow = {
+        "crps": float(crps.mean()),
+        "pinball": [{"q": q, "loss": float(loss.mean())} for q, loss in zip(QUANTILES, losses, strict=True)],
+    }
     return {
         "rows": count,
         "rmse": float(np.sqrt(squared.mean())),
         "log_score": float(density.mean()),
+        **({} if quick else slow),
         "coverage": [coverage(level, inside[level], count) for level in LEVELS],
     }
+
+
+def pinball_loss(y: Floats, quantile: Floats, q: float) -> Floats:
+    """The loss of predictions of the q-quantile, in units of y; on average the true one has the least."""
+    return np.asarray((y - quantile) * (q - (y < quantile)))
 
 
 def coverage(level: float, inside: int, rows: int) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from scipy.stats import norm
 
 from sampler import DataError
 from sampler.posterior import rhat_ess
+from sampler.posterior.assessment.predictive import Predictive
+from sampler.posterior.assessment.scoring import pinball_loss
 from sampler.posterior.assessment.stop_rules import look, next_look
 from sampler.posterior.report import thinned
 from tests.support.random_posteriors import make_posterior
@@ -53,3 +55,62 @@ def test_stop_rules_hold_by_the_posteriors_own_figures():
     assert not look(posterior, {"min_ess": np.nextafter(ess, np.inf)}).satisfied
     assert not look(posterior, {}).satisfied
     assert [next_look(20, 50), next_look(45, 50), next_look(1, 9)] == [30, 50, 2]
+
+
+def test_scores_of_numbers_are_those_of_the_predictive_law():
+    """Of any number of rows, even one; `quick` leaves two figures out; bad outcomes are named by row."""
+    posterior, X, _ = make_posterior(num_draws=(40, 50))
+    y = np.random.default_rng(1).normal(10, 1, 80)
+    told = posterior.score(X, y)
+    mixture = Predictive(posterior.sample(X), posterior.sample_sigma(X), None)
+    assert told["crps"] == pytest.approx(mixture.crps(y).mean())
+    assert told["rmse"] == pytest.approx(np.sqrt(np.mean((posterior.predict(X).mean - y) ** 2)))
+    predicted = posterior.predict(X, [0.5, 0.9], "predictive")
+    for entry, lower, upper in zip(told["coverage"][::2], predicted.lower, predicted.upper, strict=True):
+        assert entry["coverage"] == np.mean((lower <= y) & (y <= upper))
+    quick = {name: value for name, value in told.items() if name not in {"crps", "pinball"}}
+    assert posterior.score(X, y, quick=True) == quick
+    assert {entry["level"]: entry["rows"] for entry in posterior.calibration(X, y)}[0.99] == 80
+    assert posterior.score({name: values[:1] for name, values in X.items()}, y[:1])["rows"] == 1
+    with pytest.raises(DataError, match="row 3"):
+        posterior.score(X, np.where(np.arange(80) == 2, np.nan, y))
+    with pytest.raises(DataError, match="79 rows"):
+        posterior.score(X, y[1:])
+
+
+def law(weighted, spread, seed=0):
+    """A law of four rows, 2 chains of 40 draws, whose means lie so many sds apart."""
+    rng = np.random.default_rng(seed)
+    share = rng.uniform(size=(2, 40))
+    shares = share / share.sum() if weighted else None
+    return Predictive(spread * rng.normal(size=(2, 40, 4)), rng.uniform(0.8, 1.2, (2, 40, 4)), shares)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("spread", [0.5, 30.0])  # the integral, and the sum over pairs
+def test_crps_is_the_integral_of_the_squared_distance_of_distributions(weighted, spread):
+    """Of a mixture of normals as of its definition, integrated finely."""
+    mixture = law(weighted, spread)
+    y = np.array([-2.0, 0.0, 1.0, 5.0]) * spread
+    low, high = -10 * spread - 10, 10 * spread + 10
+    for row in range(4):
+        left, right = np.linspace(low, y[row], 1001), np.linspace(y[row], high, 1001)
+        one = Predictive(mixture.f[:, :, [row]], mixture.sigma[:, :, [row]], mixture.share)
+        below = [np.array([one.below(np.array([at]))[0] for at in part]) for part in (left, right)]
+        expected = np.trapezoid(below[0] ** 2, left) + np.trapezoid((1 - below[1]) ** 2, right)
+        assert mixture.crps(y)[row] == pytest.approx(expected, rel=1e-4)
+    both = law(weighted, 0.5)
+    fine = np.where(np.arange(4) < 3, both.sigma, 1e-3)  # one row's law makes all go by pairs
+    pairs = Predictive(both.f, fine, both.share)
+    assert pairs.crps(y)[:3] == pytest.approx(both.crps(y)[:3], rel=1e-12)
+
+
+def test_quantiles_and_their_losses():
+    """As much of the law is below a quantile as it says, and at the true one the mean loss is least."""
+    mixture = law(weighted=True, spread=1.0)
+    for q in (0.05, 0.5, 0.95):
+        assert mixture.below(mixture.quantile(q)) == pytest.approx(q, abs=1e-12)
+    y = np.random.default_rng(0).normal(size=100_000)
+    at, *others = (pinball_loss(y, np.full(len(y), norm.ppf(0.9) + d), 0.9).mean() for d in (0, -0.2, 0.2))
+    assert at < min(others)
+    assert at == pytest.approx(norm.pdf(norm.ppf(0.9)), rel=0.02)
