@@ -161,7 +161,7 @@ def _wait(service: Up, model: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda path: path.name
+    "path", sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")]), ids=lambda path: path.name
 )
 def test_every_command_and_link_exists(path):
     """`bartserve` and `make` commands, benchmarks, settings and links of a document are ones there are."""
