@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from sampler.data.columns import ColumnSummary, describe
     from sampler.data.holdout import holdout_rows
     from sampler.data.schema import Schema, choose
-    from sampler.fitting import fit
+    from sampler.fitting import fit, load
     from sampler.kernels.jit import is_warm, warm
-    from sampler.posterior.posterior import Posterior, Prediction, load
+    from sampler.posterior.posterior import Posterior, Prediction
     from sampler.preparation import PreparedFit, prepare
     from sampler.settings import Settings
     from sampler.storage.draw_codec import pack, unpack
@@ -48,7 +48,7 @@ _HOMES = {
     "fit": "fitting",
     "holdout_rows": "data.holdout",
     "is_warm": "kernels.jit",
-    "load": "posterior.posterior",
+    "load": "fitting",
     "pack": "storage.draw_codec",
     "prepare": "preparation",
     "resume_chain": "chains",

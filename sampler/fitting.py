@@ -14,11 +14,11 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sampler.errors import DataError, DataWarning, PackedError, SettingsError
 from sampler.methods import check_extends, find_method
-from sampler.posterior.posterior import Origin
 from sampler.settings import LIMITS
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sampler.chains import AnyChain
     from sampler.kernels.jit import Tell
-    from sampler.posterior.posterior import Posterior
+    from sampler.posterior.posterior import Origin, Posterior
     from sampler.preparation import PreparedFit
     from sampler.settings import Settings
     from sampler.storage.draws import Draws
@@ -159,6 +159,13 @@ def run(problem: PreparedFit, *, progress: bool = False) -> Posterior:
     return _run(problem, start, [], progress=progress)
 
 
+def load(path: str | os.PathLike[str]) -> Posterior:
+    """Read the posterior that `save` wrote, here or elsewhere; raise PackedError for any other file."""
+    from sampler.posterior.posterior import Posterior  # noqa: PLC0415
+
+    return Posterior.from_bytes(Path(path).read_bytes())
+
+
 def extend(
     posterior: Posterior,
     origin: Origin,
@@ -213,7 +220,7 @@ def _run(
 ) -> Posterior:
     """Run chains to their end and pool their draws with those they had."""
     from sampler.kernels.jit import is_warm, warm  # noqa: PLC0415
-    from sampler.posterior.posterior import Posterior  # noqa: PLC0415
+    from sampler.posterior.posterior import Origin, Posterior  # noqa: PLC0415
     from sampler.storage.draw_codec import pack  # noqa: PLC0415
     from sampler.storage.draws import concatenate  # noqa: PLC0415
 

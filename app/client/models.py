@@ -113,7 +113,8 @@ class Models(Calls):
             with self._transport.open(call) as answer, suppress(httpx.TransportError):
                 if answer.status_code == httpx.codes.NO_CONTENT:
                     return  # its end was seen before
-                path = address("models", answer.headers["Bartserve-Model-Id"], "events")
+                told = answer.headers.get("Bartserve-Model-Id")  # a name may mean a newer model meanwhile
+                path = address("models", told, "events") if told else path
                 for event in events_of(answer.iter_lines()):
                     after = event.sequence if event.sequence is not None else after
                     kind, pause = event.kind, LOOK_FIRST

@@ -555,11 +555,6 @@ def _kind_of(header: Header) -> type[Posterior]:
     return method.posterior
 
 
-def load(path: str | os.PathLike[str]) -> Posterior:
-    """The posterior that `save` wrote, here or elsewhere; raises PackedError when the file is no good."""
-    return Posterior.from_bytes(Path(path).read_bytes())
-
-
 @dataclass(frozen=True)
 class Origin:
     """What a posterior's chains need to go on: their data (None once loaded) and their last states."""

@@ -216,7 +216,8 @@ class Predictor:
 
     def _check_work(self, posterior: Posterior, num_rows: int, request: PredictRequest) -> None:
         """Refuse what would take a core for long: rows times draws times trees, and what comes besides."""
-        trees, draws = int(posterior.leaf_counts.shape[2]), posterior.num_chains * (request.draws or 0)
+        trees = int(posterior.leaf_counts.shape[2])
+        draws = posterior.num_chains * min(request.draws or 0, posterior.num_draws)
         each = trees + posterior.own_work
         if request.target != "mean":
             bounds = 2 * len(request.levels) + len(request.quantiles or ())
