@@ -11,7 +11,7 @@ from app.services.errors import NotFoundError, UnusableModelError
 from app.services.fits import models
 from app.services.fits.creation import check_model_name
 from app.services.predictions.explanations import check_succeeded
-from app.services.predictions.predict_rows import DamagedError, find
+from app.services.predictions.posteriors import DamagedError, find
 from app.services.readers.confined import model_readers
 from app.services.readers.options import ReaderLimits
 from app.store import draws, imported_models

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import func, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.store import datasets, deletion, events
@@ -102,6 +102,13 @@ def chains(session: Session, model_ids: Sequence[str]) -> dict[str, list[Unit]]:
     for unit in session.scalars(query):
         found[unit.model_id].append(unit)
     return found
+
+
+def common_draws(session: Session, model_id: str) -> int | None:
+    """Kept draws that every chain of a model has; None when it has no chains here."""
+    return session.scalar(
+        select(func.min(Unit.num_draws)).where(Unit.model_id == model_id, Unit.kind == CHAIN)
+    )
 
 
 def header(session: Session, model_id: str) -> bytes | None:

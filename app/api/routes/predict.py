@@ -86,18 +86,9 @@ class PredictionOptions(BaseModel):
 
     def predict_request(self, **data: Any) -> PredictRequest:
         """The same as the service wants it."""
-        return PredictRequest(
-            **data,
-            levels=self.level if isinstance(self.level, list) else [self.level],
-            interval=self.interval,
-            quantiles=self.quantiles,
-            draws=self.draws,
-            require=self.require,
-            mcse=self.mcse,
-            rhat=self.rhat,
-            samples=self.samples,
-            target=self.target,
-        )
+        options = {name: getattr(self, name) for name in PredictionOptions.model_fields if name != "level"}
+        levels = self.level if isinstance(self.level, list) else [self.level]
+        return PredictRequest(**data, levels=levels, **options)
 
 
 class PredictBody(PredictionOptions):

@@ -17,7 +17,8 @@ from app.services.errors import (
     UnusableDataError,
 )
 from app.services.predictions.answers import with_facts
-from app.services.predictions.predict_rows import Predictor, find, understood
+from app.services.predictions.posteriors import find
+from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.rows import columns_of, lists_of
 from app.store import models as store
 from app.store.engine import session_scope

@@ -19,7 +19,8 @@ from app.services.access import audit, quotas
 from app.services.cursors import Page, is_id
 from app.services.errors import ConflictError, NotFoundError
 from app.services.predictions.answers import arrow_parts, to_csv, with_facts
-from app.services.predictions.predict_rows import DamagedError, Predictor, understood
+from app.services.predictions.posteriors import DamagedError
+from app.services.predictions.predict_rows import Predictor, understood
 from app.store import predictions as store
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, DatasetGoneError, ModelGoneError

@@ -66,13 +66,6 @@ def checkpoints(session: Session, model_id: str) -> int:
     return session.scalar(kept) or 0
 
 
-def common_draws(session: Session, model_id: str) -> int | None:
-    """Kept draws that every chain of a model has; None when it has no chains here."""
-    return session.scalar(
-        select(func.min(Unit.num_draws)).where(Unit.model_id == model_id, Unit.kind == CHAIN)
-    )
-
-
 def _queue(session: Session, chains: Any, **values: Any) -> None:
     cleared = {"lease_until": None, "worker_id": None, "error": None, "rate": None, "updated_at": utc_now()}
     rows_changed(session, chains.values(state=QUEUED, **cleared, **values))

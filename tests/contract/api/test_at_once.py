@@ -1,7 +1,9 @@
 """Requests that meet: each is answered as if it had come alone, before or after the other."""
 
+import sys
 import threading
 from collections import Counter
+from pathlib import Path
 
 import httpx
 
@@ -77,3 +79,27 @@ def test_many_who_ask_a_cold_model_share_one_load(client, settings, database, mo
     assert len(loads) == 1
     assert all(answer == answers[0] for answer in answers)
     assert (predictor.cache.hits + predictor.cache.misses, predictor.cache.nbytes > 0) == (8, True)
+
+
+def test_a_prediction_goes_one_way(client, settings, database):
+    """From the request to the answer at most 12 calls from one file of ours to another, none back."""
+    model = fitted(client, settings)
+    predictor = Predictor(database.engine, cache_bytes=10**9, max_rows=100)
+    request = PredictRequest(rows=[{"size": 3, "colour": "red"}])
+    predictor.predict("local", model["id"], request)
+    hops: list[tuple[str, str]] = []
+
+    def note(frame, event, _argument):
+        before, here = (f.f_code.co_filename if f else "" for f in (frame.f_back, frame))
+        if event == "call" and before != here and all("/app/" in name for name in (before, here)):
+            hops.append((Path(before).name, Path(here).name))
+
+    sys.setprofile(note)
+    try:
+        predictor.predict("local", model["id"], request)
+    finally:
+        sys.setprofile(None)
+
+    assert 0 < len(hops) <= 12, hops
+    entered = [here for _, here in hops]
+    assert "predict_rows.py" not in entered, hops

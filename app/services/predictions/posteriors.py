@@ -1,0 +1,159 @@
+"""Posteriors of stored models: found by id or name, loaded from the store, kept decoded."""
+
+import logging
+import threading
+from datetime import datetime  # noqa: TC003  beside other annotations
+
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from app.services.errors import NotFinishedError, NotFoundError, ServiceError
+from app.services.fits import models
+from app.services.predictions.posterior_cache import Cache
+from app.store import draws as draw_store
+from app.store import models as store
+from app.store.engine import session_scope
+from app.store.errors import CorruptBlockError, ModelGoneError
+from app.store.tables import OPEN_STATES, SUCCEEDED, Model
+from sampler import PackedError, Posterior, is_warm, warm
+from sampler.posterior import row_diagnostics
+
+log = logging.getLogger(__name__)
+LOADS = 3  # of a posterior that grows while it is read
+KERNELS = "prediction"  # all that the API runs of the sampler's compiled code
+MAX_VERDICTS = 1000  # remembered, of models with some of their draws; and draws of models
+
+
+class DamagedError(ServiceError):
+    """What was stored can't be read back."""
+
+    slug, title = "damaged", "The stored model is damaged"
+
+
+class _ClosingError(Exception):
+    """Stops the loading of kernels when the process is to end."""
+
+
+class Posteriors:
+    """The posteriors of a database; its methods may be called from many threads."""
+
+    def __init__(self, engine: Engine, cache_bytes: int) -> None:
+        self.engine = engine
+        self.cache: Cache[Posterior] = Cache(cache_bytes)
+        self._verdicts: dict[tuple[str, int], str] = {}
+        self._draws: dict[tuple[str, datetime | None], int | None] = {}
+        self._warming: threading.Thread | None = None
+        self._closing = threading.Event()
+
+    def start(self, *, compile_kernels: bool) -> None:
+        """Load the compiled kernels in the background, so that the first prediction needn't wait for them.
+
+        Parameters
+        ----------
+        compile_kernels
+            Compile them too when nobody has. Not where a worker of this machine does it anyway: compiling
+            makes a process slow to answer.
+        """
+        if is_warm(KERNELS) or compile_kernels:
+            self._warming = threading.Thread(target=self._warm, name="warm", daemon=True)
+            self._warming.start()
+
+    def close(self) -> None:
+        """End what `start` began."""
+        self._closing.set()
+        if self._warming is not None:
+            self._warming.join()
+
+    def _warm(self) -> None:
+        def go_on(_done: int, _total: int) -> None:
+            if self._closing.is_set():
+                raise _ClosingError
+
+        try:
+            warm(KERNELS, go_on)
+        except _ClosingError:
+            pass
+        except Exception:
+            log.exception("The kernels could not be loaded; the first prediction tries again")
+
+    def lookup(self, owner: str, model: str) -> tuple[Model, Posterior, int]:
+        """The model of an id or a name, its posterior, and the draws that each of its chains has by now.
+
+        The posterior has at least so many: of a model that is being fitted it grows all the time.
+
+        Raises
+        ------
+        NotFoundError, NotFinishedError
+            There is no such model; it has no answer yet, or never will.
+        DamagedError
+            What was stored can't be read back.
+        """
+        with session_scope(self.engine, read_only=True) as session:
+            found = models.get(session, owner, model, succeeded=True)
+            draws = self._common_draws(session, found)
+            if found.state != SUCCEEDED and not draws:
+                raise _not_finished(found, partly=True)
+        posterior = self.cache.get(found.id, lambda: self._load(found.id))
+        for _ in range(LOADS):
+            if draws is None or posterior.num_draws >= draws:
+                break
+            # What is kept, or was being read for somebody else, is older than our look.
+            self.cache.drop(found.id)
+            posterior = self.cache.get(found.id, lambda: self._load(found.id))
+        return found, posterior, min(posterior.num_draws, draws or posterior.num_draws)
+
+    def _common_draws(self, session: Session, model: Model) -> int | None:
+        """The draws of every chain, which stay as they are once a model has succeeded."""
+        key = model.id, model.finished_at
+        if model.state != SUCCEEDED or model.finished_at is None:
+            return store.common_draws(session, model.id)
+        if key not in self._draws:
+            if len(self._draws) >= MAX_VERDICTS:
+                self._draws.clear()
+            self._draws[key] = store.common_draws(session, model.id)
+        return self._draws[key]
+
+    def verdict(self, model: Model, posterior: Posterior, draws: int) -> str | None:
+        """The model's verdict as it was when it had so many draws: a pinned answer never changes."""
+        if model.state == SUCCEEDED and draws == model.settings.get("num_draws", posterior.num_draws):
+            return model.verdict
+        key = model.id, draws
+        if key not in self._verdicts:
+            if len(self._verdicts) >= MAX_VERDICTS:
+                self._verdicts.clear()
+            self._verdicts[key] = row_diagnostics.model_verdict(posterior, draws)
+        return self._verdicts[key]
+
+    def _load(self, model_id: str) -> Posterior:
+        with session_scope(self.engine, read_only=True) as session:
+            try:
+                header = store.header(session, model_id)
+                blocks = draw_store.read(session, model_id)
+            except CorruptBlockError as error:
+                raise DamagedError(str(error)) from error
+            except ModelGoneError as error:
+                raise NotFoundError(str(error)) from None
+        if header is None or not blocks:
+            raise NotFoundError("The model was deleted.")
+        warm(KERNELS)
+        try:
+            return Posterior.from_blocks(header, blocks)
+        except PackedError as error:
+            raise DamagedError(f"Model {model_id}: {error}.") from error
+
+
+def find(session: Session, owner: str, model: str, *, partly: bool = False) -> Model:
+    """The model of an id, or the newest of a name that has succeeded: it has succeeded.
+
+    `partly`: it need not have, when all of its chains have draws. Raises NotFoundError and NotFinishedError.
+    """
+    found = models.get(session, owner, model, succeeded=True)
+    if found.state != SUCCEEDED and not (partly and store.common_draws(session, found.id)):
+        raise _not_finished(found, partly=partly)
+    return found
+
+
+def _not_finished(model: Model, *, partly: bool) -> NotFinishedError:
+    lacking = ", and not all of its chains have draws" if partly else ""
+    later = f": ask again when GET /models/{model.id} says succeeded" if model.state in OPEN_STATES else ""
+    return NotFinishedError(f"Model {model.id} is {model.state}{lacking}{later}.")
