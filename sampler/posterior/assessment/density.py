@@ -51,7 +51,11 @@ def density(posterior: Posterior, coded: Coded, num_draws: int) -> dict[str, Any
 
     """
     if posterior.classes is not None and len(posterior.classes) > 2:
-        raise SettingsError("more than two classes have no one density: ask for their probabilities")
+        raise SettingsError(
+            "more than two classes have no one density: ask for their probabilities",
+            field=None,
+            code="not_applicable",
+        )
     if coded.num_rows != 1:
         raise DataError(f"a density is that of one row, and these are {coded.num_rows}")
     from scipy.stats import gaussian_kde  # noqa: PLC0415  half a second, for the first of these alone

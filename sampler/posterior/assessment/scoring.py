@@ -54,7 +54,9 @@ class LabelledRows:
     def read(cls, posterior: Posterior, X: Any, y: Any, weights: Any = None) -> LabelledRows:
         """Check and encode rows; raises DataError, and SettingsError for weights of classes."""
         if weights is not None and posterior.classes is not None:
-            raise SettingsError("rows with classes have no weights: leave them out")
+            raise SettingsError(
+                "rows with classes have no weights: leave them out", field="weights", code="not_applicable"
+            )
         coded = X if isinstance(X, Coded) else posterior.encode(X)
         classes, outcomes = read_outcomes(y, posterior.schema.target, coded.num_rows)
         precisions = None if weights is None else read_weights(weights, coded.num_rows)
