@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sampler.errors import SettingsError
-from sampler.methods import PARTICLE_GIBBS, RULE_DRAW, check_family, find_method
+from sampler.methods import METHODS, PARTICLE_GIBBS, RULE_DRAW, check_family, find_method
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,15 +31,57 @@ SEARCH_LIMITS: dict[str, tuple[float, float]] = {
 }
 SEARCH_SHARES = ("delta", "kappa", "optimism")
 
-LIMITS: dict[str, tuple[int, int]] = {
-    "num_trees": (1, 10_000),
-    "num_chains": (1, 256),
-    "num_burnin": (0, 1_000_000),
-    "num_draws": (1, 1_000_000),
-    "thin": (1, 100_000),
-    "particles": (2, 10_000),
-    "seed": (0, 2**63 - 1),
-}
+Kind = Literal["word", "whole", "yes", "moves", "entries"]
+Group = Literal["model", "chains"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The definition of a setting, from which HTTP, the worker and its checks follow.
+
+    Attributes
+    ----------
+    kind
+        "word" (one of `choices`), "whole" (a number within `limits`), "yes" (true or false), "moves" (a set's
+        name, or probabilities) or "entries" (numbers by name).
+    group
+        What it is about: the model, or its chains.
+    about
+        For users, in sentences.
+    default
+        Unless given; None where it is the method's.
+    requested
+        Whether a request over HTTP may name it.
+    sparing
+        Whether it is left out of what is stored while it is at its default: so settings that came later leave
+        stored ones, and the fingerprints of checkpoints, as they were.
+
+    """
+
+    kind: Kind
+    group: Group
+    about: str
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    limits: tuple[int, int] | None = None
+    requested: bool = True
+    sparing: bool = False
+
+    def check(self, name: str, value: Any) -> Any:
+        """The value, were it given under that name; raises SettingsError. Mappings are checked by others."""
+        if self.kind == "word":
+            return _one_of(name, value, self.choices)
+        if self.kind == "whole":
+            return checked_count(name, value)
+        if self.kind == "yes" and not isinstance(value, bool):
+            raise SettingsError(
+                f"{name} must be true or false, not {value!r}", field=name, code="not_accepted"
+            )
+        return value
+
+
+def _setting(kind: Kind, group: Group, about: str, **more: Any) -> Any:
+    return field(metadata={"setting": Setting(kind, group, about, **more)})
 
 
 @dataclass(frozen=True)
@@ -56,38 +98,84 @@ class Settings:
     `search` has the knobs of a search over topologies (`sampler.soft.search`), of other methods none.
     """
 
-    family: str
-    method: str
-    num_trees: int
-    num_chains: int
-    num_burnin: int
-    num_draws: int
-    thin: int
-    seed: int
-    moves: dict[str, float]
-    prior_only: bool
-    particles: int
-    start: str
-    search: dict[str, float] = field(default_factory=dict)
+    family: str = _setting(
+        "word",
+        "model",
+        "gaussian (the default), probit for two classes (of bart), categorical for any classes (of a single "
+        "tree), or auto: what the target's values are.",
+        default="gaussian",
+        choices=FAMILIES,
+    )
+    method: str = _setting(
+        "word",
+        "model",
+        f"bart (the default), or one tree: {', '.join(list(METHODS)[1:])}.",
+        default="bart",
+        choices=tuple(METHODS),
+    )
+    num_trees: int = _setting(
+        "whole", "model", "200 of bart unless given; 1 of a single tree.", limits=(1, 10_000)
+    )
+    num_chains: int = _setting(
+        "whole",
+        "chains",
+        "Unless given, 4, and 8 of bcart; of smc and dcc-tree (2) its runs.",
+        limits=(1, 256),
+    )
+    num_burnin: int = _setting(
+        "whole", "chains", "Iterations before the first kept draw.", limits=(0, 1_000_000)
+    )
+    num_draws: int = _setting(
+        "whole",
+        "chains",
+        "Kept draws per chain; 250 unless given; of smc its particles, 1000.",
+        limits=(1, 1_000_000),
+    )
+    thin: int = _setting(
+        "whole",
+        "chains",
+        "Iterations per kept draw; unless given, 8 of bart and 80 of bcart.",
+        limits=(1, 100_000),
+    )
+    seed: int = _setting(
+        "whole",
+        "chains",
+        "The same data, settings and seed give the same model.",
+        default=0,
+        limits=(0, 2**63 - 1),
+    )
+    moves: dict[str, float] = _setting(  # noqa: RUF009  # a dataclass field
+        "moves",
+        "chains",
+        "A move set (default, growprune, growprunechange, cgm, or pg: particle Gibbs), or the moves' "
+        "probabilities: grow, prune, change_nog, change, swap, restructure, pg sum to one; rule comes "
+        "besides.",
+        default="default",
+    )
+    prior_only: bool = _setting(
+        "yes", "model", "Leave the data out: draws from the prior.", default=False, requested=False
+    )
+    particles: int = _setting(
+        "whole", "chains", "Of particle Gibbs; 10 unless given.", default=PARTICLES, limits=(2, 10_000)
+    )
+    start: str = _setting(
+        "word",
+        "chains",
+        "Every chain's first state: stumps (the default); smc: trees drawn in turn; annealed: stumps, and "
+        "the data count little at first, fully from half the burn-in on.",
+        default=STARTS[0],
+        choices=STARTS,
+    )
+    search: dict[str, float] = _setting(  # noqa: RUF009
+        "entries",
+        "chains",
+        "Of dcc-tree: iterations, first, proposals, most, chains, draws, samples, delta, kappa, optimism, "
+        "spatial; what isn't given is as the method has it.",
+        sparing=True,
+    )
 
     @classmethod
-    def resolve(
-        cls,
-        *,
-        family: str = "gaussian",
-        method: str = "bart",
-        num_trees: int | None = None,
-        num_chains: int | None = None,
-        num_burnin: int | None = None,
-        num_draws: int | None = None,
-        thin: int | None = None,
-        seed: int = 0,
-        moves: str | Mapping[str, float] = "default",
-        prior_only: bool = False,
-        particles: int = PARTICLES,
-        start: str = "stumps",
-        search: Mapping[str, float] | None = None,
-    ) -> Settings:
+    def resolve(cls, **given: Any) -> Settings:
         """Settings from what a user gave; None is the method's own default (`sampler.methods`).
 
         `num_burnin` None: as many iterations as sampling, from 100 to the most of the method (1000 of bart).
@@ -96,40 +184,31 @@ class Settings:
         ------
         SettingsError
             Saying which values are accepted.
+        TypeError
+            For a keyword that is no setting.
 
         """
+        unknown = sorted(given.keys() - SETTINGS.keys())
+        if unknown:
+            raise TypeError(f"unexpected keyword argument {unknown[0]!r}: settings are {', '.join(SETTINGS)}")
+        method = given.get("method", SETTINGS["method"].default)
         kind = find_method(method)
-        family = _one_of("family", family, FAMILIES)
-        check_family(method, family)
-        given = {"num_trees": num_trees, "num_chains": num_chains, "num_draws": num_draws, "thin": thin}
-        counts = {
-            name: checked_count(name, getattr(kind, name) if value is None else value)
-            for name, value in given.items()
+        values = {name: given.get(name, setting.default) for name, setting in SETTINGS.items()}
+        values |= {
+            name: getattr(kind, name)
+            for name, value in values.items()
+            if value is None and SETTINGS[name].default is None and name not in ("num_burnin", "search")
         }
-        others = {"num_burnin": num_burnin or 0, "particles": particles, "start": start}
-        _check_absent(method, {**counts, **others, "search": dict(search or {})})
-        if num_burnin is None:
-            burnin = min(kind.most_burnin, max(100, counts["num_draws"] * counts["thin"]))
-        else:
-            burnin = checked_count("num_burnin", num_burnin)
-        if not isinstance(prior_only, bool):
-            raise SettingsError(
-                f"prior_only must be true or false, not {prior_only!r}",
-                field="prior_only",
-                code="not_accepted",
-            )
-        return cls(
-            family=family,
-            method=method,
-            num_burnin=burnin,
-            seed=checked_count("seed", seed),
-            particles=checked_count("particles", particles),
-            moves=resolve_moves(moves, method),
-            prior_only=prior_only,
-            start=_one_of("start", start, STARTS),
-            search=_search(search, method, counts["num_draws"]),
-            **counts,
-        )
+        for name in ("family", "num_trees", "num_chains", "num_draws", "thin"):
+            values[name] = SETTINGS[name].check(name, values[name])
+        check_family(method, values["family"])
+        of_burnin = {"num_burnin": values["num_burnin"] or 0, "search": dict(values["search"] or {})}
+        _check_absent(method, values | of_burnin)
+        if values["num_burnin"] is None:
+            values["num_burnin"] = min(kind.most_burnin, max(100, values["num_draws"] * values["thin"]))
+        values["search"] = _search(values["search"], method, values["num_draws"])
+        values["moves"] = resolve_moves(values["moves"], method)
+        return cls(**{name: setting.check(name, values[name]) for name, setting in SETTINGS.items()})
 
     @property
     def iterations(self) -> int:
@@ -153,10 +232,11 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """A dict that `from_json` reads back."""
-        values = asdict(self)
-        if not self.search:  # as before there were searches
-            del values["search"]
-        return values
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if not SETTINGS[name].sparing or value != (SETTINGS[name].default or {})
+        }
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Settings:
@@ -165,6 +245,10 @@ class Settings:
         if unknown:
             raise SettingsError(f"unknown setting {unknown[0]!r}", field=unknown[0], code="unknown")
         return cls.resolve(**values)
+
+
+SETTINGS: dict[str, Setting] = {each.name: each.metadata["setting"] for each in fields(Settings)}
+LIMITS = {name: setting.limits for name, setting in SETTINGS.items() if setting.limits is not None}
 
 
 def resolve_moves(moves: str | Mapping[str, float], method: str = "bart") -> dict[str, float]:

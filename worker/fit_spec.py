@@ -12,14 +12,11 @@ from app.store import datasets
 from app.store.errors import LeaseLostError
 from app.store.tables import Dataset, Json, Model
 from sampler import PreparedFit, Settings, holdout_rows, prepare
+from sampler.settings import SETTINGS
 
 # Of `models.settings`, what `sampler.prepare` takes as it stands (`features`, `weights` and `holdout` name
 # columns and rows).
-_PASSED = (
-    *("family", "method", "num_trees", "num_chains", "num_burnin", "num_draws", "thin", "seed", "moves"),
-    *("particles", "start", "search"),
-)
-_OPTIONAL = ("prior", "columns", "prior_only")
+_PASSED = (*SETTINGS, "prior", "columns")
 
 
 @dataclass(frozen=True)
@@ -114,15 +111,14 @@ def split(spec: Spec, rows: ModelRows) -> tuple[ModelRows, ModelRows]:
 def fit_settings(spec: Spec) -> Settings:
     """The sampler's own settings, before any row is read."""
     given = spec.settings
-    known = {name: given[name] for name in (*_PASSED, "prior_only") if given.get(name) is not None}
+    known = {name: given[name] for name in SETTINGS if given.get(name) is not None}
     return Settings.resolve(**known)
 
 
 def prepare_problem(spec: Spec, training: ModelRows) -> PreparedFit:
     """Check and encode the training rows; raises as `sampler.prepare`."""
     given = spec.settings
-    arguments: dict[str, Any] = {name: given[name] for name in _PASSED if name in given}
-    arguments |= {name: given[name] for name in _OPTIONAL if given.get(name) is not None}
+    arguments: dict[str, Any] = {name: given[name] for name in _PASSED if given.get(name) is not None}
     used = {*spec.learnt, spec.target}
     return prepare(
         training.X,

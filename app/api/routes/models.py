@@ -1,11 +1,11 @@
 """Models over HTTP: accept, look, stop, remove."""
 
-from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, BackgroundTasks, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import create_model as make_model
 
 from app.api.dependencies import (
     Deleting,
@@ -29,6 +29,7 @@ from app.services.access.keys import READ, TRAIN
 from app.services.fits import creation as fits
 from app.services.fits import models
 from app.services.model_files import MEDIA_TYPE
+from sampler.settings import SETTINGS, Setting
 
 
 class _Json(StrictRoute):
@@ -52,20 +53,6 @@ FILE_TOO: dict[str, Any] = {
 LOOK_AGAIN = "1"  # seconds after which the state of a new model is worth asking for
 
 State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
-KNOBS = (
-    *("family", "method", "num_trees", "num_chains", "num_burnin", "num_draws", "thin", "moves", "seed"),
-    *("particles", "start", "search"),
-)
-
-
-def _range(knob: str) -> Callable[[dict[str, Any]], None]:
-    """Document the range of a knob; the sampler checks it, with a sentence."""
-    low, high = fits.RANGES[knob]
-
-    def extend(schema: dict[str, Any]) -> None:
-        schema["anyOf"][0] |= {"minimum": low, "maximum": high}
-
-    return extend
 
 
 def _check_texts(given: Any) -> Any:
@@ -110,8 +97,8 @@ class StopRequest(BaseModel):
     )
 
 
-class ModelRequest(BaseModel):
-    """What to fit. Everything but the dataset and the target has a default."""
+class _DataRequest(BaseModel):
+    """The rows to learn from, and the roles of their columns."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -124,57 +111,48 @@ class ModelRequest(BaseModel):
         None, description="Kinds to use instead of the inferred ones: number, boolean, category, date."
     )
     weights: str | None = Field(None, description="A column of positive precision weights.")
-    family: str | None = Field(
-        None,
-        description="gaussian (the default), probit for two classes (of bart), categorical for any classes "
-        "(of a single tree), or auto: what the target's values are.",
+
+
+TYPES: dict[str, Any] = {
+    "word": str,
+    "whole": int,
+    "yes": bool,
+    "moves": str | Annotated[dict[str, float], BeforeValidator(_check_few)],
+    "entries": Annotated[dict[str, float], BeforeValidator(_check_few)],
+}
+
+
+def _field(setting: Setting) -> Any:
+    """The field of a setting, with its range documented; the sampler checks it, with a sentence."""
+
+    def extend(schema: dict[str, Any]) -> None:
+        if setting.limits is not None:
+            schema["anyOf"][0] |= dict(zip(("minimum", "maximum"), setting.limits, strict=True))
+
+    return TYPES[setting.kind] | None, Field(None, description=setting.about, json_schema_extra=extend)
+
+
+def _seed_last(schema: dict[str, Any]) -> None:
+    """Document the seed and the name after what a model is."""
+    documented = schema["properties"]
+    documented |= {name: documented.pop(name) for name in ("seed", "name")}
+
+
+if TYPE_CHECKING:
+    _SettingsRequest = _DataRequest
+else:
+    _SettingsRequest = make_model(
+        "_SettingsRequest",
+        __base__=_DataRequest,
+        **{name: _field(setting) for name, setting in SETTINGS.items() if setting.requested},
     )
-    method: str | None = Field(
-        None,
-        description=f"bart (the default), or one tree: {', '.join(fits.CHOICES['method'][1:])}.",
-    )
-    num_trees: int | None = Field(
-        None,
-        description="200 of bart unless given; 1 of a single tree.",
-        json_schema_extra=_range("num_trees"),
-    )
-    num_chains: int | None = Field(
-        None,
-        description="Unless given, 4, and 8 of bcart; of smc and dcc-tree (2) its runs.",
-        json_schema_extra=_range("num_chains"),
-    )
-    num_burnin: int | None = Field(
-        None, description="Iterations before the first kept draw.", json_schema_extra=_range("num_burnin")
-    )
-    num_draws: int | None = Field(
-        None,
-        description="Kept draws per chain; 250 unless given; of smc its particles, 1000.",
-        json_schema_extra=_range("num_draws"),
-    )
-    thin: int | None = Field(
-        None,
-        description="Iterations per kept draw; unless given, 8 of bart and 80 of bcart.",
-        json_schema_extra=_range("thin"),
-    )
-    moves: str | Annotated[dict[str, float], BeforeValidator(_check_few)] | None = Field(
-        None,
-        description="A move set (default, growprune, growprunechange, cgm, or pg: particle Gibbs), or the "
-        "moves' probabilities: grow, prune, change_nog, change, swap, restructure, pg sum to one; rule comes "
-        "besides.",
-    )
-    particles: int | None = Field(
-        None, description="Of particle Gibbs; 10 unless given.", json_schema_extra=_range("particles")
-    )
-    start: str | None = Field(
-        None,
-        description="Every chain's first state: stumps (the default); smc: trees drawn in turn; annealed: "
-        "stumps, and the data count little at first, fully from half the burn-in on.",
-    )
-    search: Annotated[dict[str, float], BeforeValidator(_check_few)] | None = Field(
-        None,
-        description="Of dcc-tree: iterations, first, proposals, most, chains, draws, samples, delta, kappa, "
-        "optimism, spatial; what isn't given is as the method has it.",
-    )
+
+
+class ModelRequest(_SettingsRequest):
+    """What to fit. Everything but the dataset and the target has a default."""
+
+    model_config = ConfigDict(json_schema_extra=_seed_last)
+
     prior: dict[str, Any] | None = Field(
         None,
         description="k, alpha, beta, nu, q, sigma_estimate, or absolute constants; k_df (and k_scale) for "
@@ -185,16 +163,11 @@ class ModelRequest(BaseModel):
     holdout: Annotated[float, Field(ge=0, le=0.9)] | None = Field(
         None, description="The fraction of rows kept back and scored; the model never sees them."
     )
-    seed: int | None = Field(
-        None,
-        description="The same data, settings and seed give the same model.",
-        json_schema_extra=_range("seed"),
-    )
     name: str | None = Field(None, description="Stands for the model's id wherever one does.")
 
     def fit_request(self) -> fits.FitRequest:
         """The same as the service wants it."""
-        given = {name: value for name in KNOBS if (value := getattr(self, name)) is not None}
+        given = {name: value for name in SETTINGS if (value := getattr(self, name, None)) is not None}
         return fits.FitRequest(
             dataset_id=self.dataset_id,
             target=self.target,

@@ -30,7 +30,7 @@ from sampler.data.target import guess_family, read_target, read_weights
 from sampler.errors import DataProblem
 from sampler.methods import METHODS
 from sampler.preparation import check_weights, checked_prior
-from sampler.settings import FAMILIES, LIMITS, STARTS
+from sampler.settings import FAMILIES, STARTS
 
 MOVES = dict.fromkeys(name for kind in METHODS.values() for name in kind.move_sets)
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -41,7 +41,6 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "kind": KINDS,
 }
 CUTS = SCHEMES
-RANGES = LIMITS  # of the knobs that are counts, for the documentation; the sampler checks them
 MIN_ROWS = 10  # to learn from; a promise of HTTP, not of the sampler
 MAX_NAME = 200
 MANY_COLUMNS = 500  # among more a name that is nearly right isn't looked for
