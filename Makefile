@@ -22,11 +22,13 @@ up: $(RUN_READY) ## start the embedded service on http://127.0.0.1:8000
 	@$(BIN)/bartserve up
 
 test: $(DEV_READY) ## run the quick tests: a short one for every claim and promise
+	@$(BIN)/bartserve warm  # once on a machine, so that no test waits for a compiler
 	$(PYTEST) -m "not slow and not long"
 
 test-slow: $(DEV_READY) ## run all other tests, at length, on both databases and in a browser
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 	    echo "no Chromium was found: the pages are not tried in a browser (apt install chromium)"
+	@$(BIN)/bartserve warm
 	$(PYTEST) -m "slow and not long"
 
 coverage: $(DEV_READY) ## run the quick tests and print what they leave out, lines and branches

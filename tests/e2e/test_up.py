@@ -14,6 +14,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
+@pytest.mark.slow
 def test_up_becomes_ready_and_stops_without_a_trace(tmp_path):
     """One command gives a ready service; SIGTERM ends every process of it with exit code 0."""
     with running_up(tmp_path / "data") as up:
@@ -40,6 +41,7 @@ def test_up_runs_beside_packages_of_the_same_names(tmp_path):
         assert not (tmp_path / "ran").exists(), up.log.read_text()
 
 
+@pytest.mark.slow
 def test_a_second_up_on_the_folder_is_refused(tmp_path):
     """Two services never share a data folder: the second says why in one sentence and exits with 1."""
     with running_up(tmp_path / "data") as up:

@@ -198,6 +198,7 @@ def interrupt_when(ready):
     return thread
 
 
+@pytest.mark.slow
 def test_interrupted_fit_keeps_what_was_drawn():
     """Ctrl-C gives a posterior of the draws so far."""
     X, _, y = friedman(200, 1)
@@ -268,6 +269,7 @@ def test_what_cannot_be_extended(tmp_path):
             posterior.extend(number)
 
 
+@pytest.mark.slow
 def test_interrupted_and_extended():
     """Ctrl-C keeps what was drawn, and the chains go on from there to the draws of an uninterrupted fit."""
     X, _, y = friedman(200, 1)

@@ -35,6 +35,7 @@ def test_arviz_reads_the_draws():
     np.testing.assert_array_equal(tree["posterior"]["f"].to_numpy(), draws_of(posterior)["f"])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of ArviZ's own
 def test_arviz_summarises_and_draws():
     """The ArviZ that comes with the pins takes what it is given, whichever its version."""
