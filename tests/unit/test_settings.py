@@ -1,5 +1,6 @@
 """A setting is defined once: what HTTP takes, what a worker passes on and what is stored follow from it."""
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import sampler.settings
+from app.dashboard.forms import fit_fields
+from sampler import fit
 from sampler.settings import SETTINGS, Settings
 from worker import fit_spec
 
@@ -70,3 +73,13 @@ def test_a_keyword_that_is_no_setting():
     """As of any function, a keyword that isn't known is a TypeError that names it."""
     with pytest.raises(TypeError, match="unexpected keyword argument 'num_tree'"):
         Settings.resolve(num_tree=3)
+
+
+def test_the_form_and_fit_know_every_setting():
+    """The form has a field for each that may be requested, and `fit` an argument with the same default."""
+    shown = {knob.name.partition(".")[0] for knob in fit_fields.every()} | {"family", "method"}
+    assert {name for name, setting in SETTINGS.items() if setting.requested} <= shown
+    arguments = inspect.signature(fit).parameters
+    assert {name: arguments[name].default for name in SETTINGS} == {
+        name: setting.default for name, setting in SETTINGS.items()
+    }
