@@ -42,8 +42,8 @@ class Setting:
     Attributes
     ----------
     kind
-        "word" (one of `choices`), "whole" (a number within `limits`), "yes" (true or false), "moves" (a set's
-        name, or probabilities) or "entries" (numbers by name).
+        "word" (one of `choices`, if there are any), "whole" (a number within `limits`), "yes" (true or
+        false), "moves" (a set's name, or probabilities) or "entries" (numbers by name).
     group
         What it is about: the model, or its chains.
     about
@@ -69,7 +69,7 @@ class Setting:
 
     def check(self, name: str, value: Any) -> Any:
         """The value, were it given under that name; raises SettingsError. Mappings are checked by others."""
-        if self.kind == "word":
+        if self.choices:
             return _one_of(name, value, self.choices)
         if self.kind == "whole":
             return checked_count(name, value)
@@ -111,7 +111,6 @@ class Settings:
         "model",
         f"bart (the default), or one tree: {', '.join(list(METHODS)[1:])}.",
         default="bart",
-        choices=tuple(METHODS),
     )
     num_trees: int = _setting(
         "whole", "model", "200 of bart unless given; 1 of a single tree.", limits=(1, 10_000)
