@@ -78,7 +78,7 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
     seen = round(rows * (1 - float(settings.get("holdout") or 0.0)))
     turns = -(-chains // max(slots, 1))
     finish = finish_seconds(settings, rows, columns)
-    seconds = prepare_seconds(rows, columns) + turns * chain_seconds(settings, seen) + finish
+    seconds = prepare_seconds(rows, columns) + turns * chain_seconds(settings, seen, columns) + finish
     return Cost(PROCESS + max(sampling, finishing), seconds, finish)
 
 

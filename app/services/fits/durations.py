@@ -18,12 +18,15 @@ MOVES: dict[str, tuple[float, float]] = {
     "change": (7e-7, 1.8e-9),
     "swap": (7e-7, 1.8e-9),
     "rule": (2.9e-6, 1.1e-9),
-    "restructure": (1e-4, 3.1e-7),
+    "restructure": (1e-4, 4.5e-7),  # with ten columns
 }
 UNKNOWN = MOVES["change"]  # a move that nobody has timed
 PARTICLE_ROW = 3.4e-9  # of particle Gibbs, per tree update, particle and row
 WEIGHTED = 2.2  # times the time of a row, when rows have weights
-SINGLE = 9e-6  # of an iteration of one tree, besides
+# Of one tree: of an iteration; of one that changes rules, per column and per cell (row and column), dearer
+# while the tree is young and its nodes are large; of one that grows or prunes, per cell.
+SINGLE, CHANGED_COLUMN, CHANGED_CELL, GROWN_CELL = 3e-6, 8e-7, 4.6e-10, 4e-11
+YOUNG, YOUNG_CELL = 3000, 1.2e-9  # so many iterations, in which a cell takes so much more
 SOFT_ROW = {"rjhmc-df": 1.8e-6, "rjhmc-dfi": 1.75e-6}  # of an iteration with soft splits, per row
 SOFT_SEARCH = 4.6  # of such iterations one of the burn-in takes as long as
 SEARCH_ROW, TUNED = 1e-6, 200  # of a draw of a search, per row; draws that tune it, besides
@@ -41,8 +44,8 @@ def prepare_seconds(rows: int, columns: int) -> float:
     return rows * (PREPARE * (columns + 1) + GRAM * columns**2)
 
 
-def chain_seconds(settings: Mapping[str, Any], rows: int) -> float:
-    """Of one chain, prepared data supposed; of a particle filter one run."""
+def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float:
+    """Estimated seconds for one chain (or one filter run) on prepared data."""
     draws, moves = int(settings["num_draws"]), settings["moves"]
     if {"optimal", "prior"} & set(moves):
         each, of_row = FILTERED
@@ -54,15 +57,30 @@ def chain_seconds(settings: Mapping[str, Any], rows: int) -> float:
     if settings["method"] in SOFT_ROW:
         taken = SOFT_SEARCH * burnin + kept
         return BEGIN + KEEP * draws + taken * SOFT_ROW[settings["method"]] * rows
+    if METHODS[settings["method"]].engine.update_seconds is None:
+        return BEGIN + KEEP * draws + _tree_seconds(settings, rows, columns, burnin + kept)
     update, of_row = update_seconds(settings)
     latent = LATENT_ROW * rows if settings.get("family") == "probit" else 0.0
     sampling = (burnin + kept) * (int(settings["num_trees"]) * (update + of_row * rows) + latent)
     return BEGIN + KEEP * draws + sampling
 
 
+def _tree_seconds(settings: Mapping[str, Any], rows: int, columns: int, iterations: int) -> float:
+    """Estimated seconds for so many iterations of one tree of sharp splits."""
+    share = settings["moves"].get
+    changing, growing = share("change", 0) + share("swap", 0), share("grow", 0) + share("prune", 0)
+    cells = rows * columns * (WEIGHTED if settings.get("weights") else 1.0)
+    restructure, of_row = MOVES["restructure"]
+    each = (
+        SINGLE + changing * (CHANGED_COLUMN * columns + CHANGED_CELL * cells) + growing * GROWN_CELL * cells
+    )
+    each += share("restructure", 0) * (restructure + of_row / 10 * cells)
+    return float(iterations * each + min(iterations, YOUNG) * changing * YOUNG_CELL * cells)
+
+
 def update_seconds(settings: Mapping[str, Any]) -> tuple[float, float]:
-    """Of one tree update, and per row of it, with the moves of a fit."""
-    update, of_row = (SINGLE if METHODS[settings["method"]].engine.update_seconds is None else 0.0), 0.0
+    """Seconds of one tree update of a sum of trees, and of each row of it, with the moves of a fit."""
+    update, of_row = 0.0, 0.0
     for name, share in settings["moves"].items():
         known = (0.0, PARTICLE_ROW * int(settings["particles"])) if name == "pg" else MOVES.get(name, UNKNOWN)
         update, of_row = update + share * known[0], of_row + share * known[1]

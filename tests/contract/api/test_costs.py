@@ -100,9 +100,26 @@ def test_every_way_to_sample_has_a_time():
         untimed = set(settings.moves) - set(MOVES) - {"pg", "optimal", "prior"}
         known = settings.search or settings.method in SOFT_ROW or not untimed
         assert known, f"say in app/services/fits/durations.py how long {settings.method}, {untimed} take"
-        assert 0 < chain_seconds(settings.to_json(), 1000) < chain_seconds(settings.to_json(), 10_000)
-    by_moves = [chain_seconds(Settings.resolve(moves=name).to_json(), 10_000) for name in ("growprune", "pg")]
+        assert 0 < chain_seconds(settings.to_json(), 1000, 9) < chain_seconds(settings.to_json(), 10_000, 9)
+    by_moves = [
+        chain_seconds(Settings.resolve(moves=name).to_json(), 10_000, 9) for name in ("growprune", "pg")
+    ]
     assert by_moves[0] < by_moves[1]
+
+
+def test_a_tree_on_many_rows_is_no_matter_of_seconds():
+    """Measured chains of single trees (Friedman's function), each estimated within a factor of 1.5."""
+    measured = {  # processor seconds of one default chain, by rows and columns
+        ("bcart", 1_000, 20): 0.75,
+        ("bcart", 10_000, 20): 2.9,
+        ("bcart", 100_000, 20): 22.5,
+        ("bcart-mean-variance", 1_000, 5): 0.22,
+        ("bcart-mean-variance", 10_000, 20): 2.5,
+        ("bcart-mean-variance", 100_000, 20): 23.4,
+    }
+    for (method, rows, columns), seconds in measured.items():
+        guessed = chain_seconds(Settings.resolve(method=method).to_json(), rows, columns)
+        assert 1 / 1.5 < guessed / seconds < 1.5, (method, rows, columns, guessed, seconds)
 
 
 def test_particles_take_memory_for_their_rows():
