@@ -16,6 +16,7 @@ from app.services.datasets import check_name
 from app.services.errors import Fault, InvalidRequestError, NotFoundError, UnusableDataError
 from app.services.fits import models, stop_rules
 from app.services.fits.costs import Cost, check_memory, check_seconds, coded_columns, estimate
+from app.services.fits.durations import looks_seconds
 from app.services.request_context import actor
 from app.store import datasets as dataset_store
 from app.store import models as store
@@ -89,9 +90,12 @@ class FitPlan:
     def most(self, slots: int) -> Cost:
         """The cost of a fit whose stop rules never hold, on so many slots."""
         most = estimate(self.at_most, self.dataset.num_rows, self.coded_columns, slots=slots)
-        if self.stop is not None and (limit := self.stop["max_seconds"]) is not None:
-            most = replace(most, seconds=min(most.seconds, limit + most.finish_seconds))
-        return most
+        if self.stop is None:
+            return most
+        seconds = most.seconds + looks_seconds(self.stop, self.settings.num_chains, slots)
+        if (limit := self.stop["max_seconds"]) is not None:
+            seconds = min(seconds, limit + most.finish_seconds)
+        return replace(most, seconds=seconds)
 
     @property
     def coded_columns(self) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sampler.methods import METHODS
+from sampler.posterior.assessment.stop_rules import next_look
 
 # Of one tree update, and of a row of it, by move. `rule` comes besides the others; a restructure looks for
 # every way to split each node anew, a particle at every row of the tree.
@@ -33,6 +34,7 @@ SEARCH_ROW, TUNED = 1e-6, 200  # of a draw of a search, per row; draws that tune
 FILTERED = (2e-4, 4.4e-6)  # of a particle of a filter, and per row of it
 LATENT_ROW = 4e-8  # per row and iteration where outcomes are two classes
 PREPARE, GRAM = 1.9e-7, 1.1e-10  # per row and coded column, and per row and column squared: read, code, noise
+HAND_OVER = 0.2  # from one unit of work to the next of the same fit, at a look of its stop rules
 BEGIN, KEEP = 0.05, 2e-5  # of a unit of work, and of a kept draw
 JUDGE, JUDGE_TREE = 1.2e-4, 5e-8  # per kept draw at the reference rows, and per tree of it
 SCORE, SCORE_TREE = 8e-8, 7e-10  # per held-out row and kept draw, and per tree of it
@@ -85,6 +87,17 @@ def update_seconds(settings: Mapping[str, Any]) -> tuple[float, float]:
         known = (0.0, PARTICLE_ROW * int(settings["particles"])) if name == "pg" else MOVES.get(name, UNKNOWN)
         update, of_row = update + share * known[0], of_row + share * known[1]
     return update, of_row * (WEIGHTED if settings.get("weights") else 1.0)
+
+
+def looks_seconds(stop: Mapping[str, Any], chains: int, slots: int) -> float:
+    """Estimated seconds between units where stop rules are looked at until they give up.
+
+    Each look is a unit of its own, after which every chain is taken up again.
+    """
+    draws, looks = stop["first_look"], 1
+    while draws < stop["max_draws"]:
+        draws, looks = next_look(draws, stop["max_draws"]), looks + 1
+    return HAND_OVER * looks * (-(-chains // max(slots, 1)) + 1)
 
 
 def finish_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float:

@@ -4,7 +4,7 @@ import pytest
 
 from app.services.fits import costs
 from app.services.fits.costs import FORMULA, MIB, estimate
-from app.services.fits.durations import MOVES, SOFT_ROW, chain_seconds
+from app.services.fits.durations import MOVES, SOFT_ROW, chain_seconds, looks_seconds
 from app.store.engine import session_scope
 from app.store.queue import workers
 from app.store.tables import Worker
@@ -120,6 +120,14 @@ def test_a_tree_on_many_rows_is_no_matter_of_seconds():
     for (method, rows, columns), seconds in measured.items():
         guessed = chain_seconds(Settings.resolve(method=method).to_json(), rows, columns)
         assert 1 / 1.5 < guessed / seconds < 1.5, (method, rows, columns, guessed, seconds)
+
+
+def test_looks_at_stop_rules_take_their_time():
+    """A small fit whose rules never hold took 8.8 s on one slot, nearly all of it between its units."""
+    stop = {"first_look": 20, "max_draws": 320}  # looked at 8 times
+
+    assert 8.8 / 1.5 < looks_seconds(stop, 4, 1) < 8.8 * 1.5
+    assert looks_seconds(stop, 4, 4) < looks_seconds(stop, 4, 1) / 2
 
 
 def test_particles_take_memory_for_their_rows():
