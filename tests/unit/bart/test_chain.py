@@ -9,6 +9,7 @@ from sampler.bart.prior import calibrate
 from sampler.bart.state import make_kept
 from sampler.errors import PackedError, SettingsError
 from sampler.methods import MOVE_SETS
+from sampler.preparation import prepare
 from sampler.prior import Constants
 from sampler.settings import Settings
 from sampler.storage.draws import concatenate
@@ -247,6 +248,6 @@ def test_wrong_priors_say_what_is_accepted(prior, says):
 def test_probit_takes_no_weights():
     """Weights and noise settings have no meaning for probit."""
     with pytest.raises(SettingsError, match="no weights"):
-        training(family="probit", weighted=True)
+        prepare(np.arange(20.0)[:, None], [0, 1] * 10, weights=np.ones(20), family="probit")
     with pytest.raises(SettingsError, match="no meaning for probit"):
         training(family="probit", prior={"nu": 4.0})
