@@ -29,7 +29,7 @@ def show(group, tell):
 """
 COLD = f"""{SHOW}
 from sampler.kernels.jit_cache import is_complete
-from sampler.kernels import GROUPS
+from sampler.kernels.groups import GROUPS
 
 class Enough(Exception): pass
 
