@@ -61,15 +61,15 @@ def _base(request: Request) -> str:
     return public or str(request.base_url).rstrip("/")
 
 
-def call(name: str, *positional: Any, **named: Any) -> str:
+def call(method: str, /, *positional: Any, **named: Any) -> str:
     """A call of the client as Python writes it, an argument a line where they are long."""
     given = [pformat(value, sort_dicts=False) for value in positional]
     given += [f"{key}={pformat(value, sort_dicts=False)}" for key, value in named.items()]
     together = ", ".join(given)
     if len(together) <= SHORT and "\n" not in together:
-        return f"bart.{name}({together})"
+        return f"bart.{method}({together})"
     lines = "".join(f"    {argument},\n".replace("\n ", "\n     ") for argument in given)
-    return f"bart.{name}(\n{lines})"
+    return f"bart.{method}(\n{lines})"
 
 
 def _python(base: str, call: str, *, keyed: bool) -> str:

@@ -19,3 +19,8 @@ def test_no_letter_of_a_command_hides_or_turns_others():
     for snippet in (curl, python):
         assert not any(letter in snippet.text for letter in "\u202e\u2066\u200b\u00ad")
     assert json.loads(shlex.split(curl.text)[-1]) == body
+
+
+def test_a_call_may_have_an_argument_called_name():
+    """A fit that is given a name is written as a call with it."""
+    assert snippets.call("fit", "ds_1", "y", name="cars") == "bart.fit('ds_1', 'y', name='cars')"
