@@ -101,11 +101,15 @@ def serve(control: socket.socket) -> None:
             return
         request = json.loads(message)
         if isinstance(request, dict):
+            in_session, leads_session = os.pipe()
             if (pid := os.fork()) == 0:
                 control.close()
-                be_worker(request, *descriptors)
-            for descriptor in descriptors:
+                os.close(in_session)
+                be_worker(request, *descriptors, leads_session)
+            for descriptor in (*descriptors, leads_session):
                 os.close(descriptor)
+            os.read(in_session, 1)  # until the child leads a session: a group that can be killed
+            os.close(in_session)
             control.send(json.dumps(pid).encode())
             continue
         if request not in codes:
@@ -114,14 +118,15 @@ def serve(control: socket.socket) -> None:
         control.send(json.dumps(codes.get(request)).encode())
 
 
-def be_worker(environment: dict[str, str], log: int, lifeline: int) -> None:
-    """Become `bartserve worker`, and end."""
+def be_worker(environment: dict[str, str], log: int, lifeline: int, leads_session: int) -> None:
+    """Become `bartserve worker` and end; `leads_session` is closed as soon as it leads a session."""
     from app import cli
     from app.supervisor import LIFELINE
 
     code = 1
     try:
         os.setsid()
+        os.close(leads_session)
         for number in (1, 2):
             os.dup2(log, number)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
