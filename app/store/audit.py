@@ -1,4 +1,4 @@
-"""The audit log: a row per change, in the transaction that makes it."""
+"""The audit log: one row per change, written in the transaction that makes the change."""
 
 from datetime import timedelta
 
@@ -13,21 +13,21 @@ KEPT = timedelta(days=400)
 
 
 def append(session: Session, entry: AuditEntry) -> None:
-    """Add a line."""
+    """Add an entry to the log."""
     session.add(entry)
 
 
 def forget_old(session: Session) -> None:
-    """Remove the lines that are older than `KEPT`."""
+    """Delete the entries older than `KEPT`."""
     session.execute(delete(AuditEntry).where(AuditEntry.created_at < utc_now() - KEPT))
 
 
 def list_page(
     session: Session, owner: str | None, limit: int, after: After | None = None
 ) -> list[AuditEntry]:
-    """Lines of an owner's things or (None) of every owner's, newest first.
+    """Return a page of one owner's entries, or of all owners' (`owner=None`), newest first.
 
-    `after` is (created_at, id) of the last one of the page before.
+    `after` is (created_at, id) of the last entry of the previous page.
     """
     chosen = select(AuditEntry) if owner is None else select(AuditEntry).where(AuditEntry.owner == owner)
     return list(session.scalars(page(chosen, AuditEntry, limit, after)))

@@ -1,4 +1,4 @@
-"""Time: the database's own clock for leases and beats, and UTC date-times for people."""
+"""Time: the database's clock for leases and heartbeats, and UTC date-times for people."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +10,7 @@ from sqlalchemy.types import TypeDecorator
 
 
 class db_now(FunctionElement[float]):  # noqa: N801  reads as the SQL function it is
-    """Seconds since 1970 by the database's clock: the only clock that all workers share."""
+    """Seconds since 1970 by the database's clock, the only clock that all workers share."""
 
     type = Double()
     inherit_cache = True
@@ -29,13 +29,13 @@ def _postgres(_element: Any, _compiler: Any, **_kw: Any) -> str:
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """An aware date-time, UTC in and out; SQLite drops the zone, so it is put back here."""
+    """An aware date-time, always UTC. SQLite drops the time zone, so it is restored here."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """To UTC; a naive date-time is a bug of the caller."""
+        """Convert a date-time to UTC for storage; raise `ValueError` for a naive one."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -44,12 +44,12 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value.replace(tzinfo=None) if dialect.name == "sqlite" else value
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Aware, in UTC."""
+        """Return a stored date-time as an aware one in UTC."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
 
 
 def utc_now() -> datetime:
-    """Now, aware."""
+    """Return the current time as an aware date-time in UTC."""
     return datetime.now(UTC)

@@ -1,10 +1,11 @@
-"""One block of a stored column: an Arrow stream of one batch, zstd inside, the same bytes on every database.
+"""Codec for one block of a stored column: an Arrow stream of one batch with zstd inside.
 
-Numbers of a file are mostly decimals with few digits. Where every number of a block is a whole number divided
-by a power of ten (which gives back the same float64: both are the nearest to the same decimal; minus zero
-becomes zero), the block holds those whole numbers in the narrowest type; times likewise, divided by a unit.
-Bytes of equal rank then stand together, one column each, since they are alike. Text is a dictionary per block
-where values repeat, else its lengths and its letters.
+The bytes are the same on every database. Most numbers in files are decimals with few digits. Where every
+number of a block is a whole number divided by a power of ten (which restores the same float64, since both are
+the nearest to the same decimal; minus zero becomes zero), the block holds the whole numbers in the narrowest
+integer type. Times are stored likewise, divided by a unit. Bytes of equal significance are similar, so each
+gets a column of its own. Text is stored as a dictionary per block where values repeat, otherwise as lengths
+and characters.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-BLOCK_ROWS = 65_536  # of float64: 512 KiB before compression
+BLOCK_ROWS = 65_536  # 512 KiB of float64 before compression
 MAX_POWER = 6
 UNITS = (86_400_000_000, 60_000_000, 1_000_000, 1_000, 1)  # microseconds: days, minutes, ...
 _OPTIONS = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 3))
@@ -24,23 +25,23 @@ _WIDTHS = ("<i1", "<i2", "<i4", "<i8")
 
 
 def checksum(data: bytes) -> str:
-    """SHA-256 of stored bytes, hexadecimal."""
+    """Return the SHA-256 of stored bytes in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 def digest(names: Sequence[str], checksums: Iterable[str]) -> str:
-    """What names a table's content: of the columns' names and of the blocks' checksums, in order."""
+    """Return the SHA-256 over a table's column names and block checksums, which identifies its content."""
     return hashlib.sha256("".join([*names, *checksums]).encode()).hexdigest()
 
 
 def cut(column: pa.ChunkedArray, rows: int) -> Iterator[bytes]:
-    """The blocks of one storable column, at least one, of so many rows."""
+    """Yield the encoded blocks, of `rows` rows each, of a storable column; at least one even when empty."""
     for start in range(0, max(len(column), 1), rows):
         yield write(column.slice(start, rows))
 
 
 def storable(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column as one of the types that a dataset holds: float64, bool, string, timestamp[us].
+    """Convert a column to a type that a dataset can hold: float64, bool, string or timestamp[us].
 
     Raises
     ------
@@ -60,13 +61,13 @@ def storable(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def write(column: pa.ChunkedArray) -> bytes:
-    """The bytes of a block of at most `BLOCK_ROWS` rows of a storable column."""
+    """Encode at most `BLOCK_ROWS` rows of a storable column as a block."""
     values = _whole(column)
     kind = values.type
     if pa.types.is_float64(kind):
         numbers, facts = _of_numbers(_filled(values))
         made = _write_planes(values, numbers, facts)
-        # Values that repeat are found better as they stand.
+        # Repeated values compress better without splitting the bytes.
         return made if facts else min(made, _stream([values], ["values"], None), key=len)
     if pa.types.is_timestamp(kind):
         return _write_planes(values, *_of_times(_filled(values.cast(pa.int64())), kind.tz))
@@ -79,7 +80,7 @@ def write(column: pa.ChunkedArray) -> bytes:
 
 
 def read(data: bytes) -> pa.Array:
-    """The values of a block."""
+    """Decode a block into the values that `write` encoded."""
     table = pa.ipc.open_stream(data).read_all()
     facts = table.schema.metadata or {}
     first = _whole(table.column(0))
@@ -99,9 +100,9 @@ def read(data: bytes) -> pa.Array:
 
 
 def _of_numbers(numbers: NDArray[np.float64]) -> tuple[NDArray[Any], dict[str, str]]:
-    """Decimals as whole numbers; as they are where that isn't exact."""
+    """Scale decimals to whole numbers where that is exact, else return them unchanged."""
     for power in range(MAX_POWER + 1):
-        # A look at a few saves most of the rest.
+        # Checking a few numbers first rejects most powers cheaply.
         if _is_exact(numbers[:64], power) and _is_exact(numbers, power):
             return _narrow(np.rint(numbers * 10.0**power).astype(np.int64)), {"power": str(power)}
     return numbers.astype("<f8"), {}
@@ -127,7 +128,7 @@ def _narrow(whole: NDArray[np.int64]) -> NDArray[Any]:
 
 
 def _write_planes(values: pa.Array, numbers: NDArray[Any], facts: dict[str, str]) -> bytes:
-    """The numbers' bytes by their rank; the first rank knows which are missing."""
+    """Encode the numbers with one column per byte position; the first column carries the missing values."""
     planes = _planes(values, numbers)
     return _stream(planes, _names(planes), {"dtype": numbers.dtype.str, **facts})
 
@@ -147,7 +148,10 @@ def _names(columns: list[pa.Array]) -> list[str]:
 
 
 def _write_letters(values: pa.Array) -> bytes:
-    """Lengths, and all letters in the first row of a last column: they are more alike than their places."""
+    """Encode lengths as numbers, and all characters as one value in the first row of a last column.
+
+    Lengths compress better than offsets.
+    """
     lengths = _narrow(_filled(pc.binary_length(values)).astype(np.int64))
     letters = b"".join(values.drop_null().cast(pa.binary()).to_pylist())
     places = np.full(len(values) + 1, len(letters), np.int32)
@@ -168,7 +172,7 @@ def _texts(lengths: NDArray[Any], letters: pa.ChunkedArray, first: pa.Array) -> 
 
 
 def _narrow_places(coded: pa.DictionaryArray) -> pa.Array:
-    """A dictionary with narrow places."""
+    """Return the dictionary array with the narrowest index type."""
     size = len(coded.dictionary)
     place = pa.int8() if size <= 127 else pa.int16() if size <= 32_767 else pa.int32()
     return pa.DictionaryArray.from_arrays(coded.indices.cast(place), coded.dictionary)
@@ -188,7 +192,7 @@ def _filled(values: pa.Array) -> NDArray[Any]:
 
 
 def _whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """One array, whatever it was cut into."""
+    """Return a column as one array, whether or not it was chunked."""
     if isinstance(column, pa.Array):
         return column
     values = column.combine_chunks()

@@ -1,4 +1,4 @@
-"""What the database knows of the queue, the fits and the workers, for whoever watches the service."""
+"""Counts of units, models and workers in the database, for monitoring."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,17 +12,17 @@ from app.store.tables import NOBODY, QUEUED, Model, Unit, Worker
 
 @dataclass(frozen=True)
 class Figures:
-    """Counts and times, all of one moment."""
+    """Counts and times taken at one moment."""
 
     units: dict[tuple[str, str], int]  # by kind and state
     models: dict[str, int]  # by state
     oldest_queued: datetime | None
-    now: float  # by the database's clock, as the beats are
+    now: float  # by the database's clock, like the heartbeats
     workers: list[Worker]
 
 
 def figures(session: Session) -> Figures:
-    """All of them; a scan of the units' index and a handful of rows."""
+    """Return all counts; costs a scan of the units' index and a few rows."""
     units = session.execute(select(Unit.kind, Unit.state, func.count()).group_by(Unit.kind, Unit.state))
     models = session.execute(
         select(Model.state, func.count()).where(Model.owner != NOBODY).group_by(Model.state)

@@ -1,4 +1,4 @@
-"""Datasets: tables kept as checksummed blocks of single columns, so that a model reads only what it uses."""
+"""Datasets: tables stored as checksummed blocks of single columns, so that a fit reads only what it uses."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from app.store.statements import After, page
 from app.store.tables import OPEN_STATES, BatchPrediction, Dataset, DatasetBlock, Json, Model, new_id
 
 BLOCK_ROWS = blocks.BLOCK_ROWS
-_NAMED = 10  # models named by a refusal
-_BATCH_BYTES = 4 << 20  # of blocks sent to the database at once
+_NAMED = 10  # models named in an error message
+_BATCH_BYTES = 4 << 20  # block bytes sent to the database in one statement
 
 
 class ColumnBlock(NamedTuple):
-    """Some rows of one column."""
+    """A block of rows of one column, encoded."""
 
     column: int
     seq: int
@@ -31,7 +31,7 @@ class ColumnBlock(NamedTuple):
 
 @dataclass(frozen=True)
 class Encoded:
-    """A table ready to be stored; made outside any transaction, since compressing takes its time."""
+    """A table ready to be stored; encoded outside any transaction, because compression takes time."""
 
     names: list[str]
     num_rows: int
@@ -41,7 +41,7 @@ class Encoded:
 
 
 def encode(table: pa.Table) -> Encoded:
-    """Cut a table into compressed blocks.
+    """Encode a table as compressed blocks.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def encode(table: pa.Table) -> Encoded:
     Raises
     ------
     TypeError
-        A column of another type.
+        A column has another type.
     """
     made: list[ColumnBlock] = []
     for index, name in enumerate(table.column_names):
@@ -76,10 +76,10 @@ def save(
     profiles: list[Json] | None = None,
     read_as: Json | None = None,
 ) -> Dataset:
-    """Store a table.
+    """Store an encoded table and return its row.
 
-    `columns` is the schema as shown: a dict per column, in order, with its `name`; `profiles` has more of
-    each, read only where it is asked for.
+    `columns` is the schema as the API shows it: a dict per column, in order, with its `name`. `profiles`
+    holds longer column summaries, which are read only on request.
     """
     if [column["name"] for column in columns] != encoded.names:
         raise ValueError("the schema must describe the table's columns, in their order")
@@ -103,51 +103,57 @@ def save(
 
 
 def read(session: Session, dataset_id: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """The table, or only those columns, in the order asked.
+    """Return the table, or only the given columns in the given order.
 
     Raises
     ------
     KeyError
-        There is no such dataset or column.
+        The dataset or a column does not exist.
     CorruptBlockError
         Stored bytes differ from their checksum.
     DatasetGoneError
-        It was deleted meanwhile.
+        The dataset was deleted during the read.
     """
     return _read(session, dataset_id, columns)
 
 
 def read_block(session: Session, dataset_id: str, columns: Sequence[str], seq: int) -> pa.Table:
-    """Rows `seq * BLOCK_ROWS` and following of those columns, a block of them; raises as `read`."""
+    """Return one block of the given columns:
+
+    up to `BLOCK_ROWS` rows from `seq * BLOCK_ROWS`; raises as `read`.
+    """
     return _read(session, dataset_id, columns, only=seq)
 
 
 def head(session: Session, dataset_id: str, num_rows: int) -> pa.Table:
-    """The first rows (up to 65,536) of every column; raises as `read`."""
+    """Return the first rows (at most 65,536) of every column; raises as `read`."""
     return _read(session, dataset_id, None, only=0).slice(0, num_rows)
 
 
 def get(session: Session, owner: str, dataset_id: str, *, profiles: bool = False) -> Dataset | None:
-    """The dataset of that id, if it is the owner's; its `profiles` only when asked for."""
+    """Return the owner's dataset with this id, or None; loads `profiles` only on request."""
     found = select(Dataset).where(Dataset.id == dataset_id, Dataset.owner == owner)
     return session.scalar(found.options(undefer(Dataset.profiles)) if profiles else found)
 
 
 def list_page(session: Session, owner: str, limit: int, after: After | None = None) -> list[Dataset]:
-    """The owner's datasets, newest first; `after` is (created_at, id) of the last one of the page before."""
+    """Return a page of the owner's datasets, newest first.
+
+    `after` is (created_at, id) of the last dataset of the previous page.
+    """
     mine = select(Dataset).where(Dataset.owner == owner)
     return list(session.scalars(page(mine, Dataset, limit, after)))
 
 
 def delete(session: Session, owner: str, dataset_id: str) -> bool:
-    """Delete a dataset; False when the owner has none of that id.
+    """Delete a dataset; return False when the owner has none with this id.
 
     Raises
     ------
     StillNeededError
-        A model was, or is being, fitted to it, or predictions of its rows are being made.
+        A model was or is being fitted to it, or predictions of its rows are running.
     """
-    # The lock holds off a model that is being created on it (`hold`).
+    # The lock keeps models from being created on the dataset meanwhile (`hold`).
     mine = select(Dataset.id).where(Dataset.id == dataset_id, Dataset.owner == owner).with_for_update()
     if session.scalar(mine) is None:
         return False
@@ -159,7 +165,7 @@ def delete(session: Session, owner: str, dataset_id: str) -> bool:
     if ids := list(session.scalars(open_.order_by(table.created_at).limit(_NAMED))):
         raise StillNeededError(dataset_id, ids, "let those predictions end, or cancel them, first")
     deletion.give_up_dataset(session, dataset_id)
-    session.expire_all()  # the update went past the session's copies
+    session.expire_all()  # the update bypassed the session's copies
     return True
 
 
@@ -169,7 +175,7 @@ def hold(session: Session, owner: str, dataset_id: str) -> None:
     Raises
     ------
     DatasetGoneError
-        The owner has none of that id (any more).
+        The owner has no dataset with this id, or no longer.
     """
     kept = select(Dataset.id).where(Dataset.id == dataset_id, Dataset.owner == owner)
     if session.scalar(kept.with_for_update(read=True)) is None:
@@ -177,7 +183,7 @@ def hold(session: Session, owner: str, dataset_id: str) -> None:
 
 
 def _batches(blocks: Iterable[ColumnBlock]) -> Iterator[list[ColumnBlock]]:
-    """Few enough at a time that the whole table never is in memory."""
+    """Yield lists of blocks small enough that the whole table is never in memory."""
     batch: list[ColumnBlock] = []
     size = 0
     for block in blocks:
@@ -223,7 +229,7 @@ def _read(
         if blocks.checksum(data) != stored:
             raise CorruptBlockError(f"Dataset {dataset_id}: block {seq} of column {column} is damaged.")
         parts[column].append(blocks.read(data))
-    # What was deleted since goes in batches: a block of a column may be gone, or a whole one.
+    # Deletion works in batches: single blocks, or all blocks of a column, may be gone already.
     whole = only is not None or {sum(map(len, found)) for found in parts.values()} <= {dataset.num_rows}
     if not (whole and all(parts.values())):
         raise DatasetGoneError(f"Dataset {dataset_id} was deleted while it was being read.")

@@ -1,11 +1,11 @@
-"""Deletion in batches, so that no transaction is long, however much is deleted.
+"""Deletion in batches, which keeps every transaction short however much is deleted.
 
-In the request's own transaction what is deleted goes to `NOBODY`: nobody sees it, it counts against no quota,
-and no worker goes on with it. Its rows are removed afterwards, a batch a transaction (`some`), by the
-dispatchers of the workers; after a crash they go on with what is left.
+The request's own transaction only changes the owner to `NOBODY`: the object becomes invisible, counts against
+no quota, and no worker continues it. The workers' dispatchers remove its rows afterwards, one batch per
+transaction (`some`); after a crash they continue with the remaining rows.
 
-Lock order: that of `app.store.tables` to delete. Whoever removes holds the row of the prediction, model or
-dataset first, but nobody else wants its units any more: they have ended, with their tokens raised.
+Lock order of a deletion: that of `app.store.tables`. The removal of rows locks the prediction, model or
+dataset first; that is safe because its units have ended with their tokens raised, so nobody else locks them.
 """
 
 from collections.abc import Sequence
@@ -31,9 +31,9 @@ from app.store.tables import (
     Unit,
 )
 
-BATCH_ROWS = 32  # blocks mostly, of half a megabyte
+BATCH_ROWS = 32  # mostly blocks of half a megabyte
 
-Parts = Sequence[tuple[Any, InstrumentedAttribute[Any]]]  # tables, and whose column names the whole
+Parts = Sequence[tuple[Any, InstrumentedAttribute[Any]]]  # tables; columns with the deleted id
 _OF_PREDICTION: Parts = ((PredictionBlock, PredictionBlock.prediction_id), (Unit, Unit.prediction_id))
 _OF_MODEL: Parts = (
     (DrawBlock, DrawBlock.model_id),
@@ -44,14 +44,17 @@ _OF_DATASET: Parts = ((DatasetBlock, DatasetBlock.dataset_id),)
 
 
 def give_up_dataset(session: Session, dataset_id: str) -> None:
-    """Delete a dataset that nothing needs any more, under a lock of its row."""
+    """Mark a dataset as deleted; the caller holds a lock on its row and has checked that nothing needs it."""
     predicted = update(BatchPrediction).where(BatchPrediction.dataset_id == dataset_id)
-    rows_changed(session, predicted.values(dataset_id=None))  # their results stay
+    rows_changed(session, predicted.values(dataset_id=None))  # the predictions themselves stay
     rows_changed(session, update(Dataset).where(Dataset.id == dataset_id).values(owner=NOBODY))
 
 
 def give_up_model(session: Session, model_id: str) -> bool:
-    """Delete a model and the predictions by it, under a lock of all of its units; False when it has been."""
+    """Mark a model and its predictions as deleted; return False when the model was deleted before.
+
+    The caller holds a lock on all units of the model.
+    """
     _end_units(session, Unit.model_id == model_id)
     _give_up_predictions(session, BatchPrediction.model_id == model_id)
     gone = update(Model).where(Model.id == model_id, Model.owner != NOBODY)
@@ -60,14 +63,17 @@ def give_up_model(session: Session, model_id: str) -> bool:
 
 
 def give_up_prediction(session: Session, prediction_id: str) -> bool:
-    """Delete a prediction, under a lock of all of its units; False when it has been."""
+    """Mark a prediction as deleted; return False when it was deleted before.
+
+    The caller holds a lock on all units of the prediction.
+    """
     _end_units(session, Unit.prediction_id == prediction_id)
     return _give_up_predictions(session, BatchPrediction.id == prediction_id) == 1
 
 
 def some(session: Session) -> bool:
-    """Remove a batch of something deleted that nobody else is removing; False when there is nothing."""
-    # A model goes after the predictions by it, which may be in another worker's hands.
+    """Remove one batch of a deleted object's rows that no other process removes; False when none is left."""
+    # A model goes after its predictions, which another worker may be removing.
     predicted = exists().where(BatchPrediction.model_id == Model.id)
     return (
         _some_of(session, BatchPrediction, _OF_PREDICTION)
@@ -85,7 +91,7 @@ def _some_of(session: Session, table: Any, parts: Parts, *conditions: ColumnElem
     for part, column in parts:
         left -= _remove(session, part, column == found, left)
         if left == 0:
-            return True  # the next batch sees whether that was all
+            return True  # the next batch finds out whether that was all
     rows_changed(session, delete(table).where(table.id == found))
     return True
 
@@ -104,7 +110,7 @@ def _give_up_predictions(session: Session, which: ColumnElement[bool]) -> int:
 
 
 def _end_units(session: Session, which: ColumnElement[bool]) -> None:
-    """Whoever works on one has lost it."""
+    """Cancel open units and raise their tokens, so that workers lose their leases."""
     open_ = update(Unit).where(which, Unit.state.in_(OPEN_STATES))
     values = {"state": CANCELLED, "token": Unit.token + 1, "lease_until": None, "updated_at": utc_now()}
     rows_changed(session, open_.values(values))

@@ -1,4 +1,4 @@
-"""Draw blocks: consecutive kept draws of a chain, packed by the sampler, checksummed here."""
+"""Draw blocks: consecutive kept draws of a chain, packed by the sampler and checksummed here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from app.store.tables import NOBODY, DrawBlock, Model
 
 @dataclass(frozen=True)
 class StoredBlock:
-    """One packed block of a chain. Where blocks begin depends on the settings alone, never on slices."""
+    """One packed block of a chain. Block boundaries depend only on the settings, never on slices."""
 
     seq: int
     first_draw: int
@@ -23,7 +23,7 @@ class StoredBlock:
 
 
 def write(session: Session, model_id: str, chain: int, blocks: Sequence[StoredBlock]) -> None:
-    """Store blocks; the first may replace the last one stored, which has grown."""
+    """Store blocks of a chain; the first may replace the last stored block, which has grown."""
     if not blocks:
         return
     table = DrawBlock
@@ -47,19 +47,19 @@ def write(session: Session, model_id: str, chain: int, blocks: Sequence[StoredBl
 
 
 def read(session: Session, model_id: str, num_draws: int | None = None) -> list[list[bytes]]:
-    """The packed blocks of every chain that has any, in order: `[chain][block]`.
+    """Return the packed blocks of every chain that has any, in order: `[chain][block]`.
 
     Parameters
     ----------
     num_draws
-        Leave out blocks that begin at or after that draw; the last block may still go beyond it.
+        Omit blocks that begin at or after this draw; the last block may still extend beyond it.
 
     Raises
     ------
     CorruptBlockError
         Stored bytes differ from their checksum.
     ModelGoneError
-        The model was deleted before, or while, its blocks were read.
+        The model was deleted before or during the read.
     """
     table = DrawBlock
     query = select(table.chain, table.seq, table.data, table.checksum).where(table.model_id == model_id)
@@ -70,14 +70,14 @@ def read(session: Session, model_id: str, num_draws: int | None = None) -> list[
     for chain, seq, data, stored in session.execute(query, execution_options=binary_results(session)):
         _verify(model_id, chain, seq, data, stored)
         chains.setdefault(chain, []).append(data)
-    # After the blocks, which are removed some at a time: of a model still there now they were all there.
+    # Checked after the blocks, which are deleted in batches: if the model still exists now, all were read.
     if session.scalar(select(Model.owner).where(Model.id == model_id)) in {None, NOBODY}:
         raise ModelGoneError(f"Model {model_id} was deleted.")
     return list(chains.values())
 
 
 def last_block(session: Session, model_id: str, chain: int) -> StoredBlock | None:
-    """The chain's last block, which may still grow; raises as `read`."""
+    """Return the chain's last block, which may still grow, or None; raises as `read`."""
     query = select(DrawBlock).where(DrawBlock.model_id == model_id, DrawBlock.chain == chain)
     query = query.order_by(DrawBlock.seq.desc()).limit(1)
     row = session.scalar(query, execution_options=binary_results(session))
@@ -88,7 +88,7 @@ def last_block(session: Session, model_id: str, chain: int) -> StoredBlock | Non
 
 
 def num_bytes(session: Session, model_id: str) -> int:
-    """Stored bytes of all draws of a model."""
+    """Return the stored bytes of all draws of a model."""
     total = func.coalesce(func.sum(func.length(DrawBlock.data)), 0)
     return session.scalar(select(total).where(DrawBlock.model_id == model_id)) or 0
 

@@ -1,8 +1,8 @@
-"""The engine and the one place that commits.
+"""The database engine, and the one place that commits.
 
-SQLite: write-ahead log, synchronous=FULL (a 202 is durable), and every write transaction BEGIN IMMEDIATE: a
-transaction that begins by reading and then writes fails at once when another writer came between, whatever
-the busy timeout (measured: 189 of 300 lost).
+SQLite: write-ahead log, synchronous=FULL (a 202 is durable), and BEGIN IMMEDIATE for every write transaction.
+A transaction that reads first and writes later fails at once when another writer committed in between,
+whatever the busy timeout (measured: 189 of 300 lost).
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
-BUSY_SECONDS = 20.0  # a writer waits this long for another one
+BUSY_SECONDS = 20.0  # how long a writer waits for another one
 CONNECT_SECONDS = 5
 TRANSACTION_SECONDS = 20
 
@@ -30,17 +30,17 @@ def make_engine(
     forks: bool = False,
     transaction_seconds: float = TRANSACTION_SECONDS,
 ) -> Engine:
-    """An engine for a SQLite or Postgres URL, set up as this module says.
+    """Make an engine for a SQLite or Postgres URL, configured as this module describes.
 
     Parameters
     ----------
     forks
-        The process forks. Then no connection to SQLite stays open between transactions: a child would inherit
-        SQLite's belief to hold locks that it doesn't hold. In the child: `engine.dispose(close=False)`.
+        Whether the process forks. If so, no SQLite connection stays open between transactions: a child would
+        inherit SQLite's record of locks that the child doesn't hold. In the child, call
+        `engine.dispose(close=False)`.
     transaction_seconds
-        Postgres ends a transaction that has been idle for this long. A worker's must end before its lease
-        does: one stopped in mid-transaction holds the row locks of a unit that others are to take over.
-
+        Seconds after which Postgres ends an idle transaction. For a worker this must be less than its lease:
+        a worker stopped within a transaction holds the row locks of units that others should take over.
     """
     parsed = make_url(url)
     pool: dict[str, Any] = {"pool_size": pool_size, "max_overflow": max_overflow, "pool_timeout": 5.0}
@@ -52,9 +52,9 @@ def make_engine(
     else:
         arguments = {
             "application_name": "bartserve",
-            "client_encoding": "utf8",  # else texts of a database in SQL_ASCII come as bytes
+            "client_encoding": "utf8",  # otherwise text from a database in SQL_ASCII arrives as bytes
             "connect_timeout": CONNECT_SECONDS,
-            "tcp_user_timeout": TRANSACTION_SECONDS * 1000,  # a cut network is an error, not a wait
+            "tcp_user_timeout": TRANSACTION_SECONDS * 1000,  # a lost network is an error, not an endless wait
             "options": f"-c idle_in_transaction_session_timeout={int(transaction_seconds * 1000)}ms",
         }
         engine = create_engine(
@@ -66,9 +66,9 @@ def make_engine(
 
 @contextmanager
 def session_scope(engine: Engine, *, read_only: bool = False) -> Iterator[Session]:
-    """One transaction: committed at the end, rolled back by an exception. Nothing else commits.
+    """Open a session with one transaction, committed at the end or rolled back by an exception.
 
-    `read_only` sessions can't write, on either database, and on SQLite don't wait for writers.
+    `read_only` sessions can't write on either database, and on SQLite don't wait for writers.
     """
     chosen = _read_only(engine) if read_only else engine
     with Session(chosen, expire_on_commit=False) as session, session.begin():
@@ -76,7 +76,7 @@ def session_scope(engine: Engine, *, read_only: bool = False) -> Iterator[Sessio
 
 
 def _read_only(engine: Engine) -> Engine:
-    """The engine with the options of reading, made once: that takes as long as a small query."""
+    """Return the engine with read-only options, built once: building it costs as much as a small query."""
     made: Engine | None = engine.__dict__.get(_READ_ONLY)
     if made is None:
         made = engine.__dict__[_READ_ONLY] = engine.execution_options(
@@ -86,7 +86,7 @@ def _read_only(engine: Engine) -> Engine:
 
 
 def binary_results(session: Session) -> dict[str, Any]:
-    """Execution options for statements that read large blobs: as bytes on the wire, not as hexadecimal text.
+    """Return execution options that make Postgres send large blobs as bytes instead of hexadecimal text.
 
     Measured with psycopg: 29 ms instead of 77 ms for 25 MB.
     """

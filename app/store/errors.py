@@ -1,25 +1,25 @@
-"""What the store refuses or finds broken."""
+"""Errors of the store: refusals, deleted objects and damaged data."""
 
 from sqlalchemy.exc import DBAPIError
 
-# As SQLite and Postgres call a disk without room.
+# Error codes of SQLite and Postgres for a full disk.
 SQLITE_FULL = frozenset({"SQLITE_FULL", "SQLITE_IOERR_SHMSIZE"})
 POSTGRES_FULL = "53100"
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether the database failed for want of room on its disk."""
+    """Return whether the database failed because its disk is full."""
     reason = error.orig if isinstance(error, DBAPIError) else error
     name, state = getattr(reason, "sqlite_errorname", None), getattr(reason, "sqlstate", None)
     return name in SQLITE_FULL or state == POSTGRES_FULL
 
 
 class StoreError(Exception):
-    """Base of the store's errors; the text is one sentence."""
+    """Base class of the store's errors; the message is one sentence."""
 
 
 class StillNeededError(StoreError):
-    """A dataset can't be deleted while models or predictions need it; `ids` names up to ten of them."""
+    """Refusal to delete a dataset that models or predictions need; `ids` names up to ten of them."""
 
     def __init__(self, dataset_id: str, ids: list[str], advice: str = "delete those models first") -> None:
         self.ids = ids
@@ -27,11 +27,11 @@ class StillNeededError(StoreError):
 
 
 class DatasetGoneError(StoreError):
-    """A dataset was deleted while it was being read."""
+    """The dataset was deleted while it was being read."""
 
 
 class ModelGoneError(StoreError):
-    """A model was deleted while it was being read, or while something was being made of it."""
+    """The model was deleted while it was being read or used."""
 
 
 class CorruptBlockError(StoreError):
@@ -39,4 +39,4 @@ class CorruptBlockError(StoreError):
 
 
 class LeaseLostError(StoreError):
-    """The unit is no longer this worker's: whatever it still wanted to write is void."""
+    """The unit no longer belongs to this worker; nothing of the write was stored."""

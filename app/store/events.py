@@ -1,4 +1,4 @@
-"""The log of a model: what happened to it, numbered without a gap, readable only once it has happened."""
+"""Event log of a model, numbered without gaps; an event is visible once its transaction has committed."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,10 +9,10 @@ from app.store.tables import Json, Model, ModelEvent
 
 
 def append(session: Session, model_id: str, kind: str, detail: Json | None = None) -> None:
-    """Log it in the transaction that does it, after whatever units that one locks.
+    """Log an event in the transaction that causes it, after any locks on units.
 
-    Holding the model's row until the commit, events become visible in the order of their numbers: who has
-    read number 5 will never find a new number 4.
+    The model's row stays locked until the commit, so events become visible in the order of their numbers: a
+    reader that has seen number 5 will never find a new number 4.
     """
     session.execute(select(Model.id).where(Model.id == model_id).with_for_update(key_share=True))
     session.add(
@@ -22,19 +22,19 @@ def append(session: Session, model_id: str, kind: str, detail: Json | None = Non
 
 
 def last(session: Session, model_id: str) -> int:
-    """The number of a model's newest event, 0 when there is none."""
+    """Return the number of a model's newest event, 0 when there is none."""
     newest = select(func.max(ModelEvent.sequence)).where(ModelEvent.model_id == model_id)
     return session.scalar(newest) or 0
 
 
 def page(session: Session, model_id: str, after: int, limit: int) -> list[ModelEvent]:
-    """A model's events beyond a number, oldest first."""
+    """Return a model's events after a number, oldest first."""
     query = select(ModelEvent).where(ModelEvent.model_id == model_id, ModelEvent.sequence > after)
     return list(session.scalars(query.order_by(ModelEvent.sequence).limit(limit)))
 
 
 def news(session: Session, after: Mapping[str, int], limit: int) -> dict[str, Sequence[ModelEvent]]:
-    """Of each of those models its events beyond its number, oldest first, in one query."""
+    """Return the events of several models, each after its own number, oldest first, in one query."""
     table = ModelEvent
     wanted = [
         and_(table.model_id == model_id, table.sequence > number, table.sequence <= number + limit)

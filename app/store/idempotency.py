@@ -1,4 +1,4 @@
-"""Answers kept for a day under the key their sender chose, so that sending again makes nothing twice."""
+"""Responses kept for a day under the client's idempotency key; a repeated request creates nothing."""
 
 from datetime import timedelta
 
@@ -13,19 +13,19 @@ KEPT = timedelta(hours=24)
 
 
 def find(session: Session, owner: str, route: str, key: str) -> IdempotentAnswer | None:
-    """The answer of the last day under a key."""
+    """Return the response stored under a key within the last day, or None."""
     table = IdempotentAnswer
     mine = select(table).where(table.owner == owner, table.route == route, table.key == key)
     return session.scalar(mine.where(table.created_at >= utc_now() - KEPT))
 
 
 def remember(session: Session, answer: IdempotentAnswer) -> None:
-    """Keep an answer, in the transaction of what it tells of; forget those that are too old.
+    """Store a response in the transaction of the change it reports, and delete expired ones.
 
     Raises
     ------
     sqlalchemy.exc.IntegrityError
-        Another transaction has kept an answer under this key meanwhile: nothing of this one may stay.
+        Another transaction has stored a response under this key meanwhile; the caller must roll back.
     """
     old = delete(IdempotentAnswer).where(IdempotentAnswer.created_at < utc_now() - KEPT)
     rows_changed(session, old)

@@ -1,4 +1,4 @@
-"""Models that were fitted elsewhere: stored as if their chains had ended here."""
+"""Imported models: fitted elsewhere, stored as if their chains had ended here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from app.store.tables import CHAIN, DONE, SUCCEEDED, Json, Model, new_id
 
 @dataclass(frozen=True)
 class ImportedChain:
-    """A chain as its file has it; it may have kept no draw, and may lack statistics."""
+    """A chain as read from a model file; it may have no kept draws and may lack statistics."""
 
     blocks: Sequence[StoredBlock]
     statistics: Json | None
 
     @property
     def num_draws(self) -> int:
-        """Kept draws."""
+        """Number of kept draws."""
         return sum(block.num_draws for block in self.blocks)
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What is known of a model that comes finished."""
+    """All data of an imported model that its rows need."""
 
     name: str | None
     target: str
@@ -37,7 +37,7 @@ class Imported:
     verdict: str
     diagnostics: Json
     warnings: list[str]
-    iterations: int  # of one chain
+    iterations: int  # per chain
 
 
 def add(session: Session, owner: str, imported: Imported) -> Model:
@@ -68,7 +68,7 @@ def add(session: Session, owner: str, imported: Imported) -> Model:
         unit.statistics = chain.statistics
         session.add(unit)
         draws.write(session, model.id, number, chain.blocks)
-    session.flush()  # fail here, not at the edge
+    session.flush()  # fail here rather than at the commit
     events.append(session, model.id, "created", {"chains": len(imported.chains)})
     events.append(session, model.id, SUCCEEDED, {"verdict": imported.verdict})
     return model

@@ -1,4 +1,4 @@
-"""API keys: queries."""
+"""Queries on API keys."""
 
 from datetime import datetime
 
@@ -16,18 +16,18 @@ def insert(session: Session, key: ApiKey) -> None:
 
 
 def get(session: Session, key_id: str) -> ApiKey | None:
-    """The key of that id, revoked and expired ones too."""
+    """Return the key with this id, even if revoked or expired, or None."""
     return session.get(ApiKey, key_id)
 
 
 def list_keys(session: Session, name: str | None = None) -> list[ApiKey]:
-    """All keys, or those of a name, oldest first."""
+    """Return all keys, or those with a name, oldest first."""
     query = select(ApiKey).order_by(ApiKey.created_at, ApiKey.id)
     return list(session.scalars(query if name is None else query.where(ApiKey.name == name)))
 
 
 def revoke(session: Session, key_id: str) -> bool:
-    """End a key; False when it has been revoked before, or never was."""
+    """Revoke a key; return False when it doesn't exist or was revoked before."""
     statement = (
         update(ApiKey).where(ApiKey.id == key_id, ApiKey.revoked_at.is_(None)).values(revoked_at=utc_now())
     )
@@ -35,11 +35,11 @@ def revoke(session: Session, key_id: str) -> bool:
 
 
 def end_by(session: Session, key_id: str, moment: datetime) -> None:
-    """Let a key expire at that moment, unless it does so before."""
+    """Let a key expire at a moment, unless it expires earlier."""
     later = (ApiKey.expires_at.is_(None)) | (ApiKey.expires_at > moment)
     session.execute(update(ApiKey).where(ApiKey.id == key_id, later).values(expires_at=moment))
 
 
 def touch(session: Session, key_id: str) -> None:
-    """Note that the key was used now."""
+    """Record that the key was used now."""
     session.execute(update(ApiKey).where(ApiKey.id == key_id).values(last_used_at=utc_now()))

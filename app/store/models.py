@@ -1,4 +1,4 @@
-"""Models: queries, cancelling, deleting. What workers write goes through `units`."""
+"""Models: queries, cancellation, deletion. Workers write through `app.store.queue.units`."""
 
 from collections.abc import Sequence
 
@@ -34,19 +34,19 @@ def create(
     iterations: int,
     warnings: list[str] | None = None,
 ) -> Model:
-    """Accept a model: its row and a unit of work per chain, all or nothing.
+    """Store a new model: its row and one unit of work per chain.
 
     Parameters
     ----------
     settings
-        Everything resolved, as `GET /models/{id}` shows it and as the worker reads it (`worker.fit_spec`).
+        All resolved settings, as `GET /models/{id}` shows them and the worker reads them (`worker.fit_spec`).
     iterations
-        Of one chain, burn-in included: what progress is measured against.
+        Iterations per chain, burn-in included; progress is measured against this number.
 
     Raises
     ------
     DatasetGoneError
-        The owner has no such dataset any more.
+        The owner no longer has this dataset.
     """
     datasets.hold(session, owner, dataset_id)
     model = Model(
@@ -63,23 +63,23 @@ def create(
     session.flush()  # the units refer to the row
     for chain in range(num_chains):
         session.add(lifecycle.new_unit(model.id, CHAIN, chain, iterations))
-    session.flush()  # fail here, not at the edge
+    session.flush()  # fail here rather than at the commit
     events.append(session, model.id, "created", {"chains": num_chains})
     return model
 
 
 def get(session: Session, owner: str, model_id: str) -> Model | None:
-    """The model of that id, if it is the owner's."""
+    """Return the owner's model with this id, or None."""
     return session.scalar(select(Model).where(Model.id == model_id, Model.owner == owner))
 
 
 def still_there(session: Session, model_ids: Sequence[str]) -> Sequence[Model]:
-    """Those of the models that have not been deleted, whoever owns them."""
+    """Return those of the models that have not been deleted, whoever owns them."""
     return session.scalars(select(Model).where(Model.id.in_(model_ids), Model.owner != NOBODY)).all()
 
 
 def newest_succeeded(session: Session, owner: str, name: str) -> Model | None:
-    """The newest model of that name that has succeeded; it may be on its way to more draws."""
+    """Return the newest model of this name that has succeeded, even if it is being extended now."""
     has_succeeded = or_(Model.state == SUCCEEDED, Model.verdict.is_not(None))
     named = select(Model).where(Model.owner == owner, Model.name == name, has_succeeded)
     return session.scalar(page(named, Model, 1, None))
@@ -88,7 +88,10 @@ def newest_succeeded(session: Session, owner: str, name: str) -> Model | None:
 def list_page(
     session: Session, owner: str, limit: int, after: After | None = None, *, name: str | None = None
 ) -> list[Model]:
-    """The owner's models, newest first; `after` is (created_at, id) of the last one of the page before."""
+    """Return a page of the owner's models, newest first.
+
+    `after` is (created_at, id) of the last model of the previous page.
+    """
     mine = select(Model).where(Model.owner == owner)
     if name is not None:
         mine = mine.where(Model.name == name)
@@ -96,7 +99,7 @@ def list_page(
 
 
 def chains(session: Session, model_ids: Sequence[str]) -> dict[str, list[Unit]]:
-    """The chain units of each of those models, in the order of their numbers."""
+    """Return the chain units of each model, ordered by chain number."""
     query = select(Unit).where(Unit.model_id.in_(model_ids), Unit.kind == CHAIN).order_by(Unit.ordinal)
     found: dict[str, list[Unit]] = {model_id: [] for model_id in model_ids}
     for unit in session.scalars(query):
@@ -105,27 +108,27 @@ def chains(session: Session, model_ids: Sequence[str]) -> dict[str, list[Unit]]:
 
 
 def common_draws(session: Session, model_id: str) -> int | None:
-    """Kept draws that every chain of a model has; None when it has no chains here."""
+    """Return the number of kept draws that every chain of a model has; None when it has no chains."""
     return session.scalar(
         select(func.min(Unit.num_draws)).where(Unit.model_id == model_id, Unit.kind == CHAIN)
     )
 
 
 def header(session: Session, model_id: str) -> bytes | None:
-    """All that prediction needs but the draws; None before the first slice of the first chain."""
+    """Return the model header (everything prediction needs except the draws); None before the first slice."""
     return session.scalar(select(Model.header).where(Model.id == model_id))
 
 
 def held_out(session: Session, model_id: str) -> Json | None:
-    """The rows held out, one by one; None where there were none."""
+    """Return the stored predictions of the held-out rows; None without a holdout."""
     return session.scalar(select(Model.held_out).where(Model.id == model_id))
 
 
 def cancel(session: Session, owner: str, model_id: str) -> Model | None:
-    """Ask an open model to stop; None when the owner has none of that id.
+    """Request cancellation of an open model; return None when the owner has none with this id.
 
-    Queued chains end here, running ones at their next slice; what was drawn is kept. A model that has ended
-    stays as it is.
+    Queued chains end at once, running ones at their next slice; kept draws stay. A model that has ended stays
+    unchanged.
     """
     if get(session, owner, model_id) is None:
         return None
@@ -142,7 +145,10 @@ def cancel(session: Session, owner: str, model_id: str) -> Model | None:
 
 
 def delete(session: Session, owner: str, model_id: str) -> bool:
-    """Delete a model and the predictions by it; its running units find their lease gone. False for none."""
+    """Delete a model and its predictions; return False when the owner has none with this id.
+
+    Workers on its units lose their leases.
+    """
     if get(session, owner, model_id) is None:
         return False
     lifecycle.lock_all(session, model_id)
@@ -157,7 +163,7 @@ def hold(session: Session, owner: str, model_id: str) -> None:
     Raises
     ------
     ModelGoneError
-        The owner has none of that id (any more).
+        The owner has no model with this id, or no longer.
     """
     kept = select(Model.id).where(Model.id == model_id, Model.owner == owner).with_for_update(read=True)
     if session.scalar(kept) is None:

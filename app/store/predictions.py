@@ -1,4 +1,7 @@
-"""Background predictions: queries, cancelling, deleting, and their blocks. State goes through `units`."""
+"""Background predictions: queries, cancellation, deletion and their blocks.
+
+Their state changes through `app.store.queue`.
+"""
 
 import pyarrow as pa
 from sqlalchemy import func, select, update
@@ -29,12 +32,12 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 def create(
     session: Session, *, owner: str, model_id: str, dataset: Dataset, request: Json
 ) -> BatchPrediction:
-    """Accept predictions of a dataset: the row, and a unit of work per block of 65,536 rows.
+    """Store a new background prediction: its row, and one unit of work per block of 65,536 rows.
 
     Raises
     ------
     DatasetGoneError, ModelGoneError
-        The owner has no such dataset or model any more.
+        The owner no longer has this dataset or model.
     """
     datasets.hold(session, owner, dataset.id)
     models.hold(session, owner, model_id)
@@ -52,24 +55,24 @@ def create(
     for block, first in enumerate(range(0, dataset.num_rows, BLOCK_ROWS)):
         rows = min(BLOCK_ROWS, dataset.num_rows - first)
         session.add(lifecycle.new_unit(model_id, PREDICTION, block, rows, made.id))
-    session.flush()  # fail here, not at the edge
+    session.flush()  # fail here rather than at the commit
     return made
 
 
 def get(session: Session, owner: str, prediction_id: str) -> BatchPrediction | None:
-    """The prediction of that id, if it is the owner's."""
+    """Return the owner's prediction with this id, or None."""
     mine = select(BatchPrediction).where(BatchPrediction.id == prediction_id, BatchPrediction.owner == owner)
     return session.scalar(mine)
 
 
 def list_page(session: Session, owner: str, limit: int, after: After | None = None) -> list[BatchPrediction]:
-    """The owner's predictions, newest first."""
+    """Return a page of the owner's predictions, newest first."""
     mine = select(BatchPrediction).where(BatchPrediction.owner == owner)
     return list(session.scalars(page(mine, BatchPrediction, limit, after)))
 
 
 def rows_done(session: Session, prediction_id: str) -> int:
-    """Rows predicted so far, those of blocks under way too."""
+    """Return the number of rows predicted so far, including rows of unfinished blocks."""
     done = select(func.sum(Unit.iteration)).where(
         Unit.prediction_id == prediction_id, Unit.phase.is_distinct_from("compiling")
     )
@@ -77,7 +80,10 @@ def rows_done(session: Session, prediction_id: str) -> int:
 
 
 def cancel(session: Session, owner: str, prediction_id: str) -> BatchPrediction | None:
-    """Ask an open prediction to stop; one that has ended stays as it is. None when the owner has none."""
+    """Request cancellation of an open prediction; return None when the owner has none with this id.
+
+    A prediction that has ended stays unchanged.
+    """
     if get(session, owner, prediction_id) is None:
         return None
     prediction_lifecycle.lock_all(session, prediction_id)
@@ -91,7 +97,10 @@ def cancel(session: Session, owner: str, prediction_id: str) -> BatchPrediction 
 
 
 def delete(session: Session, owner: str, prediction_id: str) -> bool:
-    """Delete a prediction with its blocks; its running units find their lease gone. False for none."""
+    """Delete a prediction and its blocks; return False when the owner has none with this id.
+
+    Workers on its units lose their leases.
+    """
     if get(session, owner, prediction_id) is None:
         return False
     prediction_lifecycle.lock_all(session, prediction_id)
@@ -101,7 +110,7 @@ def delete(session: Session, owner: str, prediction_id: str) -> bool:
 
 
 def encode(table: pa.Table) -> bytes:
-    """A block as it is stored; made outside any transaction."""
+    """Encode a block for storage; done outside any transaction."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=_OPTIONS) as writer:
         writer.write_table(table.combine_chunks())
@@ -110,7 +119,7 @@ def encode(table: pa.Table) -> bytes:
 
 
 def write_block(session: Session, prediction_id: str, seq: int, num_rows: int, data: bytes) -> None:
-    """Store a block that `encode` made, under the fence of its unit."""
+    """Store an encoded block in the transaction that checks the unit's fencing token."""
     block = PredictionBlock(
         prediction_id=prediction_id, seq=seq, num_rows=num_rows, data=data, checksum=checksum(data)
     )
@@ -119,13 +128,13 @@ def write_block(session: Session, prediction_id: str, seq: int, num_rows: int, d
 
 
 def num_blocks(session: Session, prediction_id: str) -> int:
-    """Blocks stored."""
+    """Return the number of stored blocks."""
     query = select(func.count()).where(PredictionBlock.prediction_id == prediction_id)
     return session.scalar(query) or 0
 
 
 def read_block(session: Session, prediction_id: str, seq: int) -> pa.Table | None:
-    """A block's columns, None when it isn't there.
+    """Return a block's columns, or None when it doesn't exist.
 
     Raises
     ------

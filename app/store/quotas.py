@@ -1,4 +1,4 @@
-"""What an owner has: bytes stored, work that is open."""
+"""Usage per owner: stored bytes and open work."""
 
 import zlib
 
@@ -17,9 +17,9 @@ from app.store.tables import (
 
 
 def hold(session: Session, owner: str) -> None:
-    """Let no other transaction count the same owner's things until this one ends: none passes unseen.
+    """Lock an owner's counts until this transaction ends, so that no concurrent request evades a quota.
 
-    On SQLite a transaction that writes is alone anyway.
+    SQLite needs no lock: it has one writer at a time.
     """
     if session.get_bind().dialect.name == "postgresql":
         lock = text("SELECT pg_advisory_xact_lock(:space, :owner)")
@@ -27,7 +27,7 @@ def hold(session: Session, owner: str) -> None:
 
 
 def stored_bytes(session: Session, owner: str) -> int:
-    """Of datasets, models (headers and draws) and background predictions, as they are stored."""
+    """Return the stored bytes of an owner's datasets, models (headers, draws) and background predictions."""
     datasets = select(func.coalesce(func.sum(Dataset.num_bytes), 0)).where(Dataset.owner == owner)
     draws = (
         select(func.coalesce(func.sum(func.length(DrawBlock.data)), 0))
@@ -44,13 +44,13 @@ def stored_bytes(session: Session, owner: str) -> int:
 
 
 def open_settings(session: Session, owner: str) -> list[Json]:
-    """The settings of the owner's models that are queued or running."""
+    """Return the settings of the owner's queued and running models."""
     mine = select(Model.settings).where(Model.owner == owner, Model.state.in_(OPEN_STATES))
     return list(session.scalars(mine))
 
 
 def open_predictions(session: Session, owner: str) -> int:
-    """The owner's background predictions that are queued or running."""
+    """Return the number of the owner's queued and running background predictions."""
     table = BatchPrediction
     mine = select(func.count()).where(table.owner == owner, table.state.in_(OPEN_STATES))
     return session.scalar(mine) or 0

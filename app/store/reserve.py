@@ -1,7 +1,7 @@
-"""Room for deleting on a full disk: a file beside a SQLite database, of no use but to be let go.
+"""Disk reserve: a file beside a SQLite database that is removed to make room when the disk is full.
 
-A deletion writes a little before anything is free, which a full disk refuses. Postgres keeps its database
-elsewhere and its log in files made beforehand; docs/deploy.md says what to do there.
+A deletion has to write a little before it frees anything, which a full disk refuses. Postgres keeps its
+database elsewhere and preallocates its log; docs/deploy.md describes what to do there.
 """
 
 import contextlib
@@ -11,17 +11,17 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-RESERVE_BYTES = 16 * 1024 * 1024  # a few times what SQLite keeps in its log before it moves it
-PLENTY = 4 * RESERVE_BYTES  # free on the disk, for a reserve to be made
+RESERVE_BYTES = 16 * 1024 * 1024  # a few times the size of SQLite's log before a checkpoint
+PLENTY = 4 * RESERVE_BYTES  # free bytes required before a reserve is made
 
 
 def keep(engine: Engine) -> None:
-    """Make the reserve unless it is there, or the disk has too little room for it."""
+    """Create the reserve unless it exists or the disk has too little room."""
     file = _file(engine)
     if file is None or file.exists() or shutil.disk_usage(file.parent).free < PLENTY:
         return
     made = file.with_name(f"{file.name}-{os.getpid()}")
-    with contextlib.suppress(OSError):  # there was room a moment ago: another time
+    with contextlib.suppress(OSError):  # the disk filled up meanwhile; try again later
         try:
             with made.open("xb", buffering=0) as opened:
                 _fill(opened.fileno())
@@ -31,7 +31,7 @@ def keep(engine: Engine) -> None:
 
 
 def let_go_if_full(engine: Engine) -> None:
-    """Remove the reserve when less than it is free; to be called while no other may write."""
+    """Remove the reserve when less than its size is free; call this while nobody else can write."""
     file = _file(engine)
     if file is not None and shutil.disk_usage(file.parent).free < RESERVE_BYTES:
         file.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The schema's version: bringing a database to it, and asking whether it is there."""
+"""The version of the database schema: upgrading a database to it, and checking for it."""
 
 import fcntl
 from collections.abc import Iterator
@@ -21,16 +21,16 @@ _LOCK = 0x62617274  # "bart": the key of Postgres' advisory lock
 
 
 class SchemaError(Exception):
-    """Why the database can't be brought to this version's schema, in one sentence."""
+    """The database can't be upgraded to this version's schema; the message is one sentence."""
 
 
 def migrate(url: str) -> None:
-    """Bring the database to the schema of this version; of two at once, one waits for the other.
+    """Upgrade the database to this version's schema; concurrent calls wait for each other.
 
     Raises
     ------
     SchemaError
-        The database can't be reached, or belongs to a newer version.
+        The database is unreachable or belongs to a newer version.
     """
     engine = make_engine(url, pool_size=1, max_overflow=0)
     try:
@@ -48,14 +48,14 @@ def migrate(url: str) -> None:
 
 
 def at_head(engine: Engine) -> bool:
-    """Whether the database is at exactly this version's schema."""
+    """Return whether the database has exactly this version's schema."""
     return current_revision(engine) == expected_revision()
 
 
 def mismatch(url: str) -> str | None:
-    """Why this version leaves the database alone, in a sentence; None when it needn't.
+    """Return the reason, in one sentence, why this version can't use the database; None when it can.
 
-    A database that is away may come back, and is no reason.
+    An unreachable database is no reason, since it may come back.
     """
     engine = make_engine(url, pool_size=1, max_overflow=0)
     try:
@@ -73,20 +73,20 @@ def mismatch(url: str) -> str | None:
 
 
 def current_revision(engine: Engine) -> str | None:
-    """The database's revision, None when it is empty."""
+    """Return the database's revision, None when it is empty."""
     with engine.connect() as connection:
         return _revision(connection)
 
 
 def expected_revision() -> str:
-    """The newest revision this version knows."""
+    """Return the newest revision that this version knows."""
     head = ScriptDirectory.from_config(config()).get_current_head()
     assert head is not None
     return head
 
 
 def config(connection: Connection | None = None) -> Config:
-    """Alembic's configuration: the migrations of this installation, run on that connection."""
+    """Return Alembic's configuration for this installation's migrations, run on the given connection."""
     made = Config(attributes={"connection": connection})
     folder = resources.files("migrations")
     made.set_main_option("script_location", str(folder).replace("%", "%%"))
@@ -99,7 +99,7 @@ def _revision(connection: Connection) -> str | None:
 
 def _refuse_newer(connection: Connection) -> None:
     revision = _revision(connection)
-    connection.rollback()  # that was a look; the upgrade begins its own transaction
+    connection.rollback()  # end this read; the upgrade begins its own transaction
     if revision is None:
         return
     try:
@@ -112,7 +112,10 @@ def _refuse_newer(connection: Connection) -> None:
 
 
 def _foreign_keys_off(connection: Connection) -> None:
-    """SQLite alters a table by copying and dropping it, and a drop would cascade to the rows below it."""
+    """Disable foreign keys on SQLite, which alters a table by dropping a copy:
+
+    that would delete dependent rows.
+    """
     if connection.dialect.name == "sqlite":
         connection.connection.cursor().execute("PRAGMA foreign_keys=OFF")
 
@@ -122,7 +125,7 @@ def _advisory_lock(connection: Connection) -> Iterator[None]:
     if connection.dialect.name != "postgresql":
         yield
         return
-    # Of the session, not the transaction: a lock taken in a transaction would end with its first commit.
+    # A session lock: one taken in a transaction would end with the first commit.
     connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _LOCK})
     connection.rollback()
     try:

@@ -1,4 +1,4 @@
-"""Browser sessions: queries. Of a session's token only a hash is stored."""
+"""Queries on browser sessions. Only a hash of a session's token is stored."""
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
@@ -8,7 +8,7 @@ from app.store.tables import BrowserSession
 
 
 def insert(session: Session, begun: BrowserSession, most: int) -> None:
-    """Store a new one; forget those that have expired, and of its key all but the newest `most`."""
+    """Store a new session; delete expired ones, and all but the newest `most` of the same key."""
     session.execute(delete(BrowserSession).where(BrowserSession.expires_at <= utc_now()))
     of_key = BrowserSession.key_id == begun.key_id
     newest = select(BrowserSession.hash).where(of_key).order_by(BrowserSession.expires_at.desc())
@@ -19,7 +19,7 @@ def insert(session: Session, begun: BrowserSession, most: int) -> None:
 
 
 def key_of(session: Session, token_hash: str) -> str | None:
-    """The id of the key that a session in force began with."""
+    """Return the id of the key that an unexpired session was started with, or None."""
     found = select(BrowserSession.key_id).where(
         BrowserSession.hash == token_hash, BrowserSession.expires_at > utc_now()
     )
@@ -27,5 +27,5 @@ def key_of(session: Session, token_hash: str) -> str | None:
 
 
 def end(session: Session, token_hash: str) -> None:
-    """Forget one."""
+    """Delete a session."""
     session.execute(delete(BrowserSession).where(BrowserSession.hash == token_hash))

@@ -1,7 +1,7 @@
-"""The tables. Portable types only: one migration chain serves SQLite and Postgres.
+"""The database tables. Portable types only: one chain of migrations serves SQLite and Postgres.
 
-Lock order, so that nothing deadlocks: the rows of `units` first (several: in order of their id), then the
-row of `predictions`, then that of `models`. A claim locks one unit (skipping locked ones), a slice its own.
+Lock order, which prevents deadlocks: first rows of `units` (several: ordered by id), then the row of
+`predictions`, then the row of `models`. A claim locks one unit (skipping locked ones), a slice locks its own.
 """
 
 import secrets
@@ -16,22 +16,25 @@ from app.store.clock import UtcDateTime, utc_now
 Json = dict[str, Any]
 
 CHAIN, FINISH, PREDICTION = "chain", "finish", "prediction"  # kinds of units
-QUEUED, RUNNING, DONE = "queued", "running", "done"  # states of units; models say succeeded for done
+QUEUED, RUNNING, DONE = "queued", "running", "done"  # states of units; a finished model is "succeeded"
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
 OPEN_STATES = (QUEUED, RUNNING)
-NOBODY = ""  # the owner of what was deleted and is being removed (`app.store.deletion`); owners have names
+NOBODY = ""  # the owner of deleted objects until their rows are removed (`app.store.deletion`)
 
-# Large values are read only where a query says `undefer`; touching them otherwise is an error, not a query.
+# Large values are loaded only where a query says `undefer`; access without it is an error, not a query.
 _LARGE: dict[str, Any] = {"deferred": True, "deferred_raiseload": True}
 
 
 def new_id(prefix: str) -> str:
-    """An opaque id that nobody guesses: 80 random bits."""
+    """Make an unguessable id with 80 random bits."""
     return f"{prefix}_{secrets.token_hex(10)}"
 
 
 class Base(DeclarativeBase):
-    """Names of constraints are fixed, so that migrations can name them on both databases."""
+    """Base class of the tables.
+
+    Constraint names are fixed, so that migrations can use them on both databases.
+    """
 
     metadata = MetaData(
         naming_convention={
@@ -55,7 +58,7 @@ class Base(DeclarativeBase):
 
 
 class Dataset(Base):
-    """An uploaded table; its columns' values are in `dataset_blocks`."""
+    """An uploaded table; the values of its columns are in `dataset_blocks`."""
 
     __tablename__ = "datasets"
     __table_args__ = (Index(None, "owner", "created_at", "id"),)
@@ -65,16 +68,16 @@ class Dataset(Base):
     name: Mapped[str] = mapped_column(Text)
     num_rows: Mapped[int]
     columns: Mapped[list[Json]]  # the inferred schema, a dict per column, in order
-    profiles: Mapped[list[Json] | None] = mapped_column(**_LARGE)  # figures of each column, in order
-    read_as: Mapped[Json | None]  # how the file was understood
+    profiles: Mapped[list[Json] | None] = mapped_column(**_LARGE)  # summaries of each column, in order
+    read_as: Mapped[Json | None]  # the format and dialect the file was read with
     warnings: Mapped[list[str]]
     num_bytes: Mapped[int]  # stored
-    sha256: Mapped[str]  # of the stored blocks' checksums, in order: equal tables have equal ones
+    sha256: Mapped[str]  # of the blocks' checksums, in order: equal for equal tables
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
 
 
 class DatasetBlock(Base):
-    """Some rows of one column: an Arrow stream of one column, zstd inside."""
+    """A block of rows of one column: an Arrow stream of one column, with zstd inside."""
 
     __tablename__ = "dataset_blocks"
 
@@ -86,7 +89,7 @@ class DatasetBlock(Base):
 
 
 class Model(Base):
-    """A forest posterior, being fitted or fitted, with its data schema."""
+    """A posterior of tree models, fitted or being fitted, with the schema of its data."""
 
     __tablename__ = "models"
     __table_args__ = (Index(None, "owner", "created_at", "id"), Index(None, "owner", "name", "state"))
@@ -96,17 +99,17 @@ class Model(Base):
     name: Mapped[str | None] = mapped_column(Text)
     dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id"), index=True)
     target: Mapped[str] = mapped_column(Text)
-    settings: Mapped[Json]  # everything resolved, as the API shows it
+    settings: Mapped[Json]  # all resolved, as the API shows them
     state: Mapped[str]
-    header: Mapped[bytes | None] = mapped_column(**_LARGE)  # all that prediction needs but the draws
+    header: Mapped[bytes | None] = mapped_column(**_LARGE)  # everything prediction needs except the draws
     verdict: Mapped[str | None]
     diagnostics: Mapped[Json | None]
-    holdout: Mapped[Json | None]  # scores of the rows held out
-    held_out: Mapped[Json | None] = mapped_column(**_LARGE)  # those rows one by one (`worker.scoring`)
+    holdout: Mapped[Json | None]  # scores on the held-out rows
+    held_out: Mapped[Json | None] = mapped_column(**_LARGE)  # by row (`worker.scoring`)
     error: Mapped[Json | None]
     warnings: Mapped[list[str]] = mapped_column(default=list)
-    stopped: Mapped[Json | None]  # what ended a fit with stop rules; they are not looked at again
-    deadline: Mapped[float | None]  # of such a fit, by the database's clock
+    stopped: Mapped[Json | None]  # why a fit with stop rules ended; the rules are not checked again
+    deadline: Mapped[float | None]  # of a fit with stop rules, by the database's clock
     cancel_requested: Mapped[bool] = mapped_column(default=False)
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     started_at: Mapped[datetime | None]
@@ -134,18 +137,18 @@ class Unit(Base):
     kind: Mapped[str]
     model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"))
     prediction_id: Mapped[str | None] = mapped_column(ForeignKey("predictions.id", ondelete="CASCADE"))
-    ordinal: Mapped[int]  # the chain's number, or that of the block of rows
+    ordinal: Mapped[int]  # the number of the chain or of the block of rows
     state: Mapped[str] = mapped_column(default=QUEUED)
-    token: Mapped[int] = mapped_column(default=0)  # the fence: raised by every claim
+    token: Mapped[int] = mapped_column(default=0)  # fencing token, raised by every claim
     lease_until: Mapped[float | None]  # by the database's clock
-    worker_id: Mapped[str | None]  # who has it, or had it last
+    worker_id: Mapped[str | None]  # the current or last holder
     attempts: Mapped[int] = mapped_column(default=0)
     stalled_attempts: Mapped[int] = mapped_column(default=0)  # claims since the last progress
     phase: Mapped[str | None]  # compiling, burn_in, sampling
-    iteration: Mapped[int] = mapped_column(default=0)  # of the chain; while compiling, kernels done
+    iteration: Mapped[int] = mapped_column(default=0)  # while compiling: kernels compiled
     iterations: Mapped[int] = mapped_column(default=0)
     num_draws: Mapped[int] = mapped_column(default=0)  # kept and stored
-    rate: Mapped[float | None]  # iterations per second, lately
+    rate: Mapped[float | None]  # recent iterations per second
     statistics: Mapped[Json | None]
     checkpoint: Mapped[bytes | None] = mapped_column(**_LARGE)
     error: Mapped[Json | None]
@@ -154,7 +157,7 @@ class Unit(Base):
 
 
 class DrawBlock(Base):
-    """Consecutive kept draws of one chain, packed. The last block of a chain grows until it is full."""
+    """Consecutive kept draws of one chain, packed. The chain's last block grows until it is full."""
 
     __tablename__ = "draw_blocks"
 
@@ -168,7 +171,7 @@ class DrawBlock(Base):
 
 
 class BatchPrediction(Base):
-    """Predictions of a stored dataset by a model, made in the background, block of rows by block of rows."""
+    """A background prediction: a model's predictions of a stored dataset, made in blocks of rows."""
 
     __tablename__ = "predictions"
     __table_args__ = (Index(None, "owner", "created_at", "id"),)
@@ -176,12 +179,12 @@ class BatchPrediction(Base):
     id: Mapped[str] = mapped_column(primary_key=True)
     owner: Mapped[str]
     model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"), index=True)
-    # The dataset can't go while this is open; afterwards it may.
+    # The dataset can't be deleted while this is open; afterwards it can.
     dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id", ondelete="SET NULL"), index=True)
     num_rows: Mapped[int]
-    request: Mapped[Json]  # levels, quantiles, the number of draws: resolved
+    request: Mapped[Json]  # levels, quantiles and number of draws, all resolved
     state: Mapped[str]
-    flags: Mapped[Json | None]  # rows by column and flag, once succeeded
+    flags: Mapped[Json | None]  # number of rows by column and flag, once succeeded
     error: Mapped[Json | None]
     cancel_requested: Mapped[bool] = mapped_column(default=False)
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
@@ -190,7 +193,7 @@ class BatchPrediction(Base):
 
 
 class PredictionBlock(Base):
-    """The predictions of a block of rows: an Arrow stream of one batch, zstd inside."""
+    """The predictions of a block of rows: an Arrow stream of one batch, with zstd inside."""
 
     __tablename__ = "prediction_blocks"
 
@@ -204,7 +207,7 @@ class PredictionBlock(Base):
 
 
 class Worker(Base):
-    """A worker's main process, as long as it lives; its dispatcher beats here."""
+    """A worker's main process while it lives; its dispatcher writes heartbeats here."""
 
     __tablename__ = "workers"
 
@@ -216,20 +219,20 @@ class Worker(Base):
     started_at: Mapped[datetime] = mapped_column(default=utc_now)
     draining: Mapped[bool] = mapped_column(
         default=False
-    )  # it was asked to stop: its units end with their slice
+    )  # asked to stop: its units end with their current slice
     phase: Mapped[str]
-    counts: Mapped[Json | None]  # of what it did since it began (`app.store.queue.counters`)
+    counts: Mapped[Json | None]  # counters since its start (`app.store.queue.counters`)
 
 
 class ApiKey(Base):
-    """Who may use a service that is not on loopback; of the secret only a hash is kept."""
+    """An API key. Only a hash of the secret is stored."""
 
     __tablename__ = "api_keys"
 
     id: Mapped[str] = mapped_column(primary_key=True)
     hash: Mapped[str]
-    name: Mapped[str] = mapped_column(Text, index=True)  # of an owner's keys in force no two have the same
-    owner: Mapped[str] = mapped_column(Text)  # whom it acts for: what it makes is this one's
+    name: Mapped[str] = mapped_column(Text, index=True)  # unique among an owner's active keys
+    owner: Mapped[str] = mapped_column(Text)  # the owner of everything created with this key
     scopes: Mapped[list[str]]
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     expires_at: Mapped[datetime | None]
@@ -238,14 +241,14 @@ class ApiKey(Base):
 
 
 class AuditEntry(Base):
-    """One change: who made it, of what, when. Outlives what it tells of."""
+    """One change: who made it, to which object, and when. It outlives the object."""
 
     __tablename__ = "audit_entries"
     __table_args__ = (Index(None, "created_at", "id"),)
 
     id: Mapped[str] = mapped_column(primary_key=True)
     created_at: Mapped[datetime]
-    who: Mapped[str]  # a key's id, or where from
+    who: Mapped[str]  # a key's id, or the origin of the request
     owner: Mapped[str] = mapped_column(Text)
     action: Mapped[str]
     subject: Mapped[str]
@@ -253,7 +256,7 @@ class AuditEntry(Base):
 
 
 class BrowserSession(Base):
-    """A browser that signed in with a key; of its token only a hash is kept."""
+    """A browser that signed in with a key; only a hash of its token is stored."""
 
     __tablename__ = "sessions"
 
@@ -264,7 +267,7 @@ class BrowserSession(Base):
 
 
 class ModelEvent(Base):
-    """What happened to a model, stored in the transaction that did it; numbered 1, 2, ... by model."""
+    """An event of a model, stored in the transaction that caused it; numbered 1, 2, ... per model."""
 
     __tablename__ = "model_events"
 
@@ -276,14 +279,14 @@ class ModelEvent(Base):
 
 
 class IdempotentAnswer(Base):
-    """What a request with an `Idempotency-Key` was answered, stored with what it made."""
+    """The response to a request with an `Idempotency-Key`, stored with the object it created."""
 
     __tablename__ = "idempotent_answers"
 
     owner: Mapped[str] = mapped_column(primary_key=True)
     route: Mapped[str] = mapped_column(primary_key=True)  # method and path
     key: Mapped[str] = mapped_column(primary_key=True)
-    fingerprint: Mapped[str]  # SHA-256 of what was sent, hexadecimal
+    fingerprint: Mapped[str]  # SHA-256 of the request, hexadecimal
     status: Mapped[int]
     headers: Mapped[Json]
     body: Mapped[bytes]

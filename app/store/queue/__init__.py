@@ -1,1 +1,1 @@
-"""The queue of work: units, their leases and ends, workers."""
+"""The queue of work: units, their leases and lifecycle, and the workers."""

@@ -1,8 +1,8 @@
-"""What workers count as they work: the names, and where the counts are in memory and in the database.
+"""Counters of the workers: their names, and their storage in shared memory and in the database.
 
-Children of a worker are processes that may be killed at any moment, and the API must see their counts without
-asking them. So each child adds to numbers of its own in memory that it shares with its worker's main process,
-which writes the sums to the worker's row with each beat.
+Child processes of a worker may be killed at any moment, and the API must see their counts without asking
+them. So each child adds to its own numbers in memory shared with the worker's main process, which writes the
+sums to the worker's row with each heartbeat.
 """
 
 import mmap
@@ -19,7 +19,7 @@ ENDS = ("done", "cancelled", "released", "gave_way", "failed", "lost")
 
 @dataclass(frozen=True)
 class Tally:
-    """A counter, or with `buckets` a histogram; every value that a label may have is known."""
+    """A counter, or with `buckets` a histogram; all values of its labels are known in advance."""
 
     name: str
     help: str
@@ -28,30 +28,33 @@ class Tally:
 
     @property
     def width(self) -> int:
-        """Numbers per combination of labels: a count; or one per bucket, those beyond, and the sum."""
+        """Numbers stored per combination of labels:
+
+        one count, or all buckets, the overflow bucket and the sum.
+        """
         return len(self.buckets) + 2 if self.buckets else 1
 
     def combinations(self) -> list[tuple[str, ...]]:
-        """The values of the labels, in order."""
+        """Return all combinations of label values, in order."""
         return list(product(*self.labels.values()))
 
 
-ITERATIONS = Tally("bart_chain_iterations", "Iterations of chains done.")
+ITERATIONS = Tally("bart_chain_iterations", "Completed iterations of chains.")
 SLICES = Tally(
     "bart_chain_slice_duration_seconds",
-    "Sampling between two commits of a chain.",
+    "Sampling time between two commits of a chain.",
     buckets=(0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0),
 )
-LOST = Tally("bart_lease_lost", "Units that went to another worker while this one was still at them.")
+LOST = Tally("bart_lease_lost", "Units taken over by another worker while this one still worked on them.")
 RESUMED = Tally(
     "bart_chain_resumed",
-    "Chains that were continued from a checkpoint.",
+    "Chains continued from a checkpoint.",
     {"reason": ("lost", "released")},
 )
-BELLS = Tally("bart_doorbells", "Bells that dispatchers rang.", {"result": ("rung", "failed")})
+BELLS = Tally("bart_doorbells", "Doorbells sent by dispatchers.", {"result": ("rung", "failed")})
 JOBS = Tally(
     "bart_job_duration_seconds",
-    "Units of work, from claim to end.",
+    "Duration of units of work, from claim to end.",
     {"kind": UNIT_KINDS, "outcome": ENDS},
     buckets=(0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0),
 )
@@ -67,12 +70,12 @@ _WIDTHS = {tally.name: tally.width for tally in TALLIES}
 
 
 class Counts:
-    """Numbers shared with child processes; each process adds only to a part of its own.
+    """Counters shared with child processes; each process adds only to its own part.
 
     Parameters
     ----------
     parts
-        How many processes count; part 0 is the one that made this.
+        Number of counting processes; part 0 belongs to the process that created this object.
     """
 
     def __init__(self, parts: int) -> None:
@@ -81,18 +84,18 @@ class Counts:
         self.part = 0
 
     def add(self, tally: Tally, *labels: str, amount: float = 1.0) -> None:
-        """Count."""
+        """Increase a counter."""
         self._memory[self._place(tally, labels)] += amount
 
     def observe(self, tally: Tally, value: float, *labels: str) -> None:
-        """Put a value into a histogram."""
+        """Add a value to a histogram."""
         place = self._place(tally, labels)
         bucket = sum(value > bound for bound in tally.buckets)
         self._memory[place + bucket] += 1
         self._memory[place + tally.width - 1] += value
 
     def sums(self) -> Json:
-        """Of all processes, by name and labels; what is zero is left out."""
+        """Return counters summed over processes, {name: {labels: values}}; zeros omitted."""
         found: Json = {}
         for (name, labels), place in _PLACES.items():
             starts = [part * SIZE + place for part in range(self._parts)]
@@ -106,7 +109,7 @@ class Counts:
 
 
 def cells_of(counts: Json, tally: Tally) -> Iterator[tuple[tuple[str, ...], list[float]]]:
-    """The numbers of a tally in what a worker wrote, by its labels; those of other versions are passed by."""
+    """Yield a tally's (labels, numbers) from a worker's row; skip entries that another version wrote."""
     for joined, cells in (counts.get(tally.name) or {}).items():
         labels = tuple(joined.split(LABELS_JOINED)) if tally.labels else ()
         if len(labels) == len(tally.labels) and len(cells) == tally.width:

@@ -1,4 +1,4 @@
-"""How units, and the models and predictions they are for, come to their end.
+"""How units end, and with them the models and predictions that they belong to.
 
 Lock order: rows of units (several: by id), then the prediction's row, then the model's (`app.store.tables`).
 """
@@ -29,25 +29,25 @@ from app.store.tables import (
     new_id,
 )
 
-MAX_STALLED = 3  # claims without progress; a unit that killed so many workers would kill the next one
+MAX_STALLED = 3  # claims without progress; a unit that killed this many workers would kill the next one
 WORKER_LOST: Json = {
     "type": "worker_lost",
-    "detail": f"The worker ended without a word {MAX_STALLED} times in a row while on this, and got no "
-    "further; most often that is the machine running out of memory.",
+    "detail": f"The worker process died {MAX_STALLED} times in a row while working on this, without any "
+    "progress. The most common cause is a machine that runs out of memory.",
 }
 LEASE_LOST: Json = {
     "type": "lease_lost",
-    "detail": f"The lease on this was lost {MAX_STALLED} times in a row without progress: its worker was "
-    "alive, but gave no sign of life in time (BARTSERVE_LEASE_SECONDS). Most often that is a machine that "
-    "stood still or has too much to do, or a database that didn't answer. A retry goes on from what is "
-    "stored.",
+    "detail": f"The lease was lost {MAX_STALLED} times in a row without progress: the worker was alive, but "
+    "sent no heartbeat in time (BARTSERVE_LEASE_SECONDS). The most common causes are a machine that was "
+    "suspended or is overloaded, and a database that didn't respond. A retry continues from the stored "
+    "checkpoint.",
 }
 
 
 def new_unit(
     model_id: str, kind: str, ordinal: int, iterations: int = 0, prediction_id: str | None = None
 ) -> Unit:
-    """A queued unit, to be added to the session."""
+    """Make a queued unit, to be added to the session."""
     return Unit(
         id=new_id("un"),
         model_id=model_id,
@@ -59,12 +59,12 @@ def new_unit(
 
 
 def lock_all(session: Session, model_id: str) -> None:
-    """Lock every unit of a model, in order, before touching several or the model for good."""
+    """Lock every unit of a model, in order, before changing several units or the model's final state."""
     session.execute(select(Unit.id).where(Unit.model_id == model_id).order_by(Unit.id).with_for_update())
 
 
 def set_deadline(session: Session, model_id: str) -> None:
-    """Let a model's time run from now on, the first claim of any of its units, if its stop rules give one."""
+    """Set the deadline of a model whose stop rules limit the time; called when its first unit is claimed."""
     model = session.get_one(Model, model_id)
     seconds = (model.settings.get("stop") or {}).get("max_seconds")
     if seconds is not None and model.stopped is None:
@@ -73,15 +73,15 @@ def set_deadline(session: Session, model_id: str) -> None:
 
 
 def cancel_queued(session: Session, model_id: str) -> None:
-    """End the units of a model's fit that nobody works on."""
+    """Cancel the queued units of a model's fit."""
     queued = update(Unit).where(_of_fit(model_id), Unit.state == QUEUED)
     rows_changed(session, queued.values(state=CANCELLED, updated_at=utc_now()))
 
 
 def settle(session: Session, model_id: str) -> None:
-    """With no unit left open, the model goes on: to its `finish` unit, or to its end when it was cancelled.
+    """Advance a model that has no open units: queue its `finish` unit, or end it when it was cancelled.
 
-    Holding the model's row while looking makes the last of several chains see the others.
+    The model's row is locked during the check, so that the last of several chains sees the others.
     """
     query = select(Model).where(Model.id == model_id).with_for_update(key_share=True)
     model = session.scalar(query, execution_options={"populate_existing": True})
@@ -97,11 +97,11 @@ def settle(session: Session, model_id: str) -> None:
     elif all(state == DONE for kind, state in states if kind == CHAIN):
         finishes = sum(kind == FINISH for kind, _ in states)
         session.add(new_unit(model_id, FINISH, finishes))
-    session.flush()  # a second finish unit, were there one, must fail in here
+    session.flush()  # a second finish unit must violate its unique index here
 
 
 def fail_model(session: Session, model_id: str, error: Json) -> None:
-    """End a model as failed, and its units that nobody works on as cancelled; under `lock_all`."""
+    """End a model as failed and cancel its queued units; call this under `lock_all`."""
     cancel_queued(session, model_id)
     open_ = update(Model).where(Model.id == model_id, Model.state.in_(OPEN_STATES))
     if rows_changed(session, open_.values(state=FAILED, error=error, finished_at=utc_now())):
@@ -109,10 +109,10 @@ def fail_model(session: Session, model_id: str, error: Json) -> None:
 
 
 def sweep(session: Session, busy: Collection[str] = ()) -> int:
-    """End what nobody will claim any more, but for units that `busy` processes are at; how many that were.
+    """End one unit that nobody will claim any more, except units in `busy`; return how many ended (0 or 1).
 
-    Units whose workers vanished too often without progress fail with their model; units whose worker vanished
-    after their model was cancelled, or failed, end as cancelled.
+    A unit whose workers vanished too often without progress fails, and its model or prediction with it; a
+    unit whose worker vanished after its model was cancelled or failed ends as cancelled.
     """
     lost = and_(Unit.state == RUNNING, Unit.lease_until < db_now())
     hopeless = Unit.stalled_attempts >= MAX_STALLED
@@ -139,26 +139,26 @@ def sweep(session: Session, busy: Collection[str] = ()) -> int:
     return changed
 
 
-# Of a query of units that is to know what `wanted` says: it joins models, and predictions by this.
+# The join of units to predictions that every query with `wanted` needs, besides the one to models.
 ITS = Unit.prediction_id == BatchPrediction.id
 
 
 def wanted() -> ColumnElement[bool]:
-    """Whether a unit's model or prediction is still open."""
+    """Return the condition that a unit's model or prediction is still open."""
     of_fit = and_(Model.state.in_(OPEN_STATES), Model.cancel_requested.is_(False))
     of_prediction = and_(BatchPrediction.state.in_(OPEN_STATES), BatchPrediction.cancel_requested.is_(False))
     return case((Unit.prediction_id.is_(None), of_fit), else_=of_prediction)
 
 
 def parent(unit: Any) -> tuple[Any, str]:
-    """The table and id of what a unit, or a claim of one, works for: a prediction or a model."""
+    """Return the table and id of the prediction or model that a unit, or a claim of one, belongs to."""
     if unit.prediction_id is None:
         return Model, unit.model_id
     return BatchPrediction, unit.prediction_id
 
 
 def lock_siblings(session: Session, unit: Any) -> None:
-    """Lock every unit that works for the same, in order."""
+    """Lock every unit of the same model or prediction, in order."""
     if unit.prediction_id is None:
         lock_all(session, unit.model_id)
     else:
@@ -166,7 +166,7 @@ def lock_siblings(session: Session, unit: Any) -> None:
 
 
 def settle_parent(session: Session, unit: Any) -> None:
-    """With no unit left open, what it works for goes on, or has ended."""
+    """Advance or end the unit's model or prediction if it has no open units."""
     if unit.prediction_id is None:
         settle(session, unit.model_id)
     else:
@@ -174,7 +174,7 @@ def settle_parent(session: Session, unit: Any) -> None:
 
 
 def fail_parent(session: Session, unit: Any, error: Json) -> None:
-    """End what the unit works for as failed; under `lock_siblings`."""
+    """End the unit's model or prediction as failed; call this under `lock_siblings`."""
     if unit.prediction_id is None:
         fail_model(session, unit.model_id, error)
     else:
@@ -182,5 +182,5 @@ def fail_parent(session: Session, unit: Any, error: Json) -> None:
 
 
 def _of_fit(model_id: str) -> ColumnElement[bool]:
-    """The units that make the model; predictions by it are others."""
+    """Return the condition that selects the units of a model's fit, without those of its predictions."""
     return and_(Unit.model_id == model_id, Unit.prediction_id.is_(None))

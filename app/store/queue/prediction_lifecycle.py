@@ -1,4 +1,4 @@
-"""How the units of a background prediction end it, as `app.store.queue.units` has it for models."""
+"""How the units of a background prediction end it; `app.store.queue.lifecycle` does so for models."""
 
 from typing import Any
 
@@ -20,21 +20,21 @@ from app.store.tables import (
 
 
 def lock_all(session: Session, prediction_id: str) -> None:
-    """Lock every unit of a prediction, in order, before touching several or the prediction for good."""
+    """Lock every unit of a prediction, in order, before changing several units or the final state."""
     mine = select(Unit.id).where(Unit.prediction_id == prediction_id).order_by(Unit.id)
     session.execute(mine.with_for_update())
 
 
 def cancel_queued(session: Session, prediction_id: str) -> None:
-    """End the units that nobody works on."""
+    """Cancel the queued units of a prediction."""
     queued = update(Unit).where(Unit.prediction_id == prediction_id, Unit.state == QUEUED)
     rows_changed(session, queued.values(state=CANCELLED, updated_at=utc_now()))
 
 
 def settle(session: Session, prediction_id: str) -> None:
-    """With no unit left open, the prediction has succeeded, or was cancelled.
+    """End a prediction that has no open units as succeeded or cancelled.
 
-    Holding its row while looking makes the last of several units see the others.
+    Its row is locked during the check, so that the last of several units sees the others.
     """
     query = select(BatchPrediction).where(BatchPrediction.id == prediction_id)
     query = query.with_for_update(key_share=True)
@@ -54,7 +54,7 @@ def settle(session: Session, prediction_id: str) -> None:
 
 
 def fail(session: Session, prediction_id: str, error: Json) -> None:
-    """End the prediction as failed, and the units that nobody works on."""
+    """End the prediction as failed and cancel its queued units."""
     cancel_queued(session, prediction_id)
     open_ = update(BatchPrediction).where(
         BatchPrediction.id == prediction_id, BatchPrediction.state.in_(OPEN_STATES)

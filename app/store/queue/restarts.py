@@ -1,6 +1,7 @@
-"""Going on with models that have ended: `retry` to the end once meant, `extend` beyond it.
+"""Restarts of models that have ended: `retry` runs to the planned end, `extend` beyond it.
 
-Chains go on from their last checkpoints, so their draws are those of a fit that was never interrupted.
+Chains continue from their last checkpoints, so their draws equal those of an uninterrupted fit.
+
 Lock order: rows of units (by id), then the model's row. See `app.store.tables`.
 """
 
@@ -17,20 +18,20 @@ from app.store.tables import CANCELLED, CHAIN, DONE, FAILED, QUEUED, SUCCEEDED, 
 
 
 def locked(session: Session, owner: str, model_id: str) -> Model | None:
-    """The owner's model with all of its units, locked to the end of the transaction."""
+    """Return the owner's model, locked with all of its units until the transaction ends, or None."""
     lifecycle.lock_all(session, model_id)
     query = select(Model).where(Model.id == model_id, Model.owner == owner).with_for_update(key_share=True)
     return session.scalar(query, execution_options={"populate_existing": True})
 
 
 def retry(session: Session, model: Model) -> None:
-    """Queue the chains of a cancelled or failed model that haven't reached their end; under `locked`."""
+    """Queue the unfinished chains of a cancelled or failed model; call this under `locked`."""
     assert model.state in {CANCELLED, FAILED}, model.state
     chains = update(Unit).where(Unit.model_id == model.id, Unit.kind == CHAIN)
-    # Also of a chain whose worker hasn't noticed yet that the model had failed: it just goes on.
+    # Includes chains whose workers haven't noticed yet that the model failed: those just continue.
     rows_changed(session, chains.values(stalled_attempts=0))
     ended: ColumnElement[bool] = Unit.state.in_((CANCELLED, FAILED))
-    if model.settings.get("stop"):  # its time may have been over: such chains are done, and short
+    if model.settings.get("stop"):  # chains that a time limit ended are done, but short
         ended = or_(ended, and_(Unit.state == DONE, Unit.num_draws < int(model.settings["num_draws"])))
     _queue(session, chains.where(ended))
     events.append(session, model.id, "retried")
@@ -38,10 +39,10 @@ def retry(session: Session, model: Model) -> None:
 
 
 def extend(session: Session, model: Model, num_draws: int, header: bytes) -> None:
-    """Queue the chains of a succeeded model for so many more kept draws each; under `locked`.
+    """Queue the chains of a succeeded model for `num_draws` more kept draws each; call this under `locked`.
 
-    The model keeps the verdict on the draws it had until the one on all of them is there; so a model that
-    has a verdict can answer, whatever its state.
+    The model keeps its verdict until the verdict on all draws is known, so a model that has a verdict can
+    predict in any state.
     """
     assert model.state == SUCCEEDED, model.state
     draw_on(session, model, int(model.settings["num_draws"]) + num_draws, header)
@@ -50,7 +51,7 @@ def extend(session: Session, model: Model, num_draws: int, header: bytes) -> Non
 
 
 def draw_on(session: Session, model: Model, num_draws: int, header: bytes) -> None:
-    """Queue every chain until it has kept so many draws in all; under a lock of all units."""
+    """Queue every chain until it has `num_draws` kept draws in total; call this under a lock of all units."""
     settings = model.settings | {"num_draws": num_draws}
     iterations = int(settings["num_burnin"]) + num_draws * int(settings["thin"])
     chains = update(Unit).where(Unit.model_id == model.id, Unit.kind == CHAIN)
@@ -59,7 +60,7 @@ def draw_on(session: Session, model: Model, num_draws: int, header: bytes) -> No
 
 
 def checkpoints(session: Session, model_id: str) -> int:
-    """How many chains of a model can go on from where they ended."""
+    """Return how many chains of a model have a checkpoint to continue from."""
     kept = select(func.count()).where(
         Unit.model_id == model_id, Unit.kind == CHAIN, Unit.checkpoint.is_not(None)
     )
@@ -75,4 +76,4 @@ def _reopen(session: Session, model: Model) -> None:
     model.state, model.cancel_requested = QUEUED, False
     model.error = model.finished_at = model.deadline = None
     session.flush()
-    lifecycle.settle(session, model.id)  # with every chain at its end only the finish is left
+    lifecycle.settle(session, model.id)  # when every chain is done, only the finish is left

@@ -1,7 +1,7 @@
-"""Units of work: claim, slice, release, finish. A lease with a fencing token, by the database's clock.
+"""Units of work: claim, slice, release, finish. Leases have a fencing token and use the database's clock.
 
-A claim raises the unit's token; every later write is conditional on it (`_fenced`), so a worker that comes
-back from the dead, after another one has claimed its unit, writes nothing.
+A claim raises the unit's token, and every later write is conditional on it (`_fenced`). So a worker that
+wakes up after another one has claimed its unit writes nothing.
 
 Lock order: rows of units (several: by id), then the prediction's row, then the model's (`app.store.tables`).
 """
@@ -40,18 +40,18 @@ from app.store.tables import (
 
 
 class Directive(enum.Enum):
-    """What a slice learns when it commits."""
+    """Instruction to the worker, returned by each commit."""
 
     CONTINUE = "continue"
     CANCEL = "cancel"  # end the unit: `stop`
-    DRAIN = "drain"  # this worker is to end: `release` the unit
-    GIVE_WAY = "give_way"  # another owner waits: `release` the unit, a chain of which goes on later
-    TIME_UP = "time_up"  # the model's time is over: a chain ends where it is, by `finish_early`
+    DRAIN = "drain"  # this worker shall stop: `release` the unit
+    GIVE_WAY = "give_way"  # another owner waits: `release` the chain, which continues later
+    TIME_UP = "time_up"  # the model's time is over: end the chain with `finish_early`
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A unit that is this worker's until `lease_seconds` without a sign of life have passed."""
+    """A unit leased to this worker; the lease ends after `lease_seconds` without a heartbeat."""
 
     unit_id: str
     token: int
@@ -63,12 +63,12 @@ class Claim:
     num_draws: int  # kept and stored so far
     created_at: datetime
     prediction_id: str | None = None  # of a unit of a background prediction
-    recovered: bool = False  # from a worker that was lost
+    recovered: bool = False  # taken over from a lost worker
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a chain is, or a block of predictions with its rows as iterations."""
+    """Progress of a chain, or of a block of predictions with rows as iterations."""
 
     phase: str  # compiling, burn_in, sampling, predicting
     iteration: int
@@ -79,19 +79,19 @@ class Progress:
 
 @dataclass(frozen=True)
 class Slice:
-    """What a slice of a chain leaves behind, all in one transaction."""
+    """Result of one slice of a chain, stored in one transaction."""
 
     progress: Progress
     checkpoint: bytes
     statistics: Json
     blocks: Sequence[draws.StoredBlock] = ()
-    header: bytes | None = None  # given by a chain's first slice; the first chain's is kept
+    header: bytes | None = None  # set by each chain's first slice; the first one stored is kept
     warnings: Sequence[str] = ()  # with the header
 
 
 @dataclass(frozen=True)
 class Cut:
-    """What a fit became when its time was over: the settings and header of one that meant to be so short."""
+    """Settings and header of a fit that was cut short by its time limit, as if planned that short."""
 
     settings: Json
     header: bytes
@@ -101,9 +101,9 @@ class Cut:
 def count_claimable(
     session: Session, limit: int, *, busy: Collection[str] = (), chains: int | None = None
 ) -> int:
-    """How many units a worker could claim now, counted up to `limit`; of chains at most so many.
+    """Count the units that a worker could claim now, up to `limit`, with at most `chains` chains.
 
-    `busy` are units that processes of this worker are at.
+    `busy` are the units that processes of this worker are working on.
     """
     short = _count(session, limit, _claimable(busy), Unit.kind != CHAIN)
     room = limit - short if chains is None else min(limit - short, chains)
@@ -124,18 +124,17 @@ def claim(
     busy: Collection[str] = (),
     chains: bool = True,
 ) -> Claim | None:
-    """Take a unit of the owner with the fewest running ones; None when there is none, or the worker drains.
+    """Claim a unit of the owner with the fewest running ones; None when there is none or the worker drains.
 
-    Of owners with as many, it is the turn of the one who was served the longest ago. Of one owner's units
-    finishes come first, then predictions, whose units are short, then the oldest chain.
+    Among owners with equally many, the one served longest ago comes first. Among one owner's units, finishes
+    come first, then predictions (their units are short), then the oldest chain.
 
     Parameters
     ----------
     busy
-        Units that processes of this worker are at: it never claims them, though their leases ran out.
+        Units that processes of this worker are working on; never claimed, even after their leases expire.
     chains
         Whether chains may be claimed; finishes and predictions always may.
-
     """
     if session.scalar(select(Worker.draining).where(Worker.id == worker_id)):
         return None
@@ -196,17 +195,17 @@ def claim(
 
 
 def checkpoint(session: Session, claim: Claim) -> bytes | None:
-    """What continues the claimed chain, None at its beginning."""
+    """Return the checkpoint from which the claimed chain continues, None at its beginning."""
     return session.scalar(select(Unit.checkpoint).where(Unit.id == claim.unit_id))
 
 
 def heartbeat(session: Session, claim: Claim, progress: Progress | None = None) -> Directive:
-    """A sign of life without progress of the chain itself.
+    """Renew the lease without progress of the chain itself.
 
     Raises
     ------
     LeaseLostError
-        The unit is no longer this worker's.
+        The unit no longer belongs to this worker.
     """
     shown = {} if progress is None else _shown(progress)
     _fenced(session, claim, lease_until=db_now() + claim.lease_seconds, **shown)
@@ -214,9 +213,9 @@ def heartbeat(session: Session, claim: Claim, progress: Progress | None = None) 
 
 
 def commit_slice(session: Session, claim: Claim, slice_: Slice, *, gives_way: bool = False) -> Directive:
-    """Store what a slice of a chain has done; raises as `heartbeat`.
+    """Store one slice of a chain; raises as `heartbeat`.
 
-    `gives_way`: the chain has run for long enough to give way, should another owner wait.
+    `gives_way`: the chain has run long enough to yield if another owner waits.
     """
     _store_slice(session, claim, slice_, state=RUNNING, lease_until=db_now() + claim.lease_seconds)
     directive = _directive(session, claim)
@@ -226,7 +225,7 @@ def commit_slice(session: Session, claim: Claim, slice_: Slice, *, gives_way: bo
 
 
 def finish_chain(session: Session, claim: Claim, slice_: Slice) -> None:
-    """The chain's last slice. The chain that finishes last inserts the model's `finish` unit."""
+    """Store the chain's last slice. The chain that finishes last inserts the model's `finish` unit."""
     _store_slice(session, claim, slice_, state=DONE, lease_until=None)
     ended = {"chain": claim.ordinal, "draws": slice_.progress.num_draws}
     events.append(session, claim.model_id, "chain_finished", ended)
@@ -234,7 +233,7 @@ def finish_chain(session: Session, claim: Claim, slice_: Slice) -> None:
 
 
 def finish_early(session: Session, claim: Claim) -> None:
-    """The end of a chain whose model's time is over; its last slice is already stored."""
+    """End a chain whose model's time is over; its last slice is already stored."""
     _fenced(session, claim, state=DONE, lease_until=None, rate=None)
     kept = session.scalar(select(Unit.num_draws).where(Unit.id == claim.unit_id))
     events.append(session, claim.model_id, "chain_finished", {"chain": claim.ordinal, "draws": kept})
@@ -242,7 +241,7 @@ def finish_early(session: Session, claim: Claim) -> None:
 
 
 def release(session: Session, claim: Claim) -> None:
-    """Give the unit back: another worker continues it. No attempt is counted against it."""
+    """Return the unit to the queue without counting an attempt; another worker continues it."""
     _fenced(
         session,
         claim,
@@ -259,32 +258,35 @@ def release(session: Session, claim: Claim) -> None:
 
 
 def stop(session: Session, claim: Claim) -> None:
-    """End the unit as cancelled, as its directive said; what was drawn stays."""
+    """End the unit as cancelled, following its directive; kept draws stay."""
     _fenced(session, claim, state=CANCELLED, lease_until=None)
     table, parent_id = lifecycle.parent(claim)
     wish = select(table.state, table.cancel_requested).where(table.id == parent_id)
     state, cancel_requested = session.execute(wish).one()
     if claim.kind in {CHAIN, FINISH} and state in OPEN_STATES and not cancel_requested:
-        # Retried since the directive was read: somebody must go on with it.
+        # Retried since the directive was read: somebody must continue it.
         rows_changed(session, update(Unit).where(Unit.id == claim.unit_id).values(state=QUEUED))
     lifecycle.settle_parent(session, claim)
 
 
 def note_loss(session: Session, claim: Claim) -> None:
-    """Let a unit that another worker has taken over say that its former holder was alive, and only late."""
+    """Record on a unit taken over by another worker that its former worker was alive, only late."""
     taken = and_(Unit.id == claim.unit_id, Unit.token > claim.token, Unit.state.in_(OPEN_STATES))
     rows_changed(session, update(Unit).where(taken).values(error=lifecycle.LEASE_LOST))
 
 
 def fail(session: Session, claim: Claim, error: Json) -> None:
-    """End the unit and its model or prediction as failed. `error` is `{type, detail}`, a sentence."""
+    """End the unit and its model or prediction as failed.
+
+    `error` is `{type, detail}`; detail is a sentence.
+    """
     lifecycle.lock_siblings(session, claim)
     _fenced(session, claim, state=FAILED, lease_until=None, error=error)
     lifecycle.fail_parent(session, claim, error)
 
 
 def finish_block(session: Session, claim: Claim, num_rows: int, statistics: Json) -> None:
-    """The end of a block of predictions; with the last one the prediction has succeeded."""
+    """End a block of predictions; the last one makes the prediction succeed."""
     _fenced(
         session, claim, state=DONE, lease_until=None, iteration=num_rows, statistics=statistics, rate=None
     )
@@ -302,15 +304,14 @@ def finish_model(
     stopped: Json | None = None,
     cut: Cut | None = None,
 ) -> None:
-    """The `finish` unit's end: the model is succeeded when this commits.
+    """End the `finish` unit; the model has succeeded when this commits.
 
     Parameters
     ----------
     stopped
-        What ended a fit with stop rules.
+        Why a fit with stop rules ended.
     cut
-        What such a fit became when its time was over; chains without a draw are no part of it.
-
+        New settings and header of a fit whose time was over; chains without draws are removed.
     """
     if cut is not None:
         lifecycle.lock_all(session, claim.model_id)
@@ -338,17 +339,16 @@ def finish_model(
 
 
 def go_on(session: Session, claim: Claim, num_draws: int, header: bytes, looked: Json) -> None:
-    """The end of a `finish` unit that found its model's stop rules unmet: every chain draws on.
+    """End a `finish` unit whose model has not met its stop rules, and queue more draws of every chain.
 
     Parameters
     ----------
     num_draws
-        That each chain is to have when the rules are looked at next.
+        Kept draws per chain at the next check of the rules.
     header
-        That of a fit with so many.
+        Header of a fit with that many draws.
     looked
-        What was seen, for the log.
-
+        Result of this check, for the event log.
     """
     lifecycle.lock_all(session, claim.model_id)
     _fenced(session, claim, state=DONE, lease_until=None)
@@ -370,9 +370,9 @@ def _claimable(busy: Collection[str] = ()) -> ColumnElement[bool]:
 
 
 def _shares() -> Subquery:
-    """By owner of open units: how many run, and since when the owner waits, or when it was served last.
+    """Select, per owner of open units, the number of running units and the time of waiting or last service.
 
-    Served: a claim, a slice or the end of any unit of a model that has open ones.
+    Service means a claim, a slice or the end of any unit of a model that has open ones.
     """
     unit, model, open_unit = aliased(Unit), aliased(Model), aliased(Unit)
     concerned = select(open_unit.model_id).where(open_unit.state.in_(OPEN_STATES))
@@ -392,10 +392,10 @@ def _shares() -> Subquery:
 
 
 def _somebody_waits(session: Session, claim: Claim) -> bool:
-    """Whether a chain gives way: for an owner of whom nothing runs, or two units fewer than of the chain's.
+    """Return whether a chain should yield to an owner with nothing running, or at least two units fewer.
 
-    So owners take turns where slots are fewer than they, and no two change places for ever where each has
-    one. Of the chains of one owner no more give way than units wait.
+    This makes owners take turns where there are fewer slots than owners, without endless swaps where each has
+    one. Never more chains of an owner yield than units wait.
     """
     mine = session.scalar(select(Model.owner).where(Model.id == claim.model_id))
     shares = _shares()
@@ -429,7 +429,7 @@ def _store_slice(session: Session, claim: Claim, slice_: Slice, **values: Any) -
         claim,
         **_shown(slice_.progress),
         stalled_attempts=0,
-        error=None,  # of a lease that was lost before
+        error=None,  # clears the record of an earlier lost lease
         checkpoint=slice_.checkpoint,
         statistics=slice_.statistics,
         **values,

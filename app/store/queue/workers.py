@@ -1,4 +1,4 @@
-"""The workers' own rows: beats, and the wish to drain."""
+"""The workers' rows: heartbeats and requests to drain."""
 
 from datetime import datetime
 
@@ -9,18 +9,18 @@ from app.store.clock import db_now
 from app.store.statements import rows_changed
 from app.store.tables import OPEN_STATES, QUEUED, Json, Unit, Worker
 
-FORGET_SECONDS = 24 * 3600.0  # a worker not heard of for this long is no news any more
+FORGET_SECONDS = 24 * 3600.0  # age of the last heartbeat after which a worker's row is deleted
 
 
 def register(session: Session, worker: Worker) -> None:
-    """Enter a worker that begins now."""
+    """Insert the row of a starting worker."""
     session.add(worker)
     session.flush()  # the row must exist for `beat`
     beat(session, worker.id, worker.phase)
 
 
 def beat(session: Session, worker_id: str, phase: str, counts: Json | None = None) -> bool:
-    """A sign of life, with what was counted; False when the row is gone (then `register` again)."""
+    """Record a heartbeat with the counters; return False when the row is gone (call `register` again)."""
     session.execute(delete(Worker).where(Worker.beat_at < db_now() - FORGET_SECONDS, Worker.id != worker_id))
     statement = update(Worker).where(Worker.id == worker_id)
     statement = statement.values(beat_at=db_now(), phase=phase, counts=counts)
@@ -28,22 +28,22 @@ def beat(session: Session, worker_id: str, phase: str, counts: Json | None = Non
 
 
 def drain(session: Session, worker_id: str) -> None:
-    """The worker was asked to stop: its units see it at their next slice."""
+    """Ask the worker to stop; its units see this at their next slice."""
     session.execute(update(Worker).where(Worker.id == worker_id).values(draining=True, phase="draining"))
 
 
 def draining(session: Session, worker_id: str) -> bool:
-    """Whether the worker was asked to stop."""
+    """Return whether the worker was asked to stop."""
     return bool(session.scalar(select(Worker.draining).where(Worker.id == worker_id)))
 
 
 def forget(session: Session, worker_id: str) -> None:
-    """The worker has ended in order."""
+    """Delete the row of a worker that has shut down."""
     session.execute(delete(Worker).where(Worker.id == worker_id))
 
 
 def fresh_beat(session: Session, within_seconds: float, host: str | None = None) -> bool:
-    """Whether a worker (of that host) that isn't draining has beaten lately."""
+    """Return whether a worker (on `host`) that isn't draining sent a heartbeat within `within_seconds`."""
     fresh = select(Worker.id).where(Worker.beat_at > db_now() - within_seconds, Worker.draining.is_(False))
     if host is not None:
         fresh = fresh.where(Worker.host == host)
@@ -51,18 +51,18 @@ def fresh_beat(session: Session, within_seconds: float, host: str | None = None)
 
 
 def list_workers(session: Session) -> list[Worker]:
-    """All known workers, the oldest first."""
+    """Return all known workers, oldest first."""
     return list(session.scalars(select(Worker).order_by(Worker.started_at, Worker.id)))
 
 
 def last_beats(session: Session) -> list[tuple[Worker, float]]:
-    """All known workers, the oldest first, each with the seconds since its last beat."""
+    """Return all known workers, oldest first, each with the seconds since its last heartbeat."""
     found = select(Worker, db_now() - Worker.beat_at).order_by(Worker.started_at, Worker.id)
     return [(worker, float(since)) for worker, since in session.execute(found)]
 
 
 def waiting(session: Session) -> tuple[dict[str, int], datetime | None]:
-    """How many units are queued and running, and since when the oldest of the queued ones waits."""
+    """Return the numbers of queued and running units, and the creation time of the oldest queued one."""
     counted = select(Unit.state, func.count()).where(Unit.state.in_(OPEN_STATES)).group_by(Unit.state)
     oldest = session.scalar(select(func.min(Unit.created_at)).where(Unit.state == QUEUED))
     return {state: int(count) for state, count in session.execute(counted)}, oldest
