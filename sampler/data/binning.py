@@ -1,6 +1,7 @@
-"""Columns as codes: cut points, and a uint8 per cell, 255 for missing (docs/maths.md#cuts-and-codes).
+"""Binning: a column's cut points, and its values as uint8 codes (docs/maths.md#cuts-and-codes).
 
-The code of x is the number of cut points below it, so ``code <= c`` says exactly ``x <= cuts[c]``.
+The code of x is the number of cut points below it, so ``code <= c`` says exactly ``x <= cuts[c]``. The code
+of a missing value is 255.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ Cuts = Literal["quantile", "uniform", "mixed"]
 SCHEMES: tuple[Cuts, ...] = get_args(Cuts)
 MAX_CUTS = 254
 MISSING = 255  # code of a missing value
-SPREAD_CUTS = 190  # of "mixed", over the range
-MOST_IN_A_GAP = 8  # of those, between two neighbouring values: an outlier would take nearly all
+SPREAD_CUTS = 190  # evenly spaced cut points of the "mixed" scheme
+MOST_IN_A_GAP = 8  # of these, between neighbouring values; else an outlier's gap would take nearly all
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The cut points of each coded column, increasing, at most 254."""
+    """Cut points of each coded column: a tuple of increasing float64 arrays, each of at most 254 values."""
 
     cuts: tuple[NDArray[np.float64], ...]
 
@@ -33,34 +34,66 @@ class Grid:
         return np.array([len(cuts) + 1 for cuts in self.cuts], dtype=np.int64)
 
     def encode(self, column: int, values: NDArray[np.float64]) -> NDArray[np.uint8]:
-        """The codes of one column's values, uint8 [n]; NaN becomes 255."""
+        """Encode the values of one coded column.
+
+        Parameters
+        ----------
+        column
+            Index of the coded column.
+        values
+            float64 [n], NaN for missing.
+
+        Returns
+        -------
+        NDArray[np.uint8]
+            Codes, uint8 [n], 255 for missing.
+
+        """
         codes = np.searchsorted(self.cuts[column], values, side="left").astype(np.uint8)
         codes[np.isnan(values)] = MISSING
         return codes
 
 
 def cut_points(values: NDArray[np.float64], scheme: Cuts = "quantile") -> NDArray[np.float64]:
-    """At most 254 cut points for a column, none of them equal to a value where floats leave room.
+    """Choose at most 254 cut points for a column.
 
-    "quantile": midway between neighbouring distinct values, all of them if they fit, else those that divide
-    the rows most evenly. "uniform": 254 at equal distances inside the range (all midpoints when the distinct
-    values are equally spaced and fit). "mixed": all midpoints if they fit, else three quarters at equal
-    distances, at most 8 of them between two neighbouring values, and the others quantiles. A column without
-    two distinct values has none.
+    Cut points differ from all values where the spacing of floats allows it. A column with fewer than two
+    distinct values has none.
+
+    Parameters
+    ----------
+    values
+        float64 [n], NaN for missing.
+    scheme
+        "quantile": the midpoints between neighbouring distinct values, all of them if they fit, else those
+        that divide the rows most evenly. "uniform": 254 equally spaced points within the range (all midpoints
+        where the distinct values are equally spaced and fit). "mixed": all midpoints if they fit, else three
+        quarters equally spaced, at most 8 of them between two neighbouring values, and the rest by quantiles.
+
     """
     return cuts_between(*distinct_values(values), scheme)
 
 
 def distinct_values(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The distinct values of a column, increasing, and how many rows hold each; NaN left out."""
+    """Return the distinct values of a column, increasing, and how many rows have each; NaN is ignored."""
     distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
     return distinct, counts.astype(np.int64)
 
 
 def spread(distinct: NDArray[np.float64], counts: NDArray[np.int64], most: int) -> list[float]:
-    """At most so many of the distinct values, that divide the rows evenly.
+    """Choose at most `most` of the distinct values so that they divide the rows evenly.
 
-    A value that many rows share is taken once, and the others divide the rows that remain.
+    A value shared by many rows is chosen once, and the others divide the remaining rows.
+
+    Parameters
+    ----------
+    distinct
+        float64 [k], increasing.
+    counts
+        int64 [k], number of rows with each value.
+    most
+        Largest number of values to choose.
+
     """
     if len(distinct) <= most:
         return [float(value) for value in distinct]
@@ -69,7 +102,7 @@ def spread(distinct: NDArray[np.float64], counts: NDArray[np.int64], most: int) 
     def divided(parts: int) -> NDArray[np.int64]:
         return np.unique(np.searchsorted(ends, ends[-1] * np.arange(1, parts) / parts))
 
-    low, high = most + 1, most + 2  # parts: enough of them, and too many
+    low, high = most + 1, most + 2  # numbers of parts: few enough, and perhaps too many
     while high <= ends[-1] and len(divided(high)) <= most:
         low, high = high, 2 * high
     while high - low > 1:
@@ -81,7 +114,10 @@ def spread(distinct: NDArray[np.float64], counts: NDArray[np.int64], most: int) 
 def cuts_between(
     distinct: NDArray[np.float64], counts: NDArray[np.int64], scheme: Cuts = "quantile"
 ) -> NDArray[np.float64]:
-    """The cut points of a column by its distinct values and how many rows hold each; see `cut_points`."""
+    """Choose the cut points of a column from its distinct values and the number of rows with each.
+
+    See `cut_points` for the schemes and `distinct_values` for the arguments.
+    """
     if len(distinct) < 2:
         return np.empty(0)
     midpoints = _midpoints(distinct)
@@ -96,7 +132,7 @@ def cuts_between(
 
 
 def _quantiles(midpoints: NDArray[np.float64], counts: NDArray[np.int64], most: int) -> NDArray[np.float64]:
-    """At most so many of the midpoints, those that divide the rows most evenly."""
+    """Choose at most `most` of the midpoints, those that divide the rows most evenly."""
     below = np.cumsum(counts)[:-1] / counts.sum()  # share of the rows left of each midpoint
     levels = np.arange(1, most + 1) / (most + 1)
     after = np.clip(np.searchsorted(below, levels), 1, len(below) - 1)
@@ -114,7 +150,7 @@ def _midpoints(distinct: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _thinned(distinct: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The first 8 points of each gap between distinct values, evenly spaced ones being much alike."""
+    """Keep the first 8 points of each gap between distinct values; all points of a gap split alike."""
     gap = np.searchsorted(distinct, points)
     return points[np.arange(len(points)) - np.searchsorted(gap, gap) < MOST_IN_A_GAP]
 

@@ -1,4 +1,4 @@
-"""What a table holds: the kind of each column and the figures a person wants to see first."""
+"""Summaries of the columns of a table: kind, range, levels, and likely problems."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from sampler.data.table import RawColumn
 
 Kind = Literal["number", "boolean", "category", "text", "date", "unusable"]
-LARGEST_ID = 2.0**64  # numbers beyond are measured, not given
-MAX_LEVELS = 50  # text with more levels is a name or an id, and is left out unless asked for
+LARGEST_ID = 2.0**64  # larger numbers are measurements rather than identifiers
+MAX_LEVELS = 50  # text with more levels is probably a name or an identifier, and is left out unless requested
 
 KIND_OF_TYPE: dict[str, Kind] = {
     "number": "number",
@@ -33,11 +33,26 @@ KIND_OF_TYPE: dict[str, Kind] = {
 
 @dataclass(frozen=True)
 class ColumnSummary:
-    """One column of a table.
+    """Summary of one column of a table.
 
-    `kind` is "category" for text of at most 50 levels and "text" for more; "unusable" for types that can't be
-    a feature. `min` and `max` are numbers, ISO 8601 text for dates, None otherwise or when all is missing.
-    `levels` are those of a category, sorted. `note` says what may be wrong with the column, or is empty.
+    Attributes
+    ----------
+    name
+        Name of the column.
+    kind
+        "category" for text with at most 50 levels, "text" for more; "unusable" for types that can't be a
+        feature.
+    missing
+        Number of missing cells.
+    distinct
+        Number of distinct values; 0 where they were not counted.
+    min, max
+        Numbers, or ISO 8601 text for dates; None for other kinds and for columns without values.
+    levels
+        Levels of a category, sorted.
+    note
+        A sentence on what may be wrong with the column, or "".
+
     """
 
     name: str
@@ -50,25 +65,28 @@ class ColumnSummary:
     note: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as JSON values."""
+        """Return the fields as JSON values."""
         return asdict(self) | {"levels": list(self.levels)}
 
 
 def describe(table: Any) -> list[ColumnSummary]:
-    """The summary of every column of any supported table; raises DataError when it isn't one."""
+    """Summarise every column of a table; raise DataError for an unsupported or malformed table."""
     table = read(table)
     return [summarise(table.column(name)) for name in table.names]
 
 
 def infer_kind(column: RawColumn) -> Kind:
-    """The kind a column has when nobody says otherwise."""
+    """Infer the kind of a column from its type and its number of levels."""
     if column.type == "text":
         return "text" if len({*(column.cells or ())} - {None}) > MAX_LEVELS else "category"
     return KIND_OF_TYPE[column.type]
 
 
 def summarise(column: RawColumn, *, count_distinct: bool = True) -> ColumnSummary:
-    """The summary of one column; without `count_distinct` that figure is 0 for numbers and dates."""
+    """Summarise one column.
+
+    Without `count_distinct`, `distinct` is 0 for numbers and dates.
+    """
     kind, missing = infer_kind(column), column.missing
     if column.numbers is None:
         cells = [cell for cell in column.cells or () if cell is not None]
@@ -96,7 +114,7 @@ def summarise(column: RawColumn, *, count_distinct: bool = True) -> ColumnSummar
 
 
 def sort_levels(levels: Iterable[str]) -> tuple[str, ...]:
-    """Levels by value when every one is a number, else by their spelling."""
+    """Sort levels by value where all are numbers, else by spelling."""
     levels = sorted(levels)
     if all(is_number(level) for level in levels):
         levels.sort(key=_value)
@@ -104,7 +122,7 @@ def sort_levels(levels: Iterable[str]) -> tuple[str, ...]:
 
 
 def _value(level: str) -> float:
-    """The value of a level that is a number; integers compare exactly, however large."""
+    """Convert the text of a number; integers are exact at any size."""
     try:
         return int(level)
     except ValueError:
@@ -112,7 +130,7 @@ def _value(level: str) -> float:
 
 
 def is_number(text: str) -> bool:
-    """Whether text spells a finite number."""
+    """Tell whether text spells a finite number."""
     try:
         return bool(np.isfinite(float(text)))
     except ValueError:
@@ -120,17 +138,17 @@ def is_number(text: str) -> bool:
 
 
 def is_beyond(summary: ColumnSummary) -> bool:
-    """Whether a column of numbers goes where float64 doesn't tell integers apart."""
+    """Tell whether a numeric column reaches 2^53, from where float64 merges neighbouring integers."""
     return any(isinstance(end, float) and abs(end) >= BEYOND for end in (summary.min, summary.max))
 
 
 def note_on_rounding(numbers: NDArray[np.float64]) -> str:
-    """Whole numbers too large for float64 to tell apart may be names of something."""
+    """Describe whole numbers too large for float64 to tell apart (likely identifiers); "" if none."""
     size = np.abs(numbers)
     if not len(size) or not BEYOND <= size.max() <= LARGEST_ID or np.any(numbers != np.rint(numbers)):
         return ""
     return (
-        "whole numbers of 2^53 or more are rounded to 53 bits: if they name something, have the column as "
+        "whole numbers of 2^53 or more are rounded to 53 bits: if they are identifiers, read the column as "
         "text (at upload ?kind=NAME:category)"
     )
 
@@ -147,7 +165,7 @@ def _note(column: RawColumn) -> str:
 
 
 def _note_on_numbers(cells: list[Any]) -> str:
-    """Text that is nearly all numbers is a number column with a spelling of "missing" in it."""
+    """Describe text that is mostly numbers and probably spells missing values in words; "" otherwise."""
     numeric = {cell: is_number(cell) for cell in set(cells) - {None}}
     others = [row for row, cell in enumerate(cells, 1) if cell is not None and not numeric[cell]]
     present = sum(cell is not None for cell in cells)

@@ -1,4 +1,4 @@
-"""A raw column as the kind that is wanted, every cell that won't do named with its row."""
+"""Conversion of a raw column to the requested kind, with errors that name each bad cell's row."""
 
 from __future__ import annotations
 
@@ -28,21 +28,24 @@ if TYPE_CHECKING:
     from sampler.data.schema import FeatureKind
     from sampler.data.table import RawColumn
 
-NAMED_CELLS = 10  # bad cells of a column named one by one
-MAX_BITS = 10_000  # of an integer that is spelled out as a level
+NAMED_CELLS = 10  # bad cells of a column that are reported one by one
+MAX_BITS = 10_000  # largest integer that may be a level
 ROUNDED = "a float of 2^53 or more may stand for several integers: give levels as integers or as text"
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Text in numbers: row i holds ``names[index[i]]``, or is missing where the index is -1."""
+    """Text column as indices: row i holds ``names[index[i]]``, or is missing where the index is -1."""
 
     index: NDArray[np.intp]
     names: list[str]
 
 
 def to_labels(column: RawColumn, problems: list[DataProblem]) -> Labels:
-    """Any column as the names of levels, as the user would write them."""
+    """Convert a column of any type to level names, spelled as a user would write them.
+
+    Problems are appended to `problems`.
+    """
     if column.numbers is not None and column.type == "number":
         _refuse_rounded(column, problems)
     if column.numbers is not None and column.cells is None:
@@ -59,7 +62,7 @@ def to_labels(column: RawColumn, problems: list[DataProblem]) -> Labels:
 
 
 def _refuse_rounded(column: RawColumn, problems: list[DataProblem]) -> None:
-    """Floats that may stand for several integers name no level; integers do, however large."""
+    """Report floats that may stand for several integers; integers name a level exactly at any size."""
     if column.cells is not None:
         rows = [i for i, cell in enumerate(column.cells) if is_rounded(cell)]
     else:
@@ -90,10 +93,21 @@ def _is_unusable(cell: Any) -> bool:
 def to_floats(
     column: RawColumn, kind: FeatureKind, problems: list[DataProblem], *, read_text: bool
 ) -> NDArray[np.float64]:
-    """A column as float64 with NaN for missing: a number, a boolean as 0 and 1, a date as days since 1970.
+    """Convert a column to float64 [n], NaN for missing.
 
-    Appends to `problems` the cells that are something else or infinite. With `read_text` numbers and booleans
-    may be spelled out; dates always may.
+    Booleans become 0 and 1, dates days since 1970.
+
+    Parameters
+    ----------
+    column
+        The column as read.
+    kind
+        Kind to convert to; not "category".
+    problems
+        List to which cells of another kind and infinite values are appended.
+    read_text
+        Whether numbers and booleans may be given as text; dates always may.
+
     """
     if column.numbers is not None:
         values = _check_type(column, kind, problems)

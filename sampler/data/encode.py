@@ -1,4 +1,4 @@
-"""Features as the columns of the engine: one float column each, or an indicator per level, then codes."""
+"""Encoding: features as numeric columns, one per feature or an indicator per level, then as codes."""
 
 from __future__ import annotations
 
@@ -24,15 +24,23 @@ if TYPE_CHECKING:
     from sampler.data.schema import FeatureKind, Schema
     from sampler.data.table import RawColumn
 
-MAX_INDICATORS = 1_000  # of one category: each takes a byte per row and a share of the split proposals
+MAX_INDICATORS = 1_000  # per category: each takes a byte per row and a share of the split proposals
 NAMED_LEVELS = 5
 
 
 @dataclass(frozen=True)
 class Coded:
-    """New rows on a model's grid: `codes` uint8 [coded column, row], and what their sender should know.
+    """New rows, encoded for a model.
 
-    `marks` uint8 [column, row] says what is unusual about each cell (`sampler.data.row_flags`).
+    Attributes
+    ----------
+    codes
+        uint8 [coded column, row].
+    warnings
+        Sentences for the sender of the rows.
+    marks
+        uint8 [column, row], unusual cells as in `sampler.data.row_flags`.
+
     """
 
     codes: NDArray[np.uint8]
@@ -41,14 +49,23 @@ class Coded:
 
     @property
     def num_rows(self) -> int:
-        """Rows, n."""
+        """Number of rows, n."""
         return int(self.codes.shape[1])
 
 
 def train_column(
     raw: RawColumn, kind: FeatureKind, problems: list[DataProblem]
 ) -> tuple[Column, list[NDArray[np.float64]]]:
-    """A training column as `kind`: what the schema keeps, and its coded columns (float64, NaN missing)."""
+    """Convert a training column to `kind`.
+
+    Problems are appended to `problems`.
+
+    Returns
+    -------
+    tuple
+        The column as the schema keeps it, and its coded columns (float64 [n], NaN for missing).
+
+    """
     if kind == "category":
         labels = to_labels(raw, problems)
         missing = int(np.count_nonzero(labels.index < 0))
@@ -66,17 +83,17 @@ def train_column(
 
 
 def _level_of(column: Column, labels: Labels) -> NDArray[np.intp]:
-    """Per row the position of its level in `column.levels`, -1 missing, -2 never seen in training."""
+    """Look up each row's position in `column.levels`; -1 is missing, -2 is a level not seen in training."""
     position = {level: i for i, level in enumerate(column.levels)}
     lookup = np.array([*(position.get(name, -2) for name in labels.names), -1], dtype=np.intp)
     return lookup[labels.index]
 
 
 def _indicators(column: Column, level: NDArray[np.intp]) -> Iterator[NDArray[np.float64]]:
-    """A 0/1 column per indicator.
+    """Yield a 0/1 column [n] per indicator.
 
-    A value that is no training level (unseen, or missing for the first time) is none of them where there are
-    several indicators. A single one has no such answer: there it is missing, and goes each tree's stored way.
+    An unseen level, or a missing value where training had none, is zero in all of several indicators. A
+    single indicator can't express that: there it is missing, and follows the missing side of each rule.
     """
     stray = (level == -2) | ((level == -1) & (column.missing == 0))
     for name in column.indicators:
@@ -88,10 +105,15 @@ def _indicators(column: Column, level: NDArray[np.intp]) -> Iterator[NDArray[np.
 
 
 def encode(table: Any, schema: Schema, grid: Grid) -> Coded:
-    """New rows in any supported table as codes, matched by name.
+    """Encode the rows of a table, whose columns are matched by name.
 
-    Raises DataError with every problem found: absent or unknown columns, cells of the wrong type, infinities.
-    Levels never seen, and values missing where none was in training, are named in the warnings.
+    Unseen levels, and missing values in columns that had none in training, are reported as warnings.
+
+    Raises
+    ------
+    DataError
+        With every problem found: absent or unknown columns, cells of the wrong type, infinite values.
+
     """
     table = read(table)
     warnings = schema.match(table.names)
@@ -109,9 +131,13 @@ def encode(table: Any, schema: Schema, grid: Grid) -> Coded:
 
 
 def numbers(table: Any, schema: Schema) -> NDArray[np.float64]:
-    """Rows as the columns `schema` codes, before they are binned: float64 [coded column, row], NaN missing.
+    """Convert rows to numeric columns before binning: float64 [coded column, row], NaN for missing.
 
-    Raises DataError as `encode`.
+    Raises
+    ------
+    DataError
+        As `encode`.
+
     """
     table = read(table)
     schema.match(table.names)

@@ -1,4 +1,4 @@
-"""What is unusual about a cell of a new row, compared with the training data: a byte per cell."""
+"""Unusual cells of new rows, compared with the training data: one byte per cell."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 USUAL, OUTSIDE_RANGE, UNSEEN_LEVEL, MISSING = 0, 1, 2, 3
 NAMES = ("", "outside_range", "unseen_level", "missing")
-MOST_NAMED = 10  # of one row: thousands of columns would make an answer larger than its question
+MOST_NAMED = 10  # flags per row; with thousands of columns the answer would outgrow the request
 
 
 class Flag(NamedTuple):
-    """One unusual cell of a row: the column, and `outside_range`, `unseen_level` or `missing`.
+    """Name of a column with an unusual cell in a row, and its flag.
 
-    `outside_range` is a number or date beyond every training value, `unseen_level` a level that training
-    never saw, `missing` a value missing where none was in training.
+    The flag is "outside_range" for a number or date beyond all training values, "unseen_level" for a level
+    absent from the training data, or "missing" for a missing value where training had none.
     """
 
     column: str
@@ -32,7 +32,7 @@ class Flag(NamedTuple):
 
 
 def mark_numbers(values: NDArray[np.float64], column: Column) -> Marks:
-    """The marks of numbers, booleans or dates [row], NaN missing."""
+    """Mark unusual numbers, booleans or dates; `values` is float64 [row], NaN for missing."""
     marks = np.zeros(len(values), np.uint8)
     if column.min is not None and column.max is not None:
         marks[(values < column.min) | (values > column.max)] = OUTSIDE_RANGE
@@ -42,7 +42,7 @@ def mark_numbers(values: NDArray[np.float64], column: Column) -> Marks:
 
 
 def mark_levels(level: NDArray[np.intp], column: Column) -> Marks:
-    """The marks of positions among a category's levels [row]: -1 is missing, -2 none of them."""
+    """Mark unusual levels; `level` holds positions in the category's levels [row], -1 missing, -2 unseen."""
     marks = np.where(level == -2, np.uint8(UNSEEN_LEVEL), np.uint8(USUAL))
     if not column.missing:
         marks[level == -1] = MISSING
@@ -50,7 +50,10 @@ def mark_levels(level: NDArray[np.intp], column: Column) -> Marks:
 
 
 def by_row(marks: Marks, columns: Sequence[Column]) -> list[list[Flag]]:
-    """The flags of each row, at most ten of one, from marks [column, row]. Rows without share one list."""
+    """List the flags of each row, at most ten per row, from marks [column, row].
+
+    Rows without flags share one empty list.
+    """
     none: list[Flag] = []
     found = [none] * marks.shape[1]
     for row in np.flatnonzero(marks.any(axis=0)).tolist():
@@ -60,12 +63,12 @@ def by_row(marks: Marks, columns: Sequence[Column]) -> list[list[Flag]]:
 
 
 def as_text(flags: Sequence[Flag]) -> str:
-    """The flags of a row in one cell: ``outside_range: x1; unseen_level: town``, empty for none."""
+    """Format the flags of a row as one cell: ``outside_range: x1; unseen_level: town``, empty for none."""
     return "; ".join(f"{flag}: {column}" for column, flag in flags)
 
 
 def count(marks: Marks, columns: Sequence[Column]) -> dict[str, dict[str, int]]:
-    """How many rows have which flag, by column, those with none left out."""
+    """Count rows by column and flag; zero counts are omitted."""
     found: dict[str, dict[str, int]] = {}
     for j, column in enumerate(columns):
         counts = np.bincount(marks[j], minlength=len(NAMES))

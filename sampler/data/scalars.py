@@ -1,4 +1,4 @@
-"""Single cells: what type one has; one as a number, as days since 1970, or as the name of a level."""
+"""Conversion of single cells: type, number, days since 1970, name of a level."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-BEYOND = 2**53  # from here on float64 has no number of its own for every integer
-LONGEST = 40  # digits of a whole Decimal that is spelled out
+BEYOND = 2**53  # from here on float64 can't represent every integer
+LONGEST = 40  # digits of the largest integral Decimal written without an exponent
 CellType = Literal["number", "boolean", "date", "text", "other"]
 DAY = timedelta(days=1)
 MICROSECONDS_A_DAY = 86_400_000_000
@@ -21,22 +21,22 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def days_since_1970(times: NDArray[Any]) -> NDArray[np.float64]:
-    """datetime64 of any unit as days since 1970-01-01, NaN for NaT."""
+    """Convert datetime64 of any unit to days since 1970-01-01; NaT becomes NaN."""
     days = times.astype("datetime64[us]").astype(np.int64) / MICROSECONDS_A_DAY
     days[np.isnat(times)] = math.nan
     return np.asarray(days)
 
 
 def is_missing(cell: Any) -> bool:
-    """None, NaN, and pandas' NA and NaT."""
-    # pandas' two are known by their types' names, so that pandas need not be there
+    """Tell whether a cell is None, NaN, or pandas' NA or NaT."""
+    # pandas' two are recognised by type name, so that pandas need not be installed
     if cell is None or type(cell).__name__ in {"NAType", "NaTType"}:
         return True
     return isinstance(cell, float | np.floating) and math.isnan(cell)
 
 
 def type_of_cell(cell: Any) -> CellType:
-    """What a cell that is present holds."""
+    """Classify a cell that isn't missing."""
     if isinstance(cell, bool | np.bool_):
         return "boolean"
     if isinstance(cell, int | float | np.number | Decimal):
@@ -47,7 +47,7 @@ def type_of_cell(cell: Any) -> CellType:
 
 
 def as_float(cell: Any) -> float:
-    """A number or boolean as float64; None is NaN; an integer beyond float64 is infinite."""
+    """Convert a number or boolean to float64; None becomes NaN, an integer beyond float64 infinite."""
     if cell is None:
         return math.nan
     try:
@@ -57,12 +57,12 @@ def as_float(cell: Any) -> float:
 
 
 def is_rounded(cell: Any) -> bool:
-    """Whether a cell is a float so large and whole that it may stand for several integers."""
+    """Tell whether a cell is a finite float of 2^53 or more, which may stand for several integers."""
     return isinstance(cell, float | np.floating) and BEYOND <= abs(float(cell)) < math.inf
 
 
 def date_to_days(cell: Any) -> float:
-    """A date or time as days since 1970; a zone is converted to UTC, a naive time taken as it stands."""
+    """Convert a date or time to days since 1970, in UTC; a naive time is taken as UTC."""
     if isinstance(cell, np.datetime64):
         return float(days_since_1970(cell.reshape(1))[0])
     if not isinstance(cell, datetime):
@@ -72,7 +72,7 @@ def date_to_days(cell: Any) -> float:
 
 
 def as_text(cell: Any) -> str:
-    """A cell as its writer would spell it as a level: 1.0 is "1", True is "true", dates are ISO 8601."""
+    """Spell a cell as the name of a level: 1.0 is "1", True is "true", dates are ISO 8601."""
     if isinstance(cell, bool | np.bool_):
         return "true" if cell else "false"
     if isinstance(cell, Decimal) and cell.adjusted() < LONGEST and cell == cell.to_integral_value():
@@ -86,7 +86,7 @@ def as_text(cell: Any) -> str:
 
 
 def days_to_text(days: float) -> str:
-    """Days since 1970 as ISO 8601: a date when there is no time of day, else a date and a time."""
+    """Format days since 1970 as an ISO 8601 date, with the time of day unless it is midnight."""
     moment = np.datetime64(round(days * MICROSECONDS_A_DAY), "us")
     if moment == moment.astype("datetime64[D]"):
         return str(moment.astype("datetime64[D]"))
@@ -95,5 +95,5 @@ def days_to_text(days: float) -> str:
 
 
 def text_to_days(text: str) -> float:
-    """ISO 8601 text as days since 1970; raises ValueError when it is no date."""
+    """Parse ISO 8601 text to days since 1970; raise ValueError for anything else."""
     return date_to_days(datetime.fromisoformat(text))

@@ -1,4 +1,4 @@
-"""The columns of a model: which of a table's are used, as what, and how new ones are matched by name."""
+"""Schema of a model: its features and their kinds, and the matching of new columns by name."""
 
 from __future__ import annotations
 
@@ -18,11 +18,24 @@ KINDS: tuple[FeatureKind, ...] = get_args(FeatureKind)
 
 @dataclass(frozen=True)
 class Column:
-    """A feature as it was trained on.
+    """A feature, or the target, as it was in training.
 
-    `missing` counts its missing training values; a missing category is a level of its own. `min` and `max`
-    are numbers (days since 1970 for a date). `from_text` says that it was text and made into `kind` on
-    request, so that text is read at prediction too.
+    Attributes
+    ----------
+    name
+        Name of the column.
+    kind
+        "number", "boolean", "category" or "date".
+    levels
+        Levels of a category, sorted.
+    missing
+        Number of missing training values; in a category, missing is a level of its own.
+    min, max
+        Range of the training values (days since 1970 for a date); None for categories and empty columns.
+    from_text
+        Whether the training column was text converted to `kind` on request; then text is accepted in
+        prediction too.
+
     """
 
     name: str
@@ -35,9 +48,10 @@ class Column:
 
     @cached_property
     def indicators(self) -> tuple[str | None, ...]:
-        """The level of each coded column this one becomes (None: missing); one column unless a category.
+        """The level that each coded column stands for (None: missing); a single None unless a category.
 
-        Two levels need one indicator, of the second; more have one each (Chipman, George, McCulloch 2010).
+        Two levels need one indicator, of the second; more levels have one each (Chipman, George and McCulloch
+        2010).
         """
         if self.kind != "category":
             return (None,)
@@ -45,13 +59,13 @@ class Column:
         return levels if len(levels) > 2 else levels[1:] or levels
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as JSON values."""
+        """Return the fields as JSON values."""
         return asdict(self) | {"levels": list(self.levels)}
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A column of the training table that the model doesn't use, and why."""
+    """Name of a training column that the model doesn't use, and the reason."""
 
     name: str
     why: str
@@ -59,12 +73,12 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Schema:
-    """What a model was trained on: its features in order, its target, and the columns it left aside."""
+    """Columns of a model: its features in order, its target, and the training columns that it doesn't use."""
 
     columns: tuple[Column, ...]
     target: Column
     left_out: tuple[LeftOut, ...] = ()
-    ignored: tuple[str, ...] = ()  # every other name of the training table: ignored at prediction too
+    ignored: tuple[str, ...] = ()  # all other names of the training table; ignored in prediction too
 
     @cached_property
     def coded(self) -> tuple[tuple[int, str | None], ...]:
@@ -72,9 +86,13 @@ class Schema:
         return tuple((j, level) for j, column in enumerate(self.columns) for level in column.indicators)
 
     def match(self, names: Sequence[str]) -> list[str]:
-        """Check the names of new data against the model's, whatever their order; the warnings to show.
+        """Check the column names of new data, in any order, and return warnings.
 
-        Raises DataError for an absent or an unknown column.
+        Raises
+        ------
+        DataError
+            For absent and for unknown columns.
+
         """
         known = {column.name for column in self.columns}
         given = set(names)
@@ -96,7 +114,7 @@ class Schema:
         return [f"not used by the model: {_listed(unused)}"] if unused else []
 
     def to_json(self) -> dict[str, Any]:
-        """The schema as JSON values."""
+        """Return the schema as JSON values."""
         return {
             "columns": [column.to_json() for column in self.columns],
             "target": self.target.to_json(),
@@ -106,7 +124,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Schema:
-        """The schema that `to_json` gave."""
+        """Read the schema that `to_json` wrote."""
         return cls(
             columns=tuple(_column(item) for item in data["columns"]),
             target=_column(data["target"]),
@@ -129,7 +147,7 @@ def _listed(names: Sequence[str], shown: int = 10) -> str:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which columns become features and as what, in the order of the table."""
+    """Columns chosen as features, and their kinds, in the order of the table."""
 
     kinds: dict[str, FeatureKind]
     left_out: tuple[LeftOut, ...] = ()
@@ -145,12 +163,29 @@ def choose(
     columns: Mapping[str, str] | None = None,
     num_rows: int | None = None,
 ) -> Choice:
-    """Choose the features of a table by its summaries alone (the service does so before it reads the data).
+    """Choose the features of a table from the summaries of its columns, without reading the data.
 
-    `reserved` names columns that can't be features: the target and the weights. `features` None takes every
-    usable column, and leaves out text of more than 50 levels, unusable types and columns without any value.
-    `columns` overrides kinds. Raises DataError for features that don't exist or can't be used, SettingsError
-    for a kind that doesn't exist or columns that do not.
+    Parameters
+    ----------
+    summaries
+        One summary per column, in order.
+    reserved
+        Names that can't be features: the target and the weights.
+    features
+        Names to use; None takes every usable column and leaves out text with more than 50 levels, unusable
+        types and columns without any value.
+    columns
+        Kinds to use instead of the inferred ones, by name.
+    num_rows
+        Number of rows, by which columns without any value are recognised; None skips that check.
+
+    Raises
+    ------
+    DataError
+        For features that don't exist or can't be used.
+    SettingsError
+        For an unknown kind, or a kind for an unknown column.
+
     """
     by_name = {summary.name: summary for summary in summaries}
     overrides = _overrides(columns or {}, by_name)

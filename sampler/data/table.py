@@ -1,8 +1,8 @@
-"""Any table (numpy 2-D, pandas, polars, pyarrow, a mapping of columns) as plain typed columns.
+"""Tables of any supported library as plain typed columns.
 
-A column is read when it is asked for, into one of two shapes: a float64 array with NaN for missing (numbers,
-booleans as 0 and 1, dates as days since 1970), or a list of Python objects with None for missing (text, and
-whatever else a cell may hold, so that an error can name the very row).
+NumPy, pandas, polars, pyarrow and mappings of columns are supported. A column is read on request, as a
+float64 array with NaN for missing (numbers, booleans as 0 and 1, dates as days since 1970), or as a list of
+Python objects with None for missing (text and mixed types, so that an error can name the row).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Type = Literal["number", "boolean", "date", "text", "mixed", "other"]
 
 @dataclass(frozen=True)
 class RawColumn:
-    """One column as it came: `numbers` (float64, NaN missing), or `cells` (Python objects, None missing).
+    """One column as read: `numbers` (float64 [n], NaN missing), or `cells` (Python objects, None missing).
 
     A column of numbers has `cells` too where float64 doesn't tell all of its integers apart.
     """
@@ -48,7 +48,7 @@ class RawColumn:
     type: Type
     numbers: NDArray[np.float64] | None = None
     cells: list[Any] | None = None
-    dtype: str = ""  # the caller's own name of an unusable type
+    dtype: str = ""  # the source library's name of an unusable type
 
     def __len__(self) -> int:
         if self.numbers is not None:
@@ -57,7 +57,7 @@ class RawColumn:
 
     @property
     def missing(self) -> int:
-        """Cells that are missing."""
+        """Number of missing cells."""
         if self.numbers is not None:
             return int(np.count_nonzero(np.isnan(self.numbers)))
         return sum(cell is None for cell in self.cells or ())
@@ -65,21 +65,27 @@ class RawColumn:
 
 @dataclass(frozen=True)
 class Table:
-    """Named columns of one length; `column(name)` reads one."""
+    """Columns of equal length, by name; `column(name)` reads one."""
 
     names: list[str]
     num_rows: int
     readers: Mapping[str, Callable[[], RawColumn]]
 
     def column(self, name: str) -> RawColumn:
-        """The column of that name, which must be among `names`."""
+        """Read the column of that name, which must be among `names`."""
         return self.readers[name]()
 
 
 def read(table: Any) -> Table:
-    """A table of any supported kind; raises DataError when it isn't one or a name occurs twice.
+    """Open a table of any supported library.
 
-    A numpy array has no names: its columns are called x1, x2, ... from left to right.
+    The columns of a 2-D NumPy array are called x1, x2, ... from left to right.
+
+    Raises
+    ------
+    DataError
+        For anything that is not a table, and for repeated column names.
+
     """
     if isinstance(table, Table):
         return table
@@ -94,7 +100,14 @@ def read(table: Any) -> Table:
 
 
 def read_column(values: Any, name: str) -> RawColumn:
-    """A single 1-D column: numpy, a pandas, polars or pyarrow column, or a list; raises DataError."""
+    """Read a 1-D column: a NumPy array, a pandas, polars or pyarrow column, or a list.
+
+    Raises
+    ------
+    DataError
+        For anything else.
+
+    """
     values = one_column(_unwrapped(values))
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
@@ -110,7 +123,7 @@ def read_column(values: Any, name: str) -> RawColumn:
 
 
 def one_column(values: Any) -> Any:
-    """The column of a table that has a single one; anything else as it is."""
+    """Return the column of a table with a single column; any other value is returned unchanged."""
     if isinstance(values, np.ndarray):
         return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     names: Any = getattr(values, "columns", None)
@@ -121,7 +134,7 @@ def one_column(values: Any) -> Any:
 
 
 def _unwrapped(values: Any) -> Any:
-    """Numpy's view of the columns that are no series to narwhals: pyarrow's plain arrays, pandas' indexes."""
+    """Convert columns that narwhals does not take as series: pyarrow arrays, pandas indexes and arrays."""
     kind, module = type(values).__name__, type(values).__module__.partition(".")[0]
     if module == "pyarrow" and kind.endswith("Array") and kind != "ChunkedArray":
         if kind == "DictionaryArray":
@@ -194,7 +207,7 @@ def _from_array(values: NDArray[Any], name: str) -> RawColumn:
 
 
 def _from_masked(values: np.ma.MaskedArray[Any, Any], name: str) -> RawColumn:
-    """What is behind the mask is missing, whatever it holds."""
+    """Read a masked array; masked cells are missing, whatever their values."""
     hidden = np.ma.getmaskarray(values)
     if values.dtype.kind in "OUT":
         return from_cells(_without(hidden, values.data.tolist()), name)
@@ -211,7 +224,7 @@ def _without(hidden: NDArray[np.bool_], cells: list[Any]) -> list[Any]:
 def _from_numbers(
     numbers: NDArray[np.float64], name: str, cells: Callable[[], list[Any]] | None
 ) -> RawColumn:
-    """Numbers as a column, of integers with their `cells` where some are too large for float64."""
+    """Make a column of numbers, with the integers as `cells` where some are too large for float64."""
     if cells is None or not np.any(np.abs(numbers) >= BEYOND):
         return RawColumn(name, "number", numbers)
     return RawColumn(name, "number", numbers, [None if is_missing(cell) else cell for cell in cells()])
@@ -252,7 +265,7 @@ def _dates(series: Any) -> NDArray[np.float64]:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     missing = np.asarray(series.is_null().to_numpy(), dtype=bool)
     series = series.cast(nw.Datetime("us")).dt.timestamp("us")
-    # By whole numbers: Arrow casts no microseconds of the year 9999, which stands for "never", to float64.
+    # In integers: Arrow refuses to cast microseconds of the year 9999 (often meaning "never") to float64.
     moments = series.fill_null(0) if missing.any() else series
     days = np.asarray(moments.to_numpy(), dtype=np.int64) / MICROSECONDS_A_DAY
     days[missing] = math.nan
@@ -260,7 +273,7 @@ def _dates(series: Any) -> NDArray[np.float64]:
 
 
 def from_cells(cells: list[Any], name: str) -> RawColumn:
-    """Python objects as a column: typed when all the cells that are present agree, else "mixed"."""
+    """Make a column of Python objects: typed where all present cells agree, else "mixed"."""
     cells = [None if is_missing(cell) else cell for cell in cells]
     types = {type_of_cell(cell) for cell in cells if cell is not None}
     if types <= {"number"}:

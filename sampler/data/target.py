@@ -1,4 +1,4 @@
-"""The outcome and its weights, checked."""
+"""Reading and checking of outcomes and weights."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from sampler.data.table import RawColumn
 
 
-MAX_CLASSES = 100  # each leaf of each draw keeps a probability for every class
+MAX_CLASSES = 100  # each leaf of each draw holds a probability for every class
 
 
 def guess_family(y: Any, method: str = "bart") -> str:
-    """The family for `family="auto"`: probit for booleans, two levels of text, or zeros and ones.
+    """Choose the family for `family="auto"` from the outcomes.
 
-    Of a method that knows classes of any number it is categorical, for any text too.
+    Booleans, text with two levels, and zeros and ones are probit, or categorical where the method has that
+    family; text with more levels is categorical where the method has it; all else is gaussian.
     """
     raw = read_column(y, "y")
     families = METHODS[method].families if method in METHODS else ()
@@ -45,10 +46,30 @@ def guess_family(y: Any, method: str = "bart") -> str:
 def read_target(
     y: Any, name: str, num_rows: int, family: str = "gaussian"
 ) -> tuple[Column, NDArray[np.float64]]:
-    """The outcome's column and values: numbers, or the numbers from 0 of its classes, which are of any type.
+    """Read the outcomes of a training table.
 
-    Raises DataError for missing, infinite, constant or non-numeric values, and for other than two classes
-    where the family is probit; for numbers beyond 1e100, and ranges below 1e-100.
+    Parameters
+    ----------
+    y
+        Outcomes, n values.
+    name
+        Name of the column in messages and in the schema.
+    num_rows
+        Number of rows that the table has, n.
+    family
+        "gaussian" reads numbers; "probit" and "categorical" read classes of any type.
+
+    Returns
+    -------
+    tuple
+        The target's column, and float64 [n]: the numbers, or the index of each row's class.
+
+    Raises
+    ------
+    DataError
+        For missing, infinite, constant or non-numeric values; for probit with other than two classes; for
+        numbers beyond 1e100 and ranges below 1e-100.
+
     """
     raw = read_column(y, name)
     _check_length(raw, num_rows)
@@ -93,7 +114,7 @@ def _read_classes(raw: RawColumn, *, two: bool) -> tuple[Column, NDArray[np.floa
 
 
 def _labelled(raw: RawColumn) -> tuple[list[str], NDArray[np.intp]]:
-    """Names of classes, and for each row the place of its own."""
+    """Read the class names, and the index of each row's class, int [n]."""
     problems: list[DataProblem] = []
     labels = to_labels(raw, problems)
     if problems:
@@ -105,18 +126,18 @@ def _labelled(raw: RawColumn) -> tuple[list[str], NDArray[np.intp]]:
 def read_outcomes(
     y: Any, target: Column, num_rows: int
 ) -> tuple[tuple[str, ...] | None, NDArray[np.float64]]:
-    """Read the outcomes of new rows of a model whose target is that column.
+    """Read the outcomes of new rows for a model with that target.
 
     Returns
     -------
     tuple
-        The classes, the model's first and behind them those that only these rows have (None for numbers), and
-        float64 [row]: the outcomes, of classes their places among them.
+        The classes, the model's first and then those that only these rows have (None for numbers), and
+        float64 [row]: the numbers, or each row's index into the classes.
 
     Raises
     ------
     DataError
-        For missing, infinite or non-numeric values, by row, or another number of rows.
+        For missing, infinite or non-numeric values, by row, and for a wrong number of rows.
 
     """
     raw = read_column(y, target.name)
@@ -131,9 +152,14 @@ def read_outcomes(
 
 
 def read_weights(weights: Any, num_rows: int) -> NDArray[np.float64]:
-    """Precision weights, float64 [n], positive; raises DataError.
+    """Read precision weights, float64 [n]: row i has variance sigma^2 / weight.
 
-    Row i has variance sigma^2 / weight. A weight of zero is refused: leave such a row out.
+    Raises
+    ------
+    DataError
+        For weights that are missing, not positive, or outside 1e-100 to 1e100; rows of weight 0 must be left
+        out.
+
     """
     raw = read_column(weights, "weights")
     _check_length(raw, num_rows)
@@ -168,7 +194,7 @@ def _not_numeric(raw: RawColumn) -> str:
 
 
 def _as_classes(raw: RawColumn) -> str:
-    """What to say where the values of the target are classes: two are `bart`'s, more a single tree's."""
+    """Suggest a way to fit the target as classes, where its number of levels allows it; "" otherwise."""
     classes = len({*(raw.cells or ())} - {None})
     if classes == 2:
         return ', or say family="auto" where these are two classes'
