@@ -1,1 +1,1 @@
-"""Draws and models as bytes."""
+"""Binary formats of draws, models and checkpoints."""

@@ -1,17 +1,7 @@
-"""What the heads of all blocks of draws have in common."""
+"""Magic, version and record kinds in the heads of all blocks of draws."""
 
 from __future__ import annotations
 
 MAGIC = b"BDRW"
-
-
 VERSION = 1
-
-
-SHARP_TREES = 1
-
-
-SOFT_TREES = 2
-
-
-SINGLE_TREES = 3
+SHARP_TREES, SOFT_TREES, SINGLE_TREES = 1, 2, 3

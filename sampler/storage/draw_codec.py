@@ -1,9 +1,9 @@
-"""Draws as bytes: small, exact, checked, and readable without running anything they say.
+"""The codec of draws: compact blocks, exact and with checksums, that contain no code.
 
 A block holds consecutive draws of one chain. Format 1, little-endian:
 
 ======  =========  =====================================================================================
-offset  type       what
+offset  type       content
 ======  =========  =====================================================================================
 0       4 bytes    the magic ``BDRW``
 4       uint8      format version, 1
@@ -13,17 +13,17 @@ offset  type       what
 8       uint32     CRC-32 of the bytes before and after this field
 12      uint32     d, draws
 16      uint32     m, trees in a draw
-20      uint64     nodes in all
-28      uint64     bits in the stream
+20      uint64     number of nodes
+28      uint64     number of bits in the stream
 36      float64[]  sigma of each draw
 36+8d   uint64[]   the stream, padded with zero bits to whole words
-...     float64[]  of kind 3: the log weight of each draw, then the values of each leaf, k by k
+...     float64[]  kind 3 only: the log weight of each draw, then the k values of each leaf
 ======  =========  =====================================================================================
 
 The stream lists the d * m trees in order, each in pre-order, from the lowest bit of every word up. A split
 is 1, then the cut (8 bits), the side of missing values (1 bit, 1: left) and the feature (F bits). A leaf is
-0, then its value in grid steps, folded (0, -1, 1, -2 become 0, 1, 2, 3), in L bits; when all L bits are one
-the folded value follows in 32 bits. L is the width that makes the block smallest.
+0, then its value in grid steps, folded (0, -1, 1, -2 become 0, 1, 2, 3), in L bits; L ones mean that the
+folded value follows in 32 bits. L is the width that makes the block smallest.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CHECKSUM = slice(8, 12)
 
 
 def pack(draws: Draws) -> bytes:
-    """The draws as one block; the same draws give the same bytes."""
+    """Encode draws as one block; equal draws give equal bytes."""
     if type(draws) is not Draws:
         from sampler.storage.soft_codec import pack_soft  # noqa: PLC0415  # a kind of Draws, it imports this module
         from sampler.storage.soft_draws import SoftDraws  # noqa: PLC0415  # a kind of Draws, it imports this module
@@ -88,11 +88,11 @@ def pack(draws: Draws) -> bytes:
 
 
 def _leaf_width(leaf: np.ndarray[tuple[int], np.dtype[np.int32]]) -> tuple[int, int]:
-    """The number of bits per leaf that makes the block smallest, and what all the leaves then take."""
+    """Choose the bits per leaf that make the block smallest; return them with the bits of all leaves."""
     wide = leaf.astype(np.int64)
     folded = (wide << 1) ^ (wide >> 63)
     lengths = np.bincount(np.frexp(folded + 1)[1], minlength=packing.RAW_BITS + 2)  # a value of k bits: k
-    longer = len(folded) - np.cumsum(lengths)  # values whose successor has more bits are escaped
+    longer = len(folded) - np.cumsum(lengths)  # folded values of which value + 1 needs more bits are escaped
     sizes = {
         bits: len(folded) * bits + int(longer[bits]) * packing.RAW_BITS
         for bits in range(1, packing.RAW_BITS + 1)
@@ -106,7 +106,7 @@ def _checksum(head: bytes, body: bytes) -> int:
 
 
 def unpack(data: bytes) -> Draws:
-    """The draws of a block, exactly as packed; raises PackedError when it is no block, damaged or newer."""
+    """Decode a block exactly; raise PackedError when it is not a block, damaged, or of a newer format."""
     if len(data) < HEAD.size or not data.startswith(MAGIC):
         raise PackedError("this is no block of draws")
     if data[5] == SOFT_TREES:
@@ -126,7 +126,7 @@ def unpack(data: bytes) -> Draws:
     num_words = (num_bits + 63) // 64
     more = len(data) - HEAD.size - 8 * (num_draws + num_words)
     fits = more == 0 if kind == SHARP_TREES else more >= 0
-    # every node takes at least two bits, so these also bound what a made-up head can ask for
+    # every node takes at least two bits, so these checks also bound what a forged head can allocate
     if not fits or num_nodes > num_bits or num_draws * num_trees > num_nodes or not 1 <= leaf_bits <= 32:
         raise PackedError("the block of draws is damaged: its sizes contradict each other")
     if feature_bits > 31:
@@ -160,7 +160,7 @@ def unpack(data: bytes) -> Draws:
 
 
 def sizes(data: bytes) -> tuple[int, int, int]:
-    """Draws, trees in a draw and nodes in all, as a block's head states them; raises PackedError."""
+    """Read the numbers of draws, trees per draw and nodes from a block's head; raise PackedError."""
     if len(data) < HEAD.size or not data.startswith(MAGIC):
         raise PackedError("this is no block of draws")
     head = HEAD.unpack_from(data)
@@ -175,14 +175,14 @@ def sizes(data: bytes) -> tuple[int, int, int]:
 
 
 def _with_values(draws: Draws, data: bytes) -> Draws:
-    """The draws of single trees with the weights and leaf values that follow them."""
+    """Add the log weights and leaf values in `data` to the draws of single trees."""
     num_leaves = (draws.num_nodes + draws.num_draws) // 2
     room = len(data) - 8 * draws.num_draws
     if draws.num_trees != 1 or not num_leaves or room <= 0 or room % (8 * num_leaves):
         raise PackedError("the block of draws is damaged: its sizes contradict each other")
     numbers = np.frombuffer(data, "<f8").astype(np.float64)
     if np.any(draws.leaf) or not np.all(np.isfinite(numbers)):
-        raise PackedError("the block of draws is damaged: its leaves are no numbers")
+        raise PackedError("the block of draws is damaged: its leaves are not finite numbers")
     return replace(
         draws,
         value=numbers[draws.num_draws :].reshape(num_leaves, -1),

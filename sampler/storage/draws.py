@@ -1,4 +1,4 @@
-"""The kept draws of a chain, as flat arrays: what the engine hands over and what is packed and predicted."""
+"""Kept draws of a chain as flat arrays, as engines return them and predictions read them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ PRESENT_OR_MISSING = 254  # `cut` of the rule "present left, missing right"
 class Draws:
     """Kept draws of one chain, in order; nodes of a tree in pre-order (node, left subtree, right subtree).
 
-    A draw is `num_trees` trees, and ``f(x) = offset + step * (sum over the trees of the leaf x reaches)``.
+    A draw has `num_trees` trees, and ``f(x) = offset + step * (sum over the trees of the leaf x reaches)``.
     At a split a present code goes left iff ``code <= cut``, a missing one iff `missing_left`.
 
     Attributes
     ----------
     num_trees
-        m, trees in a draw.
+        Number of trees in a draw, m.
     sigma
         float64 [draw], noise standard deviation in units of y (all ones for probit).
     tree_start
@@ -38,12 +38,13 @@ class Draws:
     missing_left
         uint8 [node], 0 at a leaf.
     leaf
-        int32 [node], leaf value in grid steps, 0 at a split.
+        int32 [node], leaf value in grid steps, 0 at a split; all zeros for single-tree methods.
     value
-        Of a method of one tree: float64 [leaf, k], the parameters of each leaf in order (in units of y, or
-        probabilities), and `leaf` is all zeros. None for a sum of trees.
+        float64 [leaf, k], single-tree methods only: the parameters of each leaf in order, in units of y, or
+        probabilities. None for a sum of trees.
     log_weight
-        Of a method of one tree: float64 [draw], the log importance weight, 0 where draws count alike.
+        float64 [draw], single-tree methods only: log importance weights, all 0 where draws have equal
+        weights.
 
     """
 
@@ -59,25 +60,25 @@ class Draws:
 
     @property
     def num_draws(self) -> int:
-        """Kept draws, d."""
+        """Number of kept draws, d."""
         return len(self.sigma)
 
     @property
     def num_nodes(self) -> int:
-        """Nodes of all trees, splits and leaves."""
+        """Number of nodes of all trees, splits and leaves."""
         return len(self.feature)
 
     @property
     def leaf_counts(self) -> NDArray[np.int64]:
-        """Leaves per tree, int64 [draw, tree]: a binary tree of k nodes has (k + 1) / 2."""
+        """Number of leaves per tree, int64 [draw, tree]; a binary tree of k nodes has (k + 1) / 2."""
         return ((np.diff(self.tree_start) + 1) // 2).reshape(self.num_draws, self.num_trees)
 
     def with_leaf(self, leaf: NDArray[np.int32]) -> Draws:
-        """The same trees with other leaf values."""
+        """Return the same trees with other leaf values, int32 [node]."""
         return replace(self, leaf=leaf)
 
     def __getitem__(self, draws: slice) -> Draws:
-        """The draws of a contiguous slice (step 1), as views."""
+        """Return the draws of a contiguous slice (step 1), as views."""
         start, stop, step = draws.indices(self.num_draws)
         if step != 1:
             msg = "draws can be sliced with step 1 only"
@@ -101,7 +102,7 @@ class Draws:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Equal when every array is."""
+        """Compare all arrays."""
         if not isinstance(other, Draws):
             return NotImplemented
         names = ("sigma", "tree_start", "feature", "cut", "missing_left", "leaf", "value", "log_weight")
@@ -124,7 +125,7 @@ def _joined(parts: Sequence[NDArray[np.float64] | None]) -> NDArray[np.float64] 
 
 
 def concatenate(parts: list[Draws]) -> Draws:
-    """The draws of several blocks of one chain, in order; they must have the same number of trees."""
+    """Join the draws of several blocks of one chain, in order; their numbers of trees must be equal."""
     if len(parts) == 1:
         return parts[0]
     kind: Any = type(parts[0])

@@ -1,9 +1,9 @@
 """A fitted model as one file, `application/vnd.bartserve.model`: header, packed draws, statistics.
 
-Layout, little-endian: the magic ``BARTMODL``, format version (uint16), CRC-32 of all that follows it
-(uint32), length of the index (uint32), the index (JSON, UTF-8), then the header, each chain's blocks of draws
-and, where a fit saved them, the chains' last states, one after the other, with the lengths that the index
-states. Nothing in it is ever run.
+Layout, little-endian: the magic ``BARTMODL``, format version (uint16), CRC-32 of all bytes after it (uint32),
+length of the index (uint32), the index (JSON, UTF-8), then, one after the other with the lengths that the
+index lists, the header, each chain's blocks of draws, and the chains' last states if the fit saved them. The
+file contains no code.
 """
 
 from __future__ import annotations
@@ -31,7 +31,20 @@ def write_model(
     statistics: Sequence[Mapping[str, Any]],
     checkpoints: Sequence[bytes] = (),
 ) -> bytes:
-    """The file of a model; the same parts give the same bytes."""
+    """Assemble a model file; equal parts give equal bytes.
+
+    Parameters
+    ----------
+    header
+        Header, as `Header.to_bytes` encodes it.
+    blocks
+        Packed draws, by chain.
+    statistics
+        Counters of the moves, by chain; JSON values.
+    checkpoints
+        Last state of each chain; empty leaves them out.
+
+    """
     index: dict[str, Any] = {
         "header": len(header),
         "chains": [[len(block) for block in chain] for chain in blocks],
@@ -47,16 +60,27 @@ def write_model(
 
 
 def read_model(data: bytes) -> tuple[bytes, list[list[bytes]], list[dict[str, Any]]]:
-    """Header, blocks per chain and statistics; raises PackedError when cut short, altered or newer."""
+    """Read header, blocks per chain and statistics of a model file; raise PackedError."""
     return read_parts(data)[:3]
 
 
 def read_parts(
     data: bytes, longest_index: int | None = None
 ) -> tuple[bytes, list[list[bytes]], list[dict[str, Any]], list[bytes]]:
-    """The same and the chains' last states, none where the file has none.
+    """Read header, blocks per chain, statistics and last states of a model file.
 
-    `longest_index` bounds the bytes of the index, which is looked at before anything is decoded.
+    Parameters
+    ----------
+    data
+        The file.
+    longest_index
+        Largest accepted length of the index in bytes, checked before it is decoded; None for no limit.
+
+    Raises
+    ------
+    PackedError
+        For anything that is not a model file, damaged files and newer formats.
+
     """
     if len(data) < START.size or not data.startswith(MAGIC):
         raise PackedError("this is no model file")

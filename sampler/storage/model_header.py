@@ -1,9 +1,8 @@
-"""Everything a prediction needs except the draws, as bytes that are the same for the same problem.
+"""Header of a model: everything that predictions need besides the draws, encoded deterministically.
 
-Layout, little-endian: the magic ``BARTHEAD``, format version (uint16), CRC-32 of all that follows it
-(uint32), length of the JSON text (uint32), the JSON text (UTF-8, keys sorted), then the arrays it lists, one
-after the other: the cut points of each coded column (float64), and the reference rows (uint8 [coded column,
-row]).
+Layout, little-endian: the magic ``BARTHEAD``, format version (uint16), CRC-32 of all bytes after it (uint32),
+length of the JSON text (uint32), the JSON text (UTF-8, keys sorted), then the arrays it lists, one after the
+other: the cut points of each coded column (float64), and the reference rows (uint8 [coded column, row]).
 """
 
 from __future__ import annotations
@@ -29,28 +28,28 @@ MAGIC = b"BARTHEAD"
 VERSION = 1
 START = struct.Struct("<8sHII")
 REFERENCE_ROWS = 200
-GRID_POINTS = 19  # of a feature's effect, unless others are asked for
+GRID_POINTS = 19  # points at which a feature's effect is evaluated by default
 
 
 @dataclass(frozen=True)
 class Header:
-    """What a posterior knows beside its draws.
+    """Properties of a posterior besides its draws.
 
     Attributes
     ----------
     schema, grid
-        how rows become codes
+        Columns and cut points, by which rows become codes.
     constants, settings
-        the engine's own, as JSON values; all absolute, in units of y
+        The engine's own, as JSON values; all absolute, in units of y.
     reference
-        uint8 [coded column, row], up to 200 training rows at which the chains are compared
+        uint8 [coded column, row], up to 200 training rows at which the chains are compared.
     weighted
-        whether the training rows had weights
+        Whether the training rows had weights.
     warnings
-        what was said when the data were prepared
+        Warnings given while the data were prepared.
     default_grid
-        for each column that is a number or date up to 19 of its training values, which divide the rows
-        evenly, where effects are shown by default; empty in models made before it was kept
+        Up to 19 training values of each numeric or date column that divide the rows evenly, at which effects
+        are shown by default; empty in models made before it was kept.
 
     """
 
@@ -64,7 +63,7 @@ class Header:
     default_grid: list[list[float]] = field(default_factory=list)
 
     def to_bytes(self) -> bytes:
-        """The header as stored."""
+        """Encode the header; equal headers give equal bytes."""
         fields = {
             "constants": self.constants,
             "settings": self.settings,
@@ -82,9 +81,21 @@ class Header:
 
     @classmethod
     def from_bytes(cls, data: bytes, longest_text: int | None = None) -> Header:
-        """The header that `to_bytes` gave; raises PackedError when it is cut short, altered or newer.
+        """Decode a header.
 
-        `longest_text` bounds the bytes of the JSON text, which is looked at before it is decoded.
+        Parameters
+        ----------
+        data
+            Bytes of `to_bytes`.
+        longest_text
+            Largest accepted length of the JSON text in bytes, checked before it is decoded; None for no
+            limit.
+
+        Raises
+        ------
+        PackedError
+            For anything that is not a header, damaged headers and newer formats.
+
         """
         text, arrays = _checked(data, longest_text)
         try:

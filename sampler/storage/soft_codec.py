@@ -1,4 +1,4 @@
-"""Blocks of draws of trees with soft splits; `soft_draws` has the table of their format."""
+"""Codec of soft-split draws; the table of the format is in `sampler.storage.soft_draws`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ if TYPE_CHECKING:
 from sampler.storage.soft_draws import SoftDraws
 
 HEAD = struct.Struct("<4sBBHIIIIIQd")
-
-
-MOST_NODES = 1 << 32  # sizes a head may name, so that none overflows
+MOST_NODES = 1 << 32  # largest number of nodes in a head, so that no size computed from it overflows
 
 
 def pack_soft(draws: SoftDraws) -> bytes:
-    """The draws as one block; the same draws give the same bytes."""
+    """Encode draws as one block; equal draws give equal bytes."""
     value, log_weight = draws.part("value"), draws.part("log_weight")
     head = HEAD.pack(
         MAGIC,
@@ -45,7 +43,7 @@ def pack_soft(draws: SoftDraws) -> bytes:
 
 
 def unpack_soft(data: bytes) -> SoftDraws:
-    """The draws of a block, exactly as packed; raises PackedError when it is none, damaged or newer."""
+    """Decode a block exactly; raise PackedError when it is not a block, damaged, or of a newer format."""
     if len(data) < HEAD.size or not data.startswith(MAGIC):
         raise PackedError("this is no block of draws")
     _, version, kind, _, checksum, d, m, p, k, n, sharpness = HEAD.unpack_from(data)
@@ -67,7 +65,7 @@ def unpack_soft(data: bytes) -> SoftDraws:
     value = reader.floats((n - splits) * k).reshape(n - splits, k)
     numbers = (sigma, log_weight, threshold, direction, value)
     if not 0 < sharpness < np.inf or not all(np.all(np.isfinite(each)) for each in numbers):
-        raise PackedError("the block of draws is damaged: its parameters are no numbers")
+        raise PackedError("the block of draws is damaged: its parameters are not finite numbers")
     return SoftDraws.made(
         num_trees=m,
         sharpness=sharpness,
@@ -81,7 +79,7 @@ def unpack_soft(data: bytes) -> SoftDraws:
 
 
 class _Reader:
-    """Arrays one after another, from behind the head."""
+    """Reader of the arrays that follow the head of a block."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, HEAD.size

@@ -1,10 +1,11 @@
-"""Draws of trees with soft splits, and their record: the second kind of `draw_codec`'s blocks.
+"""Draws of trees with soft splits, and the format of their blocks.
 
 A row goes right at a split with probability 1 / (1 + exp(-(x . direction - threshold) / sharpness)); Linero
-and Yang (2018), Cochrane, Wills and Johnson (2023). Everything is kept as sampled, in float64. Little-endian:
+and Yang (2018), Cochrane, Wills and Johnson (2023). Everything is kept as sampled, in float64. The blocks are
+the second kind of `sampler.storage.draw_codec`, little-endian:
 
 ======  =========  =====================================================================================
-offset  type       what
+offset  type       content
 ======  =========  =====================================================================================
 0       4 bytes    the magic ``BDRW``
 4       uint8      format version, 1
@@ -15,7 +16,7 @@ offset  type       what
 16      uint32     m, trees in a draw
 20      uint32     p, features of a direction
 24      uint32     k, values of a leaf (1 for a mean; a count for each class)
-28      uint64     n, nodes in all
+28      uint64     n, number of nodes
 36      float64    sharpness
 44      float64[]  sigma of each draw, then the log weight of each draw
 ...     bytes      n bits, 1 for a split, trees in pre-order, from the lowest bit of every byte up
@@ -43,17 +44,17 @@ PARTS = ("sigma", "log_weight", "is_split", "threshold", "direction", "value")
 
 @dataclass(frozen=True, eq=False)
 class SoftDraws(Draws):
-    """Kept draws of soft trees, in order; make them with `made`.
+    """Kept draws of soft trees, in order; `made` builds them.
 
-    Beside what any draws have (`feature` of a split is the column that weighs most, cuts and sides mean
-    nothing, `value` and `log_weight` are always there):
+    The attributes of `Draws` are present, with these differences: `feature` of a split is the column with the
+    largest weight, `cut` and `missing_left` have no meaning, `value` and `log_weight` are never None.
 
     Attributes
     ----------
     sharpness
-        The width h of every split, in units of the scaled features.
+        Width h of every split, in units of the scaled features.
     threshold, direction
-        Float64 [split] and [split, feature], for the splits in order.
+        float64 [split] and [split, feature], for the splits in order.
 
     """
 
@@ -74,7 +75,29 @@ class SoftDraws(Draws):
         direction: NDArray[np.float64],
         value: NDArray[np.float64],
     ) -> SoftDraws:
-        """Draws of their parts, `is_split` bool [node]; raises PackedError for parts that don't fit."""
+        """Build draws from their parts.
+
+        Parameters
+        ----------
+        num_trees
+            Number of trees in a draw.
+        sharpness
+            Width h of every split.
+        sigma, log_weight
+            float64 [draw].
+        is_split
+            bool [node], trees in pre-order.
+        threshold, direction
+            float64 [split] and [split, feature].
+        value
+            float64 [leaf, k].
+
+        Raises
+        ------
+        PackedError
+            For parts whose sizes contradict each other.
+
+        """
         ends = tree_ends(is_split)
         splits, nodes = int(np.count_nonzero(is_split)), len(is_split)
         fits = (
@@ -105,7 +128,7 @@ class SoftDraws(Draws):
 
     @classmethod
     def joined(cls, parts: Sequence[SoftDraws]) -> SoftDraws:
-        """The draws of several blocks of one chain, in order; raises PackedError for widths that differ."""
+        """Join the draws of several blocks of one chain; raise PackedError where their sharpness differs."""
         if len({part.sharpness for part in parts}) > 1:
             raise PackedError("the blocks of soft draws have splits of different sharpness")
         return cls.made(
@@ -116,16 +139,16 @@ class SoftDraws(Draws):
 
     @property
     def is_split(self) -> NDArray[np.bool_]:
-        """Bool [node]."""
+        """Whether each node is a split, bool [node]."""
         return self.feature >= 0
 
     def part(self, name: str) -> NDArray[Any]:
-        """One of `PARTS`."""
+        """Return the array of that name, one of `PARTS`."""
         found: NDArray[Any] = getattr(self, name)
         return found
 
     def __getitem__(self, draws: slice) -> SoftDraws:
-        """The draws of a contiguous slice (step 1), as views."""
+        """Return the draws of a contiguous slice (step 1), as views."""
         plain = super().__getitem__(draws)
         start = draws.indices(self.num_draws)[0]
         first = int(self.tree_start[start * self.num_trees])
@@ -140,7 +163,7 @@ class SoftDraws(Draws):
         )
 
     def __eq__(self, other: object) -> bool:
-        """Equal when every array is."""
+        """Compare all arrays."""
         if not isinstance(other, SoftDraws):
             return NotImplemented
         alike = (self.num_trees, self.sharpness) == (other.num_trees, other.sharpness)
@@ -150,8 +173,8 @@ class SoftDraws(Draws):
 
 
 def tree_ends(is_split: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The last node of each tree, int64 [tree]; raises PackedError when the last tree has no end."""
-    # Every split opens one subtree more, every leaf closes one: a tree ends at each new lowest count.
+    """Find the last node of each tree, int64 [tree]; raise PackedError when the last tree is incomplete."""
+    # A split opens one more subtree, a leaf closes one: a tree ends at each new minimum of the open count.
     still_open = np.cumsum(np.where(is_split, 1, -1))
     lowest = np.minimum.accumulate(np.minimum(still_open, 0))
     ends: NDArray[np.int64] = np.flatnonzero(np.diff(lowest, prepend=0) < 0)

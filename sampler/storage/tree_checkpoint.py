@@ -1,4 +1,4 @@
-"""Checkpoints of single-tree chains: arrays in order behind a head that knows whose they are."""
+"""Checkpoints of single-tree chains: a head that identifies training data and chain, then arrays in order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAGIC = b"BST1"
 
 
 def write(training: Training, chain: int, arrays: Sequence[np.ndarray[Any, Any]]) -> bytes:
-    """The arrays as bytes that `read` takes apart again."""
+    """Encode arrays as a checkpoint that `read` decodes."""
     parts = []
     for array in arrays:
         kept = np.ascontiguousarray(array)
@@ -32,7 +32,14 @@ def write(training: Training, chain: int, arrays: Sequence[np.ndarray[Any, Any]]
 
 
 def read(training: Training, checkpoint: bytes) -> tuple[int, list[np.ndarray[Any, Any]]]:
-    """The chain's number and its arrays; raises PackedError when damaged or of other data or settings."""
+    """Decode a checkpoint: the chain's number and its arrays.
+
+    Raises
+    ------
+    PackedError
+        For damaged checkpoints and those of other data or settings.
+
+    """
     if len(checkpoint) < HEAD.size or not checkpoint.startswith(MAGIC):
         raise PackedError("not a checkpoint of this method, or of another version")
     _, check, owner, chain = HEAD.unpack_from(checkpoint)
