@@ -67,28 +67,20 @@ class Transport:
         NoAnswerError
             It can't be reached, or broke off and the call is not known to be repeatable.
         """
-        with self.open(call) as answer:
-            try:
-                answer.read()
-            except httpx.TransportError as error:
-                raise self._no_answer(error) from error
-            return answer
+        return self._answered(call, stream=False)
 
     @contextlib.contextmanager
     def open(self, call: Call) -> Iterator[httpx.Response]:
         """The same with its body yet to be read; closed at the end."""
-        answer = self._answered(call)
-        try:
+        with contextlib.closing(self._answered(call, stream=True)) as answer:
             yield answer
-        finally:
-            answer.close()
 
-    def _answered(self, call: Call) -> httpx.Response:
+    def _answered(self, call: Call, *, stream: bool) -> httpx.Response:
         headers = self._headers(call)
         deadline = time.monotonic() + self._patience
         for attempt in itertools.count():
             try:
-                return self._once(call, headers)
+                return self._once(call, headers, stream=stream)
             except ClientError as error:
                 pause = _pause(error, call, attempt)
                 if pause is None or attempt == self._retries or time.monotonic() + pause > deadline:
@@ -96,7 +88,7 @@ class Transport:
                 time.sleep(pause)
         raise AssertionError("the loop ends by an answer or an error")
 
-    def _once(self, call: Call, headers: Mapping[str, str]) -> httpx.Response:
+    def _once(self, call: Call, headers: Mapping[str, str], *, stream: bool) -> httpx.Response:
         if call.content is not None and not isinstance(call.content, bytes):
             call.content.seek(0)
         request = self.http.build_request(
@@ -108,7 +100,7 @@ class Transport:
             headers=dict(headers),
         )
         try:
-            answer = self.http.send(request, stream=True)
+            answer = self.http.send(request, stream=stream)
             if answer.is_success:
                 return answer
             with contextlib.closing(answer):

@@ -116,6 +116,25 @@ def test_a_lost_answer_is_asked_for_again_only_where_that_is_safe():
         assert len(seen) == 1
 
 
+def test_an_answer_that_breaks_off_is_asked_for_again():
+    """A connection lost within a body is as one lost before: read again, sent again under its key."""
+
+    def broken():
+        return 200, {"Content-Type": "application/json", "Content-Length": "999"}, b'{"id": '
+
+    with stubborn([broken, said(200, DATASET)]) as (url, seen), Client(url) as client:
+        assert client.dataset("d").id == "d"
+    assert len(seen) == 2
+    with stubborn([broken, said(202, MODEL)]) as (url, seen), Client(url) as client:
+        assert client.fit("d", "y").id == "m"
+    assert len({headers["Idempotency-Key"] for headers in seen}) == 1
+    assert len(seen) == 2
+    with stubborn([broken, said(201, DATASET)]) as (url, seen), Client(url) as client:
+        with pytest.raises(NoAnswerError):
+            client.upload(CARS)
+        assert len(seen) == 1
+
+
 def test_a_request_in_flight_is_waited_for():
     """409 request-in-flight means that the answer is on its way: asked again, it is there."""
     flying = said(409, {"type": "/problems/request-in-flight", "title": "In flight"}, Retry_After="0")
