@@ -1,4 +1,4 @@
-"""A prediction as named columns: what a CSV or Arrow answer holds, in this order."""
+"""A prediction as named columns, in the order of CSV and Arrow answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def percent(share: float) -> str:
-    """A share as the per cent of a column's name: 0.9 is "90", 0.975 "97.5", exactly."""
+    """Format a share as the per cent in a column's name, exactly: 0.9 is "90", 0.975 "97.5"."""
     return format((Decimal(repr(share)) * 100).normalize(), "f")
 
 
@@ -35,10 +35,29 @@ def columns(
     samples: Floats | None = None,
     flags: Sequence[Sequence[Flag]] | None = None,
 ) -> dict[str, Any]:
-    """Columns by name, float64 [row] or [row, class], but `flags`, which are text.
+    """Arrange a prediction as columns by name.
 
-    They are ``mean``, ``sd``, ``lower_90``, ``upper_90`` (of each level), ``quantile_5`` (of each), the same
-    with ``mcse_`` before them, ``rhat``, ``draw_1``, ``draw_2``, ... (`samples` [row, draw]), and ``flags``.
+    Parameters
+    ----------
+    prediction
+        The prediction; its intervals become ``lower_90``, ``upper_90`` and so on, its quantiles
+        ``quantile_5``.
+    only_mean
+        Leave out ``sd``.
+    errors
+        Monte Carlo errors: ``mcse_mean``, ``mcse_lower_90`` and so on.
+    rhat
+        float64 [row], column ``rhat``.
+    samples
+        float64 [row, draw], columns ``draw_1``, ``draw_2`` and so on.
+    flags
+        Unusual cells of each row, column ``flags``, as text.
+
+    Returns
+    -------
+    dict
+        float64 [row] or [row, class] by name; ``flags`` is a list of text.
+
     """
     found: dict[str, Any] = {"mean": prediction.mean}
     if not only_mean:
@@ -56,7 +75,7 @@ def columns(
 
 
 def by_class(named: Mapping[str, Any], classes: Sequence[str] | None) -> dict[str, Any]:
-    """The same with a column for each class where there are several: ``mean_setosa``, ``lower_90_setosa``."""
+    """Split columns [row, class] of more than two classes by class: ``mean_setosa``, ``lower_90_setosa``."""
     if classes is None or len(classes) == 2:
         return dict(named)
     found: dict[str, Any] = {}
@@ -69,7 +88,7 @@ def by_class(named: Mapping[str, Any], classes: Sequence[str] | None) -> dict[st
 
 
 def are_finite(prediction: Prediction) -> bool:
-    """Whether every figure is a number: a target near the largest float64 may overflow."""
+    """Tell whether all figures are finite; a target near the largest float64 may overflow."""
     bounds = [*_bounds("", prediction).values()]
     return all(bool(np.isfinite(values).all()) for values in (prediction.mean, prediction.sd, *bounds))
 

@@ -1,4 +1,4 @@
-"""The draws as other tools want them."""
+"""Export of draws to ArviZ."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 
 def draws_of(posterior: Posterior) -> dict[str, NDArray[np.float64]]:
-    """`sigma` [chain, draw] (not of two classes) and `f` [chain, draw, row] at the reference rows."""
+    """Return `sigma` [chain, draw] (not for two classes) and `f` [chain, draw, row] at the reference rows."""
     found = {} if posterior.sigma is None else {"sigma": posterior.sigma}
     return found | {"f": posterior.sample(posterior.reference)}
 
 
 def to_arviz(posterior: Posterior) -> Any:
-    """The same in the type of the ArviZ that is installed; raises ImportError without any.
+    """Convert the draws to the data type of the installed ArviZ; raise ImportError without ArviZ.
 
-    A DataTree, which ArviZ takes from its version 1 on; InferenceData for one before that, which the newer
-    packages (arviz-plots, arviz-stats) take as well.
+    ArviZ 1 and newer take a DataTree. Older versions get InferenceData, which the newer packages
+    (arviz-plots, arviz-stats) accept too.
     """
     groups = {"posterior": draws_of(posterior)}
     if _version_of("arviz").startswith("0."):
-        from arviz import from_dict as inference_data  # noqa: PLC0415  # who asks pays
+        from arviz import from_dict as inference_data  # noqa: PLC0415  # slow to import
 
         return inference_data(posterior=groups["posterior"])
     try:
@@ -37,7 +37,7 @@ def to_arviz(posterior: Posterior) -> Any:
 
 
 def _version_of(package: str) -> str:
-    """The version of an installed package, without importing it; empty where there is none."""
+    """Return the version of an installed package without importing it; "" if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

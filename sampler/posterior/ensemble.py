@@ -1,4 +1,4 @@
-"""Draws decoded for prediction, and the sums of their trees at coded rows."""
+"""Draws arranged for prediction, and the sums of their trees at encoded rows."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from sampler.storage.draws import Draws
 
-FEW_ROWS = 12  # up to so many, row by row is faster
+FEW_ROWS = 12  # up to this number, evaluating row by row is faster
 HALF = 1 << 16
 
 
 class Ensemble:
-    """The draws of all chains, one chain after the other, sorted for prediction.
+    """Draws of all chains, one chain after the other, arranged for prediction.
 
     Raises PackedError when a split uses a column that doesn't exist.
     """
@@ -38,7 +38,7 @@ class Ensemble:
         leaves = [draws.leaf for draws in chains]
         if _fits(chains):
             self._parts = [(1, _sort(chains, leaves))]
-        else:  # sums that may pass int32 are made of two halves that can't
+        else:  # sums that may overflow int32 are made of two halves that can't
             self._parts = [
                 (HALF, _sort(chains, [leaf >> 16 for leaf in leaves])),
                 (1, _sort(chains, [leaf & (HALF - 1) for leaf in leaves])),
@@ -46,15 +46,31 @@ class Ensemble:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Memory held, in bytes."""
         return sum(array.nbytes for _, part in self._parts for array in part)
 
     def sums(
         self, codes: NDArray[np.uint8], draws: NDArray[np.int64] | None = None
     ) -> NDArray[np.int32] | NDArray[np.int64]:
-        """Grid steps [draw, row] at `codes` [feature, row], for the draws of these numbers or all.
+        """Sum the trees of each draw at encoded rows.
 
-        Raises `interrupt.InterruptedWorkError` where nobody wants the result any more.
+        Parameters
+        ----------
+        codes
+            uint8 [feature, row].
+        draws
+            Positions of the draws, int64; None takes all.
+
+        Returns
+        -------
+        NDArray
+            Sums in grid steps [draw, row], int32, or int64 where these could overflow.
+
+        Raises
+        ------
+        InterruptedWorkError
+            When the computation was cancelled (`sampler.interrupt`).
+
         """
         if codes.shape[0] != self.num_features:
             msg = f"rows have {codes.shape[0]} codes, the model has {self.num_features}"
@@ -72,7 +88,7 @@ class Ensemble:
 
 
 def _fits(chains: Sequence[Draws]) -> bool:
-    """Whether no sum of one leaf per tree can pass int32."""
+    """Tell whether every possible sum of one leaf per tree fits int32."""
     for draws in chains:
         largest = np.maximum.reduceat(np.abs(draws.leaf.astype(np.int64)), draws.tree_start[:-1])
         if largest.reshape(draws.num_draws, -1).sum(axis=1).max(initial=0) >= 2**31:
@@ -99,7 +115,7 @@ def _sort(chains: Sequence[Draws], leaves: Sequence[NDArray[np.int32]]) -> tree_
 
 
 def _room(start: NDArray[np.int64]) -> tree_sums.SortedTrees:
-    """An ensemble to fill, of the sizes that `start` ends with."""
+    """Allocate an ensemble of the sizes in the last entry of `start`."""
     two, right, left, big, splits, leaves = (int(size) for size in start[-1])
     return tree_sums.SortedTrees(
         base=np.empty(len(start) - 1, np.int32),

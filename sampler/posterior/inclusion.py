@@ -1,4 +1,4 @@
-"""Which features the trees use: the share of the split rules of each."""
+"""Inclusion proportions: the share of split rules that use each feature."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Inclusion:
-    """Share of the split rules that use each feature: mean and interval over draws, float64 [feature]."""
+    """Share of split rules that use each feature: mean and interval over draws, float64 [feature]."""
 
     names: list[str]
     mean: Floats
@@ -41,9 +41,19 @@ class Inclusion:
 
 
 def inclusion(names: list[str], counts: NDArray[np.int32] | Floats, level: float) -> Inclusion:
-    """Shares from the rules of each draw that use each feature, `counts` [draw, feature].
+    """Compute inclusion proportions from the number of rules by draw and feature.
 
-    A draw without any rule is left out of the mean and counted.
+    Draws without any rule are left out of the mean; their number is reported.
+
+    Parameters
+    ----------
+    names
+        Names of the features.
+    counts
+        Number of rules, [draw, feature].
+    level
+        Probability of the interval.
+
     """
     total = counts.sum(axis=1)
     if not np.any(total):
@@ -55,7 +65,7 @@ def inclusion(names: list[str], counts: NDArray[np.int32] | Floats, level: float
 
 
 def rules_per_draw(draws: Draws, header: Header) -> NDArray[np.int32]:
-    """How many rules of each draw use each feature, int32 [draw, feature]."""
+    """Count the rules of each draw that use each feature, int32 [draw, feature]."""
     column_of = np.array([column for column, _ in header.schema.coded])
     num_columns = len(header.schema.columns)
     if int(draws.feature.max(initial=-1)) >= len(column_of):

@@ -1,8 +1,8 @@
 """Means, standard deviations and quantiles of predictions, from the draws of f at each row.
 
-Quantiles are over the draws of all chains pooled. A credible interval is for f: sample quantiles, by linear
-interpolation. A predictive interval is for a new outcome: quantiles of the mixture over draws of
-Normal(f, sigma^2) itself, found on its distribution function, so the same request has the same answer.
+Draws of all chains are pooled. Credible intervals, for f, are sample quantiles with linear interpolation.
+Predictive intervals, for a new outcome, are exact quantiles of the mixture over draws of Normal(f, sigma^2),
+found by inverting its distribution function, so equal requests get equal answers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KINDS = ("credible", "predictive")
 
 
 class Interval(NamedTuple):
-    """An equal-tailed interval per row at one level."""
+    """Equal-tailed interval of each row at one level."""
 
     level: float
     lower: Floats
@@ -38,7 +38,7 @@ class Interval(NamedTuple):
 
 
 class Quantile(NamedTuple):
-    """One quantile per row."""
+    """One quantile of each row."""
 
     q: float
     values: Floats
@@ -46,7 +46,7 @@ class Quantile(NamedTuple):
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for: interval levels and quantiles in (0, 1), checked, and for f or a new outcome."""
+    """Requested interval levels and quantiles in (0, 1), and whether they are for f or for a new outcome."""
 
     levels: tuple[float, ...]
     quantiles: tuple[float, ...]
@@ -54,7 +54,7 @@ class Request:
 
     @classmethod
     def check(cls, level: Any, interval: Any, quantiles: Any) -> Request:
-        """A request from what a user gave; raises SettingsError."""
+        """Check and normalise a user's request; raise SettingsError."""
         if interval not in KINDS:
             raise SettingsError(
                 f"interval must be one of {', '.join(KINDS)}, not {interval!r}",
@@ -65,7 +65,7 @@ class Request:
 
     @property
     def tails(self) -> Floats:
-        """The tail of each bound, upper ones negative: lower and upper of every level, then the quantiles."""
+        """Tail probability of each bound, upper tails negative: both ends of every level, then quantiles."""
         ends = [tail for level in self.levels for tail in ((1 - level) / 2, -(1 - level) / 2)]
         return np.array([*ends, *(q if q <= 0.5 else q - 1 for q in self.quantiles)])
 
@@ -83,7 +83,7 @@ def _shares(name: str, values: Any) -> tuple[float, ...]:
 
 
 class IntervalFigures:
-    """The figures of many rows, filled block by block so that no more than a block of draws is ever held."""
+    """Figures of many rows, filled block by block so that only one block of draws is in memory."""
 
     def __init__(self, num_rows: int, request: Request) -> None:
         self.mean = np.empty(num_rows)
@@ -92,7 +92,20 @@ class IntervalFigures:
         self._request = request
 
     def fill(self, rows: slice, sums: Sums, offset: float, step: float, sigma: Floats) -> None:
-        """Put in the figures of a block from its sums of trees [draw, row], in grid steps."""
+        """Compute the figures of a block of rows with a numeric outcome.
+
+        Parameters
+        ----------
+        rows
+            Position of the block.
+        sums
+            Sums of trees [draw, row], in grid steps.
+        offset, step
+            f is offset + step * sums.
+        sigma
+            float64 [draw].
+
+        """
         mean, variance = _moments(sums)
         self.mean[rows] = offset + step * mean
         variance *= step**2 / max(len(sums) - 1, 1)
@@ -110,7 +123,10 @@ class IntervalFigures:
             self._bounds[:, rows] = offset + bounds
 
     def fill_probabilities(self, rows: slice, sums: Sums, offset: float, step: float) -> None:
-        """The same for two classes: figures of the second's probability, the normal cdf of f."""
+        """Compute the figures of a block of rows with two classes: those of the second's probability.
+
+        The probability is the normal cdf of f; see `fill` for the arguments.
+        """
         probability = ndtr(offset + step * sums.T.astype(np.float64, order="C"))
         self.mean[rows] = probability.mean(axis=1)
         self.sd[rows] = probability.std(axis=1, ddof=1) if probability.shape[1] > 1 else 0.0
@@ -118,19 +134,19 @@ class IntervalFigures:
 
     @property
     def intervals(self) -> list[Interval]:
-        """The intervals, in the order asked for."""
+        """Intervals, in the order of the request."""
         levels = self._request.levels
         return [Interval(v, self._bounds[2 * i], self._bounds[2 * i + 1]) for i, v in enumerate(levels)]
 
     @property
     def quantiles(self) -> list[Quantile]:
-        """The quantiles, in the order asked for."""
+        """Quantiles, in the order of the request."""
         first = 2 * len(self._request.levels)
         return [Quantile(q, self._bounds[first + i]) for i, q in enumerate(self._request.quantiles)]
 
 
 def _moments(sums: Sums) -> tuple[Floats, Floats]:
-    """Mean, and sum of squares about it, of each row of sums [draw, row]."""
+    """Compute the mean, and the sum of squares about it, of each row of sums [draw, row]."""
     if sums.dtype == np.int64:
         mean = sums.sum(axis=0) / len(sums)
         return mean, np.asarray(((sums - mean) ** 2).sum(axis=0))
@@ -141,7 +157,7 @@ def _moments(sums: Sums) -> tuple[Floats, Floats]:
 
 
 def _by_row(sums: Sums) -> Sums:
-    """A copy [row, draw]."""
+    """Copy sums to [row, draw]."""
     if sums.dtype == np.int64:
         return sums.T.copy()
     steps = np.empty(sums.shape[::-1], np.int32)
@@ -150,7 +166,7 @@ def _by_row(sums: Sums) -> Sums:
 
 
 def _sample_quantiles(steps: Sums | Floats, tails: Floats) -> Floats:
-    """Sample quantiles [level, row] of values [row, draw], which it sorts."""
+    """Compute sample quantiles [level, row] of values [row, draw], which are sorted in place."""
     if not len(tails):
         return np.empty((0, len(steps)))
     steps.sort(axis=1)
@@ -164,14 +180,14 @@ def _sample_quantiles(steps: Sums | Floats, tails: Floats) -> Floats:
 def _predictive(steps: Sums, step: float, sigma: Floats, tails: Floats) -> Floats:
     quantiles = np.empty((len(steps), len(tails)))
     largest = int(np.abs(steps).max()) if steps.dtype == np.int64 else 0
-    coarse = 1 + (largest >> 31)  # sums past int32 are taken on a grid that fits, 2^-31 of the largest
+    coarse = 1 + (largest >> 31)  # sums beyond int32 are rounded to a coarser grid, 2^-31 of the largest
     fitting = steps.astype(np.int32, copy=False) if coarse == 1 else np.rint(steps / coarse).astype(np.int32)
     mixture_quantiles(fitting, step * coarse, sigma, tails, ndtri(np.abs(tails)), quantiles)
     return quantiles.T
 
 
 def equal_tailed(draws: Floats, level: float) -> tuple[Floats, Floats]:
-    """Lower and upper ends over the first axis."""
+    """Compute the ends of the equal-tailed interval over the first axis."""
     tail = (1 - level) / 2
     lower, upper = np.quantile(draws, [tail, 1 - tail], axis=0)
     return lower, upper

@@ -1,4 +1,4 @@
-"""How predictions move with one or two features, the others as they are in the data: partial dependence."""
+"""Partial dependence: mean predictions with one or two features set to given values."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ if TYPE_CHECKING:
     Setting = tuple[list[int], NDArray[np.uint8]]  # coded columns of a feature, codes [column, value]
     Point = tuple[int, ...]  # the number of a value of each feature
 
-MAX_CELLS = 1 << 22  # draws times rows held at a time: 32 MB
+MAX_CELLS = 1 << 22  # draws times rows of a block: 32 MB
 MAX_AVERAGES = 1 << 25  # draws times points (times classes) of one answer: 256 MB
-FEWEST_ROWS = 20  # that an average may rest on when there are more
+FEWEST_ROWS = 20  # fewest rows to average over, if there are as many
 
 
 @dataclass(frozen=True)
 class PartialDependence:
-    """f averaged over rows with the features set to each point of a grid, its mean and intervals over draws.
+    """Mean and intervals over draws of f averaged over rows, with the features set to each point of a grid.
 
     Attributes
     ----------
     features
-        the one or two names
+        One or two names.
     grid
-        the values of each feature: numbers, dates in ISO 8601, booleans, or levels (None: missing)
+        Points of each feature: numbers, dates in ISO 8601, booleans, or levels (None: missing).
     mean
-        float64 [point of the first feature] or [point of the first, point of the second]; of more than two
-        classes the probability of each, [.., class]
+        float64 [point of the first feature] or [point of the first, point of the second]; for more than two
+        classes the probability of each, [.., class].
     intervals
-        the same of their ends, at each level asked for
+        Ends of the intervals, shaped as `mean`, at each requested level.
     rows
-        how many rows were averaged over
+        Number of rows averaged over.
     ice
-        the same for single rows (individual conditional expectation), None unless asked for
+        Curves of single rows (individual conditional expectation), None unless requested.
 
     """
 
@@ -78,7 +78,7 @@ class PartialDependence:
 class Ice:
     """f at single rows with the feature set to each point: mean and ends, float64 [row, point(, class)].
 
-    `rows` are their numbers among the rows given.
+    `rows` holds their positions among the rows averaged over.
     """
 
     rows: NDArray[np.int64]
@@ -88,10 +88,21 @@ class Ice:
 
 @dataclass(frozen=True)
 class Wish:
-    """What to find out: one or two features, their grids (the default one for those absent), and levels.
+    """Request for partial dependence.
 
-    `ice` is of how many rows to show the curves of their own. `max_work` bounds the trees that are looked up,
-    rows times points times draws times trees: rows are left out, evenly, as long as `FEWEST_ROWS` stay.
+    Attributes
+    ----------
+    features
+        One or two names.
+    grid
+        Points by feature; features without an entry get `default_grid`.
+    levels
+        Probabilities of the intervals.
+    ice
+        Number of single rows whose curves are computed too.
+    max_work
+        Bound on rows x points x draws x trees; rows are left out, evenly, while `FEWEST_ROWS` remain.
+
     """
 
     features: Sequence[str]
@@ -104,9 +115,28 @@ class Wish:
 def partial_dependence(
     header: Header, f: Evaluate, codes: NDArray[np.uint8], draws: int, wish: Wish
 ) -> PartialDependence:
-    """Draws of f (of codes, float64 [draw, row(, class)]) averaged over `codes`, features set to their grids.
+    """Compute partial dependence with intervals over draws.
 
-    `draws` is how many there are. Raises SettingsError and DataError for a wish that can't be.
+    Parameters
+    ----------
+    header
+        Header of the model.
+    f
+        Function from codes [coded column, row] to draws of f, float64 [draw, row(, class)].
+    codes
+        Rows to average over, uint8 [coded column, row].
+    draws
+        Number of draws that `f` returns.
+    wish
+        The request.
+
+    Raises
+    ------
+    SettingsError
+        For unknown features, unusable points, and for too much work.
+    DataError
+        For points that can't be converted to the feature's kind.
+
     """
     names = [column.name for column in header.schema.columns]
     chosen = _checked(wish, names)
@@ -176,7 +206,7 @@ def _curves(
 
 
 def _num_classes(header: Header) -> int:
-    """Classes that f has a value of each for: of two it is the second's, so none, as of numbers."""
+    """Return the number of classes with a value of f each; 0 for numbers and for two classes."""
     many = len(header.schema.target.levels or ())
     return many if many > 2 else 0
 
@@ -184,7 +214,7 @@ def _num_classes(header: Header) -> int:
 def _evaluated(
     f: Evaluate, codes: NDArray[np.uint8], settings: list[Setting], points: list[Point], width: int
 ) -> Iterator[tuple[slice, Floats]]:
-    """Draws of f [draw, point, row, class] at some points after the others: about `width` rows at once."""
+    """Yield draws of f [draw, point, row, class] for successive points, about `width` rows at a time."""
     num_rows = codes.shape[1]
     size = max(1, width // num_rows)
     for start in range(0, len(points), size):
@@ -221,7 +251,7 @@ def _checked(wish: Wish, names: Sequence[str]) -> list[str]:
 
 
 def _spaced(count: int, most: float) -> NDArray[np.int64]:
-    """Numbers of at most so many of the rows, evenly spaced."""
+    """Choose at most `most` of `count` rows, evenly spaced: their positions."""
     return np.unique(np.linspace(0, count - 1, int(min(count, most))).astype(np.int64))
 
 
@@ -230,7 +260,7 @@ def _intervals(levels: Sequence[float], ends: Floats) -> list[Interval]:
 
 
 def default_grid(header: Header, index: int) -> list[Any]:
-    """Points of a feature: every level, or up to 19 training values that divide the training rows evenly."""
+    """Return the default points of a feature: all levels, or up to 19 training values at even quantiles."""
     column = header.schema.columns[index]
     if column.kind == "category":
         return [*column.levels, *([None] if column.missing else [])]
@@ -241,7 +271,7 @@ def default_grid(header: Header, index: int) -> list[Any]:
 
 
 def _from_codes(header: Header, index: int) -> list[float]:
-    """Points of a model that keeps none: of the codes that its reference rows have, a value of each."""
+    """Derive points from the reference rows' codes, for a model that stores none."""
     column = header.schema.columns[index]
     position = next(i for i, (j, _) in enumerate(header.schema.coded) if j == index)
     cuts, codes = header.grid.cuts[position], header.reference[position]
@@ -253,7 +283,7 @@ def _from_codes(header: Header, index: int) -> list[float]:
 
 
 def _coded(header: Header, index: int, points: list[Any]) -> tuple[list[int], NDArray[np.uint8]]:
-    """The coded columns of a feature, and their codes [coded column, point] at some values."""
+    """Return the positions of a feature's coded columns, and their codes [coded column, point]."""
     column = header.schema.columns[index]
     positions = [i for i, (j, _) in enumerate(header.schema.coded) if j == index]
     values = numbers({column.name: points}, replace(header.schema, columns=(column,)))

@@ -1,4 +1,4 @@
-"""The posterior: predictions with intervals, diagnostics, and a file to keep it in."""
+"""The posterior of a fit: predictions with intervals, diagnostics, scores, and model files."""
 
 from __future__ import annotations
 
@@ -51,14 +51,24 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-MAX_CELLS = 1 << 21  # draws times rows held at a time: 8 MB, a few times over
+MAX_CELLS = 1 << 21  # draws times rows of a block: 8 MB for each of a few arrays
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Figures per row: `mean` and `sd` float64 [row], the intervals and quantiles asked for.
+    """Predictions of rows.
 
-    `draws` is how many kept draws per chain they rest on, `warnings` what to know about the rows.
+    Attributes
+    ----------
+    mean, sd
+        float64 [row]; of more than two classes [row, class], as all other arrays.
+    intervals, quantiles
+        Those requested, in order.
+    warnings
+        Warnings about the rows.
+    draws
+        Number of draws per chain used.
+
     """
 
     mean: Floats
@@ -70,12 +80,12 @@ class Prediction:
 
     @property
     def lower(self) -> Floats:
-        """Lower ends, float64 [row], or [level, row] when several levels were asked for."""
+        """Lower ends, float64 [row], or [level, row] for several levels."""
         return self._ends(1)
 
     @property
     def upper(self) -> Floats:
-        """Upper ends, float64 [row], or [level, row] when several levels were asked for."""
+        """Upper ends, float64 [row], or [level, row] for several levels."""
         return self._ends(2)
 
     def _ends(self, part: int) -> Floats:
@@ -84,10 +94,23 @@ class Prediction:
 
 
 class Posterior:
-    """Draws of all chains with the schema they belong to.
+    """Draws of all chains, with the schema of their data.
 
-    Chains that have kept no draw are left out; the others are used up to the length of the shortest.
-    `own_work` is what a draw takes of a row besides its trees, in trees (a tenth of a nanosecond each).
+    Chains without draws are left out; the others are used up to the length of the shortest.
+
+    Attributes
+    ----------
+    own_work
+        Cost of evaluating a draw at a row besides that of its trees, in trees (about 0.1 ns each).
+    num_chains
+        Number of chains with draws.
+    num_draws
+        Number of draws used per chain.
+    family
+        "gaussian", "probit" or "categorical".
+    leaf_counts
+        Number of leaves of each tree, int64 [chain, draw, tree].
+
     """
 
     own_work = 0
@@ -118,7 +141,7 @@ class Posterior:
         self._rule_counts = [rules_per_draw(draws[: self.num_draws], header) for draws in chains]
         self._offset = float(header.constants["offset"])
         self._step = float(header.constants["step"])
-        self.origin: Origin | None = None  # what `extend` goes on from
+        self.origin: Origin | None = None  # data and states from which `extend` continues
 
     @classmethod
     def from_blocks(
@@ -127,7 +150,25 @@ class Posterior:
         blocks: Sequence[Sequence[bytes]],
         statistics: Sequence[dict[str, Any]] | None = None,
     ) -> Posterior:
-        """From a problem's header and each chain's packed blocks; raises PackedError, NotFittedError."""
+        """Decode a posterior from a fit's header and each chain's packed blocks.
+
+        Parameters
+        ----------
+        header
+            Header, as `PreparedFit.header` encodes it.
+        blocks
+            Packed draws, by chain.
+        statistics
+            Counters of the moves, by chain; None where unknown.
+
+        Raises
+        ------
+        PackedError
+            For bytes that can't be read.
+        NotFittedError
+            When no chain has a draw.
+
+        """
         chains = [concatenate([unpack(block) for block in chain]) for chain in blocks if chain]
         chains = [draws for draws in chains if draws.num_draws]
         read = Header.from_bytes(header)
@@ -138,42 +179,42 @@ class Posterior:
 
     @property
     def sigma(self) -> Floats | None:
-        """Draws of the noise's standard deviation, float64 [chain, draw]; None for probit."""
+        """Draws of the noise standard deviation, float64 [chain, draw]; None for probit."""
         return None if self.family == "probit" else self._sigma
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        """The classes; of two, predictions give the probability of the second. None for numbers."""
+        """Names of the classes; of two, predictions give the probability of the second. None for numbers."""
         return self.schema.target.levels if self.family == "probit" else None
 
     @property
     def schema(self) -> Schema:
-        """The columns the model was trained on."""
+        """Columns that the model was trained on."""
         return self._header.schema
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Every resolved setting of the fit, as JSON values."""
+        """All settings of the fit, resolved, as JSON values."""
         return self._header.settings
 
     @property
     def constants(self) -> dict[str, Any]:
-        """The prior's absolute constants, as JSON values."""
+        """Absolute constants of the prior, as JSON values."""
         return self._header.constants
 
     @property
     def warnings(self) -> list[str]:
-        """What was said about the training data."""
+        """Warnings given about the training data."""
         return self._header.warnings
 
     @property
     def weights(self) -> Floats | None:
-        """Weights of the draws, float64 [chain, draw], that sum to one; None where all count alike."""
+        """Weights of the draws, float64 [chain, draw], with sum 1; None where all are equal."""
         return None
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, roughly."""
+        """Memory held, in bytes, roughly."""
         packed = sum(len(block) for chain in self._blocks for block in chain)
         arrays = (self._sigma, self.leaf_counts, *self._rule_counts, self._header.reference)
         return packed + self._ensemble.nbytes + sum(array.nbytes for array in arrays)
@@ -184,37 +225,37 @@ class Posterior:
         return Coded(self._header.reference, [])
 
     def chains(self) -> list[Draws]:
-        """The draws of each chain that has any, decoded anew; chains may differ in length."""
+        """Decode the draws of each chain that has any; chains may differ in length."""
         return [draws for draws in self.drawn() if draws is not None and draws.num_draws]
 
     def drawn(self) -> list[Draws | None]:
-        """The same for every chain that was begun: None for one without draws."""
+        """Decode the draws of every chain that was started; None for one without draws."""
         return [concatenate([unpack(block) for block in chain]) if chain else None for chain in self._blocks]
 
     def extend(
         self, num_draws: int, X: Any = None, y: Any = None, weights: Any = None, *, progress: bool = True
     ) -> Posterior:
-        """A new posterior: the same chains with so many more draws each.
+        """Continue the chains for more draws and return a new posterior.
 
-        Bit for bit what one longer fit of the same `num_burnin` would have given. The chains go on from their
-        last states, which `save` keeps too; the training rows it does not keep, so a loaded posterior takes
-        them again: `load(path).extend(500, X, y)`.
+        The result equals, bit for bit, that of one longer fit with the same `num_burnin`. The chains continue
+        from their last states, which `save` keeps too. It does not keep the training rows, so a loaded
+        posterior needs them again: `load(path).extend(500, X, y)`.
 
         Parameters
         ----------
         num_draws
-            further draws per chain
+            Number of further draws per chain.
         X, y, weights
-            the rows, in their order, that `fit` was given; needed after `load` only
+            Rows given to `fit`, in the same order; needed after `load` only.
         progress
-            show a progress bar
+            Whether to show a progress bar.
 
         Raises
         ------
         SettingsError
-            there are no rows or no states to go on from, or the number is out of range
+            When there are no rows or no states to continue from, or `num_draws` is out of range.
         DataError
-            the rows aren't those of the fit
+            When the rows are not those of the fit.
 
         """
         if self.origin is None:
@@ -230,13 +271,16 @@ class Posterior:
         return extended
 
     def problem_of(self, X: Any, y: Any, weights: Any = None) -> PreparedFit:
-        """What the chains trained on, from their rows given again; raises DataError."""
+        """Prepare the fit's training data again from its rows; raise DataError for rows that don't fit."""
         preparation = import_module("sampler.preparation")  # it stands above this module
         prepared: PreparedFit = preparation.prepare_again(self._header, X, y, weights)
         return prepared
 
     def diagnostics(self, max_points: int = 500) -> dict[str, Any]:
-        """All that tells whether the chains agree, with traces of at most so many points; see `report`."""
+        """Report on the agreement of the chains, with traces of at most `max_points` points.
+
+        See `sampler.posterior.report.diagnose` for the entries.
+        """
         return diagnose(self, self._statistics, max_points)
 
     def score(self, X: Any, y: Any, weights: Any = None, *, quick: bool = False) -> dict[str, Any]:
@@ -245,48 +289,58 @@ class Posterior:
         Parameters
         ----------
         X
-            a table with the model's columns, in any order; n rows
+            A table with the model's columns, in any order; n rows.
         y
-            n outcomes
+            n outcomes.
         weights
-            n positive precision weights, or None: row i has variance sigma^2 / weight
+            n positive precision weights, or None: row i has variance sigma^2 / weight.
         quick
-            leave out `crps` and `pinball`, which take most of the time
+            Leave out `crps` and `pinball`, which take most of the time.
 
         Returns
         -------
         dict
-            ``rows``, n. Of numbers: ``rmse`` of the posterior mean, in units of the outcome; ``log_score``,
-            the mean log density of the outcomes under the posterior predictive distribution; ``crps``,
-            the mean continuous ranked probability score, and ``pinball``, the mean loss of its quantiles
-            0.05, 0.25, 0.5, 0.75 and 0.95, both in units of the outcome, less is better; ``coverage``, a
-            dict for each level (0.5, 0.8, 0.9, 0.95) with the share of outcomes inside predictive intervals
-            and that share's own 95% interval. Of classes: ``log_loss``, ``brier`` and ``accuracy`` of the
-            mean probabilities; a class that the model never saw has probability 0
+            ``rows``, n. For numbers: ``rmse`` of the posterior mean, in units of the outcome; ``log_score``,
+            the mean log density of the outcomes under the posterior predictive distribution; ``crps``, the
+            mean continuous ranked probability score, and ``pinball``, the mean loss of its quantiles 0.05,
+            0.25, 0.5, 0.75 and 0.95, both in units of the outcome, less is better; ``coverage``, a dict for
+            each level (0.5, 0.8, 0.9, 0.95) with the share of outcomes inside predictive intervals and that
+            share's own 95% interval. For classes: ``log_loss``, ``brier`` and ``accuracy`` of the mean
+            probabilities; a class that the model never saw has probability 0.
 
         Raises
         ------
         DataError
-            for rows or outcomes that don't fit the model, each cell named
+            For rows or outcomes that don't fit the model, with each cell named.
         SettingsError
-            for weights of classes
+            For weights with classes.
 
         """
         return score(self, LabelledRows.read(self, X, y, weights), quick=quick)
 
     def calibration(self, X: Any, y: Any, weights: Any = None) -> list[dict[str, Any]]:
-        """Compare levels of intervals with the shares of outcomes inside them; arguments as of `score`.
+        """Compare levels of intervals with the shares of outcomes inside them.
 
-        It rests on up to 2,000 of the rows, evenly spaced. Raises as `score`.
+        At most 2,000 of the rows are used, evenly spaced.
+
+        Parameters
+        ----------
+        X, y, weights
+            Rows, outcomes and weights, as for `score`.
 
         Returns
         -------
         list of dict
-            Of numbers for each ``level`` of predictive intervals (0.05 to 0.95 and 0.99) the share of
-            outcomes inside (``observed``). Of two classes for each tenth of the predicted probability its
-            mean (``level``) and the share of the second class; of more, for each tenth of the largest
-            probability, the share of rows that are of that class. Each with its 95% binomial interval
-            (``lower``, ``upper``) and the ``rows`` it rests on
+            For numbers: for each ``level`` of predictive intervals (0.05 to 0.95 and 0.99) the share of
+            outcomes inside (``observed``). For two classes: for each tenth of the predicted probability, its
+            mean (``level``) and the share of the second class. For more classes: for each tenth of the
+            largest probability, the share of rows that are of that class. Each with its 95% binomial interval
+            (``lower``, ``upper``) and the number of ``rows`` used.
+
+        Raises
+        ------
+        DataError, SettingsError
+            As `score`.
 
         """
         rows = LabelledRows.read(self, X, y, weights)
@@ -294,41 +348,42 @@ class Posterior:
         return found
 
     def convergence(self) -> dict[str, Any]:
-        """R-hat and effective draws of sigma and f as the draws of each chain grew.
+        """Compute R-hat and effective sample sizes of sigma and f for growing numbers of draws.
 
         Returns
         -------
         dict
-            ``draws``, up to 12 counts per chain; ``chains``, their number; ``sigma`` (None for two classes)
-            with ``rhat, ess_bulk, ess_tail``, a list over the counts each; ``f`` with the same as medians
-            over ``rows``, up to 50 reference rows, and ``rhat_p95``, which 95% of them don't exceed;
-            ``limits``, the most that each verdict allows R-hat. Weighted draws count alike here.
+            ``draws``, up to 12 numbers of draws per chain; ``chains``, the number of chains; ``sigma`` (None
+            for two classes) with ``rhat, ess_bulk, ess_tail``, each a list over these numbers; ``f`` with
+            their medians over ``rows``, up to 50 reference rows, and ``rhat_p95``, which 95% of the rows
+            don't exceed; ``limits``, the largest R-hat that each verdict allows. Weights of draws are ignored
+            here.
 
         """
         return growth(self, self.num_draws)
 
     def density(self, row: Any) -> dict[str, Any]:
-        """Densities at one row of the regression function and of a new outcome (of weight 1).
+        """Compute the densities of the regression function and of a new outcome (of weight 1) at one row.
 
         Parameters
         ----------
         row
-            values by the columns' names, or a table of one row
+            Values by column name, or a table of one row.
 
         Returns
         -------
         dict
-            ``x``, float64 [240], in units of the outcome; at these ``mean``, the density of the regression
-            function (of two classes: of the second's probability), None when all draws are equal, and
-            ``outcome``, that of a new outcome, None for two classes; ``centre``, the posterior mean;
-            ``intervals`` by the same names, (lower, upper) at 90%
+            ``x``, float64 [240], in units of the outcome; at these points ``mean``, the density of the
+            regression function (for two classes: of the second's probability), None when all draws are equal,
+            and ``outcome``, that of a new outcome, None for two classes; ``centre``, the posterior mean;
+            ``intervals``, (lower, upper) at 90%, for ``mean`` and ``outcome``.
 
         Raises
         ------
         DataError
-            for a row that doesn't fit the model, or other than one
+            For a row that doesn't fit the model, or several rows.
         SettingsError
-            for a model of more than two classes
+            For a model of more than two classes.
 
         """
         if isinstance(row, Mapping):
@@ -336,7 +391,7 @@ class Posterior:
         return density(self, self._coded(row), self.num_draws)
 
     def encode(self, X: Any) -> Coded:
-        """New rows matched to the model by name, as codes; raises DataError as `data.encode.encode`."""
+        """Encode the rows of a table by column name; raise DataError as `sampler.data.encode.encode`."""
         return encode(X, self._header.schema, self._header.grid)
 
     def predict(
@@ -347,27 +402,28 @@ class Posterior:
         quantiles: float | Sequence[float] | None = None,
         num_draws: int | None = None,
     ) -> Prediction:
-        """Means, standard deviations and intervals at each row of X.
+        """Predict means, standard deviations and intervals at each row of X.
 
         Parameters
         ----------
         X
-            a table with the model's columns, in any order, or rows already encoded
+            A table with the model's columns, in any order, or rows already encoded.
         level
-            probability of the interval, one or several, or None
+            Probability of the interval: one, several, or None for no interval.
         interval
-            "credible", for the regression function, or "predictive", for a new outcome (of weight 1)
+            "credible", for the regression function, or "predictive", for a new outcome (of weight 1).
         quantiles
-            further quantiles of the same distribution, in (0, 1)
+            Further quantiles of the same distribution, in (0, 1).
         num_draws
-            use the first so many draws of each chain: an answer can be had again after more were drawn
+            Use the first `num_draws` draws of each chain, which reproduces an earlier answer after `extend`;
+            None uses all.
 
         Raises
         ------
         DataError
-            for rows that don't fit the model, each cell named
+            For rows that don't fit the model, with each cell named.
         SettingsError
-            for a level, interval, quantile or number of draws that can't be
+            For an invalid level, interval, quantile or number of draws.
 
         """
         request = Request.check(level, interval, quantiles)
@@ -398,48 +454,51 @@ class Posterior:
         )
 
     def sample(self, X: Any, num_draws: int | None = None) -> Floats:
-        """Draws of f at each row of X, float64 [chain, draw, row]: 8 bytes for each, so mind the rows.
+        """Return draws of f at each row of X, float64 [chain, draw, row]; large for many rows.
 
-        Of two classes, of the probability of the second; of more, [chain, draw, row, class].
+        For two classes, draws are of the second's probability; for more, [chain, draw, row, class].
         """
         return self._f(self._coded(X).codes, num_draws)
 
     def sample_sigma(self, X: Any, num_draws: int | None = None) -> Floats:
-        """Draws of the noise's sd at each row of X, float64 [chain, draw, row] (all ones for classes)."""
+        """Return draws of the noise sd at each row, float64 [chain, draw, row]; ones for classes."""
         _, used = self._choose(num_draws)
         shape = (self.num_chains, used, self._coded(X).num_rows)
         return np.broadcast_to(self._sigma[:, :used, None], shape)
 
     def draws_by_figure(self, codes: NDArray[np.uint8], num_draws: int | None = None) -> Floats:
-        """Draws of f [row, chain, draw]; of more than two classes those of one row follow each other."""
+        """Return draws of f, float64 [figure, chain, draw]; a figure is a row, or a row and class.
+
+        With more than two classes, the figures of a row are adjacent.
+        """
         f = self._f(codes, num_draws)
         by_row = f.reshape(*f.shape[:3], -1).transpose(2, 3, 0, 1)
         return np.ascontiguousarray(by_row).reshape(-1, *f.shape[:2])
 
     def agreement(self, f: Floats, num_draws: int) -> Agreement:  # noqa: ARG002  weighted draws need it
-        """How far the chains' first so many draws of f [figure, chain, draw] agree."""
+        """Measure how well the chains agree on the first `num_draws` draws of f [figure, chain, draw]."""
         return Agreement.of(f)
 
     def mean_of(self, f: Floats, num_draws: int) -> Floats:  # noqa: ARG002  weighted draws need it
-        """Means of the chains' first so many draws of f [figure, chain, draw]."""
+        """Return the means of the first `num_draws` draws of f [figure, chain, draw], float64 [figure]."""
         return np.asarray(f.mean(axis=(1, 2)))
 
     def mean_error(self, f: Floats, num_draws: int) -> Floats:  # noqa: ARG002  weighted draws need it
-        """The Monte Carlo standard errors of those."""
+        """Return the Monte Carlo standard errors of means of f [figure, chain, draw], float64 [figure]."""
         return mcse_mean(f)
 
     def quantile_error(self, f: Floats, level: float, num_draws: int) -> Floats:  # noqa: ARG002  as above
-        """The Monte Carlo standard errors of quantiles of draws [figure, chain, draw]."""
+        """Return the Monte Carlo standard errors of quantiles of f [figure, chain, draw], [figure]."""
         return mcse_quantile(f, level)
 
     def judge(self, found: Agreement, num_draws: int) -> tuple[Verdict, list[Reason]]:
-        """The verdict on figures with that agreement, from the first so many draws, and why."""
+        """Return the verdict on figures with that agreement after `num_draws` draws per chain, and why."""
         sigma = self.sigma
         of_sigma = None if sigma is None else float(rhat(sigma[None, :, :num_draws])[0])
         return judge(found, of_sigma, self.num_chains)
 
     def spaced(self, num_draws: int, count: int) -> NDArray[np.int64]:
-        """The places of so many draws among the first `num_draws` of all chains, evenly spaced."""
+        """Choose `count` of all chains' first `num_draws` draws, evenly spaced: their positions, int64."""
         return np.rint(np.linspace(0, self.num_chains * num_draws - 1, count)).astype(np.int64)
 
     def _coded(self, X: Any) -> Coded:
@@ -471,13 +530,14 @@ class Posterior:
         )
 
     def summary(self) -> Summary:
-        """Whether the chains agree (on up to 200 training rows and sigma), how well, and what to do."""
+        """Judge whether the chains agree (on up to 200 training rows and sigma), with figures and advice."""
         return self._summary
 
     def inclusion(self, level: float = 0.9) -> Inclusion:
-        """Share of the split rules that use each feature, indicators of a category added up.
+        """Compute the share of split rules that use each feature; a category's indicators are added up.
 
-        A draw without any rule is left out of the mean and counted.
+        Draws without any rule are left out of the mean; their number is reported. `level` is the probability
+        of the interval over draws.
         """
         (level,) = Request.check(level, "credible", None).levels
         names = [column.name for column in self.schema.columns]
@@ -494,11 +554,33 @@ class Posterior:
         num_draws: int | None = None,
         max_work: float = math.inf,
     ) -> PartialDependence:
-        """How the mean prediction over the rows of X moves with one or two features, with intervals.
+        """Compute the mean prediction over rows as a function of one or two features, with intervals.
 
-        Without X the rows are the up to 200 training rows kept for reference; without `grid` the points are
-        every level, or up to 19 values that divide the training rows evenly. `ice` asks for the curves of so
-        many single rows besides. `max_work`: see `effects.Wish`. Raises SettingsError and DataError.
+        Parameters
+        ----------
+        features
+            One or two names.
+        X
+            Rows to average over; None takes the up to 200 reference rows.
+        grid
+            Points by feature; the default is all levels, or up to 19 values that divide the training rows
+            evenly.
+        level
+            Probability of the interval, one or several.
+        ice
+            Number of single rows whose curves are computed too (individual conditional expectation).
+        num_draws
+            Use the first `num_draws` draws of each chain; None uses all.
+        max_work
+            Bound on rows x points x draws x trees; rows are left out, evenly, to respect it.
+
+        Raises
+        ------
+        DataError
+            For rows or points that don't fit the model.
+        SettingsError
+            For invalid features, levels or numbers, and for too much work.
+
         """
         levels = Request.check(level, "credible", None).levels
         coded = self.reference if X is None else X if isinstance(X, Coded) else self.encode(X)
@@ -511,24 +593,24 @@ class Posterior:
         return partial_dependence(self._header, f, coded.codes, len(chosen), wish)
 
     def to_arviz(self) -> Any:
-        """Sigma, and f at the reference rows, as ArviZ's tree of data; needs the package arviz-base."""
+        """Convert sigma, and f at the reference rows, to ArviZ's data tree; needs the package arviz-base."""
         return to_arviz(self)
 
     def to_bytes(self) -> bytes:
-        """The posterior as a model file."""
+        """Encode the posterior as a model file."""
         checkpoints = self.origin.checkpoints if self.origin else []
         return write_model(self._header.to_bytes(), self._blocks, self._statistics, checkpoints)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Posterior:
-        """The posterior in a model file; raises PackedError."""
+        """Decode a model file; raise PackedError."""
         header, blocks, statistics, checkpoints = read_parts(data)
         posterior = cls.from_blocks(header, blocks, statistics)
         posterior.origin = Origin(None, checkpoints) if checkpoints else None
         return posterior
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model file, whole or not at all."""
+        """Write the model file atomically."""
         target = Path(path)
         partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
         try:
@@ -538,7 +620,7 @@ class Posterior:
             partial.unlink(missing_ok=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled (by joblib, by an estimator's copy) as its file: without the training rows."""
+        """Pickle the posterior as its model file, without the training rows."""
         return Posterior.from_bytes, (self.to_bytes(),)
 
     def __repr__(self) -> str:
@@ -550,14 +632,14 @@ class Posterior:
 
 
 def _kind_of(header: Header) -> type[Posterior]:
-    """The class of posteriors of a model with that header."""
+    """Return the class of posteriors for the header's method."""
     method = METHODS.get(str(header.settings.get("method", "bart")), METHODS["bart"])
     return method.posterior
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What a posterior's chains need to go on: their data (None once loaded) and their last states."""
+    """State from which a posterior's chains continue: their data (None once loaded) and last states."""
 
     problem: PreparedFit | None
     checkpoints: list[bytes]

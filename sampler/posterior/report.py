@@ -1,4 +1,4 @@
-"""All that tells whether a posterior's chains agree, as one report of JSON values."""
+"""Diagnostics report on a posterior, as JSON values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-MAX_POINTS = 500  # of a trace: more than a screen shows
+MAX_POINTS = 500  # points of a trace; a screen shows fewer
 FIGURES = {
     "rhat": rhat_ess.rhat,
     "ess_bulk": rhat_ess.ess_bulk,
@@ -33,27 +33,26 @@ FIGURES = {
 def diagnose(
     posterior: Posterior, statistics: Sequence[Mapping[str, Any]], max_points: int = MAX_POINTS
 ) -> dict[str, Any]:
-    """Verdict, figures, traces, moves and trees of a posterior.
+    """Report the verdict, figures, traces, moves and tree sizes of a posterior.
 
     Parameters
     ----------
     posterior
-        what to judge
+        The posterior.
     statistics
-        what each chain counted; empty when that is not known
+        Counters of the moves, by chain; empty where unknown.
     max_points
-        of a trace per chain; longer ones are thinned evenly, first and last draw kept
+        Points of a trace per chain; longer traces are thinned evenly, with first and last draw kept.
 
     Returns
     -------
     dict
         ``verdict, reasons, advice, chains, draws`` as `summary` has them, and ``reason_codes`` as its JSON;
         ``sigma`` (None for two classes) and ``f`` with ``mean, sd, rhat, ess_bulk, ess_tail, mcse_mean``,
-        numbers for sigma, lists over the reference rows for f; figures that don't exist, since there are too
-        few draws or the chains don't move, are None; ``traces`` with the numbers of the draws shown and sigma
-        of each chain at them;
-        ``moves`` by chain; ``trees``: leaves and depths, their mean, maximum and shares; ``topologies`` of
-        one tree: its shapes with their probabilities (None of a sum of trees)
+        numbers for sigma, lists over the reference rows for f; undefined figures (too few draws, chains that
+        don't move) are None; ``traces`` with the positions of the draws shown and sigma of each chain at
+        them; ``moves`` by chain; ``trees``: leaves and depths, their mean, maximum and shares; ``topologies``
+        of one tree: its shapes with their probabilities (None of a sum of trees).
 
     """
     summary, weights = posterior.summary(), posterior.weights
@@ -86,12 +85,12 @@ def diagnose(
 
 
 def thinned(count: int, most: int) -> NDArray[np.int64]:
-    """Numbers from 0 to count - 1, at most so many, evenly spaced, the first and the last among them."""
+    """Choose at most `most` of the positions 0 to count - 1, evenly spaced, first and last included."""
     return np.unique(np.rint(np.linspace(0, count - 1, min(count, most))).astype(np.int64))
 
 
 def depths(draws: Draws) -> NDArray[np.int32]:
-    """The depth of every tree, int32 [draw * tree]; 0 for a lone leaf."""
+    """Compute the depth of every tree, int32 [draw * tree]; a lone leaf has depth 0."""
     depth = np.empty(len(draws.tree_start) - 1, np.int32)
     waiting = np.empty(int(np.diff(draws.tree_start).max(initial=0)), np.int32)
     start = np.require(draws.tree_start, np.int64, ["C", "W"])
@@ -100,7 +99,7 @@ def depths(draws: Draws) -> NDArray[np.int32]:
 
 
 def _figures(x: Floats, weights: Floats | None) -> dict[str, list[float | None]]:
-    """Of draws [quantity, chain, draw], lists over the quantities; of weighted ones what exists."""
+    """Compute the figures of draws [quantity, chain, draw] as lists; None for undefined figures."""
     if weights is not None:
         mean = np.sum(x * weights, axis=(1, 2))
         sd = np.sqrt(np.sum((x - mean[:, None, None]) ** 2 * weights, axis=(1, 2)))
@@ -129,7 +128,7 @@ def _moves(counted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _spread(counts: NDArray[Any], weights: Floats | None) -> dict[str, Any]:
-    """Mean, maximum, and the share of trees of each number, those that occur (and weigh anything)."""
+    """Compute the mean, maximum, and share of trees at each count that occurs."""
     values, at = np.unique(counts, return_inverse=True)
     trees = np.bincount(at, weights=None if weights is None else weights.reshape(-1))
     seen = zip(map(str, values.tolist()), (trees / trees.sum()).tolist(), strict=True)

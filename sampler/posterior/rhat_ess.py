@@ -1,9 +1,9 @@
-"""Do the chains agree? Rank-normalised split R-hat, effective sample sizes and Monte Carlo errors.
+"""Convergence diagnostics: rank-normalised split R-hat, effective sample sizes, Monte Carlo errors.
 
-After Vehtari, Gelman, Simpson, Carpenter, Buerkner (2021), with Geyer's initial monotone sequence, for many
-quantities at once. All functions take float64 [quantity, chain, draw] and give float64 [quantity]. They agree
-with arviz-stats, whose own functions take one quantity at a time and answer differently between versions.
-A quantity that never moves has R-hat 1 and as many effective draws as draws.
+After Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021), with Geyer's initial monotone sequence,
+vectorised over quantities. All functions take float64 [quantity, chain, draw] and return float64 [quantity].
+They agree with arviz-stats, whose own functions take one quantity at a time and differ between versions. A
+quantity that never moves has R-hat 1 and an effective sample size equal to the number of draws.
 """
 
 from __future__ import annotations
@@ -23,41 +23,44 @@ ONE_SD = (0.15865525393145707, 0.8413447460685429)  # the normal distribution fu
 
 
 def rhat(x: Floats) -> Floats:
-    """Rank-normalised split R-hat: the larger of that of the values and of their distance to the median."""
+    """Compute rank-normalised split R-hat: the larger of that of the values and that of the folded values.
+
+    Folded values are distances to the median.
+    """
     x = _split(x)
     folded = np.abs(x - np.median(x, axis=(1, 2), keepdims=True))
     return np.maximum(_rhat(_normal_ranks(x)), _rhat(_normal_ranks(folded)))
 
 
 def ess_bulk(x: Floats) -> Floats:
-    """Effective draws for the centre of the distribution."""
+    """Compute the effective sample size for the centre of the distribution."""
     return _ess(_normal_ranks(_split(x)))
 
 
 def ess_tail(x: Floats) -> Floats:
-    """Effective draws for the 5% and the 95% quantile, the smaller."""
+    """Compute the smaller of the effective sample sizes for the 5% and 95% quantiles."""
     return np.minimum(ess_quantile(x, TAILS[0]), ess_quantile(x, TAILS[1]))
 
 
 def ess_mean(x: Floats) -> Floats:
-    """Effective draws for the mean."""
+    """Compute the effective sample size for the mean."""
     return _ess(_split(x))
 
 
 def ess_quantile(x: Floats, level: float) -> Floats:
-    """Effective draws for a quantile: those of being below it."""
+    """Compute the effective sample size for a quantile: that of the indicator of being at most it."""
     below = x <= np.quantile(x, level, axis=(1, 2), keepdims=True)
     return _ess(_split(below.astype(np.float64)))
 
 
 def mcse_mean(x: Floats) -> Floats:
-    """Monte Carlo standard error of the mean."""
+    """Compute the Monte Carlo standard error of the mean."""
     error: Floats = x.std(axis=(1, 2), ddof=1) / np.sqrt(ess_mean(x))
     return error
 
 
 def mcse_quantile(x: Floats, level: float) -> Floats:
-    """Monte Carlo standard error of a quantile: half the width of a one-sd interval for it."""
+    """Compute the Monte Carlo standard error of a quantile: half the width of its one-sd interval."""
     ess = ess_quantile(x, level)
     values = np.sort(x.reshape(len(x), -1), axis=1)
     size = values.shape[1]
@@ -69,13 +72,13 @@ def mcse_quantile(x: Floats, level: float) -> Floats:
 
 
 def _split(x: Floats) -> Floats:
-    """Each chain as two, so that a trend within a chain shows as disagreement."""
+    """Split each chain in two, so that a trend within a chain shows as disagreement."""
     half = x.shape[2] // 2
     return np.concatenate([x[:, :, :half], x[:, :, -half:]], axis=1)
 
 
 def _normal_ranks(x: Floats) -> Floats:
-    """Normal quantiles of the ranks over all chains, ties at their average rank."""
+    """Replace values by normal quantiles of their ranks over all chains; ties have their average rank."""
     flat = x.reshape(len(x), -1)
     size = flat.shape[1]
     order = np.argsort(flat, axis=1, kind="stable")
@@ -102,7 +105,7 @@ def _rhat(x: Floats) -> Floats:
 
 
 def _ess(x: Floats) -> Floats:
-    """Draws divided by the autocorrelation time, whose sum stops where Geyer's sequence does."""
+    """Divide the number of draws by the autocorrelation time, summed over Geyer's sequence."""
     _, chains, length = x.shape
     covariance = _autocovariance(x).mean(axis=1)
     within = covariance[:, :1] * (length / (length - 1))
@@ -128,7 +131,7 @@ def _ess(x: Floats) -> Floats:
 
 
 def _autocovariance(x: Floats) -> Floats:
-    """Per chain and lag, with divisor `length` at every lag, by the fast Fourier transform."""
+    """Compute autocovariances by chain and lag, by fast Fourier transform; the divisor is always `length`."""
     length = x.shape[2]
     size = 1 << (2 * length - 1).bit_length()
     spectrum = np.fft.rfft(x - x.mean(axis=2, keepdims=True), n=size, axis=2)

@@ -1,4 +1,4 @@
-"""What is known of the very rows asked: the Monte Carlo error of their figures, and whether chains agree."""
+"""Diagnostics of requested rows: Monte Carlo errors of their figures, and agreement of the chains."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 ROOT = np.sqrt(2 * np.pi)
-BLOCK_CELLS = 1 << 18  # draws times rows held at a time: 2 MB, some ten times over
+BLOCK_CELLS = 1 << 18  # draws times rows of a block: 2 MB for each of about ten arrays
 
 
 @dataclass(frozen=True)
@@ -38,23 +38,34 @@ class Errors:
 
 @dataclass(frozen=True)
 class RowsVerdict:
-    """Whether the chains agree at the rows asked, and on sigma, and why it is no better."""
+    """Verdict on the agreement of the chains at requested rows and on sigma, with reasons."""
 
     verdict: Verdict
     reasons: list[Reason]
 
 
 def errors(posterior: Posterior, coded: Coded, prediction: Prediction, kind: str) -> Errors:
-    """Monte Carlo standard errors of what `prediction` says of those rows, from as many draws as it used.
+    """Compute Monte Carlo standard errors of a prediction, from as many draws as it used.
 
-    A credible bound's is that of a sample quantile. A predictive one's follows from that of the mixture's
-    distribution function at the bound, divided by its density there. Of weighted draws they rest on how far
-    independent runs are apart.
+    The error of a credible bound is that of a sample quantile. That of a predictive bound is the error of the
+    mixture's distribution function at the bound divided by its density there. For weighted draws the errors
+    follow from the differences between independent runs.
+
+    Parameters
+    ----------
+    posterior
+        The posterior.
+    coded
+        The rows.
+    prediction
+        Prediction of these rows.
+    kind
+        "credible" or "predictive", as in the prediction's request.
 
     Raises
     ------
     SettingsError
-        Fewer than 8 draws per chain.
+        For fewer than 8 draws per chain.
 
     """
     check_draws(prediction.draws)
@@ -79,7 +90,14 @@ def errors(posterior: Posterior, coded: Coded, prediction: Prediction, kind: str
 
 
 def agreement(posterior: Posterior, coded: Coded, num_draws: int) -> Agreement:
-    """R-hat, effective draws and Monte Carlo error of f at each row (and class); raises as `errors`."""
+    """Compute R-hat, effective sample sizes and Monte Carlo errors of f at each row (and class).
+
+    Raises
+    ------
+    SettingsError
+        For fewer than 8 draws per chain.
+
+    """
     check_draws(num_draws)
     parts = [posterior.agreement(f, num_draws) for _, f in _blocks(posterior, coded, num_draws)]
     names = ("rhat", "error", "ess_bulk", "ess_tail")
@@ -87,9 +105,9 @@ def agreement(posterior: Posterior, coded: Coded, num_draws: int) -> Agreement:
 
 
 def verdict(posterior: Posterior, found: Agreement | None, num_draws: int) -> RowsVerdict:
-    """The verdict on rows with that agreement, by the limits and the share of rows of `summary`.
+    """Judge rows with that agreement by the limits and the share of rows of `summary`.
 
-    None stands for rows of which too few draws are there to know.
+    `found` is None where there are too few draws to compute it.
     """
     if found is None:
         return RowsVerdict("not_converged", [Reason("too_few_draws", {"draws": num_draws})])
@@ -98,19 +116,24 @@ def verdict(posterior: Posterior, found: Agreement | None, num_draws: int) -> Ro
 
 
 def model_verdict(posterior: Posterior, num_draws: int) -> Verdict:
-    """The verdict the model had when each chain had kept so many draws."""
+    """Return the verdict on the model after `num_draws` draws per chain."""
     if not is_known(num_draws):
         return "not_converged"
     return verdict(posterior, agreement(posterior, posterior.reference, num_draws), num_draws).verdict
 
 
 def thinned(posterior: Posterior, coded: Coded, num_draws: int, count: int) -> Floats:
-    """Draws of f at each row, `count` of all chains' first `num_draws`, evenly spaced: float64 [row, count].
+    """Choose `count` of the first `num_draws` draws of all chains, evenly spaced, at each row.
+
+    Returns
+    -------
+    NDArray[np.float64]
+        Draws of f [row, count], or [row, class, count] with more than two classes.
 
     Raises
     ------
     SettingsError
-        There are not so many.
+        For more draws than there are.
 
     """
     total = posterior.num_chains * num_draws
@@ -128,12 +151,12 @@ def thinned(posterior: Posterior, coded: Coded, num_draws: int, count: int) -> F
 
 
 def is_known(num_draws: int) -> bool:
-    """Whether so many draws per chain are enough for R-hat and Monte Carlo errors."""
+    """Tell whether `num_draws` draws per chain are enough for R-hat and Monte Carlo errors."""
     return num_draws >= FEWEST_DRAWS
 
 
 def check_draws(num_draws: int) -> None:
-    """Raise SettingsError when there are too few draws to know anything of their error."""
+    """Raise SettingsError where there are too few draws for R-hat and Monte Carlo errors."""
     if not is_known(num_draws):
         raise SettingsError(
             f"num_draws: R-hat and Monte Carlo errors take at least {FEWEST_DRAWS} draws per chain, "
@@ -144,7 +167,7 @@ def check_draws(num_draws: int) -> None:
 
 
 def _bounds(intervals: list[Interval], quantiles: list[Quantile]) -> Iterator[tuple[float, Floats]]:
-    """The probability of each bound, and its values."""
+    """Yield the probability and the values of each bound."""
     for level, lower, upper in intervals:
         yield (1 - level) / 2, lower
         yield (1 + level) / 2, upper
@@ -152,7 +175,7 @@ def _bounds(intervals: list[Interval], quantiles: list[Quantile]) -> Iterator[tu
 
 
 def _blocks(posterior: Posterior, coded: Coded, num_draws: int) -> Iterator[tuple[slice, Floats]]:
-    """Draws of f [row (and class), chain, draw] for some rows after the others."""
+    """Yield draws of f [figure, chain, draw] for successive blocks of rows."""
     size = max(16, BLOCK_CELLS // (posterior.num_chains * num_draws))
     for start in range(0, coded.num_rows, size):
         rows = slice(start, min(start + size, coded.num_rows))

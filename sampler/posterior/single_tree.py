@@ -1,4 +1,4 @@
-"""The posterior of a method of one tree: leaves with parameters of their own, classes, weighted draws."""
+"""The posterior of a single-tree method: leaves with their own parameters, classes, weighted draws."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ BLOCK_ROWS = 1024
 class TreePosterior(Posterior):
     """Draws of one tree each.
 
-    Of classes, predictions are probabilities: of the second where there are two, else [row, class].
+    For classes, predictions are probabilities: of the second of two, else [row, class].
     """
 
-    own_work = 1000  # its leaves are looked up one by one
+    own_work = 1000  # leaves are looked up one by one
 
     def __init__(
         self,
@@ -71,13 +71,13 @@ class TreePosterior(Posterior):
             raise PackedError("the leaves of the draws don't fit the model")
         self._value = np.concatenate(values)
         if self.classes and (self._value.min() < 0 or self._value.max() > 1):
-            raise PackedError("the draws hold probabilities that are none")
+            raise PackedError("the draws hold probabilities outside 0 to 1")
         if wanted == 2 and not self.classes and self._value[:, 1].min() <= 0:
             raise PackedError("the draws of the leaves' noise are not all positive")
         self._log_weight = np.concatenate(weights)
 
     def _make_ensemble(self, chains: Sequence[Draws], num_features: int) -> Ensemble:
-        """Each tree's value at a row is the number of the leaf that it reaches."""
+        """Make an ensemble whose value at a row is the number of the leaf that the row reaches."""
         numbered, first = [], 0
         for draws in chains:
             is_leaf = draws.feature == LEAF
@@ -89,27 +89,27 @@ class TreePosterior(Posterior):
 
     @property
     def sigma(self) -> Floats | None:
-        """Draws of the noise's sd (its root mean square over the training rows); None for classes."""
+        """Draws of the noise sd (its root mean square over the training rows); None for classes."""
         return None if self.classes else self._sigma
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        """The classes; None for numbers."""
+        """Names of the classes; None for numbers."""
         return self.schema.target.levels or None
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, roughly."""
+        """Memory held, in bytes, roughly."""
         return super().nbytes + self._value.nbytes + self._log_weight.nbytes
 
     @property
     def weights(self) -> Floats | None:
-        """Weights of the draws, float64 [chain, draw], that sum to one; None where all count alike."""
+        """Weights of the draws, float64 [chain, draw], with sum 1; None where all are equal."""
         return self._weights(self.num_draws).share if np.any(self._log_weight) else None
 
     @property
     def evidence(self) -> dict[str, Any] | None:
-        """Of weighted draws: the log marginal likelihood, of all runs and of each, and its sd over runs."""
+        """Log marginal likelihood estimated by weighted draws, pooled and by run, and its sd; else None."""
         return self._weights(self.num_draws).to_json() if np.any(self._log_weight) else None
 
     def _weights(self, used: int) -> Weights:
@@ -117,11 +117,11 @@ class TreePosterior(Posterior):
         return Weights(self._log_weight[chosen].reshape(self.num_chains, used))
 
     def _leaves(self, codes: NDArray[np.uint8], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number of the leaf that each row reaches, [draw, row]."""
+        """Look up the number of the leaf that each row reaches, int64 [draw, row]."""
         return self._ensemble.sums(codes, chosen).astype(np.int64)
 
     def _values(self, codes: NDArray[np.uint8], chosen: NDArray[np.int64]) -> Floats:
-        """The chosen draws' values at each row, float64 [draw, row, k]."""
+        """Look up the chosen draws' leaf parameters at each row, float64 [draw, row, k]."""
         return np.asarray(self._value[self._leaves(codes, chosen)])
 
     def _f(self, codes: NDArray[np.uint8], num_draws: int | None = None) -> Floats:
@@ -135,7 +135,7 @@ class TreePosterior(Posterior):
         return value.reshape(*shape, -1)
 
     def sample_sigma(self, X: Any, num_draws: int | None = None) -> Floats:
-        """Draws of the noise's sd at each row of X, float64 [chain, draw, row]."""
+        """Return draws of the noise standard deviation at each row of X, float64 [chain, draw, row]."""
         coded = self._coded(X)
         chosen, used = self._choose(num_draws)
         shape = (self.num_chains, used, coded.num_rows)
@@ -180,41 +180,41 @@ class TreePosterior(Posterior):
         )
 
     def _shares(self, used: int) -> Floats:
-        """The weight of each draw used, in the order of `_choose`; they sum to one."""
+        """Return the weights of the draws used, in the order of `_choose`, with sum 1."""
         if self.weights is None:
             return np.full(self.num_chains * used, 1 / (self.num_chains * used))
         return self._weights(used).share.reshape(-1)
 
     def agreement(self, f: Floats, num_draws: int) -> Agreement:
-        """How far the chains agree on f [figure, chain, draw]; of weighted draws, the runs."""
+        """Measure how well the chains (or runs of weighted draws) agree on f [figure, chain, draw]."""
         if self.weights is None:
             return super().agreement(f, num_draws)
         return agreement(f, self._weights(num_draws).share)
 
     def mean_of(self, f: Floats, num_draws: int) -> Floats:
-        """Means of draws of f [figure, chain, draw], as they weigh."""
+        """Return the weighted means of f [figure, chain, draw], float64 [figure]."""
         return np.asarray(np.tensordot(f, self._shares(num_draws).reshape(f.shape[1:]), 2))
 
     def mean_error(self, f: Floats, num_draws: int) -> Floats:
-        """The Monte Carlo standard errors of those."""
+        """Return the Monte Carlo standard errors of means of f [figure, chain, draw], float64 [figure]."""
         if self.weights is None:
             return super().mean_error(f, num_draws)
         return mean_error(f, self._weights(num_draws).share)
 
     def quantile_error(self, f: Floats, level: float, num_draws: int) -> Floats:
-        """The Monte Carlo standard errors of quantiles of draws [figure, chain, draw]."""
+        """Return the Monte Carlo standard errors of quantiles of f [figure, chain, draw], [figure]."""
         if self.weights is None:
             return super().quantile_error(f, level, num_draws)
         return quantile_error(f, self._weights(num_draws).share, level)
 
     def judge(self, found: Agreement, num_draws: int) -> tuple[Verdict, list[Reason]]:
-        """The verdict on figures with that agreement; of weighted draws, on the evidence's spread too."""
+        """Return the verdict and its reasons; for weighted draws it depends on the evidence's spread too."""
         if self.weights is None:
             return super().judge(found, num_draws)
         return judge_weighted(found, self._weights(num_draws), self.num_chains)
 
     def spaced(self, num_draws: int, count: int) -> NDArray[np.int64]:
-        """The places of so many draws, evenly spaced by their weights: each then counts alike."""
+        """Choose `count` draws, evenly spaced by weight, so that those chosen have equal weights."""
         if self.weights is None:
             return super().spaced(num_draws, count)
         total = np.cumsum(self._shares(num_draws))
@@ -222,7 +222,7 @@ class TreePosterior(Posterior):
         return np.asarray(places, np.int64)
 
     def _alike(self, num_draws: int | None) -> tuple[NDArray[np.int64], int]:
-        """As `_choose`, weighted draws being taken as often as they weigh."""
+        """Choose draws as `_choose`; weighted draws are repeated in proportion to their weights."""
         chosen, used = self._choose(num_draws)
         return chosen[self.spaced(used, len(chosen))] if self.weights is not None else chosen, used
 
@@ -237,9 +237,10 @@ class TreePosterior(Posterior):
         return replace(found, topologies=self.topologies())
 
     def topologies(self, most: int = topology.MOST) -> list[dict[str, Any]]:
-        """The posterior over the shapes of the tree, the most probable first.
+        """Return the posterior probabilities of tree shapes, the most probable first.
 
-        A `topology` is written in pre-order, a leaf ".", a split "(" left right ")"; `probability` beside it.
+        A ``topology`` is in pre-order, with "." for a leaf and "(" left right ")" for a split;
+        ``probability`` is beside it. At most `most` are returned.
         """
         used = [draws[: self.num_draws] for draws in self.chains()]
         sizes = np.cumsum([0, *(draws.num_nodes for draws in used)])
@@ -251,7 +252,7 @@ class TreePosterior(Posterior):
         return topology.report(shapes, most)
 
     def inclusion(self, level: float = 0.9) -> Inclusion:
-        """Share of the split rules that use each feature; see `Posterior.inclusion`."""
+        """Compute the share of split rules that use each feature; see `Posterior.inclusion`."""
         if self.weights is None:
             return super().inclusion(level)
         (level,) = Request.check(level, "credible", None).levels
@@ -270,7 +271,10 @@ class TreePosterior(Posterior):
         num_draws: int | None = None,
         max_work: float = math.inf,
     ) -> PartialDependence:
-        """As of any posterior; of more than two classes the probability of each."""
+        """Compute partial dependence; see `Posterior.partial_dependence`.
+
+        With more than two classes the figures are the probabilities of each class.
+        """
         levels = Request.check(level, "credible", None).levels
         coded = self.reference if X is None else self._coded(X)
         chosen, _ = self._alike(num_draws)

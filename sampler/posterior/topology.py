@@ -1,6 +1,6 @@
-"""The posterior over the shapes of a tree: which splits there are, whatever their rules.
+"""The posterior over shapes of a tree, which ignore its rules.
 
-A shape is written in pre-order: a leaf is ".", a split "(" its left part, its right part ")".
+A shape is written in pre-order, with "." for a leaf and "(" left right ")" for a split.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-MOST = 50  # shapes of a report
+MOST = 50  # shapes in a report
 
 
 def shape_of(splits: NDArray[np.bool_]) -> str:
-    """The shape of a tree, given which of its nodes, in pre-order, are splits."""
-    out, waiting = [], [0]  # of each open split, how many of its parts are written
+    """Write the shape of a tree; `splits` marks the nodes, in pre-order, that are splits."""
+    out, waiting = [], [0]  # for each open split, the number of its subtrees written so far
     for split in splits.tolist():
         if split:
             out.append("(")
@@ -35,16 +35,16 @@ def shape_of(splits: NDArray[np.bool_]) -> str:
 
 
 def topologies(splits: NDArray[np.bool_], tree_start: NDArray[np.int64], share: Floats) -> dict[str, float]:
-    """The probability of each shape, the largest first (and of equal ones the first by spelling).
+    """Compute the probability of each shape, in descending order; ties are sorted by spelling.
 
     Parameters
     ----------
     splits
-        bool [node], of trees in pre-order, one after another.
+        bool [node], whether each node is a split; trees in pre-order, one after another.
     tree_start
-        int64 [tree + 1], the first node of each.
+        int64 [tree + 1], first node of each tree.
     share
-        float64 [tree], the trees' weights, which sum to one.
+        float64 [tree], weights of the trees, with sum 1.
 
     """
     raw = splits.astype(np.uint8).tobytes()
@@ -56,5 +56,5 @@ def topologies(splits: NDArray[np.bool_], tree_start: NDArray[np.int64], share: 
 
 
 def report(shapes: dict[str, float], most: int = MOST) -> list[dict[str, Any]]:
-    """The `most` probable ones as JSON values."""
+    """Convert the first `most` shapes to JSON values."""
     return [{"topology": name, "probability": share} for name, share in list(shapes.items())[:most] if share]

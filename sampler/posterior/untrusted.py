@@ -1,9 +1,9 @@
-"""What a model file from elsewhere holds, judged before it is decoded and before anyone relies on it.
+"""Checks of model files from untrusted sources, before they are decoded and used.
 
-`load` reads whatever its checksums allow, since the file is one's own. Who takes files from others asks here:
-every length and count in it is bounded before anything is made of it, then every name is text that can be
-stored and shown, every figure finite, and the settings are ones that this version knows. A bounded file may
-still take hundreds of times its bytes: a service reads one in a process with limited memory.
+`load` trusts a file whose checksums are right. For files from others, `read_contents` first bounds every
+length and count, then checks that all names are text that can be stored and displayed, all figures are
+finite, and the settings are known to this version. A bounded file may still need hundreds of times its size
+in memory, so a service should read it in a process with limited memory.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 MAX_INDEX = 2 << 20  # bytes: two bytes or more for each block, and statistics of `MAX_TEXT`
 MAX_HEADER_TEXT = 8 << 20  # bytes: some 30,000 columns, or hundreds of thousands of levels
-MAX_DEPTH = 16  # of lists and objects within each other in settings, constants and statistics
-MAX_NODES = 20_000_000  # of all trees, some twenty times a default model: 40 bytes each while they are sorted
-MAX_DRAWS = 50_000  # of all chains: the verdict looks at each of them at 200 rows
-MAX_SHARES = 50_000_000  # draws times features: a count is kept of each
-MAX_TEXT = 1 << 20  # characters of all warnings and statistics: they are shown, or kept, as they are
-# What Python says of parts that contradict each other, where no check was before it.
+MAX_DEPTH = 16  # nesting of lists and objects in settings, constants and statistics
+MAX_NODES = 20_000_000  # of all trees, twenty times a default model: 40 bytes each while they are arranged
+MAX_DRAWS = 50_000  # of all chains; the verdict evaluates each of them at 200 rows
+MAX_SHARES = 50_000_000  # draws times features: a count is kept for each
+MAX_TEXT = 1 << 20  # characters of all warnings and statistics, which are displayed or stored unchanged
+# Exceptions that Python raises for parts that contradict each other where no earlier check did.
 MISFITS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error)
-LARGEST = 1e150  # of a prediction or sigma: its square is still a number
+LARGEST = 1e150  # largest prediction or sigma: its square is still finite
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class PackedBlock:
 
 @dataclass(frozen=True)
 class Contents:
-    """The parts of a model file: header, blocks and statistics by chain (none at all, or one of each)."""
+    """Parts of a model file: header, blocks and statistics by chain (none, or one entry per chain)."""
 
     header: bytes
     chains: list[list[PackedBlock]]
@@ -63,7 +63,8 @@ def read_contents(data: bytes) -> Contents:
     Raises
     ------
     PackedError
-        It is none, damaged, of a newer format, too large, or says what can't be.
+        For anything that is not a model file, and for files that are damaged, of a newer format, too large,
+        or contradictory.
 
     """
     try:
@@ -72,7 +73,7 @@ def read_contents(data: bytes) -> Contents:
         raise
     except NotFittedError:
         raise PackedError("the model file holds no draws") from None
-    except MISFITS as error:  # what no check above named is the file's fault all the same
+    except MISFITS as error:  # the file is at fault even where no check above caught it
         raise _wrong(f"its parts don't fit each other ({type(error).__name__}: {error})") from error
 
 
@@ -85,7 +86,7 @@ def _read(data: bytes) -> Contents:
     _check_header(known)
     _check_statistics(statistics, len(blocks))
     posterior = Posterior.from_blocks(header, blocks, statistics)
-    if float(posterior._sigma.max()) > LARGEST:  # noqa: SLF001  its public twin is None for probit
+    if float(posterior._sigma.max()) > LARGEST:  # noqa: SLF001  `sigma` is None for probit
         raise _wrong("its draws of sigma are out of range")
     chains = [
         [PackedBlock(draws, block) for (draws, _, _), block in zip(of_chain, chain, strict=True)]
@@ -101,7 +102,7 @@ def _check_count(num_chains: int) -> None:
 
 
 def _check_sizes(header: Header, heads: Sequence[tuple[int, int, int]]) -> None:
-    """Check draws, trees in a draw and nodes in all as the heads of all blocks state them."""
+    """Check the numbers of draws, trees per draw and nodes in the heads of all blocks."""
     draws, nodes = sum(head[0] for head in heads), sum(head[2] for head in heads)
     if not all(head[0] and head[1] == header.settings.get("num_trees") for head in heads):
         raise _wrong("its blocks of draws don't fit its settings")
@@ -145,7 +146,7 @@ def _check_texts(header: Header) -> None:
         raise _wrong("its warnings or weights are not described as such")
     left_out = [text for item in header.schema.left_out for text in (item.name, item.why)]
     if not all(isinstance(text, str) for text in [*header.warnings, *header.schema.ignored, *left_out]):
-        raise _wrong("a warning or a name is no text")
+        raise _wrong("a warning or a name is not text")
     if sum(map(len, header.warnings)) > MAX_TEXT:
         raise _wrong("its warnings are too long")
 
@@ -167,7 +168,7 @@ def _check_statistics(statistics: Sequence[Mapping[str, Any]], num_chains: int) 
     for chain in statistics:
         moves = chain.get("moves", {})
         if not isinstance(moves, dict) or not all(_are_counts(move) for move in moves.values()):
-            raise _wrong("its counts of moves are no counts")
+            raise _wrong("its counts of moves are not all non-negative integers")
 
 
 def _are_counts(move: Any) -> bool:
@@ -177,7 +178,7 @@ def _are_counts(move: Any) -> bool:
 
 
 def _check_plain(value: Any) -> None:
-    """Refuse what a JSON column or a text of a database can't hold: NaN, NUL, half a surrogate pair."""
+    """Refuse values that JSON or database text can't hold: NaN, NUL, unpaired surrogates."""
     for found in _scalars(value):
         if isinstance(found, str):
             fine = "\0" not in found and not any("\ud800" <= letter <= "\udfff" for letter in found)
@@ -188,7 +189,7 @@ def _check_plain(value: Any) -> None:
 
 
 def _scalars(value: Any) -> Iterator[Any]:
-    """Every scalar and key; raises PackedError for depth beyond `MAX_DEPTH`."""
+    """Yield every scalar and key; raise PackedError beyond `MAX_DEPTH` levels of nesting."""
     left: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []

@@ -1,4 +1,4 @@
-"""The verdict on a posterior, with the figures it rests on and what to do about it."""
+"""The verdict on a posterior: whether its chains agree, with figures, reasons and advice."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 
 Verdict = Literal["converged", "approximate", "not_converged"]
 VERDICTS: tuple[Verdict, ...] = ("converged", "approximate", "not_converged")
-ROWS_SHARE = 0.95  # of the reference rows must pass
-END_ERROR = math.sqrt(0.05 * 0.95) / 0.10313564037537139  # of a normal's 5% quantile, times root ESS, over sd
-FEWEST_DRAWS = 8  # per chain, for any of the figures to mean something
-
+ROWS_SHARE = 0.95  # share of the reference rows that must pass
+END_ERROR = math.sqrt(0.05 * 0.95) / 0.10313564037537139  # error of a normal's 5% quantile x root ESS / sd
+FEWEST_DRAWS = 8  # per chain, below which the figures mean nothing
 
 ReasonCode = Literal[
     "limits_met", "rows_disagree", "sigma_disagrees", "one_chain", "evidence_disagrees", "too_few_draws"
@@ -40,9 +39,9 @@ SENTENCES: dict[ReasonCode, str] = {
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a verdict is no better, or (`limits_met`) what holds: a code with its figures.
+    """Reason why a verdict is not better, or (`limits_met`) the limits that hold: a code and its figures.
 
-    `str()` gives a sentence; `rows` is what it calls the rows that were looked at.
+    `str()` gives a sentence; `rows` is its name for the rows that were examined.
     """
 
     code: ReasonCode
@@ -53,13 +52,13 @@ class Reason:
         return SENTENCES[self.code].format(rows=self.rows, **self.values)
 
     def to_json(self) -> dict[str, Any]:
-        """Return `{code, values}` as JSON values; figures that don't exist are None."""
+        """Return `{code, values}` as JSON values; undefined figures are None."""
         return {"code": self.code, "values": {name: _number(value) for name, value in self.values.items()}}
 
 
 @dataclass(frozen=True)
 class VerdictLimits:
-    """The most a verdict allows: R-hat of f, Monte Carlo errors in posterior sds, R-hat of sigma."""
+    """Upper limits of a verdict: R-hat of f, Monte Carlo errors in posterior sds, R-hat of sigma."""
 
     rhat: float
     error: float
@@ -74,10 +73,11 @@ LIMITS: dict[Verdict, VerdictLimits] = {
 
 @dataclass(frozen=True)
 class Agreement:
-    """R-hat, ESS, and the largest Monte Carlo error of mean and interval ends in posterior sds, per row.
+    """Agreement of chains by row: R-hat, effective sample sizes, and Monte Carlo error in posterior sds.
 
-    The ends' error is that of a normal distribution's quantile at their ESS: the spacing of order statistics
-    would give it with a quarter of noise, and refuse one row in eight of 1,000 independent draws.
+    The error is the larger of those of the mean and of the interval ends. The ends' error is that of a normal
+    distribution's quantile at their effective sample size: estimated from the spacing of order statistics it
+    would be noisy by a quarter, and refuse one row in eight of 1,000 independent draws.
     """
 
     rhat: Floats
@@ -87,7 +87,7 @@ class Agreement:
 
     @classmethod
     def of(cls, f: Floats) -> Agreement:
-        """From draws [row, chain, draw]."""
+        """Measure the agreement of draws [row, chain, draw]."""
         tail = rhat_ess.ess_tail(f)
         error = np.maximum(1 / np.sqrt(rhat_ess.ess_mean(f)), END_ERROR / np.sqrt(tail))
         return cls(rhat_ess.rhat(f), error, rhat_ess.ess_bulk(f), tail)
@@ -95,7 +95,7 @@ class Agreement:
 
 @dataclass(frozen=True, repr=False)
 class Summary:
-    """Whether the chains agree, on what figures, and what to do; `str()` is made to be read."""
+    """Verdict on a posterior, with figures, reasons and advice; `str()` is a readable report."""
 
     verdict: Verdict
     reasons: list[Reason]
@@ -110,7 +110,7 @@ class Summary:
     topologies: list[dict[str, Any]] | None = None  # of one tree: its shapes, the most probable first
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as JSON values, reasons as sentences and as codes; figures that don't exist are None."""
+        """Return the fields as JSON values, reasons as sentences and as codes; undefined figures are None."""
         return asdict(self) | reasons_to_json(self.reasons)
 
     def __str__(self) -> str:
@@ -142,7 +142,7 @@ class Summary:
             lines.append("accepted: " + ", ".join(rates))
         return "\n".join(lines)
 
-    __repr__ = __str__  # a notebook shows it when it is the last line of a cell
+    __repr__ = __str__  # notebooks display the repr of a cell's last expression
 
 
 def summarise(
@@ -151,7 +151,20 @@ def summarise(
     leaf_counts: NDArray[np.int64],
     statistics: Sequence[Mapping[str, Any]],
 ) -> Summary:
-    """Judge draws of f [row, chain, draw] and of sigma [chain, draw] or None (design section 5)."""
+    """Judge the agreement of chains (docs/verdict.md).
+
+    Parameters
+    ----------
+    f
+        Draws of f, float64 [row, chain, draw].
+    sigma
+        Draws of sigma, float64 [chain, draw]; None for classes.
+    leaf_counts
+        Leaves of each tree, int64 [chain, draw, tree].
+    statistics
+        Counters of the moves, by chain.
+
+    """
     _, chains, draws = f.shape
     moves, leaves = _moves(statistics), _leaves(leaf_counts)
     if draws < FEWEST_DRAWS:
@@ -215,7 +228,22 @@ def describe_trees(
     share: Floats,
     statistics: Sequence[Mapping[str, Any]],
 ) -> Summary:
-    """A summary of a verdict found elsewhere, of draws [chain, draw, tree] that weigh `share`."""
+    """Assemble a summary of weighted draws whose verdict is known.
+
+    Parameters
+    ----------
+    verdict, reasons, advice
+        The verdict and its explanation.
+    agreement
+        Agreement of the runs.
+    leaf_counts
+        Leaves of each tree, int64 [run, draw, tree].
+    share
+        Weights of the draws, float64 [run, draw], with sum 1.
+    statistics
+        Counters of the moves, by run.
+
+    """
     return Summary(
         verdict=verdict,
         reasons=reasons,
@@ -230,7 +258,7 @@ def describe_trees(
 
 
 def judge(agreement: Agreement, sigma_rhat: float | None, chains: int) -> tuple[Verdict, list[Reason]]:
-    """The best verdict whose limits hold, and why it is no better (or what was met)."""
+    """Return the best verdict whose limits hold, and why it is not better (or the limits met)."""
     complaints: list[Reason] = []
     for verdict, limits in LIMITS.items():
         complaints_now = _complaints(agreement, sigma_rhat, limits)
@@ -260,7 +288,7 @@ def _advice(verdict: Verdict, agreement: Agreement, sigma_rhat: float | None, ch
         return "The intervals can be used as they are."
     if chains == 1:
         return "Run several chains: num_chains=4."
-    # errors fall with the root of the draws, R-hat's excess about in proportion
+    # errors fall with the square root of the draws, R-hat - 1 roughly in proportion to them
     factor = (_at_share(agreement.error) / limits.error) ** 2
     factor = max(factor, (_at_share(agreement.rhat) - 1) / (limits.rhat - 1))
     factor = max(factor, ((sigma_rhat or 1) - 1) / (limits.sigma_rhat - 1))

@@ -1,4 +1,4 @@
-"""The verdict on weighted draws: by their effective number, and by how far independent runs agree."""
+"""The verdict on weighted draws, by their effective sample size and the agreement of independent runs."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-CLOSE = 1e-12  # of sums of weights that are meant to be equal
-SPREAD: dict[Verdict, float] = {"converged": 0.5, "approximate": 1.0}  # most sd of the runs' log evidences
+CLOSE = 1e-12  # tolerance in comparing sums of weights
+SPREAD: dict[Verdict, float] = {"converged": 0.5, "approximate": 1.0}  # largest sd of runs' log evidences
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Log weights of draws, float64 [run, draw]: those of a run add up to its estimate of the evidence."""
+    """Log weights of draws, float64 [run, draw]; the weights of a run sum to its estimate of the evidence."""
 
     log: Floats
 
     @property
     def share(self) -> Floats:
-        """Weights that sum to one, [run, draw]."""
+        """Normalised weights, float64 [run, draw], with sum 1."""
         relative = np.exp(self.log - self.log.max())
         return np.asarray(relative / relative.sum())
 
     @property
     def ess(self) -> float:
-        """The effective number of draws."""
+        """Effective sample size."""
         return float(1 / np.sum(self.share**2))
 
     @property
     def log_evidence(self) -> Floats:
-        """The log marginal likelihood as each run estimates it."""
+        """Log marginal likelihood estimated by each run, float64 [run]."""
         return np.asarray(np.logaddexp.reduce(self.log, axis=1))
 
     @property
     def spread(self) -> float:
-        """The sd of those over runs; infinite of one run, of which it isn't known."""
+        """Standard deviation of the log evidence over runs; infinite for one run."""
         return float(np.std(self.log_evidence, ddof=1)) if len(self.log) > 1 else np.inf
 
     def to_json(self) -> dict[str, Any]:
-        """Figures for a report."""
+        """Return the figures of a report as JSON values."""
         runs = self.log_evidence
         known = np.isfinite(self.spread)
         return {
@@ -70,10 +70,18 @@ class Weights:
 
 
 def agreement(f: Floats, share: Floats) -> Agreement:
-    """How far runs agree on figures [figure, run, draw].
+    """Measure how well runs agree on figures.
 
-    R-hat compares the variance of all draws with that inside runs. The error of the mean is that of the
-    weighted mean over independent runs, and no less than the effective number of draws allows.
+    R-hat compares the variance of all draws with that within runs. The error of the mean is that of the
+    weighted mean over independent runs, and at least what the effective sample size implies.
+
+    Parameters
+    ----------
+    f
+        float64 [figure, run, draw].
+    share
+        Weights, float64 [run, draw], with sum 1.
+
     """
     _, variance, apart = _moments(f, share)
     inside = np.maximum(variance - apart @ share.sum(axis=1), 0)
@@ -85,19 +93,21 @@ def agreement(f: Floats, share: Floats) -> Agreement:
 
 
 def mean_error(f: Floats, share: Floats) -> Floats:
-    """Monte Carlo standard error of weighted means, [figure], of draws [figure, run, draw].
+    """Compute the Monte Carlo standard error of weighted means, float64 [figure].
 
-    From how far the means of independent runs are apart, each counting as much as it weighs; no less than
-    the effective number of draws allows, which is all there is to go by with one run.
+    It follows from the spread of the means of independent runs, weighted by the runs' weights, and is at
+    least what the effective sample size implies, on which it rests entirely with one run. See `agreement` for
+    the arguments.
     """
     _, variance, apart = _moments(f, share)
     return np.maximum(_over_runs(apart, share), np.sqrt(variance * np.sum(share**2)))
 
 
 def quantile_error(f: Floats, share: Floats, level: float) -> Floats:
-    """Monte Carlo standard error of weighted quantiles, [figure], of draws [figure, run, draw].
+    """Compute the Monte Carlo standard error of weighted quantiles, float64 [figure].
 
-    Half the distance of the quantiles one standard error of their level below and above.
+    It is half the distance between the quantiles one standard error of their level below and above. See
+    `agreement` for the arguments.
     """
     flat, weight = f.reshape(len(f), -1), share.reshape(-1)
     at = of_draws(flat, weight, np.array([level]))[0]
@@ -116,7 +126,7 @@ def quantile_error(f: Floats, share: Floats, level: float) -> Floats:
 
 
 def _moments(f: Floats, share: Floats) -> tuple[Floats, Floats, Floats]:
-    """Weighted means and variances [figure], and squared distances of the runs' means from them."""
+    """Compute weighted means and variances [figure], and squared deviations of runs' means [figure, run]."""
     means = np.sum(f * share, axis=2) / share.sum(axis=1)
     mean = means @ share.sum(axis=1)
     variance = np.sum((f - mean[:, None, None]) ** 2 * share, axis=(1, 2))
@@ -124,13 +134,13 @@ def _moments(f: Floats, share: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _over_runs(apart: Floats, share: Floats) -> Floats:
-    """The standard error of the mean over runs, each weighed by its estimate of the evidence."""
+    """Compute the standard error of the mean over runs, each weighted by its estimate of the evidence."""
     many = len(share)
     return np.asarray(np.sqrt(apart @ share.sum(axis=1) ** 2 * many / max(many - 1, 1)))
 
 
 def judge_weighted(found: Agreement, weights: Weights, chains: int) -> tuple[Verdict, list[Reason]]:
-    """The best verdict whose limits hold, those of the evidence's spread among them, and why."""
+    """Return the best verdict whose limits, the evidence's spread included, hold, and its reasons."""
     verdict, reasons = judge(found, None, chains)
     for better, most in SPREAD.items():
         if chains > 1 and weights.spread > most and VERDICTS.index(verdict) <= VERDICTS.index(better):
@@ -146,7 +156,20 @@ def summarise_weighted(
     leaf_counts: NDArray[np.int64],
     statistics: Sequence[Mapping[str, Any]],
 ) -> Summary:
-    """Judge weighted draws of f [figure, run, draw]."""
+    """Judge weighted draws.
+
+    Parameters
+    ----------
+    f
+        Draws of f, float64 [figure, run, draw].
+    weights
+        Log weights of the draws.
+    leaf_counts
+        Leaves of each tree, int64 [run, draw, tree].
+    statistics
+        Counters of the moves, by run.
+
+    """
     found = agreement(f, weights.share)
     runs, draws = weights.log.shape
     verdict, reasons = judge_weighted(found, weights, runs)

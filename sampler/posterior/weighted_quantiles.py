@@ -1,4 +1,4 @@
-"""Quantiles of draws and of mixtures of normals, alike or weighted, row by row."""
+"""Quantiles of draws and of mixtures of normals, with equal or given weights, by row."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 MOST_STEPS = 100
-CLOSE = 1e-9  # of a quantile, in the smallest of the mixture's sds
+CLOSE = 1e-9  # tolerance of a quantile, in units of the mixture's smallest sd
 
 
 def of_draws(values: Floats, share: Floats | None, tails: Floats) -> Floats:
-    """Sample quantiles [level, row] of values [row, draw].
+    """Compute sample quantiles [level, row] of values [row, draw].
 
-    Draws that count alike are interpolated as `sampler.posterior.intervals` does; of weighted ones it is the
-    smallest value whose draws up to it have the weight asked for. A tail below zero is an upper one.
+    Parameters
+    ----------
+    values
+        float64 [row, draw].
+    share
+        Weights of the draws, float64 [draw], with which a quantile is the smallest value whose cumulative
+        weight reaches the level; None for equal weights, with linear interpolation.
+    tails
+        Levels; a negative one stands for 1 + level.
+
     """
     wanted = np.where(tails < 0, 1 + tails, tails)
     if not len(wanted):
@@ -35,10 +43,20 @@ def of_draws(values: Floats, share: Floats | None, tails: Floats) -> Floats:
 
 
 def normal_mixture(centre: Floats, sd: Floats, share: Floats, tails: Floats) -> Floats:
-    """Quantiles [level, row] of mixtures of Normal(centre, sd^2), [row, draw], weighted by `share` [draw].
+    """Compute quantiles [level, row] of mixtures of Normal(centre, sd^2).
 
-    Found on the distribution function by Newton's steps kept inside a bracket: the same request has the same
-    answer. A tail below zero is an upper one.
+    They are roots of the distribution function, by Newton steps kept inside a bracket, so equal requests get
+    equal answers.
+
+    Parameters
+    ----------
+    centre, sd
+        float64 [row, draw].
+    share
+        Weights of the draws, float64 [draw], with sum 1.
+    tails
+        Levels; a negative one stands for 1 + level.
+
     """
     found = np.empty((len(tails), len(centre)))
     smallest = CLOSE * sd.min(axis=1) if len(centre) else np.empty(0)

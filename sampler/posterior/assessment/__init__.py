@@ -1,1 +1,1 @@
-"""How far a posterior can be trusted: scores on new rows, growth of R-hat, densities, stop rules."""
+"""Assessment of a posterior: scores on new rows, calibration, convergence, densities, stop rules."""

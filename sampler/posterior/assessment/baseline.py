@@ -1,4 +1,4 @@
-"""Least squares on a model's columns: what a score is compared with."""
+"""Least squares on a model's columns, the baseline of its scores."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 def linear_predictions(schema: Schema, X: Any, y: Floats, weights: Floats | None, X_new: Any) -> Floats:
-    """Predict new rows by least squares on the encoded columns; of least norm where not unique.
+    """Predict new rows by least squares on the encoded columns; the solution of least norm if not unique.
 
     Parameters
     ----------
     schema
-        The columns; a missing value counts as its column's mean.
+        Columns of the model; a missing value counts as its column's mean.
     X, y, weights
-        The rows to learn from: a table, and float64 [row]; weights are precisions, or None.
+        Rows to learn from: a table, and float64 [row]; weights are precisions, or None.
     X_new
-        The rows to predict, a table.
+        Rows to predict, a table.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""New rows one by one: what is predicted of them, and how often intervals of any level hold."""
+"""Calibration: predictions of new rows beside their outcomes, and coverage of intervals by level."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-MAX_ROWS = 2_000  # that the calibration rests on
-MAX_SHOWN = 500  # that are kept one by one
-LEVEL = 0.9  # of the intervals that are kept
+MAX_ROWS = 2_000  # used for calibration
+MAX_SHOWN = 500  # reported one by one
+LEVEL = 0.9  # of the intervals reported
 LEVELS = (*(round(0.05 * i, 2) for i in range(1, 20)), 0.99)
 BINS = 10  # of predicted probabilities
 BATCH_ROWS = 500
@@ -38,7 +38,7 @@ def row_by_row(
     Parameters
     ----------
     posterior
-        Fitted without these rows.
+        Posterior fitted without these rows.
     rows
         The rows and their outcomes.
     numbers
@@ -50,14 +50,15 @@ def row_by_row(
     -------
     dict
         ``rows``, up to 500, evenly spaced: lists ``row`` (from 1), ``actual, mean, lower, upper``; ``level``
-        and ``interval`` say of what, ``classes`` the classes (last those that no training row has), of which
-        ``actual`` is the number. Figures are the probability of the second of two classes; of more, of the
-        row's own, and ``predicted`` is the number of the most probable one. Intervals of a number are those
-        of an outcome of the row's own weight, where rows have weights. ``calibration``, of up to 2,000 rows:
-        for numbers, by ``level``, the share of outcomes inside predictive intervals (``observed``); for
-        classes, by bin of the predicted probability, its mean (``level``) and the share of the second class;
-        of more than two, by bin of the largest probability, the share of rows that are of that class; each
-        with its 95% binomial interval (``lower``, ``upper``) and the ``rows`` it rests on.
+        and ``interval``, those of the bounds; ``classes``, the classes (last those that no training row has),
+        of which ``actual`` is the index. Figures are the probability of the second of two classes; of more,
+        of the row's own class, with ``predicted`` the index of the most probable one. Intervals of numbers
+        are those of an outcome of the row's own weight, where rows have weights. ``calibration``, of up to
+        2,000 rows: for numbers, by ``level``, the share of outcomes inside predictive intervals
+        (``observed``); for two classes, by bin of the predicted probability, its mean (``level``) and the
+        share of the second class; for more, by bin of the largest probability, the share of rows that are of
+        that class; each with its 95% binomial interval (``lower``, ``upper``) and the number of ``rows``
+        used.
 
     """
     chosen = _spaced(len(numbers), MAX_ROWS)
@@ -109,7 +110,7 @@ def row_by_row(
 
 
 def _of_each_class(answer: Prediction) -> dict[str, Floats]:
-    """Figures [row, class], also where those of two classes are of the second alone."""
+    """Arrange figures as [row, class], also for two classes."""
     if answer.mean.ndim == 2:
         return {"mean": answer.mean, "lower": answer.lower, "upper": answer.upper}
     ends = {"mean": (answer.mean, answer.mean), "lower": (answer.upper, answer.lower)}
@@ -132,5 +133,5 @@ def _share(level: float, count: int, rows: int) -> dict[str, Any]:
 
 
 def _spaced(count: int, most: int) -> NDArray[np.int64]:
-    """Numbers of at most so many of them, evenly spaced."""
+    """Choose at most `most` of `count` positions, evenly spaced."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))

@@ -1,4 +1,4 @@
-"""R-hat and effective draws as the draws of a posterior grew."""
+"""R-hat and effective sample sizes for growing numbers of draws."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 POINTS = 12
-ROWS = 50  # of the reference rows, evenly spaced: half a millisecond each, figure and point
-FEWEST_RANKED = 20  # of each chain, however slow it is
+ROWS = 50  # of the reference rows, evenly spaced: half a millisecond for each figure and point
+FEWEST_RANKED = 20  # draws of each chain that are kept however strongly they are correlated
 
 
 def growth(posterior: Posterior, num_draws: int) -> dict[str, Any]:
-    """Compute R-hat and effective draws after growing parts of the first `num_draws` draws of each chain.
+    """Compute R-hat and effective sample sizes for growing parts of each chain's first `num_draws` draws.
 
-    Draws with weights (smc, dcc-tree) count alike here, as they come: a look at the particles, not at the
-    posterior, whose verdict weighs them. They come all at once and have no growth to follow.
+    Weights of draws (smc, dcc-tree) are ignored here: the figures describe the particles, not the posterior,
+    whose verdict uses the weights. Such draws come all at once and have no growth.
 
     Returns
     -------
     dict
-        ``draws``, up to 12 counts; the number of ``chains``; and lists as long as ``draws``: of ``sigma``
-        (None for two classes) ``rhat, ess_bulk, ess_tail``; of ``f``, at up to 50 reference rows, their
-        medians, and ``rhat_p95``, which 95% of the rows don't exceed. ``limits``: the most that the verdicts
-        allow R-hat.
+        ``draws``, up to 12 numbers of draws; ``chains``, the number of chains; lists as long as ``draws``:
+        for ``sigma`` (None for two classes) ``rhat, ess_bulk, ess_tail``; for ``f``, at up to 50 reference
+        rows, their medians, and ``rhat_p95``, which 95% of the rows don't exceed. ``limits``: the largest
+        R-hat that each verdict allows.
 
     """
     counts = _counts(num_draws)
     rows = thinned(posterior.reference.num_rows, ROWS)
     codes = np.ascontiguousarray(posterior.reference.codes[:, rows])
-    f = posterior.draws_by_figure(codes, num_draws)  # of more than two classes each is a figure
+    f = posterior.draws_by_figure(codes, num_draws)
     sigma = sigma_of(posterior, num_draws)
     of_f = [_of_rows(f[:, :, :count]) for count in counts]
     return {
@@ -57,16 +57,17 @@ def growth(posterior: Posterior, num_draws: int) -> dict[str, Any]:
 
 
 def sigma_of(posterior: Posterior, num_draws: int) -> Floats | None:
-    """The first `num_draws` draws of sigma of each chain, float64 [chain, draw]; None for two classes."""
+    """Return each chain's first `num_draws` draws of sigma, float64 [chain, draw]; None for two classes."""
     sigma = posterior.sigma
     return None if sigma is None else np.ascontiguousarray(sigma[:, :num_draws])
 
 
 def independent_every(draws: Floats) -> int:
-    """The least step between draws [chain, draw] at which those of a chain are about independent.
+    """Find the smallest step between draws [chain, draw] at which a chain's draws are about independent.
 
-    The band of a rank plot is that of independent draws: neighbours left together leave it in chains that
-    agree (Säilynoja, Buerkner, Vehtari 2022, section 4). Within chains, so that those apart are still seen.
+    The band of a rank plot holds for independent draws: correlated ones leave it even in chains that agree
+    (Säilynoja, Buerkner and Vehtari 2022, section 4). The step is estimated within chains, so that chains
+    that disagree still show.
     """
     count = draws.shape[1]
     if count < 2 * FEWEST_RANKED:

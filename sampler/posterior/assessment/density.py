@@ -1,4 +1,4 @@
-"""Densities of what a posterior predicts at one row."""
+"""Densities of predictions at one row."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 POINTS = 240
-FAR = 4.0  # standard deviations of the noise that are shown beyond the draws
+FAR = 4.0  # standard deviations of the noise shown beyond the draws
 LEVEL = 0.9
 
 
 def density(posterior: Posterior, coded: Coded, num_draws: int) -> dict[str, Any]:
-    """Compute the densities at one row of the regression function and of a new outcome.
+    """Compute the densities of the regression function and of a new outcome at one row.
 
     Parameters
     ----------
     posterior
-        Of numbers or of two classes.
+        Posterior of numbers or of two classes.
     coded
         The row.
     num_draws
-        Use the first so many draws of each chain.
+        Use the first `num_draws` draws of each chain.
 
     Returns
     -------
     dict
-        ``x``, float64 [240], in units of the outcome; at these the densities ``mean``, of the regression
-        function (of two classes: of the second's probability), a kernel estimate over the draws, None when
-        they are all equal, and ``outcome``, of a new outcome of weight 1, the mixture of the draws' normal
-        densities itself, None for two classes; ``centre``, the posterior mean; ``intervals`` by the same
-        names, (lower, upper) at 90%.
+        ``x``, float64 [240], in units of the outcome; at these points the densities ``mean``, of the
+        regression function (for two classes: of the second's probability), a kernel estimate over the draws,
+        None when all are equal, and ``outcome``, of a new outcome of weight 1, the mixture of the draws'
+        normal densities, None for two classes; ``centre``, the posterior mean; ``intervals``, (lower, upper)
+        at 90%, for ``mean`` and ``outcome``.
 
     Raises
     ------
     DataError
-        For other than one row.
+        For several rows or none.
     SettingsError
         For more than two classes.
 
@@ -57,10 +57,10 @@ def density(posterior: Posterior, coded: Coded, num_draws: int) -> dict[str, Any
             code="not_applicable",
         )
     if coded.num_rows != 1:
-        raise DataError(f"a density is that of one row, and these are {coded.num_rows}")
-    from scipy.stats import gaussian_kde  # noqa: PLC0415  half a second, for the first of these alone
+        raise DataError(f"a density is of one row, and {coded.num_rows} were given")
+    from scipy.stats import gaussian_kde  # noqa: PLC0415  half a second to import
 
-    alike = posterior.spaced(num_draws, posterior.num_chains * num_draws)  # weighted: as often as they weigh
+    alike = posterior.spaced(num_draws, posterior.num_chains * num_draws)  # repeated in proportion to weight
     f = posterior.sample(coded, num_draws)[:, :, 0].reshape(-1)[alike]
     noise = None if posterior.sigma is None else posterior.sample_sigma(coded, num_draws)
     sigma = None if noise is None else noise[:, :, 0].reshape(-1)[alike]

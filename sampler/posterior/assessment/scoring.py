@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the pinball losses
-BATCH_ROWS = 2_000  # predicted at once: 1,000 draws of so many rows are 16 MB
-TINY = 1e-12  # a probability is never taken for certain
+BATCH_ROWS = 2_000  # predicted at once: 16 MB for 1,000 draws
+TINY = 1e-12  # smallest probability used in the log loss
 
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Rows with known outcomes, on a model's grid.
+    """Rows with known outcomes, encoded for a model.
 
     Attributes
     ----------
     coded
         The rows.
     y
-        float64 [row]: the outcomes, of classes their places in `classes`.
+        float64 [row]: the outcomes; for classes their indices in `classes`.
     weights
         float64 [row], precisions; None where all are 1.
     classes
-        The model's classes, behind them those that only these rows have; None for numbers.
+        The model's classes, then those that only these rows have; None for numbers.
 
     """
 
@@ -52,7 +52,7 @@ class LabelledRows:
 
     @classmethod
     def read(cls, posterior: Posterior, X: Any, y: Any, weights: Any = None) -> LabelledRows:
-        """Check and encode rows; raises DataError, and SettingsError for weights of classes."""
+        """Check and encode rows; raise DataError, and SettingsError for weights with classes."""
         if weights is not None and posterior.classes is not None:
             raise SettingsError(
                 "rows with classes have no weights: leave them out", field="weights", code="not_applicable"
@@ -63,13 +63,13 @@ class LabelledRows:
         return cls(coded, outcomes, precisions, classes)
 
     def part(self, rows: slice | NDArray[np.int64]) -> LabelledRows:
-        """Some of the rows."""
+        """Select some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
         coded = Coded(np.ascontiguousarray(self.coded.codes[:, rows]), [])
         return LabelledRows(coded, self.y[rows], weights, self.classes)
 
     def batches(self, size: int) -> Iterator[tuple[slice, LabelledRows]]:
-        """All rows, up to `size` at a time, and where they are."""
+        """Yield all rows, up to `size` at a time, with their positions."""
         for start in range(0, len(self.y), size):
             rows = slice(start, min(start + size, len(self.y)))
             yield rows, self.part(rows)
@@ -82,12 +82,12 @@ def score(
     *,
     quick: bool = False,
 ) -> dict[str, Any]:
-    """Score the posterior on rows that it was not fitted to.
+    """Score a posterior on rows that it was not fitted to.
 
     Parameters
     ----------
     posterior
-        Of numbers or of classes.
+        Posterior of numbers or of classes.
     rows
         The rows and their outcomes.
     before
@@ -98,14 +98,14 @@ def score(
     Returns
     -------
     dict
-        ``rows``, their number. Of numbers ``rmse`` of the posterior mean, in units of the outcome;
-        ``log_score``, the mean log density of the outcomes under the posterior predictive mixture;
-        ``crps``, the mean continuous ranked probability score (Gneiting and Raftery 2007), and ``pinball``,
-        the mean losses of the law's quantiles, both in units of the outcome;
-        ``coverage`` of predictive intervals, each with its 95% binomial interval (Clopper and Pearson 1934).
-        The mixture is that of each row's own weight. Of classes ``log_loss``, ``brier`` and ``accuracy`` of
-        the mean probabilities: of two classes ``brier`` is of the second alone, of more the sum over the
-        classes. A class that only these rows have was given no probability.
+        ``rows``, their number. For numbers: ``rmse`` of the posterior mean, in units of the outcome;
+        ``log_score``, the mean log density of the outcomes under the posterior predictive mixture; ``crps``,
+        the mean continuous ranked probability score (Gneiting and Raftery 2007), and ``pinball``, the mean
+        losses of the mixture's quantiles, both in units of the outcome; ``coverage`` of predictive intervals,
+        each with its 95% binomial interval (Clopper and Pearson 1934). The mixture is that of each row's own
+        weight. For classes: ``log_loss``, ``brier`` and ``accuracy`` of the mean probabilities; ``brier`` is
+        of the second of two classes alone, of more the sum over the classes. A class that only these rows
+        have has probability 0.
 
     """
     if rows.classes is not None:
@@ -131,12 +131,12 @@ def _score_classes(posterior: Posterior, rows: LabelledRows, before: Callable[[]
 
 
 def one_hot(rows: LabelledRows) -> NDArray[np.bool_]:
-    """Whether each row is of each class, [row, class]."""
+    """Mark each row's class, bool [row, class]."""
     return np.asarray(rows.y[:, None] == np.arange(len(rows.classes or ())))
 
 
 def log_loss(y: NDArray[np.bool_], p: Floats) -> float:
-    """Mean negative log of the probabilities [row, class] of the classes that came true, marked in `y`."""
+    """Compute the mean negative log of the probabilities [row, class] of the classes marked in `y`."""
     return float(-np.mean(np.log(np.clip(p[y], TINY, 1 - TINY))))
 
 
@@ -172,12 +172,12 @@ def _score_numbers(
 
 
 def pinball_loss(y: Floats, quantile: Floats, q: float) -> Floats:
-    """The loss of predictions of the q-quantile, in units of y; on average the true one has the least."""
+    """Compute the loss of predicted q-quantiles, in units of y; its mean is least for the true quantile."""
     return np.asarray((y - quantile) * (q - (y < quantile)))
 
 
 def coverage(level: float, inside: int, rows: int) -> dict[str, Any]:
-    """The share of outcomes inside intervals of that level, with its own 95% interval."""
+    """Compute the share of outcomes inside intervals of that level, with its own 95% interval."""
     lower, upper = binomial_interval(inside, rows)
     return {
         "level": level,
@@ -190,13 +190,13 @@ def coverage(level: float, inside: int, rows: int) -> dict[str, Any]:
 
 
 def count_inside(below: Floats, level: float) -> int:
-    """Count the outcomes inside their equal-tailed intervals, from their laws' probabilities below them."""
+    """Count outcomes inside their equal-tailed intervals, from the predictive probabilities `below` them."""
     tail = (1 - level) / 2
     return int(np.count_nonzero((tail <= below) & (below <= 1 - tail)))
 
 
 def binomial_interval(count: int, rows: int) -> tuple[float, float]:
-    """The 95% interval of a share (Clopper and Pearson 1934)."""
+    """Compute the 95% interval of a share (Clopper and Pearson 1934)."""
     other = rows - count
     lower = betaincinv(count, other + 1, 0.025) if count else 0.0
     upper = betaincinv(count + 1, other, 0.975) if other else 1.0

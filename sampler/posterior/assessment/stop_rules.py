@@ -1,6 +1,6 @@
-"""Stop rules: whether a posterior has enough draws.
+"""Stop rules: criteria for a posterior to have enough draws.
 
-They rest on the draws alone, so the same fit stops at the same draws on any machine.
+They depend on the draws alone, so equal fits stop at equal numbers of draws on any machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StopCheck:
-    """Which rules hold at a number of draws per chain, by name, and the figures they rest on."""
+    """Stop rules that hold after `draws` draws per chain, by name, with the figures behind them."""
 
     draws: int
     held: dict[str, bool]
@@ -30,29 +30,29 @@ class StopCheck:
 
     @property
     def satisfied(self) -> bool:
-        """Whether all rules hold; a limit of time alone is none."""
+        """Whether all rules hold; without any rule (a time limit alone) False."""
         return bool(self.held) and all(self.held.values())
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as JSON values."""
+        """Return the fields as JSON values."""
         return {"draws": self.draws, "held": self.held, **self.figures}
 
 
 def next_look(num_draws: int, max_draws: int) -> int:
-    """The number of draws per chain at which to look again after `num_draws`: half as many more."""
+    """Return the number of draws per chain for the next check: half as many more, at most `max_draws`."""
     return min(num_draws + max(num_draws // 2, 1), max_draws)
 
 
 def look(posterior: Posterior, rules: Mapping[str, Any]) -> StopCheck:
-    """Judge a posterior by stop rules.
+    """Check a posterior against stop rules.
 
     Parameters
     ----------
     posterior
         All draws so far.
     rules
-        Any of `verdict` (the least that will do), `max_rhat` and `min_ess`, of f at 95% of the reference rows
-        and of sigma; a rule that is None is left out.
+        Any of `verdict` (the worst that is accepted), `max_rhat` and `min_ess`, of f at 95% of the reference
+        rows and of sigma; None leaves a rule out.
 
     """
     summary = posterior.summary()
@@ -75,14 +75,14 @@ def _rank(verdict: Any) -> int:
 
 
 def _largest(f: float | None, sigma: float | None, *, of_sigma: bool) -> float | None:
-    """The larger R-hat of f and of sigma, None when one isn't known; two classes have no sigma."""
+    """Return the larger R-hat of f and of sigma; None when one is unknown; two classes have no sigma."""
     if f is None or (of_sigma and sigma is None):
         return None
     return max(float(f), sigma or 0.0)
 
 
 def _ess(posterior: Posterior) -> float | None:
-    """Effective draws that f has at 95% of the reference rows, bulk and tail, and sigma too."""
+    """Return the effective sample size (bulk, tail) that sigma and f at 95% of the reference rows reach."""
     if not is_known(posterior.num_draws):
         return None
     found = agreement(posterior, posterior.reference, posterior.num_draws)
