@@ -1,4 +1,4 @@
-"""A Markov chain over single trees: start or resume, run, take the kept draws, checkpoint."""
+"""The Markov chain of single-tree methods (Bayesian CART)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ MOVES = ("grow", "prune", "change", "swap", "restructure")
 
 
 class TreeChain:
-    """Bayesian CART (Chipman, George and McCulloch 1998), leaf parameters integrated out; as `Chain`."""
+    """Bayesian CART (Chipman, George and McCulloch 1998), with leaf parameters integrated out.
+
+    It has the interface of `sampler.chains.AnyChain`.
+    """
 
     def __init__(self, training: Training, chain: int, random: np.ndarray[Any, Any]) -> None:
-        """Use `start` or `resume`."""
+        """Initialise the arrays; make chains by `start` or `resume`."""
         warm(training.settings)
         from sampler.cart.kernels.tree import plant  # noqa: PLC0415  # kernels load with the first chain
 
@@ -41,13 +44,13 @@ class TreeChain:
 
     @classmethod
     def start(cls, training: Training, chain: int) -> TreeChain:
-        """A chain at its first state, a lone leaf."""
+        """Start a chain from a lone leaf."""
         seed = np.random.SeedSequence(training.settings.seed, spawn_key=(chain,))
         return cls(training, chain, seed.generate_state(4, np.uint64))
 
     @classmethod
     def resume(cls, training: Training, data: bytes) -> TreeChain:
-        """The chain that `data` was taken of, bit for bit; raises PackedError."""
+        """Restore the chain that wrote the checkpoint, bit for bit; raise PackedError."""
         chain, (counts, random, counters, node) = checkpoint.read(training, data)
         self = cls(training, chain, random)
         self.iteration, self.num_kept = (int(value) for value in counts)
@@ -63,21 +66,21 @@ class TreeChain:
 
     @property
     def iterations(self) -> int:
-        """Iterations in all, burn-in and sampling."""
+        """Number of iterations in all, burn-in and sampling."""
         return self.training.settings.iterations
 
     @property
     def phase(self) -> str:
-        """`burn_in` or `sampling`."""
+        """Current phase: "burn_in" or "sampling"."""
         return "burn_in" if self.iteration < self.training.settings.num_burnin else "sampling"
 
     @property
     def done(self) -> bool:
-        """Whether every iteration is done."""
+        """Whether all iterations are done."""
         return self.iteration >= self.iterations
 
     def run(self, iterations: int) -> int:
-        """Do up to that many iterations, without the GIL; returns how many (fewer only at the end)."""
+        """Run up to `iterations` iterations without the GIL; return the number done."""
         from sampler.cart.kernels import state  # noqa: PLC0415
         from sampler.cart.kernels.sweep import cart_sweep  # noqa: PLC0415
 
@@ -103,19 +106,19 @@ class TreeChain:
         return self.iteration - before
 
     def take(self) -> Draws | None:
-        """The draws kept since the last take, or None; they are the caller's now."""
+        """Return the draws kept since the last call, or None, and release them."""
         draws = arrays.taken(self._kept)
         self._kept = arrays.make_kept(0, 0, self._values)
         return draws
 
     def checkpoint(self) -> bytes:
-        """The state between iterations, small; draws not yet taken are not in it."""
+        """Encode the state between iterations, without draws not yet taken."""
         counts = np.array([self.iteration, self.num_kept])
         node = self._tree.node[: int(self._tree.size[0])]
         return checkpoint.write(self.training, self.chain, [counts, self._random, self._counters, node])
 
     def statistics(self) -> dict[str, Any]:
-        """What the moves did so far: `{"moves": {"grow": {"proposed": .., "accepted": ..}, ..}}`."""
+        """Return the counters of the moves: `{"moves": {"grow": {"proposed": .., "accepted": ..}, ..}}`."""
         moves = {
             name: {"proposed": int(proposed), "accepted": int(accepted)}
             for name, (proposed, accepted) in zip(MOVES, self._counters, strict=True)
@@ -129,13 +132,13 @@ class TreeChain:
         self._trial = arrays.make_tree(self._rows, self._stats, capacity)
 
     def _enlarge(self) -> None:
-        """Twice the room for nodes."""
+        """Double the room for nodes."""
         capacity = 2 * len(self._tree.node)
         self._tree = arrays.enlarged(self._tree, capacity)
         self._make_room(capacity)
 
     def _enlarge_kept(self, stop: int) -> None:
-        """Room for the draws up to iteration `stop`, judged by the tree's size now."""
+        """Make room for the draws up to iteration `stop`, estimated from the tree's current size."""
         draws, nodes, _ = (int(value) for value in self._kept.fill)
         settings = self.training.settings
         left = max(stop - max(self.iteration, settings.num_burnin), 0) // settings.thin + 2

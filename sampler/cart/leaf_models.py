@@ -1,4 +1,4 @@
-"""Which leaf model goes with a method and a family."""
+"""Choice of the leaf model for a method and a family."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def leaf_model(settings: Settings) -> int:
-    """One of the kernels' leaf models."""
+    """Return the kernels' leaf model for these settings."""
     if settings.family == "categorical":
         return CLASSES
     return MEAN_VARIANCE if METHODS[settings.method].variant == "leaf-noise" else MEAN_SHIFT
 
 
 def log_constant(training: Training) -> float:
-    """What the kernels' log likelihood leaves out, so that evidences are densities in units of y."""
+    """Compute the terms missing from the kernels' log likelihood, so that evidences are in units of y."""
     constants = tree_constants(training)
     model, rows = leaf_model(training.settings), len(training.y)
     if training.settings.prior_only or model == CLASSES:

@@ -1,4 +1,4 @@
-"""A particle filter over single trees, in the clothes of a chain: start or resume, run, take, checkpoint."""
+"""The particle filter over single trees (method smc)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from sampler.storage.draws import Draws
     from sampler.training import Training
 
-THRESHOLD = 0.1  # of the particles, effective ones, at which they are drawn anew
-MOST_CELLS = 50_000_000  # particles times rows: each lists every row, twice 4 bytes
-# what a checkpoint counts
+THRESHOLD = 0.1  # effective sample size over particles at which they are resampled
+MOST_CELLS = 50_000_000  # particles times rows: each particle lists every row, twice 4 bytes
+# counters in a checkpoint
 CURSOR, IDLE, STAGES, DRAWN, FURTHEST, COMPLETE = range(6)
 
 
 def check_size(particles: int, rows: int) -> None:
-    """Raise SettingsError when so many particles of so many rows take too much memory."""
+    """Raise SettingsError where particles of that many rows need too much memory."""
     if particles * rows > MOST_CELLS:
         raise SettingsError(
             f"num_draws: {particles} particles of {rows} rows are too many, since each lists every row; "
@@ -38,14 +38,15 @@ def check_size(particles: int, rows: int) -> None:
 
 
 class FilterRun:
-    """One run of the filter of Lakshminarayanan, Roy and Teh (2013): particles that grow together.
+    """One run of the particle filter of Lakshminarayanan, Roy and Teh (2013).
 
-    A unit of work is one node of one particle; `iteration` counts the particles that are complete. The draws,
-    one of each particle, come at the end; their weights add up to the run's estimate of the evidence.
+    It has the interface of `sampler.chains.AnyChain`. A unit of work is one node of one particle; `iteration`
+    counts complete particles. The draws, one per particle, come at the end; their weights sum to the run's
+    estimate of the evidence.
     """
 
     def __init__(self, training: Training, chain: int, random: NDArray[Any]) -> None:
-        """Use `start` or `resume`."""
+        """Initialise the arrays; make runs by `start` or `resume`."""
         warm(training.settings)
         check_size(training.settings.num_draws, len(training.y))
         self.training = training
@@ -63,7 +64,7 @@ class FilterRun:
 
     @classmethod
     def start(cls, training: Training, chain: int) -> FilterRun:
-        """A run at its beginning: every particle a lone leaf; raises SettingsError when there is no room."""
+        """Start a run with every particle a lone leaf; raise SettingsError where memory is too small."""
         from sampler.cart.kernels.rows import log_likelihood  # noqa: PLC0415  # kernels load with the first
         from sampler.cart.kernels.tree import plant, totals  # noqa: PLC0415
 
@@ -76,7 +77,7 @@ class FilterRun:
 
     @classmethod
     def resume(cls, training: Training, data: bytes) -> FilterRun:
-        """The run that `data` was taken of, bit for bit; raises PackedError."""
+        """Restore the run that wrote the checkpoint, bit for bit; raise PackedError."""
         from sampler.cart.kernels.tree import look_below  # noqa: PLC0415
 
         chain, (counts, random, evidence, log_weight, size, after, node) = checkpoint.read(training, data)
@@ -86,7 +87,7 @@ class FilterRun:
         cloud = self._cloud
         cloud.log_weight[:], cloud.size[:], cloud.next[:] = log_weight, size, after
         cloud.node[:, : node.shape[1]] = node
-        cloud.span[:, 0, 1] = len(training.y)  # the root's rows; those below follow from the rules
+        cloud.span[:, 0, 1] = len(training.y)  # the root's rows; the others follow from the rules
         for c in range(len(size)):
             look_below(self._rows, self._tree(c), self._room, 0, False)
         self.num_kept = len(size) if counts[COMPLETE] else 0
@@ -94,17 +95,17 @@ class FilterRun:
 
     @property
     def iterations(self) -> int:
-        """Particles."""
+        """Number of particles."""
         return self.training.settings.num_draws
 
     @property
     def iteration(self) -> int:
-        """Particles that are complete, or were before they were drawn anew."""
+        """Largest number of complete particles at the end of any stage so far."""
         return int(self._counts[FURTHEST])
 
     @property
     def phase(self) -> str:
-        """Always `sampling`."""
+        """Always "sampling"."""
         return "sampling"
 
     @property
@@ -113,7 +114,7 @@ class FilterRun:
         return bool(self._counts[COMPLETE])
 
     def run(self, iterations: int) -> int:
-        """Decide on up to so many nodes of particles, without the GIL; returns how many were visited."""
+        """Decide on up to `iterations` nodes of particles without the GIL; return the number visited."""
         from sampler.cart.kernels.particle_filter import advance  # noqa: PLC0415
 
         counts, scratch, left = self._counts, np.zeros((2, 2)), max(int(iterations), 0)
@@ -132,7 +133,7 @@ class FilterRun:
         return max(int(iterations), 0) - left
 
     def take(self) -> Draws | None:
-        """The draws, once every particle is complete and they were not taken yet, or None."""
+        """Return the draws once every particle is complete, and release them; None before and after."""
         if not self.done or self._kept is None:
             return None
         kept, self._kept = self._kept, None
@@ -140,13 +141,13 @@ class FilterRun:
         return state.taken(kept, self._cloud.log_weight - total + self._evidence[0])
 
     def checkpoint(self) -> bytes:
-        """The state between units of work."""
+        """Encode the state between units of work."""
         cloud = self._cloud
         parts = [self._counts, self._random, self._evidence, cloud.log_weight, cloud.size, cloud.next]
         return checkpoint.write(self.training, self.chain, [*parts, cloud.node[:, : int(cloud.size.max())]])
 
     def statistics(self) -> dict[str, Any]:
-        """Stages of the filter, how often the particles were drawn anew, and the log evidence at the end."""
+        """Return the numbers of stages and resamplings, and the log evidence (None before the end)."""
         return {
             "filter": {
                 "stages": int(self._counts[STAGES]),
@@ -173,13 +174,13 @@ class FilterRun:
             counts[DRAWN] += 1
 
     def _finish(self) -> None:
-        """Leaf parameters of every particle; the weights that are left enter the evidence."""
+        """Draw the leaf parameters of every particle; add the remaining weights to the evidence."""
         from sampler.cart.kernels.sweep import keep  # noqa: PLC0415
 
         many = self.iterations
         self._evidence[0] += np.logaddexp.reduce(self._cloud.log_weight) - np.log(many)
         size = self._cloud.size
-        room = int(size.sum() + size.max())  # the last tree's leaves are looked for as if all nodes were
+        room = int(size.sum() + size.max())  # the kernel asks for room as if all nodes of a tree were leaves
         kept = state.make_kept(many, room, state.num_values(self.training))
         for c in range(many):
             assert keep(self._rows, self._tree(c), self._room, self._random, kept)
@@ -196,7 +197,7 @@ class FilterRun:
         )
 
     def _enlarge(self, capacity: int) -> None:
-        """Room for so many nodes of every particle."""
+        """Make room for `capacity` nodes of every particle."""
         old, new = self._cloud, self._make_cloud(capacity)
         for name in new._fields:
             values = getattr(old, name)

@@ -1,4 +1,4 @@
-"""The prior of single-tree models, calibrated to data or given in absolute constants.
+"""The prior of single-tree models, scaled from the data or given in absolute constants.
 
 The mathematics: docs/maths.md#single-trees.
 """
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from sampler.settings import Settings
     from sampler.training import Training
 
-GRID_BITS = 20  # of the largest outcome: squares of so many bits, of 4 million rows, add up in 64 bits
+GRID_BITS = 20  # of the largest outcome, so that the squares of 4 million rows add up in 64 bits
 MOST_ROWS = 1 << 22
-LEAST_WEIGHT = 2.0**-58  # of the sum of all: sums of weights are whole numbers of 61 bits
-NOISE_SHARE = 0.1  # of the outcome's sd: with noise so small the leaf means still span the data
+LEAST_WEIGHT = 2.0**-58  # as a share of the sum; sums of weights are integers of 61 bits
+NOISE_SHARE = 0.1  # noise sd over the outcome's sd at which the leaf means' prior still spans the data
 DEFAULTS: dict[str, Any] = {"alpha": 0.95, "beta": 1.0, "nu": 3.0, "q": 0.95, "sigma_estimate": "linear"}
 CLASS_DEFAULTS: dict[str, Any] = {"alpha": 0.95, "beta": 1.0, "concentration": 1.0}
 ABSOLUTE = ("mean", "precision", "lambda")
@@ -46,12 +46,12 @@ TREE_RANGES = RANGES | {
 
 @dataclass(frozen=True)
 class TreeConstants(Constants):
-    """The prior of one tree in absolute constants, in units of y.
+    """Prior of one tree in absolute constants, in units of y.
 
-    A node of depth d splits with probability alpha (1 + d)^-beta while it can. A leaf's mean is
-    Normal(offset, sigma^2 / precision), sigma being the noise of a row of weight 1, and sigma^2 is
-    nu lambda / chi-square(nu), one for the tree or one for each leaf. A leaf's class probabilities are
-    Dirichlet(concentration, ..). Outcomes are whole multiples of `step` above the offset, or numbers of
+    A node of depth d splits with probability alpha (1 + d)^-beta where it can. A leaf's mean is
+    Normal(offset, sigma^2 / precision), with sigma the noise of a row of weight 1, and sigma^2 is nu lambda /
+    chi-square(nu), one for the tree or one for each leaf. A leaf's class probabilities are
+    Dirichlet(concentration, ..). Outcomes are whole multiples of `step` above the offset, or indices of
     classes.
     """
 
@@ -61,18 +61,18 @@ class TreeConstants(Constants):
 
 
 def tree_constants(training: Training) -> TreeConstants:
-    """The constants of a problem of one tree."""
+    """Return the constants of a single-tree fit."""
     assert isinstance(training.constants, TreeConstants)
     return training.constants
 
 
 def check_tree_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
-    """The prior entries of a single tree: those given, each checked, and the defaults of the others.
+    """Check the given prior entries of a single tree and add the defaults of the others.
 
     Raises
     ------
     SettingsError
-        For an unknown key or a value out of range, naming what is accepted.
+        For an unknown entry or a value out of range; the message lists what is accepted.
 
     """
     classes = settings.family == "categorical"
@@ -90,28 +90,28 @@ def calibrate_tree(
     prior: Mapping[str, Any] | None = None,
     _codes: NDArray[np.uint8] | None = None,
 ) -> TreeConstants:
-    """The prior's constants.
+    """Compute the constants of the prior.
 
     Parameters
     ----------
     y
-        float64 [n]: numbers, or class numbers from 0.
+        float64 [n]: numbers, or class indices from 0.
     design
         float64 [p, n], NaN where missing; used by the linear sigma estimate only.
     weights
-        float64 [n], positive, or None: row i has variance sigma^2 / weight. Multiplying them all by a number
-        changes sigma and nothing else.
+        float64 [n], positive, or None: row i has variance sigma^2 / weight. Multiplying all of them by a
+        number changes sigma and nothing else.
     settings
-        The family is what counts.
+        Settings of the fit; only the family is used.
     prior
-        Any of alpha, beta; for numbers nu, q, sigma_estimate ("linear" or "naive"), or instead of what the
-        data would scale, in units of y: mean (of the leaves), precision (the noise's variance over that of
-        the leaf means), lambda; for classes concentration.
+        Any of alpha, beta; for numbers nu, q, sigma_estimate ("linear" or "naive"), and, instead of scaling
+        from the data, in units of y: mean (of the leaves), precision (the noise's variance over that of the
+        leaf means), lambda; for classes concentration.
 
     Raises
     ------
     SettingsError
-        For an unknown key or a value out of range, naming what is accepted.
+        For an unknown entry or a value out of range; the message lists what is accepted.
     DataError
         For more rows than the sums of squares have room for; for a weight that is not positive, or too small
         to count beside the others.

@@ -1,4 +1,4 @@
-"""The kernels' arrays of a single tree, made, enlarged, and carried over."""
+"""Allocation, growth and conversion of the kernels' arrays of single trees."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from sampler.cart.kernels.state import KeptTrees, Room, Tree, TreeRows
     from sampler.training import Training
 
-FIRST_NODES = 64  # room per tree; doubled when it needs more
-SUM_BITS = 61  # of the sum of all rows' parts of a weighted statistic
+FIRST_NODES = 64  # initial room per tree, doubled when needed
+SUM_BITS = 61  # bits of the sum over all rows of a weighted statistic in integer units
 
 
 def make_rows(training: Training) -> TreeRows:
-    """Training rows and the model."""
+    """Make the kernels' record of training rows and prior."""
     from scipy.special import gammaln  # noqa: PLC0415  # scipy is slow to import
 
     codes = np.ascontiguousarray(training.codes)
@@ -69,24 +69,27 @@ def make_rows(training: Training) -> TreeRows:
 
 
 def _whole(values: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
-    """The values in whole units, so fine that their sum just fits 64 bits, and that unit."""
+    """Convert values to integers in the smallest unit for which their sum fits 64 bits; return both."""
     unit = 2.0 ** (math.frexp(float(np.sum(np.abs(values))))[1] - SUM_BITS)
     return np.rint(values / unit).astype(np.int64), unit
 
 
 def num_stats(training: Training) -> int:
-    """Figures kept of each leaf: a count for each class, or count, sum, sum of squares and any weight."""
+    """Return the number of statistics per leaf.
+
+    These are one count per class, or count, sum, sum of squares and, with weights, the sum of weights.
+    """
     return tree_constants(training).classes or (3 if training.weights is None else 4)
 
 
 def num_values(training: Training) -> int:
-    """Parameters of each leaf: probabilities, a mean and a standard deviation, or a mean."""
+    """Return the number of parameters per leaf: class probabilities, mean and standard deviation, or mean."""
     model = leaf_model(training.settings)
     return {state.CLASSES: tree_constants(training).classes, state.MEAN_VARIANCE: 2}.get(model, 1)
 
 
 def make_tree(rows: TreeRows, stats: int, capacity: int) -> Tree:
-    """Room for a tree, all rows listed in their order."""
+    """Allocate a tree with all rows listed in order."""
     return state.Tree(
         size=np.ones(1, np.int64),
         node=np.zeros((capacity, state.NODE_SIZE), np.int32),
@@ -98,7 +101,7 @@ def make_tree(rows: TreeRows, stats: int, capacity: int) -> Tree:
 
 
 def make_room(rows: TreeRows, stats: int, capacity: int, *, restructures: bool) -> Room:
-    """Room to work."""
+    """Allocate the kernels' working arrays."""
     columns = len(rows.codes)
     return state.Room(
         rule=np.zeros(3, np.int64),
@@ -118,7 +121,7 @@ def make_room(rows: TreeRows, stats: int, capacity: int, *, restructures: bool) 
 
 
 def make_cloud(rows: TreeRows, stats: int, particles: int, capacity: int) -> Cloud:
-    """Room for the trees of so many particles, each with all rows listed in their order."""
+    """Allocate the trees of all particles, each with all rows listed in order."""
     from sampler.cart.kernels.particle_filter import Cloud  # noqa: PLC0415  # kernels that other methods don't need
 
     return Cloud(
@@ -134,7 +137,7 @@ def make_cloud(rows: TreeRows, stats: int, particles: int, capacity: int) -> Clo
 
 
 def enlarged(tree: Tree, capacity: int) -> Tree:
-    """The same tree with more room."""
+    """Copy a tree into arrays with room for `capacity` nodes."""
 
     def more(old: NDArray[Any]) -> NDArray[Any]:
         new = np.zeros((capacity, *old.shape[1:]), old.dtype)
@@ -147,7 +150,7 @@ def enlarged(tree: Tree, capacity: int) -> Tree:
 
 
 def make_kept(draws: int, nodes: int, values: int) -> KeptTrees:
-    """Room for so many draws of so many nodes in all."""
+    """Allocate room for draws, with `nodes` nodes in all and `values` parameters per leaf."""
     return state.KeptTrees(
         fill=np.zeros(3, np.int64),
         sigma=np.zeros(draws),
@@ -160,18 +163,18 @@ def make_kept(draws: int, nodes: int, values: int) -> KeptTrees:
 
 
 def enlarged_kept(kept: KeptTrees, draws: int, nodes: int) -> KeptTrees:
-    """The same draws with more room."""
+    """Copy draws into larger arrays."""
     new = make_kept(draws, nodes, kept.value.shape[1])
     new.fill[:] = kept.fill
     for name in ("sigma", "tree_start", "feature", "cut", "missing_left", "value"):
         old, room = getattr(kept, name), getattr(new, name)
-        used = min(len(old), len(room))  # what is filled fits, though the room for it was cut otherwise
+        used = min(len(old), len(room))  # the filled part always fits; the room of an array may shrink
         room[:used] = old[:used]
     return new
 
 
 def taken(kept: KeptTrees, log_weight: NDArray[np.float64] | None = None) -> Draws | None:
-    """The draws in there, or None."""
+    """Convert the filled part to draws; None if it is empty."""
     draws, nodes, leaves = (int(value) for value in kept.fill)
     if draws == 0:
         return None

@@ -1,14 +1,16 @@
-"""A chain over trees of soft splits: Hamiltonian transitions inside reversible jumps.
+"""The chain of soft trees: reversible jump MCMC with Hamiltonian transitions (RJHMC).
 
 The mathematics: docs/maths.md#jumps-between-topologies.
 
-Cochrane, Wills and Johnson (2023), in the exact form: after warm-up, transitions have a frozen step size
-and are reversible, so that a jump is accepted by the densities just before and after it, and the chain's law
-is the posterior. A warm-up first searches: splits of a proposal are wide and sharpen, and it is accepted by
-where it ends. That finds good trees quickly, and is no law of anything. The paper counts what is new by its
-density in the prior; with few rows such a search ends in tens of leaves where the posterior has three. So we
-count it by how wide such parameters are found to be. Then the warm-up settles: the chain goes as it will go
-on, but for a step size and scales that still adapt.
+After Cochrane, Wills and Johnson (2023), in an exact form: after warm-up, transitions have a fixed step size
+and are reversible, so that a jump is accepted by the densities just before and after it, and the chain has
+the posterior as its stationary distribution.
+
+Warm-up begins with a search: a proposal's splits start wide and sharpen, and it is accepted by its density at
+the end. This finds good trees quickly but has no stationary distribution. The paper weighs new parameters by
+their prior density; with few rows such a search ends in tens of leaves where the posterior has three. Here
+they are weighed by the typical width of such parameters' posterior. The rest of warm-up runs the final chain
+while step size and scales still adapt.
 """
 
 from __future__ import annotations
@@ -46,21 +48,21 @@ if TYPE_CHECKING:
 
 MOVES = ("grow", "prune", "stay")
 WARM_UP = {"grow": 0.5, "prune": 0.25, "stay": 0.25}
-SEARCHING = 0.8  # of the warm-up; the rest settles
-SHARPENING, SHARP = 40, 10  # transitions of a proposal in a search: at ever sharper widths, then at the last
-INNER = 5  # transitions before a jump and after it
-MOST_STEPS = 12  # of a transition
-FIRST_STEP = 0.2  # in the scales below
-RATE, FAST_RATE = 0.05, 0.15  # at which the step adapts in warm-up: at the last width, while they sharpen
+SEARCHING = 0.8  # share of the warm-up that searches
+SHARPENING, SHARP = 40, 10  # transitions of a proposal in the search: at decreasing widths, at the last one
+INNER = 5  # transitions before and after a jump
+MOST_STEPS = 12  # leapfrog steps of a transition
+FIRST_STEP = 0.2  # initial step size, relative to the scales
+RATE, FAST_RATE = 0.05, 0.15  # adaptation rates of the step size: at the last width, while widths decrease
 SCALE_RATE = 0.05
-SCALE_REACH = 20.0  # of an adapted scale from its guess
+SCALE_REACH = 20.0  # largest ratio of an adapted scale to its initial guess
 
 
 class SoftChain:
-    """As `Chain`: start or resume, run, take the kept draws, checkpoint."""
+    """Chain over one tree of soft splits, with the interface of `sampler.chains.AnyChain`."""
 
     def __init__(self, training: Training, chain: int, random: NDArray[Any]) -> None:
-        """Use `start` or `resume`."""
+        """Initialise the state; make chains by `start` or `resume`."""
         warm(training.settings)
         from sampler.soft.kernels import state  # noqa: PLC0415  # kernels load with the first chain
 
@@ -71,7 +73,7 @@ class SoftChain:
         self._random = np.array(random, np.uint64)
         by_axis = METHODS[training.settings.method].variant == "one-column"
         self._parameters = Parameters(training, len(self._rows.x), by_axis=by_axis)
-        self._tune = np.zeros((2, state.TUNE_SIZE))  # while splits sharpen; at the last width
+        self._tune = np.zeros((2, state.TUNE_SIZE))  # at decreasing widths; at the last width
         self._tune[:, state.LOG_STEP] = math.log(FIRST_STEP)
         self._guess = scale_guesses(training, self._rows)
         self._scale = self._guess.copy()
@@ -90,7 +92,7 @@ class SoftChain:
 
     @classmethod
     def start(cls, training: Training, chain: int) -> SoftChain:
-        """A chain at its first state, a tree of one split and a noise as large as the data."""
+        """Start a chain from a tree of one split, with sigma equal to the outcomes' standard deviation."""
         seed = np.random.SeedSequence(training.settings.seed, spawn_key=(chain,))
         self = cls(training, chain, seed.generate_state(4, np.uint64))
         self._tree = self._parameters.first(self._random)
@@ -98,7 +100,7 @@ class SoftChain:
 
     @classmethod
     def resume(cls, training: Training, data: bytes) -> SoftChain:
-        """The chain that `data` was taken of, bit for bit; raises PackedError."""
+        """Restore the chain that wrote the checkpoint, bit for bit; raise PackedError."""
         chain, arrays = checkpoint.read(training, data)
         counts, random, tune, scale, counters, is_split, axis, u = arrays
         self = cls(training, chain, random)
@@ -109,21 +111,21 @@ class SoftChain:
 
     @property
     def iterations(self) -> int:
-        """Iterations in all, burn-in and sampling."""
+        """Number of iterations in all, burn-in and sampling."""
         return self.training.settings.iterations
 
     @property
     def phase(self) -> str:
-        """`burn_in` or `sampling`."""
+        """Current phase: "burn_in" or "sampling"."""
         return "burn_in" if self.iteration < self.training.settings.num_burnin else "sampling"
 
     @property
     def done(self) -> bool:
-        """Whether every iteration is done."""
+        """Whether all iterations are done."""
         return self.iteration >= self.iterations
 
     def run(self, iterations: int) -> int:
-        """Do up to that many iterations, their transitions without the GIL; returns how many."""
+        """Run up to `iterations` iterations, transitions without the GIL; return the number done."""
         settings = self.training.settings
         before = self.iteration
         stop = min(before + max(int(iterations), 0), self.iterations)
@@ -139,11 +141,11 @@ class SoftChain:
         return self.iteration - before
 
     def take(self) -> SoftDraws | None:
-        """The draws kept since the last take, or None; they are the caller's now."""
+        """Return the draws kept since the last call, or None, and release them."""
         return self._kept.taken()
 
     def checkpoint(self) -> bytes:
-        """The state between iterations, small; draws not yet taken are not in it."""
+        """Encode the state between iterations, without draws not yet taken."""
         counts = np.array([self.iteration, self.num_kept])
         tree = self._tree
         parts = [counts, self._random, self._tune, self._scale, self._counters]
@@ -151,7 +153,7 @@ class SoftChain:
         return checkpoint.write(self.training, self.chain, parts)
 
     def statistics(self) -> dict[str, Any]:
-        """What the moves did so far, and the transitions: `{"moves": {"grow": {"proposed": .., ..}, ..}}`."""
+        """Return the counters of moves and transitions: `{"moves": {"grow": {"proposed": .., ..}, ..}}`."""
         from sampler.soft.kernels import state  # noqa: PLC0415
 
         moves = {
@@ -168,7 +170,7 @@ class SoftChain:
         return {"moves": moves}
 
     def _search(self) -> None:
-        """An iteration of warm-up, in its first part."""
+        """Do an iteration of the searching part of warm-up."""
         tree = self._tree
         move, proposed, log_ways, _ = self._propose(tree, WARM_UP)
         now = self._density(tree) + self._log_topology(tree) + self._log_volume(tree)
@@ -181,7 +183,7 @@ class SoftChain:
         self._rescale(before, self._tree)
 
     def _sample(self, rate: float) -> None:
-        """An iteration of the chain whose law, at a rate of 0, is the posterior."""
+        """Do an iteration whose stationary distribution, at rate 0, is the posterior."""
         start = self._tree.copy()
         now = self._transitions(start, self._sharp, 1, rate)
         if rate:
@@ -196,9 +198,10 @@ class SoftChain:
         self._decide(move, proposed, jumped + log_ways - log_new)
 
     def _propose(self, tree: SoftTree, chances: dict[str, float]) -> tuple[str, SoftTree, float, float]:
-        """A move, the tree it gives, the log ratio of ways back and forth, the log density of what is new.
+        """Propose a tree.
 
-        Of what is gone, its negative.
+        Returns the move, the tree, the log ratio of the moves' probabilities back and forth, and the log
+        density of new parameters (negated: of removed ones).
         """
         from sampler.kernels.random import below, uniform  # noqa: PLC0415
 
@@ -229,7 +232,7 @@ class SoftChain:
 
     @staticmethod
     def _chance_to_grow(splits: int, chances: dict[str, float]) -> float:
-        """Of a move that doesn't stay; the last split is never pruned."""
+        """Compute the probability of growing where the move is not "stay"; the last split is kept."""
         grow, prune = chances["grow"], chances["prune"]
         return 1.0 if splits == 1 else grow / (grow + prune)
 
@@ -237,7 +240,7 @@ class SoftChain:
         return log_topology(tree.is_split, self._constants.alpha, self._constants.beta)
 
     def _log_volume(self, tree: SoftTree) -> float:
-        """Roughly, of where a tree's parameters are: a normal's entropy, by the scales of their kinds."""
+        """Estimate the log volume of a tree's parameters by a normal's entropy, from their scales."""
         scale = self._scale[self._parameters.kinds(tree.splits)]
         return float(np.sum(np.log(scale))) + 0.5 * len(scale) * math.log(2 * math.pi * math.e)
 
@@ -254,7 +257,7 @@ class SoftChain:
         return float(density(self._rows, shape, width, tree.u, slope, room))
 
     def _transitions(self, tree: SoftTree, widths: Floats, phase: int, rate: float) -> float:
-        """Transitions of the tree itself; its log density at the last width."""
+        """Do transitions of the tree in place; return its log density at the last width."""
         from sampler.soft.kernels import state  # noqa: PLC0415
         from sampler.soft.kernels.hmc import transitions  # noqa: PLC0415
 
@@ -269,7 +272,7 @@ class SoftChain:
         )  # fmt: skip
 
     def _rescale(self, before: Floats, tree: SoftTree) -> None:
-        """Move each kind's scale towards how far such parameters went."""
+        """Adapt the scale of each kind of parameter to the distance that such parameters moved."""
         kinds = self._parameters.kinds(tree.splits)
         moved = (tree.u - before) ** 2
         if not moved.any():

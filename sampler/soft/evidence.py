@@ -1,4 +1,4 @@
-"""The evidence of one topology by layered adaptive importance sampling, all in logs.
+"""The evidence of one topology, by layered adaptive importance sampling with log weights.
 
 The mathematics: docs/maths.md#divide-conquer-combine.
 """
@@ -20,37 +20,38 @@ if TYPE_CHECKING:
     Density = Callable[[Floats], Floats]
 
 RIDGE = 1e-9
-BLOCK = 1 << 21  # distances between samples and draws that are held at once
+BLOCK = 1 << 21  # distances between samples and draws held at once
 NOTHING = -math.inf
-UNSEEN = 700.0  # log weights below the largest: exp of it is no number that adds to another
+UNSEEN = 700.0  # log weight below the largest from which a weight is negligible (exp underflows)
 
 
 def layered(
     draws: Floats, density: Density, samples: int, rng: np.random.Generator, *, spatial: bool = True
 ) -> Iterator[tuple[Floats, Floats]]:
-    """Pseudo-samples around every draw, and the logs of their weights, in blocks of bounded size.
+    """Draw samples around every draw, and compute their log weights, in blocks of bounded size.
 
-    Those around the draws of a chain are normal, with that chain's covariance. Their weight is the density
-    there over that of the normal they came from ("basic"), or over the mean of the normals of all draws of
-    the chain ("spatial"): the second wastes far fewer.
+    Samples around the draws of a chain are normal, with that chain's covariance. Their weight is the density
+    divided by that of their own normal ("basic"), or by the mean of the normals of all draws of the chain
+    ("spatial"), which wastes far fewer samples.
 
     Parameters
     ----------
     draws
         float64 [chain, draw, u].
     density
-        The log density of points [point, u], every constant included.
+        Function from points [point, u] to their log densities [point], with all constants.
     samples
-        Around each draw.
+        Number of samples around each draw.
     rng
-        Of the normals.
+        Generator of the normals.
     spatial
-        Which denominator.
+        Whether weights are "spatial" rather than "basic".
 
     Yields
     ------
     tuple
-        float64 [sample, u] and float64 [sample], minus infinity where the density is none.
+        Samples, float64 [sample, u], and log weights, float64 [sample], minus infinity where the density is
+        0.
 
     """
     _, many, size = draws.shape
@@ -72,7 +73,7 @@ def layered(
 
 
 def _covariance(draws: Floats) -> Floats:
-    """Of draws [draw, u]; with few draws of many parameters, nearer its own diagonal."""
+    """Estimate the covariance of draws [draw, u], shrunk to its diagonal when draws are few."""
     many, size = draws.shape
     found = np.atleast_2d(np.cov(draws, rowvar=False))
     share = size / (size + many)
@@ -81,17 +82,17 @@ def _covariance(draws: Floats) -> Floats:
 
 
 def _log_mixture(points: Floats, centres: Floats) -> Floats:
-    """Logs of means of exp(-|point - centre|^2 / 2) over the centres."""
+    """Compute the log of the mean of exp(-|point - centre|^2 / 2) over the centres, by point."""
     squares = np.sum(points**2, axis=1)[:, None] + np.sum(centres**2, axis=1) - 2 * points @ centres.T
     half = 0.5 * np.maximum(squares, 0)
-    nearest = half.min(axis=1)  # one exp and one log for many: logaddexp takes both for each pair
+    nearest = half.min(axis=1)  # cheaper than logaddexp, which takes an exp and a log for each pair
     total = np.exp(nearest[:, None] - half).sum(axis=1)
     return np.asarray(np.log(total) - nearest - math.log(len(centres)))
 
 
 @dataclass
 class Evidence:
-    """What is known of a topology's evidence: sums over its weights, and a few samples that stand for all."""
+    """Estimate of a topology's evidence: sums over all weights, and a reduced set of weighted samples."""
 
     samples: int = 0
     log_sum: float = NOTHING
@@ -104,7 +105,7 @@ class Evidence:
     log_weight: Floats = field(default_factory=lambda: np.zeros(0))
 
     def add(self, points: Floats, log_weight: Floats, room: int, rng: np.random.Generator) -> None:
-        """Take samples in, and keep at most so many that stand for all so far."""
+        """Add samples [sample, u] and their log weights; keep at most `room` that represent all so far."""
         self.samples += len(log_weight)
         self.log_sum = float(np.logaddexp(self.log_sum, np.logaddexp.reduce(log_weight)))
         self.log_squares = float(np.logaddexp(self.log_squares, np.logaddexp.reduce(2 * log_weight)))
@@ -122,27 +123,28 @@ class Evidence:
 
     @property
     def log_evidence(self) -> float:
-        """The log of the mean weight."""
+        """Log of the mean weight."""
         return self.log_sum - math.log(self.samples) if self.samples else NOTHING
 
     @property
     def ess(self) -> float:
-        """The effective number of samples."""
+        """Effective sample size."""
         return math.exp(2 * self.log_sum - self.log_squares) if self.log_sum > NOTHING else 0.0
 
     @property
     def log_variance(self) -> float:
-        """The log of the weights' variance."""
+        """Log of the variance of the weights."""
         mean_square = self.log_squares - math.log(self.samples)
         less = 2 * self.log_evidence - mean_square
         return mean_square + math.log(-math.expm1(less)) if less < 0 else NOTHING
 
 
 def reduced(log_weight: Floats, room: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
-    """At most so many of weighted samples, and new weights, the same in expectation.
+    """Choose at most `room` weighted samples, with new weights of the same expectation.
 
-    The heavy ones keep their weight; of the others some are chosen evenly by weight, and weigh all alike
-    (Fearnhead and Clifford 2003, whose choice has the least variance).
+    Heavy samples keep their weight; of the others some are chosen systematically by weight and get equal
+    weights. This choice has the least variance (Fearnhead and Clifford 2003). Returns positions and log
+    weights.
     """
     top = float(log_weight.max(initial=NOTHING))
     there = np.flatnonzero(log_weight > top - UNSEEN)
@@ -151,8 +153,8 @@ def reduced(log_weight: Floats, room: int, rng: np.random.Generator) -> tuple[ND
     weight = np.exp(log_weight[there] - top)
     order = np.argsort(-weight, kind="stable")
     ranked = weight[order]
-    rest = np.cumsum(ranked[::-1])[::-1]  # of this one and those below
-    # the first number of heavy ones at which the next would not be one: weight below rest / places left
+    rest = np.cumsum(ranked[::-1])[::-1]  # weights of each sample and all lighter ones
+    # the number of heavy samples: the first at which the next weight is at most rest / places left
     heavy = int(np.argmax(ranked[:room] * (room - np.arange(room)) <= rest[:room] * (1 + 1e-12)))
     light = order[heavy:]
     each = rest[heavy] / (room - heavy)
@@ -165,7 +167,7 @@ def reduced(log_weight: Floats, room: int, rng: np.random.Generator) -> tuple[ND
 
 
 def filled(chosen: NDArray[np.int64], log_weight: Floats, many: int) -> tuple[NDArray[np.int64], Floats]:
-    """So many samples: where there are fewer, the heaviest are split in two of half the weight."""
+    """Split the heaviest samples in two of half the weight until there are `many`."""
     chosen, log_weight = chosen.copy(), log_weight.copy()
     while len(chosen) < many:
         heaviest = int(np.argmax(log_weight))

@@ -1,4 +1,4 @@
-"""Kept trees of soft splits on their way to a record."""
+"""Collection of kept soft trees, and their conversion to draws."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def leaf_values(
     room: SoftRoom,
     random: NDArray[np.uint64],
 ) -> NDArray[np.float64]:
-    """Means of the leaves [leaf, 1], or probabilities of the classes there, drawn given the splits."""
+    """Return the means of the leaves [leaf, 1], or draw their class probabilities [leaf, class]."""
     from sampler.soft.kernels.hmc import draw_classes  # noqa: PLC0415  # kernels load late
     from sampler.soft.tree import shape_of  # noqa: PLC0415
 
@@ -36,7 +36,7 @@ def leaf_values(
 
 
 class KeptSoftTrees:
-    """Draws under way."""
+    """Collected soft trees with their leaf values."""
 
     def __init__(self, width: float) -> None:
         self._width = width
@@ -45,13 +45,13 @@ class KeptSoftTrees:
         self._values: list[NDArray[np.float64]] = []
 
     def add(self, tree: SoftTree, parameters: Parameters, values: NDArray[np.float64]) -> None:
-        """Keep a tree with its leaf values."""
+        """Keep a tree with its leaf values [leaf, k]."""
         self._trees.append(tree)
         self._parts.append(parameters.taken_apart(tree))
         self._values.append(values)
 
     def taken(self, log_weight: NDArray[np.float64] | None = None) -> SoftDraws | None:
-        """All of them as a record, or None; they are gone then."""
+        """Convert all kept trees to draws and release them; None if there are none."""
         if not self._trees:
             return None
         draws = SoftDraws.made(

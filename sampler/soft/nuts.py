@@ -1,7 +1,7 @@
-"""The no-U-turn sampler on one topology of soft splits: nutpie's, with our compiled log density.
+"""The no-U-turn sampler (NUTS) on one topology of soft splits: nutpie with our compiled log density.
 
-Chains run one after the other in one thread, without the interpreter: so a seed gives the same draws, and
-fits that run side by side don't wait for each other. Imported with the first use: it brings much along.
+Chains run one after the other in one thread without the GIL, so that a seed determines the draws and parallel
+fits don't block each other. Imported on first use, because nutpie is slow to import.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-DEEPEST = 7  # doublings of a trajectory: as many effective draws as with 8, in less time
+DEEPEST = 7  # doublings of a trajectory; 8 give as many effective draws in more time
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a compiled function stands, as the library asks for it."""
+    """Address of a compiled function, as the library reads it."""
 
     address: int
 
@@ -37,16 +37,33 @@ class _Place:
 def nuts(
     rows: SoftRows, is_split: Sequence[bool], width: float, starts: Floats, tune: int, draws: int, seed: int
 ) -> Floats:
-    """Draws of chains that begin at `starts` [chain, u], after so many that tune step and scales.
+    """Draw from the posterior on one topology.
+
+    Parameters
+    ----------
+    rows
+        Training rows and prior.
+    is_split
+        The topology, in pre-order.
+    width
+        Width h of the splits.
+    starts
+        Initial states, float64 [chain, u].
+    tune
+        Number of draws that tune step size and scales, discarded.
+    draws
+        Number of draws per chain.
+    seed
+        Seed of all chains.
 
     Returns
     -------
     array
-        float64 [chain, draw, u]
+        float64 [chain, draw, u].
 
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a library below it announces its own next version
+        warnings.simplefilter("ignore")  # a dependency of nutpie warns about its own next version
         import nutpie  # noqa: PLC0415
         from nutpie.compile_pymc import CompiledPyMCModel  # noqa: PLC0415
 
@@ -55,7 +72,7 @@ def nuts(
     splits = sum(is_split)
     buffer = pack_model(rows, shape_of(is_split, np.full(splits, -1, np.int64)), width)
     chains, size = starts.shape
-    waiting = iter(starts)  # chains begin in their order
+    waiting = iter(starts)  # chains start in order
 
     def next_start(_seed: int) -> Floats:
         return np.array(next(waiting))

@@ -1,4 +1,4 @@
-"""The posterior of a method of one tree of soft splits."""
+"""The posterior of methods with one tree of soft splits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class SoftPosterior(TreePosterior):
-    """Draws of one tree of soft splits each; a prediction is an average over its leaves."""
+    """Draws of one tree of soft splits each; a prediction is a weighted average over its leaves."""
 
     def __init__(
         self,
@@ -54,16 +54,16 @@ class SoftPosterior(TreePosterior):
         return found
 
     def _values(self, codes: NDArray[np.uint8], chosen: NDArray[np.int64]) -> Floats:
-        """Expected leaf values of the chosen draws, float64 [draw, row, k]."""
+        """Compute the expected leaf values of the chosen draws, float64 [draw, row, k]."""
         x = np.ascontiguousarray(scaled(self._values_of_codes, codes).T)
         return self._soft_ensemble.values(x, chosen)
 
     def sample_sigma(self, X: Any, num_draws: int | None = None) -> Floats:
-        """Draws of the noise's sd at each row of X, float64 [chain, draw, row]."""
+        """Return draws of the noise standard deviation at each row of X, float64 [chain, draw, row]."""
         return Posterior.sample_sigma(self, X, num_draws)
 
     def inclusion(self, level: float = 0.9) -> Inclusion:
-        """Share of the splits' directions that is each feature's, indicators of a category added up."""
+        """Compute each feature's share of the splits' directions; a category's indicators are added up."""
         (level,) = Request.check(level, "credible", None).levels
         names = [column.name for column in self.schema.columns]
         column_of = np.array([column for column, _ in self.schema.coded])
@@ -78,7 +78,7 @@ class SoftPosterior(TreePosterior):
 
 
 class SoftEnsemble(Ensemble):
-    """The draws of all chains, one chain after the other, as the kernel takes them."""
+    """Draws of all chains, one chain after the other, as the kernel reads them."""
 
     def __init__(self, draws: SoftDraws, num_features: int) -> None:
         self.draws, self.num_features, self.num_draws = draws, num_features, draws.num_draws
@@ -89,13 +89,13 @@ class SoftEnsemble(Ensemble):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Memory held, in bytes."""
         draws = self.draws
         arrays = (draws.direction, draws.threshold, draws.part("value"), draws.feature, draws.tree_start)
         return self.right.nbytes + sum(array.nbytes for array in arrays)
 
     def values(self, x: Floats, chosen: NDArray[np.int64]) -> Floats:
-        """Expected leaf values of the chosen draws at rows x [row, p], float64 [draw, row, k]."""
+        """Compute the expected leaf values of the chosen draws at rows x [row, p], float64 [draw, row, k]."""
         from sampler.soft.kernels.predict import soft_values  # noqa: PLC0415  # kernels load late
 
         interrupt.look()
@@ -110,7 +110,7 @@ class SoftEnsemble(Ensemble):
 
 
 def _values_of_codes(header: Header) -> list[list[float]]:
-    """What the codes of each column stand for; raises PackedError for a header that doesn't say."""
+    """Read the numbers that the codes of each column stand for; raise PackedError for invalid ones."""
     found = header.constants.get("values")
     if not isinstance(found, list) or len(found) != len(header.grid.cuts):
         raise PackedError("the model's header doesn't say what the codes of soft splits stand for")
@@ -122,7 +122,7 @@ def _values_of_codes(header: Header) -> list[list[float]]:
 
 
 def _right_children(draws: SoftDraws) -> NDArray[np.int64]:
-    """The right child of every split, counted from its tree's first node, int64 [node]."""
+    """Find the right child of every split, counted from its tree's first node, int64 [node]."""
     right = np.zeros(draws.num_nodes, np.int64)
     waiting: list[int] = []
     for node, splits in enumerate(draws.is_split.tolist()):
@@ -130,6 +130,6 @@ def _right_children(draws: SoftDraws) -> NDArray[np.int64]:
             waiting.append(node)
         elif waiting:
             right[waiting.pop()] = node + 1
-        # a leaf that ends its tree leaves no split waiting
+        # after the last leaf of a tree no split is waiting
     trees = np.repeat(np.arange(len(draws.tree_start) - 1), np.diff(draws.tree_start))
     return np.where(right > 0, right - draws.tree_start[trees], 0)

@@ -1,4 +1,4 @@
-"""The prior of trees of soft splits, and what the codes of a column stand for (docs/maths.md#soft-trees)."""
+"""The prior of soft trees, and the numbers that a column's codes stand for (docs/maths.md#soft-trees)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from sampler.training import Training
 
 GRID_BITS = 20
-MOST_COLUMNS = 500  # a split weighs every column
-CODES = 256  # the last is of missing values
+MOST_COLUMNS = 500  # every split has a weight for each column
+CODES = 256  # the last one stands for missing values
 SHARES = {"sharpness": 0.01, "sharpness_start": 0.1}
 DEFAULTS: dict[str, Any] = {**SHARES, "sigma_estimate": "linear", "sigma_shape": 1.5}
 CLASS_DEFAULTS: dict[str, Any] = {**SHARES, "concentration": 1.0}
@@ -36,18 +36,19 @@ SOFT_RANGES = RANGES | {
     "sharpness": (0, 10, False),
     "sharpness_start": (0, 10, False),
 }
-NOISE_SHARE = 0.5  # sigma's scale over the residual sd of a linear model: a tree that fits leaves less
+NOISE_SHARE = 0.5  # sigma's scale over the residual sd of a linear model; a good tree leaves less noise
 
 
 @dataclass(frozen=True)
 class SoftConstants(Constants):
-    """The prior of one tree of soft splits in absolute constants, in units of y.
+    """Prior of one tree of soft splits in absolute constants, in units of y.
 
     A node of depth d splits with probability alpha (1 + d)^-beta; there is at least one split. A leaf's mean
-    is Normal(offset, leaf_sd^2), sigma is inverse gamma (sigma_shape, sigma_scale), not its square; a leaf's
-    class probabilities are Dirichlet(concentration, ..). Thresholds are uniform on [0, 1], columns alike.
-    `sharpness` is the width h of every split, `sharpness_start` that of the first warm-up, both in units of
-    the scaled columns; `values` what each code of a column stands for there, the last entry a missing value.
+    is Normal(offset, leaf_sd^2); sigma (not its square) is inverse gamma (sigma_shape, sigma_scale); a leaf's
+    class probabilities are Dirichlet(concentration, ..). Thresholds are uniform on [0, 1] and all columns are
+    equally likely. `sharpness` is the width h of every split, `sharpness_start` that at the start of warm-up,
+    both in units of the scaled columns; `values` holds the scaled number of each code of each column, with
+    that of a missing value last.
     """
 
     sigma_shape: float = 1.5
@@ -60,18 +61,18 @@ class SoftConstants(Constants):
 
 
 def soft_constants(training: Training) -> SoftConstants:
-    """The constants of a problem of soft splits."""
+    """Return the constants of a fit with soft splits."""
     assert isinstance(training.constants, SoftConstants)
     return training.constants
 
 
 def check_soft_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
-    """The prior entries of a tree of soft splits: those given, each checked, and the others' defaults.
+    """Check the given prior entries of a tree of soft splits and add the defaults of the others.
 
     Raises
     ------
     SettingsError
-        For an unknown key or a value out of range, naming what is accepted.
+        For an unknown entry or a value out of range; the message lists what is accepted.
 
     """
     classes = settings.family == "categorical"
@@ -98,31 +99,31 @@ def calibrate_soft(
     prior: Mapping[str, Any] | None,
     codes: NDArray[np.uint8],
 ) -> SoftConstants:
-    """The prior's constants.
+    """Compute the constants of the prior.
 
     Parameters
     ----------
     y
-        float64 [n]: numbers, or class numbers from 0.
+        float64 [n]: numbers, or class indices from 0.
     design
         float64 [p, n], NaN where missing.
     weights
         float64 [n], all positive, or None.
     settings
-        Family and method are what counts.
+        Settings of the fit; only family and method are used.
     prior
         Any of alpha, beta, sharpness, sharpness_start (in units of columns scaled to [0, 1]); for numbers
-        sigma_estimate ("linear" or "naive") and sigma_shape, or instead of what the data would scale, in
-        units of y: mean and leaf_sd (of the leaves), sigma_scale; for classes concentration.
+        sigma_estimate ("linear" or "naive") and sigma_shape, and, instead of scaling from the data, in units
+        of y: mean and leaf_sd (of the leaves), sigma_scale; for classes concentration.
     codes
-        uint8 [p, n], the design on the grid.
+        uint8 [p, n], the encoded design.
 
     Raises
     ------
     SettingsError
-        For an unknown key or a value out of range, naming what is accepted.
+        For an unknown entry or a value out of range; the message lists what is accepted.
     DataError
-        For more columns than a direction can weigh, and weights of 0.
+        For more columns than `MOST_COLUMNS`, and for weights of 0.
 
     """
     knobs = check_soft_prior(prior, settings)
@@ -159,9 +160,10 @@ def calibrate_soft(
 
 
 def code_values(design: NDArray[np.float64], codes: NDArray[np.uint8]) -> tuple[tuple[float, ...], ...]:
-    """What each code of each column stands for: the mean of its training rows, the range scaled to [0, 1].
+    """Compute the number that each code of each column stands for, with the column scaled to [0, 1].
 
-    Codes without rows stand between their neighbours, a missing value at the column's mean.
+    It is the mean of the code's training rows. Codes without rows are interpolated between their neighbours;
+    a missing value stands for the column's mean.
     """
     found = []
     for column, code in zip(design, codes, strict=True):
@@ -181,7 +183,7 @@ def code_values(design: NDArray[np.float64], codes: NDArray[np.uint8]) -> tuple[
 
 
 def missing_warnings(_training: Training, schema: Schema) -> list[str]:
-    """Soft splits have no side for missing values."""
+    """Warn about columns with missing values, which soft splits replace by the mean."""
     return [
         f"{column.name}: {column.missing} missing values count as the column's mean: soft splits don't learn "
         "from them"

@@ -1,14 +1,14 @@
-"""Divide, Conquer, Combine over trees of soft splits (Cochrane, Wills and Johnson).
+"""Divide, Conquer, Combine (DCC) over trees of soft splits (Cochrane, Wills and Johnson).
 
 The mathematics: docs/maths.md#divide-conquer-combine.
 
-A run keeps topologies, each with chains of its own and an estimate of its evidence. An iteration picks the
-topology of the largest utility, lets its chains draw on, improves its evidence, and proposes a neighbour. A
-topology proposed often enough becomes active: its chains (`local`) warm up and draw. The run's draws are
-samples of all topologies together; their weights add up to the sum of the evidences.
+A run keeps topologies, each with its own chains and an estimate of its evidence. An iteration selects the
+topology with the largest utility, continues its chains, improves its evidence, and proposes a neighbour. A
+topology proposed often enough becomes active: its chains (`topology_chains`) warm up and draw. The run's
+draws are samples of all topologies together; their weights sum to the sum of the evidences.
 
-Where the paper's text and code differ the text is followed; its code also runs chains of topologies that are
-not active, to no effect on the posterior.
+Where the paper's text and code differ, this module follows the text. (The code also runs chains of inactive
+topologies, without effect on the posterior.)
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Bits = tuple[bool, ...]
 
-NEGLIGIBLE = 30.0  # log evidences below the best: samples of such topologies are let go
-REPORTED = 30  # topologies told in the statistics
+NEGLIGIBLE = 30.0  # log evidence below the best from which a topology's samples are discarded
+REPORTED = 30  # topologies in the statistics
 MOST_SPLITS = 60
 ACTIVE, DROPPED = 1, 2
-COUNTED = 9  # whole numbers that a checkpoint has of a topology
+COUNTED = 9  # integers of a topology in a checkpoint
 
 
 @dataclass
 class Topology:
-    """What a run knows of one topology."""
+    """State of one topology in a run."""
 
     proposals: int = 0
     selections: int = 0
@@ -58,13 +58,13 @@ class Topology:
 
 
 class DivideRun:
-    """One run, in the clothes of a chain: start or resume, run, take, checkpoint.
+    """One run of the search, with the interface of `sampler.chains.AnyChain`.
 
     A unit of work is the warm-up of one chain, or one round of all chains of a topology.
     """
 
     def __init__(self, training: Training, chain: int, random: NDArray[Any]) -> None:
-        """Use `start` or `resume`."""
+        """Initialise the state; make runs by `start` or `resume`."""
         warm(training.settings)
         self.training, self.chain = training, chain
         self.iteration = self.num_kept = 0
@@ -72,12 +72,12 @@ class DivideRun:
         self._local = Local(training)
         self._random = np.array(random, np.uint64)
         self._topologies: dict[Bits, Topology] = {}
-        self._waiting: list[Bits] = []  # to become active
+        self._waiting: list[Bits] = []  # topologies about to become active
         self._kept: KeptSoftTrees | None = None
 
     @classmethod
     def start(cls, training: Training, chain: int) -> DivideRun:
-        """A run at its beginning: topologies drawn from the prior, the stump left out."""
+        """Start a run with topologies drawn from the prior, without the stump."""
         seed = np.random.SeedSequence(training.settings.seed, spawn_key=(chain,))
         self = cls(training, chain, seed.generate_state(4, np.uint64))
         while not self._topologies:
@@ -91,7 +91,7 @@ class DivideRun:
 
     @classmethod
     def resume(cls, training: Training, data: bytes) -> DivideRun:
-        """The run that `data` was taken of, bit for bit; raises PackedError."""
+        """Restore the run that wrote the checkpoint, bit for bit; raise PackedError."""
         chain, arrays = checkpoint.read(training, data)
         counts, random, waiting, bits, ends, whole, real, *more = arrays
         if whole.shape[1] != COUNTED:
@@ -115,21 +115,21 @@ class DivideRun:
 
     @property
     def iterations(self) -> int:
-        """Iterations of the search."""
+        """Number of iterations of the search."""
         return int(self._search["iterations"])
 
     @property
     def phase(self) -> str:
-        """`burn_in` before the first iteration."""
+        """Current phase: "burn_in" before the first iteration, then "sampling"."""
         return "sampling" if self.iteration else "burn_in"
 
     @property
     def done(self) -> bool:
-        """Whether the search is over."""
+        """Whether the search has ended."""
         return self.iteration >= self.iterations
 
     def run(self, iterations: int) -> int:
-        """Do so many units of work, unless the search ends; returns how many."""
+        """Do up to `iterations` units of work; return the number done (fewer only at the end)."""
         units = 0
         while units < iterations and not self.done:
             if self._waiting:
@@ -143,14 +143,14 @@ class DivideRun:
         return units
 
     def take(self) -> SoftDraws | None:
-        """The draws, once the search is over and they were not taken yet, or None."""
+        """Return the draws once the search has ended, and release them; None before and after."""
         if self._kept is None:
             return None
         kept, self._kept = self._kept, None
         return kept.taken(self._log_weights)
 
     def checkpoint(self) -> bytes:
-        """The state between units of work."""
+        """Encode the state between units of work."""
         found = list(self._topologies.values())
         keys = list(self._topologies)
         whole = [[each.proposals, each.selections, each.state, *each.chains.counts] for each in found]
@@ -171,7 +171,7 @@ class DivideRun:
         return checkpoint.write(self.training, self.chain, parts)
 
     def statistics(self) -> dict[str, Any]:
-        """How many topologies were proposed and are active, and those of the largest evidence."""
+        """Return the numbers of proposed and active topologies, and those with the largest evidence."""
         active = [(bits, each) for bits, each in self._topologies.items() if each.evidence.samples]
         active.sort(key=lambda item: -item[1].evidence.log_evidence)
         total = np.logaddexp.reduce([each.evidence.log_evidence for _, each in active]) if active else NOTHING
@@ -192,14 +192,14 @@ class DivideRun:
 
     @property
     def _log_constant(self) -> float:
-        """What the weights of rows add to the log likelihood."""
+        """Contribution of the rows' weights to the log likelihood."""
         weights = self.training.weights
         if weights is None or self.training.settings.prior_only:
             return 0.0
         return 0.5 * float(np.sum(np.log(weights)))
 
     def _from_prior(self) -> Bits | None:
-        """A topology from the prior; None for the stump, and for one larger than can be."""
+        """Draw a topology from the prior; None for the stump and for more than `MOST_SPLITS` splits."""
         alpha, beta = self._local.constants.alpha, self._local.constants.beta
         bits: list[bool] = []
         depths = [0]
@@ -213,14 +213,14 @@ class DivideRun:
         return tuple(bits) if len(bits) > 1 else None
 
     def _propose(self, bits: Bits) -> None:
-        """Count a proposal; the topology waits to become active once it has enough."""
+        """Count a proposal; queue the topology for activation once it has enough."""
         found = self._topologies.setdefault(bits, Topology())
         found.proposals += 1
         if found.proposals >= self._search["proposals"] and not found.state and bits not in self._waiting:
             self._waiting.append(bits)
 
     def _activate(self, bits: Bits) -> None:
-        """Warm one more chain up, or after the last let the sampler take over."""
+        """Warm up one more chain; after the last, start the sampler and activate the topology."""
         found = self._topologies[bits]
         chains = found.chains
         if chains.warmed < self._search["chains"]:
@@ -235,7 +235,7 @@ class DivideRun:
         self._waiting.remove(bits)
 
     def _iterate(self) -> None:
-        """Draw on where it is most useful; propose a neighbour of there; keep no more than so many."""
+        """Continue the most useful topology, propose a neighbour, and drop the least useful if too many."""
         bits = self._most_useful()
         found = self._topologies[bits]
         found.selections += 1
@@ -257,7 +257,7 @@ class DivideRun:
         return utilities([each.evidence for each in found], [each.selections for each in found], **knobs)
 
     def _neighbour(self, bits: Bits) -> Bits:
-        """The topology itself, grown, or pruned."""
+        """Propose the topology itself, a grown one, or a pruned one."""
         moves = self.training.settings.moves
         if self._uniform() < moves.get("stay", 0.0):
             return bits
@@ -270,10 +270,10 @@ class DivideRun:
         return grown(bits, node) if grows else pruned(bits, node)
 
     def _draw_on(self, bits: Bits, found: Topology) -> None:
-        """More draws of every chain, and the evidence with samples around them."""
+        """Draw a round of every chain, and update the evidence with samples around these draws."""
         search, rng = self._search, self._generator()
         active = sum(each.state == ACTIVE for each in self._topologies.values()) + len(self._waiting)
-        likely = 1 + (self.iterations - self.iteration) // active  # if all are chosen alike from now on
+        likely = 1 + (self.iterations - self.iteration) // active  # if all are selected equally often
         draws = self._local.next_round(
             bits, found.chains, int(search["draws"]), likely, active, int(rng.integers(2**62))
         )
@@ -292,7 +292,7 @@ class DivideRun:
                 evidence.points, evidence.log_weight = evidence.points[:0], evidence.log_weight[:0]
 
     def _finish(self) -> None:
-        """The run's draws: of all topologies' samples so many that stand for them."""
+        """Reduce the samples of all topologies to the run's draws."""
         rng = self._generator()
         weights, owners = [], []
         for bits, each in self._topologies.items():
@@ -331,25 +331,25 @@ class DivideRun:
 def utilities(
     evidences: Sequence[Evidence], selections: Sequence[int], *, delta: float, kappa: float, optimism: float
 ) -> Floats:
-    """How useful more draws of each topology are (Rainforth et al. 2018).
+    """Compute the utility of continuing each topology (Rainforth et al. 2018).
 
     The mathematics: docs/maths.md#divide-conquer-combine.
 
     Parameters
     ----------
     evidences, selections
-        Of the topologies.
+        Evidence and number of selections, by topology.
     delta
-        The share of exploration, that a topology may still have weights above all seen, against exploitation.
+        Weight of exploration (the chance of weights above all seen so far) against exploitation.
     kappa
-        How much the spread of the weights counts beside the evidence.
+        Weight of the variance of the weights relative to the evidence.
     optimism
-        How much topologies that were seldom chosen are preferred.
+        Preference for topologies that were selected rarely.
 
     Returns
     -------
     array
-        float64 [topology]
+        float64 [topology].
 
     """
     from scipy.special import log_ndtr  # noqa: PLC0415  # slow to import
@@ -376,4 +376,4 @@ def utilities(
     return np.asarray(((1 - delta) * exploited + delta * explored + optimism * rare) / chosen)
 
 
-LOOK_AHEAD = 1000  # weights to come, of which one may be above all seen
+LOOK_AHEAD = 1000  # number of future weights of which one may exceed all seen so far

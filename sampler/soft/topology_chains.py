@@ -1,9 +1,9 @@
-"""Inference on one topology of soft splits: its chains and their density.
+"""Chains on one topology of soft splits, and their log density.
 
 The mathematics: docs/maths.md#divide-conquer-combine.
 
-A topology's chains warm up one by one, each from the prior, while splits sharpen; those that ended far below
-the others begin anew where others are, and the no-U-turn sampler takes over.
+A topology's chains warm up one by one, each from the prior, while splits sharpen; chains that end far below
+the others restart at the others' states, and the no-U-turn sampler takes over.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
     Bits = tuple[bool, ...]
 
-TRIED = 20  # starts of a chain, of which it takes one
-SHARPENING = 0.8  # of the warm-up: at ever sharper widths; the rest at the last
-MOST_STEPS = 12  # of a transition in warm-up
+TRIED = 20  # candidate starts of a chain, of which the best is taken
+SHARPENING = 0.8  # share of the warm-up at decreasing widths; the rest is at the last width
+MOST_STEPS = 12  # leapfrog steps of a transition in warm-up
 FIRST_STEP, RATE = 0.2, 0.1
-TUNE = 200  # draws that the no-U-turn sampler tunes by, each time that it is called
-AHEAD = 5  # rounds that it draws in one call, at most
-HELD = 1 << 26  # bytes of draws that all topologies may hold for rounds to come
-FAR_BELOW = 10.0  # log densities, and 3 for each parameter: where a chain begins anew
+TUNE = 200  # tuning draws in each call of the no-U-turn sampler
+AHEAD = 5  # most rounds drawn in one call
+HELD = 1 << 26  # bytes of draws that all topologies may hold for later rounds
+FAR_BELOW = 10.0  # log density below the best, plus 3 per parameter, at which a chain restarts elsewhere
 
 
 @dataclass
 class Chains:
-    """Where the chains of one topology are."""
+    """State of the chains of one topology."""
 
     starts: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # [chain, u] of the sampler's last call
     warmed: int = 0  # chains that have warmed up
-    seed: int = 0  # of that call, for so many rounds of which so many are used
-    rounds: int = 0
-    used: int = 0
-    drawn: Floats | None = None  # [chain, draw, u] of that call; not in checkpoints: it is done again
+    seed: int = 0  # of the sampler's last call
+    rounds: int = 0  # drawn in that call
+    used: int = 0  # of these rounds
+    drawn: Floats | None = None  # [chain, draw, u] of that call; not checkpointed, since it is repeatable
 
     @property
     def counts(self) -> tuple[int, int, int, int]:
-        """What a checkpoint has beside the starts, in the order of the fields."""
+        """The integers in a checkpoint: warmed, seed, rounds, used."""
         return self.warmed, self.seed, self.rounds, self.used
 
 
 class Local:
-    """Chains on topologies of one problem."""
+    """Chains on the topologies of one fit."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
@@ -67,7 +67,7 @@ class Local:
         self.parameters = Parameters(training, len(self.rows.x), by_axis=False)
 
     def warmed_up(self, bits: Bits, random: Words) -> Floats:
-        """A chain from a good one of some random trees, its splits sharpening, and where it comes to."""
+        """Warm up a chain on a topology while splits sharpen; return its final state u."""
         from sampler.soft.kernels import state  # noqa: PLC0415  # kernels load late
         from sampler.soft.kernels.hmc import transitions  # noqa: PLC0415
 
@@ -87,13 +87,13 @@ class Local:
         return u
 
     def _first(self, bits: Bits, random: Words) -> Floats:
-        """The most likely, while splits are wide, of some trees with random splits and fitted leaves."""
+        """Choose the most likely, at the initial width, of some trees with random splits and fitted means."""
         width = self.constants.sharpness_start
         points = np.array([self._fitted(self.parameters.first(random, bits), width) for _ in range(TRIED)])
         return np.array(points[int(np.argmax(self.density(bits, points, width)))])
 
     def _fitted(self, tree: SoftTree, width: float) -> Floats:
-        """A tree's parameters, its means the averages of the outcomes that come there, sigma what is left."""
+        """Fit a tree's leaf means and sigma to the outcomes, given its splits; return its parameters."""
         if not self.parameters.means or self._training.settings.prior_only:
             return tree.u
         from sampler.soft.kernels import state  # noqa: PLC0415
@@ -113,7 +113,7 @@ class Local:
         return np.concatenate([tree.u[: -len(mean) - 1], mean, [math.log(sigma)]])
 
     def begun_anew(self, bits: Bits, starts: Floats) -> Floats:
-        """The chains' states, those far below the best replaced by others' in turn."""
+        """Return the chains' states, with those far below the best replaced by the others in turn."""
         log = self.density(bits, starts)
         near = np.flatnonzero(log > log.max() - FAR_BELOW - 3 * starts.shape[1])
         near = near[np.argsort(-log[near], kind="stable")]
@@ -127,11 +127,25 @@ class Local:
     def next_round(
         self, bits: Bits, chains: Chains, draws: int, likely: int, active: int, seed: int
     ) -> Floats:
-        """The chains' next draws [chain, draw, u], so many of each.
+        """Return the next `draws` draws of each chain, float64 [chain, draw, u].
 
-        The sampler can't go on with the steps and scales that it tuned, so it draws several rounds at once:
-        as many as are `likely` to be asked for, and as there is room for if all `active` topologies did so.
-        `seed` is used when a call is due.
+        The sampler can't continue with step sizes and scales tuned before, so each call draws several rounds.
+
+        Parameters
+        ----------
+        bits
+            The topology.
+        chains
+            State of its chains, updated in place.
+        draws
+            Number of draws per chain and round.
+        likely
+            Number of rounds that will probably be requested.
+        active
+            Number of active topologies, which share the memory for rounds drawn ahead.
+        seed
+            Seed of the sampler if it has to be called.
+
         """
         if chains.used == chains.rounds:
             room = HELD // (active * draws * chains.starts.nbytes)
@@ -146,7 +160,10 @@ class Local:
         return found
 
     def density(self, bits: Bits, points: Floats, width: float | None = None) -> Floats:
-        """The log density at points [point, u], but for the prior of the topology; of splits of a width."""
+        """Compute the log density at points [point, u], without the topology's prior.
+
+        `width` is that of the splits; None takes the final one.
+        """
         from sampler.soft.kernels.density import densities  # noqa: PLC0415
 
         shape, into = _shape(bits), np.empty(len(points))

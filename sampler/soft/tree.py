@@ -1,4 +1,4 @@
-"""One tree of soft splits as a state: its topology, its parameters, and the moves between topologies."""
+"""A tree of soft splits as a state: its topology, its parameters, and moves between topologies."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ TINY = np.finfo(np.float64).tiny
 
 
 def make_soft_rows(training: Training) -> SoftRows:
-    """The kernels' rows and prior."""
+    """Make the kernels' record of training rows and prior; equal rows are merged."""
     from sampler.soft.kernels import state  # noqa: PLC0415  # kernels load late
 
     constants = soft_constants(training)
     codes, first, group = np.unique(training.codes, axis=1, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")  # as the rows came: sums then depend on nothing else
+    order = np.argsort(first, kind="stable")  # in order of first appearance, which fixes the sums
     place = np.argsort(order)[group.reshape(-1)]
-    n = -(-len(order) // state.LINE) * state.LINE  # whole registers: the last row again, with no weight
+    n = -(-len(order) // state.LINE) * state.LINE  # padded to whole registers by the last row, weight 0
     x = scaled(constants.values, codes[:, np.append(order, np.repeat(order[-1], n - len(order)))])
     weights = np.ones(len(training.y)) if training.weights is None else training.weights
     many: Floats = np.bincount(place, weights, n).astype(np.float64)
@@ -56,7 +56,7 @@ def make_soft_rows(training: Training) -> SoftRows:
 
 
 def with_common(prior: Floats, columns: int, classes: int) -> Floats:
-    """A prior vector with what the densities of all points have in common."""
+    """Return the prior vector with the constants that all log densities share."""
     from sampler.soft.kernels import state  # noqa: PLC0415
 
     found = np.concatenate([prior[: state.STICKS], stick_shifts(columns)])
@@ -72,12 +72,12 @@ def with_common(prior: Floats, columns: int, classes: int) -> Floats:
 
 
 def stick_shifts(columns: int) -> Floats:
-    """What is taken off a direction's logits, so that zeros are its middle: float64 [columns - 1]."""
+    """Compute the shifts that centre a direction's logits at equal weights, float64 [columns - 1]."""
     return np.log(np.arange(columns - 1, 0, -1, dtype=np.float64))
 
 
 def scaled(values: Sequence[Sequence[float]], codes: NDArray[np.uint8]) -> Floats:
-    """The numbers in [0, 1] that codes [p, row] stand for, float64 [p, row]."""
+    """Look up the numbers in [0, 1] that codes uint8 [p, row] stand for, float64 [p, row]."""
     found = np.empty(codes.shape)
     for j, column in enumerate(values):
         table = np.full(CODES, column[-2] if len(column) > 1 else column[-1])
@@ -88,7 +88,7 @@ def scaled(values: Sequence[Sequence[float]], codes: NDArray[np.uint8]) -> Float
 
 
 def outcomes_at(training: Training) -> tuple[float, float]:
-    """The mean and sd of outcomes; the prior's of leaves where outcomes don't matter or are classes."""
+    """Return mean and sd of the outcomes, or those of the leaves' prior for classes and for `prior_only`."""
     constants = soft_constants(training)
     if training.settings.prior_only or constants.classes:
         return constants.offset, constants.leaf_sd
@@ -97,7 +97,7 @@ def outcomes_at(training: Training) -> tuple[float, float]:
 
 
 def scale_guesses(training: Training, rows: SoftRows) -> Floats:
-    """Rough posterior sds of thresholds' and directions' logits, means, and the log of sigma, float64 [4]."""
+    """Guess posterior sds, float64 [4]: logits of thresholds, logits of directions, means, log of sigma."""
     constants, many = soft_constants(training), max(len(training.y), 2)
     _, spread = outcomes_at(training)
     if training.settings.prior_only:
@@ -110,7 +110,7 @@ def scale_guesses(training: Training, rows: SoftRows) -> Floats:
 
 @dataclass(frozen=True)
 class SoftTree:
-    """A topology (bits in pre-order, at least one split) and its parameters u, as the kernels order them."""
+    """Topology (bits in pre-order, at least one split) and parameters u, in the order of the kernels."""
 
     is_split: tuple[bool, ...]
     axis: NDArray[np.int64]  # [split], -1 where a split has a direction
@@ -118,21 +118,21 @@ class SoftTree:
 
     @property
     def splits(self) -> int:
-        """Splits, one less than leaves."""
+        """Number of splits, one less than leaves."""
         return len(self.axis)
 
     def copy(self) -> SoftTree:
-        """The same with arrays of its own."""
+        """Copy the tree and its arrays."""
         return SoftTree(self.is_split, self.axis.copy(), self.u.copy())
 
 
 def shape_of(is_split: Sequence[bool], axis: NDArray[np.int64]) -> SoftShape:
-    """The kernels' form of a topology."""
+    """Convert a topology to the kernels' form."""
     from sampler.soft.kernels.state import SoftShape  # noqa: PLC0415
 
     right = np.zeros(len(is_split), np.int64)
     slot = np.zeros(len(is_split), np.int64)
-    waiting: list[int] = []  # splits whose right child is still to come
+    waiting: list[int] = []  # splits whose right child has not been reached
     counts = [0, 0]
     for node, splits in enumerate(is_split):
         slot[node] = counts[splits]
@@ -145,7 +145,7 @@ def shape_of(is_split: Sequence[bool], axis: NDArray[np.int64]) -> SoftShape:
 
 
 def make_room(rows: SoftRows, splits: int) -> SoftRoom:
-    """Room to work on trees of so many splits."""
+    """Allocate the kernels' working arrays for trees with that many splits."""
     from sampler.soft.kernels.state import SoftRoom, zeros  # noqa: PLC0415
 
     (p, n), nodes = rows.x.shape, 2 * splits + 1
@@ -162,7 +162,7 @@ def make_room(rows: SoftRows, splits: int) -> SoftRoom:
 
 
 def depths_of(is_split: Sequence[bool]) -> list[int]:
-    """The depth of each node."""
+    """Compute the depth of each node."""
     found, waiting, depth = [], [], 0
     for splits in is_split:
         found.append(depth)
@@ -175,7 +175,7 @@ def depths_of(is_split: Sequence[bool]) -> list[int]:
 
 
 def log_topology(is_split: Sequence[bool], alpha: float, beta: float) -> float:
-    """The log prior of a topology; no rule, no row enters it (docs/maths.md#soft-trees)."""
+    """Compute the log prior of a topology, which depends on no rule and no row (docs/maths.md#soft-trees)."""
     total = 0.0
     for splits, depth in zip(is_split, depths_of(is_split), strict=True):
         chance = alpha * (1.0 + depth) ** -beta
@@ -184,12 +184,12 @@ def log_topology(is_split: Sequence[bool], alpha: float, beta: float) -> float:
 
 
 def leaves_of(is_split: Sequence[bool]) -> list[int]:
-    """The nodes that are leaves, in order."""
+    """List the leaves, in order."""
     return [node for node, splits in enumerate(is_split) if not splits]
 
 
 def prunable_of(is_split: Sequence[bool]) -> list[int]:
-    """The splits above two leaves, in order."""
+    """List the splits whose children are both leaves, in order."""
     return [
         node
         for node, splits in enumerate(is_split)
@@ -198,20 +198,21 @@ def prunable_of(is_split: Sequence[bool]) -> list[int]:
 
 
 def grown(is_split: Sequence[bool], node: int) -> tuple[bool, ...]:
-    """The topology with that leaf split."""
+    """Return the topology with that leaf split."""
     return (*is_split[:node], True, False, False, *is_split[node + 1 :])
 
 
 def pruned(is_split: Sequence[bool], node: int) -> tuple[bool, ...]:
-    """The topology with that split, which is above two leaves, a leaf."""
+    """Return the topology with that split, whose children are leaves, made a leaf."""
     return (*is_split[:node], False, *is_split[node + 3 :])
 
 
 class Parameters:
-    """How parameters come and go with splits, by the rows' columns and classes.
+    """Layout of parameters, and their creation and removal with splits, for given columns and classes.
 
-    A new leaf's mean is drawn from the prior or, as often, from where the outcomes are: if these are far
-    apart, draws of one alone would leave chains without leaves for rows, or without ways to be rid of others.
+    A new leaf's mean is drawn from the prior or, with equal probability, from the distribution of the
+    outcomes. Where the two are far apart, draws from the prior alone would leave rows without a suitable
+    leaf, and draws from the outcomes alone would leave superfluous leaves without a way to be removed.
     """
 
     def __init__(self, training: Training, columns: int, *, by_axis: bool) -> None:
@@ -224,16 +225,16 @@ class Parameters:
         self._shifts, self._direction = stick_shifts(columns), np.zeros(columns)
 
     def size(self, splits: int) -> int:
-        """How many parameters a tree of so many splits has."""
+        """Return the number of parameters of a tree with that many splits."""
         return splits * (1 + self.sticks) + (splits + 2 if self.means else 0)
 
     def kinds(self, splits: int) -> NDArray[np.int64]:
-        """Of each parameter: 0 a threshold, 1 of a direction, 2 a mean, 3 sigma."""
+        """Return the kind of each parameter, int64 [u]: 0 threshold, 1 direction, 2 mean, 3 sigma."""
         counts = [splits, splits * self.sticks, *((splits + 1, 1) if self.means else (0, 0))]
         return np.repeat(np.arange(4), counts)
 
     def first(self, random: Words, is_split: tuple[bool, ...] = (True, False, False)) -> SoftTree:
-        """A tree with splits drawn from the prior, and with means and sigma as the outcomes give them."""
+        """Draw a tree's splits from their prior, and its means and sigma as the outcomes suggest."""
         splits = [self._split(random) for _ in range(sum(is_split))]
         u = [threshold for threshold, _, _ in splits] + [stick for _, sticks, _ in splits for stick in sticks]
         if self.means:
@@ -242,7 +243,7 @@ class Parameters:
         return SoftTree(is_split, np.array([axis for _, _, axis in splits], np.int64), np.array(u))
 
     def grow(self, tree: SoftTree, node: int, random: Words) -> tuple[SoftTree, float]:
-        """The leaf at `node` split, what is new drawn at random; the log density of that draw.
+        """Split the leaf at `node` at random; return the tree and the log density of the new parameters.
 
         The left child keeps the leaf's mean.
         """
@@ -263,7 +264,7 @@ class Parameters:
         return SoftTree(grown(tree.is_split, node), axes, np.array(u)), self._log_new(threshold, sticks, mean)
 
     def prune(self, tree: SoftTree, node: int) -> tuple[SoftTree, float]:
-        """The split at `node`, above two leaves, a leaf again; the log density of what is gone."""
+        """Undo the split at `node`; return the tree and the log density of the removed parameters."""
         split, leaf = _counts_before(tree.is_split, node)
         u = list(tree.u)
         mean = 0.0
@@ -277,7 +278,7 @@ class Parameters:
         return less, self._log_new(threshold, sticks, mean)
 
     def _split(self, random: Words) -> tuple[float, list[float], int]:
-        """Threshold and sticks in u, and column, of a new split from the prior."""
+        """Draw a new split from the prior: threshold and sticks in units of u, and column."""
         from sampler.kernels.random import below  # noqa: PLC0415
 
         share = _uniform(random)
@@ -307,7 +308,7 @@ class Parameters:
         return total
 
     def taken_apart(self, tree: SoftTree) -> dict[str, Any]:
-        """Thresholds, directions, means (or None) and sigma (1 for classes)."""
+        """Split parameters into threshold, direction, mean (None for classes) and sigma (1 for classes)."""
         from sampler.soft.kernels.density import break_stick  # noqa: PLC0415
 
         splits = tree.splits
