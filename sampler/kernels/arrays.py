@@ -1,25 +1,77 @@
-"""The arrays that kernels share, their numba types, and the names of their columns."""
+"""Numba types of the kernels' arrays and scalars as annotations, training rows, and columns of the tables.
+
+A kernel's signature and the numba type of a NamedTuple are read from their annotations: `Ints2` is a
+C-contiguous int32 array of two dimensions to numba, and NDArray[np.int32] to a type checker.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
+import numpy as np
 from numba import types
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+u1, i4, i8, u8, f8, void, boolean = (
+    types.uint8,
+    types.int32,
+    types.int64,
+    types.uint64,
+    types.float64,
+    types.void,
+    types.boolean,
+)
 
-    Bytes = NDArray[np.uint8]
-    Ints = NDArray[np.int32]
-    Longs = NDArray[np.int64]
-    Words = NDArray[np.uint64]
-    Floats = NDArray[np.float64]
-    # machine scalars, whose widths the kernels' signatures give; the names are for the reader
-    Int = Any
-    Float = Any
-    Bool = Any
-    Word = Any
+
+def array(dtype: types.Type, dimensions: int = 1) -> types.Array:
+    """A C-contiguous array type."""
+    return types.Array(dtype, dimensions, "C")
+
+
+Byte = Annotated[Any, u1]
+Int32 = Annotated[Any, i4]
+Int = Annotated[Any, i8]
+Word = Annotated[Any, u8]
+Float = Annotated[Any, f8]
+Bool = Annotated[Any, boolean]
+Bytes = Annotated[NDArray[np.uint8], array(u1)]
+Bytes2 = Annotated[NDArray[np.uint8], array(u1, 2)]
+Ints = Annotated[NDArray[np.int32], array(i4)]
+Ints2 = Annotated[NDArray[np.int32], array(i4, 2)]
+Ints3 = Annotated[NDArray[np.int32], array(i4, 3)]
+Longs = Annotated[NDArray[np.int64], array(i8)]
+Longs2 = Annotated[NDArray[np.int64], array(i8, 2)]
+Longs3 = Annotated[NDArray[np.int64], array(i8, 3)]
+Shorts = Annotated[NDArray[np.uint16], array(types.uint16)]
+Bools = Annotated[NDArray[np.bool_], array(boolean)]
+Words = Annotated[NDArray[np.uint64], array(u8)]
+Floats = Annotated[NDArray[np.float64], array(f8)]
+Floats2 = Annotated[NDArray[np.float64], array(f8, 2)]
+Floats3 = Annotated[NDArray[np.float64], array(f8, 3)]
+
+
+def numba_type(hint: Any) -> Any:
+    """The numba type of an annotation: one of the names above, a NamedTuple of such, a tuple, or None."""
+    if hint is None or hint is type(None):
+        return void
+    if hasattr(hint, "__metadata__"):
+        return hint.__metadata__[0]
+    if not hasattr(hint, "_fields"):
+        pair: Any = types.Tuple
+        return pair(tuple(map(numba_type, get_args(hint))))
+    hints = get_type_hints(hint, include_extras=True)
+    kinds = [numba_type(hints[name]) for name in hint._fields]
+    named: Any = types.NamedTuple
+    alike: Any = types.NamedUniTuple
+    return named(kinds, hint) if len(set(kinds)) > 1 else alike(kinds[0], len(kinds), hint)
+
+
+def signature_of(function: Any) -> Any:
+    """The numba signature that a function's annotations say."""
+    hints = get_type_hints(function, include_extras=True)
+    result = numba_type(hints.pop("return"))
+    return result(*map(numba_type, hints.values()))
+
 
 MISSING = 255
 ABSENT = -1  # no parent, no high plane, no pending move
@@ -35,41 +87,12 @@ FEATURE, CUT, SIDE, LEFT, RIGHT, PARENT = 0, 1, 2, 3, 4, 5
 class Data(NamedTuple):
     """Training rows: codes uint8 [p, rows], padded; low, high, missing of each column; weights int32."""
 
-    codes: Bytes
+    codes: Bytes2
     low: Longs
     high: Longs
     missing: Bytes
     weights: Ints
-    num_rows: int
-    num_seen: int  # rows with a positive weight
+    num_rows: Int
+    num_seen: Int  # rows with a positive weight
     labels: Bytes  # [n] 0 or 1 for probit, else empty
-    examples: Ints  # [p, 256, 8], some rows of each code
-
-
-u1, i4, i8, u8, f8, void, boolean = (
-    types.uint8,
-    types.int32,
-    types.int64,
-    types.uint64,
-    types.float64,
-    types.void,
-    types.boolean,
-)
-
-
-named: Any = types.NamedTuple
-
-
-def pair(first: Any, second: Any, *more: Any) -> Any:
-    """The type of a tuple returned."""
-    return types.Tuple((first, second, *more))  # type: ignore[no-untyped-call]
-
-
-def array(dtype: types.Type, dimensions: int = 1) -> types.Array:
-    """A C-contiguous array type."""
-    return types.Array(dtype, dimensions, "C")
-
-
-bytes_1, ints_1, longs_1, words_1, floats_1 = (array(dtype) for dtype in (u1, i4, i8, u8, f8))
-bytes_2, floats_2, longs_2 = array(u1, 2), array(f8, 2), array(i8, 2)
-data_t = named((bytes_2, longs_1, longs_1, bytes_1, ints_1, i8, i8, bytes_1, array(i4, 3)), Data)
+    examples: Ints3  # [p, 256, 8], some rows of each code

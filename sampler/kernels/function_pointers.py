@@ -9,8 +9,6 @@ from numba import types
 from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic
 
-from sampler.kernels.arrays import pair
-
 _intrinsic: Any = intrinsic
 cgutils: Any = _cgutils
 _byte_pointer = ir.IntType(8).as_pointer()
@@ -67,4 +65,5 @@ def call_step(_context: Any, address: Any, arguments: Any) -> Any:
 @_intrinsic  # type: ignore[untyped-decorator]
 def places_of(_context: Any, members: Any) -> Any:
     """Where copies of a tuple's members stand, valid until the caller returns: for calls by reference."""
-    return pair(*([types.int64] * len(members)))(members), _codegen_places
+    tuple_of: Any = types.UniTuple
+    return tuple_of(types.int64, len(members))(members), _codegen_places

@@ -21,6 +21,7 @@ from numba import cfunc, njit
 from numba import config as _config
 
 from sampler.kernels import jit_cache
+from sampler.kernels.arrays import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -68,14 +69,13 @@ class Kernel:
 
 
 def kernel(
-    signature: Any,
     *,
     entry: bool = False,
     inline: bool = False,
     allocates: bool = True,
     any_order: bool = False,
 ) -> Callable[[F], F]:
-    """Compile a function for one signature (of `kernels.shapes`' types): serial, no GIL, no fast maths.
+    """Compile a function for the signature that its annotations say: serial, no GIL, no fast maths.
 
     Nothing is compiled here but by `warm`; called before it, a kernel compiles for the types it meets.
     `entry`: Python calls it. The others are called by kernels alone: the code that unpacks Python's arguments
@@ -100,6 +100,7 @@ def kernel(
             )(function)
         if not entry:
             _keep_from_python(compiled)
+        signature = signature_of(function)
         _register(function.__module__, Kernel(function.__qualname__, compiled, signature, pointer=False))
         return compiled  # type: ignore[no-any-return]
 

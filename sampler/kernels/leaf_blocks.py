@@ -6,17 +6,14 @@ block of the node whole to one side.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from sampler.kernels.arrays import array, i4, i8, ints_1, longs_1, longs_2, named, words_1
+from sampler.kernels.arrays import Int, Ints, Ints3, Longs, Longs2, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import below
 from sampler.kernels.rules import PRESENT_OR_MISSING
-
-if TYPE_CHECKING:
-    from sampler.kernels.arrays import Int, Ints, Longs, Words
 
 NONE = -1
 
@@ -25,15 +22,12 @@ class Blocks(NamedTuple):
     """The leaves of a tree as blocks of rows, and room to work."""
 
     order: Ints  # blocks by number: those of a node stand together
-    ranges: Ints  # [block, p, 3]: lowest and highest present code (-1 for none), whether any is missing
-    bad: Longs  # [2, at least 256]
+    ranges: Ints3  # [block, p, 3]: lowest and highest present code (-1 for none), whether any is missing
+    bad: Longs2  # [2, at least 256]
     rule: Longs  # [3], the rule found: feature, cut, side
 
 
-blocks_t = named((ints_1, array(i4, 3), longs_2, longs_1), Blocks)
-
-
-@kernel(i8(blocks_t, i8, i8, i8, i8), allocates=False)
+@kernel(allocates=False)
 def clean_rules(room: Blocks, first: Int, last: Int, column: Int, wanted: Int) -> Int:
     """Rules of a column that cut none of the blocks listed from `first` to `last`: how many there are.
 
@@ -80,7 +74,7 @@ def clean_rules(room: Blocks, first: Int, last: Int, column: Int, wanted: Int) -
     return number
 
 
-@kernel(i8(blocks_t, i8, i8), allocates=False)
+@kernel(allocates=False)
 def count_clean(room: Blocks, first: Int, last: Int) -> Int:
     """Rules of all columns that cut no block."""
     number = np.int64(0)
@@ -89,7 +83,7 @@ def count_clean(room: Blocks, first: Int, last: Int) -> Int:
     return number
 
 
-@kernel(i8(blocks_t, words_1, i8, i8), allocates=False)
+@kernel(allocates=False)
 def draw_clean(room: Blocks, random: Words, first: Int, last: Int) -> Int:
     """One of those rules, uniformly, into `room.rule`; returns how many there are."""
     number = count_clean(room, first, last)
@@ -105,7 +99,7 @@ def draw_clean(room: Blocks, random: Words, first: Int, last: Int) -> Int:
     return number
 
 
-@kernel(i8(blocks_t, i8, i8), allocates=False)
+@kernel(allocates=False)
 def sort_blocks(room: Blocks, first: Int, last: Int) -> Int:
     """Put the blocks that `room.rule` sends left before the others; where the others begin."""
     column, cut, side = room.rule[0], room.rule[1], room.rule[2]

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from sampler.kernels.arrays import bytes_1, i8, ints_1, longs_1, words_1
+from sampler.kernels.arrays import Bytes, Int, Ints, Longs, Words
 from sampler.kernels.jit import kernel
-
-if TYPE_CHECKING:
-    from sampler.kernels.arrays import Bytes, Ints, Longs, Words
 
 DONE, TOO_SHORT, BAD_SHAPE, BAD_NUMBERS = 0, 1, 2, 3
 CUT_BITS, SIDE_BITS, RAW_BITS = 8, 1, 32
 
 
-@kernel(i8(words_1, i8, ints_1, bytes_1, bytes_1, ints_1, i8, i8), entry=True)
+@kernel(entry=True)
 def encode_trees(
     words: Words,
-    num_bits: int,
+    num_bits: Int,
     feature: Ints,
     cut: Bytes,
     missing_left: Bytes,
     leaf: Ints,
-    feature_bits: int,
-    leaf_bits: int,
-) -> int:
+    feature_bits: Int,
+    leaf_bits: Int,
+) -> Int:
     """Write every node into zeroed words; the bits written, or -1 if they would pass `num_bits`."""
     escape = (np.uint64(1) << np.uint64(leaf_bits)) - np.uint64(1)
     position = 0
@@ -60,18 +55,18 @@ def encode_trees(
     return position
 
 
-@kernel(i8(words_1, i8, i8, i8, longs_1, ints_1, bytes_1, bytes_1, ints_1), entry=True)
+@kernel(entry=True)
 def decode_trees(
     words: Words,
-    num_bits: int,
-    feature_bits: int,
-    leaf_bits: int,
+    num_bits: Int,
+    feature_bits: Int,
+    leaf_bits: Int,
     tree_start: Longs,
     feature: Ints,
     cut: Bytes,
     missing_left: Bytes,
     leaf: Ints,
-) -> int:
+) -> Int:
     """Fill the arrays of `Draws` from the stream, whatever it holds; `words` has one word to spare.
 
     DONE, or why not: the stream ends too soon, or doesn't hold this many trees of this many nodes.

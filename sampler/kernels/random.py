@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.kernels.arrays import boolean, f8, i8, u8, words_1
+from sampler.kernels.arrays import Bool, Float, Int, Word, Words
 from sampler.kernels.jit import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.kernels.arrays import Bool, Float, Int, Word, Words
 
 BOXES = 128
 TAIL = 3.442619855899  # where the lowest box's tail starts
@@ -41,7 +40,7 @@ def _ziggurat() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 EDGE, SHARE = _ziggurat()
 
 
-@kernel(u8(words_1), inline=True, allocates=False, entry=True)
+@kernel(inline=True, allocates=False, entry=True)
 def next_word(random: Words) -> Word:
     """64 random bits (xoshiro256++)."""
     s0, s1, s2, s3 = random[0], random[1], random[2], random[3]
@@ -57,13 +56,13 @@ def next_word(random: Words) -> Word:
     return result
 
 
-@kernel(f8(words_1), inline=True, allocates=False, entry=True)
+@kernel(inline=True, allocates=False, entry=True)
 def uniform(random: Words) -> Float:
     """A uniform number inside (0, 1), an odd multiple of 2^-53: its logarithm is finite."""
     return (float(next_word(random) >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
-@kernel(i8(words_1, i8), inline=True, allocates=False, entry=True)
+@kernel(inline=True, allocates=False, entry=True)
 def below(random: Words, bound: Int) -> Int:
     """A uniform integer in 0..bound-1, without bias (Lemire 2019); bound < 2^32."""
     wide = np.uint64(bound)
@@ -77,7 +76,7 @@ def below(random: Words, bound: Int) -> Int:
     return np.int64(product >> np.uint64(32))
 
 
-@kernel(f8(words_1, boolean), allocates=False)
+@kernel(allocates=False)
 def _tail(random: Words, negative: Bool) -> Float:
     """A normal beyond TAIL (Marsaglia 1964)."""
     while True:
@@ -87,7 +86,7 @@ def _tail(random: Words, negative: Bool) -> Float:
             return x - TAIL if negative else TAIL - x
 
 
-@kernel(f8(words_1), allocates=False, entry=True)
+@kernel(allocates=False, entry=True)
 def normal(random: Words) -> Float:
     """A standard normal."""
     while True:
@@ -105,7 +104,7 @@ def normal(random: Words) -> Float:
             return x
 
 
-@kernel(f8(words_1, f8), allocates=False)
+@kernel(allocates=False)
 def gamma(random: Words, shape: Float) -> Float:
     """A gamma number of scale 1; a shape below 1 is boosted."""
     boost = 1.0

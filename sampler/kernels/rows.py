@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from sampler.kernels.arrays import (
@@ -14,28 +12,23 @@ from sampler.kernels.arrays import (
     PAD,
     RIGHT,
     SIDE,
-    array,
-    boolean,
-    bytes_1,
-    bytes_2,
-    f8,
-    i4,
-    i8,
-    ints_1,
-    pair,
-    u1,
-    void,
+    Bool,
+    Byte,
+    Bytes,
+    Bytes2,
+    Float,
+    Int,
+    Int32,
+    Ints,
+    Ints2,
 )
 from sampler.kernels.jit import kernel
-
-if TYPE_CHECKING:
-    from sampler.kernels.arrays import Bool, Bytes, Float, Int, Ints
 
 SQUARE_BITS = 25  # of a sum of squares, summed apart from those above
 
 
-@kernel(pair(i8, i8, i8)(bytes_1, bytes_1, u1), allocates=False)
-def code_range(slots: Bytes, column: Bytes, leaf: Int) -> tuple[Int, Int, Int]:
+@kernel(allocates=False)
+def code_range(slots: Bytes, column: Bytes, leaf: Byte) -> tuple[Int, Int, Int]:
     """Lowest and highest present code of a column in a leaf, and whether any is missing there.
 
     (255, -1, ...) when no row of the leaf has a code.
@@ -50,9 +43,9 @@ def code_range(slots: Bytes, column: Bytes, leaf: Int) -> tuple[Int, Int, Int]:
     return np.int64(low), np.int64(above) - 1, np.int64(missing)
 
 
-@kernel(boolean(bytes_2, bytes_1, u1, i8, bytes_1, u1, u1, boolean), allocates=False)
+@kernel(allocates=False)
 def splittable(
-    codes: Bytes, slots: Bytes, leaf: Int, num_rows: Int, column: Bytes, cut: Int, side: Int, left: Bool
+    codes: Bytes2, slots: Bytes, leaf: Byte, num_rows: Int, column: Bytes, cut: Byte, side: Byte, left: Bool
 ) -> Bool:
     """Whether the part of a leaf that a rule sends left (or right) holds two rows that differ in some column.
 
@@ -71,8 +64,8 @@ def splittable(
     return False
 
 
-@kernel(pair(u1, u1)(i8, i8), allocates=False)
-def shifted(cut: Int, side: Int) -> tuple[Int, Int]:
+@kernel(allocates=False)
+def shifted(cut: Int, side: Int) -> tuple[Byte, Byte]:
     """A rule as one comparison: a code goes left iff uint8(code + side) <= uint8(cut + side).
 
     With the missing on the left, adding 1 wraps their code 255 to 0.
@@ -80,16 +73,16 @@ def shifted(cut: Int, side: Int) -> tuple[Int, Int]:
     return np.uint8(cut + side), np.uint8(side)
 
 
-@kernel(void(bytes_1, bytes_1, u1, u1, u1, u1), allocates=False)
-def relabel_grown(slots: Bytes, column: Bytes, leaf: Int, cut: Int, side: Int, new: Int) -> None:
+@kernel(allocates=False)
+def relabel_grown(slots: Bytes, column: Bytes, leaf: Byte, cut: Byte, side: Byte, new: Byte) -> None:
     """The rows of a leaf that its new rule sends right take the new slot."""
     for i in range(len(slots)):
         right = (slots[i] == leaf) & (np.uint8(column[i] + side) > cut)
         slots[i] = new if right else slots[i]
 
 
-@kernel(void(bytes_1, u1, u1, u1), allocates=False)
-def relabel_pruned(slots: Bytes, keep: Int, drop: Int, last: Int) -> None:
+@kernel(allocates=False)
+def relabel_pruned(slots: Bytes, keep: Byte, drop: Byte, last: Byte) -> None:
     """Slot `drop` joins `keep`, and `last` takes the number that became free."""
     for i in range(len(slots)):
         slot = slots[i]
@@ -97,9 +90,9 @@ def relabel_pruned(slots: Bytes, keep: Int, drop: Int, last: Int) -> None:
         slots[i] = drop if (slot == last) & (last != drop) else joined
 
 
-@kernel(void(bytes_1, bytes_1, bytes_1, i8, u1, u1, i8, i8), allocates=False)
+@kernel(allocates=False)
 def relabel_grown_wide(
-    slots: Bytes, high: Bytes, column: Bytes, leaf: Int, cut: Int, side: Int, new: Int, num_rows: Int
+    slots: Bytes, high: Bytes, column: Bytes, leaf: Int, cut: Byte, side: Byte, new: Int, num_rows: Int
 ) -> None:
     """`relabel_grown` for slots of two bytes."""
     for i in range(num_rows):
@@ -108,7 +101,7 @@ def relabel_grown_wide(
             high[i] = np.uint8(new >> 8)
 
 
-@kernel(void(bytes_1, bytes_1, i8, i8, i8, i8), allocates=False)
+@kernel(allocates=False)
 def relabel_pruned_wide(slots: Bytes, high: Bytes, keep: Int, drop: Int, last: Int, num_rows: Int) -> None:
     """`relabel_pruned` for slots of two bytes."""
     for i in range(num_rows):
@@ -121,14 +114,14 @@ def relabel_pruned_wide(slots: Bytes, high: Bytes, keep: Int, drop: Int, last: I
         high[i] = np.uint8(slot >> 8)
 
 
-@kernel(void(bytes_1, bytes_1, i8, i8, bytes_1), allocates=False)
+@kernel(allocates=False)
 def mark_leaf(slots: Bytes, high: Bytes, leaf: Int, num_rows: Int, mask: Bytes) -> None:
     """Mask = 1 for the rows of a leaf of a tree whose slots take two bytes."""
     for i in range(num_rows):
         mask[i] = np.uint8(slots[i] + 256 * np.int64(high[i]) == leaf)
 
 
-@kernel(pair(f8, i8)(ints_1, bytes_1, bytes_1, boolean, ints_1, i8, ints_1, i8), allocates=False)
+@kernel(allocates=False)
 def settle(
     residual: Ints, slots: Bytes, high: Bytes, wide: Bool, delta: Ints, now: Int, weights: Ints, num_rows: Int
 ) -> tuple[Float, Int]:
@@ -164,7 +157,7 @@ def settle(
     return float(high_part) * 2.0**SQUARE_BITS + float(low_part), largest
 
 
-@kernel(i8(ints_1), allocates=False)
+@kernel(allocates=False)
 def largest_absolute(residual: Ints) -> Int:
     """The largest absolute value of the residual."""
     low, high = np.int32(0), np.int32(0)
@@ -174,9 +167,9 @@ def largest_absolute(residual: Ints) -> Int:
     return max(np.int64(high), -np.int64(low))
 
 
-@kernel(void(bytes_2, array(i4, 2), i4, bytes_1, bytes_1, boolean, i8), allocates=False)
+@kernel(allocates=False)
 def route(
-    codes: Bytes, node: Ints, num_leaves: Int, slots: Bytes, high: Bytes, wide: Bool, num_rows: Int
+    codes: Bytes2, node: Ints2, num_leaves: Int32, slots: Bytes, high: Bytes, wide: Bool, num_rows: Int
 ) -> None:
     """The leaf slot of every row, by walking down a tree; rows that pad get PAD."""
     for i in range(len(slots)):
@@ -191,8 +184,8 @@ def route(
             high[i] = np.uint8(slot >> 8)
 
 
-@kernel(void(bytes_1, i8, array(i4, 2)), allocates=False, entry=True)
-def find_examples(column: Bytes, num_rows: Int, examples: Ints) -> None:
+@kernel(allocates=False, entry=True)
+def find_examples(column: Bytes, num_rows: Int, examples: Ints2) -> None:
     """The first few rows of each code of a column, -1 where there are no more."""
     examples[:] = -1
     for i in range(num_rows):

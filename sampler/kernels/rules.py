@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from sampler.kernels.arrays import boolean, bytes_1, data_t, floats_2, i8, ints_1, longs_1, u1, void, words_1
+from sampler.kernels.arrays import Bool, Byte, Bytes, Data, Floats2, Int, Ints, Longs, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import below, uniform
 from sampler.kernels.rows import code_range
-
-if TYPE_CHECKING:
-    from sampler.kernels.arrays import Bool, Bytes, Data, Floats, Int, Ints, Longs, Words
 
 BLIND_DRAWS = 8  # columns drawn before V(node) is listed: most nodes can be split on most columns
 PRESENT_OR_MISSING = 254
 
 
-@kernel(i8(i8, i8, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def num_rules(low: Int, high: Int, missing: Int) -> Int:
     """Rules of a column whose present codes span low..high: cuts, by side if some are missing, and one more.
 
@@ -30,8 +25,8 @@ def num_rules(low: Int, high: Int, missing: Int) -> Int:
     return 2 * (high - low) + 1 if missing else high - low
 
 
-@kernel(i8(data_t, bytes_1, u1, boolean, i8, longs_1), inline=True, allocates=False)
-def look_at_column(data: Data, slots: Bytes, leaf: Int, everywhere: Bool, column: Int, span: Longs) -> Int:
+@kernel(inline=True, allocates=False)
+def look_at_column(data: Data, slots: Bytes, leaf: Byte, everywhere: Bool, column: Int, span: Longs) -> Int:
     """The number of rules of a column at a node; its low, high and missing go to `span`."""
     if everywhere:
         span[0], span[1], span[2] = data.low[column], data.high[column], data.missing[column]
@@ -40,8 +35,8 @@ def look_at_column(data: Data, slots: Bytes, leaf: Int, everywhere: Bool, column
     return num_rules(span[0], span[1], span[2])
 
 
-@kernel(i8(words_1, floats_2, i8), allocates=False)
-def try_column(random: Words, law: Floats, num_columns: Int) -> Int:
+@kernel(allocates=False)
+def try_column(random: Words, law: Floats2, num_columns: Int) -> Int:
     """Any column by its share, or all alike where there is no law."""
     if len(law) == 0:
         return below(random, num_columns)
@@ -56,8 +51,8 @@ def try_column(random: Words, law: Floats, num_columns: Int) -> Int:
     return low
 
 
-@kernel(i8(words_1, floats_2, ints_1, i8), allocates=False)
-def redraw_column(random: Words, law: Floats, columns: Ints, found: Int) -> Int:
+@kernel(allocates=False)
+def redraw_column(random: Words, law: Floats2, columns: Ints, found: Int) -> Int:
     """One of the first `found` columns listed, by its share or all alike."""
     if len(law) == 0:
         return np.int64(columns[below(random, found)])
@@ -72,14 +67,14 @@ def redraw_column(random: Words, law: Floats, columns: Ints, found: Int) -> Int:
     return np.int64(columns[found - 1])
 
 
-@kernel(i8(data_t, bytes_1, u1, boolean, words_1, floats_2, ints_1, longs_1), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def draw_column(
     data: Data,
     slots: Bytes,
-    leaf: Int,
+    leaf: Byte,
     everywhere: Bool,
     random: Words,
-    law: Floats,
+    law: Floats2,
     columns: Ints,
     span: Longs,
 ) -> Int:
@@ -103,7 +98,7 @@ def draw_column(
     return column
 
 
-@kernel(void(words_1, i8, i8, i8, longs_1), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def draw_cut(random: Words, low: Int, high: Int, missing: Int, rule: Longs) -> None:
     """A rule uniform on those of a column: rule[1] the cut, rule[2] whether the missing go left."""
     width = high - low
@@ -119,17 +114,16 @@ def draw_cut(random: Words, low: Int, high: Int, missing: Int, rule: Longs) -> N
 
 
 @kernel(
-    void(data_t, bytes_1, u1, boolean, words_1, floats_2, ints_1, longs_1, longs_1),
     inline=True,
     allocates=False,
 )
 def draw_rule(
     data: Data,
     slots: Bytes,
-    leaf: Int,
+    leaf: Byte,
     everywhere: Bool,
     random: Words,
-    law: Floats,
+    law: Floats2,
     columns: Ints,
     rule: Longs,
     span: Longs,

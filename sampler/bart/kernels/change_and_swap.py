@@ -12,7 +12,7 @@ first rows nearly always show.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from sampler.bart.kernels.change_bottom import change_at
 from sampler.bart.kernels.leaf_models.gaussian import log_evidence, log_stay
 from sampler.bart.kernels.residual_bound import plane_of, widen_bound
 from sampler.bart.kernels.residual_pass import MOST_LEAVES, TRIAL, move_and_sum
-from sampler.bart.kernels.state import DEPTH, GROWABLE, LIKELIHOOD, UNIT, forest_t, step_t, work_t
+from sampler.bart.kernels.state import DEPTH, GROWABLE, LIKELIHOOD, UNIT, Forest, Work, step_t
 from sampler.bart.kernels.tree_tables import is_bottom
 from sampler.kernels.arrays import (
     BYTE_LEAVES,
@@ -32,28 +32,22 @@ from sampler.kernels.arrays import (
     PARENT,
     RIGHT,
     SIDE,
-    array,
-    boolean,
-    bytes_1,
-    data_t,
-    f8,
-    floats_1,
-    floats_2,
-    i4,
-    i8,
-    ints_1,
-    longs_1,
-    u1,
-    void,
+    Bool,
+    Byte,
+    Bytes,
+    Data,
+    Float,
+    Floats,
+    Floats2,
+    Int,
+    Ints,
+    Ints2,
+    Longs,
 )
 from sampler.kernels.jit import kernel, pointer_kernel
 from sampler.kernels.random import below, uniform
 from sampler.kernels.rows import code_range, shifted, splittable
 from sampler.kernels.rules import PRESENT_OR_MISSING, draw_rule, num_rules
-
-if TYPE_CHECKING:
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.kernels.arrays import Bool, Bytes, Data, Float, Floats, Int, Ints, Longs
 
 NOWHERE = -1  # the label of leaves that are not below the top
 MOST_BELOW = NO_LEAF - 1  # leaves below the top: their labels and one for all other rows fit a byte
@@ -61,8 +55,8 @@ FIRST_ROWS = 32  # of a node, compared in all columns before the columns are loo
 EVERY_CODE = 255  # a cut that sends all left
 
 
-@kernel(i8(array(i4, 2), i8, ints_1, ints_1), inline=True, allocates=False)
-def list_splits(node: Ints, top: Int, order: Ints, stack: Ints) -> Int:
+@kernel(inline=True, allocates=False)
+def list_splits(node: Ints2, top: Int, order: Ints, stack: Ints) -> Int:
     """The splits at and below one, parents first, into `order`; returns how many."""
     stack[0] = top
     waiting, found = 1, 0
@@ -78,9 +72,9 @@ def list_splits(node: Ints, top: Int, order: Ints, stack: Ints) -> Int:
     return found
 
 
-@kernel(i8(array(i4, 2), ints_1, i8, ints_1, ints_1, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def number_labels(
-    node: Ints, order: Ints, splits: Int, of_split: Ints, of_leaf: Ints, num_leaves: Int
+    node: Ints2, order: Ints, splits: Int, of_split: Ints, of_leaf: Ints, num_leaves: Int
 ) -> Int:
     """Labels of the listed splits and of the leaves below them; returns how many leaves these are."""
     of_leaf[:num_leaves] = NOWHERE
@@ -101,8 +95,8 @@ def number_labels(
     return made
 
 
-@kernel(void(data_t, forest_t, work_t, i8, boolean, u1), allocates=False)
-def gather_rows(data: Data, forest: Forest, work: Work, tree: Int, everywhere: Bool, outside: Int) -> None:
+@kernel(allocates=False)
+def gather_rows(data: Data, forest: Forest, work: Work, tree: Int, everywhere: Bool, outside: Byte) -> None:
     """Member = 0 for the rows below the top, `outside` for the others, PAD for those that pad."""
     member, label = work.member, work.label
     slots, high = forest.slots[tree], forest.high[plane_of(forest, tree)]
@@ -118,16 +112,16 @@ def gather_rows(data: Data, forest: Forest, work: Work, tree: Int, everywhere: B
     member[data.num_rows :] = PAD
 
 
-@kernel(void(bytes_1, u1), allocates=False)
-def gather_again(member: Bytes, outside: Int) -> None:
+@kernel(allocates=False)
+def gather_again(member: Bytes, outside: Byte) -> None:
     """Every row below the top has label 0 again (`outside` is the least of the other labels)."""
     for i in range(len(member)):
         member[i] = np.uint8(0) if member[i] < outside else member[i]
 
 
-@kernel(i8(bytes_1, bytes_1, u1, u1, u1, u1, ints_1, i8), allocates=False)
+@kernel(allocates=False)
 def send_down(
-    member: Bytes, column: Bytes, label: Int, cut: Int, side: Int, new: Int, weights: Ints, num_rows: Int
+    member: Bytes, column: Bytes, label: Byte, cut: Byte, side: Byte, new: Byte, weights: Ints, num_rows: Int
 ) -> Int:
     """The rows of a label that a rule sends right take a new one; their number, or their weight."""
     moved: Int = np.int64(0)
@@ -147,8 +141,8 @@ def send_down(
     return moved
 
 
-@kernel(i8(data_t, bytes_1, u1, ints_1), allocates=False)
-def list_constant(data: Data, member: Bytes, label: Int, columns: Ints) -> Int:
+@kernel(allocates=False)
+def list_constant(data: Data, member: Bytes, label: Byte, columns: Ints) -> Int:
     """The columns of which all rows of a label have one code, ascending in `columns`; returns how many."""
     first: Int = np.int64(-1)
     seen = 0
@@ -181,8 +175,8 @@ def list_constant(data: Data, member: Bytes, label: Int, columns: Ints) -> Int:
     return still
 
 
-@kernel(f8(ints_1, i8, floats_2, i8, i8), inline=True, allocates=False)
-def log_column(constant: Ints, found: Int, law: Floats, num_columns: Int, column: Int) -> Float:
+@kernel(inline=True, allocates=False)
+def log_column(constant: Ints, found: Int, law: Floats2, num_columns: Int, column: Int) -> Float:
     """Log probability of a column that differs at a node, by its share among those that do."""
     if len(law) == 0:
         return -math.log(float(num_columns - found))
@@ -196,8 +190,8 @@ def log_column(constant: Ints, found: Int, law: Floats, num_columns: Int, column
     return math.log(law[0, column]) - math.log(mass)
 
 
-@kernel(f8(data_t, work_t, array(i4, 2), i8), inline=True, allocates=False)
-def log_rule(data: Data, work: Work, node: Ints, at: Int) -> Float:
+@kernel(inline=True, allocates=False)
+def log_rule(data: Data, work: Work, node: Ints2, at: Int) -> Float:
     """Log p_rule of a split whose rows have its label, its side included; -inf if the rule is invalid."""
     column, cut = np.int64(node[at, FEATURE]), node[at, CUT]
     label = np.uint8(work.stack[at])
@@ -212,7 +206,7 @@ def log_rule(data: Data, work: Work, node: Ints, at: Int) -> Float:
     return log_column(work.columns, found, work.law, len(data.codes), column) - math.log(float(ways))
 
 
-@kernel(f8(data_t, forest_t, work_t, i8, i8, boolean, boolean), allocates=False)
+@kernel(allocates=False)
 def walk_down(
     data: Data, forest: Forest, work: Work, tree: Int, splits: Int, whole: Bool, last: Bool
 ) -> Float:
@@ -243,7 +237,7 @@ def walk_down(
     return total
 
 
-@kernel(void(data_t, forest_t, work_t, i8, i8), allocates=False)
+@kernel(allocates=False)
 def sum_by_label(data: Data, forest: Forest, work: Work, tree: Int, labels: Int) -> None:
     """Give the rows below the top their old values back, and sum them by label, into `Work.sums`."""
     num_leaves = np.int64(forest.num_leaves[tree])
@@ -262,7 +256,7 @@ def sum_by_label(data: Data, forest: Forest, work: Work, tree: Int, labels: Int)
     )  # fmt: skip
 
 
-@kernel(void(data_t, forest_t, work_t, i8, longs_1), allocates=False)
+@kernel(allocates=False)
 def take_labels(data: Data, forest: Forest, work: Work, tree: Int, slot_of: Longs) -> None:
     """The rows below the top take the slots of their labels."""
     slots, high, member = forest.slots[tree], forest.high[plane_of(forest, tree)], work.member
@@ -275,9 +269,9 @@ def take_labels(data: Data, forest: Forest, work: Work, tree: Int, slot_of: Long
                 high[i] = np.uint8(slot >> 8)
 
 
-@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8, i8, f8), allocates=False)
+@kernel(allocates=False)
 def decide_reshape(
-    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats,
+    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2,
     tree: Int, labels: Int, ratio: Float,
 ) -> Bool:  # fmt: skip
     """Rows sent down by new rules, whose prior ratio is given: accept (rows and leaves follow) or not.
@@ -328,7 +322,7 @@ def decide_reshape(
     return True
 
 
-@kernel(i8(forest_t, work_t, i8, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def look_below(forest: Forest, work: Work, tree: Int, top: Int) -> Int:
     """List the splits at and below one, and number the leaves there; returns how many leaves."""
     node, num_leaves = forest.node[tree], np.int64(forest.num_leaves[tree])
@@ -336,7 +330,7 @@ def look_below(forest: Forest, work: Work, tree: Int, top: Int) -> Int:
     return number_labels(node, work.order, splits, work.stack, work.label, num_leaves)
 
 
-@kernel(f8(data_t, forest_t, work_t, i8, i8, boolean), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def walk_again(data: Data, forest: Forest, work: Work, tree: Int, labels: Int, whole: Bool) -> Float:
     """`walk_down` of all rows below the top by new rules."""
     gather_again(work.member, np.uint8(labels))
@@ -347,9 +341,9 @@ def walk_again(data: Data, forest: Forest, work: Work, tree: Int, labels: Int, w
     return walk_down(data, forest, work, tree, labels - 1, whole, True)
 
 
-@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8, i8, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def try_rule(
-    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int, top: Int, labels: Int
+    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int, top: Int, labels: Int
 ) -> Bool:
     """Give a split the rule in `Work.rule`, or not, the rows below gathered."""
     node, rule = forest.node[tree], work.rule
@@ -363,8 +357,8 @@ def try_rule(
     return False
 
 
-@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8), allocates=False)
-def change_any(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int) -> Bool:
+@kernel(allocates=False)
+def change_any(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int) -> Bool:
     """A new rule from the prior at a split uniform among all; the others stay and may become invalid.
 
     A split above more than MOST_BELOW leaves stays as it is: their number is the same before and after, so
@@ -384,8 +378,8 @@ def change_any(data: Data, forest: Forest, work: Work, prior: Floats, depths: Fl
     return try_rule(data, forest, work, prior, depths, tree, top, labels)
 
 
-@kernel(void(array(i4, 2), i8, i8, i8), allocates=False)
-def exchange_rules(node: Ints, top: Int, child: Int, twin: Int) -> None:
+@kernel(allocates=False)
+def exchange_rules(node: Ints2, top: Int, child: Int, twin: Int) -> None:
     """Exchange the rules of a split and its child, or both children if `twin` >= 0; its own inverse."""
     for k in (FEATURE, CUT, SIDE):
         rule = node[top, k]
@@ -395,9 +389,9 @@ def exchange_rules(node: Ints, top: Int, child: Int, twin: Int) -> None:
             node[twin, k] = rule
 
 
-@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8, i8), allocates=False)
+@kernel(allocates=False)
 def swap_at(
-    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int, child: Int
+    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int, child: Int
 ) -> Bool:
     """Exchange a split's rule and its parent's, or not; if its sibling has the same rule, both get it."""
     node = forest.node[tree]
@@ -420,8 +414,8 @@ def swap_at(
     return False
 
 
-@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8), allocates=False)
-def swap_rules(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int) -> Bool:
+@kernel(allocates=False)
+def swap_rules(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int) -> Bool:
     """Exchange the rules of a split and one of its children that is a split, uniform among such pairs.
 
     As with CHANGE, pairs above more than MOST_BELOW leaves stay.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sampler.bart.kernels.leaf_models.gaussian import log_stay, split_gain
 from sampler.bart.kernels.pairs import mark_pair, reroute_pair, unmark_pair
 from sampler.bart.kernels.residual_bound import plane_of, widen_bound
-from sampler.bart.kernels.state import DEPTH, GROWABLE, LIKELIHOOD, UNIT, forest_t, step_t, work_t
+from sampler.bart.kernels.state import DEPTH, GROWABLE, LIKELIHOOD, UNIT, Forest, Work, step_t
 from sampler.bart.kernels.tree_tables import nth_bottom, num_bottom
 from sampler.kernels.arrays import (
     BYTE_LEAVES,
@@ -19,41 +19,35 @@ from sampler.kernels.arrays import (
     LEFT,
     RIGHT,
     SIDE,
-    boolean,
-    bytes_1,
-    data_t,
-    floats_1,
-    floats_2,
-    i4,
-    i8,
-    ints_1,
-    pair,
-    u1,
-    void,
+    Bool,
+    Byte,
+    Bytes,
+    Data,
+    Floats,
+    Floats2,
+    Int,
+    Int32,
+    Ints,
 )
 from sampler.kernels.jit import kernel, pointer_kernel
 from sampler.kernels.random import below, uniform
 from sampler.kernels.rows import shifted, splittable
 from sampler.kernels.rules import draw_rule
 
-if TYPE_CHECKING:
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.kernels.arrays import Bool, Bytes, Data, Floats, Int, Ints
-
 MEMBER = np.uint8(1)  # in Work.member
 
 
-@kernel(void(bytes_1, u1, u1, bytes_1), allocates=False)
-def mark_member(slots: Bytes, left: Int, right: Int, member: Bytes) -> None:
+@kernel(allocates=False)
+def mark_member(slots: Bytes, left: Byte, right: Byte, member: Bytes) -> None:
     """Member = 1 for the rows of two leaves, else 0."""
     for i in range(len(slots)):
         member[i] = np.uint8((slots[i] == left) | (slots[i] == right))
 
 
-@kernel(pair(i8, i8)(bytes_1, u1, u1, ints_1, i4, i4, bytes_1, u1, u1, ints_1, i8), allocates=False)
+@kernel(allocates=False)
 def left_part(
-    slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int,
-    column: Bytes, cut: Int, side: Int, weights: Ints, num_rows: Int,
+    slots: Bytes, left: Byte, right: Byte, residual: Ints, left_old: Int32, right_old: Int32,
+    column: Bytes, cut: Byte, side: Byte, weights: Ints, num_rows: Int,
 ) -> tuple[Int, Int]:  # fmt: skip
     """Sum of partial residuals and count of the rows of two leaves that a rule sends left."""
     total = count = np.int64(0)
@@ -74,9 +68,9 @@ def left_part(
     return total, count
 
 
-@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def decide_change(
-    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int, at: Int
+    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int, at: Int
 ) -> Bool:
     """Accept or reject the rule in `Work.rule` for a split above two leaves, whose rows are `Work.member`.
 
@@ -119,7 +113,7 @@ def decide_change(
     return True
 
 
-@kernel(void(data_t, forest_t, work_t, i8, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def mark_split(data: Data, forest: Forest, work: Work, tree: Int, at: Int) -> None:
     """`Work.member` = MEMBER for the rows of a split above two leaves; `Work.mask` 1 and 2 in a wide tree."""
     node = forest.node[tree]
@@ -131,9 +125,9 @@ def mark_split(data: Data, forest: Forest, work: Work, tree: Int, at: Int) -> No
         mark_member(forest.slots[tree], np.uint8(a), np.uint8(b), work.member)
 
 
-@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8, i8), allocates=False)
+@kernel(allocates=False)
 def change_at(
-    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int, at: Int
+    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int, at: Int
 ) -> Bool:
     """Propose a rule from the prior at a split above two leaves, and decide."""
     mark_split(data, forest, work, tree, at)
@@ -142,8 +136,8 @@ def change_at(
     return decide_change(data, forest, work, prior, depths, tree, at)
 
 
-@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8), allocates=False)
-def change_bottom(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int) -> Bool:
+@kernel(allocates=False)
+def change_bottom(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int) -> Bool:
     """CHANGE at a split uniform on W(T)."""
     node, num_leaves = forest.node[tree], np.int64(forest.num_leaves[tree])
     bottoms = num_bottom(node, num_leaves)

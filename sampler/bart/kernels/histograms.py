@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from sampler.kernels.arrays import (
-    MISSING,
-    boolean,
-    bytes_1,
-    bytes_2,
-    i4,
-    i8,
-    ints_1,
-    longs_1,
-    longs_2,
-    u1,
-    void,
-)
+from sampler.kernels.arrays import MISSING, Bool, Byte, Bytes, Bytes2, Int, Int32, Ints, Longs, Longs2
 from sampler.kernels.jit import kernel
-
-if TYPE_CHECKING:
-    from sampler.kernels.arrays import Bool, Bytes, Int, Ints, Longs
 
 COUNT_SHIFT = 40  # a bin holds a count above and a sum below this bit
 SIZE_SHIFT = 37  # of weights, which sum to less (`Training.weight_unit`): the rows of a bin, above it
 HISTOGRAM_BLOCK = 2048  # rows: a sum of |partial residual| < 2^27 stays inside 40 bits
 
 
-@kernel(void(bytes_1, u1, u1, ints_1, i4, i4, longs_1), allocates=False)
+@kernel(allocates=False)
 def partial_residuals(
-    slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int, values: Longs
+    slots: Bytes, left: Byte, right: Byte, residual: Ints, left_old: Int32, right_old: Int32, values: Longs
 ) -> None:
     """A count of one and the partial residual (residual + old value), packed; 0 for other leaves' rows."""
     one = np.int64(1) << COUNT_SHIFT
@@ -42,7 +25,7 @@ def partial_residuals(
         values[i] = value if inside else 0
 
 
-@kernel(void(bytes_1, bytes_1, longs_1, longs_1, longs_1), allocates=False)
+@kernel(allocates=False)
 def scatter_pair(first: Bytes, second: Bytes, values: Longs, first_bins: Longs, second_bins: Longs) -> None:
     """Add packed values to the bins of two columns' codes."""
     for i in range(len(first)):
@@ -51,7 +34,7 @@ def scatter_pair(first: Bytes, second: Bytes, values: Longs, first_bins: Longs, 
         second_bins[second[i]] += value
 
 
-@kernel(void(longs_1, i8, boolean, longs_1, longs_1), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def unpack_bin(bins: Longs, code: Int, more: Bool, sums: Longs, counts: Longs) -> None:
     """A bin's sum (the low 40 bits, signed) and count (the rest), added where there is `more`; empties it."""
     low = 64 - COUNT_SHIFT
@@ -62,7 +45,7 @@ def unpack_bin(bins: Longs, code: Int, more: Bool, sums: Longs, counts: Longs) -
     bins[code] = 0
 
 
-@kernel(void(longs_1, i8, boolean, longs_1, longs_1), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def unpack_bins(bins: Longs, width: Int, more: Bool, sums: Longs, counts: Longs) -> None:
     """The bins of the codes below a width, and that of missing values."""
     for code in range(width):
@@ -70,14 +53,11 @@ def unpack_bins(bins: Longs, width: Int, more: Bool, sums: Longs, counts: Longs)
     unpack_bin(bins, MISSING, more, sums, counts)
 
 
-_pair_t = (bytes_1, u1, u1, ints_1, i4, i4)
-
-
-@kernel(void(*_pair_t, bytes_1, bytes_1, i8, i8, longs_1, longs_2, longs_2, longs_2), allocates=False)
+@kernel(allocates=False)
 def histograms(
-    slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int,
+    slots: Bytes, left: Byte, right: Byte, residual: Ints, left_old: Int32, right_old: Int32,
     first: Bytes, second: Bytes, first_width: Int, second_width: Int,
-    values: Longs, bins: Longs, sums: Longs, counts: Longs,
+    values: Longs, bins: Longs2, sums: Longs2, counts: Longs2,
 ) -> None:  # fmt: skip
     """Sums and counts of two leaves' partial residuals by code of two columns; codes below their widths."""
     for start in range(0, len(slots), HISTOGRAM_BLOCK):
@@ -88,9 +68,9 @@ def histograms(
         unpack_bins(bins[1], second_width, start > 0, sums[1], counts[1])
 
 
-@kernel(void(*_pair_t, ints_1, longs_1, longs_1), allocates=False)
+@kernel(allocates=False)
 def weighted_residuals(
-    slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int, weights: Ints,
+    slots: Bytes, left: Byte, right: Byte, residual: Ints, left_old: Int32, right_old: Int32, weights: Ints,
     values: Longs, sizes: Longs,
 ) -> None:  # fmt: skip
     """Weight x partial residual, and a count of one packed with the weight; 0 for other leaves' rows."""
@@ -104,11 +84,11 @@ def weighted_residuals(
         sizes[i] = one + weight if inside else 0
 
 
-@kernel(void(*_pair_t, bytes_1, bytes_1, ints_1, i8, longs_1, longs_2, longs_2, longs_2), allocates=False)
+@kernel(allocates=False)
 def weighted_histograms(
-    slots: Bytes, left: Int, right: Int, residual: Ints, left_old: Int, right_old: Int,
+    slots: Bytes, left: Byte, right: Byte, residual: Ints, left_old: Int32, right_old: Int32,
     first: Bytes, second: Bytes, weights: Ints, num_rows: Int,
-    room: Longs, sums: Longs, counts: Longs, rows: Longs,
+    room: Longs, sums: Longs2, counts: Longs2, rows: Longs2,
 ) -> None:  # fmt: skip
     """The same with weights, which also need the number of rows of each code; `room` for 2,048."""
     sums[:] = 0
@@ -133,8 +113,8 @@ def weighted_histograms(
             counts[which, code] &= (np.int64(1) << SIZE_SHIFT) - 1
 
 
-@kernel(boolean(bytes_2, i8, i8), inline=True, allocates=False)
-def differ(codes: Bytes, i: Int, k: Int) -> Bool:
+@kernel(inline=True, allocates=False)
+def differ(codes: Bytes2, i: Int, k: Int) -> Bool:
     """Whether two rows differ in some column."""
     for j in range(len(codes)):  # noqa: SIM110  # compiled
         if codes[j, i] != codes[j, k]:
@@ -142,9 +122,16 @@ def differ(codes: Bytes, i: Int, k: Int) -> Bool:
     return False
 
 
-@kernel(boolean(bytes_2, bytes_1, u1, u1, bytes_1, u1, i8, ints_1), allocates=False)
+@kernel(allocates=False)
 def group_splittable(
-    codes: Bytes, slots: Bytes, left: Int, right: Int, column: Bytes, code: Int, num_rows: Int, examples: Ints
+    codes: Bytes2,
+    slots: Bytes,
+    left: Byte,
+    right: Byte,
+    column: Bytes,
+    code: Byte,
+    num_rows: Int,
+    examples: Ints,
 ) -> Bool:
     """Whether the rows of two leaves that have one code of a column differ in some other column.
 

@@ -9,37 +9,19 @@ All in logarithms: a gamma of shape theta/p is often smaller than any float.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.bart.kernels.particles.layout import CHILD, NONE, ROWS, START, lay_out, swarm_t
-from sampler.bart.kernels.state import TAU2, VALUE, forest_t, work_t
-from sampler.kernels.arrays import (
-    FEATURE,
-    boolean,
-    bytes_1,
-    data_t,
-    f8,
-    floats_1,
-    floats_2,
-    i8,
-    ints_1,
-    void,
-    words_1,
-)
+from sampler.bart.kernels.particles.layout import CHILD, NONE, ROWS, START, Swarm, lay_out
+from sampler.bart.kernels.state import TAU2, VALUE, Forest, Work
+from sampler.kernels.arrays import FEATURE, Bool, Bytes, Data, Float, Floats, Floats2, Int, Ints, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import gamma, uniform
-
-if TYPE_CHECKING:
-    from sampler.bart.kernels.particles.layout import Swarm
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.kernels.arrays import Bool, Bytes, Data, Float, Floats, Int, Ints, Words
 
 LOWEST = -690.0  # of a log share, relative to the largest: its share is still a number
 
 
-@kernel(void(forest_t, floats_1, words_1, f8, f8, f8), allocates=False, entry=True)
+@kernel(allocates=False, entry=True)
 def draw_leaf_variance(
     forest: Forest, prior: Floats, random: Words, unit2: Float, degrees: Float, scale2: Float
 ) -> None:
@@ -54,7 +36,7 @@ def draw_leaf_variance(
     prior[TAU2] = unit2 * rate / gamma(random, 0.5 * (degrees + count))
 
 
-@kernel(f8(words_1, f8), allocates=False)
+@kernel(allocates=False)
 def log_gamma_draw(random: Words, shape: Float) -> Float:
     """The logarithm of a gamma number of scale 1, however small its shape."""
     if shape >= 1.0:
@@ -62,7 +44,7 @@ def log_gamma_draw(random: Words, shape: Float) -> Float:
     return math.log(gamma(random, shape + 1.0)) + math.log(uniform(random)) / shape
 
 
-@kernel(boolean(bytes_1, ints_1), allocates=False)
+@kernel(allocates=False)
 def varies(codes: Bytes, rows: Ints) -> Bool:
     """Whether a column has two codes at these rows: nearly always the first two differ."""
     first = codes[rows[0]]
@@ -72,9 +54,9 @@ def varies(codes: Bytes, rows: Ints) -> Bool:
     return False
 
 
-@kernel(f8(data_t, forest_t, work_t, swarm_t, floats_2, f8), allocates=False)
+@kernel(allocates=False)
 def look_at_splits(
-    data: Data, forest: Forest, work: Work, swarm: Swarm, tables: Floats, total: Float
+    data: Data, forest: Forest, work: Work, swarm: Swarm, tables: Floats2, total: Float
 ) -> Float:
     """Add each split to its column's count (tables[1]), and its u to the rates of its columns (tables[2]).
 
@@ -103,7 +85,7 @@ def look_at_splits(
     return 0.0
 
 
-@kernel(void(work_t, floats_1), allocates=False, entry=True)
+@kernel(allocates=False, entry=True)
 def set_law(work: Work, log_share: Floats) -> None:
     """Shares and their running sums from normalised logarithms."""
     largest = -np.inf
@@ -120,8 +102,8 @@ def set_law(work: Work, log_share: Floats) -> None:
         work.law[1, j] = running
 
 
-@kernel(i8(floats_2, f8, words_1), allocates=False)
-def draw_theta(grid: Floats, sum_log: Float, random: Words) -> Int:
+@kernel(allocates=False)
+def draw_theta(grid: Floats2, sum_log: Float, random: Words) -> Int:
     """A place on the grid of theta [theta / p; log prior + log normaliser] given the sum of log shares."""
     largest = -np.inf
     for k in range(grid.shape[1]):
@@ -137,9 +119,9 @@ def draw_theta(grid: Floats, sum_log: Float, random: Words) -> Int:
     return np.int64(grid.shape[1] - 1)
 
 
-@kernel(i8(data_t, forest_t, work_t, swarm_t, floats_2, floats_2, i8), allocates=False, entry=True)
+@kernel(allocates=False, entry=True)
 def draw_shares(
-    data: Data, forest: Forest, work: Work, swarm: Swarm, tables: Floats, grid: Floats, theta: Int
+    data: Data, forest: Forest, work: Work, swarm: Swarm, tables: Floats2, grid: Floats2, theta: Int
 ) -> Int:
     """One Gibbs step of the shares and of theta (a place on its grid, which is returned; -1: more room).
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from sampler.kernels.arrays import bytes_1, i4, i8, ints_1, u1, void
+from sampler.kernels.arrays import Byte, Bytes, Int, Int32, Ints
 from sampler.kernels.jit import kernel
 
-if TYPE_CHECKING:
-    from sampler.kernels.arrays import Bytes, Int, Ints
 
-
-@kernel(void(bytes_1, bytes_1, i8, i8, i8, bytes_1), allocates=False)
+@kernel(allocates=False)
 def mark_pair(slots: Bytes, high: Bytes, left: Int, right: Int, num_rows: Int, mask: Bytes) -> None:
     """Mask = 1 and 2 for the rows of two leaves of a tree whose slots take two bytes."""
     for i in range(num_rows):
@@ -21,7 +16,7 @@ def mark_pair(slots: Bytes, high: Bytes, left: Int, right: Int, num_rows: Int, m
         mask[i] = np.uint8(1 if slot == left else (2 if slot == right else 0))
 
 
-@kernel(void(bytes_1, bytes_1, i8, i8, i8, bytes_1), allocates=False)
+@kernel(allocates=False)
 def unmark_pair(slots: Bytes, high: Bytes, left: Int, right: Int, num_rows: Int, mask: Bytes) -> None:
     """The slots that `mask` says."""
     for i in range(num_rows):
@@ -31,10 +26,10 @@ def unmark_pair(slots: Bytes, high: Bytes, left: Int, right: Int, num_rows: Int,
             high[i] = np.uint8(slot >> 8)
 
 
-@kernel(void(ints_1, bytes_1, u1, u1, i4, i4, bytes_1, u1, u1), allocates=False)
+@kernel(allocates=False)
 def reroute_pair(
-    residual: Ints, slots: Bytes, left: Int, right: Int, left_old: Int, right_old: Int,
-    column: Bytes, cut: Int, side: Int,
+    residual: Ints, slots: Bytes, left: Byte, right: Byte, left_old: Int32, right_old: Int32,
+    column: Bytes, cut: Byte, side: Byte,
 ) -> None:  # fmt: skip
     """Give the rows of two leaves their old values back (a new leaf may mix both) and a new rule."""
     for i in range(len(slots)):
@@ -46,8 +41,10 @@ def reroute_pair(
         slots[i] = new if inside else slot
 
 
-@kernel(void(ints_1, bytes_1, u1, u1, i4, i4), allocates=False)
-def give_back(residual: Ints, slots: Bytes, first: Int, second: Int, first_old: Int, second_old: Int) -> None:
+@kernel(allocates=False)
+def give_back(
+    residual: Ints, slots: Bytes, first: Byte, second: Byte, first_old: Int32, second_old: Int32
+) -> None:
     """Give the rows of two leaves their old values back."""
     for i in range(len(slots)):
         slot = slots[i]

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.kernels.arrays import bytes_1, f8, ints_1, void, words_1
+from sampler.kernels.arrays import Bytes, Float, Ints, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import normal, uniform
-
-if TYPE_CHECKING:
-    from sampler.kernels.arrays import Bytes, Float, Ints, Words
 
 SWITCH = 0.45  # above it the exponential envelope accepts more often than the normal itself (Robert 1995)
 
 
-@kernel(f8(words_1, f8), allocates=False)
+@kernel(allocates=False)
 def normal_above(random: Words, low: Float) -> Float:
     """A standard normal given that it exceeds `low`, by rejection: exact in both tails."""
     if low < SWITCH:
@@ -32,7 +28,7 @@ def normal_above(random: Words, low: Float) -> Float:
             return z
 
 
-@kernel(void(bytes_1, ints_1, ints_1, f8, f8, words_1), allocates=False)
+@kernel(allocates=False)
 def draw_latent(
     labels: Bytes, residual: Ints, latent: Ints, offset: Float, step: Float, random: Words
 ) -> None:

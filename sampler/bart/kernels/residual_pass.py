@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from sampler.bart.kernels.state import BLOCK, NUM_MOVES, work_t
+from sampler.bart.kernels.state import BLOCK, NUM_MOVES, Work
 from sampler.bart.kernels.weighted_pass import BEFORE_BUCKET, NOW, NOW_BUCKET
 from sampler.kernels.arrays import (
     NO_LEAF,
-    boolean,
-    bytes_1,
-    data_t,
+    Bool,
+    Byte,
+    Bytes,
+    Data,
+    Int,
+    Ints,
+    Longs,
+    Longs2,
     i4,
     i8,
-    ints_1,
-    longs_1,
-    longs_2,
     u1,
     void,
 )
@@ -33,9 +35,6 @@ from sampler.kernels.jit import kernel, pointer_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from sampler.bart.kernels.state import Work
-    from sampler.kernels.arrays import Bool, Bytes, Data, Int, Ints, Longs
 
 BUCKETS = (2, 3, 4, 6, 8)  # leaves that a kernel can tell apart
 MOST_LEAVES = BUCKETS[-1]
@@ -123,13 +122,12 @@ FUSED = [pointer_kernel(__name__, _fused_t, make_fused(before, now)) for before 
 
 
 @kernel(
-    void(longs_1, ints_1, bytes_1, i8, ints_1, bytes_1, i8, bytes_1, u1, u1, u1, i8, i8, longs_1),
     inline=True,
     allocates=False,
 )
 def fused_pass(
     address: Longs, residual: Ints, previous: Bytes, before: Int, delta: Ints, current: Bytes, now: Int,
-    column: Bytes, leaf: Int, cut: Int, side: Int, num_rows: Int, block: Int, sums: Longs,
+    column: Bytes, leaf: Byte, cut: Byte, side: Byte, num_rows: Int, block: Int, sums: Longs,
 ) -> None:  # fmt: skip
     """The fused pass for trees of `before` and `now` leaves (8 at most), the padding rows taken out."""
     which = BUCKET[before] * len(BUCKETS) + BUCKET[now]
@@ -143,17 +141,11 @@ def fused_pass(
         residual[num_rows:] = 0
 
 
-_slots_t = (bytes_1, bytes_1, boolean)
-_rule_t = (bytes_1, i8, u1, u1)
-
-
-@kernel(
-    void(ints_1, *_slots_t, ints_1, *_slots_t, i8, *_rule_t, ints_1, i8, longs_1, longs_2), allocates=False
-)
+@kernel(allocates=False)
 def scatter_pass(
     residual: Ints, previous: Bytes, previous_high: Bytes, previous_wide: Bool, delta: Ints,
     current: Bytes, current_high: Bytes, current_wide: Bool, now: Int,
-    column: Bytes, leaf: Int, cut: Int, side: Int, weights: Ints, num_rows: Int, sums: Longs, lanes: Longs,
+    column: Bytes, leaf: Int, cut: Byte, side: Byte, weights: Ints, num_rows: Int, sums: Longs, lanes: Longs2,
 ) -> None:  # fmt: skip
     """The same for trees of any size; slots of two bytes are `low + 256 x high`. `leaf` -1: no trial."""
     lanes[:, :now] = 0  # four, so that neighbouring rows of one leaf don't wait for each other's sum
@@ -178,11 +170,11 @@ def scatter_pass(
         sums[TRIAL + k] = lanes[0, k] + lanes[1, k] + lanes[2, k] + lanes[3, k]
 
 
-@kernel(void(data_t, work_t, *_slots_t, i8, *_slots_t, i8, *_rule_t), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def move_and_sum(
     data: Data, work: Work, previous: Bytes, previous_high: Bytes, previous_wide: Bool, before: Int,
     current: Bytes, current_high: Bytes, current_wide: Bool, now: Int,
-    column: Bytes, leaf: Int, cut: Int, side: Int,
+    column: Bytes, leaf: Int, cut: Byte, side: Byte,
 ) -> None:  # fmt: skip
     """Move the residual by `Work.delta` and sum it into `Work.sums`, by the quickest of the passes.
 

@@ -10,14 +10,14 @@ the leaves' depths change.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sampler.bart.kernels.change_and_swap import list_splits
 from sampler.bart.kernels.leaf_models.gaussian import log_split, log_stay
 from sampler.bart.kernels.residual_bound import plane_of
-from sampler.bart.kernels.state import ABOVE, DEPTH, GROWABLE, forest_t, step_t, work_t
+from sampler.bart.kernels.state import ABOVE, DEPTH, GROWABLE, Forest, Work, step_t
 from sampler.kernels.arrays import (
     ABSENT,
     BYTE_LEAVES,
@@ -28,31 +28,26 @@ from sampler.kernels.arrays import (
     PARENT,
     RIGHT,
     SIDE,
-    array,
-    boolean,
-    data_t,
-    f8,
-    floats_1,
-    floats_2,
-    i4,
-    i8,
-    ints_1,
-    void,
+    Bool,
+    Data,
+    Float,
+    Floats,
+    Floats2,
+    Int,
+    Ints,
+    Ints2,
+    Ints3,
 )
 from sampler.kernels.jit import kernel, pointer_kernel
-from sampler.kernels.leaf_blocks import Blocks, blocks_t, count_clean, draw_clean, sort_blocks
+from sampler.kernels.leaf_blocks import Blocks, count_clean, draw_clean, sort_blocks
 from sampler.kernels.random import uniform
 from sampler.kernels.rules import PRESENT_OR_MISSING, num_rules
-
-if TYPE_CHECKING:
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.kernels.arrays import Bool, Data, Float, Floats, Int, Ints
 
 LOW, HIGH, GAPS = 0, 1, 2  # of a column's codes at a node: lowest and highest present, whether any is missing
 FIRST, LAST = LEFT, RIGHT  # of a split still to be made: where its blocks begin and end
 
 
-@kernel(void(data_t, forest_t, work_t, i8), allocates=False)
+@kernel(allocates=False)
 def find_ranges(data: Data, forest: Forest, work: Work, tree: Int) -> None:
     """The code range of every column in every leaf of a tree, into `leaf_ranges`."""
     ranges = work.leaf_ranges
@@ -75,9 +70,9 @@ def find_ranges(data: Data, forest: Forest, work: Work, tree: Int) -> None:
                 ranges[at, j, HIGH] = max(ranges[at, j, HIGH], code)
 
 
-@kernel(void(array(i4, 2), ints_1, i8, array(i4, 3), array(i4, 3), i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def merge_ranges(
-    node: Ints, order: Ints, splits: Int, leaf_ranges: Ints, node_ranges: Ints, columns: Int
+    node: Ints2, order: Ints, splits: Int, leaf_ranges: Ints3, node_ranges: Ints3, columns: Int
 ) -> None:
     """A split's ranges are its children's together; children first."""
     for k in range(splits - 1, -1, -1):
@@ -94,8 +89,8 @@ def merge_ranges(
             node_ranges[at, j, LOW], node_ranges[at, j, HIGH], node_ranges[at, j, GAPS] = low, high, gaps
 
 
-@kernel(f8(array(i4, 2), floats_2, i8, i8), inline=True, allocates=False)
-def log_rule(ranges: Ints, law: Floats, column: Int, cut: Int) -> Float:
+@kernel(inline=True, allocates=False)
+def log_rule(ranges: Ints2, law: Floats2, column: Int, cut: Int) -> Float:
     """Log p_rule of a rule at a node of these ranges, its side included (a coin where nothing is missing)."""
     low, high, gaps = ranges[column, LOW], ranges[column, HIGH], ranges[column, GAPS]
     if cut == PRESENT_OR_MISSING:
@@ -111,8 +106,8 @@ def log_rule(ranges: Ints, law: Floats, column: Int, cut: Int) -> Float:
     return math.log(share / mass) - math.log(float(2 * (high - low) + gaps))
 
 
-@kernel(f8(forest_t, work_t, floats_1, floats_2, i8, i8), allocates=False)
-def log_prior(forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int, splits: Int) -> Float:
+@kernel(allocates=False)
+def log_prior(forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int, splits: Int) -> Float:
     """Log prior of a tree; `stack` has the depth of each split."""
     node, leaf = forest.node[tree], forest.leaf[tree]
     total = 0.0
@@ -127,14 +122,14 @@ def log_prior(forest: Forest, work: Work, prior: Floats, depths: Floats, tree: I
     return total
 
 
-@kernel(blocks_t(work_t), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def blocks_of(work: Work) -> Blocks:
     """The leaves' blocks and the room to look at them."""
     return Blocks(work.blocks, work.leaf_ranges, work.code_sum, work.rule)
 
 
-@kernel(i8(array(i4, 2), i8, ints_1, ints_1), inline=True, allocates=False)
-def list_leaves(node: Ints, top: Int, blocks: Ints, stack: Ints) -> Int:
+@kernel(inline=True, allocates=False)
+def list_leaves(node: Ints2, top: Int, blocks: Ints, stack: Ints) -> Int:
     """The leaves below a split, into `blocks`; returns how many."""
     stack[0] = top
     waiting, found = 1, 0
@@ -152,7 +147,7 @@ def list_leaves(node: Ints, top: Int, blocks: Ints, stack: Ints) -> Int:
     return found
 
 
-@kernel(f8(forest_t, work_t, i8, i8), allocates=False)
+@kernel(allocates=False)
 def log_ways(forest: Forest, work: Work, tree: Int, splits: Int) -> Float:
     """The log number of ways to choose a tree's rules among those that cut none of its leaves."""
     total = 0.0
@@ -162,7 +157,7 @@ def log_ways(forest: Forest, work: Work, tree: Int, splits: Int) -> Float:
     return total
 
 
-@kernel(f8(forest_t, work_t, i8), allocates=False)
+@kernel(allocates=False)
 def build(forest: Forest, work: Work, tree: Int) -> Float:
     """Another tree with the same leaves, in place of the old one; the log number of ways, -inf if it failed.
 
@@ -195,8 +190,8 @@ def build(forest: Forest, work: Work, tree: Int) -> Float:
     return ways
 
 
-@kernel(void(array(i4, 2), array(i4, 2), ints_1, i8, ints_1), allocates=False)
-def settle_leaves(node: Ints, leaf: Ints, order: Ints, splits: Int, depths: Ints) -> None:
+@kernel(allocates=False)
+def settle_leaves(node: Ints2, leaf: Ints2, order: Ints, splits: Int, depths: Ints) -> None:
     """Each leaf's parent and depth, from the listed splits, parents first."""
     for k in range(splits):
         at = order[k]
@@ -206,16 +201,16 @@ def settle_leaves(node: Ints, leaf: Ints, order: Ints, splits: Int, depths: Ints
                 leaf[~node[at, side], ABOVE], leaf[~node[at, side], DEPTH] = at, depths[at] + 1
 
 
-@kernel(void(array(i4, 2), array(i4, 2), i8), inline=True, allocates=False)
-def copy_splits(source: Ints, target: Ints, splits: Int) -> None:
+@kernel(inline=True, allocates=False)
+def copy_splits(source: Ints2, target: Ints2, splits: Int) -> None:
     """The first rows of a table of splits."""
     for at in range(splits):
         for k in range(source.shape[1]):
             target[at, k] = source[at, k]
 
 
-@kernel(f8(data_t, forest_t, work_t, floats_1, floats_2, i8), allocates=False)
-def settle(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int) -> Float:
+@kernel(allocates=False)
+def settle(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int) -> Float:
     """Whatever follows from a tree's table of splits and its leaves' ranges; returns its log prior."""
     node, splits = forest.node[tree], np.int64(forest.num_leaves[tree]) - 1
     list_splits(node, 0, work.order, work.stack)
@@ -224,8 +219,8 @@ def settle(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats
     return log_prior(forest, work, prior, depths, tree, splits)
 
 
-@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8), allocates=False)
-def restructure(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int) -> Bool:
+@kernel(allocates=False)
+def restructure(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int) -> Bool:
     """Propose another tree with the same leaves' rows; its prior and the numbers of ways decide."""
     splits = np.int64(forest.num_leaves[tree]) - 1
     if splits == 0:

@@ -8,31 +8,15 @@ split's own and one other.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sampler.bart.kernels.histograms import group_splittable
 from sampler.bart.kernels.state import LIKELIHOOD, SIGMA2, TAU2, UNIT
-from sampler.kernels.arrays import (
-    MISSING,
-    bytes_1,
-    data_t,
-    f8,
-    floats_1,
-    i8,
-    longs_1,
-    pair,
-    u1,
-    void,
-    words_1,
-)
+from sampler.kernels.arrays import MISSING, Byte, Bytes, Data, Float, Floats, Int, Longs, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import next_word, uniform
 from sampler.kernels.rules import PRESENT_OR_MISSING, num_rules
-
-if TYPE_CHECKING:
-    from sampler.kernels.arrays import Bytes, Data, Float, Floats, Int, Longs, Words
 
 CODES = 256
 TERMS = 2 * CODES  # a term for each cut with the missing right, then left; the last is present | missing
@@ -50,7 +34,7 @@ WHOLE = 1.5 * 2.0**52  # a number plus this is rounded to a whole one, which sta
 EXPONENT_BIAS, MANTISSA_BITS = 1023, 52
 
 
-@kernel(f8(f8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def exp_negative(x: Float) -> Float:
     """e^x for x <= 0 (0 below -700), in plain arithmetic so that it vectorises: within 1e-15, relatively."""
     y = max(x, LOWEST)
@@ -75,7 +59,7 @@ def exp_negative(x: Float) -> Float:
     return p * power if x > LOWEST else 0.0
 
 
-@kernel(pair(i8, i8, i8, i8)(longs_1, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def occupied(counts: Longs, width: Int) -> tuple[Int, Int, Int, Int]:
     """Of the occupied present codes: lowest, next one up, next one below the highest, highest.
 
@@ -99,9 +83,9 @@ def occupied(counts: Longs, width: Int) -> tuple[Int, Int, Int, Int]:
     return lowest, second, below, highest
 
 
-@kernel(void(data_t, bytes_1, u1, u1, i8, longs_1, longs_1), allocates=False)
+@kernel(allocates=False)
 def look_at_groups(
-    data: Data, slots: Bytes, left: Int, right: Int, column: Int, counts: Longs, info: Longs
+    data: Data, slots: Bytes, left: Byte, right: Byte, column: Int, counts: Longs, info: Longs
 ) -> None:
     """What the valid-split factors of a column's rules need, into `info` (its columns are named above).
 
@@ -130,7 +114,7 @@ def look_at_groups(
         )
 
 
-@kernel(f8(floats_1), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def highest_of(values: Floats) -> Float:
     """The largest value, by four at a time: one comparison need not wait for the last."""
     a = b = c = d = -np.inf
@@ -143,7 +127,7 @@ def highest_of(values: Floats) -> Float:
     return max(a, b, c, d)
 
 
-@kernel(pair(i8, i8)(longs_1, longs_1, i8, i8, f8, floats_1, floats_1), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def left_parts(
     sums: Longs, counts: Longs, left_sum: Int, left_count: Int, unit: Float, totals: Floats, sizes: Floats
 ) -> tuple[Int, Int]:
@@ -159,7 +143,7 @@ def left_parts(
     return left_sum, left_count
 
 
-@kernel(void(floats_1, f8, f8, floats_1, floats_1), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def pair_terms(prior: Floats, total: Float, size: Float, terms: Floats, factors: Floats) -> None:
     """From the left parts' totals and sizes: e^(l(left) + l(right)) as factors e^terms, in their place."""
     sigma2, tau2 = prior[SIGMA2], prior[TAU2]
@@ -173,14 +157,14 @@ def pair_terms(prior: Floats, total: Float, size: Float, terms: Floats, factors:
         factors[k] = sigma2 * math.sqrt(inverse)
 
 
-@kernel(void(floats_1, f8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def multiply(values: Floats, factor: Float) -> None:
     """Every value times a factor."""
     for k in range(len(values)):
         values[k] *= factor
 
 
-@kernel(f8(floats_1, longs_1, longs_1, f8, longs_1, floats_1, floats_1), allocates=False)
+@kernel(allocates=False)
 def weigh_rules(
     prior: Floats, sums: Longs, counts: Longs, stay: Float, info: Longs, terms: Floats, factors: Floats
 ) -> Float:
@@ -224,7 +208,7 @@ def weigh_rules(
     return max(highest_of(right_terms), highest_of(left_terms), terms[LAST_TERM])
 
 
-@kernel(f8(floats_1, floats_1, f8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def sum_range(terms: Floats, factors: Floats, largest: Float) -> Float:
     """Factors e^(terms - largest), left in `factors`, and their sum: four at a time, in a fixed order."""
     for k in range(len(terms)):
@@ -241,7 +225,7 @@ def sum_range(terms: Floats, factors: Floats, largest: Float) -> Float:
     return (a + b) + (c + d)
 
 
-@kernel(f8(longs_1, floats_1, floats_1, f8), allocates=False)
+@kernel(allocates=False)
 def sum_rules(info: Longs, terms: Floats, factors: Floats, largest: Float) -> Float:
     """Make every factor the rule's weight relative to e^largest, and return their sum."""
     low, high = info[LOW], info[HIGH]
@@ -253,13 +237,13 @@ def sum_rules(info: Longs, terms: Floats, factors: Floats, largest: Float) -> Fl
     return total
 
 
-@kernel(i8(words_1), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def flip(random: Words) -> Int:
     """A fair coin."""
     return np.int64(next_word(random) >> np.uint64(63))
 
 
-@kernel(pair(i8, i8)(longs_1, floats_1, f8, words_1), allocates=False)
+@kernel(allocates=False)
 def pick_rule(info: Longs, factors: Floats, total: Float, random: Words) -> tuple[Int, Int]:
     """A rule (cut, side) by its weight; with nothing missing the side is a coin."""
     low, high = info[LOW], info[HIGH]

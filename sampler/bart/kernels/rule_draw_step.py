@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +32,9 @@ from sampler.bart.kernels.state import (
     LAST,
     LIKELIHOOD,
     UNIT,
-    forest_t,
+    Forest,
+    Work,
     step_t,
-    work_t,
 )
 from sampler.bart.kernels.tree_tables import nth_bottom, num_bottom
 from sampler.kernels.arrays import (
@@ -45,26 +45,20 @@ from sampler.kernels.arrays import (
     MISSING,
     RIGHT,
     SIDE,
-    boolean,
-    data_t,
-    floats_1,
-    floats_2,
-    i8,
-    longs_1,
-    pair,
-    void,
+    Bool,
+    Data,
+    Floats,
+    Floats2,
+    Int,
+    Longs,
 )
 from sampler.kernels.jit import kernel, pointer_kernel
 from sampler.kernels.random import below, uniform
 from sampler.kernels.rows import relabel_pruned, relabel_pruned_wide, shifted
 from sampler.kernels.rules import PRESENT_OR_MISSING, try_column
 
-if TYPE_CHECKING:
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.kernels.arrays import Bool, Data, Floats, Int, Longs
 
-
-@kernel(void(data_t, forest_t, work_t, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def settle_prune(data: Data, forest: Forest, work: Work, tree: Int) -> None:
     """Relabel a tree that has just been pruned: its merged rows, of two old values, get them back first."""
     state, old = work.state, work.old
@@ -84,7 +78,7 @@ def settle_prune(data: Data, forest: Forest, work: Work, tree: Int) -> None:
     state[KEEP] = -1
 
 
-@kernel(pair(boolean, boolean)(longs_1, i8, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def children_growable(info: Longs, cut: Int, side: Int) -> tuple[Bool, Bool]:
     """Whether the children of a rule of a column can be split, by the column's groups."""
     gaps = info[GAPS] != 0
@@ -95,7 +89,7 @@ def children_growable(info: Longs, cut: Int, side: Int) -> tuple[Bool, Bool]:
     return left, right
 
 
-@kernel(void(forest_t, work_t, floats_1, i8, i8, i8, i8, i8, i8, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def load_children(
     forest: Forest,
     work: Work,
@@ -131,8 +125,10 @@ def load_children(
     work.old[a] = work.old[b] = 0
 
 
-@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, i8), allocates=False)
-def draw_split_rule(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, tree: Int) -> Bool:
+@kernel(allocates=False)
+def draw_split_rule(
+    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int
+) -> Bool:
     """Draw the rule of one split above two leaves from its full conditional; returns whether it changed.
 
     The split is uniform among them (the draw leaves them as they are), the other column any, by its share:

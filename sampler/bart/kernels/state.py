@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from numba import types
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Bytes = NDArray[np.uint8]
-    Ints = NDArray[np.int32]
-    Longs = NDArray[np.int64]
-    Words = NDArray[np.uint64]
-    Floats = NDArray[np.float64]
-    # machine scalars, whose widths the kernels' signatures give; the names are for the reader
-    Int = Any
-    Float = Any
-    Bool = Any
-    Word = Any
-
 from sampler.kernels.arrays import (
-    array,
-    bytes_1,
-    bytes_2,
-    data_t,
-    floats_1,
-    floats_2,
-    i4,
+    Bytes,
+    Bytes2,
+    Data,
+    Floats,
+    Floats2,
+    Int,
+    Ints,
+    Ints2,
+    Ints3,
+    Longs,
+    Longs2,
+    Words,
     i8,
-    ints_1,
-    longs_1,
-    longs_2,
-    named,
-    pair,
-    words_1,
+    numba_type,
 )
 
 VALUE, ABOVE, DEPTH, GROWABLE = 0, 1, 2, 3
@@ -44,20 +29,17 @@ VALUE, ABOVE, DEPTH, GROWABLE = 0, 1, 2, 3
 # Prior vector, in grid steps where a unit is needed
 SIGMA2, TAU2, NU, LAMBDA, ALPHA, BETA, LIKELIHOOD, SIGMA_FIXED, UNIT, STEP = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 
-
 OFFSET, PRIOR_SIZE = 10, 11
 
 
 # moves
 GROW, PRUNE, CHANGE_NOG, CHANGE, SWAP, RESTRUCTURE, RULE, PG = 0, 1, 2, 3, 4, 5, 6, 7
 
-
 NUM_MOVES = 8
 
 
 # Work.state
 PREVIOUS, PENDING_LEAVES, KEEP, DROP, LAST, BLOCK, BOUND, BROKEN = 0, 1, 2, 3, 4, 5, 6, 7
-
 
 STATE_SIZE = 8
 
@@ -70,12 +52,12 @@ class Forest(NamedTuple):
     """The trees of one chain, and the leaf slot of every row in each."""
 
     num_leaves: Ints  # [m]
-    node: Ints  # [m, capacity, 6]
-    leaf: Ints  # [m, capacity, 4]
-    count: Longs  # type: ignore[assignment]  # [m, capacity], rows (or weight units) in a leaf
-    slots: Bytes  # [m, rows], low byte of the leaf slot
+    node: Ints3  # [m, capacity, 6]
+    leaf: Ints3  # [m, capacity, 4]
+    count: Longs2  # type: ignore[assignment]  # [m, capacity], rows (or weight units) in a leaf
+    slots: Bytes2  # [m, rows], low byte of the leaf slot
     plane: Ints  # [m], row of `high` or ABSENT
-    high: Bytes  # [planes, rows], high byte of trees that have outgrown a byte
+    high: Bytes2  # [planes, rows], high byte of trees that have outgrown a byte
 
 
 class Work(NamedTuple):
@@ -85,7 +67,7 @@ class Work(NamedTuple):
     delta: Ints  # [capacity], that pending change, by the last tree's slots
     old: Ints  # [capacity]
     sums: Longs  # [2 + capacity]: the trial's left sum and count, then each leaf's sum
-    lanes: Longs  # [4, capacity], sums under way
+    lanes: Longs2  # [4, capacity], sums under way
     total: Floats  # [capacity], partial residual sum of each leaf
     size: Floats  # [capacity], count (or weight) of each leaf
     rule: Longs  # [3], the proposed rule: feature, cut, side
@@ -98,22 +80,22 @@ class Work(NamedTuple):
     address: Longs  # the fused passes' addresses
     random: Words  # [4]
     values: Longs  # [2048], the rule draw's packed partial residuals
-    bins: Longs  # [2, 256], and their histograms under way, of two columns
-    code_sum: Longs  # [2, 256]
-    code_count: Longs  # [2, 256]
-    code_rows: Longs  # [2, 256], where rows have weights
-    terms: Floats  # [2, 512]
-    factors: Floats  # [2, 512]
-    info: Longs  # [2, 9]
+    bins: Longs2  # [2, 256], and their histograms under way, of two columns
+    code_sum: Longs2  # [2, 256]
+    code_count: Longs2  # [2, 256]
+    code_rows: Longs2  # [2, 256], where rows have weights
+    terms: Floats2  # [2, 512]
+    factors: Floats2  # [2, 512]
+    info: Longs2  # [2, 9]
     order: Ints  # [capacity], splits below the top of a move that reshapes, parents first
     stack: Ints  # [capacity], then the label of each of them: its left-most leaf's
     label: Ints  # [capacity], of the leaves below it, in a numbering of their own; -1 of the others
     moved: Longs  # [capacity], weight (or rows) by label
     blocks: Ints  # [capacity], leaves in the order of a restructured tree
-    shelf: Ints  # [capacity, 6], the splits that a restructured tree had
-    leaf_ranges: Ints  # [capacity, p, 3], of codes: lowest and highest present, whether any is missing
-    node_ranges: Ints  # [capacity, p, 3], the same of splits
-    law: Floats  # [2, p], the columns' shares and their running sums; [0, 0]: all alike
+    shelf: Ints2  # [capacity, 6], the splits that a restructured tree had
+    leaf_ranges: Ints3  # [capacity, p, 3], of codes: lowest and highest present, whether any is missing
+    node_ranges: Ints3  # [capacity, p, 3], the same of splits
+    law: Floats2  # [2, p], the columns' shares and their running sums; [0, 0]: all alike
 
 
 class KeptDraws(NamedTuple):
@@ -128,31 +110,11 @@ class KeptDraws(NamedTuple):
     leaf: Ints
 
 
-forest_t = named(
-    (ints_1, array(i4, 3), array(i4, 3), longs_2, bytes_2, ints_1, bytes_2),
-    Forest,
-)
-
-
-work_t = named(
-    (
-        *(ints_1, ints_1, ints_1, longs_1, longs_2, floats_1, floats_1),
-        *(longs_1, longs_1, longs_1, ints_1, bytes_1, bytes_1, ints_1, longs_1, words_1),
-        *(longs_1, longs_2, longs_2, longs_2, longs_2, floats_2, floats_2, longs_2),
-        *(ints_1, ints_1, ints_1, longs_1, ints_1, array(i4, 2), array(i4, 3), array(i4, 3), floats_2),
-    ),
-    Work,
-)
-
-
 # a move that is called through its address: all but the tree's number come as pointers (calls.places_of)
-places_t = pair(i8, i8, i8, i8, i8)
+Places = tuple[Int, Int, Int, Int, Int]
 
 
 _pointer: Any = types.CPointer
 
 
-step_t = i8(*(_pointer(kind) for kind in (data_t, forest_t, work_t, floats_1, floats_2)), i8)
-
-
-kept_t = named((longs_1, floats_1, longs_1, ints_1, bytes_1, bytes_1, ints_1), KeptDraws)
+step_t = i8(*(_pointer(numba_type(kind)) for kind in (Data, Forest, Work, Floats, Floats2)), i8)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-from numba import types
 
 from sampler.bart.kernels.leaf_models.gaussian import draw_sigma2
 from sampler.bart.kernels.probit import draw_latent
@@ -26,23 +23,19 @@ from sampler.bart.kernels.state import (
     STEP,
     UNIT,
     VALUE,
-    forest_t,
-    kept_t,
-    work_t,
+    Forest,
+    KeptDraws,
+    Work,
 )
 from sampler.bart.kernels.tree_tables import write_tree
 from sampler.bart.kernels.tree_update import finish_prune, update_tree
-from sampler.kernels.arrays import BYTE_LEAVES, data_t, floats_1, floats_2, i8, longs_2, pair, void
+from sampler.kernels.arrays import BYTE_LEAVES, Bool, Data, Floats, Floats2, Int, Longs2
 from sampler.kernels.function_pointers import places_of
 from sampler.kernels.jit import kernel
 from sampler.kernels.rows import largest_absolute, route, settle
 
-if TYPE_CHECKING:
-    from sampler.bart.kernels.state import Forest, KeptDraws, Work
-    from sampler.kernels.arrays import Bool, Data, Floats, Int, Longs
 
-
-@kernel(i8(forest_t, kept_t, types.boolean), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def room_for_iteration(forest: Forest, kept: KeptDraws, keeps: Bool) -> Int:
     """Whether every array has room for one more leaf in each tree, and for the draw if it is kept."""
     nodes = 0
@@ -58,7 +51,7 @@ def room_for_iteration(forest: Forest, kept: KeptDraws, keeps: Bool) -> Int:
     return DONE
 
 
-@kernel(void(forest_t, work_t, kept_t, floats_1), allocates=False)
+@kernel(allocates=False)
 def keep_draw(forest: Forest, work: Work, kept: KeptDraws, prior: Floats) -> None:
     """Append the forest and sigma to the kept draws."""
     draw, position = kept.fill[0], kept.fill[1]
@@ -74,7 +67,7 @@ def keep_draw(forest: Forest, work: Work, kept: KeptDraws, prior: Floats) -> Non
     kept.fill[0], kept.fill[1] = draw + 1, position
 
 
-@kernel(void(data_t, forest_t, work_t, floats_1), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def end_iteration(data: Data, forest: Forest, work: Work, prior: Floats) -> None:
     """Apply the last tree's change, then draw sigma."""
     state = work.state
@@ -92,12 +85,11 @@ def end_iteration(data: Data, forest: Forest, work: Work, prior: Floats) -> None
 
 
 @kernel(
-    pair(i8, i8)(data_t, forest_t, work_t, floats_1, floats_2, floats_1, longs_2, kept_t, i8, i8, i8, i8),
     allocates=False,
     entry=True,
 )
 def sweep(
-    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, moves: Floats, counters: Longs,
+    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, moves: Floats, counters: Longs2,
     kept: KeptDraws, iteration: Int, stop: Int, num_burnin: Int, thin: Int,
 ) -> tuple[Int, Int]:  # fmt: skip
     """Run iterations up to `stop`; returns the iterations done and why it came back (DONE or what it needs).
@@ -127,7 +119,7 @@ def sweep(
     return iteration, DONE
 
 
-@kernel(void(data_t, forest_t, work_t), allocates=False, entry=True)
+@kernel(allocates=False, entry=True)
 def rebuild(data: Data, forest: Forest, work: Work) -> None:
     """Slots, counts and residual from the trees; the residual must hold y on entry."""
     weighted = len(data.weights) > 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sampler.bart.kernels.state import ABOVE, DEPTH, GROWABLE, VALUE
 from sampler.kernels.arrays import (
     ABSENT,
@@ -13,26 +11,25 @@ from sampler.kernels.arrays import (
     PARENT,
     RIGHT,
     SIDE,
-    array,
-    boolean,
-    bytes_1,
-    i4,
-    i8,
-    ints_1,
-    longs_1,
-    void,
+    Bool,
+    Bytes,
+    Int,
+    Ints,
+    Ints2,
+    Longs,
 )
 from sampler.kernels.jit import kernel
 
-if TYPE_CHECKING:
-    from sampler.kernels.arrays import Bool, Bytes, Int, Ints, Longs
 
-table_t = array(i4, 2)
-
-
-@kernel(void(table_t, table_t, i8, i8, longs_1, boolean, boolean), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def grow_leaf(
-    node: Ints, leaf: Ints, num_leaves: Int, slot: Int, rule: Longs, left_growable: Bool, right_growable: Bool
+    node: Ints2,
+    leaf: Ints2,
+    num_leaves: Int,
+    slot: Int,
+    rule: Longs,
+    left_growable: Bool,
+    right_growable: Bool,
 ) -> None:
     """Split a leaf: the left child keeps its slot, the right one is `num_leaves`, both with its value."""
     new = num_leaves - 1
@@ -49,8 +46,8 @@ def grow_leaf(
     leaf[num_leaves, GROWABLE] = right_growable
 
 
-@kernel(void(table_t, table_t, i8, i8), inline=True, allocates=False)
-def prune_node(node: Ints, leaf: Ints, num_leaves: Int, at: Int) -> None:
+@kernel(inline=True, allocates=False)
+def prune_node(node: Ints2, leaf: Ints2, num_leaves: Int, at: Int) -> None:
     """Make a leaf of a split whose children are leaves.
 
     The lower of their slots stays; the last slot takes the other's number, and the last split this one's.
@@ -75,36 +72,36 @@ def prune_node(node: Ints, leaf: Ints, num_leaves: Int, at: Int) -> None:
         _set_parent(node, leaf, node[at, RIGHT], at)
 
 
-@kernel(void(table_t, i8, i8), inline=True, allocates=False)
-def _copy_row(table: Ints, source: Int, target: Int) -> None:
+@kernel(inline=True, allocates=False)
+def _copy_row(table: Ints2, source: Int, target: Int) -> None:
     for k in range(table.shape[1]):
         table[target, k] = table[source, k]
 
 
-@kernel(void(table_t, i8, i8, i8), inline=True, allocates=False)
-def _replace_child(node: Ints, parent: Int, before: Int, after: Int) -> None:
+@kernel(inline=True, allocates=False)
+def _replace_child(node: Ints2, parent: Int, before: Int, after: Int) -> None:
     if node[parent, LEFT] == before:
         node[parent, LEFT] = after
     else:
         node[parent, RIGHT] = after
 
 
-@kernel(void(table_t, table_t, i8, i8), inline=True, allocates=False)
-def _set_parent(node: Ints, leaf: Ints, child: Int, parent: Int) -> None:
+@kernel(inline=True, allocates=False)
+def _set_parent(node: Ints2, leaf: Ints2, child: Int, parent: Int) -> None:
     if child >= 0:
         node[child, PARENT] = parent
     else:
         leaf[~child, ABOVE] = parent
 
 
-@kernel(boolean(table_t, i8), inline=True, allocates=False)
-def is_bottom(node: Ints, at: Int) -> Bool:
+@kernel(inline=True, allocates=False)
+def is_bottom(node: Ints2, at: Int) -> Bool:
     """Whether both children of a split are leaves (it is in W(T))."""
     return node[at, LEFT] < 0 and node[at, RIGHT] < 0
 
 
-@kernel(i8(table_t, i8), inline=True, allocates=False)
-def num_bottom(node: Ints, num_leaves: Int) -> Int:
+@kernel(inline=True, allocates=False)
+def num_bottom(node: Ints2, num_leaves: Int) -> Int:
     """|W(T)|, splits whose children are both leaves."""
     count = 0
     for at in range(num_leaves - 1):
@@ -112,8 +109,8 @@ def num_bottom(node: Ints, num_leaves: Int) -> Int:
     return count
 
 
-@kernel(i8(table_t, i8, i8), inline=True, allocates=False)
-def nth_bottom(node: Ints, num_leaves: Int, n: Int) -> Int:
+@kernel(inline=True, allocates=False)
+def nth_bottom(node: Ints2, num_leaves: Int, n: Int) -> Int:
     """The n-th (from 0) split whose children are both leaves."""
     for at in range(num_leaves - 1):
         if is_bottom(node, at):
@@ -123,8 +120,8 @@ def nth_bottom(node: Ints, num_leaves: Int, n: Int) -> Int:
     return -1
 
 
-@kernel(i8(table_t, i8), inline=True, allocates=False)
-def num_growable(leaf: Ints, num_leaves: Int) -> Int:
+@kernel(inline=True, allocates=False)
+def num_growable(leaf: Ints2, num_leaves: Int) -> Int:
     """|G(T)|, leaves that hold two rows that differ."""
     count = 0
     for slot in range(num_leaves):
@@ -132,8 +129,8 @@ def num_growable(leaf: Ints, num_leaves: Int) -> Int:
     return count
 
 
-@kernel(i8(table_t, i8, i8), inline=True, allocates=False)
-def nth_growable(leaf: Ints, num_leaves: Int, n: Int) -> Int:
+@kernel(inline=True, allocates=False)
+def nth_growable(leaf: Ints2, num_leaves: Int, n: Int) -> Int:
     """The n-th (from 0) growable leaf's slot."""
     for slot in range(num_leaves):
         if leaf[slot, GROWABLE]:
@@ -143,9 +140,9 @@ def nth_growable(leaf: Ints, num_leaves: Int, n: Int) -> Int:
     return -1
 
 
-@kernel(i8(table_t, table_t, i8, ints_1, ints_1, bytes_1, bytes_1, ints_1, i8), allocates=False)
+@kernel(allocates=False)
 def write_tree(
-    node: Ints, leaf: Ints, num_leaves: Int, stack: Ints,
+    node: Ints2, leaf: Ints2, num_leaves: Int, stack: Ints,
     feature: Ints, cut: Bytes, missing_left: Bytes, value: Ints, start: Int,
 ) -> Int:  # fmt: skip
     """Write a tree in pre-order from position `start`; returns the position after it."""

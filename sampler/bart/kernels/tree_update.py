@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,9 +26,8 @@ from sampler.bart.kernels.state import (
     RULE,
     UNIT,
     VALUE,
-    forest_t,
-    places_t,
-    work_t,
+    Forest,
+    Work,
 )
 from sampler.bart.kernels.tree_tables import (
     grow_leaf,
@@ -45,14 +43,13 @@ from sampler.kernels.arrays import (
     BYTE_LEAVES,
     LEFT,
     RIGHT,
-    boolean,
-    data_t,
-    floats_1,
-    floats_2,
-    i8,
-    longs_2,
-    u1,
-    void,
+    Bool,
+    Byte,
+    Data,
+    Floats,
+    Floats2,
+    Int,
+    Longs2,
 )
 from sampler.kernels.function_pointers import call_step
 from sampler.kernels.jit import kernel
@@ -68,13 +65,9 @@ from sampler.kernels.rows import (
 )
 from sampler.kernels.rules import draw_rule
 
-if TYPE_CHECKING:
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.kernels.arrays import Bool, Data, Floats, Int, Longs
 
-
-@kernel(u1(data_t, forest_t, work_t, i8, i8), inline=True, allocates=False)
-def mark_wide(data: Data, forest: Forest, work: Work, tree: Int, slot: Int) -> Int:
+@kernel(inline=True, allocates=False)
+def mark_wide(data: Data, forest: Forest, work: Work, tree: Int, slot: Int) -> Byte:
     """The number of a leaf's rows in a byte array: its slot in the tree's own, or 1 in the mask made here."""
     if forest.num_leaves[tree] <= BYTE_LEAVES:
         return np.uint8(slot)
@@ -82,7 +75,7 @@ def mark_wide(data: Data, forest: Forest, work: Work, tree: Int, slot: Int) -> I
     return np.uint8(1)
 
 
-@kernel(i8(data_t, forest_t, work_t, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def propose_grow(data: Data, forest: Forest, work: Work, tree: Int) -> Int:
     """A growable leaf, uniformly, and a rule from the prior (in work.rule); -1 when no leaf can grow."""
     num_leaves = np.int64(forest.num_leaves[tree])
@@ -96,7 +89,7 @@ def propose_grow(data: Data, forest: Forest, work: Work, tree: Int) -> Int:
     return slot
 
 
-@kernel(void(data_t, forest_t, work_t, i8, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def pass_rows(data: Data, forest: Forest, work: Work, tree: Int, slot: Int) -> None:
     """Apply the previous tree's change; sum in this tree's leaves and, if `slot` >= 0, the trial's left.
 
@@ -119,7 +112,7 @@ def pass_rows(data: Data, forest: Forest, work: Work, tree: Int, slot: Int) -> N
     finish_prune(data, forest, work)
 
 
-@kernel(void(data_t, forest_t, work_t), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def finish_prune(data: Data, forest: Forest, work: Work) -> None:
     """Relabel the rows of the previous tree if it was pruned."""
     state = work.state
@@ -135,7 +128,7 @@ def finish_prune(data: Data, forest: Forest, work: Work) -> None:
     state[KEEP] = -1
 
 
-@kernel(void(forest_t, work_t, floats_1, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def load_leaves(forest: Forest, work: Work, prior: Floats, tree: Int) -> None:
     """Partial residual sums and sizes of the leaves, and their old values, by slot."""
     scale = prior[LIKELIHOOD] * prior[UNIT]
@@ -147,9 +140,16 @@ def load_leaves(forest: Forest, work: Work, prior: Floats, tree: Int) -> None:
         work.size[k] = scale * float(count)
 
 
-@kernel(boolean(data_t, forest_t, work_t, floats_1, floats_2, floats_1, i8, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def decide_grow(
-    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats, moves: Floats, tree: Int, slot: Int
+    data: Data,
+    forest: Forest,
+    work: Work,
+    prior: Floats,
+    depths: Floats2,
+    moves: Floats,
+    tree: Int,
+    slot: Int,
 ) -> Bool:
     """Accept or reject the proposed split of leaf `slot` (docs/maths.md#grow) and, if accepted, make it.
 
@@ -197,9 +197,9 @@ def decide_grow(
     return True
 
 
-@kernel(boolean(forest_t, work_t, floats_1, floats_2, floats_1, i8, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def decide_prune(
-    forest: Forest, work: Work, prior: Floats, depths: Floats, moves: Floats, tree: Int, at: Int
+    forest: Forest, work: Work, prior: Floats, depths: Floats2, moves: Floats, tree: Int, at: Int
 ) -> Bool:
     """Accept or reject making a leaf of split `at` (docs/maths.md#prune) and, if accepted, do so.
 
@@ -228,7 +228,7 @@ def decide_prune(
     return True
 
 
-@kernel(void(forest_t, work_t, floats_1, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def draw_leaves(forest: Forest, work: Work, prior: Floats, tree: Int) -> None:
     """Draw every leaf value; the residual's change, by the rows' slots, is left to the next pass."""
     leaf, state, delta = forest.leaf[tree], work.state, work.delta
@@ -257,7 +257,6 @@ def draw_leaves(forest: Forest, work: Work, prior: Floats, tree: Int) -> None:
 
 
 @kernel(
-    void(data_t, forest_t, work_t, floats_1, floats_2, floats_1, longs_2, places_t, i8),
     inline=True,
     allocates=False,
 )
@@ -266,10 +265,10 @@ def update_tree(
     forest: Forest,
     work: Work,
     prior: Floats,
-    depths: Floats,
+    depths: Floats2,
     moves: Floats,
-    counters: Longs,
-    places: Any,
+    counters: Longs2,
+    places: tuple[Int, Int, Int, Int, Int],
     tree: Int,
 ) -> None:
     """One step of the chain for one tree, leaf values integrated out, then its leaf values.
@@ -306,7 +305,7 @@ def update_tree(
     draw_leaves(forest, work, prior, tree)
 
 
-@kernel(i8(work_t, floats_1), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def draw_move(work: Work, moves: Floats) -> Int:
     """GROW to RESTRUCTURE, by their probabilities."""
     u = uniform(work.random)

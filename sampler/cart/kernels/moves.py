@@ -6,7 +6,6 @@ A move that is impossible counts as a rejection, so that the probabilities of mo
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,21 +30,17 @@ from sampler.cart.kernels.state import (
     PRUNE,
     SIDE,
     SPLITTABLE,
-    room_t,
-    rows_t,
-    tree_t,
+    Room,
+    Tree,
+    TreeRows,
 )
 from sampler.cart.kernels.tree import copy_tree, is_prunable, join, look_below, split, totals
-from sampler.kernels.arrays import boolean, floats_1, floats_2, i8, pair, words_1
+from sampler.kernels.arrays import Bool, Floats, Floats2, Int, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import below, uniform
 
-if TYPE_CHECKING:
-    from sampler.cart.kernels.state import Room, Tree, TreeRows
-    from sampler.kernels.arrays import Bool, Floats, Int, Words
 
-
-@kernel(pair(i8, i8, i8)(tree_t), allocates=False)
+@kernel(allocates=False)
 def count_nodes(tree: Tree) -> tuple[Int, Int, Int]:
     """Leaves that can be split, splits above two leaves, and splits."""
     growable, prunable, splits = 0, 0, 0
@@ -58,8 +53,8 @@ def count_nodes(tree: Tree) -> tuple[Int, Int, Int]:
     return growable, prunable, splits
 
 
-@kernel(boolean(rows_t, tree_t, room_t, words_1, floats_1, floats_2), allocates=False)
-def grow(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, scratch: Floats) -> Bool:
+@kernel(allocates=False)
+def grow(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, scratch: Floats2) -> Bool:
     """Split a leaf by a rule from the prior."""
     node = tree.node
     growable, prunable, _ = count_nodes(tree)
@@ -99,8 +94,8 @@ def grow(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, s
     return True
 
 
-@kernel(boolean(rows_t, tree_t, room_t, words_1, floats_1, floats_2), allocates=False)
-def prune(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, scratch: Floats) -> Bool:
+@kernel(allocates=False)
+def prune(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, scratch: Floats2) -> Bool:
     """Join two leaves."""
     node = tree.node
     growable, prunable, _ = count_nodes(tree)
@@ -131,7 +126,7 @@ def prune(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, 
     return True
 
 
-@kernel(boolean(rows_t, tree_t, tree_t, room_t, words_1), allocates=False)
+@kernel(allocates=False)
 def change(rows: TreeRows, tree: Tree, trial: Tree, room: Room, random: Words) -> Bool:
     """A new rule from the prior for any split."""
     splits = count_nodes(tree)[2]
@@ -150,7 +145,7 @@ def change(rows: TreeRows, tree: Tree, trial: Tree, room: Room, random: Words) -
     return take_or_leave(rows, tree, trial, room, random, at, False)
 
 
-@kernel(boolean(rows_t, tree_t, tree_t, room_t, words_1), allocates=False)
+@kernel(allocates=False)
 def swap(rows: TreeRows, tree: Tree, trial: Tree, room: Room, random: Words) -> Bool:
     """Exchange the rules of a split and of a child that is one; of both children when theirs are the same."""
     node = tree.node
@@ -181,7 +176,7 @@ def swap(rows: TreeRows, tree: Tree, trial: Tree, room: Room, random: Words) -> 
     return take_or_leave(rows, tree, trial, room, random, above, True)
 
 
-@kernel(boolean(rows_t, tree_t, tree_t, room_t, words_1, i8, boolean), allocates=False)
+@kernel(allocates=False)
 def take_or_leave(
     rows: TreeRows, tree: Tree, trial: Tree, room: Room, random: Words, top: Int, with_top: Bool
 ) -> Bool:

@@ -9,7 +9,7 @@ queue is the numbers from `next` on.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,36 +31,28 @@ from sampler.cart.kernels.state import (
     SPLITTABLE,
     SQUARES,
     SUM,
+    Room,
     Tree,
-    room_t,
-    rows_t,
-    tree_t,
+    TreeRows,
 )
 from sampler.cart.kernels.tree import copy_tree, split, totals
 from sampler.kernels.arrays import (
     MISSING,
-    array,
-    boolean,
-    f8,
-    floats_1,
-    floats_2,
-    i4,
-    i8,
-    longs_1,
-    named,
-    pair,
-    void,
-    words_1,
+    Bool,
+    Float,
+    Floats,
+    Floats2,
+    Floats3,
+    Int,
+    Ints2,
+    Ints3,
+    Longs,
+    Longs3,
+    Words,
 )
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import below, uniform
 from sampler.kernels.rules import PRESENT_OR_MISSING
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.cart.kernels.state import Room, TreeRows
-    from sampler.kernels.arrays import Bool, Float, Floats, Int, Longs, Words
 
 
 class Cloud(NamedTuple):
@@ -69,19 +61,14 @@ class Cloud(NamedTuple):
     size: Longs  # [C]
     next: Longs  # [C], first node that has not been decided on
     log_weight: Floats  # [C]
-    node: NDArray[np.int32]  # [C, capacity, NODE_SIZE]
-    span: NDArray[np.int64]
-    stat: NDArray[np.int64]
-    term: NDArray[np.float64]
-    order: NDArray[np.int32]  # [C, n]
+    node: Ints3  # [C, capacity, NODE_SIZE]
+    span: Longs3
+    stat: Longs3
+    term: Floats3
+    order: Ints2  # [C, n]
 
 
-cloud_t = named(
-    (longs_1, longs_1, floats_1, array(i4, 3), array(i8, 3), array(i8, 3), array(f8, 3), array(i4, 2)), Cloud
-)
-
-
-@kernel(tree_t(cloud_t, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def tree_of(cloud: Cloud, c: Int) -> Tree:
     """One particle's tree, in place."""
     return Tree(
@@ -89,7 +76,7 @@ def tree_of(cloud: Cloud, c: Int) -> Tree:
     )
 
 
-@kernel(f8(f8, f8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def log_add(a: Float, b: Float) -> Float:
     """log(e^a + e^b), either of which may be minus infinity."""
     top = max(a, b)
@@ -98,13 +85,13 @@ def log_add(a: Float, b: Float) -> Float:
     return top + math.log(math.exp(a - top) + math.exp(b - top))
 
 
-@kernel(f8(rows_t, tree_t, room_t, i8, floats_2, f8, f8, f8), allocates=False)
+@kernel(allocates=False)
 def gain(
     rows: TreeRows,
     tree: Tree,
     room: Room,
     at: Int,
-    scratch: Floats,
+    scratch: Floats2,
     own: Float,
     explained: Float,
     base: Float,
@@ -119,7 +106,7 @@ def gain(
     return log_likelihood(rows, own, explained) - base
 
 
-@kernel(void(rows_t, tree_t, room_t, i8, i8), allocates=False)
+@kernel(allocates=False)
 def fill_bins(rows: TreeRows, tree: Tree, room: Room, at: Int, column: Int) -> None:
     """Statistics of the node's rows by their code of a column, the missing in the last bin."""
     bins, codes = room.bins, rows.codes[column]
@@ -141,14 +128,14 @@ def fill_bins(rows: TreeRows, tree: Tree, room: Room, at: Int, column: Int) -> N
             bins[code, SQUARES] += y * y
 
 
-@kernel(i8(rows_t, tree_t, room_t, i8, i8, floats_2, f8, f8, f8), allocates=False)
+@kernel(allocates=False)
 def weigh_column(
     rows: TreeRows,
     tree: Tree,
     room: Room,
     at: Int,
     column: Int,
-    scratch: Floats,
+    scratch: Floats2,
     own: Float,
     explained: Float,
     base: Float,
@@ -184,7 +171,7 @@ def weigh_column(
     return number
 
 
-@kernel(void(room_t, words_1, i8, i8, f8), allocates=False)
+@kernel(allocates=False)
 def choose_rule(room: Room, random: Words, column: Int, number: Int, total: Float) -> None:
     """One rule of a column in proportion to e^term, whose log sum is `total`, into `room.rule`."""
     u = uniform(random)
@@ -202,9 +189,9 @@ def choose_rule(room: Room, random: Words, column: Int, number: Int, total: Floa
         room.rule[1], room.rule[2] = low + place, below(random, 2)
 
 
-@kernel(pair(f8, boolean)(rows_t, tree_t, room_t, words_1, i8, floats_2), allocates=False)
+@kernel(allocates=False)
 def decide_best(
-    rows: TreeRows, tree: Tree, room: Room, random: Words, at: Int, scratch: Floats
+    rows: TreeRows, tree: Tree, room: Room, random: Words, at: Int, scratch: Floats2
 ) -> tuple[Float, Bool]:
     """Stop or split by the one-step optimal proposal: the log weight earned, and whether to split."""
     own, explained = totals(tree)
@@ -234,9 +221,9 @@ def decide_best(
     return both, math.log(uniform(random)) < splits - both
 
 
-@kernel(f8(rows_t, tree_t, room_t, words_1, i8, boolean, floats_2), allocates=False)
+@kernel(allocates=False)
 def visit(
-    rows: TreeRows, tree: Tree, room: Room, random: Words, at: Int, best: Bool, scratch: Floats
+    rows: TreeRows, tree: Tree, room: Room, random: Words, at: Int, best: Bool, scratch: Floats2
 ) -> Float:
     """Decide on a node of a particle; the log weight that earns."""
     node = tree.node
@@ -264,7 +251,6 @@ def visit(
 
 
 @kernel(
-    pair(i8, i8)(rows_t, cloud_t, room_t, words_1, i8, i8, boolean, floats_2),
     allocates=False,
     entry=True,
 )
@@ -276,7 +262,7 @@ def advance(
     first: Int,
     most: Int,
     best: Bool,
-    scratch: Floats,
+    scratch: Floats2,
 ) -> tuple[Int, Int]:
     """Let the particles from `first` on, at most so many, decide on a node each.
 
@@ -294,7 +280,7 @@ def advance(
     return last, idle
 
 
-@kernel(f8(floats_1), allocates=False)
+@kernel(allocates=False)
 def log_sum(values: Floats) -> Float:
     """Log of the sum of e^values."""
     top = -math.inf
@@ -306,7 +292,7 @@ def log_sum(values: Floats) -> Float:
     return top + math.log(total)
 
 
-@kernel(pair(boolean, f8)(cloud_t, cloud_t, words_1, f8), allocates=False, entry=True)
+@kernel(allocates=False, entry=True)
 def resample(cloud: Cloud, into: Cloud, random: Words, threshold: Float) -> tuple[Bool, Float]:
     """Draw particles by their weights into `into` when the effective number is at most a share of all.
 

@@ -7,7 +7,6 @@ are valid at the node and cut none of the blocks of rows that the leaves hold.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from sampler.cart.kernels.rows import span_of
 from sampler.cart.kernels.state import (
@@ -19,28 +18,24 @@ from sampler.cart.kernels.state import (
     PARENT,
     SIDE,
     SPLITTABLE,
-    room_t,
-    rows_t,
-    tree_t,
+    Room,
+    Tree,
+    TreeRows,
 )
 from sampler.cart.kernels.tree import copy_node, copy_tree, look_below
-from sampler.kernels.arrays import boolean, f8, words_1
+from sampler.kernels.arrays import Bool, Float, Words
 from sampler.kernels.jit import kernel
-from sampler.kernels.leaf_blocks import Blocks, blocks_t, count_clean, draw_clean, sort_blocks
+from sampler.kernels.leaf_blocks import Blocks, count_clean, draw_clean, sort_blocks
 from sampler.kernels.random import uniform
 
-if TYPE_CHECKING:
-    from sampler.cart.kernels.state import Room, Tree, TreeRows
-    from sampler.kernels.arrays import Bool, Float, Words
 
-
-@kernel(blocks_t(room_t), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def blocks_of(room: Room) -> Blocks:
     """The leaves' blocks and the room to look at them."""
     return Blocks(room.blocks, room.block, room.bad, room.rule)
 
 
-@kernel(f8(tree_t, room_t), allocates=False)
+@kernel(allocates=False)
 def log_ways(tree: Tree, room: Room) -> Float:
     """The log number of ways to choose this tree's rules; `room.blocks` comes out in any order.
 
@@ -61,7 +56,7 @@ def log_ways(tree: Tree, room: Room) -> Float:
     return total
 
 
-@kernel(boolean(tree_t, tree_t, room_t, words_1), allocates=False)
+@kernel(allocates=False)
 def build(tree: Tree, trial: Tree, room: Room, random: Words) -> Bool:
     """A tree with the leaves of `tree` into `trial`, rules only; False where a node had no clean rule."""
     node, span = trial.node, trial.span
@@ -95,7 +90,7 @@ def build(tree: Tree, trial: Tree, room: Room, random: Words) -> Bool:
     return True
 
 
-@kernel(boolean(rows_t, tree_t, tree_t, room_t, words_1), allocates=False)
+@kernel(allocates=False)
 def restructure(rows: TreeRows, tree: Tree, trial: Tree, room: Room, random: Words) -> Bool:
     """Another tree with the same leaves' rows; the likelihood stays."""
     if tree.size[0] == 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,33 +25,17 @@ from sampler.cart.kernels.state import (
     UNIT_SUM,
     UNIT_WEIGHT,
     WEIGHT,
-    rows_t,
+    TreeRows,
 )
-from sampler.kernels.arrays import (
-    MISSING,
-    boolean,
-    f8,
-    floats_1,
-    floats_2,
-    i8,
-    ints_1,
-    longs_1,
-    pair,
-    void,
-    words_1,
-)
+from sampler.kernels.arrays import MISSING, Bool, Float, Floats, Floats2, Int, Ints, Longs, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import below
 from sampler.kernels.rules import PRESENT_OR_MISSING, draw_cut, num_rules
 
-if TYPE_CHECKING:
-    from sampler.cart.kernels.state import TreeRows
-    from sampler.kernels.arrays import Bool, Float, Floats, Int, Ints, Longs, Words
-
 BLIND_DRAWS = 8  # columns drawn before all are looked at
 
 
-@kernel(i8(rows_t, ints_1, i8, i8, i8, longs_1), allocates=False)
+@kernel(allocates=False)
 def span_of(rows: TreeRows, order: Ints, start: Int, end: Int, column: Int, found: Longs) -> Int:
     """The number of rules of a column over the rows listed; its low, high and missing go to `found`."""
     if end - start == len(order):
@@ -69,7 +52,7 @@ def span_of(rows: TreeRows, order: Ints, start: Int, end: Int, column: Int, foun
     return num_rules(found[0], found[1], found[2])
 
 
-@kernel(boolean(rows_t, ints_1, i8, i8, i8, i8, i8, boolean), allocates=False)
+@kernel(allocates=False)
 def splittable(
     rows: TreeRows, order: Ints, start: Int, end: Int, column: Int, cut: Int, side: Int, left: Bool
 ) -> Bool:
@@ -91,13 +74,13 @@ def splittable(
     return False
 
 
-@kernel(boolean(i8, i8, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def goes_left(code: Int, cut: Int, side: Int) -> Bool:
     """Where a rule sends a code."""
     return side != 0 if code == MISSING else code <= cut
 
 
-@kernel(i8(rows_t, ints_1, i8, i8, longs_1), allocates=False)
+@kernel(allocates=False)
 def count_columns(rows: TreeRows, order: Ints, start: Int, end: Int, found: Longs) -> Int:
     """How many columns have a valid rule over the rows listed."""
     number = 0
@@ -106,7 +89,7 @@ def count_columns(rows: TreeRows, order: Ints, start: Int, end: Int, found: Long
     return number
 
 
-@kernel(void(rows_t, ints_1, i8, i8, words_1, ints_1, longs_1, longs_1), allocates=False)
+@kernel(allocates=False)
 def draw_rule(
     rows: TreeRows, order: Ints, start: Int, end: Int, random: Words, columns: Ints, rule: Longs, found: Longs
 ) -> None:
@@ -129,7 +112,7 @@ def draw_rule(
     draw_cut(random, found[0], found[1], found[2], rule)
 
 
-@kernel(boolean(longs_1, i8, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def is_valid(found: Longs, cut: Int, side: Int) -> Bool:
     """Whether a rule is among those of a column with that span of codes."""
     if cut == PRESENT_OR_MISSING:  # no code is larger, so no other cut is
@@ -137,14 +120,14 @@ def is_valid(found: Longs, cut: Int, side: Int) -> Bool:
     return found[0] <= cut < found[1]
 
 
-@kernel(f8(longs_1), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def log_rule(found: Longs) -> Float:
     """Log probability of one rule of a column with that span: its side is a coin where none is missing."""
     width = found[1] - found[0]
     return -math.log(2.0 * width + 1.0 if found[2] else 2.0 * width)
 
 
-@kernel(i8(rows_t, ints_1, i8, i8, ints_1, i8, i8, i8), allocates=False)
+@kernel(allocates=False)
 def partition(
     rows: TreeRows, order: Ints, start: Int, end: Int, shelf: Ints, column: Int, cut: Int, side: Int
 ) -> Int:
@@ -163,7 +146,7 @@ def partition(
     return at
 
 
-@kernel(void(rows_t, i8, longs_1), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def add_weighed(rows: TreeRows, row: Int, stat: Longs) -> None:
     """Add what a row that has a weight is to the sums of its leaf."""
     stat[SUM] += rows.weighed[row, 0]
@@ -171,7 +154,7 @@ def add_weighed(rows: TreeRows, row: Int, stat: Longs) -> None:
     stat[WEIGHT] += rows.weighed[row, 2]
 
 
-@kernel(pair(f8, f8, f8)(rows_t, longs_1), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def moments_of(rows: TreeRows, stat: Longs) -> tuple[Float, Float, Float]:
     """The weight of a leaf's rows, and their weighted sums of outcomes and of squares, in grid steps."""
     if len(rows.weighed):
@@ -184,7 +167,7 @@ def moments_of(rows: TreeRows, stat: Longs) -> tuple[Float, Float, Float]:
     return float(stat[COUNT]), float(stat[SUM]), float(stat[SQUARES])
 
 
-@kernel(void(rows_t, ints_1, i8, i8, longs_1), allocates=False)
+@kernel(allocates=False)
 def tally(rows: TreeRows, order: Ints, start: Int, end: Int, stat: Longs) -> None:
     """Statistics of the rows listed."""
     stat[:] = 0
@@ -205,7 +188,7 @@ def tally(rows: TreeRows, order: Ints, start: Int, end: Int, stat: Longs) -> Non
     stat[COUNT], stat[SUM], stat[SQUARES] = end - start, total, squares
 
 
-@kernel(void(rows_t, ints_1, i8, i8, i8, i8, i8, longs_1), allocates=False)
+@kernel(allocates=False)
 def tally_left(
     rows: TreeRows, order: Ints, start: Int, end: Int, column: Int, cut: Int, side: Int, stat: Longs
 ) -> None:
@@ -235,8 +218,8 @@ def tally_left(
     stat[COUNT], stat[SUM], stat[SQUARES] = count, total, squares
 
 
-@kernel(void(rows_t, longs_1, floats_2, i8), allocates=False)
-def settle_leaf(rows: TreeRows, stat: Longs, term: Floats, leaf: Int) -> None:
+@kernel(allocates=False)
+def settle_leaf(rows: TreeRows, stat: Longs, term: Floats2, leaf: Int) -> None:
     """What a leaf with these statistics adds to the log likelihood of its tree.
 
     The mathematics: docs/maths.md#single-trees.
@@ -267,7 +250,7 @@ def settle_leaf(rows: TreeRows, stat: Longs, term: Floats, leaf: Int) -> None:
     term[leaf, OWN] = own + 0.5 * nu * math.log(scale) - 0.5 * (size + nu) * math.log(left_over)
 
 
-@kernel(f8(rows_t, f8, f8), allocates=False, entry=True)
+@kernel(allocates=False, entry=True)
 def log_likelihood(rows: TreeRows, own: Float, explained: Float) -> Float:
     """Of a tree whose leaves' terms add up to these; without the mean-shift model's constant."""
     prior = rows.prior
@@ -277,7 +260,7 @@ def log_likelihood(rows: TreeRows, own: Float, explained: Float) -> Float:
     return own - 0.5 * (len(rows.y) + prior[NU]) * math.log(left_over)
 
 
-@kernel(pair(f8, f8)(floats_1, i8), allocates=False)
+@kernel(allocates=False)
 def log_split(prior: Floats, depth: Int) -> tuple[Float, Float]:
     """Log probabilities that a node of that depth which can be split is, and is not."""
     p = prior[ALPHA] * (1.0 + depth) ** -prior[BETA]

@@ -8,15 +8,20 @@ a chain's bits don't depend on how that list came about. Nodes come in pairs: th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from sampler.kernels.arrays import array, bytes_2, floats_1, floats_2, i4, i8, ints_1, longs_1, longs_2, named
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from sampler.kernels.arrays import Bytes, Floats, Ints, Longs
+from sampler.kernels.arrays import (
+    Bytes,
+    Bytes2,
+    Floats,
+    Floats2,
+    Int,
+    Ints,
+    Ints2,
+    Ints3,
+    Longs,
+    Longs2,
+)
 
 # columns of Tree.node; FEATURE is LEAF at a leaf; SPLITTABLE: whether any rule is valid there
 FEATURE, CUT, SIDE, CHILD, PARENT, DEPTH, SPLITTABLE = 0, 1, 2, 3, 4, 5, 6
@@ -46,25 +51,25 @@ DONE, NEEDS_NODES, NEEDS_ROOM = 0, 1, 2
 class TreeRows(NamedTuple):
     """Training rows and the model: codes uint8 [p, n], outcomes in grid steps or class numbers int32 [n]."""
 
-    codes: Bytes
+    codes: Bytes2
     y: Ints
     low: Longs  # [p], span of the codes over all rows
     high: Longs
     missing: Longs
-    model: int
+    model: Int
     prior: Floats
-    table: Floats  # [2, n + 1], log gammas of counts
-    weighed: Longs  # [n, 3]: a row's part of SUM, SQUARES and WEIGHT; no row of it where all weigh one
+    table: Floats2  # [2, n + 1], log gammas of counts
+    weighed: Longs2  # [n, 3]: a row's part of SUM, SQUARES and WEIGHT; no row of it where all weigh one
 
 
 class Tree(NamedTuple):
     """One tree; `size` [1] counts its nodes."""
 
     size: Longs
-    node: NDArray[np.int32]  # [capacity, NODE_SIZE]
-    span: Longs  # [capacity, 2] into `order`
-    stat: Longs  # [capacity, k]
-    term: Floats  # [capacity, 2]
+    node: Ints2  # [capacity, NODE_SIZE]
+    span: Longs2  # [capacity, 2] into `order`
+    stat: Longs2  # [capacity, k]
+    term: Floats2  # [capacity, 2]
     order: Ints  # [n]
 
 
@@ -78,11 +83,11 @@ class Room(NamedTuple):
     left: Longs  # [k], statistics of a proposed left child
     right: Longs
     stack: Ints  # [capacity]
-    block: Ints  # [capacity, p, 3], code spans of each leaf, for restructuring
+    block: Ints3  # [capacity, p, 3], code spans of each leaf, for restructuring
     blocks: Ints  # [capacity], leaves in order
-    bad: Longs  # [2, 257]
+    bad: Longs2  # [2, 257]
     terms: Floats  # [512]
-    bins: Longs  # [256, k]
+    bins: Longs2  # [256, k]
     draws: Floats  # [k]
 
 
@@ -95,15 +100,4 @@ class KeptTrees(NamedTuple):
     feature: Ints
     cut: Bytes
     missing_left: Bytes
-    value: Floats  # [leaves, k]
-
-
-rows_t = named((bytes_2, ints_1, longs_1, longs_1, longs_1, i8, floats_1, floats_2, longs_2), TreeRows)
-tree_t = named((longs_1, array(i4, 2), longs_2, longs_2, floats_2, ints_1), Tree)
-room_t = named(
-    (
-        *(longs_1, longs_1, ints_1, ints_1, longs_1, longs_1, ints_1),
-        *(array(i4, 3), ints_1, longs_2, floats_1, longs_2, floats_1),
-    ),
-    Room,
-)
+    value: Floats2  # [leaves, k]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,38 +35,19 @@ from sampler.cart.kernels.state import (
     SWAP,
     TOTAL_SQUARES,
     KeptTrees,
-    room_t,
-    rows_t,
-    tree_t,
+    Room,
+    Tree,
+    TreeRows,
 )
 from sampler.cart.kernels.tree import totals
-from sampler.kernels.arrays import (
-    boolean,
-    bytes_1,
-    f8,
-    floats_1,
-    floats_2,
-    i8,
-    ints_1,
-    longs_1,
-    longs_2,
-    named,
-    pair,
-    words_1,
-)
+from sampler.kernels.arrays import Bool, Float, Floats, Floats2, Int, Longs, Longs2, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import gamma, normal, uniform
 
-if TYPE_CHECKING:
-    from sampler.cart.kernels.state import Room, Tree, TreeRows
-    from sampler.kernels.arrays import Bool, Float, Floats, Int, Longs, Words
 
-kept_t = named((longs_1, floats_1, longs_1, ints_1, bytes_1, bytes_1, floats_2), KeptTrees)
-
-
-@kernel(f8(rows_t, tree_t, i8, f8, words_1, floats_2, i8), allocates=False)
+@kernel(allocates=False)
 def draw_leaf(
-    rows: TreeRows, tree: Tree, at: Int, variance: Float, random: Words, value: Floats, place: Int
+    rows: TreeRows, tree: Tree, at: Int, variance: Float, random: Words, value: Floats2, place: Int
 ) -> Float:
     """A leaf's parameters given its rows into `value[place]`; its variance times its rows, in grid steps."""
     prior = rows.prior
@@ -94,7 +74,7 @@ def draw_leaf(
     return size * variance
 
 
-@kernel(boolean(rows_t, tree_t, room_t, words_1, kept_t), allocates=False, entry=True)
+@kernel(allocates=False, entry=True)
 def keep(rows: TreeRows, tree: Tree, room: Room, random: Words, kept: KeptTrees) -> Bool:
     """Draw the noise and the leaves, and write the tree in pre-order; False when there is no room."""
     prior, size, fill = rows.prior, tree.size[0], kept.fill
@@ -133,10 +113,6 @@ def keep(rows: TreeRows, tree: Tree, room: Room, random: Words, kept: KeptTrees)
 
 
 @kernel(
-    pair(i8, i8)(
-        *(rows_t, tree_t, tree_t, room_t, words_1),
-        *(floats_1, floats_2, longs_2, kept_t, longs_1),
-    ),
     allocates=False,
     entry=True,
 )
@@ -147,8 +123,8 @@ def cart_sweep(
     room: Room,
     random: Words,
     moves: Floats,
-    scratch: Floats,
-    counters: Longs,
+    scratch: Floats2,
+    counters: Longs2,
     kept: KeptTrees,
     plan: Longs,
 ) -> tuple[Int, Int]:

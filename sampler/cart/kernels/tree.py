@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,19 +29,15 @@ from sampler.cart.kernels.state import (
     PARENT,
     SIDE,
     SPLITTABLE,
-    room_t,
-    rows_t,
-    tree_t,
+    Room,
+    Tree,
+    TreeRows,
 )
-from sampler.kernels.arrays import boolean, f8, i8, pair, void
+from sampler.kernels.arrays import Bool, Float, Int
 from sampler.kernels.jit import kernel
 
-if TYPE_CHECKING:
-    from sampler.cart.kernels.state import Room, Tree, TreeRows
-    from sampler.kernels.arrays import Bool, Float, Int
 
-
-@kernel(boolean(tree_t, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def is_prunable(tree: Tree, at: Int) -> Bool:
     """Whether a node is a split above two leaves."""
     if tree.node[at, FEATURE] == LEAF:
@@ -51,7 +46,7 @@ def is_prunable(tree: Tree, at: Int) -> Bool:
     return tree.node[child, FEATURE] == LEAF and tree.node[child + 1, FEATURE] == LEAF
 
 
-@kernel(pair(f8, f8)(tree_t), allocates=False, entry=True)
+@kernel(allocates=False, entry=True)
 def totals(tree: Tree) -> tuple[Float, Float]:
     """The sums of the leaves' terms."""
     own, explained = 0.0, 0.0
@@ -62,7 +57,7 @@ def totals(tree: Tree) -> tuple[Float, Float]:
     return own, explained
 
 
-@kernel(void(tree_t, i8, tree_t, i8), allocates=False)
+@kernel(allocates=False)
 def copy_node(source: Tree, old: Int, into: Tree, new: Int) -> None:
     """One node with its figures; element by element, since numba allocates to copy slices."""
     for k in range(NODE_SIZE):
@@ -74,7 +69,7 @@ def copy_node(source: Tree, old: Int, into: Tree, new: Int) -> None:
         into.stat[new, k] = source.stat[old, k]
 
 
-@kernel(void(rows_t, tree_t, room_t, i8), allocates=False)
+@kernel(allocates=False)
 def split(rows: TreeRows, tree: Tree, room: Room, at: Int) -> None:
     """Make a leaf a split by `room.rule`; its children's statistics are in `room.left` and `room.right`."""
     node, span, rule = tree.node, tree.span, room.rule
@@ -94,7 +89,7 @@ def split(rows: TreeRows, tree: Tree, room: Room, at: Int) -> None:
     settle_leaf(rows, tree.stat[child + 1], tree.term, child + 1)
 
 
-@kernel(void(rows_t, tree_t, i8), allocates=False)
+@kernel(allocates=False)
 def join(rows: TreeRows, tree: Tree, at: Int) -> None:
     """Make a split above two leaves a leaf; the last pair of nodes takes the place that became free."""
     node, child = tree.node, tree.node[at, CHILD]
@@ -115,7 +110,7 @@ def join(rows: TreeRows, tree: Tree, at: Int) -> None:
     node[node[child, PARENT], CHILD] = child
 
 
-@kernel(void(rows_t, tree_t), allocates=False, entry=True)
+@kernel(allocates=False, entry=True)
 def plant(rows: TreeRows, tree: Tree) -> None:
     """Make the tree a lone leaf of all rows; `order` is kept as it is."""
     tree.size[0] = 1
@@ -128,7 +123,7 @@ def plant(rows: TreeRows, tree: Tree) -> None:
     settle_leaf(rows, tree.stat[0], tree.term, 0)
 
 
-@kernel(void(tree_t, tree_t, i8, i8), allocates=False)
+@kernel(allocates=False)
 def copy_tree(source: Tree, into: Tree, start: Int, end: Int) -> None:
     """All nodes, and the rows listed from `start` to `end`."""
     size = source.size[0]
@@ -139,7 +134,7 @@ def copy_tree(source: Tree, into: Tree, start: Int, end: Int) -> None:
         into.order[k] = source.order[k]
 
 
-@kernel(pair(boolean, f8)(rows_t, tree_t, room_t, i8, boolean), allocates=False, entry=True)
+@kernel(allocates=False, entry=True)
 def look_below(rows: TreeRows, tree: Tree, room: Room, top: Int, with_top: Bool) -> tuple[Bool, Float]:
     """Route the rows of `top` down by the rules as they are, and bring all figures below up to date.
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from sampler.kernels.arrays import ints_1, longs_1, void
+from sampler.kernels.arrays import Ints, Longs
 from sampler.kernels.jit import kernel
 
-if TYPE_CHECKING:
-    from sampler.kernels.arrays import Ints, Longs
 
-
-@kernel(void(longs_1, ints_1, ints_1, ints_1), allocates=False, entry=True)
+@kernel(allocates=False, entry=True)
 def tree_depths(tree_start: Longs, feature: Ints, waiting: Ints, depth: Ints) -> None:
     """The depth of each tree's deepest leaf, 0 for a lone one; `waiting` has room for a tree's nodes.
 

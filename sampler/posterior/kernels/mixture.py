@@ -8,17 +8,11 @@ the relative precision of small probabilities. The normal distribution function 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.kernels.arrays import array, f8, floats_1, floats_2, i4, void
+from sampler.kernels.arrays import Float, Floats, Floats2, Ints2
 from sampler.kernels.jit import kernel
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.kernels.arrays import Floats
 
 PER_UNIT = 64
 REACH = 38  # the lower tail there is 1e-316
@@ -31,8 +25,8 @@ LANES = 4
 LAST = len(NODES) - 1
 
 
-@kernel(void(floats_1, floats_1, f8, floats_2, floats_1))
-def _sums_at(shift: Floats, inverse: Floats, q: float, room: NDArray[np.float64], sums: Floats) -> None:
+@kernel()
+def _sums_at(shift: Floats, inverse: Floats, q: Float, room: Floats2, sums: Floats) -> None:
     """F and its first three derivatives by q, summed over draws, at z = q * inverse - shift.
 
     The work per draw is a loop without sums, so that it is vectorised; the sums run in four lanes.
@@ -75,7 +69,7 @@ def _sums_at(shift: Floats, inverse: Floats, q: float, room: NDArray[np.float64]
         sums[k] = (part[k, 0] + part[k, 1]) + (part[k, 2] + part[k, 3])
 
 
-@kernel(void(floats_1, floats_1, floats_1))
+@kernel()
 def _moments(centre: Floats, sigma: Floats, moments: Floats) -> None:
     """Standard deviation, skewness and excess kurtosis of a mixture with mean zero."""
     second, third, fourth = 0.0, 0.0, 0.0
@@ -90,14 +84,14 @@ def _moments(centre: Floats, sigma: Floats, moments: Floats) -> None:
     moments[2] = fourth / len(centre) / (variance * variance) - 3
 
 
-@kernel(void(array(i4, 2), f8, floats_1, floats_1, floats_1, floats_2), entry=True)
+@kernel(entry=True)
 def mixture_quantiles(
-    steps: NDArray[np.int32],
-    step: float,
+    steps: Ints2,
+    step: Float,
     sigma: Floats,
     tails: Floats,
     normal: Floats,
-    quantiles: NDArray[np.float64],
+    quantiles: Floats2,
 ) -> None:
     """Quantiles [row, level] of the mixtures over draws of Normal(step * steps[row, draw], sigma[draw]^2).
 

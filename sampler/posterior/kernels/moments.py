@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from sampler.kernels.arrays import array, floats_1, i4, longs_1, void
+from sampler.kernels.arrays import Floats, Ints2, Longs
 from sampler.kernels.jit import kernel
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from sampler.kernels.arrays import Floats, Longs
 
 TILE = 32  # rows and draws turned at once: both sides of a tile stay in the nearest cache
 
 
-@kernel(void(array(i4, 2), longs_1, floats_1, floats_1), entry=True)
-def moments(sums: NDArray[np.int32], total: Longs, mean: Floats, squares: Floats) -> None:
+@kernel(entry=True)
+def moments(sums: Ints2, total: Longs, mean: Floats, squares: Floats) -> None:
     """Of `sums` [draw, row] the exact total, the mean, and the sum of squares about it, per row.
 
     Each row is summed over draws in order, so it has the same answer whatever rows come along.
@@ -37,8 +29,8 @@ def moments(sums: NDArray[np.int32], total: Longs, mean: Floats, squares: Floats
             squares[i] += away * away
 
 
-@kernel(void(array(i4, 2), array(i4, 2)), entry=True)
-def turn(sums: NDArray[np.int32], steps: NDArray[np.int32]) -> None:
+@kernel(entry=True)
+def turn(sums: Ints2, steps: Ints2) -> None:
     """`sums` [draw, row] as `steps` [row, draw], tile by tile."""
     num_draws, num_rows = sums.shape
     for first_row in range(0, num_rows, TILE):

@@ -8,24 +8,22 @@ test each.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numba import types
+from numpy.typing import NDArray
 
-from sampler.kernels.arrays import array, bytes_1, bytes_2, i4, i8, ints_1, longs_1, longs_2, void
+from sampler.kernels.arrays import Bytes, Bytes2, Int, Ints, Ints2, Longs, Longs2, Shorts, array
 from sampler.kernels.jit import kernel
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.kernels.arrays import Bytes, Ints, Longs
 
 BLOCK = 1024  # rows at a time: their codes and their sums stay in the nearest cache
 CHAIN = 32  # up to so many leaves, passes over all rows beat walking them one by one
 MAX_FEATURES = 32_767  # so that a rule fits 16 bits
 TWO, RIGHT, LEFT, BIG, SPLITS, LEAVES = 0, 1, 2, 3, 4, 5
 NUM_SHAPES = 6
+
+Block = Annotated[NDArray[np.uint8], types.Array(types.uint8, 2, "A")]  # codes of a block of rows: a slice
 
 
 class SortedTrees(NamedTuple):
@@ -40,19 +38,19 @@ class SortedTrees(NamedTuple):
     """
 
     base: Ints
-    start: NDArray[np.int64]
-    two_rule: NDArray[np.uint16]
+    start: Longs2
+    two_rule: Shorts
     two_cut: Bytes
     two_near: Ints
-    right_rule: NDArray[np.uint16]  # [2 * trees]: root, child
+    right_rule: Shorts  # [2 * trees]: root, child
     right_cut: Bytes
     right_value: Ints  # [2 * trees]: near, far
-    left_rule: NDArray[np.uint16]
+    left_rule: Shorts
     left_cut: Bytes
     left_value: Ints
     big_split: Longs  # [trees + 1], first split of each
     big_leaf: Longs  # [trees + 1], first leaf of each
-    rule: NDArray[np.uint16]  # [splits]
+    rule: Shorts  # [splits]
     cut: Bytes
     here: Ints
     there: Ints
@@ -62,22 +60,10 @@ class SortedTrees(NamedTuple):
 
 
 rules_1 = array(types.uint16)
-ensemble_t = types.NamedTuple(  # type: ignore[no-untyped-call]
-    (
-        ints_1,
-        longs_2,
-        *(rules_1, bytes_1, ints_1) * 3,
-        longs_1,
-        longs_1,
-        *(rules_1, bytes_1, ints_1, ints_1, ints_1, ints_1, ints_1),
-    ),
-    SortedTrees,
-)
-block_t = types.Array(types.uint8, 2, "A")  # the codes of a block of rows: a slice
 
 
-@kernel(void(longs_1, i8, ints_1, longs_2), entry=True)
-def count_shapes(tree_start: Longs, num_trees: int, feature: Ints, count: NDArray[np.int64]) -> None:
+@kernel(entry=True)
+def count_shapes(tree_start: Longs, num_trees: Int, feature: Ints, count: Longs2) -> None:
     """Trees of each shape, and splits and leaves of the big ones, per draw into `count` [draw, 6]."""
     count[:] = 0
     for draw in range(len(count)):
@@ -94,15 +80,15 @@ def count_shapes(tree_start: Longs, num_trees: int, feature: Ints, count: NDArra
                 count[draw, LEAVES] += num_nodes // 2 + 1
 
 
-@kernel(void(longs_1, i8, ints_1, bytes_1, bytes_1, ints_1, i8, ensemble_t), entry=True)
+@kernel(entry=True)
 def sort_trees(
     tree_start: Longs,
-    num_trees: int,
+    num_trees: Int,
     feature: Ints,
     cut: Bytes,
     missing_left: Bytes,
     leaf: Ints,
-    first_draw: int,
+    first_draw: Int,
     into: SortedTrees,
 ) -> None:
     """Fill the ensemble's draws from `first_draw` on with these trees, pre-order nodes in sorted shapes."""
@@ -179,8 +165,8 @@ def sort_trees(
                 big += 1
 
 
-@kernel(void(ensemble_t, i8, block_t, ints_1))
-def _add_two_leaves(e: SortedTrees, draw: int, codes: NDArray[np.uint8], total: Ints) -> None:
+@kernel()
+def _add_two_leaves(e: SortedTrees, draw: Int, codes: Block, total: Ints) -> None:
     """Two trees at a time, so that the totals are loaded and stored half as often."""
     zero, one = np.int32(0), np.uint64(1)
     last = np.uint64(e.start[draw + 1, TWO])
@@ -201,8 +187,8 @@ def _add_two_leaves(e: SortedTrees, draw: int, codes: NDArray[np.uint8], total: 
             total[i] += first + second
 
 
-@kernel(void(ensemble_t, i8, block_t, ints_1))
-def _add_three_leaves(e: SortedTrees, draw: int, codes: NDArray[np.uint8], total: Ints) -> None:
+@kernel()
+def _add_three_leaves(e: SortedTrees, draw: Int, codes: Block, total: Ints) -> None:
     zero, one = np.int32(0), np.uint64(1)
     for tree in range(e.start[draw, RIGHT], e.start[draw + 1, RIGHT]):
         a = np.uint64(tree) << one
@@ -224,8 +210,8 @@ def _add_three_leaves(e: SortedTrees, draw: int, codes: NDArray[np.uint8], total
             total[i] += inner if np.uint8(code[i] + side) <= cut else zero
 
 
-@kernel(void(ensemble_t, i8, block_t, ints_1, bytes_1))
-def _add_more_leaves(e: SortedTrees, draw: int, codes: NDArray[np.uint8], total: Ints, slots: Bytes) -> None:
+@kernel()
+def _add_more_leaves(e: SortedTrees, draw: Int, codes: Block, total: Ints, slots: Bytes) -> None:
     """Every row's leaf slot by one masked pass of bytes per split, then the values by a chain of selects."""
     zero, one = np.int32(0), np.uint64(1)
     rows = codes.shape[1]
@@ -261,8 +247,8 @@ def _add_more_leaves(e: SortedTrees, draw: int, codes: NDArray[np.uint8], total:
                 total[i] += one_value + other_value
 
 
-@kernel(void(ensemble_t, longs_1, bytes_2, array(i4, 2)), entry=True)
-def sum_trees(ensemble: SortedTrees, draws: Longs, codes: NDArray[np.uint8], sums: NDArray[np.int32]) -> None:
+@kernel(entry=True)
+def sum_trees(ensemble: SortedTrees, draws: Longs, codes: Bytes2, sums: Ints2) -> None:
     """Per draw the sum of the leaves each row reaches: `sums` [draw, row] from `codes` [feature, row]."""
     num_rows = codes.shape[1]
     total = np.empty(BLOCK, np.int32)
@@ -281,7 +267,7 @@ def sum_trees(ensemble: SortedTrees, draws: Longs, codes: NDArray[np.uint8], sum
                 sums[out, begin + i] = total[i]
 
 
-@kernel(void(ensemble_t, longs_1, bytes_1, ints_1), entry=True)
+@kernel(entry=True)
 def sum_trees_at_row(ensemble: SortedTrees, draws: Longs, code: Bytes, sums: Ints) -> None:
     """`sum_trees` for a single row without a branch that the processor could guess wrong: `sums` [draw].
 

@@ -9,12 +9,11 @@ split over all rows, so that the loops over rows run on whole vector registers.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from sampler.kernels.arrays import f8, floats_1, floats_2, i8, void
+from sampler.kernels.arrays import Float, Floats, Floats2, Int
 from sampler.kernels.jit import kernel
 from sampler.soft.kernels import state
-from sampler.soft.kernels.state import soft_room_t, soft_rows_t, soft_shape_t
+from sampler.soft.kernels.state import SoftRoom, SoftRows, SoftShape
 from sampler.soft.kernels.vector_math import (
     LOG_2PI,
     SATURATED,
@@ -25,12 +24,8 @@ from sampler.soft.kernels.vector_math import (
     total_of,
 )
 
-if TYPE_CHECKING:
-    from sampler.kernels.arrays import Float, Floats, Int
-    from sampler.soft.kernels.state import SoftRoom, SoftRows, SoftShape
 
-
-@kernel(f8(floats_1, floats_1, floats_1), allocates=False, entry=True)
+@kernel(allocates=False, entry=True)
 def break_stick(shifts: Floats, u: Floats, direction: Floats) -> Float:
     """The simplex that some logits stand for, into `direction`; the log of its Jacobian.
 
@@ -49,7 +44,7 @@ def break_stick(shifts: Floats, u: Floats, direction: Floats) -> Float:
     return log_jacobian
 
 
-@kernel(void(floats_1, floats_1, floats_1, floats_1, floats_1), allocates=False)
+@kernel(allocates=False)
 def stick_gradient(shifts: Floats, u: Floats, direction: Floats, slope: Floats, into: Floats) -> None:
     """The gradient by the logits, of a function with this slope by the simplex plus the log Jacobian."""
     columns = len(direction)
@@ -61,7 +56,7 @@ def stick_gradient(shifts: Floats, u: Floats, direction: Floats, slope: Floats, 
         after += here
 
 
-@kernel(void(soft_rows_t, soft_shape_t, f8, soft_room_t), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def route(rows: SoftRows, shape: SoftShape, width: Float, room: SoftRoom) -> None:
     """The probabilities of going right and left, of every split of the room at every row."""
     columns, n = rows.x.shape
@@ -85,7 +80,7 @@ def route(rows: SoftRows, shape: SoftShape, width: Float, room: SoftRoom) -> Non
             other[i] = far if a >= 0 else near
 
 
-@kernel(void(soft_shape_t, soft_room_t, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def flow_down(shape: SoftShape, room: SoftRoom, leaves: Int) -> None:
     """What of each row's flow comes to each split, and to each leaf if asked, from what it is at the root."""
     for node in range(len(shape.right)):
@@ -97,13 +92,13 @@ def flow_down(shape: SoftShape, room: SoftRoom, leaves: Int) -> None:
                 _share(room.flow[node], room.left[slot], room.flow[node + 1])
 
 
-@kernel(void(floats_1, floats_1, floats_1), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def _share(here: Floats, share: Floats, into: Floats) -> None:
     for i in range(len(into)):
         into[i] = here[i] * share[i]
 
 
-@kernel(void(soft_room_t), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def start_alike(room: SoftRoom) -> None:
     """A flow of one of each row: the flow at nodes is the probability of coming there."""
     root = room.flow[0]
@@ -111,7 +106,7 @@ def start_alike(room: SoftRoom) -> None:
         root[i] = 1.0
 
 
-@kernel(void(soft_rows_t, soft_shape_t, soft_room_t), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def count_classes(rows: SoftRows, shape: SoftShape, room: SoftRoom) -> None:
     """The expected count of each class in each leaf, into `table`."""
     for node in range(len(shape.right)):
@@ -122,7 +117,7 @@ def count_classes(rows: SoftRows, shape: SoftShape, room: SoftRoom) -> None:
             room.table[leaf, k] = dot(room.flow[node], rows.count[k])
 
 
-@kernel(f8(soft_rows_t, i8, soft_room_t), allocates=False)
+@kernel(allocates=False)
 def _class_likelihood(rows: SoftRows, leaves: Int, room: SoftRoom) -> Float:
     """Of the counts in `table`, which become the slopes by them."""
     alpha = rows.prior[state.CONCENTRATION]
@@ -141,7 +136,7 @@ def _class_likelihood(rows: SoftRows, leaves: Int, room: SoftRoom) -> Float:
     return total
 
 
-@kernel(void(soft_rows_t, soft_shape_t, floats_1, soft_room_t), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def average_below(rows: SoftRows, shape: SoftShape, u: Floats, room: SoftRoom) -> None:
     """Expectations over the leaves below each node: of means, or of the slopes of the classes."""
     n = rows.x.shape[1]
@@ -164,7 +159,7 @@ def average_below(rows: SoftRows, shape: SoftShape, u: Floats, room: SoftRoom) -
                 here[i] += count[i] * value
 
 
-@kernel(f8(soft_rows_t, soft_shape_t, floats_1, floats_1, soft_room_t), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def _prior(rows: SoftRows, shape: SoftShape, u: Floats, slope: Floats, room: SoftRoom) -> Float:
     """The log prior with Jacobians; its gradient by the thresholds, means and sigma; the splits."""
     sticks, splits, law = rows.x.shape[0] - 1, len(shape.axis), rows.prior
@@ -196,7 +191,7 @@ def _prior(rows: SoftRows, shape: SoftShape, u: Floats, slope: Floats, room: Sof
     return total - a * u[at] - share  # -(a + 1) u from the density, + u
 
 
-@kernel(f8(soft_rows_t, soft_shape_t, f8, floats_1, soft_room_t), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def _likelihood(rows: SoftRows, shape: SoftShape, width: Float, u: Floats, room: SoftRoom) -> Float:
     """The log likelihood; how much each row pulls, its residual over the variance or one, is the root's flow.
 
@@ -221,7 +216,7 @@ def _likelihood(rows: SoftRows, shape: SoftShape, width: Float, u: Floats, room:
     return -rows.prior[state.TOTAL] * (0.5 * LOG_2PI + log_sigma) - 0.5 * room.table[0, 0]
 
 
-@kernel(void(soft_rows_t, soft_shape_t, floats_1, floats_1, soft_room_t), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def _leaf_slopes(rows: SoftRows, shape: SoftShape, u: Floats, slope: Floats, room: SoftRoom) -> None:
     """What the likelihood adds to the slopes by means and sigma; of classes, the leaves' slopes at rows."""
     if rows.classes:
@@ -241,7 +236,7 @@ def _leaf_slopes(rows: SoftRows, shape: SoftShape, u: Floats, slope: Floats, roo
                 slope[first + shape.slot[node + 1]] += dot(here, room.left[slot])
 
 
-@kernel(f8(soft_rows_t, soft_shape_t, i8, soft_room_t), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def _tilt(rows: SoftRows, shape: SoftShape, node: Int, room: SoftRoom) -> Float:
     """What the likelihood gains as rows move right of a split by its width; by its direction, in `slope`."""
     j = shape.slot[node]
@@ -255,7 +250,7 @@ def _tilt(rows: SoftRows, shape: SoftShape, node: Int, room: SoftRoom) -> Float:
     return total_of(gain)
 
 
-@kernel(f8(soft_rows_t, soft_shape_t, f8, floats_1, floats_1, soft_room_t), allocates=False, entry=True)
+@kernel(allocates=False, entry=True)
 def density(
     rows: SoftRows, shape: SoftShape, width: Float, u: Floats, slope: Floats, room: SoftRoom
 ) -> Float:
@@ -289,7 +284,6 @@ def density(
 
 
 @kernel(
-    void(soft_rows_t, soft_shape_t, f8, floats_2, soft_room_t, floats_1, floats_1),
     allocates=False,
     entry=True,
 )
@@ -297,7 +291,7 @@ def densities(
     rows: SoftRows,
     shape: SoftShape,
     width: Float,
-    points: Floats,
+    points: Floats2,
     room: SoftRoom,
     slope: Floats,
     into: Floats,

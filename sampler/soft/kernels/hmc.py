@@ -9,24 +9,19 @@ propose another column for one.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from sampler.kernels.arrays import f8, floats_1, floats_2, i8, void, words_1
+from sampler.kernels.arrays import Float, Floats, Floats2, Int, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import below, gamma, normal, uniform
 from sampler.soft.kernels import state
 from sampler.soft.kernels.density import count_classes, density, flow_down, route, start_alike
-from sampler.soft.kernels.state import soft_room_t, soft_rows_t, soft_shape_t
-
-if TYPE_CHECKING:
-    from sampler.kernels.arrays import Float, Floats, Int, Words
-    from sampler.soft.kernels.state import SoftRoom, SoftRows, SoftShape
+from sampler.soft.kernels.state import SoftRoom, SoftRows, SoftShape
 
 WANTED = 0.8  # acceptance that the step size is tuned to
 WILDEST = 1000.0  # growth of the energy that ends a trajectory
 
 
-@kernel(f8(soft_rows_t, soft_shape_t, f8, floats_1, f8, soft_room_t, words_1, floats_2), allocates=False)
+@kernel(allocates=False)
 def _change_axis(
     rows: SoftRows,
     shape: SoftShape,
@@ -35,7 +30,7 @@ def _change_axis(
     now: Float,
     room: SoftRoom,
     random: Words,
-    work: Floats,
+    work: Floats2,
 ) -> Float:
     """Propose a column for one split, and now and then a threshold from its prior; the density after it."""
     j = below(random, len(shape.axis))
@@ -57,7 +52,6 @@ def _change_axis(
 
 
 @kernel(
-    f8(soft_rows_t, soft_shape_t, floats_1, floats_1, floats_1, i8, floats_1, soft_room_t, words_1, floats_2),
     allocates=False,
     entry=True,
 )
@@ -71,7 +65,7 @@ def transitions(
     tune: Floats,
     room: SoftRoom,
     random: Words,
-    work: Floats,
+    work: Floats2,
 ) -> Float:
     """One transition at each of the widths in turn; the log density at u then, at the last of them.
 
@@ -122,9 +116,9 @@ def transitions(
     return now
 
 
-@kernel(void(soft_rows_t, soft_shape_t, f8, soft_room_t, words_1, floats_2), allocates=False, entry=True)
+@kernel(allocates=False, entry=True)
 def draw_classes(
-    rows: SoftRows, shape: SoftShape, width: Float, room: SoftRoom, random: Words, into: Floats
+    rows: SoftRows, shape: SoftShape, width: Float, room: SoftRoom, random: Words, into: Floats2
 ) -> None:
     """Probabilities of the classes in each leaf, drawn from their Dirichlet law, of the room's splits."""
     for leaf in range(len(into)):

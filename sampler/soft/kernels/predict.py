@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from sampler.kernels.arrays import array, boolean, f8, floats_1, floats_2, longs_1, void
+from sampler.kernels.arrays import Bools, Float, Floats, Floats2, Floats3, Longs, array, boolean
 from sampler.kernels.jit import kernel
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from sampler.kernels.arrays import Float, Floats, Longs
 
 bools_1 = array(boolean)
 
 
 @kernel(
-    void(
-        *(bools_1, longs_1, longs_1, longs_1, floats_1, floats_2, floats_2),
-        *(f8, floats_2, longs_1, floats_1, array(f8, 3)),
-    ),
     allocates=False,
     entry=True,
 )
 def soft_values(
-    is_split: NDArray[np.bool_],
+    is_split: Bools,
     start: Longs,
     first_split: Longs,
     right: Longs,
     threshold: Floats,
-    direction: Floats,
-    value: Floats,
+    direction: Floats2,
+    value: Floats2,
     width: Float,
-    x: Floats,
+    x: Floats2,
     chosen: Longs,
     reach: Floats,
-    into: NDArray[np.float64],
+    into: Floats3,
 ) -> None:
     """Expected leaf values of the chosen trees at rows x [row, p], into [tree, row, k].
 

@@ -9,15 +9,12 @@ split's direction (none where a split uses one column), each leaf's mean, the lo
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types as _types
 
-from sampler.kernels.arrays import floats_1, floats_2, i8, longs_1, named
-
-if TYPE_CHECKING:
-    from sampler.kernels.arrays import Floats, Longs
+from sampler.kernels.arrays import Floats, Floats2, Int, Longs
 
 # the prior vector: of leaf means, of sigma (inverse gamma), of class probabilities; whether the data count
 MEAN, SD, SHAPE, SCALE, CONCENTRATION, LIKELIHOOD = 0, 1, 2, 3, 4, 5
@@ -37,10 +34,10 @@ LINE = 8  # numbers in a cache line, and in the widest registers
 class SoftRows(NamedTuple):
     """Training rows, equal ones joined, and the prior."""
 
-    x: Floats  # [p, n], scaled to [0, 1]
-    count: Floats  # type: ignore[assignment]  # [k, n]: rows (k = 1), or rows of each class
+    x: Floats2  # [p, n], scaled to [0, 1]
+    count: Floats2  # type: ignore[assignment]  # [k, n]: rows (k = 1), or rows of each class
     mean: Floats  # [n], of the outcomes of the rows joined; zeros for classes
-    classes: int  # 0 for numbers
+    classes: Int  # 0 for numbers
     prior: Floats  # STICKS numbers, and one for each logit of a direction
 
 
@@ -55,14 +52,14 @@ class SoftShape(NamedTuple):
 class SoftRoom(NamedTuple):
     """Room to work."""
 
-    right: Floats  # [split, n], the probability of going right, and its complement
-    left: Floats
-    flow: Floats  # [node, n], what comes there of what each row has at the root
-    below: Floats  # [node, n], expectations over the leaves below
+    right: Floats2  # [split, n], the probability of going right, and its complement
+    left: Floats2
+    flow: Floats2  # [node, n], what comes there of what each row has at the root
+    below: Floats2  # [node, n], expectations over the leaves below
     threshold: Floats  # [split]
-    direction: Floats  # [split, p]
+    direction: Floats2  # [split, p]
     slope: Floats  # [p]
-    table: Floats  # [leaf, k]
+    table: Floats2  # [leaf, k]
 
 
 def zeros(*shape: int) -> Floats:
@@ -72,9 +69,4 @@ def zeros(*shape: int) -> Floats:
     return found[-(found.ctypes.data // found.itemsize) % LINE :][:size].reshape(shape)
 
 
-soft_rows_t = named((floats_2, floats_2, floats_1, i8, floats_1), SoftRows)
 types: Any = _types
-soft_shape_t = types.NamedUniTuple(longs_1, 3, SoftShape)
-soft_room_t = named(
-    (floats_2, floats_2, floats_2, floats_2, floats_1, floats_2, floats_1, floats_2), SoftRoom
-)

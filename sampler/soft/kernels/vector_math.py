@@ -8,15 +8,11 @@ do too: the order is the processor's, as it is in the no-U-turn sampler that cal
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.kernels.arrays import f8, floats_1
+from sampler.kernels.arrays import Float, Floats
 from sampler.kernels.jit import kernel
-
-if TYPE_CHECKING:
-    from sampler.kernels.arrays import Float, Floats
 
 LOG_2PI = math.log(2 * math.pi)
 SATURATED = 40.0  # beyond, exp(-a) is nothing beside one, and products of a few would be no normal numbers
@@ -29,7 +25,7 @@ MANTISSA = 52
 C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13 = (1 / math.factorial(k) for k in range(2, 14))
 
 
-@kernel(f8(f8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def exp_of_negative(x: Float) -> Float:
     """exp(x) for x from -SATURATED to 0, to the last digit but one.
 
@@ -50,14 +46,14 @@ def exp_of_negative(x: Float) -> Float:
     return scaled.view(np.float64)
 
 
-@kernel(f8(f8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def sigmoid(a: Float) -> Float:
     """1 / (1 + exp(-a))."""
     e = math.exp(-abs(a))
     return 1.0 / (1.0 + e) if a >= 0 else e / (1.0 + e)
 
 
-@kernel(f8(f8), allocates=False)
+@kernel(allocates=False)
 def digamma(x: Float) -> Float:
     """The derivative of the log gamma function at x > 0, to 1e-12."""
     shifted = 0.0
@@ -69,7 +65,7 @@ def digamma(x: Float) -> Float:
     return shifted + math.log(x) - 0.5 / x - series
 
 
-@kernel(f8(floats_1, floats_1), inline=True, allocates=False, any_order=True)
+@kernel(inline=True, allocates=False, any_order=True)
 def dot(one: Floats, other: Floats) -> Float:
     """The sum of products."""
     total = 0.0
@@ -78,7 +74,7 @@ def dot(one: Floats, other: Floats) -> Float:
     return total
 
 
-@kernel(f8(floats_1), inline=True, allocates=False, any_order=True)
+@kernel(inline=True, allocates=False, any_order=True)
 def total_of(one: Floats) -> Float:
     """The sum."""
     total = 0.0

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from sampler.bart.kernels.state import ALPHA, BETA, LAMBDA, LIKELIHOOD, NU, SIGMA2, SIGMA_FIXED, TAU2
-from sampler.kernels.arrays import f8, floats_1, floats_2, i8, words_1
+from sampler.kernels.arrays import Float, Floats, Floats2, Int, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import gamma, normal
 
-if TYPE_CHECKING:
-    from sampler.kernels.arrays import Float, Floats, Int, Words
 
-
-@kernel(f8(floats_1, f8, f8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def log_evidence(prior: Floats, size: Float, total: Float) -> Float:
     """l(node) of docs/maths.md#leaf-prior for weight `size` and weighted partial residual sum `total`."""
     spread = prior[SIGMA2] + size * prior[TAU2]
     return 0.5 * (math.log(prior[SIGMA2] / spread) + prior[TAU2] * total * total / (prior[SIGMA2] * spread))
 
 
-@kernel(f8(floats_1, f8, f8, f8, f8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def split_gain(
     prior: Floats, left_size: Float, left_total: Float, right_size: Float, right_total: Float
 ) -> Float:
@@ -35,30 +31,30 @@ def split_gain(
     return 0.5 * (math.log(sigma2 * both / (left * right)) + tau2 / sigma2 * fit)
 
 
-@kernel(f8(floats_1, floats_2, i8), inline=True, allocates=False)
-def log_stay(prior: Floats, depths: Floats, depth: Int) -> Float:
+@kernel(inline=True, allocates=False)
+def log_stay(prior: Floats, depths: Floats2, depth: Int) -> Float:
     """log(1 - p) at a depth, p = alpha (1 + depth)^-beta; shallow depths are tabled."""
     if depth < depths.shape[1]:
         return depths[0, depth]
     return math.log1p(-prior[ALPHA] * (1.0 + depth) ** -prior[BETA])
 
 
-@kernel(f8(floats_1, floats_2, i8), inline=True, allocates=False)
-def log_split(prior: Floats, depths: Floats, depth: Int) -> Float:
+@kernel(inline=True, allocates=False)
+def log_split(prior: Floats, depths: Floats2, depth: Int) -> Float:
     """Log p at a depth."""
     if depth < depths.shape[1]:
         return depths[1, depth]
     return math.log(prior[ALPHA]) - prior[BETA] * math.log1p(depth)
 
 
-@kernel(f8(floats_1, f8, f8, words_1), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def draw_leaf(prior: Floats, size: Float, total: Float, random: Words) -> Float:
     """A leaf value from its conditional (docs/maths.md#leaf-prior), not yet rounded to the grid."""
     spread = prior[SIGMA2] + size * prior[TAU2]
     return (prior[TAU2] * total + math.sqrt(prior[SIGMA2] * prior[TAU2] * spread) * normal(random)) / spread
 
 
-@kernel(f8(floats_1, f8, f8, words_1), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def draw_sigma2(prior: Floats, squares: Float, num_rows: Float, random: Words) -> Float:
     """sigma^2 from its conditional: (nu lambda + sum of squares) / chi-square(nu + n)."""
     if prior[SIGMA_FIXED] != 0.0:

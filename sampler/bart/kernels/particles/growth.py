@@ -12,7 +12,6 @@ the prior, so a weight is the evidence gained; all are resampled before every st
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,11 +27,11 @@ from sampler.bart.kernels.particles.layout import (
     SIZE,
     START,
     TOTAL,
+    Swarm,
     lay_out,
-    swarm_t,
 )
 from sampler.bart.kernels.residual_bound import plane_of, widen_bound
-from sampler.bart.kernels.state import ABOVE, DEPTH, GROWABLE, LIKELIHOOD, UNIT, VALUE, forest_t, work_t
+from sampler.bart.kernels.state import ABOVE, DEPTH, GROWABLE, LIKELIHOOD, UNIT, VALUE, Forest, Work
 from sampler.kernels.arrays import (
     ABSENT,
     BYTE_LEAVES,
@@ -42,31 +41,25 @@ from sampler.kernels.arrays import (
     MISSING,
     PARENT,
     SIDE,
-    boolean,
-    data_t,
-    f8,
-    floats_1,
-    floats_2,
-    i8,
-    ints_1,
-    longs_1,
-    void,
-    words_1,
+    Bool,
+    Data,
+    Float,
+    Floats,
+    Floats2,
+    Int,
+    Ints,
+    Longs,
+    Words,
 )
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import uniform
 from sampler.kernels.rules import draw_cut, num_rules, redraw_column, try_column
 
-if TYPE_CHECKING:
-    from sampler.bart.kernels.particles.layout import Swarm
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.kernels.arrays import Bool, Data, Float, Floats, Int, Ints, Longs, Words
-
 BLIND_DRAWS = 8  # as in `rules`
 NO_ROOM = -1
 
 
-@kernel(boolean(data_t, ints_1), allocates=False)
+@kernel(allocates=False)
 def rows_differ(data: Data, rows: Ints) -> Bool:
     """Whether some of the rows differ in some column: nearly always the first two do."""
     for k in range(1, len(rows)):
@@ -76,7 +69,7 @@ def rows_differ(data: Data, rows: Ints) -> Bool:
     return False
 
 
-@kernel(i8(data_t, ints_1, i8, longs_1), allocates=False)
+@kernel(allocates=False)
 def look_at_rows(data: Data, rows: Ints, column: Int, span: Longs) -> Int:
     """The number of rules of a column at a node of these rows; its low, high and missing go to `span`."""
     if len(rows) == data.num_rows:
@@ -93,9 +86,9 @@ def look_at_rows(data: Data, rows: Ints, column: Int, span: Longs) -> Int:
     return num_rules(span[0], span[1], span[2])
 
 
-@kernel(void(data_t, ints_1, words_1, floats_2, ints_1, longs_1, longs_1), allocates=False)
+@kernel(allocates=False)
 def draw_rule_of_rows(
-    data: Data, rows: Ints, random: Words, law: Floats, columns: Ints, span: Longs, rule: Longs
+    data: Data, rows: Ints, random: Words, law: Floats2, columns: Ints, span: Longs, rule: Longs
 ) -> None:
     """A rule from its prior at a node of these rows, which must differ (`rules.draw_rule` for a list)."""
     column: Int = np.int64(-1)
@@ -116,7 +109,7 @@ def draw_rule_of_rows(
     draw_cut(random, span[0], span[1], span[2], rule)
 
 
-@kernel(void(data_t, swarm_t, i8, i8), allocates=False)
+@kernel(allocates=False)
 def split_rows(data: Data, swarm: Swarm, particle: Int, at: Int) -> None:
     """Make the two children of a node by its rule: partition its rows, and sum on the left."""
     node, total, fill = swarm.node[particle], swarm.sum[particle], swarm.fill[particle]
@@ -156,7 +149,7 @@ def split_rows(data: Data, swarm: Swarm, particle: Int, at: Int) -> None:
     fill[MADE] = child + 2
 
 
-@kernel(f8(swarm_t, floats_1, i8, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def gain_of(swarm: Swarm, prior: Floats, particle: Int, child: Int) -> Float:
     """l(left) + l(right) - l(both) of two children."""
     unit = prior[LIKELIHOOD] * prior[UNIT]
@@ -167,8 +160,8 @@ def gain_of(swarm: Swarm, prior: Floats, particle: Int, child: Int) -> Float:
     )  # fmt: skip
 
 
-@kernel(boolean(data_t, work_t, swarm_t, floats_1, floats_2, i8), allocates=False)
-def free_step(data: Data, work: Work, swarm: Swarm, prior: Floats, depths: Floats, particle: Int) -> Bool:
+@kernel(allocates=False)
+def free_step(data: Data, work: Work, swarm: Swarm, prior: Floats, depths: Floats2, particle: Int) -> Bool:
     """Decide the first waiting node of a free particle as the prior would; False if there is no room."""
     node, fill = swarm.node[particle], swarm.fill[particle]
     at = fill[HEAD]
@@ -190,7 +183,7 @@ def free_step(data: Data, work: Work, swarm: Swarm, prior: Floats, depths: Float
     return True
 
 
-@kernel(void(swarm_t, floats_1), allocates=False)
+@kernel(allocates=False)
 def retained_step(swarm: Swarm, prior: Floats) -> None:
     """Replay the next decision of the retained tree."""
     fill, node = swarm.fill[0], swarm.node[0]
@@ -203,7 +196,7 @@ def retained_step(swarm: Swarm, prior: Floats) -> None:
         swarm.weight[0] += gain_of(swarm, prior, np.int64(0), np.int64(node[at, CHILD]))
 
 
-@kernel(void(swarm_t, i8, i8), allocates=False)
+@kernel(allocates=False)
 def copy_particle(swarm: Swarm, source: Int, target: Int) -> None:
     """Make one particle a copy of another; nodes that wait are undecided, the retained one's too."""
     head, made = swarm.fill[source, HEAD], swarm.fill[source, MADE]
@@ -220,7 +213,7 @@ def copy_particle(swarm: Swarm, source: Int, target: Int) -> None:
     swarm.fill[target, HEAD], swarm.fill[target, MADE] = head, made
 
 
-@kernel(i8(floats_1, i8, words_1), allocates=False)
+@kernel(allocates=False)
 def draw_particle(weight: Floats, particles: Int, random: Words) -> Int:
     """A particle by its log weight."""
     largest = -np.inf
@@ -237,7 +230,7 @@ def draw_particle(weight: Floats, particles: Int, random: Words) -> Int:
     return particles - 1
 
 
-@kernel(void(swarm_t, work_t, i8, boolean), allocates=False)
+@kernel(allocates=False)
 def resample(swarm: Swarm, work: Work, particles: Int, conditional: Bool) -> None:
     """Multinomial offspring of all particles for the free ones; equal weights afterwards.
 
@@ -261,7 +254,7 @@ def resample(swarm: Swarm, work: Work, particles: Int, conditional: Bool) -> Non
     swarm.weight[:particles] = 0.0
 
 
-@kernel(boolean(swarm_t, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def any_waits(swarm: Swarm, particles: Int) -> Bool:
     """Whether some particle has an undecided node."""
     for c in range(particles):  # noqa: SIM110  # compiled
@@ -270,9 +263,9 @@ def any_waits(swarm: Swarm, particles: Int) -> Bool:
     return False
 
 
-@kernel(i8(data_t, forest_t, work_t, swarm_t, floats_1, floats_2, i8, i8, boolean), allocates=False)
+@kernel(allocates=False)
 def run_particles(
-    data: Data, forest: Forest, work: Work, swarm: Swarm, prior: Floats, depths: Floats, tree: Int,
+    data: Data, forest: Forest, work: Work, swarm: Swarm, prior: Floats, depths: Floats2, tree: Int,
     particles: Int, conditional: Bool,
 ) -> Int:  # fmt: skip
     """The particle that the tree becomes; 0 is the tree itself when `conditional`.
@@ -306,7 +299,7 @@ def run_particles(
     return draw_particle(swarm.weight, particles, work.random)
 
 
-@kernel(void(data_t, forest_t, work_t, swarm_t, floats_1, i8, i8), allocates=False)
+@kernel(allocates=False)
 def become(
     data: Data, forest: Forest, work: Work, swarm: Swarm, prior: Floats, tree: Int, particle: Int
 ) -> None:

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sampler.bart.kernels.residual_bound import plane_of
-from sampler.bart.kernels.state import forest_t, work_t
+from sampler.bart.kernels.state import Forest, Work
 from sampler.kernels.arrays import (
     BYTE_LEAVES,
     LEFT,
     RIGHT,
-    array,
-    boolean,
-    data_t,
-    floats_1,
-    i4,
-    i8,
-    ints_1,
-    longs_1,
-    longs_2,
-    named,
-    words_1,
+    Bool,
+    Data,
+    Floats,
+    Int,
+    Ints,
+    Ints2,
+    Ints3,
+    Longs,
+    Longs2,
+    Longs3,
+    Words,
 )
 from sampler.kernels.jit import kernel
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.kernels.arrays import Bool, Data, Floats, Int, Ints
-
-    Longs = NDArray[np.int64]
-    Words = NDArray[np.uint64]
 
 # columns of Swarm.node beside FEATURE, CUT and SIDE; CHILD is the left child's place (the right one's is the
 # next) or NONE for a leaf; ORIGIN is the chain's own split or ~leaf slot
@@ -47,10 +38,10 @@ HEAD, MADE = 0, 1  # columns of Swarm.fill
 class Swarm(NamedTuple):
     """Trees laid out, the particles of particle Gibbs; the first axis is the particle where there is one."""
 
-    node: Ints  # [particle, nodes, NODE_SIZE]
-    sum: Longs  # [particle, nodes, 2], partial residuals and weights
-    rows: Ints  # [particle, n]
-    fill: Longs  # [particle, 2], nodes decided and nodes made
+    node: Ints3  # [particle, nodes, NODE_SIZE]
+    sum: Longs3  # [particle, nodes, 2], partial residuals and weights
+    rows: Ints2  # [particle, n]
+    fill: Longs2  # [particle, 2], nodes decided and nodes made
     weight: Floats  # [particle], log
     offspring: Longs  # [particle]
     partial: Ints  # [n], y minus the other trees
@@ -63,16 +54,7 @@ class Swarm(NamedTuple):
     random: Words  # [4], the generator before a tree's particles were begun
 
 
-swarm_t: Any = named(
-    (
-        *(array(i4, 3), array(i8, 3), array(i4, 2), longs_2, floats_1, longs_1, ints_1, ints_1),
-        *(longs_1, longs_1, longs_1, ints_1, longs_1, words_1),
-    ),
-    Swarm,
-)
-
-
-@kernel(boolean(data_t, forest_t, work_t, swarm_t, i8), allocates=False)
+@kernel(allocates=False)
 def lay_out(data: Data, forest: Forest, work: Work, swarm: Swarm, tree: Int) -> Bool:
     """A tree of the chain as particle 0: nodes breadth first, rows by leaf; False if there is no room.
 

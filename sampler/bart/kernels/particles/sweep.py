@@ -6,10 +6,8 @@ iteration for more room: `Swarm.state` says where, and the same call goes on fro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sampler.bart.kernels.particles.growth import NO_ROOM, become, run_particles
-from sampler.bart.kernels.particles.layout import MADE, swarm_t
+from sampler.bart.kernels.particles.layout import MADE, Swarm
 from sampler.bart.kernels.probit import draw_latent
 from sampler.bart.kernels.residual_bound import set_bound
 from sampler.bart.kernels.state import (
@@ -26,20 +24,15 @@ from sampler.bart.kernels.state import (
     PG,
     PREVIOUS,
     STEP,
-    forest_t,
-    kept_t,
-    work_t,
+    Forest,
+    KeptDraws,
+    Work,
 )
 from sampler.bart.kernels.sweep import end_iteration, keep_draw
 from sampler.bart.kernels.tree_update import draw_leaves, load_leaves, pass_rows
-from sampler.kernels.arrays import BYTE_LEAVES, boolean, data_t, floats_1, floats_2, i8, longs_2, pair, void
+from sampler.kernels.arrays import BYTE_LEAVES, Bool, Data, Floats, Floats2, Int, Longs2
 from sampler.kernels.jit import kernel
 from sampler.kernels.rows import largest_absolute
-
-if TYPE_CHECKING:
-    from sampler.bart.kernels.particles.layout import Swarm
-    from sampler.bart.kernels.state import Forest, KeptDraws, Work
-    from sampler.kernels.arrays import Bool, Data, Floats, Int, Longs
 
 # Swarm.state: what is next, of which tree, and the particle that it is to become
 PHASE, TREE, CHOSEN = 0, 1, 2
@@ -47,7 +40,7 @@ BEGIN, NEXT_TREE, SWARMING, BECOMING, KEEPING = 0, 1, 2, 3, 4
 SWARM_STATE = 3
 
 
-@kernel(i8(forest_t, i8, i8), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def room_for_tree(forest: Forest, tree: Int, num_leaves: Int) -> Int:
     """Whether a tree may have that many leaves."""
     if num_leaves > forest.leaf.shape[1]:
@@ -55,7 +48,7 @@ def room_for_tree(forest: Forest, tree: Int, num_leaves: Int) -> Int:
     return NEEDS_PLANE if num_leaves > BYTE_LEAVES and forest.plane[tree] < 0 else DONE
 
 
-@kernel(boolean(forest_t, kept_t), inline=True, allocates=False)
+@kernel(inline=True, allocates=False)
 def room_for_draw(forest: Forest, kept: KeptDraws) -> Bool:
     """Whether the forest as it is fits the room for kept draws."""
     nodes = 0
@@ -64,7 +57,7 @@ def room_for_draw(forest: Forest, kept: KeptDraws) -> Bool:
     return kept.fill[0] < len(kept.sigma) and kept.fill[1] + nodes <= len(kept.feature)
 
 
-@kernel(void(data_t, forest_t, work_t, floats_1, i8), allocates=False)
+@kernel(allocates=False)
 def load_tree(data: Data, forest: Forest, work: Work, prior: Floats, tree: Int) -> None:
     """Apply the previous tree's change to the residual, and sum it in this tree's leaves."""
     pass_rows(data, forest, work, tree, -1)
@@ -72,11 +65,10 @@ def load_tree(data: Data, forest: Forest, work: Work, prior: Floats, tree: Int) 
 
 
 @kernel(
-    i8(data_t, forest_t, work_t, swarm_t, floats_1, floats_2, longs_2, i8, boolean),
     allocates=False,
 )
 def update_by_particles(
-    data: Data, forest: Forest, work: Work, swarm: Swarm, prior: Floats, depths: Floats, counters: Longs,
+    data: Data, forest: Forest, work: Work, swarm: Swarm, prior: Floats, depths: Floats2, counters: Longs2,
     particles: Int, conditional: Bool,
 ) -> Int:  # fmt: skip
     """One tree by particles, then its leaf values; returns DONE or what it needs to go on."""
@@ -104,14 +96,11 @@ def update_by_particles(
 
 
 @kernel(
-    pair(i8, i8)(
-        *(data_t, forest_t, work_t, swarm_t, floats_1, floats_2, longs_2, kept_t, i8, i8, i8, i8, i8, boolean)
-    ),
     allocates=False,
     entry=True,
 )
 def sweep_particles(
-    data: Data, forest: Forest, work: Work, swarm: Swarm, prior: Floats, depths: Floats, counters: Longs,
+    data: Data, forest: Forest, work: Work, swarm: Swarm, prior: Floats, depths: Floats2, counters: Longs2,
     kept: KeptDraws, iteration: Int, stop: Int, num_burnin: Int, thin: Int, particles: Int, conditional: Bool,
 ) -> tuple[Int, Int]:  # fmt: skip
     """Run iterations up to `stop`; returns the iterations done and why it came back.
