@@ -1,8 +1,8 @@
-"""Predictions that carry honest intervals, from Bayesian additive regression trees.
+"""Predictions with honest intervals, from Bayesian additive regression trees (BART).
 
->>> from bartserve import fit, load                        # in a notebook, without any service
->>> from bartserve import BARTClassifier, BARTRegressor    # the same as scikit-learn estimators
->>> from bartserve import Client                           # of a running service
+>>> from bartserve import fit, load                        # in a notebook, without a service
+>>> from bartserve import BARTClassifier, BARTRegressor    # scikit-learn estimators
+>>> from bartserve import Client                           # client of a running service
 
 Each name is imported when it is first used.
 """
@@ -33,7 +33,7 @@ __all__ = ["BARTClassifier", "BARTRegressor", "Client", "fit", "holdout_rows", "
 
 try:
     __version__ = version("bartserve")
-except PackageNotFoundError:  # run from a copy of the source that isn't installed
+except PackageNotFoundError:  # the source is used without installation
     __version__ = "unknown"
 
 
@@ -54,11 +54,11 @@ def _refuse_shadow(package: str) -> None:
     """Raise ImportError where another package or module hides one of bartserve's own."""
     try:
         spec = find_spec(package)
-    except ValueError:  # it was made by hand, without a spec
+    except ValueError:  # the module was made by hand, without a spec
         spec = None
     origin = None if spec is None else spec.origin or next(iter(spec.submodule_search_locations or ()), None)
     if origin is None:
-        return  # missing: the import itself says so
+        return  # missing: the import itself reports it
     ours = Path(__file__).resolve().parents[1] / package
     found = Path(origin).resolve()
     if ours not in {found, found.parent}:

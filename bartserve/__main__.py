@@ -1,4 +1,4 @@
-"""The `bartserve` command; `python -m bartserve` is the same."""
+"""The `bartserve` command, also as `python -m bartserve`."""
 
 import sys
 from importlib import import_module
@@ -9,7 +9,7 @@ PACKAGES = ("app", "migrations", "sampler", "worker")
 
 
 def main() -> None:
-    """Run the command line, or say in one sentence why it can't be run here."""
+    """Run the command line, or explain in one sentence why it can't run."""
     try:
         for package in PACKAGES:
             _refuse_shadow(package)

@@ -1,4 +1,4 @@
-"""Bayesian additive regression trees, compiled with numba.
+"""Bayesian additive regression trees (BART) and single-tree methods, compiled with numba.
 
 >>> from sampler import fit, load
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sampler.storage.draw_codec import pack, unpack
     from sampler.storage.draws import Draws
 
-# read when first used, so that importing the package costs next to nothing
+# imported on first use, so that importing the package is cheap
 _HOMES = {
     "AnyChain": "chains",
     "Chain": "bart.chain",

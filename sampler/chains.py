@@ -1,4 +1,4 @@
-"""The chains of a fit, whatever its method."""
+"""Start and resumption of chains of any method."""
 
 from __future__ import annotations
 
@@ -12,7 +12,18 @@ if TYPE_CHECKING:
 
 
 class AnyChain(Protocol):
-    """What a chain of any method can do: see `sampler.bart.chain.Chain`."""
+    """Interface of the chains of all methods.
+
+    Attributes
+    ----------
+    iteration
+        Number of iterations done.
+    num_kept
+        Number of draws kept so far.
+    training
+        Data and settings of the fit.
+
+    """
 
     iteration: int
     num_kept: int
@@ -20,36 +31,36 @@ class AnyChain(Protocol):
 
     @property
     def iterations(self) -> int:
-        """Iterations in all."""
+        """Number of iterations in all."""
 
     @property
     def phase(self) -> str:
-        """`burn_in` or `sampling`."""
+        """Current phase: "burn_in" or "sampling"."""
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing left to do."""
+        """Whether all iterations are done."""
 
     def run(self, iterations: int) -> int:
-        """Do up to so many iterations, without the GIL; how many were done."""
+        """Run up to `iterations` iterations without the GIL; return the number done."""
 
     def take(self) -> Draws | None:
-        """The draws kept since the last take."""
+        """Return the draws kept since the last call, or None, and release them."""
 
     def checkpoint(self) -> bytes:
-        """The state between iterations."""
+        """Encode the state between iterations, without draws not yet taken."""
 
     def statistics(self) -> dict[str, Any]:
-        """What the moves did."""
+        """Return the counters of the moves as JSON values."""
 
 
 def start_chain(training: Training, chain: int) -> AnyChain:
-    """A chain at its first state."""
+    """Start the chain with that index (0, 1, ...) of a fit."""
     started: AnyChain = METHODS[training.settings.method].chain.start(training, chain)
     return started
 
 
 def resume_chain(training: Training, checkpoint: bytes) -> AnyChain:
-    """The chain that the checkpoint was taken of, bit for bit; raises PackedError."""
+    """Restore the chain that wrote the checkpoint, bit for bit; raise PackedError."""
     resumed: AnyChain = METHODS[training.settings.method].chain.resume(training, checkpoint)
     return resumed

@@ -1,4 +1,4 @@
-"""Errors that say what to do: all are `SamplerError`, and `ValueError` where the input is to blame."""
+"""Errors of the sampler: all are `SamplerError`, and `ValueError` where the input is to blame."""
 
 from __future__ import annotations
 
@@ -16,10 +16,17 @@ SHOWN = 5  # problems spelled out in a message; `DataError.problems` has them al
 
 @dataclass(frozen=True)
 class DataProblem:
-    """One thing wrong with a table.
+    """One problem with a table.
 
-    `column` is its name or None when the whole table is meant. `row` is the 1-based data row (the header of
-    a CSV file doesn't count) or None when the whole column is meant. `detail` is a sentence without them.
+    Attributes
+    ----------
+    column
+        Name of the column; None for the whole table.
+    row
+        1-based data row (the header of a CSV file doesn't count); None for the whole column.
+    detail
+        A sentence that repeats neither.
+
     """
 
     column: str | None
@@ -32,16 +39,16 @@ class DataProblem:
         return f"{', '.join(where)}: {self.detail}" if where else self.detail
 
     def to_json(self) -> dict[str, str | int | None]:
-        """`{column, row, detail}` as the HTTP contract spells it."""
+        """Return `{column, row, detail}`, as in the HTTP API."""
         return asdict(self)
 
 
 class SamplerError(Exception):
-    """Base of everything this library raises on purpose."""
+    """Base of all errors that this library raises on purpose."""
 
 
 class DataError(SamplerError, ValueError):
-    """The data can't be used as they are; `problems` says what, where."""
+    """Unusable data; `problems` lists what is wrong and where."""
 
     def __init__(self, problems: Sequence[DataProblem] | str) -> None:
         self.problems = [DataProblem(None, None, problems)] if isinstance(problems, str) else list(problems)
@@ -51,17 +58,19 @@ class DataError(SamplerError, ValueError):
 
 
 class SettingsError(SamplerError, ValueError):
-    """A setting has no such name, type or range; the message says which are allowed.
+    """Setting with an unknown name, or a value of the wrong type or range.
+
+    The message lists what is accepted.
 
     Attributes
     ----------
     field
-        The setting at fault, an entry of a mapping after a dot (``prior.k``); None where no one is.
+        The setting at fault; entries of a mapping follow a dot (``prior.k``). None where it is no single one.
     code
-        What is wrong with it: ``unknown`` (there is no such name), ``not_accepted`` (another type or choice),
-        ``out_of_range``, ``too_large`` (for the memory or time there is), ``not_applicable`` (it has no
-        meaning with the method, family or other settings), ``contradiction`` (it disagrees with another
-        setting), ``unavailable`` (the model lacks what the call needs).
+        Kind of the fault: ``unknown`` (no such name), ``not_accepted`` (wrong type or choice),
+        ``out_of_range``, ``too_large`` (for the available memory or time), ``not_applicable`` (meaningless
+        with the method, family or other settings), ``contradiction`` (in conflict with another setting),
+        ``unavailable`` (the model lacks what the call needs).
 
     """
 
@@ -70,12 +79,12 @@ class SettingsError(SamplerError, ValueError):
         super().__init__(detail)
 
     def called(self, name: str) -> str:
-        """Return the message for callers who know the field by another name."""
+        """Return the message with the field's name replaced by `name`, for callers who know it by that."""
         return str(self) if self.field is None else str(self).replace(self.field, name)
 
 
 class NotFittedError(SamplerError):
-    """There is no draw to answer from yet."""
+    """No kept draw yet, so there is no posterior to use."""
 
 
 class PackedError(SamplerError, ValueError):
@@ -83,4 +92,4 @@ class PackedError(SamplerError, ValueError):
 
 
 class DataWarning(UserWarning):
-    """Something about the data that the user should know, though the fit can go on."""
+    """Problem with the data that the user should know about, although the fit can continue."""

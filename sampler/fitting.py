@@ -1,6 +1,6 @@
-"""The whole of a fit in one call: prepare the data, run the chains over the cores, pool their draws.
+"""Fitting in one call: prepare the data, run the chains in parallel, pool their draws.
 
-What is slow to import is imported when a fit begins: a notebook's first line should not be.
+Slow imports are made when a fit begins, so that importing this module is fast.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Report = Callable[[int, AnyChain], None]
 
-SLICE_SECONDS = 0.2  # between looks at an interruption, and steps of the progress bar
+SLICE_SECONDS = 0.2  # between checks for an interruption, and updates of the progress bar
 
 
 def fit(
@@ -63,61 +63,78 @@ def fit(
     target_name: str | None = None,
     progress: bool = True,
 ) -> Posterior:
-    """Draw from the posterior of a sum of trees.
+    """Fit a model: draw from the posterior of a sum of trees, or of a single tree.
 
-    The chains run in threads, one per core. The same data, settings and seed give the same posterior.
-    An interruption (Ctrl-C) returns what was drawn by then, if anything was.
+    The chains run in threads, one per core. Equal data, settings and seed give equal posteriors. After an
+    interruption (Ctrl-C) the draws made so far are returned, if there are any.
 
     Parameters
     ----------
     X
-        a pandas, polars or pyarrow table, a 2-D array, or a mapping of columns; n rows, missing values learnt
+        A pandas, polars or pyarrow table, a 2-D array, or a mapping of columns; n rows. Missing values are
+        allowed and learnt from.
     y
-        n outcomes
+        n outcomes.
     weights
-        n positive precision weights, or None: row i has variance sigma^2 / weight
+        n positive precision weights, or None: row i has variance sigma^2 / weight.
     family
-        "gaussian" for numbers; "probit" (of bart) for two classes of any type: predictions are then the
-        probability of the second (in order of value or spelling); "categorical" (of a single tree) for
-        classes of any number; "auto" looks at y
+        "gaussian" for numbers; "probit" (method "bart") for two classes of any type, with predictions of the
+        probability of the second (in order of value or spelling); "categorical" (single-tree methods) for two
+        or more classes; "auto" chooses by y.
     method
         "bart", a sum of trees; or one tree: "bcart" (Chipman, George and McCulloch 1998),
-        "bcart-mean-variance" (leaves with a noise of their own), "bcart-wu" (with the radical restructure of
-        Wu, Tjelmeland and West 2007), "smc" (the particle filter of Lakshminarayanan, Roy and Teh 2013, whose
+        "bcart-mean-variance" (leaves with their own noise), "bcart-wu" (with the radical restructure of Wu,
+        Tjelmeland and West 2007), "smc" (the particle filter of Lakshminarayanan, Roy and Teh 2013, whose
         draws are weighted); or one tree of soft splits, which rows pass with a probability: "rjhmc-df" (each
-        split by one column), "rjhmc-dfi" (by a weighted sum of them; Cochrane, Wills and Johnson 2023) and
-        "dcc-tree" (Divide, Conquer, Combine: topologies with chains of their own; weighted draws)
-    num_trees, num_chains, num_burnin, num_draws, thin, seed
-        trees in the sum (200 of bart); chains (4; 8 of bcart, which restarts rather than runs long);
-        iterations before the first draw; draws kept per chain (250), one in `thin` (8; 80 of bcart). Of smc
-        the runs (4) and the particles of each (1,000)
+        split on one column), "rjhmc-dfi" (on a weighted sum of columns; Cochrane, Wills and Johnson 2023) and
+        "dcc-tree" (Divide, Conquer, Combine: topologies with their own chains; weighted draws).
+    num_trees
+        Number of trees in the sum; 200 by default for "bart", always 1 for the other methods.
+    num_chains
+        Number of chains, or of runs of "smc" and "dcc-tree"; 4 by default, 8 for the bcart methods (where
+        restarts help more than longer chains), 2 for "dcc-tree".
+    num_burnin
+        Number of iterations per chain before the first draw; by default as many as sampling takes, from 100
+        to 1,000 (20,000 for the bcart methods).
+    num_draws
+        Number of draws kept per chain, 250 by default; for "smc" the number of particles per run, 1,000 by
+        default, as for "dcc-tree".
+    thin
+        Number of iterations per kept draw; 8 by default, 80 for the bcart methods, 4 for the rjhmc methods.
+    seed
+        Seed of all random numbers, a non-negative integer.
     prior
-        CGM10's hyper-parameters or absolute constants (`sampler.bart.prior.calibrate`), and `cuts`
+        Hyperparameters of Chipman, George and McCulloch (2010) or absolute constants (see
+        `sampler.bart.prior.calibrate`), and `cuts`.
     moves
-        a named set of moves, or their probabilities
+        Name of a move set, or the probabilities of the moves.
     prior_only
-        leave the data's likelihood out: draws from the prior
+        Leave the likelihood out, which gives draws from the prior.
     particles
-        of particle Gibbs (moves="pg", or a probability of "pg" among the moves)
+        Number of particles of particle Gibbs (moves="pg", or a probability of "pg" among the moves).
     start
-        every chain's first state: "stumps"; "smc": trees drawn in turn by sequential Monte Carlo; "annealed":
-        stumps, and in the first half of the burn-in the likelihood counts less (for few, large trees, which
-        get stuck in what they grew first)
+        First state of every chain: "stumps"; "smc", trees drawn in turn by sequential Monte Carlo;
+        "annealed", stumps, with a likelihood that counts less in the first half of burn-in (for few, large
+        trees, which get stuck in the shape they grow first).
     search
-        of "dcc-tree": iterations, first (topologies drawn from the prior), proposals (that make one active),
-        most (active ones), chains and draws (of each at a time), samples (around each draw), delta, kappa,
-        optimism (of the utility), spatial (1, or 0 for the basic weights)
-    features, columns
-        which columns to learn from, and kinds to use instead of the inferred ones
+        Entries for "dcc-tree": iterations, first (topologies drawn from the prior), proposals (that make one
+        active), most (active ones), chains and draws (per topology and round), samples (around each draw),
+        delta, kappa, optimism (of the utility), spatial (1, or 0 for the basic weights).
+    features
+        Names of the columns to learn from; None takes all that are usable.
+    columns
+        Kinds to use instead of the inferred ones, by name: "number", "boolean", "category", "date".
+    target_name
+        Name of the outcome; None takes the name of `y`, or else "y".
     progress
-        show a progress bar
+        Show a progress bar.
 
     Raises
     ------
     DataError
-        naming column and row of what can't be used
+        For unusable data, with column and row.
     SettingsError
-        for a setting that can't be
+        For an invalid setting.
 
     """
     from sampler.preparation import prepare  # noqa: PLC0415
@@ -150,7 +167,7 @@ def fit(
 
 
 def run(problem: PreparedFit, *, progress: bool = False) -> Posterior:
-    """Run every chain of a prepared problem and pool their draws."""
+    """Run all chains of a prepared fit and pool their draws."""
     from sampler.chains import start_chain  # noqa: PLC0415
 
     def start(training: Training) -> list[AnyChain]:
@@ -160,7 +177,7 @@ def run(problem: PreparedFit, *, progress: bool = False) -> Posterior:
 
 
 def load(path: str | os.PathLike[str]) -> Posterior:
-    """Read the posterior that `save` wrote, here or elsewhere; raise PackedError for any other file."""
+    """Read a posterior that `save` wrote; raise PackedError for any other file."""
     from sampler.posterior.posterior import Posterior  # noqa: PLC0415
 
     return Posterior.from_bytes(Path(path).read_bytes())
@@ -174,9 +191,28 @@ def extend(
     *,
     progress: bool = False,
 ) -> Posterior:
-    """The posterior with so many more draws per chain: what one longer fit would have given, bit for bit.
+    """Continue a posterior's chains; the result equals that of one longer fit, bit for bit.
 
-    `rows`: X, y and weights of the fit, given again.
+    Parameters
+    ----------
+    posterior
+        The posterior to extend.
+    origin
+        Data and states from which its chains continue.
+    num_draws
+        Number of further draws per chain.
+    rows
+        X, y and weights of the fit, needed where `origin` has no data.
+    progress
+        Show a progress bar.
+
+    Raises
+    ------
+    SettingsError
+        For a method or number of draws that can't be extended, and for missing rows.
+    DataError
+        For rows that are not those of the fit.
+
     """
     from sampler.chains import resume_chain  # noqa: PLC0415
     from sampler.settings import checked_count  # noqa: PLC0415
@@ -218,7 +254,7 @@ def _run(
     *,
     progress: bool,
 ) -> Posterior:
-    """Run chains to their end and pool their draws with those they had."""
+    """Run chains to their end and pool their draws with earlier ones."""
     from sampler.kernels.jit import is_warm, warm  # noqa: PLC0415
     from sampler.posterior.posterior import Origin, Posterior  # noqa: PLC0415
     from sampler.storage.draw_codec import pack  # noqa: PLC0415
@@ -245,14 +281,14 @@ def _run(
 
 
 def _run_chains(chains: Sequence[AnyChain], report: Report) -> bool:
-    """Run all chains to their end, or to an interruption; whether there was one."""
+    """Run all chains to their end or to an interruption; return whether they were interrupted."""
     stop = threading.Event()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with ThreadPoolExecutor(max_workers=min(cores, len(chains))) as pool:
         futures = [pool.submit(_run_chain, i, chain, stop, report) for i, chain in enumerate(chains)]
         try:
             unfinished: set[Future[None]] = set(futures)
-            while unfinished:  # waiting without end would not notice an interruption everywhere
+            while unfinished:  # on some systems a wait without timeout can't be interrupted
                 done, unfinished = wait(unfinished, timeout=SLICE_SECONDS, return_when=FIRST_EXCEPTION)
                 for future in done:
                     future.result()
@@ -276,8 +312,8 @@ def _run_chain(index: int, chain: AnyChain, stop: threading.Event, report: Repor
 
 @contextmanager
 def _as_text(bars: Progress) -> Iterator[None]:
-    """Bars in a notebook as lines of text, written anew in their place twice a second."""
-    from IPython.display import display  # noqa: PLC0415  # a notebook has it
+    """Show progress bars in a notebook as text, updated in place twice a second."""
+    from IPython.display import display  # noqa: PLC0415  # installed wherever a notebook runs
     from rich.console import Console  # noqa: PLC0415
 
     page = Console(file=io.StringIO(), force_jupyter=False, force_terminal=False, width=100)
@@ -308,17 +344,17 @@ def _as_text(bars: Progress) -> Iterator[None]:
 def _bar(
     training: Training, *, shown: bool, cold: bool
 ) -> Iterator[tuple[Tell, Callable[[float], None], Report]]:
-    """A progress bar per chain, and one for compiling when that has to be done, with what it took."""
+    """Show a progress bar per chain, and one for compilation where that takes long."""
     if not shown:
         yield (lambda _done, _total: None), (lambda _seconds: None), (lambda _index, _chain: None)
         return
-    from rich.console import Console  # noqa: PLC0415  # only those who look pay for it
+    from rich.console import Console  # noqa: PLC0415  # imported only to show progress
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
 
     parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     bars = Progress(*parts, console=console)
-    # In a notebook rich shows bars by ipywidgets, and without them a warning.
+    # In a notebook rich needs ipywidgets to show bars, and warns where they are missing.
     alone = console.is_jupyter and find_spec("ipywidgets") is None
     with _as_text(bars) if alone else bars:
         word = "compiling, first run only" if cold else "loading kernels"

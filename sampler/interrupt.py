@@ -1,4 +1,4 @@
-"""Giving up long computations: loops over pieces of rows look at a flag between two pieces."""
+"""Cancellation of long computations: loops over blocks of rows check a flag after each block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Flag = threading.Event
 
 
 class InterruptedWorkError(Exception):
-    """The flag was set: nobody wants the result any more."""
+    """Raised in a computation whose flag was set, because its result is no longer wanted."""
 
 
 _flag: ContextVar[Flag | None] = ContextVar("flag", default=None)
@@ -22,7 +22,7 @@ _flag: ContextVar[Flag | None] = ContextVar("flag", default=None)
 
 @contextmanager
 def by(flag: Flag) -> Iterator[None]:
-    """Let computations inside the block, in this thread, end soon after `flag` is set."""
+    """Let computations in this block and thread be interrupted by setting `flag`."""
     before = _flag.set(flag)
     try:
         yield
@@ -31,7 +31,7 @@ def by(flag: Flag) -> Iterator[None]:
 
 
 def look() -> None:
-    """Raise InterruptedWorkError when the flag that is in force is set."""
+    """Raise InterruptedWorkError if the flag in force is set."""
     flag = _flag.get()
     if flag is not None and flag.is_set():
         raise InterruptedWorkError

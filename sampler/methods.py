@@ -1,7 +1,7 @@
-"""The methods: what each is made of, which families and moves it knows, and its settings unless given.
+"""The methods: their code, families, moves, and default settings.
 
-A method is an entry of `METHODS`; whoever needs something that depends on the method asks the entry. Code is
-named rather than imported: each engine loads its own kernels, and only when one of its fits begins.
+A method is an entry of `METHODS`, and all code that depends on the method reads that entry. Code is named
+rather than imported, so that an engine's kernels load only when one of its fits begins.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MOVES = ("grow", "prune", "change_nog", "change", "swap", "restructure")
 RULE_DRAW = "rule"
 PARTICLE_GIBBS = "pg"
-MOVE_NAMES = (*MOVES, RULE_DRAW, PARTICLE_GIBBS)  # of bart, by their numbers in the kernels
+MOVE_NAMES = (*MOVES, RULE_DRAW, PARTICLE_GIBBS)  # of bart, in the order of the kernels' indices
 CGM = {"grow": 0.25, "prune": 0.25, "change": 0.40, "swap": 0.10}
 GROW_PRUNE = {"grow": 0.5, "prune": 0.5}
 WU = {"grow": 0.22, "prune": 0.22, "change": 0.36, "swap": 0.10, "restructure": 0.10}
@@ -46,7 +46,7 @@ SOFT_MOVES = ("grow", "prune", "stay")
 
 @dataclass(frozen=True)
 class Engine:
-    """The code behind a method, each part as "module:name" below `sampler`.
+    """Code of a method, each part as "module:name" below `sampler`.
 
     Attributes
     ----------
@@ -55,25 +55,25 @@ class Engine:
     constants
         Class of the prior's absolute constants, see `sampler.prior.Constants`.
     calibrate
-        (y, design, weights, settings, prior, codes) -> constants, scaled from the data.
+        Function (y, design, weights, settings, prior, codes) -> constants, scaled from the data.
     check_prior
-        (prior, settings) -> every entry of the prior, each checked.
+        Function (prior, settings) -> all entries of the prior, checked.
     kernels
         Groups of `sampler.kernels.groups.GROUPS` that every fit needs.
     kernels_of
-        The groups that a move or start needs besides, by its name.
+        Additional groups by the name of the move or start that needs them.
     training_kernels
-        (training) -> groups that its prior and weights need besides.
+        Function (training) -> additional groups that its prior and weights need.
     warnings
-        (training, schema) -> what to know about data that the engine takes in its own way.
+        Function (training, schema) -> warnings about data that the engine treats specially.
     check_size
-        (draws, rows): raises SettingsError for more than it can hold.
+        Function (draws, rows) that raises SettingsError for more than fits memory.
     at_once
-        Whether draws, weighted ones, come together at the end: such a fit can't go on.
+        Whether all draws, weighted ones, come at the end; such a fit can't be extended.
     particles
-        Whether the draws of a run are particles, held together in memory.
+        Whether the draws of a run are particles, held in memory together.
     update_seconds
-        Of a tree's update per row, guessed until measured; None where no guess holds.
+        Seconds of a tree update per row, a guess used until measured; None where no guess is reliable.
 
     """
 
@@ -94,29 +94,29 @@ class Engine:
 
 @dataclass(frozen=True)
 class Method:
-    """What a method is made of and can do, and its defaults.
+    """A method: its engine, abilities and defaults.
 
     Attributes
     ----------
     engine
-        Its code.
+        Code of the method.
     families
-        Those it knows, the first for numbers.
+        Families that it takes, the one for numbers first.
     move_sets
-        Probabilities of moves, by name.
+        Probabilities of moves, by name of the set.
     num_trees, num_chains, num_draws, thin, most_burnin, search
-        Its defaults; burn-in is as long as sampling, up to `most_burnin`. An iteration of a single tree takes
-        microseconds, so its draws are thinned more. `search` is empty where there is no search over
+        Defaults; burn-in is as long as sampling, up to `most_burnin`. An iteration of a single tree takes
+        microseconds, so its draws are thinned more. `search` is empty where the method does not search over
         topologies.
     moves
-        Those that may have probabilities of one's own; none where only the sets can be chosen.
+        Moves that may be given probabilities; empty where only the sets can be chosen.
     absent
-        Settings that it has no use for, and why: they stay at their defaults.
+        Settings without meaning for the method, which must stay at their defaults, with reasons.
     split_prior
-        alpha and beta of the prior of splits, where they are the method's rather than its engine's.
+        alpha and beta of the prior of splits, where they differ from the engine's.
     variant
-        What its chains do otherwise than others of the engine: "leaf-noise" (each leaf has a noise of its
-        own), "one-column" (a soft split looks at one column).
+        Deviation of its chains from others of the engine: "leaf-noise" (each leaf has its own noise),
+        "one-column" (a soft split uses one column), or "".
 
     """
 
@@ -136,7 +136,7 @@ class Method:
 
     @property
     def chain(self) -> Any:
-        """Class of its chains: `start(training, chain)` and `resume(training, checkpoint)` make one."""
+        """Class of its chains, see `sampler.chains.AnyChain`; `start` and `resume` make one."""
         return _named(self.engine.chain)
 
     @property
@@ -160,35 +160,57 @@ class Method:
         prior: Mapping[str, Any] | None,
         codes: NDArray[np.uint8],
     ) -> Constants:
-        """The prior's constants for data y [n], design and codes [p, n]; raises SettingsError, DataError."""
+        """Compute the prior's constants.
+
+        Parameters
+        ----------
+        y
+            Outcomes, float64 [n].
+        design
+            Numeric coded columns before binning, float64 [p, n].
+        weights
+            float64 [n] or None.
+        settings
+            Settings of the fit.
+        prior
+            Prior entries, or None.
+        codes
+            Codes, uint8 [p, n].
+
+        Raises
+        ------
+        SettingsError, DataError
+            For invalid entries, and for data that the method can't use.
+
+        """
         found: Constants = _named(self.engine.calibrate)(y, design, weights, settings, prior, codes)
         return found
 
     def check_prior(self, prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
-        """The prior's entries, those given checked, and the defaults of the others; raises SettingsError."""
+        """Check the given prior entries and add the defaults of the others; raise SettingsError."""
         found: dict[str, Any] = _named(self.engine.check_prior)(prior, settings)
         return found
 
     def check_size(self, draws: int, rows: int) -> None:
-        """Raise SettingsError for more draws of more rows than a run can hold."""
+        """Raise SettingsError where a run can't hold that many draws of that many rows."""
         if self.engine.check_size is not None:
             _named(self.engine.check_size)(draws, rows)
 
     def kernel_groups(self, settings: Settings) -> tuple[str, ...]:
-        """The groups of kernels that a fit with those settings and its predictions need."""
+        """List the kernel groups that a fit with those settings and its predictions need."""
         named = (*settings.moves, settings.start)
         besides = (self.engine.kernels_of[name] for name in named if name in self.engine.kernels_of)
         return (*self.engine.kernels, *besides, "prediction")
 
     def training_kernels(self, training: Training) -> tuple[str, ...]:
-        """The groups that the prior and the weights of a training need besides."""
+        """List the additional kernel groups that the fit's prior and weights need."""
         if self.engine.training_kernels is None:
             return ()
         found: tuple[str, ...] = _named(self.engine.training_kernels)(training)
         return found
 
     def warnings(self, training: Training, schema: Schema) -> list[str]:
-        """What to know about data that it takes in its own way."""
+        """Return warnings about data that the method treats specially."""
         if self.engine.warnings is None:
             return []
         found: list[str] = _named(self.engine.warnings)(training, schema)
@@ -331,7 +353,7 @@ METHODS: dict[str, Method] = {
 
 
 def find_method(name: object) -> Method:
-    """The method of that name; raises SettingsError."""
+    """Return the method of that name; raise SettingsError for an unknown one."""
     if not isinstance(name, str) or name not in METHODS:
         raise SettingsError(
             f"method must be one of {', '.join(METHODS)}, not {name!r}", field="method", code="unknown"
@@ -340,7 +362,7 @@ def find_method(name: object) -> Method:
 
 
 def check_family(method: str, family: str) -> None:
-    """Raise SettingsError for a family that the method doesn't know."""
+    """Raise SettingsError for a family that the method doesn't take."""
     families = METHODS[method].families
     if family not in families:
         others = [name for name, found in METHODS.items() if family in found.families]
@@ -353,7 +375,7 @@ def check_family(method: str, family: str) -> None:
 
 
 def check_extends(method: str) -> None:
-    """Raise SettingsError for a method whose draws come all at once."""
+    """Raise SettingsError for a method whose draws all come at the end."""
     if METHODS[method].engine.at_once:
         raise SettingsError(
             f"method {method} gives all its draws together: fit again with more, rather than extend",

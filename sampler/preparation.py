@@ -1,4 +1,4 @@
-"""From a table and an outcome to what the engine trains on and what a prediction needs later."""
+"""Preparation of a fit: from a table and an outcome to training data and the model's header."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from sampler.data.table import Table
     from sampler.prior import Constants
 
-# Where one of two classes is rare its probability changes in the tails of columns, which quantiles cut seldom
-# (`python benchmarks/rare_classes.py`)
+# Where one of two classes is rare, its probability changes in the tails of columns, where quantiles place few
+# cut points (`python benchmarks/rare_classes.py`)
 DEFAULT_CUTS: dict[str, Cuts] = {"probit": "mixed"}
-MAX_COLUMNS = 32_767  # coded ones: prediction keeps their numbers in 16 bits
-FARTHEST = 1_000  # ranges of the middle half of y: farther off a value is named
+MAX_COLUMNS = 32_767  # coded columns; prediction stores their indices in 16 bits
+FARTHEST = 1_000  # distance of an outlier from the median of y, in interquartile ranges
 MAX_CELLS = 1 << 28  # 2 GB while the noise is estimated, a quarter of a GB afterwards
 
 
 @dataclass(frozen=True)
 class PreparedFit:
-    """A prepared fit: what the chains train on, and what `header` keeps for predictions."""
+    """A prepared fit: training data for the chains, and the contents of the header for predictions."""
 
     training: Training
     schema: Schema
@@ -48,7 +48,7 @@ class PreparedFit:
     default_grid: list[list[float]] = field(default_factory=list)  # see `Header`
 
     def header(self) -> bytes:
-        """Everything a prediction needs except the draws; the same problem gives the same bytes."""
+        """Encode the header of the model; equal fits give equal bytes."""
         codes = self.training.codes
         rows = np.unique(np.linspace(0, codes.shape[1] - 1, REFERENCE_ROWS).astype(np.int64))
         header = Header(
@@ -76,36 +76,36 @@ def prepare(
     prior: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> PreparedFit:
-    """Check and encode the data of a fit, and resolve every setting and constant.
+    """Check and encode the data of a fit, and resolve all settings and constants.
 
     Parameters
     ----------
     X
-        a table (pandas, polars, pyarrow, a 2-D array, a mapping of columns), n rows
+        A table (pandas, polars, pyarrow, a 2-D array, a mapping of columns), n rows.
     y
-        the outcome, n values
+        The outcome, n values.
     features
-        names of the columns to learn from; None takes all that are usable
+        Names of the columns to learn from; None takes all that are usable.
     columns
-        kinds to use instead of the inferred ones, by name: "number", "boolean", "category", "date"
+        Kinds to use instead of the inferred ones, by name: "number", "boolean", "category", "date".
     weights
-        n positive precision weights, or None
+        n positive precision weights, or None.
     target_name
-        the outcome's name, never a feature; None takes the name of `y`, or else "y"
+        Name of the outcome, never a feature; None takes the name of `y`, or else "y".
     ignored
-        further names that new tables may carry and the model ignores
+        Further names that new tables may contain and the model ignores.
     prior
-        hyper-parameters and absolute constants, see `sampler.bart.prior`; `cuts` is "quantile", "uniform",
-        "mixed" (the default of probit; else "quantile") or a mapping from column to cut points
+        Hyperparameters and absolute constants, see `sampler.bart.prior`; `cuts` is "quantile", "uniform",
+        "mixed" (the default of probit; else "quantile") or a mapping from column to cut points.
     settings
-        the knobs of `sampler.settings.Settings`; family "auto" looks at y
+        Settings of `sampler.settings.Settings`; family "auto" is chosen by y.
 
     Raises
     ------
     DataError
-        with every problem found, by column and row
+        With every problem found, by column and row.
     SettingsError
-        for a setting that doesn't exist or is out of range
+        For a setting that doesn't exist or is out of range.
 
     """
     if settings.get("family") == "auto":
@@ -149,12 +149,19 @@ def prepare(
 
 
 def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> PreparedFit:
-    """The problem that a model's header was made of, from its training rows given once more.
+    """Prepare a fitted model's training data again, from its header and its training rows.
+
+    Parameters
+    ----------
+    header
+        Header of the model.
+    X, y, weights
+        Training rows, outcomes and weights of the fit.
 
     Raises
     ------
     DataError
-        for rows that don't fit the model, or weights where there were none, or none where there were some
+        For rows that don't fit the model, and for weights that are missing or superfluous.
 
     """
     settings = Settings.from_json(header.settings)
@@ -175,7 +182,7 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
 
 
 def _constants_again(header: Header, settings: Settings) -> Constants:
-    """The constants as they were, of the method's own class, tuples again where JSON has lists."""
+    """Read the constants of the method's class from the header, with tuples instead of JSON lists."""
     return METHODS[settings.method].constants.from_json(
         {name: _tupled(value) for name, value in header.constants.items()}
     )
@@ -193,13 +200,35 @@ def calibrated(
     settings: Settings,
     prior: Mapping[str, Any] | None = None,
 ) -> Constants:
-    """The constants of the method's prior; raises SettingsError as `checked_prior`."""
+    """Compute the constants of the method's prior.
+
+    Parameters
+    ----------
+    y
+        Outcomes, float64 [n].
+    design
+        Numeric coded columns before binning, float64 [p, n].
+    codes
+        Codes, uint8 [p, n].
+    weights
+        float64 [n] or None.
+    settings
+        Settings of the fit.
+    prior
+        Prior entries without `cuts`, or None.
+
+    Raises
+    ------
+    SettingsError
+        For invalid entries, and for weights with classes.
+
+    """
     check_weights(settings, weighted=weights is not None)
     return METHODS[settings.method].calibrate(y, design, weights, settings, prior, codes)
 
 
 def check_weights(settings: Settings, *, weighted: bool) -> None:
-    """Raise SettingsError where a fit has weights and its family takes none: they divide a variance."""
+    """Raise SettingsError where the fit has weights and its family takes none."""
     if weighted and settings.family != "gaussian":
         raise SettingsError(
             f"{settings.family} takes no weights: leave them out", field="weights", code="not_applicable"
@@ -207,12 +236,12 @@ def check_weights(settings: Settings, *, weighted: bool) -> None:
 
 
 def checked_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
-    """Every entry of the method's prior but `cuts`, checked; raises SettingsError."""
+    """Check the prior entries except `cuts` and add defaults; raise SettingsError."""
     return METHODS[settings.method].check_prior(prior, settings)
 
 
 def _index_warning(X: Any, y: Any) -> list[str]:
-    """Pandas would match rows by their labels; that they are matched by position is said where it differs."""
+    """Warn where row labels of pandas objects differ, because rows are matched by position."""
     ours: Any = getattr(X, "index", None)
     theirs: Any = getattr(y, "index", None)
     if not hasattr(ours, "equals") or not hasattr(theirs, "equals") or ours.equals(theirs):
@@ -221,7 +250,7 @@ def _index_warning(X: Any, y: Any) -> list[str]:
 
 
 def _copies(design: NDArray[np.float64], outcome: NDArray[np.float64], schema: Schema) -> list[str]:
-    """A feature that is the outcome itself explains all of it and nothing new."""
+    """Warn about features that are copies of the outcome."""
     warnings = []
     for j, column in enumerate(schema.columns):
         coded = design[[i for i, (of, _) in enumerate(schema.coded) if of == j]]
@@ -238,7 +267,7 @@ def _copies(design: NDArray[np.float64], outcome: NDArray[np.float64], schema: S
 
 
 def _outlier_warning(outcome: NDArray[np.float64], target: Column) -> list[str]:
-    """A value so far from all others that it sets the noise, and with it every interval."""
+    """Warn about a value so far from the others that it determines the noise, and with it every interval."""
     if target.kind != "number":
         return []
     low, median, high = np.quantile(outcome, [0.25, 0.5, 0.75])
@@ -276,7 +305,7 @@ def _read_features(
 def _grids(
     design: NDArray[np.float64], schema: Schema, cuts: Any, family: str
 ) -> tuple[Grid, list[list[float]]]:
-    """The cut points, and the points of each number or date at which its effect is shown by default."""
+    """Choose the cut points, and each numeric or date column's default points for showing effects."""
     named = isinstance(cuts, str) and cuts in SCHEMES
     scheme: Cuts = cuts if named else DEFAULT_CUTS.get(family, "quantile")
     given = {} if named else _checked_cuts(cuts, schema)

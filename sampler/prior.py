@@ -1,4 +1,4 @@
-"""What the priors of all engines share: constants, checks of entries, and estimates of the noise."""
+"""Common parts of the priors of all engines: constants, checks of entries, estimates of the noise."""
 
 from __future__ import annotations
 
@@ -17,16 +17,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-MOST = 1e100  # of a scale, and the inverse of the least: squares and their sums are floats then
-
-
-SIGMA_FLOOR = 1e-6  # of the range of y: a perfect linear fit has no noise to scale the prior by
-
-
+MOST = 1e100  # largest scale, and the inverse of the smallest, so that sums of squares stay finite
+SIGMA_FLOOR = 1e-6  # least noise as a share of y's range; a perfect linear fit would give a prior of scale 0
 ESTIMATES = ("linear", "naive")
 
-
-# what each key must satisfy: (lowest, highest, whether the ends count)
+# range of each entry: (lowest, highest, whether the ends are included)
 RANGES: dict[str, tuple[float, float, bool]] = {
     "k": (1 / MOST, MOST, False),
     "alpha": (0, 1, False),
@@ -50,15 +45,16 @@ RANGES: dict[str, tuple[float, float, bool]] = {
 
 @dataclass(frozen=True)
 class Constants:
-    """The prior in absolute constants, in units of y.
+    """Prior in absolute constants, in units of y.
 
-    A leaf value is Normal(0, leaf_sd^2); sigma^2 is nu lambda / chi-square(nu), or known when
-    `sigma_fixed`; a node of depth d splits with probability alpha (1 + d)^-beta while it can; f = offset +
-    sum of trees. Leaf values and residuals are whole multiples of `step`, a power of two.
+    A leaf value is Normal(0, leaf_sd^2); sigma^2 is nu lambda / chi-square(nu), or known where `sigma_fixed`;
+    a node of depth d splits with probability alpha (1 + d)^-beta where it can; f = offset + sum of trees.
+    Leaf values and residuals are whole multiples of `step`, a power of two.
 
-    With k_df > 0 leaf_sd is only a start: it is leaf_sd k / k', and k' = k_scale chi(k_df). When `sparse`, a
-    split's column has probability in proportion to s, s ~ Dirichlet(theta / p, ..), theta = sparse_theta or,
-    if that is 0, theta / (theta + sparse_rho) ~ Beta(sparse_a, sparse_b); else all columns are alike.
+    With k_df > 0, leaf_sd is only a start: it becomes leaf_sd k / k' with k' = k_scale chi(k_df). Where
+    `sparse` (DART, Linero 2018), a split's column has probability in proportion to s, s ~ Dirichlet(theta /
+    p, ..), with theta = sparse_theta or, if that is 0, theta / (theta + sparse_rho) ~ Beta(sparse_a,
+    sparse_b); else all columns are equally likely.
     """
 
     offset: float
@@ -80,17 +76,17 @@ class Constants:
     sparse_theta: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """A dict that `from_json` reads back exactly."""
+        """Return a dict that `from_json` reads exactly."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Constants:
-        """Constants from `to_json`'s dict."""
+        """Read constants from the dict that `to_json` returned."""
         return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
 
 
 def range_of(y: NDArray[np.float64], weights: NDArray[np.float64] | None, spread: float) -> float:
-    """The range of y in units of sigma, which is the noise of a row of weight 1."""
+    """Return the range of y in units of sigma, the noise of a row of weight 1."""
     if weights is None:
         return spread
     return float(np.ptp(np.sqrt(weights) * (y - np.average(y, weights=weights)))) or spread
@@ -102,7 +98,30 @@ def check_entries(
     ranges: Mapping[str, tuple[float, float, bool]],
     whose: str = "",
 ) -> dict[str, Any]:
-    """The entries given, each checked; raises SettingsError as `check_prior`. `whose` follows a name."""
+    """Check prior entries.
+
+    Parameters
+    ----------
+    prior
+        Entries by name, or None.
+    known
+        Accepted names.
+    ranges
+        Range of each numeric entry: lowest, highest, whether the ends are included.
+    whose
+        Text after a name in messages, such as " of a single tree".
+
+    Returns
+    -------
+    dict
+        The given entries, numbers as floats.
+
+    Raises
+    ------
+    SettingsError
+        For an unknown entry or a value out of range.
+
+    """
     given = dict(prior or {})
     for name, value in given.items():
         if name not in known:
@@ -145,7 +164,7 @@ def _in_range(name: str, value: Any, allowed: tuple[float, float, bool]) -> floa
 
 
 def _chi2_quantile(probability: float, degrees: float) -> float:
-    from scipy.special import chdtri  # noqa: PLC0415  # scipy is slow to import, and fitting alone needs it
+    from scipy.special import chdtri  # noqa: PLC0415  # slow to import, and only fitting needs it
 
     return float(chdtri(degrees, 1 - probability))
 
@@ -175,10 +194,11 @@ def _weighted_sd(y: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
 def _residual_sd(
     y: NDArray[np.float64], design: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> float | None:
-    """Residual standard deviation of least squares with intercept; None with too few rows for it.
+    """Compute the residual sd of least squares with intercept; None with too few rows.
 
-    By the normal equations in blocks of rows, columns standardised, missing cells at the column's mean: a
-    design of a million rows is not copied, and a nearly dependent column counts as dependent.
+    The normal equations are summed over blocks of rows, with standardised columns and missing cells at the
+    column's mean, so that a design of a million rows is not copied. Nearly dependent columns count as
+    dependent.
     """
     seen = weight > 0
     num_rows = int(seen.sum())

@@ -1,4 +1,4 @@
-"""What a fit is asked to do, every knob resolved, and the sentences that say what is wrong with one."""
+"""Settings of a fit: definitions, checks, resolution of defaults."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FAMILIES = ("gaussian", "probit", "categorical")
 STARTS = ("stumps", "smc", "annealed")
-PARTICLES = 10  # of particle Gibbs, unless given
+PARTICLES = 10  # default of particle Gibbs
 SEARCH_LIMITS: dict[str, tuple[float, float]] = {
     "iterations": (1, 100_000),
     "first": (1, 100_000),
@@ -37,24 +37,28 @@ Group = Literal["model", "chains"]
 
 @dataclass(frozen=True)
 class Setting:
-    """The definition of a setting, from which HTTP, the worker and its checks follow.
+    """Definition of a setting, from which HTTP fields, the worker's specification and checks follow.
 
     Attributes
     ----------
     kind
-        "word" (one of `choices`, if there are any), "whole" (a number within `limits`), "yes" (true or
-        false), "moves" (a set's name, or probabilities) or "entries" (numbers by name).
+        "word" (one of `choices`, if there are any), "whole" (an integer within `limits`), "yes" (true or
+        false), "moves" (name of a set, or probabilities) or "entries" (numbers by name).
     group
-        What it is about: the model, or its chains.
+        Part of the fit that it belongs to: the model, or its chains.
     about
-        For users, in sentences.
+        Description for users, in sentences.
     default
-        Unless given; None where it is the method's.
+        Default value; None where it depends on the method.
+    choices
+        Accepted words; empty for any.
+    limits
+        Smallest and largest accepted number.
     requested
-        Whether a request over HTTP may name it.
+        Whether requests over HTTP may set it.
     sparing
-        Whether it is left out of what is stored while it is at its default: so settings that came later leave
-        stored ones, and the fingerprints of checkpoints, as they were.
+        Whether it is omitted from stored settings while at its default, so that newer settings don't change
+        stored documents and the fingerprints of checkpoints.
 
     """
 
@@ -68,7 +72,14 @@ class Setting:
     sparing: bool = False
 
     def check(self, name: str, value: Any) -> Any:
-        """The value, were it given under that name; raises SettingsError. Mappings are checked by others."""
+        """Check a value given under that name and return it; mappings are checked elsewhere.
+
+        Raises
+        ------
+        SettingsError
+            For a value that is not accepted.
+
+        """
         if self.choices:
             return _one_of(name, value, self.choices)
         if self.kind == "whole":
@@ -86,105 +97,113 @@ def _setting(kind: Kind, group: Group, about: str, **more: Any) -> Any:
 
 @dataclass(frozen=True)
 class Settings:
-    """Every knob of a fit, resolved.
+    """All settings of a fit, resolved.
 
-    `moves` gives the probabilities of grow, prune, change_nog (a new rule for a split above two leaves),
-    change (for any split), swap, restructure (another tree with the same leaves) and pg, which sum to one,
-    and of `rule`: the chance that a tree update is followed by an exact draw of one split rule. pg is the
-    chance that an iteration updates every tree by particle Gibbs, with so many `particles`; the others share
-    the other iterations. `start` is every chain's first state: all trees stumps, or each drawn in turn by
-    sequential Monte Carlo with 100 particles, or stumps whose likelihood counts little at first and fully
-    from half the burn-in on.
-    `search` has the knobs of a search over topologies (`sampler.soft.search`), of other methods none.
+    `moves` holds the probabilities of grow, prune, change_nog (a new rule for a split above two leaves),
+    change (a new rule for any split), swap, restructure (another tree with the same leaves) and pg, which sum
+    to one, and of rule: the chance that a tree update is followed by an exact draw of one split rule. pg is
+    the chance that an iteration updates every tree by particle Gibbs (PG) with `particles` particles; the
+    other moves share the other iterations. `start` is the first state of every chain: stumps; trees drawn in
+    turn by sequential Monte Carlo with 100 particles; or stumps with a likelihood that counts little at first
+    and fully from the middle of burn-in. `search` holds the entries of a search over topologies
+    (`sampler.soft.search`), and is empty for methods without one.
     """
 
     family: str = _setting(
         "word",
         "model",
-        "gaussian (the default), probit for two classes (of bart), categorical for any classes (of a single "
-        "tree), or auto: what the target's values are.",
+        "gaussian (the default) for numbers; probit (method bart) for two classes; categorical (single-tree "
+        "methods) for two or more classes; auto chooses by the target's values.",
         default="gaussian",
         choices=FAMILIES,
     )
     method: str = _setting(
         "word",
         "model",
-        f"bart (the default), or one tree: {', '.join(list(METHODS)[1:])}.",
+        f"bart (the default), a sum of trees; or a single-tree method: {', '.join(list(METHODS)[1:])}.",
         default="bart",
     )
     num_trees: int = _setting(
-        "whole", "model", "200 of bart unless given; 1 of a single tree.", limits=(1, 10_000)
+        "whole", "model", "Number of trees: 200 by default for bart, 1 for single trees.", limits=(1, 10_000)
     )
     num_chains: int = _setting(
         "whole",
         "chains",
-        "Unless given, 4, and 8 of bcart; of smc and dcc-tree (2) its runs.",
+        "Number of chains (runs for smc, dcc-tree): 4 by default, 8 for bcart methods, 2 for dcc-tree.",
         limits=(1, 256),
     )
     num_burnin: int = _setting(
-        "whole", "chains", "Iterations before the first kept draw.", limits=(0, 1_000_000)
+        "whole",
+        "chains",
+        "Iterations before the first kept draw; by default as many as sampling takes, within limits.",
+        limits=(0, 1_000_000),
     )
     num_draws: int = _setting(
         "whole",
         "chains",
-        "Kept draws per chain; 250 unless given; of smc its particles, 1000.",
+        "Kept draws per chain: 250 by default, 1000 for smc (its particles) and dcc-tree.",
         limits=(1, 1_000_000),
     )
     thin: int = _setting(
         "whole",
         "chains",
-        "Iterations per kept draw; unless given, 8 of bart and 80 of bcart.",
+        "Iterations per kept draw: by default 8 for bart, 80 for the bcart methods, 4 for the rjhmc methods.",
         limits=(1, 100_000),
     )
     seed: int = _setting(
         "whole",
         "chains",
-        "The same data, settings and seed give the same model.",
+        "Seed of all random numbers; equal data, settings and seed give equal models.",
         default=0,
         limits=(0, 2**63 - 1),
     )
     moves: dict[str, float] = _setting(  # noqa: RUF009  # a dataclass field
         "moves",
         "chains",
-        "A move set (default, growprune, growprunechange, cgm, or pg: particle Gibbs), or the moves' "
-        "probabilities: grow, prune, change_nog, change, swap, restructure, pg sum to one; rule comes "
-        "besides.",
+        "A move set (default, growprune, growprunechange, cgm, or pg for particle Gibbs), or probabilities "
+        "of moves: those of grow, prune, change_nog, change, swap, restructure and pg sum to one; that of "
+        "rule is separate.",
         default="default",
     )
     prior_only: bool = _setting(
-        "yes", "model", "Leave the data out: draws from the prior.", default=False, requested=False
+        "yes", "model", "Ignore the data: draw from the prior.", default=False, requested=False
     )
     particles: int = _setting(
-        "whole", "chains", "Of particle Gibbs; 10 unless given.", default=PARTICLES, limits=(2, 10_000)
+        "whole",
+        "chains",
+        "Number of particles of particle Gibbs; 10 by default.",
+        default=PARTICLES,
+        limits=(2, 10_000),
     )
     start: str = _setting(
         "word",
         "chains",
-        "Every chain's first state: stumps (the default); smc: trees drawn in turn; annealed: stumps, and "
-        "the data count little at first, fully from half the burn-in on.",
+        "First state of every chain: stumps (the default); smc, trees drawn in turn by sequential Monte "
+        "Carlo; annealed, stumps with data that count little at first, fully from the middle of burn-in.",
         default=STARTS[0],
         choices=STARTS,
     )
     search: dict[str, float] = _setting(  # noqa: RUF009
         "entries",
         "chains",
-        "Of dcc-tree: iterations, first, proposals, most, chains, draws, samples, delta, kappa, optimism, "
-        "spatial; what isn't given is as the method has it.",
+        "Entries for dcc-tree: iterations, first, proposals, most, chains, draws, samples, delta, kappa, "
+        "optimism, spatial; those not given have defaults.",
         sparing=True,
     )
 
     @classmethod
     def resolve(cls, **given: Any) -> Settings:
-        """Settings from what a user gave; None is the method's own default (`sampler.methods`).
+        """Resolve given settings; None stands for the method's default (`sampler.methods`).
 
-        `num_burnin` None: as many iterations as sampling, from 100 to the most of the method (1000 of bart).
+        The default of `num_burnin` is the number of sampling iterations, at least 100 and at most the
+        method's `most_burnin` (1000 for bart).
 
         Raises
         ------
         SettingsError
-            Saying which values are accepted.
+            For a value that is not accepted; the message lists what is.
         TypeError
-            For a keyword that is no setting.
+            For a keyword that is not a setting.
 
         """
         unknown = sorted(given.keys() - SETTINGS.keys())
@@ -211,26 +230,26 @@ class Settings:
 
     @property
     def iterations(self) -> int:
-        """Iterations of one chain, burn-in and sampling; of a search over topologies, its own."""
+        """Number of iterations of one chain, burn-in and sampling, or of a search over topologies."""
         if self.search:
             return int(self.search["iterations"])
         return self.num_burnin + self.num_draws * self.thin
 
     @property
     def kernel_groups(self) -> tuple[str, ...]:
-        """The groups of `kernels.GROUPS` that this fit and its predictions need."""
+        """Groups of `sampler.kernels.groups.GROUPS` that this fit and its predictions need."""
         return find_method(self.method).kernel_groups(self)
 
     @property
     def of_a_chain(self) -> list[tuple[str, Any]]:
-        """What a chain depends on: everything but how many there are and when they end."""
+        """Settings that determine a chain's draws: all but the numbers of chains and draws."""
         values = self.to_json() | {"moves": sorted(self.moves.items())}
         return sorted(
             (name, value) for name, value in values.items() if name not in ("num_chains", "num_draws")
         )
 
     def to_json(self) -> dict[str, Any]:
-        """A dict that `from_json` reads back."""
+        """Return a dict that `from_json` reads."""
         return {
             name: value
             for name, value in asdict(self).items()
@@ -239,7 +258,7 @@ class Settings:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Settings:
-        """Settings from `to_json`'s dict, checked again."""
+        """Read and check settings from the dict that `to_json` returned."""
         unknown = sorted(set(values) - {each.name for each in fields(cls)})
         if unknown:
             raise SettingsError(f"unknown setting {unknown[0]!r}", field=unknown[0], code="unknown")
@@ -251,7 +270,14 @@ LIMITS = {name: setting.limits for name, setting in SETTINGS.items() if setting.
 
 
 def resolve_moves(moves: str | Mapping[str, float], method: str = "bart") -> dict[str, float]:
-    """The probabilities behind a move set's name or a user's own dict.
+    """Return the probabilities of a named move set, or check given ones.
+
+    Parameters
+    ----------
+    moves
+        Name of a set, or probabilities by move.
+    method
+        Name of the method.
 
     Raises
     ------
@@ -287,8 +313,8 @@ def resolve_moves(moves: str | Mapping[str, float], method: str = "bart") -> dic
     local = {"grow", "prune"} & chosen.keys()
     if len(local) == 1 or not (local or PARTICLE_GIBBS in chosen):
         raise SettingsError(
-            "moves need a positive probability of both grow and prune, or of pg: the chain can't go "
-            "everywhere else",
+            "moves need a positive probability of both grow and prune, or of pg: without these the chain "
+            "can't reach every tree",
             field="moves",
             code="contradiction",
         )
@@ -302,7 +328,7 @@ def resolve_moves(moves: str | Mapping[str, float], method: str = "bart") -> dic
 
 
 def _check_absent(method: str, given: Mapping[str, Any]) -> None:
-    """Raise SettingsError for a setting that the method has no use for and that isn't at its default."""
+    """Raise SettingsError for a setting that has no meaning for the method and isn't at its default."""
     kind = find_method(method)
     defaults = {"particles": PARTICLES, "start": STARTS[0], "num_burnin": kind.most_burnin}
     for name, why in kind.absent.items():
@@ -316,12 +342,12 @@ def _check_absent(method: str, given: Mapping[str, Any]) -> None:
 
 
 def _search(given: Mapping[str, float] | None, method: str, num_draws: int) -> dict[str, float]:
-    """The knobs of a search over topologies: those given, each checked, and the defaults of the others.
+    """Check the given entries of a search over topologies and add the defaults of the others.
 
     Raises
     ------
     SettingsError
-        For a method without a search, an unknown knob, or a value out of range.
+        For an unknown entry, and for a value out of range.
 
     """
     defaults = find_method(method).search
@@ -356,7 +382,7 @@ def _search(given: Mapping[str, float] | None, method: str, num_draws: int) -> d
 
 
 def _proposal(moves: Any, sets: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """A particle filter's one way to propose, as its name's dict."""
+    """Return the proposal of a particle filter that equals `moves`."""
     for known in sets.values():
         if moves == known:
             return dict(known)
@@ -370,7 +396,7 @@ def _is_number(value: Any) -> bool:
 
 
 def checked_count(name: str, value: Any) -> int:
-    """A whole number inside the limits of its knob; raises SettingsError."""
+    """Check that a value is an integer within the limits of that setting; raise SettingsError."""
     low, high = LIMITS[name]
     whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, bool) or not whole or not low <= value <= high:

@@ -1,13 +1,14 @@
-"""BART as scikit-learn estimators: in pipelines, grid searches and cross-validation.
+"""BART as scikit-learn estimators, for pipelines, grid searches and cross-validation.
 
 >>> from bartserve import BARTRegressor
 >>> mean, sd = BARTRegressor(random_state=0).fit(X, y).predict(X_new, return_std=True)
 
-Arrays are checked as scikit-learn does (missing values are learnt); tables that hold more than numbers go to
-`sampler.fit` as they are, so their categories, dates and text are used. `posterior_` is the whole posterior.
+Arrays are checked by scikit-learn's functions (missing values are allowed); tables that hold more than
+numbers are passed to `sampler.fit` unchanged, so that categories, dates and text can be used. `posterior_` is
+the posterior.
 
-`sample_weight` is a precision: row i has variance sigma^2 / weight. That is not the same as repeating the
-row, which would also tell the noise that there are more rows.
+`sample_weight` is a precision: row i has variance sigma^2 / weight. It differs from repeating the row, which
+would also increase the number of rows from which the noise is estimated.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """What the two estimators share: parameters, and the way of the data to `sampler.fit` and back."""
+    """Common base of the estimators: parameters, and the passage of data to `sampler.fit` and back."""
 
     posterior_: Posterior
 
@@ -69,10 +70,17 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return tags
 
     def predict_interval(self, X: Any, level: float = 0.9, interval: str = "predictive") -> NDArray[Any]:
-        """Ends of the central interval at each row, float64 [row, 2].
+        """Compute the ends of the central interval at each row, float64 [row, 2].
 
-        `interval` is "predictive", for a new outcome, or "credible", for the regression function (of a
-        classifier: for the probability of the second class, the only one it has).
+        Parameters
+        ----------
+        X
+            Rows to predict.
+        level
+            Probability of the interval.
+        interval
+            "predictive", for a new outcome, or "credible", for the regression function.
+
         """
         found: Interval = self._predict(X, level, interval).intervals[0]
         return np.column_stack([found.lower, found.upper])
@@ -101,7 +109,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return self.posterior_.predict(self._table(X, reset=False), level=level, interval=interval)
 
     def _table(self, X: Any, *, reset: bool) -> Any:
-        """An array checked by scikit-learn, or a table as it is, its column names noted or compared."""
+        """Check an array by scikit-learn's functions, or note or compare a table's column names."""
         if hasattr(X, "columns") and not _is_numeric(X):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
@@ -117,10 +125,13 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
 
 class BARTRegressor(RegressorMixin, _BART):  # type: ignore[misc]
-    """A sum of trees with gaussian noise; parameters as of `sampler.fit`, `random_state` for its seed."""
+    """Sum of trees with Gaussian noise.
+
+    The parameters are those of `sampler.fit`; `random_state` takes the place of `seed`.
+    """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BARTRegressor:
-        """Draw from the posterior given X [n, p] and y [n]; a row of weight 0 is left out."""
+        """Draw from the posterior given X [n, p] and y [n]; rows of weight 0 are left out."""
         table = self._table(X, reset=True)
         y = column_or_1d(y, warn=True, dtype=np.float64)
         weights = None
@@ -134,13 +145,16 @@ class BARTRegressor(RegressorMixin, _BART):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Posterior means of f, float64 [row], and with `return_std` its standard deviations besides."""
+        """Compute posterior means of f, float64 [row], and with `return_std` its standard deviations too."""
         found = self._predict(X)
         return (found.mean, found.sd) if return_std else found.mean
 
 
 class BARTClassifier(ClassifierMixin, _BART):  # type: ignore[misc]
-    """Probit BART for two classes; parameters as of `sampler.fit`, `random_state` for its seed."""
+    """Probit BART for two classes.
+
+    The parameters are those of `sampler.fit`; `random_state` takes the place of `seed`.
+    """
 
     classes_: NDArray[Any]
 
@@ -165,23 +179,34 @@ class BARTClassifier(ClassifierMixin, _BART):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Posterior mean probabilities of the classes, float64 [row, 2]."""
+        """Compute posterior mean probabilities of the classes, float64 [row, 2]."""
         second = self._predict(X).mean
         return np.column_stack([1 - second, second])
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likelier class of each row."""
+        """Predict the more probable class of each row."""
         check_is_fitted(self)
         likelier: NDArray[Any] = self.classes_[(self.predict_proba(X)[:, 1] > 0.5).astype(int)]
         return likelier
 
     def predict_interval(self, X: Any, level: float = 0.9, interval: str = "credible") -> NDArray[Any]:
-        """Ends of the central interval of the second class's probability, float64 [row, 2]."""
+        """Compute the central credible interval of the second class's probability, float64 [row, 2].
+
+        Parameters
+        ----------
+        X
+            Rows to predict.
+        level
+            Probability of the interval.
+        interval
+            "credible"; classes have no predictive interval.
+
+        """
         return super().predict_interval(X, level, interval)
 
 
 def _is_numeric(table: Any) -> bool:
-    """Whether a table of any library is all plain numbers: then scikit-learn's own checks apply."""
+    """Tell whether all columns of a table are numeric, so that scikit-learn's own checks apply."""
     import narwhals as nw  # noqa: PLC0415  # slow to import
 
     return all(dtype.is_numeric() for dtype in nw.from_native(table, eager_only=True).schema.values())

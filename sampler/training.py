@@ -1,4 +1,4 @@
-"""Everything a chain needs to run: coded rows, outcomes, and constants."""
+"""Training data of a fit as chains use them: codes, outcomes, weights, prior constants, settings."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from sampler.prior import Constants
     from sampler.settings import Settings
 
-WEIGHT_BITS = 36  # shared by a weight and the number of rows; a residual takes up to 26 of 62
-LEAST_UNITS = 4  # of a weight: rounded to whole ones, it is off by an eighth at most
+WEIGHT_BITS = 36  # for a weight times the number of rows; a residual takes up to 26 of 62
+LEAST_UNITS = 4  # smallest weight in units; rounding changes it by at most an eighth
 EXAMPLES = 8
 LANES = 64  # rows are padded to whole vector registers
 
 
 @dataclass(frozen=True)
 class Training:
-    """Coded training data and the resolved model.
+    """Encoded training data and the resolved model.
 
     Attributes
     ----------
     codes
-        uint8 [p, n], C-contiguous; present codes 0..num_codes[j]-1, 255 is missing.
+        uint8 [p, n], C-contiguous; codes of present values are 0..num_codes[j]-1, 255 is missing.
     num_codes
         int64 [p], at most 255.
     y
@@ -39,9 +39,9 @@ class Training:
     weights
         float64 [n] or None.
     constants
-        The prior, absolute, in units of y.
+        Constants of the prior, in units of y.
     settings
-        Every knob.
+        All settings, resolved.
 
     """
 
@@ -76,7 +76,7 @@ class Training:
 
     @cached_property
     def padded_codes(self) -> NDArray[np.uint8]:
-        """The codes with rows padded to a multiple of 64, for all chains; no copy where none is needed."""
+        """Codes with rows padded to a multiple of 64, for all chains; not a copy if no padding is needed."""
         columns, rows = self.codes.shape
         if rows % LANES == 0 and self.codes.flags.c_contiguous:
             return self.codes
@@ -86,14 +86,14 @@ class Training:
 
     @cached_property
     def grid_y(self) -> NDArray[np.int32]:
-        """Y minus the offset, in whole grid steps, int32 [n]; zeros for probit, whose outcomes are latent."""
+        """Outcome minus offset, in grid steps, int32 [n]; zeros for probit, whose outcomes are latent."""
         if self.settings.family == "probit":
             return np.zeros(len(self.y), np.int32)
         return np.rint((self.y - self.constants.offset) / self.constants.step).astype(np.int32)
 
     @cached_property
     def examples(self) -> NDArray[np.int32]:
-        """A few rows of each code of each column, int32 [p, 256, 8], -1 where there are fewer."""
+        """Some rows with each code of each column, int32 [p, 256, 8], -1 where there are fewer."""
         from sampler.kernels.rows import find_examples  # noqa: PLC0415  # kernels load late
 
         found = np.empty((len(self.codes), 256, EXAMPLES), np.int32)
@@ -103,7 +103,7 @@ class Training:
 
     @cached_property
     def weight_unit(self) -> float:
-        """What one in `grid_weights` stands for: sums of weight x residual are exact in 64 bits."""
+        """Unit of `grid_weights`, for which sums of weight x residual are exact in 64 bits."""
         if self.weights is None:
             return 1.0
         bits = min(WEIGHT_BITS - math.ceil(math.log2(len(self.y))), 30)
@@ -117,9 +117,9 @@ class Training:
 
     @cached_property
     def unweighed(self) -> NDArray[np.bool_]:
-        """Rows whose weight is too small a part of the others' to be told from 0, bool [n].
+        """Rows whose weight is too small, relative to the others, to be distinguished from 0; bool [n].
 
-        They count as weight 0: as one unit each they would have a say, and noise, beyond their own.
+        They get weight 0. One unit each would give them more influence, and noise, than their weights.
         """
         if self.weights is None:
             return np.zeros(len(self.y), bool)
@@ -127,7 +127,7 @@ class Training:
 
     @cached_property
     def grid_weights(self) -> NDArray[np.int32]:
-        """The weights in whole units, int32 [n]; empty without weights."""
+        """Weights in whole units, int32 [n]; empty without weights."""
         if self.weights is None:
             return np.zeros(0, np.int32)
         units = np.rint(self.weights / self.weight_unit)
@@ -135,9 +135,9 @@ class Training:
 
     @cached_property
     def fingerprint(self) -> int:
-        """A checksum of data and model: a checkpoint fits only the training it was made from.
+        """Checksum of data and model: a checkpoint fits only the training data that it was made from.
 
-        More draws or chains are the same training: chains can be extended.
+        The numbers of draws and chains are not included, so that chains can be extended.
         """
         check = zlib.crc32(np.ascontiguousarray(self.codes).data)
         check = zlib.crc32(self.y.tobytes(), check)
