@@ -1,8 +1,8 @@
-"""Are there known holes in the dependencies that run? Asks the source that pip-audit asks.
+"""Check the pinned run-time dependencies for known vulnerabilities with pip-audit.
 
-Exit code 1 when there are, and when pip-audit doesn't work. A source that can't be reached is no reason to
-stop a build, and no sign that all is well: then this says that nothing is known. One package is asked about
-first, so that nobody waits for the refusals of all the others.
+The exit code is 1 when there are some, and when pip-audit fails. When its source can't be reached the script
+says that nothing is known and exits with 0: that should not stop a build. One package is checked first, so
+that an unreachable source is noticed quickly.
 """
 
 import json
@@ -17,16 +17,17 @@ UNREACHABLE = ("ConnectionError", "ServiceError", "Timeout", "timed out", "Max r
 
 
 class UnreachableError(Exception):
-    """The source doesn't answer."""
+    """The source of vulnerabilities doesn't answer."""
 
 
 def audit(requirements: list[str]) -> list[dict]:
-    """What is known of each pinned requirement, as pip-audit tells it.
+    """Return pip-audit's findings for each pinned requirement.
 
     Raises
     ------
     UnreachableError
-        Nothing was learnt of any of them.
+        When nothing could be learnt about any of them.
+
     """
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write("\n".join(requirements))
@@ -44,29 +45,29 @@ def audit(requirements: list[str]) -> list[dict]:
             raise UnreachableError(ran.stderr.strip().splitlines()[-1][:200]) from None
         sys.exit(f"pip-audit failed:\n{ran.stderr}")
     if all("skip_reason" in entry for entry in found):
-        raise UnreachableError(found[0]["skip_reason"] if found else "it answered nothing")
+        raise UnreachableError(found[0]["skip_reason"] if found else "the answer was empty")
     return found
 
 
 def main() -> int:
-    """Audit the lock; the exit code."""
+    """Audit the lock and return the exit code."""
     pinned = [line.split(" ;")[0].split(" \\")[0] for line in LOCK.read_text().splitlines() if "==" in line]
     try:
         audit([next(line for line in pinned if line.startswith("numpy=="))])
         found = audit(pinned)
     except UnreachableError as error:
-        print(f"NOT AUDITED: the source of known holes can't be asked from here ({error}).")
-        print(f"Nothing is known of the {len(pinned)} pinned packages; this is no sign that they have none.")
+        print(f"NOT AUDITED: the source of known vulnerabilities can't be reached from here ({error}).")
+        print(f"Whether the {len(pinned)} pinned packages have any is unknown.")
         return 0
     known = [entry for entry in found if "skip_reason" not in entry]
     holes = [(entry, hole) for entry in known for hole in entry["vulns"]]
     for entry, hole in holes:
-        mended = ", ".join(hole["fix_versions"]) or "no version yet"
-        print(f"{entry['name']} {entry['version']}: {hole['id']}, mended by {mended}")
+        fixed = ", ".join(hole["fix_versions"]) or "no version yet"
+        print(f"{entry['name']} {entry['version']}: {hole['id']}, fixed by {fixed}")
     for entry in found:
         if "skip_reason" in entry:
             print(f"not audited: {entry['skip_reason']}")
-    print(f"audited {len(known)} of {len(found)} pinned packages: {len(holes)} known holes")
+    print(f"audited {len(known)} of {len(found)} pinned packages: {len(holes)} known vulnerabilities")
     return 1 if holes else 0
 
 

@@ -1,6 +1,6 @@
 """Write docs/openapi.json, docs/http.md and docs/settings.md from the application: `make docs`.
 
-A test holds both to what the application says, so a changed route shows in the diff of a change.
+A test compares them with the application, so that a changed route shows in the diff of a change.
 """
 
 import json
@@ -16,28 +16,30 @@ from app.settings import Settings, described  # noqa: E402
 
 HEAD = """# The HTTP reference
 
-Made from the application's own OpenAPI document by `make docs`; the same, to try out, is at `/docs` of a
-running service, and `openapi.json` is beside this file. Names are snake_case, times RFC 3339 in UTC, ids
-opaque.
+Generated from the application's OpenAPI document by `make docs`. A running service has an interactive
+version at `/docs`; the document itself is `openapi.json` beside this file. Names are snake_case, times are
+RFC 3339 in UTC, ids are opaque.
 
-Beyond loopback every call needs `Authorization: Bearer KEY`. Every error is `application/problem+json`
-(RFC 9457): `type` is stable, `detail` says what to do, `errors` names columns and rows, `request_id` is in
-the logs. Statuses 401, 403, 404, 408, 413, 422, 429, 500 and 503 are not repeated below. 408 says that the
-request came too slowly; 429 and 503 come with `Retry-After`.
+Beyond loopback every call needs `Authorization: Bearer KEY`. Every error is `application/problem+json` (RFC
+9457): `type` is stable, `detail` says what to do, `errors` names columns and rows, and `request_id` is in
+the logs. The statuses 401, 403, 404, 408, 413, 422, 429, 500 and 503 are not repeated below. 408 means that
+the request arrived too slowly; 429 and 503 have a `Retry-After` header.
 
-Wherever a path has a `model_id`, a model's name stands as well. Of several models of a name the newest is
-meant; where results of a fit are asked (predictions, diagnostics, effects, draws, the file), the newest that
-has succeeded. Answers hold the id, or the header `Bartserve-Model-Id` does. A name that several models share
-deletes none of them: 409. Datasets go by their ids, since uploads of one file have one name.
+A model's name can replace the `model_id` in every path. If several models share the name, the newest is
+used; for results of a fit (predictions, diagnostics, effects, draws, the file), the newest that has
+succeeded. Answers contain the id, in the body or in the header `Bartserve-Model-Id`. Deleting by a name
+that several models share is refused (409). Datasets have ids only, because uploads of one file have the
+same name.
 
-Every call has an example, and the document suits generators of clients: `openapi-python-client generate --url
+Every call has an example, and client generators can use the document: `openapi-python-client generate --url
 http://127.0.0.1:8000/openapi.json` writes functions `upload_dataset`, `create_model`, `predict` and so on.
 """
 SETTINGS = """# Settings
 
-Made from the application by `make docs`; `bartserve config` prints the same with the values in force.
-Each setting is an environment variable; an empty one means the default. With `_FILE` after its name the
-variable names a file that holds the value, as secrets are given. Options of a command win over it.
+Generated from the application by `make docs`; `bartserve config` prints the settings with their current
+values. Each setting is an environment variable; an empty one means the default. A variable with `_FILE`
+after its name holds the path of a file with the value, as is usual for secrets. Command-line options
+override variables.
 
 | variable | type | default | |
 | --- | --- | --- | --- |
@@ -46,18 +48,18 @@ USUAL = {"401", "403", "404", "408", "413", "422", "429", "500", "503"}
 
 
 def document() -> dict[str, Any]:
-    """The OpenAPI document; no database is opened for it."""
+    """Build the OpenAPI document, without opening a database."""
     made: dict[str, Any] = create_app(Settings(database_url="sqlite:///never-opened")).openapi()
     return made
 
 
 def as_json(made: dict[str, Any]) -> str:
-    """The document as it is checked in."""
+    """Format the document as it is checked in."""
     return json.dumps(made, indent=1, sort_keys=True) + "\n"
 
 
 def as_markdown(made: dict[str, Any]) -> str:
-    """The reference."""
+    """Format the document as the HTTP reference."""
     schemas = made["components"]["schemas"]
     parts = [HEAD]
     by_tag: dict[str, list[str]] = {}
@@ -75,7 +77,7 @@ def as_markdown(made: dict[str, Any]) -> str:
 
 
 def settings_markdown() -> str:
-    """The page about settings."""
+    """Write the page on settings."""
     rows = [
         f"| `{one.variable}` | {one.kind} | {one.default} | {' '.join(one.meaning.split())} |"
         for one in described()
@@ -112,7 +114,7 @@ def _route(method: str, path: str, route: dict[str, Any], schemas: dict[str, Any
 
 
 def _fields(schema: dict[str, Any], schemas: dict[str, Any]) -> list[str]:
-    """The fields of an object, as a table; nothing of anything else."""
+    """List the fields of an object as a table; nothing for other types."""
     if "$ref" in schema:
         schema = schemas[schema["$ref"].rsplit("/", 1)[-1]]
     if "properties" not in schema:
@@ -146,7 +148,7 @@ def _said(*sources: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Write all."""
+    """Write the three files."""
     made = document()
     (HERE / "openapi.json").write_text(as_json(made))
     (HERE / "http.md").write_text(as_markdown(made))

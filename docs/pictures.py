@@ -1,7 +1,6 @@
-"""Make the pictures of docs/tutorial.md from a real service: `make pictures`.
+"""Make the pictures of docs/tutorial.md with a real service: `make pictures`.
 
-It starts an embedded service of its own in a temporary folder, does what the tutorial does, and draws what
-came out.
+The script starts its own embedded service in a temporary folder, follows the tutorial, and draws the results.
 """
 
 import csv
@@ -26,8 +25,8 @@ CARS = HERE.parent / "examples" / "auto_mpg.csv"
 FEATURES = ("cylinders", "displacement", "horsepower", "weight", "acceleration", "year", "origin")
 BLUE, ORANGE, GREY = "#2f6f9f", "#c4622d", "#8a8f98"
 STYLE = {
-    "svg.fonttype": "none",  # text stays text: small files
-    "svg.hashsalt": "bartserve",  # the same picture, the same bytes
+    "svg.fonttype": "none",  # text stays text, which keeps files small
+    "svg.hashsalt": "bartserve",  # equal pictures have equal bytes
     "font.family": "sans-serif",
     "font.size": 11,
     "axes.spines.top": False,
@@ -37,7 +36,7 @@ STYLE = {
 
 
 def main() -> None:
-    """Fit as the tutorial does, and draw."""
+    """Fit the models of the tutorial and draw the pictures."""
     with CARS.open(newline="") as file:
         cars = list(csv.DictReader(file))
     plt.rcParams.update(STYLE)
@@ -54,7 +53,7 @@ def main() -> None:
 
 
 def _new_cars(client: Client, cars: list[dict[str, Any]]) -> None:
-    """Every fourth car predicted by a model that has not seen it."""
+    """Draw predictions of every fourth car by a model fitted to the others."""
     new, old = cars[::4], [car for k, car in enumerate(cars) if k % 4]
     text = "\n".join(
         [",".join((*FEATURES, "mpg")), *(",".join(car[n] for n in (*FEATURES, "mpg")) for car in old)]
@@ -85,7 +84,7 @@ def _new_cars(client: Client, cars: list[dict[str, Any]]) -> None:
 
 
 def _weight(client: Client, model: Model) -> None:
-    """Partial dependence on weight."""
+    """Draw partial dependence on weight."""
     found = client.partial_dependence(model, ["weight"], level=0.9)
     (interval,) = found["intervals"]
     figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
@@ -98,7 +97,7 @@ def _weight(client: Client, model: Model) -> None:
 
 
 def _trace(client: Client, model: Model) -> None:
-    """Draws of sigma, by chain."""
+    """Draw the traces of sigma, by chain."""
     traces = client.diagnostics(model, points=125)["traces"]
     figure, axes = plt.subplots(figsize=(6.4, 2.8), layout="constrained")
     for number, sigma in enumerate(traces["sigma"]):
