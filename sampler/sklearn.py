@@ -69,7 +69,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         tags.input_tags.string = True
         return tags
 
-    def predict_interval(self, X: Any, level: float = 0.9, interval: str = "predictive") -> NDArray[Any]:
+    def predict_interval(self, X: Any, level: float = 0.9, interval: str | None = None) -> NDArray[Any]:
         """Compute the ends of the central interval at each row, float64 [row, 2].
 
         Parameters
@@ -79,7 +79,8 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         level
             Probability of the interval.
         interval
-            "predictive", for a new outcome, or "credible", for the regression function.
+            "predictive", for a new outcome, or "credible", for the regression function; None is predictive
+            for a regressor. A classifier has credible ones alone, of the probability of the second class.
 
         """
         found: Interval = self._predict(X, level, interval).intervals[0]
@@ -104,7 +105,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             progress=False,
         )
 
-    def _predict(self, X: Any, level: float | None = None, interval: str = "credible") -> Prediction:
+    def _predict(self, X: Any, level: float | None = None, interval: str | None = None) -> Prediction:
         check_is_fitted(self)
         return self.posterior_.predict(self._table(X, reset=False), level=level, interval=interval)
 
@@ -145,7 +146,7 @@ class BARTRegressor(RegressorMixin, _BART):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Compute posterior means of f, float64 [row], and with `return_std` its standard deviations too."""
+        """Compute predictive means, float64 [row], and with `return_std` the sd of a new outcome too."""
         found = self._predict(X)
         return (found.mean, found.sd) if return_std else found.mean
 
@@ -188,21 +189,6 @@ class BARTClassifier(ClassifierMixin, _BART):  # type: ignore[misc]
         check_is_fitted(self)
         likelier: NDArray[Any] = self.classes_[(self.predict_proba(X)[:, 1] > 0.5).astype(int)]
         return likelier
-
-    def predict_interval(self, X: Any, level: float = 0.9, interval: str = "credible") -> NDArray[Any]:
-        """Compute the central credible interval of the second class's probability, float64 [row, 2].
-
-        Parameters
-        ----------
-        X
-            Rows to predict.
-        level
-            Probability of the interval.
-        interval
-            "credible"; classes have no predictive interval.
-
-        """
-        return super().predict_interval(X, level, interval)
 
 
 def _is_numeric(table: Any) -> bool:

@@ -20,7 +20,7 @@ from app.store.queue.units import Claim, Directive, Progress
 from app.store.tables import BatchPrediction, Json
 from sampler import DataError, Posterior, SamplerError
 from sampler.data.encode import Coded
-from sampler.data.row_flags import Flag, by_row, count
+from sampler.data.row_flags import Flag, count
 from sampler.posterior import row_diagnostics
 from sampler.posterior.answer_columns import are_finite, columns
 from worker.context import Context
@@ -110,18 +110,18 @@ def _rows(coded: Coded, first: int, end: int) -> Coded:
 
 
 def _predict(posterior: Posterior, coded: Coded, request: Json) -> pa.Table:
-    kind, num_draws = request["interval"], request["draws"]
-    said = posterior.predict(coded, request["levels"], kind, request["quantiles"], num_draws)
+    num_draws = request["draws"]
+    said = posterior.predict(coded, request["levels"], request["interval"], request["quantiles"], num_draws)
     if not are_finite(said):
         raise SamplerError("The predictions are beyond the largest number there is: rescale the target.")
     rhat = row_diagnostics.agreement(posterior, coded, num_draws).rhat if request["rhat"] else None
     named = columns(
         said,
-        errors=row_diagnostics.errors(posterior, coded, said, kind) if request["mcse"] else None,
+        errors=row_diagnostics.errors(posterior, coded, said) if request["mcse"] else None,
         rhat=None if rhat is None else np.where(np.isfinite(rhat), rhat, np.nan),
     )
     table = pa.table({name: _array(values) for name, values in named.items()})
-    return table.append_column("flags", _flags(by_row(coded.marks, posterior.schema.columns)))
+    return table.append_column("flags", _flags(said.flags))
 
 
 def _array(values: Any) -> pa.Array:

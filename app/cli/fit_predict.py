@@ -147,12 +147,7 @@ def predict(
         asked = [_pairs(rows)]
     with asking(url, data_dir, errors.print) as client:
         wanted: Any = {"level": level or [0.9], **how_read(read)}
-        try:
-            answer = client.predict(model, asked, interval=interval or "predictive", **wanted)
-        except ProblemError as error:
-            if interval or "interval" not in {place.column for place in error.errors}:
-                raise
-            answer = client.predict(model, asked, interval="credible", **wanted)
+        answer = client.predict(model, asked, interval=interval, **wanted)
     if answer.classes is not None and len(answer.classes) == 2:
         errors.print(
             f"mean      the probability of {answer.classes[1]} (not {answer.classes[0]})", markup=False
@@ -160,7 +155,7 @@ def predict(
     for warning in answer.warnings:
         errors.print(f"warning   {warning}", markup=False)
     if output is None and sys.stdout.isatty():
-        _show(answer, interval or ("credible" if answer.classes else "predictive"))
+        _show(answer)
         return
     if output is None:
         _write(answer, sys.stdout)
@@ -219,8 +214,8 @@ def _pairs(given: list[str]) -> dict[str, Any]:
     return found
 
 
-def _show(answer: Prediction, interval: str) -> None:
-    table = Table(title=f"{interval} intervals, model {answer.model_id}", title_justify="left")
+def _show(answer: Prediction) -> None:
+    table = Table(title=f"{answer.interval} intervals, model {answer.model_id}", title_justify="left")
     columns = answer.to_dict()
     for name in ("row", *columns):
         table.add_column(name, justify="right")
@@ -235,5 +230,6 @@ def _show(answer: Prediction, interval: str) -> None:
 def _write(answer: Prediction, file: Any) -> None:
     columns = answer.to_dict()
     writer = csv.writer(file)
-    writer.writerow(columns)
-    writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))
+    writer.writerow([*columns, "interval"])
+    figures = (values.tolist() for values in columns.values())
+    writer.writerows(zip(*figures, [answer.interval] * len(answer), strict=True))

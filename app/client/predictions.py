@@ -22,7 +22,7 @@ class Predictions(Calls):
         rows: Any,
         *,
         level: float | Sequence[float] = 0.9,
-        interval: Interval = "credible",
+        interval: Interval | None = None,
         quantiles: Sequence[float] | None = None,
         **wanted: Any,
     ) -> Prediction:
@@ -37,7 +37,8 @@ class Predictions(Calls):
         level
             The probability an interval holds, or several.
         interval
-            "credible" for the regression function, "predictive" for a new outcome.
+            "predictive" for a new outcome, "credible" for its expectation; unless given, predictive for
+            numbers, and for classes credible, of their probabilities.
         quantiles
             Further quantiles of the same distribution.
         **wanted

@@ -120,10 +120,14 @@ class Interval:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Predictions, one value per row (for more than two classes one row of values per row)."""
+    """Predictions, one value per row (for more than two classes one row of values per row).
+
+    `interval` says whether intervals are of a new outcome ("predictive") or of its expectation ("credible").
+    """
 
     model_id: str
     draws: int
+    interval: str
     mean: Floats
     sd: Floats | None
     intervals: list[Interval]
@@ -140,6 +144,7 @@ class Prediction:
         return cls(
             model_id=document["model_id"],
             draws=document["draws"],
+            interval=document["interval"],
             mean=_floats(document["mean"]),
             sd=None if document["sd"] is None else _floats(document["sd"]),
             intervals=[

@@ -10,7 +10,8 @@ import numpy as np
 
 from sampler.data.columns import sort_levels
 from sampler.data.convert import Labels, to_floats, to_labels
-from sampler.data.row_flags import mark_levels, mark_numbers
+from sampler.data.row_flags import OUTSIDE_RANGE, mark_levels, mark_numbers
+from sampler.data.scalars import days_to_text
 from sampler.data.schema import Column
 from sampler.data.table import read
 from sampler.errors import DataError, DataProblem
@@ -107,7 +108,8 @@ def _indicators(column: Column, level: NDArray[np.intp]) -> Iterator[NDArray[np.
 def encode(table: Any, schema: Schema, grid: Grid) -> Coded:
     """Encode the rows of a table, whose columns are matched by name.
 
-    Unseen levels, and missing values in columns that had none in training, are reported as warnings.
+    Unseen levels, values outside the range of training, and missing values in columns that had none in
+    training, are reported as warnings.
 
     Raises
     ------
@@ -173,6 +175,7 @@ def _new_values(
         values = to_floats(raw, column.kind, problems, read_text=column.from_text)
         if marks is not None:
             marks[:] = mark_numbers(values, column)
+            _warn_outside(column, int(np.count_nonzero(marks == OUTSIDE_RANGE)), warnings)
         _warn_missing(column, int(np.count_nonzero(np.isnan(values))), warnings)
         yield values
 
@@ -182,6 +185,16 @@ def _warn_missing(column: Column, count: int, warnings: list[str]) -> None:
         return
     never = "" if column.missing else ", though none was in training: such an answer is a guess"
     warnings.append(f"{column.name}: missing in {_rows(count)}{never}")
+
+
+def _warn_outside(column: Column, count: int, warnings: list[str]) -> None:
+    if not count or column.min is None or column.max is None:
+        return
+    show = days_to_text if column.kind == "date" else "{:.6g}".format
+    warnings.append(
+        f"{column.name}: outside what training saw ({show(column.min)} to {show(column.max)}) in "
+        f"{_rows(count)}: trees answer there as at the edge, and no interval grows with the distance"
+    )
 
 
 def _rows(count: int) -> str:

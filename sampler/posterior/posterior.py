@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from sampler.data.encode import Coded, encode
+from sampler.data.row_flags import Flag, by_row
 from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.methods import METHODS
 from sampler.posterior.arviz import to_arviz
@@ -24,7 +25,7 @@ from sampler.posterior.assessment.density import density
 from sampler.posterior.assessment.scoring import LabelledRows, score
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.inclusion import Inclusion, inclusion, rules_per_draw
-from sampler.posterior.intervals import Interval, IntervalFigures, Quantile, Request
+from sampler.posterior.intervals import Interval, IntervalFigures, Kind, Quantile, Request
 from sampler.posterior.kernels.tree_sums import BLOCK
 from sampler.posterior.partial_dependence import PartialDependence, Wish, partial_dependence
 from sampler.posterior.report import diagnose
@@ -68,6 +69,11 @@ class Prediction:
         Warnings about the rows.
     draws
         Number of draws per chain used.
+    interval
+        What `sd`, intervals and quantiles describe: a new outcome ("predictive") or the regression function
+        ("credible").
+    flags
+        The unusual cells of each row: outside the range of training, unseen levels, missing as never before.
 
     """
 
@@ -77,6 +83,8 @@ class Prediction:
     quantiles: list[Quantile]
     warnings: list[str]
     draws: int
+    interval: Kind
+    flags: list[list[Flag]]
 
     @property
     def lower(self) -> Floats:
@@ -186,6 +194,11 @@ class Posterior:
     def classes(self) -> tuple[str, ...] | None:
         """Names of the classes; of two, predictions give the probability of the second. None for numbers."""
         return self.schema.target.levels if self.family == "probit" else None
+
+    @property
+    def usual_interval(self) -> Kind:
+        """The kind of interval that `predict` gives unless asked for another."""
+        return "predictive" if self.classes is None else "credible"
 
     @property
     def schema(self) -> Schema:
@@ -398,7 +411,7 @@ class Posterior:
         self,
         X: Any,
         level: float | Sequence[float] | None = 0.9,
-        interval: str = "credible",
+        interval: str | None = None,
         quantiles: float | Sequence[float] | None = None,
         num_draws: int | None = None,
     ) -> Prediction:
@@ -411,7 +424,8 @@ class Posterior:
         level
             Probability of the interval: one, several, or None for no interval.
         interval
-            "credible", for the regression function, or "predictive", for a new outcome (of weight 1).
+            "predictive", for a new outcome (of weight 1), or "credible", for the regression function; None
+            is predictive for numbers and, for classes, credible: of their probabilities.
         quantiles
             Further quantiles of the same distribution, in (0, 1).
         num_draws
@@ -426,7 +440,7 @@ class Posterior:
             For an invalid level, interval, quantile or number of draws.
 
         """
-        request = Request.check(level, interval, quantiles)
+        request = Request.check(level, interval or self.usual_interval, quantiles)
         if self.classes is not None and request.kind == "predictive":
             advice = 'interval="credible" gives that of its probability'
             many = "two" if len(self.classes) == 2 else str(len(self.classes))
@@ -450,7 +464,14 @@ class Posterior:
             else:
                 answer.fill(rows, sums, self._offset, self._step, sigma)
         return Prediction(
-            answer.mean, answer.sd, answer.intervals, answer.quantiles, list(coded.warnings), used
+            answer.mean,
+            answer.sd,
+            answer.intervals,
+            answer.quantiles,
+            list(coded.warnings),
+            used,
+            request.kind,
+            by_row(coded.marks, self.schema.columns),
         )
 
     def sample(self, X: Any, num_draws: int | None = None) -> Floats:

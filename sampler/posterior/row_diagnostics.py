@@ -44,7 +44,7 @@ class RowsVerdict:
     reasons: list[Reason]
 
 
-def errors(posterior: Posterior, coded: Coded, prediction: Prediction, kind: str) -> Errors:
+def errors(posterior: Posterior, coded: Coded, prediction: Prediction) -> Errors:
     """Compute Monte Carlo standard errors of a prediction, from as many draws as it used.
 
     The error of a credible bound is that of a sample quantile. That of a predictive bound is the error of the
@@ -59,8 +59,6 @@ def errors(posterior: Posterior, coded: Coded, prediction: Prediction, kind: str
         The rows.
     prediction
         Prediction of these rows.
-    kind
-        "credible" or "predictive", as in the prediction's request.
 
     Raises
     ------
@@ -81,7 +79,7 @@ def errors(posterior: Posterior, coded: Coded, prediction: Prediction, kind: str
         shape = mean[rows].shape
         mean[rows] = posterior.mean_error(f, prediction.draws).reshape(shape)
         for (level, values), (_, found) in zip(bounds, into, strict=True):
-            if kind != "predictive":
+            if prediction.interval != "predictive":
                 found[rows] = posterior.quantile_error(f, level, prediction.draws).reshape(shape)
             else:
                 sigma = posterior.sample_sigma(_part(coded, rows), prediction.draws).transpose(2, 0, 1)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.encode import Coded
+from sampler.data.row_flags import by_row as flags_by_row
 from sampler.errors import PackedError
 from sampler.methods import METHODS
 from sampler.posterior import topology
@@ -177,6 +178,8 @@ class TreePosterior(Posterior):
             [Quantile(q, bounds[ends + i]) for i, q in enumerate(request.quantiles)],
             list(coded.warnings),
             used,
+            request.kind,
+            flags_by_row(coded.marks, self.schema.columns),
         )
 
     def _shares(self, used: int) -> Floats:

@@ -92,7 +92,7 @@ def test_predict_writes_csv_or_a_row_of_pairs(asked):
     piped = asked("bartserve predict cars new.csv --level 0.5 --level 0.9")
     assert piped.returncode == 0, piped.stderr
     rows = list(csv.DictReader(io.StringIO(piped.stdout)))
-    assert list(rows[0]) == ["mean", "sd", "lower_50", "upper_50", "lower_90", "upper_90"]
+    assert list(rows[0]) == ["mean", "sd", "lower_50", "upper_50", "lower_90", "upper_90", "interval"]
     assert len(rows) == 30
     assert all(float(row["lower_90"]) < float(row["mean"]) < float(row["upper_90"]) for row in rows)
 

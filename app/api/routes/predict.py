@@ -59,15 +59,22 @@ Columns = Annotated[
 ]
 
 
+IntervalKind = Annotated[
+    Literal["predictive", "credible"] | None,
+    Field(
+        description="Of a new outcome (predictive) or of its expectation (credible). Unless given, "
+        "predictive for numbers and, for classes, credible: of their probabilities."
+    ),
+]
+
+
 class PredictionOptions(BaseModel):
     """What to say of each row."""
 
     level: Share | Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
         0.9, description="The probability an interval holds; one or several."
     )
-    interval: Literal["credible", "predictive"] = Field(
-        "credible", description="For the regression function, or for a new outcome."
-    )
+    interval: IntervalKind = None
     quantiles: Annotated[list[Share], Field(max_length=MAX_QUANTILES)] | None = Field(
         None, description="Further quantiles, of the same distribution as the intervals."
     )

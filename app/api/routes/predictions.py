@@ -24,7 +24,7 @@ from app.api.json_body import StrictRoute
 from app.api.negotiation import ARROW, CSV, JSON, Form, chosen_form
 from app.api.routes.datasets import Cursor, Limit
 from app.api.routes.models import ErrorView, State
-from app.api.routes.predict import MAX_LEVELS, MAX_QUANTILES, Share
+from app.api.routes.predict import MAX_LEVELS, MAX_QUANTILES, IntervalKind, Share
 from app.api.scopes import needs
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import PREDICT, READ
@@ -43,7 +43,7 @@ class BatchBody(BaseModel):
     level: Share | Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
         0.9, description="The probability an interval holds; one or several."
     )
-    interval: Literal["credible", "predictive"] = "credible"
+    interval: IntervalKind = None
     quantiles: Annotated[list[Share], Field(max_length=MAX_QUANTILES)] | None = None
     draws: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Use the first so many kept draws of each chain; all there are now unless given."

@@ -13,7 +13,6 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from sampler import Prediction
-from sampler.data.row_flags import Flag
 from sampler.posterior.answer_columns import by_class, columns
 from sampler.posterior.row_diagnostics import Errors, RowsVerdict
 
@@ -29,9 +28,7 @@ class PredictionAnswer:
 
     model_id: str
     verdict: str | None
-    interval: str
     prediction: Prediction
-    flags: list[list[Flag]]
     only_mean: bool = False
     errors: Errors | None = None
     rhat: Floats | None = None
@@ -45,7 +42,7 @@ class PredictionAnswer:
         return {
             "model_id": self.model_id,
             "draws": self.prediction.draws,
-            "interval": self.interval,
+            "interval": self.prediction.interval,
             "verdict": self.verdict,
             "classes": None if self.classes is None else list(self.classes),
             "warnings": [*self.notes, *self.prediction.warnings],
@@ -63,7 +60,7 @@ class PredictionAnswer:
             "rhat": None if self.rhat is None else _finite(self.rhat),
             "rows_verdict": self.rows_verdict and self.rows_verdict.verdict,
             "samples": None if self.samples is None else self.samples.tolist(),
-            "flags": [[flag._asdict() for flag in row] for row in self.flags],
+            "flags": [[flag._asdict() for flag in row] for row in self.prediction.flags],
         }
 
     def to_table(self) -> pa.Table:
@@ -74,7 +71,7 @@ class PredictionAnswer:
             errors=self.errors,
             rhat=None if self.rhat is None else np.where(np.isfinite(self.rhat), self.rhat, np.nan),
             samples=self.samples,
-            flags=None if self.only_mean else self.flags,
+            flags=None if self.only_mean else self.prediction.flags,
         )
         arrays = {name: _array(values) for name, values in by_class(named, self.classes).items()}
         return with_facts(pa.table(arrays), self.facts())
@@ -103,7 +100,13 @@ def arrow_parts(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterato
 
 
 def to_csv(table: pa.Table, *, header: bool = True) -> bytes:
-    """CSV in which no text begins like a formula; missing values are empty cells."""
+    """CSV in which no text begins like a formula; missing values are empty cells.
+
+    A file has no metadata: where there are intervals a last column, `interval`, says which they are.
+    """
+    facts = json.loads((table.schema.metadata or {}).get(b"bartserve", b"{}"))
+    if table.column_names != ["mean"] and "interval" in facts:
+        table = table.append_column("interval", pa.array([facts["interval"]] * table.num_rows, pa.string()))
     names = [f"'{name}" if name.startswith(FORMULA_STARTS) else name for name in table.column_names]
     safe = [_without_formulas(column) for column in table.columns]
     sink = io.BytesIO()

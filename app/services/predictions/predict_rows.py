@@ -24,7 +24,6 @@ from app.services.readers.options import Options
 from app.store.tables import Model
 from sampler import DataError, Posterior, SettingsError
 from sampler.data.encode import Coded
-from sampler.data.row_flags import by_row
 from sampler.posterior import row_diagnostics
 from sampler.posterior.answer_columns import are_finite
 
@@ -45,7 +44,7 @@ class PredictRequest:
     columns: Any = None  # or an object of lists
     file: tuple[BinaryIO, Options] | None = None  # or a file, and what is known of it
     levels: Sequence[float] = (0.9,)
-    interval: str = "credible"
+    interval: str | None = None  # None: that of a new outcome, of classes that of their probabilities
     quantiles: Sequence[float] | None = None
     draws: int | None = None  # per chain; None: all
     require: str | None = None  # the verdict on these rows to answer with at least
@@ -136,13 +135,9 @@ class Predictor(Posteriors):
         return PredictionAnswer(
             model_id=model.id,
             verdict=self.verdict(model, posterior, prediction.draws),
-            interval=request.interval,
             prediction=prediction,
-            flags=by_row(coded.marks, posterior.schema.columns),
             only_mean=only_mean,
-            errors=row_diagnostics.errors(posterior, coded, prediction, request.interval)
-            if request.mcse
-            else None,
+            errors=row_diagnostics.errors(posterior, coded, prediction) if request.mcse else None,
             rhat=agreement.rhat if agreement is not None and request.rhat else None,
             rows_verdict=judged,
             samples=None
@@ -159,7 +154,8 @@ class Predictor(Posteriors):
         each = trees + posterior.own_work
         if request.target != "mean":
             bounds = 2 * len(request.levels) + len(request.quantiles or ())
-            each += QUANTILES + (BOUND * bounds if request.interval == "predictive" else 0)
+            kind = request.interval or posterior.usual_interval
+            each += QUANTILES + (BOUND * bounds if kind == "predictive" else 0)
         if request.mcse or request.rhat or request.require is not None:
             each += EXAMINED
         if num_rows * draws * each > self.max_work:

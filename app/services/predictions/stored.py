@@ -40,7 +40,7 @@ class BatchRequest:
 
     dataset_id: str
     levels: Sequence[float] = (0.9,)
-    interval: str = "credible"
+    interval: str | None = None  # as of `PredictRequest`
     quantiles: Sequence[float] | None = None
     draws: int | None = None  # per chain; None: all there are now
     mcse: bool = False
@@ -78,23 +78,23 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
     nothing = Coded(np.zeros((len(posterior.schema.coded), 0), np.uint8), [])
     with understood():
         warnings = posterior.schema.match(names)
-        used = posterior.predict(
+        checked = posterior.predict(
             nothing,
             list(request.levels),
             request.interval,
             request.quantiles,
             draws if request.draws is None else request.draws,
-        ).draws
+        )
         if request.mcse or request.rhat:
-            row_diagnostics.check_draws(used)
+            row_diagnostics.check_draws(checked.draws)
     resolved = {
         "levels": list(dict.fromkeys(request.levels)),
-        "interval": request.interval,
+        "interval": checked.interval,
         "quantiles": list(dict.fromkeys(request.quantiles or [])),
-        "draws": used,
+        "draws": checked.draws,
         "mcse": request.mcse,
         "rhat": request.rhat,
-        "verdict": predictor.verdict(found, posterior, used),
+        "verdict": predictor.verdict(found, posterior, checked.draws),
         "classes": posterior.classes,
         "warnings": warnings,
     }

@@ -53,7 +53,7 @@ def test_a_fitted_model_answers_with_intervals(client, model, database):
 
 
 def test_rows_and_columns_in_any_order_are_the_same_question(client, model):
-    """Columns are matched by name, never by position; the default is one credible interval at 90%."""
+    """Columns are matched by name, never by position; the default is one predictive interval at 90%."""
     by_row = predict(client, model, rows=ROWS).json()
     turned = predict(client, model, rows=[dict(reversed(row.items())) for row in ROWS]).json()
     by_column = predict(
@@ -62,7 +62,7 @@ def test_rows_and_columns_in_any_order_are_the_same_question(client, model):
 
     assert by_row == turned == by_column
     assert [interval["level"] for interval in by_row["intervals"]] == [0.9]
-    assert by_row["interval"] == "credible"
+    assert by_row["interval"] == "predictive"
 
 
 def test_predictive_intervals_are_wider(client, model):
@@ -206,7 +206,7 @@ def test_requests_that_make_no_sense_are_refused_by_name(client, model):
     assert places(uneven) == [("size", None), ("colour", None)]
     for field, values in {
         "level": [0, 1, 1.5, -0.1, "0.9", [0.5, 2], [[0.5]], None, [0.5] * 21],
-        "interval": ["wide", 1, None],
+        "interval": ["wide", 1],
         "quantiles": [[0], [1], 0.5, ["x"], [0.5] * 101],
         "draws": [0, -1, 1.5, "3", 10**30],
         "require": ["not_converged", "yes", 1],
@@ -268,9 +268,10 @@ def test_the_work_of_an_answer_is_bounded(client, model, settings):
     """Rows x draws x trees: 413 with the most rows and the address of the background; fewer are answered."""
     with serving(settings.model_copy(update={"max_predict_work": 5 * 80 * (10 + 100)})) as address:
         path = f"{address}/models/{model['id']}/predict"
-        told = problem(client.post(path, json={"rows": ROWS[:1] * 6}), 413)["detail"]
-        assert client.post(path, json={"rows": ROWS[:1] * 5}).status_code == 200
-        assert client.post(path, json={"rows": ROWS[:1] * 6, "draws": 20}).status_code == 200
+        six, five = ({"rows": ROWS[:1] * count, "interval": "credible"} for count in (6, 5))
+        told = problem(client.post(path, json=six), 413)["detail"]
+        assert client.post(path, json=five).status_code == 200
+        assert client.post(path, json=six | {"draws": 20}).status_code == 200
         assert client.post(path, json={"rows": ROWS[:1] * 40, "target": "mean"}).status_code == 200
         predictive = {"rows": ROWS[:1] * 5, "interval": "predictive"}
         assert client.post(path, json=predictive).status_code == 413

@@ -98,7 +98,8 @@ def test_every_form_of_answer_holds_the_same_figures(client, model):
     names = ["mean", "sd", "lower_50", "upper_50", "lower_97.5", "upper_97.5", "quantile_5"]
     mcse = ["mcse_mean", *(f"mcse_{name}" for name in names[2:])]
     assert arrow.column_names == [*names, *mcse, "rhat", "draw_1", "draw_2", "draw_3", "flags"]
-    assert read.column_names == arrow.column_names
+    assert read.column_names == [*arrow.column_names, "interval"]
+    assert set(read["interval"].to_pylist()) == {expected["interval"]} == {"predictive"}
     for name in arrow.column_names[:-1]:
         assert read[name].to_pylist() == arrow[name].to_pylist()
     assert arrow["mean"].to_pylist() == expected["mean"]
@@ -162,7 +163,7 @@ def test_errors_are_those_of_the_draws_used(client, model, database):
     coded = posterior.encode(COLUMNS)
     for number in (8, 40):
         said = posterior.predict(coded, num_draws=number)
-        expected = row_diagnostics.errors(posterior, coded, said, "credible")
+        expected = row_diagnostics.errors(posterior, coded, said)
         mcse = ask(client, model, mcse=True, draws=number).json()["mcse"]
         assert mcse["mean"] == pytest.approx(expected.mean.tolist(), rel=1e-12)
         assert mcse["intervals"][0]["upper"] == pytest.approx(expected.intervals[0].upper.tolist(), rel=1e-12)
@@ -317,7 +318,7 @@ def test_beside_json_rows_the_address_says_nothing(client, settings):
 
     assert {fault["column"] for fault in refused["errors"]} == {"interval", "decimal"}
     row = {"json": asked["json"] | {"interval": "predictive"}}
-    usual = {"params": {"interval": "credible", "level": [0.9], "mcse": False, "target": "all"}}
+    usual = {"params": {"level": [0.9], "mcse": False, "target": "all"}}
     plain, spelt = (client.post(f"/models/{made['id']}/predict", **one) for one in (row, row | usual))
     assert (plain.status_code, plain.json()) == (200, spelt.json())
     told = client.get("/openapi.json").json()["paths"]["/models/{model_id}/predict"]["post"]["parameters"]

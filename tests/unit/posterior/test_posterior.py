@@ -46,11 +46,34 @@ def test_predict_agrees_with_sample():
     """Mean and credible interval are those of the draws of f pooled over chains."""
     posterior, X, _ = make_posterior()
     f = posterior.sample(X).reshape(-1, 80)
-    said = posterior.predict(X, level=0.8)
+    said = posterior.predict(X, level=0.8, interval="credible")
     np.testing.assert_allclose(said.mean, f.mean(axis=0), rtol=1e-13)
     np.testing.assert_allclose(said.lower, np.quantile(f, 0.1, axis=0), rtol=1e-12)
     np.testing.assert_allclose(said.upper, np.quantile(f, 0.9, axis=0), rtol=1e-12)
     assert said.draws == 12
+
+
+def test_the_usual_interval_is_of_a_new_outcome():
+    """Unless asked otherwise it is predictive, and an answer says which it is."""
+    posterior, X, _ = make_posterior()
+    usual, asked = posterior.predict(X), posterior.predict(X, interval="predictive")
+    assert (usual.interval, asked.interval) == ("predictive", "predictive")
+    np.testing.assert_array_equal(usual.lower, asked.lower)
+    assert np.all(usual.upper > posterior.predict(X, interval="credible").upper)
+
+
+def test_rows_outside_training_are_told():
+    """A value beyond those of training is flagged at its row; a warning says of what and what it means."""
+    posterior, _, _ = make_posterior()
+    rows = {name: list(column) for name, column in ROWS.items()}
+    rows["x1"][1] = 1e7
+    said = posterior.predict(rows)
+    assert ("x1", "outside_range") in said.flags[1]
+    assert ("x1", "outside_range") not in said.flags[0]
+    (warning,) = [text for text in said.warnings if text.startswith("x1: outside")]
+    column = next(column for column in posterior.schema.columns if column.name == "x1")
+    assert f"x1: outside what training saw ({column.min:.6g} to {column.max:.6g}) in 1 row" in warning
+    assert "as at the edge" in warning
 
 
 def test_rows_do_not_depend_on_their_company():
@@ -128,7 +151,7 @@ def test_model_file_of_format_1_reads_for_ever():
     """The fixture, written once, loads and predicts the very numbers it did then."""
     posterior = load(FIXTURES / "model_v1.bart")
     expected = json.loads((FIXTURES / "model_v1.json").read_text())
-    said = posterior.predict(ROWS, 0.9)
+    said = posterior.predict(ROWS, 0.9, "credible")
     assert said.mean.tolist() == expected["mean"]
     assert said.lower.tolist() == expected["lower"]
     assert said.upper.tolist() == expected["upper"]

@@ -76,10 +76,10 @@ def test_errors_belong_to_their_rows(kind):
     posterior, _, _ = make_posterior()
     coded = posterior.encode(ROWS)
     asked = {"level": [0.5, 0.9], "interval": kind, "quantiles": [0.2]}
-    whole = row_diagnostics.errors(posterior, coded, posterior.predict(coded, **asked), kind)
+    whole = row_diagnostics.errors(posterior, coded, posterior.predict(coded, **asked))
     one = {name: column[1:2] for name, column in ROWS.items()}
     single = posterior.encode(one)
-    alone = row_diagnostics.errors(posterior, single, posterior.predict(single, **asked), kind)
+    alone = row_diagnostics.errors(posterior, single, posterior.predict(single, **asked))
 
     assert [each.level for each in whole.intervals] == [0.5, 0.9]
     assert alone.mean[0] == pytest.approx(whole.mean[1], rel=1e-12)
