@@ -8,7 +8,6 @@ BENCH_READY := $(VENV)/.bench-ready
 SITE_READY := $(VENV)/.site-ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal --durations 20
-export PYTHONDONTWRITEBYTECODE = 1
 
 .PHONY: help demo up test test-slow coverage statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load site
 

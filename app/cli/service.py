@@ -188,9 +188,10 @@ def _announce_when_ready(settings: Settings, stopping: threading.Event) -> None:
     address = f"http://{settings.host}:{settings.port}"
 
     def wait() -> None:
+        client = httpx.Client(timeout=2.0)  # one for all: to make one takes longer than to ask
         while not stopping.is_set():
             try:
-                if httpx.get(f"{address}/health/ready", timeout=2.0).is_success:
+                if client.get(f"{address}/health/ready").is_success:
                     typer.echo(
                         f"bartserve is ready on {address} (data in {settings.data_dir}); Ctrl-C stops it."
                     )

@@ -2,7 +2,6 @@
 
 import signal
 
-import httpx
 import pytest
 from sqlalchemy import func, select, update
 
@@ -12,6 +11,7 @@ from app.store.tables import Dataset, IdempotentAnswer, Model, Unit
 from sampler import warm
 from tests.support import chaos_report as report
 from tests.support import model_history as history
+from tests.support import plain_http
 from tests.support.api_calls import post_csv, table
 from tests.support.api_server import serving
 from tests.support.dying_processes import WHEN, die_at_commit, in_a_child
@@ -94,7 +94,7 @@ def test_an_api_killed_as_it_accepts(database, when):
 
     def upload():
         with serving(settings) as address:
-            post_csv(httpx.Client(base_url=address, timeout=60), table()).raise_for_status()
+            post_csv(plain_http.Client(base_url=address, timeout=60), table()).raise_for_status()
 
     assert in_a_child(upload) == 0
     with session_scope(database.engine, read_only=True) as session:
@@ -105,7 +105,7 @@ def test_an_api_killed_as_it_accepts(database, when):
     def ask():
         with serving(settings) as address:
             headers = {"Idempotency-Key": "k"}
-            answer = httpx.post(f"{address}/models", json=body, headers=headers, timeout=60)
+            answer = plain_http.post(f"{address}/models", json=body, headers=headers, timeout=60)
             assert answer.status_code == 202, answer.text
             return answer
 

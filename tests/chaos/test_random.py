@@ -23,6 +23,7 @@ from app.store.tables import Model
 from app.supervisor import LIFELINE
 from tests.support import chaos_report as report
 from tests.support import model_history as history
+from tests.support import plain_http
 from tests.support.api_calls import post_csv, table
 from tests.support.databases import Database
 from tests.support.embedded_service import free_port
@@ -66,7 +67,7 @@ class Api:
         deadline = time.monotonic() + ACCEPT_SECONDS
         while True:
             with contextlib.suppress(httpx.TransportError):
-                with httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=30) as client:
+                with plain_http.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=30) as client:
                     answer = ask(client)
                 if answer.status_code < 500:
                     assert answer.is_success, answer.text
@@ -124,7 +125,7 @@ class Storm:
         headers = {"Idempotency-Key": f"fit {len(self.made)}"}
         if self.chance.random() < 0.5:  # nobody hears this answer
             with contextlib.suppress(httpx.TransportError):
-                httpx.post(
+                plain_http.post(
                     f"http://127.0.0.1:{self.api.port}/models", json=body, headers=headers, timeout=0.05
                 )
             self.kill_api()

@@ -1,4 +1,4 @@
-"""The service under test: the real application behind a real server, on a real database, without a worker."""
+"""The service under test: the real application behind real servers, on a real database, without a worker."""
 
 from collections.abc import Iterator
 
@@ -7,8 +7,9 @@ import pytest
 
 from app.services.readers.confined import readers
 from app.settings import Settings
-from tests.support.api_server import serving
+from tests.support.api_server import Servers
 from tests.support.databases import Database
+from tests.support.plain_http import Client
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -21,11 +22,18 @@ def _reader_process() -> Iterator[None]:
     close()
 
 
+@pytest.fixture(scope="session")
+def _servers(_reader_process) -> Iterator[Servers]:
+    servers = Servers()
+    yield servers
+    servers.close()
+
+
 @pytest.fixture
-def settings(database: Database, tmp_path) -> Settings:
+def settings(database: Database, tmp_path_factory) -> Settings:
     return Settings(
         database_url=database.url,
-        data_dir=tmp_path,
+        data_dir=tmp_path_factory.getbasetemp(),
         redis_url=None,
         max_body_bytes=2_000_000,
         max_predict_rows=1000,
@@ -33,14 +41,15 @@ def settings(database: Database, tmp_path) -> Settings:
 
 
 @pytest.fixture
-def client(settings: Settings) -> Iterator[httpx.Client]:
-    with serving(settings) as address, httpx.Client(base_url=address, timeout=30) as client:
+def client(settings: Settings, _servers) -> Iterator[httpx.Client]:
+    """A client of a server that tests of the same settings share."""
+    with Client(base_url=_servers.address(settings), timeout=30) as client:
         yield client
 
 
 @pytest.fixture
-def team(settings: Settings) -> Iterator[httpx.Client]:
+def team(settings: Settings, _servers) -> Iterator[httpx.Client]:
     """A service that listens beyond loopback, as far as it knows."""
     beyond = settings.model_copy(update={"host": "0.0.0.0"})
-    with serving(beyond) as address, httpx.Client(base_url=address, timeout=30) as client:
+    with Client(base_url=_servers.address(beyond), timeout=30) as client:
         yield client

@@ -3,9 +3,9 @@
 import json
 import re
 
-import httpx
 import pytest
 
+from tests.support import plain_http
 from tests.support.embedded_service import Up
 from tests.support.waiting import eventually
 
@@ -27,7 +27,7 @@ def test_a_request_is_followed_from_the_api_to_the_worker_and_tells_no_data(serv
     Neither cells, nor names, nor a key, nor what follows a question mark is in any line.
     """
     rows = "".join(f"{k},{k % 7}.8125091702,town of {k}\n" for k in range(40))
-    with httpx.Client(base_url=service.address, timeout=30) as client:
+    with plain_http.Client(base_url=service.address, timeout=30) as client:
         given = {"Authorization": f"Bearer {SECRET}", "X-Request-ID": "a-request.of_mine"}
         given |= {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
         uploaded = client.post(

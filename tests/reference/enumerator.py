@@ -55,6 +55,7 @@ class Toy:
     _rules: dict = field(default_factory=dict, repr=False)
     _ell: dict = field(default_factory=dict, repr=False)
     _trees: dict = field(default_factory=dict, repr=False)
+    _nodes: dict = field(default_factory=dict, repr=False)
 
     def __post_init__(self):
         self.codes = np.asarray(self.codes, np.uint8)
@@ -215,8 +216,14 @@ class Node:
         return len(self.turns)
 
 
-def nodes(toy, tree) -> Iterator[Node]:
+def nodes(toy, tree) -> list[Node]:
     """The nodes of a tree in pre-order; rows are routed whether or not the rules are valid."""
+    if tree not in toy._nodes:
+        toy._nodes[tree] = list(_walk(toy, tree))
+    return toy._nodes[tree]
+
+
+def _walk(toy, tree) -> Iterator[Node]:
     stack = [Node((), toy.root, tree)]
     while stack:
         node = stack.pop()

@@ -6,6 +6,7 @@ Keywords switch published mistakes on, to show that the tests would see them.
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -90,6 +91,7 @@ def _num_leaves(toy, tree):
     return sum(n.tree == LEAF for n in nodes(toy, tree))
 
 
+@cache
 def _below(toy, tree, turns, strict):
     """(sum of A, sum of ell) over a node's descendants, itself included unless strict; None if invalid."""
     prior = likelihood = 0.0
@@ -222,17 +224,19 @@ def rule(toy, tree, probs, partner="any", forget=None):
     return steps
 
 
+@cache
 def _clean_rules(toy, blocks):
     """Rules valid at the node of some blocks of rows that cut none of them: [(rule, left, right)]."""
     found = []
     for choice in toy.rules(sum(blocks)).values():  # of disjoint sets of bits: their union
-        left = [b for b in blocks if not b & choice.right]
-        right = [b for b in blocks if not b & choice.left]
+        left = tuple(b for b in blocks if not b & choice.right)
+        right = tuple(b for b in blocks if not b & choice.left)
         if len(left) + len(right) == len(blocks):
             found.append((choice.rule, left, right))
     return found
 
 
+@cache
 def _builds(toy, blocks):
     """Every tree with these leaves' rows that can be built from the top, with its probability."""
     if len(blocks) == 1:
@@ -246,17 +250,17 @@ def _builds(toy, blocks):
     ]
 
 
+@cache
 def _ways(toy, tree):
     """The log product of the numbers of rules to choose from at every split."""
-    found = list(nodes(toy, tree))
-    return sum(
-        np.log(len(_clean_rules(toy, [n.rows for n in found if n.tree == LEAF and _is_below(n, top)])))
-        for top in internal(toy, tree)
+    return sum(np.log(len(_clean_rules(toy, _blocks(toy, tree, n.turns)))) for n in internal(toy, tree))
+
+
+def _blocks(toy, tree, turns=()):
+    """The rows of each leaf below a node, in one order whatever the tree."""
+    return tuple(
+        sorted(n.rows for n in nodes(toy, tree) if n.tree == LEAF and n.turns[: len(turns)] == turns)
     )
-
-
-def _is_below(node, top):
-    return node.turns[: len(top.turns)] == top.turns
 
 
 def restructure(toy, tree, probs, counts=True):
@@ -265,7 +269,7 @@ def restructure(toy, tree, probs, counts=True):
         return []
     old, ways = _below(toy, tree, (), strict=False)[0], _ways(toy, tree)
     steps = []
-    for new, chance in _builds(toy, [n.rows for n in nodes(toy, tree) if n.tree == LEAF]):
+    for new, chance in _builds(toy, _blocks(toy, tree)):
         ratio = _below(toy, new, (), strict=False)[0] - old
         steps.append(Step(chance, new, ratio + (_ways(toy, new) - ways if counts else 0.0)))
     return steps

@@ -27,3 +27,28 @@ def serving(settings: Settings) -> Iterator[str]:
         server.should_exit = True
         thread.join(20)
         assert not thread.is_alive()
+
+
+class Servers:
+    """Running servers by their settings, each started when it is first asked for; the last few are kept."""
+
+    most = 4
+
+    def __init__(self) -> None:
+        self._running: dict[Settings, tuple[str, contextlib.ExitStack]] = {}
+
+    def address(self, settings: Settings) -> str:
+        """The address of the server of those settings."""
+        if settings in self._running:
+            self._running[settings] = self._running.pop(settings)  # the latest is last
+        else:
+            while len(self._running) >= self.most:
+                self._running.pop(next(iter(self._running)))[1].close()
+            stack = contextlib.ExitStack()
+            self._running[settings] = stack.enter_context(serving(settings)), stack
+        return self._running[settings][0]
+
+    def close(self) -> None:
+        """Stop them all."""
+        while self._running:
+            self._running.popitem()[1][1].close()

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import httpx
 
+from tests.support import plain_http
+
 
 def free_port() -> int:
     with socket.socket() as probe:
@@ -33,11 +35,11 @@ class Up:
     log: Path
 
     def ready(self) -> bool:
-        return httpx.get(f"{self.address}/health/ready", timeout=2).is_success
+        return plain_http.get(f"{self.address}/health/ready", timeout=2).is_success
 
     def answers(self) -> bool:
         with contextlib.suppress(httpx.HTTPError):
-            return httpx.get(f"{self.address}/health/live", timeout=1).is_success
+            return plain_http.get(f"{self.address}/health/live", timeout=1).is_success
         return False
 
     def descendants(self) -> dict[int, str]:

@@ -5,10 +5,9 @@ import threading
 from collections import Counter
 from pathlib import Path
 
-import httpx
-
 from app.services.predictions.predict_rows import Predictor, PredictRequest
 from sampler import Posterior
+from tests.support import plain_http
 from tests.support.api_calls import post_csv, table
 from tests.support.fitted_models import SMALL, fitted
 
@@ -36,7 +35,7 @@ def test_a_dataset_is_deleted_while_a_model_is_accepted_on_it(client):
     for _ in range(12):
         dataset_id = post_csv(client, table()).json()["id"]
         body = {"dataset_id": dataset_id, "target": "y", **SMALL}
-        with httpx.Client(base_url=client.base_url, timeout=30) as other:
+        with plain_http.Client(base_url=client.base_url, timeout=30) as other:
             made, deleted = together(
                 lambda body=body: client.post("/models", json=body),
                 lambda other=other, path=f"/datasets/{dataset_id}": other.delete(path),

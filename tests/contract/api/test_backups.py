@@ -7,11 +7,11 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from sqlalchemy import make_url
 
 from app.settings import Settings
+from tests.support import plain_http
 from tests.support.api_calls import post_csv, table
 from tests.support.api_server import serving
 from tests.support.fitted_models import SMALL, fitted, run_units
@@ -119,7 +119,7 @@ def test_what_was_backed_up_predicts_the_same_and_goes_on(client, settings, data
     assert client.delete(f"/models/{done}").status_code == 204
     new = restored.restore()
 
-    with serving(new) as address, httpx.Client(base_url=address, timeout=30) as other:
+    with serving(new) as address, plain_http.Client(base_url=address, timeout=30) as other:
         assert other.get(f"/models/{open_}").json()["state"] in {"queued", "running"}
         assert run_units(new) == 3
         again = [other.post(f"/models/{id_}/predict", json=asked).json() for id_ in (done, open_)]

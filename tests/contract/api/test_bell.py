@@ -3,11 +3,9 @@
 import socket
 import time
 
-import httpx
-
 from app.services.doorbell import Bell
 from app.settings import BELL_QUEUE
-from tests.support import servers
+from tests.support import plain_http, servers
 from tests.support.api_calls import post_csv, table
 from tests.support.api_server import serving
 from tests.support.databases import only
@@ -19,7 +17,7 @@ def test_an_accepted_fit_rings_once_per_chain(settings, valkey_url):
     broker = servers.redis_client(valkey_url)
     prefix = f"test-{time.monotonic_ns()}:"
     with_broker = settings.model_copy(update={"redis_url": valkey_url, "key_prefix": prefix})
-    with serving(with_broker) as address, httpx.Client(base_url=address, timeout=30) as client:
+    with serving(with_broker) as address, plain_http.Client(base_url=address, timeout=30) as client:
         dataset_id = post_csv(client, table()).json()["id"]
         assert broker.llen(f"{prefix}{BELL_QUEUE}") == 0
 
@@ -38,7 +36,7 @@ def test_an_accepted_fit_rings_once_per_chain(settings, valkey_url):
 def test_a_broker_that_is_away_costs_nothing(settings):
     """The fit is accepted all the same, and the answer doesn't wait for the broker."""
     away = settings.model_copy(update={"redis_url": "redis://127.0.0.1:9/0"})
-    with serving(away) as address, httpx.Client(base_url=address, timeout=30) as client:
+    with serving(away) as address, plain_http.Client(base_url=address, timeout=30) as client:
         dataset_id = post_csv(client, table()).json()["id"]
         started = time.monotonic()
 

@@ -9,7 +9,6 @@ import tempfile
 import threading
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +17,7 @@ import pytest
 from app.services.errors import ServiceError, UnusableDataError
 from app.services.readers.confined import Readers, readers
 from app.services.readers.options import Options, ReaderLimits
+from tests.support import plain_http
 from tests.support.api_calls import CSV, places, post_csv, problem, table
 from tests.support.databases import only
 
@@ -92,7 +92,7 @@ def test_the_service_answers_while_bombs_are_read(client):
     statuses = []
 
     def send() -> None:
-        response = httpx.post(f"{client.base_url}/datasets", content=content, headers=ARROW, timeout=240)
+        response = plain_http.post(f"{client.base_url}/datasets", content=content, headers=ARROW, timeout=240)
         statuses.append(response.status_code)
 
     threads = [threading.Thread(target=send) for _ in range(4)]

@@ -3,7 +3,6 @@
 import contextlib
 from datetime import timedelta
 
-import httpx
 import pytest
 from alembic import command
 from click.testing import Result
@@ -17,6 +16,7 @@ from app.store import keys as store
 from app.store import schema
 from app.store.clock import utc_now
 from app.store.engine import session_scope
+from tests.support import plain_http
 from tests.support.api_calls import bearer, make_key, problem
 from tests.support.api_server import serving
 from tests.support.databases import only
@@ -238,7 +238,7 @@ def test_the_command_line_needs_only_the_database(database, settings, run):
     secret = first.stdout.strip()
     with (
         serving(settings.model_copy(update={"host": "0.0.0.0"})) as found,
-        httpx.Client(base_url=found, timeout=30) as client,
+        plain_http.Client(base_url=found, timeout=30) as client,
     ):
 
         def status(key: str) -> int:

@@ -14,6 +14,7 @@ from app.settings import QUOTAS, Settings
 from app.store.engine import session_scope
 from app.store.tables import ApiKey, AuditEntry
 from sampler.storage.model_file import MEDIA_TYPE
+from tests.support import plain_http
 from tests.support.api_calls import CSV, bearer, make_key, post_csv, problem, table
 from tests.support.api_server import serving
 from tests.support.databases import only
@@ -30,8 +31,8 @@ def limited(settings, database, **quotas):
     ann, bob = (bearer(make_key(database, name)) for name in ("ann", "bob"))
     with (
         serving(changed) as address,
-        httpx.Client(base_url=address, timeout=60, headers=ann) as anns,
-        httpx.Client(base_url=address, timeout=60, headers=bob) as bobs,
+        plain_http.Client(base_url=address, timeout=60, headers=ann) as anns,
+        plain_http.Client(base_url=address, timeout=60, headers=bob) as bobs,
     ):
         yield anns, bobs
 
@@ -151,7 +152,8 @@ def test_requests_come_too_fast(settings, database):
 @only("sqlite")
 def test_strangers_come_too_fast(settings, database):
     """Requests without a key in force are counted by their address, and take nothing from an owner's."""
-    with limited(settings, database, quota_requests_per_second=2) as (ann, _), httpx.Client() as stranger:
+    slow = limited(settings, database, quota_requests_per_second=2)
+    with slow as (ann, _), plain_http.Client() as stranger:
         address = f"{ann.base_url}/datasets"
         statuses = {stranger.get(address).status_code for _ in range(25)}
         statuses |= {stranger.get(address, headers={"Authorization": "Bearer x"}).status_code}

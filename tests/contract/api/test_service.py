@@ -2,7 +2,6 @@
 
 import re
 
-import httpx
 import pytest
 
 from app.api.read_options import FILES
@@ -10,6 +9,7 @@ from app.store.engine import session_scope
 from app.store.queue import workers
 from app.store.tables import Worker
 from sampler.settings import LIMITS
+from tests.support import plain_http
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.api_server import serving
 from tests.support.databases import only
@@ -87,7 +87,7 @@ def test_ready_needs_a_beat(client, database):
 def test_ready_needs_the_schema(settings, empty_database_url):
     """On a database that was never migrated: alive, not ready, and it says what to run; nothing is a 500."""
     fresh = settings.model_copy(update={"database_url": empty_database_url})
-    with serving(fresh) as address, httpx.Client(base_url=address) as client:
+    with serving(fresh) as address, plain_http.Client(base_url=address) as client:
         assert client.get("/health/live").status_code == 200
         assert "bartserve migrate" in problem(client.get("/health/ready"), 503)["detail"]
 
@@ -96,7 +96,7 @@ def test_ready_needs_the_schema(settings, empty_database_url):
 def test_a_database_that_is_away_is_a_503(settings, tmp_path):
     """Not a 500: the request may be tried again, and the answer says when."""
     away = settings.model_copy(update={"database_url": f"sqlite:///{tmp_path}/no/such/folder/x.db"})
-    with serving(away) as address, httpx.Client(base_url=address) as client:
+    with serving(away) as address, plain_http.Client(base_url=address) as client:
         for path in ("/health/ready", "/datasets", "/models", "/models/mdl_1"):
             response = client.get(path)
             problem(response, 503, "unavailable")

@@ -9,6 +9,7 @@ import time
 import httpx
 import pytest
 
+from tests.support import plain_http
 from tests.support.api_server import serving
 from tests.support.databases import only
 
@@ -57,7 +58,7 @@ def refusal(said: bytes, status: int) -> None:
 
 
 def well(place) -> None:
-    assert httpx.get(f"http://{place[0]}:{place[1]}/health/live", timeout=PATIENCE).status_code == 200
+    assert plain_http.get(f"http://{place[0]}:{place[1]}/health/live", timeout=PATIENCE).status_code == 200
 
 
 HEAD = b"POST /models HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -188,7 +189,7 @@ def test_an_answer_that_nobody_reads(place):
     lines = ["y,x" + "x" * 150, *("1,2" for _ in range(1000))]
     address = f"http://{place[0]}:{place[1]}"
     kind = {"Content-Type": "text/csv"}
-    made = httpx.post(f"{address}/datasets", content="\n".join(lines), headers=kind, timeout=PATIENCE)
+    made = plain_http.post(f"{address}/datasets", content="\n".join(lines), headers=kind, timeout=PATIENCE)
     request = f"GET {made.headers['location']}/preview?rows=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with contextlib.ExitStack() as stack:
         readers = []
@@ -233,7 +234,7 @@ def test_too_many_connections(place):
     deadline = time.monotonic() + PATIENCE
     while True:
         with contextlib.suppress(httpx.HTTPError):
-            if httpx.get(f"http://{place[0]}:{place[1]}/health/live").status_code == 200:
+            if plain_http.get(f"http://{place[0]}:{place[1]}/health/live").status_code == 200:
                 break
         assert time.monotonic() < deadline
         time.sleep(0.05)

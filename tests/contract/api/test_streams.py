@@ -4,13 +4,13 @@ import contextlib
 import time
 from datetime import timedelta
 
-import httpx
 import pytest
 
 from app.services.access import keys
 from app.store import keys as store
 from app.store.clock import utc_now
 from app.store.engine import session_scope
+from tests.support import plain_http
 from tests.support.api_calls import CSV, bearer, make_key, problem, table
 from tests.support.api_server import serving
 from tests.support.databases import only
@@ -30,7 +30,7 @@ def quick_looks(monkeypatch):
 @pytest.fixture
 def person(team):
     """A browser in front of a team's service."""
-    with httpx.Client(base_url=team.base_url, headers={"Accept": "text/html"}, timeout=60) as made:
+    with plain_http.Client(base_url=team.base_url, headers={"Accept": "text/html"}, timeout=60) as made:
         yield made
 
 
@@ -100,7 +100,7 @@ def test_streams_of_one_owner_leave_room_for_others(settings, database):
     limits = {"host": "0.0.0.0", "quota_streams": 2, "max_connections": 8}
     with (
         serving(settings.model_copy(update=limits)) as address,
-        httpx.Client(base_url=address, timeout=30) as client,
+        plain_http.Client(base_url=address, timeout=30) as client,
     ):
         ids, bobs = queued(client, ann, 9), queued(client, bob, 1)
         eight = f"/ui/events?models={','.join(ids[:8])}"

@@ -1,13 +1,16 @@
 """The same service as the API's tests have it, asked as a browser asks."""
 
-import httpx
 import pytest
 
+from tests.support import plain_http
 from tests.support.html_page import ACCEPT
+from tests.support.shared_database import _shared_postgres, _shared_sqlite, database  # noqa: F401  fixtures
 
 
 @pytest.fixture
 def browser(client):
     """A client that asks for pages and goes where forms send it."""
-    with httpx.Client(base_url=client.base_url, headers=ACCEPT, follow_redirects=True, timeout=60) as made:
+    with plain_http.Client(
+        base_url=client.base_url, headers=ACCEPT, follow_redirects=True, timeout=60
+    ) as made:
         yield made

@@ -3,13 +3,13 @@
 import re
 from datetime import timedelta
 
-import httpx
 import pytest
 
 from app.services.access import keys, sessions
 from app.store.clock import utc_now
 from app.store.engine import session_scope
 from app.store.tables import BrowserSession
+from tests.support import plain_http
 from tests.support.api_calls import CSV, bearer, make_key, problem, table
 from tests.support.api_server import serving
 from tests.support.databases import only
@@ -23,7 +23,7 @@ EVERY = tuple(keys.SCOPES)
 @pytest.fixture
 def person(team):
     """A browser in front of a team's service."""
-    with httpx.Client(base_url=team.base_url, headers=ACCEPT, follow_redirects=True, timeout=60) as made:
+    with plain_http.Client(base_url=team.base_url, headers=ACCEPT, follow_redirects=True, timeout=60) as made:
         yield made
 
 
@@ -75,7 +75,10 @@ def test_behind_tls_the_cookie_is_secure_and_of_this_host_alone(settings, databa
     public = "https://bart.example"
     ann = make_key(database, "ann")
     chosen = settings.model_copy(update={"host": "0.0.0.0", "public_url": public})
-    with serving(chosen) as address, httpx.Client(base_url=address, headers=ACCEPT, timeout=60) as person:
+    with (
+        serving(chosen) as address,
+        plain_http.Client(base_url=address, headers=ACCEPT, timeout=60) as person,
+    ):
         problem(person.post("/ui/sign-in", headers={"Origin": "https://evil.example", "Accept": "*/*"}), 403)
         answer = person.post("/ui/sign-in", data={"key": ann.secret}, headers={"Origin": public})
         told = answer.headers["set-cookie"]

@@ -1,0 +1,25 @@
+"""Clients of servers on this machine; to read the certificates of HTTPS would take longer than most tests."""
+
+import ssl
+from typing import Any
+
+import httpx
+
+NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+class Client(httpx.Client):
+    """httpx's, for plain HTTP."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(verify=NO_CERTIFICATES, **given)
+
+
+def get(url: str, **given: Any) -> httpx.Response:
+    """httpx's, for plain HTTP."""
+    return httpx.get(url, verify=NO_CERTIFICATES, **given)
+
+
+def post(url: str, **given: Any) -> httpx.Response:
+    """httpx's, for plain HTTP."""
+    return httpx.post(url, verify=NO_CERTIFICATES, **given)
