@@ -8,11 +8,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from app.api import errors
-from app.api.middleware.auth import Access
-from app.api.middleware.concurrency import Gate
-from app.api.middleware.limits import Edge
-from app.api.routes import (
+from app.api import (
     audit,
     convergence,
     datasets,
@@ -27,8 +23,7 @@ from app.api.routes import (
     predict,
     predictions,
 )
-from app.api.routes.metrics import Measured
-from app.api.scopes import guarded
+from app.dashboard import render
 from app.dashboard import routes as dashboard
 from app.services.access import keys, sessions
 from app.services.doorbell import Bell
@@ -40,6 +35,12 @@ from app.services.readers.confined import model_readers, readers
 from app.services.request_context import OwnerLimits
 from app.settings import Settings
 from app.store.engine import make_engine
+from app.web import errors
+from app.web.middleware.auth import Access
+from app.web.middleware.concurrency import Gate
+from app.web.middleware.limits import Edge
+from app.web.middleware.metrics import Measured
+from app.web.scopes import guarded
 
 ROUTERS = (
     datasets.router,
@@ -124,7 +125,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.predictor = predictor
     app.state.readiness = Readiness(engine, settings)
     app.state.scrape = Scrape(engine, predictor.cache, settings.dispatch_seconds)
-    errors.install(app)
+    errors.install(app, page=render.problem_page)
     for router in ROUTERS:
         app.include_router(router)
     dashboard.install(app)

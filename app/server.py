@@ -1,7 +1,7 @@
 """The server as every process runs it: uvicorn, with deadlines that it doesn't have of its own.
 
 Measured on uvicorn 0.54: a connection with half of its headers sent, or that never reads its answer, stays
-open for as long as the other side likes; headers may be of any length. `app.api.middleware.limits` sees to
+open for as long as the other side likes; headers may be of any length. `app.web.middleware.limits` sees to
 slow bodies.
 """
 
@@ -20,10 +20,10 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.api.errors import MEDIA_TYPE, PLAIN
 from app.application import create_app
 from app.services.fits.event_stream import Feed
 from app.settings import Settings
+from app.web.errors import MEDIA_TYPE, PLAIN
 
 MAX_HEAD_BYTES = 64 * 1024
 LINGER_SECONDS = 5.0  # for the rest of a body whose request was answered without it
@@ -223,7 +223,7 @@ def server(settings: Settings, *, port: int | None = None) -> Server:
         lifespan="on",
         log_config=None,  # `app.logging` has set it up
         log_level="warning",
-        access_log=False,  # a line per request is written by `app.api.routes.metrics`
+        access_log=False,  # a line per request is written by `app.web.middleware.metrics`
         server_header=False,
         timeout_graceful_shutdown=STOP_SECONDS,
     )

@@ -1,1 +1,1 @@
-"""HTTP in, HTTP out."""
+"""The HTTP API, a file for each kind of thing."""

@@ -12,9 +12,6 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
-from app.api.dependencies import Owner, Reading, TheGate, ThePredictor
-from app.api.middleware.concurrency import GateOf
-from app.api.scopes import GuardedRoute, needs
 from app.dashboard.drawing import chains, effects, held_out, shapes
 from app.dashboard.drawing.canvas import ChartStyle, Shape, Theme
 from app.services.access.keys import PREDICT, READ
@@ -24,6 +21,9 @@ from app.services.predictions import convergence, densities, explanations
 from app.services.predictions.explanations import DependenceRequest
 from app.services.predictions.posterior_cache import Cache
 from app.services.predictions.predict_rows import Predictor
+from app.web.dependencies import Owner, Reading, TheGate, ThePredictor
+from app.web.middleware.concurrency import GateOf
+from app.web.scopes import GuardedRoute, needs
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 KEPT_BYTES = 16 * 1024 * 1024

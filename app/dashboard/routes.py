@@ -34,7 +34,6 @@ class _Static(StaticFiles):
 def install(app: FastAPI) -> None:
     """Add the pages to the application."""
     app.mount(render.STATIC, _Static(directory=render.FOLDER / "static"), name="static")
-    app.state.problem_page = render.problem_page
     app.state.studio = charts.Studio()
     for router in ROUTERS:
         app.include_router(router)

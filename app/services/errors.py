@@ -1,4 +1,4 @@
-"""What can go wrong on purpose: small classes with a status, rendered in one place (`app.api.errors`)."""
+"""What can go wrong on purpose: small classes with a status, rendered in one place (`app.web.errors`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -8,7 +8,7 @@ need no port. Labels have values that are known beforehand: route templates, nev
 import platform
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -18,12 +18,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from app.services.health import FRESH_BEATS, FRESH_SECONDS
-from app.services.predictions.posterior_cache import Cache
 from app.store.clock import utc_now
 from app.store.counts import Figures, figures
 from app.store.engine import session_scope
 from app.store.queue import counters
 from app.store.tables import CANCELLED, DONE, FAILED, OPEN_STATES, SUCCEEDED, Worker
+
+if TYPE_CHECKING:
+    from app.services.predictions.posterior_cache import Cache
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 NO_ROUTE = "(none)"  # of a request that met no route, or was refused before
@@ -68,7 +70,7 @@ for _phase in ("load", "compute", "encode"):
 class Scrape(Collector):
     """The figures of one application: its engine, its cache, its database."""
 
-    def __init__(self, engine: Engine, cache: Cache[Any], dispatch_seconds: float) -> None:
+    def __init__(self, engine: Engine, cache: "Cache[Any]", dispatch_seconds: float) -> None:
         self._engine = engine
         self._cache = cache
         self._fresh = max(FRESH_SECONDS, FRESH_BEATS * dispatch_seconds)

@@ -5,9 +5,9 @@ from typing import Any
 
 from fastapi.routing import iter_route_contexts
 
-from app.api.middleware.auth import OPEN
 from app.application import create_app
 from app.settings import Settings
+from app.web.middleware.auth import OPEN
 
 ABSENT = {"dataset_id": "ds_1", "model_id": "mdl_1", "prediction_id": "prd_1", "name": "x", "slug": "x"}
 ABSENT |= {"key_id": "x"}

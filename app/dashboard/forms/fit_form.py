@@ -6,13 +6,13 @@ from typing import Any
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 
-from app.api.errors import faults_of
-from app.api.routes.models import ModelRequest
 from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fields import text
 from app.dashboard.forms.fit_fields import Knob
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits.creation import FitRequest
+from app.web.errors import faults_of
+from app.web.fit_request import ModelRequest
 
 KIND = "kind:"  # and a column's name: the field that overrides its kind
 LONGEST = 20  # characters of a whole number

@@ -7,18 +7,18 @@ from pydantic import ValidationError
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from app.api.dependencies import Deleting, Owner, Reading, TheSettings, Writing
-from app.api.errors import faults_of
-from app.api.read_options import ReadingQuery, UploadQuery
-from app.api.routes.datasets import Cursor
-from app.api.scopes import ANY_UPLOAD, GuardedRoute, needs
-from app.api.uploads import Upload
 from app.dashboard import render, snippets, sparkline
 from app.dashboard.forms.fields import Form, text
 from app.services import datasets
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import InvalidRequestError
 from app.services.readers.options import Options
+from app.web.dependencies import Deleting, Owner, Reading, TheSettings, Writing
+from app.web.errors import faults_of
+from app.web.paging import Cursor
+from app.web.read_options import ReadingQuery, UploadQuery
+from app.web.scopes import ANY_UPLOAD, GuardedRoute, needs
+from app.web.uploads import Upload
 
 router = APIRouter(prefix="/ui/datasets", include_in_schema=False, route_class=GuardedRoute)
 PREVIEW_ROWS = 12

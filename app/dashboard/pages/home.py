@@ -3,12 +3,12 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.api.dependencies import Owner, Reading, TheReadiness
-from app.api.scopes import GuardedRoute, needs
 from app.dashboard import render, snippets
 from app.services import datasets
 from app.services.access.keys import READ
 from app.services.fits import models
+from app.web.dependencies import Owner, Reading, TheReadiness
+from app.web.scopes import GuardedRoute, needs
 
 router = APIRouter(include_in_schema=False, route_class=GuardedRoute)
 FEW = 6

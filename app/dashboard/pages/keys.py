@@ -8,13 +8,13 @@ from fastapi import APIRouter, Depends, Request
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
-from app.api.dependencies import Reading, Writing
-from app.api.scopes import KEY, GuardedRoute, needs
 from app.dashboard import formatting, render
 from app.dashboard.forms.fields import Form, text
 from app.services.access import keys
 from app.services.access.keys import ADMIN, LOCAL, OPERATOR, Key, MadeKey
 from app.services.errors import Fault, ForbiddenError, InvalidRequestError, NotFoundError
+from app.web.dependencies import Reading, Writing
+from app.web.scopes import KEY, GuardedRoute, needs
 
 router = APIRouter(prefix="/ui/keys", include_in_schema=False, route_class=GuardedRoute)
 OVERLAP = timedelta(days=1)  # in which a rotated key is still taken

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from starlette.responses import Response
 
-from app.api.dependencies import Owner, Reading
-from app.api.scopes import GuardedRoute, needs
 from app.services.access.keys import READ
 from app.services.fits import models
 from app.services.fits.event_stream import NEWEST, PROGRESS, Feed
+from app.web.dependencies import Owner, Reading
+from app.web.scopes import GuardedRoute, needs
 
 router = APIRouter(prefix="/ui", include_in_schema=False, route_class=GuardedRoute)
 MOST = 50  # models followed at once: more than a page lists

@@ -11,8 +11,6 @@ import numpy as np
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from app.api.dependencies import Owner, Reading, TheGate, ThePredictor
-from app.api.scopes import GuardedRoute, needs
 from app.dashboard import render, snippets
 from app.dashboard.charts import given_of
 from app.dashboard.pages.models import framed
@@ -22,6 +20,8 @@ from app.services.fits import models
 from app.services.predictions import convergence, densities, explanations
 from app.services.predictions.explanations import DependenceRequest
 from app.services.predictions.predict_rows import Predictor, PredictRequest
+from app.web.dependencies import Owner, Reading, TheGate, ThePredictor
+from app.web.scopes import GuardedRoute, needs
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 LEVELS = (0.5, 0.9)

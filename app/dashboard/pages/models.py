@@ -7,9 +7,6 @@ from fastapi import APIRouter, BackgroundTasks, Request
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
-from app.api.dependencies import Deleting, Owner, Reading, TheBell, ThePredictor, TheSettings, Writing
-from app.api.routes.datasets import Cursor
-from app.api.scopes import GuardedRoute, needs
 from app.dashboard import formatting, render, snippets
 from app.dashboard.forms.fields import Form, text
 from app.services import datasets, health
@@ -18,6 +15,9 @@ from app.services.errors import Fault, InvalidRequestError, NotFoundError
 from app.services.fits import events, lifecycle, models
 from app.services.fits.event_stream import all_of
 from app.services.predictions import explanations
+from app.web.dependencies import Deleting, Owner, Reading, TheBell, ThePredictor, TheSettings, Writing
+from app.web.paging import Cursor
+from app.web.scopes import GuardedRoute, needs
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 ON_A_PAGE = 25

@@ -9,9 +9,6 @@ from sqlalchemy.orm import Session
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from app.api.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings, TheTransactions
-from app.api.routes.models import accepted
-from app.api.scopes import GuardedRoute, needs
 from app.dashboard import formatting, render, snippets
 from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fields import Form, text
@@ -21,6 +18,8 @@ from app.services.access.idempotency import Asked, StoredResponse, once
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import ServiceError
 from app.services.fits import creation
+from app.web.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings, TheTransactions
+from app.web.scopes import GuardedRoute, needs
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 MANY = 200  # datasets to choose from
@@ -56,7 +55,7 @@ def create(
             plan = creation.plan(engine, owner, asked, slots=health.slots_now(engine, settings))
             with transactions() as transaction:
                 shown = creation.accept(transaction, owner, plan)
-                answer = accepted(shown)
+                answer = StoredResponse(303, {"Location": f"/ui/models/{shown['id']}"}, b"")
                 token.remember(transaction, answer)
             after.add_task(bell.ring, len(shown["progress"]["chains"]))
             return answer
@@ -68,7 +67,7 @@ def create(
         if error.status not in {404, 422}:
             raise
         return _page(request, session, owner, form, error)
-    return render.see_other(f"/ui{answer.headers['Location']}")
+    return render.see_other(answer.headers["Location"])
 
 
 @router.post("/estimate")

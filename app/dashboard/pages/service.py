@@ -3,11 +3,11 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.api.dependencies import Reading, TheReadiness, TheSettings
-from app.api.scopes import GuardedRoute, needs
 from app.dashboard import render, snippets
 from app.services import health
 from app.services.access.keys import READ
+from app.web.dependencies import Reading, TheReadiness, TheSettings
+from app.web.scopes import GuardedRoute, needs
 
 router = APIRouter(prefix="/ui", include_in_schema=False, route_class=GuardedRoute)
 

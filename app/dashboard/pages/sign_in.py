@@ -4,12 +4,12 @@ from anyio import to_thread
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.api.dependencies import TheEngine
-from app.api.middleware.auth import PUBLIC, check_sender, cookie_of, token_of
-from app.api.scopes import GuardedRoute, keyless, needs
 from app.dashboard import render
 from app.dashboard.forms.fields import Form
 from app.services.access import sessions
+from app.web.dependencies import TheEngine
+from app.web.middleware.auth import PUBLIC, check_sender, cookie_of, token_of
+from app.web.scopes import GuardedRoute, keyless, needs
 
 router = APIRouter(prefix="/ui", include_in_schema=False, route_class=GuardedRoute)
 MAX_NEXT = 2000

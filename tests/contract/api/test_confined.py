@@ -304,7 +304,7 @@ def open_full(mode):
 def test_a_full_disk_is_not_the_sender_s_fault(client, monkeypatch, place):
     """A 503 that says when to come back, wherever the room ran out."""
     if place == "the upload":
-        monkeypatch.setattr("app.api.uploads.TemporaryFile", lambda: open_full("wb"))
+        monkeypatch.setattr("app.web.uploads.TemporaryFile", lambda: open_full("wb"))
     else:
         full = "app.services.readers.confined.TemporaryFile"
         monkeypatch.setattr(full, lambda: open_full("r+b"))

@@ -22,10 +22,10 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from app.api.errors import MEDIA_TYPE
 from app.store.engine import session_scope
 from app.store.queue import workers
 from app.store.tables import Worker
+from app.web.errors import MEDIA_TYPE
 from tests.support.api_calls import post_csv, table
 from tests.support.fitted_models import SMALL, fitted, run_units
 

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from app.api.errors import faults_of
 from app.store import models as store
 from app.store.engine import session_scope
 from app.store.queue import units
 from app.store.queue.workers import register
 from app.store.tables import Worker
+from app.web.errors import faults_of
 from tests.support.api_calls import places, post_csv, post_json, problem, table
 from tests.support.databases import only
 

@@ -5,7 +5,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from app.api.negotiation import ARROW
+from app.web.negotiation import ARROW
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.databases import only
 from tests.support.fitted_models import SMALL, fitted

@@ -9,10 +9,10 @@ from typing import Self
 import pytest
 from fastapi import APIRouter, FastAPI
 
-from app.api.scopes import GuardedRoute, guarded
 from app.application import create_app
 from app.services.access import keys
 from app.settings import Settings
+from app.web.scopes import GuardedRoute, guarded
 from tests.support.api_calls import CSV, bearer, make_key, table
 from tests.support.databases import only
 from tests.support.routes import address, body_for

@@ -9,7 +9,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from app.api.routes.predict import WantedQuery
+from app.api.predict import WantedQuery
 from app.store import draws, models
 from app.store.engine import session_scope
 from sampler import Posterior

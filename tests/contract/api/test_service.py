@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from app.api.read_options import FILES
 from app.store.engine import session_scope
 from app.store.queue import workers
 from app.store.tables import Worker
+from app.web.read_options import FILES
 from sampler.settings import LIMITS
 from tests.support import plain_http
 from tests.support.api_calls import post_csv, problem, table

@@ -6,9 +6,9 @@ from html import unescape
 
 import pytest
 
-from app.api.routes.models import ModelRequest, StopRequest
 from app.dashboard import formatting
 from app.dashboard.forms import fit_fields
+from app.web.fit_request import ModelRequest, StopRequest
 from sampler.bart import prior
 from sampler.cart import prior as single
 from sampler.methods import METHODS

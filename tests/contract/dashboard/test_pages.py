@@ -5,9 +5,9 @@ import re
 from html import escape, unescape
 from typing import Any
 
-from app.api.read_options import UploadQuery
 from app.store import events
 from app.store.engine import session_scope
+from app.web.read_options import UploadQuery
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.databases import only
 from tests.support.fitted_models import SMALL, fitted

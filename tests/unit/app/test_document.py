@@ -6,7 +6,7 @@ import re
 import jsonschema_rs
 import pytest
 
-from app.api.routes import docs
+from app.api import docs
 from app.application import create_app
 from app.settings import Settings
 

@@ -1,4 +1,4 @@
-"""`app.api.middleware.concurrency`: as many at once as there are cores, the others wait a bounded time."""
+"""`app.web.middleware.concurrency`: as many at once as there are cores, the others wait a bounded time."""
 
 import threading
 import time
@@ -7,11 +7,11 @@ import anyio
 import pytest
 from anyio.to_thread import current_default_thread_limiter
 
-from app.api.middleware.auth import MAX_WAITING as MAX_IN_LINE
-from app.api.middleware.auth import check_line
-from app.api.middleware.concurrency import MAX_WAITING, Gate
 from app.services.errors import AbandonedError, BusyError
 from app.services.request_context import Actor, acting
+from app.web.middleware.auth import MAX_WAITING as MAX_IN_LINE
+from app.web.middleware.auth import check_line
+from app.web.middleware.concurrency import MAX_WAITING, Gate
 from sampler import interrupt
 
 

@@ -1,4 +1,4 @@
-"""`app.api.json_body.parse`: what others let pass is refused by name, everything else is as json reads it."""
+"""`app.web.json_body.parse`: what others let pass is refused by name, everything else is as json reads it."""
 
 import json
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.api.json_body import parse
 from app.services.errors import InvalidRequestError
+from app.web.json_body import parse
 
 STORABLE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 VALUES = st.recursive(

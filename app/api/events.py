@@ -11,13 +11,13 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from pydantic import BaseModel, Field
 
-from app.api.dependencies import Owner, TheTransactions
-from app.api.errors import responses
-from app.api.routes.datasets import Limit
-from app.api.scopes import GuardedRoute, needs
 from app.services.access.keys import READ
 from app.services.fits import events, models
 from app.services.fits.event_stream import Feed, all_of
+from app.web.dependencies import Owner, TheTransactions
+from app.web.errors import responses
+from app.web.paging import Limit
+from app.web.scopes import GuardedRoute, needs
 
 router = APIRouter(prefix="/models", tags=["models"], route_class=GuardedRoute)
 STREAM = "text/event-stream"

@@ -5,8 +5,8 @@ from typing import Annotated, BinaryIO
 
 from fastapi import Depends, Header, Request, Response
 
-from app.api.dependencies import Owner
 from app.services.access.idempotency import Asked, StoredResponse
+from app.web.dependencies import Owner
 
 READ_BYTES = 1024 * 1024
 REPLAYED = "Idempotent-Replayed"

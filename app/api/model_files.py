@@ -10,17 +10,17 @@ from starlette.datastructures import UploadFile
 from starlette.routing import Match
 from starlette.types import Scope
 
-from app.api.dependencies import Owner, TheEngine, TheTransactions
-from app.api.errors import responses
-from app.api.idempotency import Key, of_file, render
-from app.api.negotiation import content_type
-from app.api.routes.models import ModelView
-from app.api.scopes import GuardedRoute, needs
-from app.api.uploads import IN_MEMORY_BYTES
+from app.api.models import ModelView
 from app.services import model_files
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import READ, TRAIN
 from app.services.model_files import MAX_BYTES, MEDIA_TYPE
+from app.web.dependencies import Owner, TheEngine, TheTransactions
+from app.web.errors import responses
+from app.web.idempotency import Key, of_file, render
+from app.web.negotiation import content_type
+from app.web.scopes import GuardedRoute, needs
+from app.web.uploads import IN_MEMORY_BYTES
 
 
 class _ModelFile(GuardedRoute):

@@ -1,40 +1,18 @@
-"""GET /metrics, and the middleware that counts requests and logs them."""
+"""Count every request and leave a line for it in the log."""
 
 import logging
 import re
 import time
 
-from fastapi import APIRouter, Request, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.errors import PROBLEM, request_id_of, responses
-from app.api.scopes import GuardedRoute, needs
 from app.services import metrics
-from app.services.access.keys import METRICS
-from app.services.metrics import CONTENT_TYPE, NO_ROUTE
+from app.services.metrics import NO_ROUTE
+from app.web.errors import PROBLEM, request_id_of
 
-router = APIRouter(tags=["health"], route_class=GuardedRoute)
-EXAMPLE = 'bart_models{state="running"} 1.0\nbart_models{state="succeeded"} 3.0\n'
 QUIET = ("/health/", "/metrics")  # asked every few seconds by machines: no line in the log unless they fail
 ID = re.compile(r"[a-z]{2,4}_[0-9a-f]{20}")
 log = logging.getLogger("app.api.requests")
-
-
-@router.get(
-    "/metrics",
-    response_class=Response,
-    responses={
-        **responses(),
-        200: {
-            "description": "Prometheus' text format.",
-            "content": {CONTENT_TYPE: {"schema": {"type": "string"}, "example": EXAMPLE}},
-        },
-    },
-)
-@needs(METRICS)
-def get_metrics(request: Request) -> Response:
-    """What to watch, for Prometheus. Beyond loopback it takes a key with the scope `metrics`."""
-    return Response(request.app.state.scrape.text(), headers={"Content-Type": CONTENT_TYPE})
 
 
 class Measured:

@@ -3,16 +3,16 @@
 from fastapi import APIRouter, BackgroundTasks, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.dependencies import Owner, TheBell, TheEngine, TheSettings, TheTransactions, Writing
-from app.api.errors import responses
-from app.api.idempotency import TheAsked, render
-from app.api.json_body import StrictRoute
-from app.api.routes.models import LOOK_AGAIN, ModelView, accepted
-from app.api.scopes import needs
+from app.api.models import LOOK_AGAIN, ModelView, accepted
 from app.services import health
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import TRAIN
 from app.services.fits import lifecycle
+from app.web.dependencies import Owner, TheBell, TheEngine, TheSettings, TheTransactions, Writing
+from app.web.errors import responses
+from app.web.idempotency import TheAsked, render
+from app.web.json_body import StrictRoute
+from app.web.scopes import needs
 
 router = APIRouter(prefix="/models", tags=["models"], route_class=StrictRoute)
 

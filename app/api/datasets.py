@@ -7,27 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from app.api.dependencies import Deleting, Owner, Reading, TheEngine, TheSettings, TheTransactions
-from app.api.errors import responses
-from app.api.idempotency import Key, of_file, render
-from app.api.read_options import UploadQuery
-from app.api.scopes import ANY_UPLOAD, GuardedRoute, needs
-from app.api.uploads import OPENAPI, Upload
 from app.services import datasets
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import READ, TRAIN
-from app.services.cursors import MAX_LIMIT
 from app.services.readers.options import DateOrder
+from app.web.dependencies import Deleting, Owner, Reading, TheEngine, TheSettings, TheTransactions
+from app.web.errors import responses
+from app.web.idempotency import Key, of_file, render
+from app.web.paging import Cursor, Limit
+from app.web.read_options import UploadQuery
+from app.web.scopes import ANY_UPLOAD, GuardedRoute, needs
+from app.web.uploads import OPENAPI, Upload
 
 if TYPE_CHECKING:
     from app.store.tables import Dataset
 
 router = APIRouter(prefix="/datasets", tags=["datasets"], route_class=GuardedRoute)
-
-Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Items on a page.")]
-Cursor = Annotated[
-    str | None, Query(max_length=500, description="`next_cursor` of the page before; none: the newest.")
-]
 
 
 class ColumnView(BaseModel):

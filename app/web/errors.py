@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Collection, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -14,10 +14,10 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
-from app.api.known_fields import known_fields, no_such_field
 from app.services import errors
 from app.services.errors import SHOWN, Fault, ServiceError
 from app.store.errors import is_disk_full
+from app.web.known_fields import known_fields, no_such_field
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
@@ -27,6 +27,8 @@ UNREACHABLE = (OperationalError, InterfaceError, PoolTimeoutError)  # what a dat
 OUTER = frozenset({"body", "query", "path", "header"})  # what a path into a request begins with
 DATA = frozenset({"rows", "columns"})  # what holds data: names in there are anything
 log = logging.getLogger(__name__)
+# (scope, document, headers) -> the page for whoever looks at pages; None for other clients.
+ProblemPage = Callable[[Mapping[str, Any], Mapping[str, Any], Mapping[str, str]], Response | None]
 
 
 class Problem(BaseModel):
@@ -119,7 +121,7 @@ def render(
     }
     if isinstance(scope, MutableMapping):
         scope[PROBLEM] = slug
-    page = getattr(getattr(scope.get("app"), "state", None), "problem_page", None)  # the dashboard's
+    page = getattr(getattr(scope.get("app"), "state", None), "problem_page", None)
     if page is not None:
         shown: Response | None = page(scope, body, dict(headers or {}))
         if shown is not None:
@@ -155,8 +157,9 @@ def render_plain(scope: Mapping[str, Any], status: int, headers: Mapping[str, st
     return render(scope, status, slug, title, detail, headers=headers)
 
 
-def install(app: FastAPI) -> None:
-    """Make every error of the app a problem document."""
+def install(app: FastAPI, page: ProblemPage | None = None) -> None:
+    """Make every error of the app a problem document, or what `page` makes of it for a person."""
+    app.state.problem_page = page
 
     async def service_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, ServiceError)

@@ -8,7 +8,12 @@ from fastapi import APIRouter, BackgroundTasks, Depends, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
-from app.api.dependencies import (
+from app.api.models import ErrorView, State
+from app.api.predict import MAX_LEVELS, MAX_QUANTILES, IntervalKind, Share
+from app.services.access.idempotency import StoredResponse, once
+from app.services.access.keys import PREDICT, READ
+from app.services.predictions import stored
+from app.web.dependencies import (
     Deleting,
     Owner,
     Reading,
@@ -18,17 +23,12 @@ from app.api.dependencies import (
     TheTransactions,
     Writing,
 )
-from app.api.errors import responses
-from app.api.idempotency import TheAsked, render
-from app.api.json_body import StrictRoute
-from app.api.negotiation import ARROW, CSV, JSON, Form, chosen_form
-from app.api.routes.datasets import Cursor, Limit
-from app.api.routes.models import ErrorView, State
-from app.api.routes.predict import MAX_LEVELS, MAX_QUANTILES, IntervalKind, Share
-from app.api.scopes import needs
-from app.services.access.idempotency import StoredResponse, once
-from app.services.access.keys import PREDICT, READ
-from app.services.predictions import stored
+from app.web.errors import responses
+from app.web.idempotency import TheAsked, render
+from app.web.json_body import StrictRoute
+from app.web.negotiation import ARROW, CSV, JSON, Form, chosen_form
+from app.web.paging import Cursor, Limit
+from app.web.scopes import needs
 
 router = APIRouter(tags=["predictions"], route_class=StrictRoute)
 LOOK_AGAIN = "1"  # seconds after which the state of a new one is worth asking for

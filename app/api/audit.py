@@ -5,12 +5,12 @@ from datetime import datetime
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from app.api.dependencies import Reading
-from app.api.errors import responses
-from app.api.routes.datasets import Cursor, Limit
-from app.api.scopes import KEY, GuardedRoute, needs
 from app.services.access import audit
 from app.services.access.keys import ADMIN, OPERATOR, Key
+from app.web.dependencies import Reading
+from app.web.errors import responses
+from app.web.paging import Cursor, Limit
+from app.web.scopes import KEY, GuardedRoute, needs
 
 router = APIRouter(tags=["audit"], route_class=GuardedRoute)
 

@@ -5,10 +5,10 @@ from typing import Literal
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from app.api.dependencies import TheReadiness
-from app.api.errors import RETRY_SECONDS, responses
-from app.api.scopes import GuardedRoute, keyless
 from app.services.errors import UnavailableError
+from app.web.dependencies import TheReadiness
+from app.web.errors import RETRY_SECONDS, responses
+from app.web.scopes import GuardedRoute, keyless
 
 router = APIRouter(tags=["health"], route_class=GuardedRoute)
 

@@ -11,10 +11,10 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import FileResponse, JSONResponse
 
-from app.api.errors import Problem, titles
-from app.api.scopes import GuardedRoute, Needs, guarded, needs
 from app.services.access.keys import SCOPES
 from app.services.errors import NotFoundError
+from app.web.errors import Problem, titles
+from app.web.scopes import GuardedRoute, Needs, guarded, needs
 
 router = APIRouter(include_in_schema=False, route_class=GuardedRoute)
 FILES = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}

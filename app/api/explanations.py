@@ -6,15 +6,15 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
-from app.api.dependencies import Owner, TheGate, ThePredictor
-from app.api.errors import responses
-from app.api.json_body import StrictRoute
-from app.api.negotiation import ARROW
-from app.api.routes.predict import MAX_LEVELS, Columns, Rows, Share
-from app.api.scopes import needs
+from app.api.predict import MAX_LEVELS, Columns, Rows, Share
 from app.services.access.keys import PREDICT, READ
 from app.services.predictions import explanations
 from app.services.predictions.answers import to_arrow
+from app.web.dependencies import Owner, TheGate, ThePredictor
+from app.web.errors import responses
+from app.web.json_body import StrictRoute
+from app.web.negotiation import ARROW
+from app.web.scopes import needs
 from sampler.posterior.verdict import ReasonCode
 
 router = APIRouter(prefix="/models", tags=["explanations"], route_class=StrictRoute)

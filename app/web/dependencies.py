@@ -12,14 +12,14 @@ from fastapi import Depends, Request
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from app.api.middleware.concurrency import GateOf
-from app.api.scopes import KEY
 from app.services.doorbell import Bell
 from app.services.health import Readiness
 from app.services.predictions.predict_rows import Predictor
 from app.settings import Settings as ServiceSettings
 from app.store import reserve
 from app.store.engine import session_scope
+from app.web.middleware.concurrency import GateOf
+from app.web.scopes import KEY
 
 
 async def engine_of(request: Request) -> Engine:

@@ -16,8 +16,6 @@ from typing import Any
 from anyio import to_thread
 from fastapi import Request, Response
 
-from app.api.errors import place, render_error
-from app.api.scopes import GuardedRoute
 from app.services.errors import (
     Fault,
     InvalidRequestError,
@@ -25,6 +23,8 @@ from app.services.errors import (
     UnsupportedMediaError,
     enough,
 )
+from app.web.errors import place, render_error
+from app.web.scopes import GuardedRoute
 
 UNSTORABLE = re.compile(
     rb"\\u(d[89a-f]|0000)", re.IGNORECASE

@@ -16,8 +16,6 @@ from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.errors import UNREACHABLE, render_error, render_unreachable, request_id_of
-from app.api.scopes import KEY
 from app.services.access import sessions
 from app.services.access.keys import LOCAL_KEY, Key
 from app.services.errors import (
@@ -29,6 +27,8 @@ from app.services.errors import (
 )
 from app.services.request_context import Actor, OwnerLimits, acting
 from app.settings import is_loopback
+from app.web.errors import UNREACHABLE, render_error, render_unreachable, request_id_of
+from app.web.scopes import KEY
 
 MAX_WAITING = 40  # requests in line for a thread
 RETRY_SECONDS = 2
@@ -46,7 +46,7 @@ class Access:
     """ASGI middleware that finds out with which key a request comes, or answers 401 or 403.
 
     It stands before the routes, so that a stranger can't learn which exist. What a key must be for is
-    asked by the route that the request meets (`app.api.scopes`).
+    asked by the route that the request meets (`app.web.scopes`).
 
     Parameters
     ----------

@@ -12,9 +12,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.errors import render_plain, request_id_of
-from app.api.scopes import BODY_LIMIT, MAX_JSON_BYTES
 from app.logging import bind
+from app.web.errors import render_plain, request_id_of
+from app.web.scopes import BODY_LIMIT, MAX_JSON_BYTES
 
 GIVEN_ID = re.compile(
     r"[A-Za-z0-9._-]{8,64}"

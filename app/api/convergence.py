@@ -5,13 +5,13 @@ from typing import Any, Literal
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from app.api.dependencies import Owner, Reading, TheGate, ThePredictor
-from app.api.errors import responses
-from app.api.json_body import StrictRoute
-from app.api.routes.explanations import json_response
-from app.api.scopes import needs
+from app.api.explanations import json_response
 from app.services.access.keys import READ
 from app.services.predictions import convergence, explanations
+from app.web.dependencies import Owner, Reading, TheGate, ThePredictor
+from app.web.errors import responses
+from app.web.json_body import StrictRoute
+from app.web.scopes import needs
 
 router = APIRouter(prefix="/models", tags=["explanations"], route_class=StrictRoute)
 Figures = list[float | None]

@@ -12,10 +12,10 @@ from fastapi import Depends, Request
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
-from app.api.negotiation import content_type
-from app.api.read_options import BINARY, FILES
 from app.services.errors import BusyError, InvalidRequestError, UnsupportedMediaError
 from app.services.readers.options import Format
+from app.web.negotiation import content_type
+from app.web.read_options import BINARY, FILES
 
 IN_MEMORY_BYTES = 4 * 1024 * 1024  # larger model files go to the disk as they come
 RETRY_SECONDS = 60  # when the disk is full

@@ -9,18 +9,18 @@ from pydantic_core import to_json
 from starlette.routing import Match
 from starlette.types import Scope
 
-from app.api.dependencies import Owner, TheGate, ThePredictor
-from app.api.errors import responses
-from app.api.json_body import StrictRoute
-from app.api.negotiation import ARROW, CSV, JSON, Form, chosen_form, content_type
-from app.api.read_options import BINARY, FILES, ReadingQuery
-from app.api.scopes import needs
-from app.api.uploads import check_coding
 from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError
 from app.services.metrics import predict_seconds
 from app.services.predictions.answers import PredictionAnswer, to_arrow, to_csv
 from app.services.predictions.predict_rows import MAX_SAMPLES, PredictRequest
+from app.web.dependencies import Owner, TheGate, ThePredictor
+from app.web.errors import responses
+from app.web.json_body import StrictRoute
+from app.web.negotiation import ARROW, CSV, JSON, Form, chosen_form, content_type
+from app.web.read_options import BINARY, FILES, ReadingQuery
+from app.web.scopes import needs
+from app.web.uploads import check_coding
 
 MAX_LEVELS, MAX_QUANTILES = 20, 100
 

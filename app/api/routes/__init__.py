@@ -1,1 +1,0 @@
-"""The HTTP API, a file for each kind of thing."""
