@@ -12,6 +12,7 @@ from app.store.queue.units import Claim, Directive
 from app.store.tables import Json, Model
 from sampler import Posterior
 from sampler.posterior.assessment.stop_rules import StopCheck, look, next_look
+from sampler.storage.model_header import with_counts
 from worker import stop_rules
 from worker.context import Context
 from worker.errors import OutOfTimeError, Stopped
@@ -65,7 +66,7 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
 
 def _go_on(context: Context, claim: Claim, settings: Json, header: bytes, seen: StopCheck) -> None:
     more = next_look(settings["num_draws"], settings["stop"]["max_draws"])
-    header = stop_rules.retold(header, settings | {"num_draws": more})
+    header = with_counts(header, num_draws=more, num_chains=settings["num_chains"])
     with session_scope(context.engine) as session:
         units.go_on(session, claim, more, header, json_safe(seen.to_json()))
 
@@ -73,12 +74,12 @@ def _go_on(context: Context, claim: Claim, settings: Json, header: bytes, seen: 
 def _cut(model: Model, header: bytes, posterior: Posterior) -> units.Cut:
     """The model as its draws are: those that every chain has, of the chains that have any."""
     asked = model.settings["num_chains"]
-    settings = model.settings | {"num_draws": posterior.num_draws, "num_chains": posterior.num_chains}
+    counts = {"num_draws": posterior.num_draws, "num_chains": posterior.num_chains}
     warnings = [*model.warnings]
     if posterior.num_chains < asked:
         left = f"{posterior.num_chains} of {asked}"
         warnings.append(f"when its time was over only {left} chains had draws: the model has these alone")
-    return units.Cut(settings, stop_rules.retold(header, settings), warnings)
+    return units.Cut(model.settings | counts, with_counts(header, **counts), warnings)
 
 
 def _score(

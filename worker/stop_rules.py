@@ -4,11 +4,8 @@ Those numbers depend on the request alone, so the same request stops at the same
 a limit of time depends on how fast they are.
 """
 
-from dataclasses import replace
-
 from app.store.tables import Json
 from sampler.posterior.assessment.stop_rules import StopCheck
-from sampler.storage.model_header import Header
 
 RULES, TIME, DRAWS = "rules", "max_seconds", "max_draws"  # what can end a fit
 
@@ -22,10 +19,3 @@ def what_ends(seen: StopCheck, settings: Json, *, time_up: bool, cut: bool) -> s
     if seen.draws >= settings["stop"]["max_draws"]:
         return DRAWS
     return TIME if time_up else None
-
-
-def retold(header: bytes, settings: Json) -> bytes:
-    """The header that a fit with so many draws and chains would have."""
-    read = Header.from_bytes(header)
-    counts = {name: settings[name] for name in ("num_draws", "num_chains")}
-    return replace(read, settings=read.settings | counts).to_bytes()

@@ -11,7 +11,7 @@ import json
 import math
 import struct
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -122,6 +122,16 @@ class Header:
         if len(header.default_grid) not in {0, len(header.schema.columns)}:
             raise PackedError("the model's header can't be read: its default grid doesn't fit its columns")
         return header
+
+
+def with_counts(header: bytes, *, num_draws: int, num_chains: int) -> bytes:
+    """Return the stored header of the same fit with other numbers of draws per chain and of chains.
+
+    Raises PackedError as `Header.from_bytes` does.
+    """
+    read = Header.from_bytes(header)
+    counts = {"num_draws": num_draws, "num_chains": num_chains}
+    return replace(read, settings=read.settings | counts).to_bytes()
 
 
 def _default_grid(grid: Any) -> list[list[float]]:

@@ -15,8 +15,8 @@ from app.store.tables import Model
 from sampler import Posterior
 from sampler.posterior import rhat_ess, row_diagnostics
 from sampler.posterior.assessment.stop_rules import next_look
+from sampler.storage.model_header import with_counts
 from tests.support.worker_service import LONG, OWNER, SHORT, children
-from worker import stop_rules
 
 FIRST = 20
 # Effective draws for which several looks are needed, at a number nobody would ask for.
@@ -171,7 +171,7 @@ def test_rules_that_never_hold_end_at_the_most_draws(service):
     assert looks(service, model_id) == [20, 30, 45, 50]
     with session_scope(service.engine) as session:
         found = restarts.locked(session, OWNER, model_id)
-        told = stop_rules.retold(header(service, model_id), found.settings | {"num_draws": 60})
+        told = with_counts(header(service, model_id), num_draws=60, num_chains=found.settings["num_chains"])
         restarts.extend(session, found, 10, told)
     extended = service.ended(model_id)
     assert (extended.state, extended.stopped, extended.settings["num_draws"]) == (
@@ -208,7 +208,7 @@ def test_time_ends_a_fit_with_what_all_chains_have(service):
     count = before.num_draws + 40
     with session_scope(service.engine) as session:
         found = restarts.locked(session, OWNER, model_id)
-        told = stop_rules.retold(header(service, model_id), found.settings | {"num_draws": count})
+        told = with_counts(header(service, model_id), num_draws=count, num_chains=2)
         restarts.extend(session, found, 40, told)
     assert service.ended(model_id, 120).state == "succeeded"
     after = whole(service, model_id)

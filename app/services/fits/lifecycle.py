@@ -1,6 +1,5 @@
 """Going on with models that have ended: retry, extend."""
 
-from dataclasses import replace
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -16,7 +15,7 @@ from app.store.tables import CANCELLED, FAILED, SUCCEEDED, Model
 from sampler import SettingsError
 from sampler.methods import check_extends
 from sampler.settings import LIMITS
-from sampler.storage.model_header import Header
+from sampler.storage.model_header import with_counts
 
 MAX_DRAWS = LIMITS["num_draws"][1]
 
@@ -85,7 +84,7 @@ def extend(session: Session, owner: str, model_id: str, num_draws: int, *, slots
         check_seconds(estimate(more, dataset.num_rows, columns, slots=slots).seconds)
     quotas.check_queued(session, owner)
     quotas.check_stored(session, owner, quotas.expected_bytes(settings | {"num_draws": num_draws}))
-    store.extend(session, model, num_draws, _told_of(header, total))
+    store.extend(session, model, num_draws, with_counts(header, num_draws=total, num_chains=chains))
     audit.record(session, owner, "model.extended", model.id)
     return _seen(session, owner, model.id)
 
@@ -101,9 +100,3 @@ def _seen(session: Session, owner: str, model_id: str) -> dict[str, Any]:
     session.flush()
     session.expire_all()  # updates went past the session's copies
     return models.view(session, owner, model_id)
-
-
-def _told_of(header: bytes, num_draws: int) -> bytes:
-    """The header that a fit with so many draws would have."""
-    read = Header.from_bytes(header)
-    return replace(read, settings=read.settings | {"num_draws": num_draws}).to_bytes()
