@@ -2,10 +2,11 @@
 
 >>> from bartserve import Client
 >>> with Client() as bart:                                     # BARTSERVE_URL, BARTSERVE_KEY
-...     cars = bart.upload("cars.csv")
-...     model = bart.wait(bart.fit(cars, "mpg", name="cars"), progress=print)
+...     cars = bart.upload("examples/auto_mpg.csv")
+...     model = bart.wait(bart.fit(cars, "mpg", name="cars", features=["weight", "year"]))
 ...     answer = bart.predict("cars", [{"weight": 2171, "year": 75}], interval="predictive")
-...     answer.mean, answer.lower, answer.upper                 # numpy arrays, one value per row
+>>> answer.lower < answer.mean < answer.upper                  # numpy arrays, one value per row
+array([ True])
 
 It knows HTTP and nothing of the service's inside. Every refusal is an exception that carries the service's
 problem document; what the service asks to send again later is sent again later.

@@ -1,5 +1,7 @@
 """What the documents say is run as it stands: every Python and curl block, against a real service."""
 
+import doctest
+import importlib
 import json
 import re
 import shlex
@@ -133,6 +135,60 @@ def test_the_keys_of_the_page_about_deployment(tmp_path, monkeypatch):
     assert yaml.safe_load(scrape)["rule_files"] == ["alerts.yml"]
 
 
+def rows_at_hand() -> dict[str, np.ndarray]:
+    """What the examples of a notebook suppose: rows with an outcome, and new ones."""
+    generator = np.random.default_rng(0)
+    X = generator.uniform(size=(60, 3))
+    y = X[:, 0] + generator.normal(size=60) / 5
+    return {"X": X, "y": y, "X_new": X[:4], "y_new": y[:4]}
+
+
+def with_examples() -> list:
+    """The modules whose docstrings hold an example; those that fit in a service are slow."""
+    sources = [
+        path
+        for package in ("app", "bartserve", "sampler", "worker")
+        for path in (ROOT / package).rglob("*.py")
+    ]
+    found = [
+        path.relative_to(ROOT)
+        for path in sorted(sources)
+        if re.search(r"^\s*>>> ", path.read_text(), re.MULTILINE)
+    ]
+    return [
+        pytest.param(path, id=str(path), marks=[pytest.mark.slow] * ("Client()" in (ROOT / path).read_text()))
+        for path in found
+    ]
+
+
+@pytest.mark.parametrize("path", with_examples())
+def test_the_examples_of_docstrings_run(path, request):
+    """Every `>>>` of the sources, as doctest has it: nothing fails, and what is shown comes out."""
+    if "Client()" in (ROOT / path).read_text():
+        request.getfixturevalue("place")
+    module = importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
+    runner, said = doctest.DocTestRunner(), []
+    for example in doctest.DocTestFinder().find(module, globs=rows_at_hand()):
+        runner.run(example, out=said.append)
+    assert runner.tries > 0
+    assert runner.failures == 0, "".join(said)
+
+
+def test_the_python_reference_runs():
+    """Its block chooses rows to hold out, and judges a fit by them."""
+    session: dict = rows_at_hand()
+    for block in blocks(DOCS / "reference.md", "python"):
+        exec(compile(block, "reference.md", "exec"), session)
+    assert len(session["held"]) == 12
+    assert session["posterior"].predict(session["X_new"]).mean.shape == (4,)
+
+
+def test_every_page_with_python_is_run():
+    """A page whose blocks nobody runs would be wrong one day, and nobody would know."""
+    pages = {path.name for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")] if blocks(path, "python")}
+    assert pages == set(re.findall(r'"([\w-]+\.md)", "python"\)', Path(__file__).read_text()))
+
+
 def test_the_readme_runs(place, service):
     """The README's curl commands one after the other, and its notebook."""
     known: dict[str, str] = {}
@@ -148,10 +204,7 @@ def test_the_readme_runs(place, service):
     (low, high) = answers[-1]["intervals"][1]["lower"][0], answers[-1]["intervals"][1]["upper"][0]
     assert low < answers[-1]["mean"][0] < high
 
-    generator = np.random.default_rng(0)
-    X = generator.uniform(size=(60, 3))
-    session: dict = {"X": X, "y": X[:, 0] + generator.normal(size=60) / 5, "X_new": X[:4]}
-    session["y_new"] = session["y"][:4]
+    session: dict = rows_at_hand()
     for block in blocks(ROOT / "README.md", "python"):
         exec(compile(block, "README.md", "exec"), session)
 
