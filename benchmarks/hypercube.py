@@ -86,7 +86,7 @@ def look(chain):
     """Log-likelihood, leaves, root variable (-1 for a stump)."""
     e, sigma = chain.residual() * chain.training.constants.step, chain.sigma
     leaves = int(chain.leaf_counts[0])
-    root = int(chain._forest.node[0, 0, FEATURE]) if leaves > 1 else -1
+    root = int(chain._forests[0].node[0, 0, FEATURE]) if leaves > 1 else -1
     n = len(e)
     return -0.5 * n * np.log(2 * np.pi * sigma**2) - np.sum(e**2) / (2 * sigma**2), leaves, root
 
@@ -135,7 +135,7 @@ def one(dimension, seed, settings):
 
 def predicted(chain, codes):
     """The current tree's value at coded rows."""
-    node, leaf = chain._forest.node[0], chain._forest.leaf[0]
+    node, leaf = chain._forests[0].node[0], chain._forests[0].leaf[0]
     out = np.empty(codes.shape[1])
     for i in range(codes.shape[1]):
         at = 0 if chain.leaf_counts[0] > 1 else -1
@@ -167,9 +167,9 @@ def tables(dimensions, seeds, samplers):
 def start_from_prior(chain, prior):
     """Give a chain that has not begun the tree that another has after 500 iterations without data."""
     prior.run(500)
-    while chain._forest.leaf.shape[1] < prior._forest.leaf.shape[1]:
+    while chain._forests[0].leaf.shape[1] < prior._forests[0].leaf.shape[1]:
         chain._enlarge_trees()
-    chain._forest = prior._forest
+    chain._forests[0] = prior._forests[0]
     chain._recompute()
 
 

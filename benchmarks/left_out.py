@@ -45,7 +45,7 @@ class State:
     def __init__(self, chain, codes):
         constants = chain.training.constants
         self.codes, self.step = codes, constants.step
-        self.forest, self.residual = chain._forest, chain.residual() * constants.step
+        self.forest, self.residual = chain._forests[0], chain.residual() * constants.step
         self.sigma2, self.tau2 = chain.sigma**2, constants.leaf_sd**2
         self.alpha, self.beta = constants.alpha, constants.beta
 

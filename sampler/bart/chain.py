@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,15 +10,32 @@ import numpy as np
 from sampler.bart.checkpoint import Reader, read_checkpoint, write_checkpoint
 from sampler.bart.hyperpriors import Hyper, drawn, groups_of
 from sampler.bart.particle_gibbs import Particles, are_used
-from sampler.bart.state import can_split, make_data, make_forest, make_kept, make_prior, make_work
+from sampler.bart.state import (
+    can_split,
+    make_data,
+    make_forest,
+    make_kept,
+    make_models,
+    make_outcome,
+    make_tree_prior,
+    make_work,
+    name_scalars,
+    plan_forests,
+)
 from sampler.errors import SamplerError
 from sampler.kernels.jit import warm
 from sampler.methods import MOVE_NAMES
 from sampler.storage.draws import Draws
 
 if TYPE_CHECKING:
-    from sampler.bart.kernels.state import Forest, Work
+    from numpy.typing import NDArray
+
+    from sampler.bart.kernels.leaf_models.normal import Normal
+    from sampler.bart.kernels.state import Forest, KeptDraws, Outcome, Schedule, Work
+    from sampler.kernels.arrays import Data
     from sampler.training import Training
+
+    OneForest = tuple[Data, Forest, Normal, Outcome, Work, KeptDraws]
 
 FIRST_LEAVES = 16  # room per tree; doubled when a tree needs more
 FAINTEST = 0.02  # the likelihood's power in an annealed chain's first iteration
@@ -39,8 +57,8 @@ class Chain:
 
     """
 
-    def __init__(self, training: Training, chain: int) -> None:
-        """Use `start` or `resume`."""
+    def __init__(self, training: Training, chain: int, leaves: int) -> None:
+        """Use `start` or `resume`; `leaves`: room in each tree."""
         warm(training.settings)
         for group in groups_of(training):
             warm(group)
@@ -48,24 +66,31 @@ class Chain:
         self.chain = chain
         self.iteration = 0
         self.num_kept = 0
+        self._plans = plan_forests(training)
         self._data = make_data(training)
-        self._prior, self._depths, self._moves = make_prior(training)
-        self._counters = np.zeros((len(MOVE_NAMES), 2), np.int64)
-        self._kept = make_kept(0, 0, training.settings.num_trees)
+        self._scalars = name_scalars(training)
+        self._outcome = make_outcome(training, len(self._scalars))
+        self._models = make_models(training, self._plans)
+        self._noise = self._models[0].noise  # of all of them
+        self._forests: list[Forest] = [
+            make_forest(self._data, make_tree_prior(plan, model), plan.num_trees, leaves)
+            for plan, model in zip(self._plans, self._models, strict=True)
+        ]
+        self._kept = self._make_kept()
         self._particles = Particles(self._data, training.settings) if are_used(training.settings) else None
         self._hyper: Hyper | None = None
         if drawn(training.constants):
             self._hyper = Hyper(self._data, training)
-        self._forest: Forest
+            self._forests[0] = self._hyper.with_shares(self._forests[0])
+        assert len(self._plans) == 1 or not (self._particles or self._hyper), "these know one forest"
         self._work: Work
 
     @classmethod
     def start(cls, training: Training, chain: int) -> Chain:
         """A chain at its first state: every tree a stump of value 0, sigma at its estimate."""
-        self = cls(training, chain)
-        num_trees = training.settings.num_trees
-        self._forest = make_forest(self._data, num_trees, FIRST_LEAVES)
-        self._forest.leaf[:, 0] = (0, -1, 0, can_split(self._data))
+        self = cls(training, chain, FIRST_LEAVES)
+        for forest in self._forests:
+            forest.leaf[:, 0] = (0, -1, 0, can_split(self._data))
         seed = np.random.SeedSequence(training.settings.seed, spawn_key=(chain,))
         self._work = make_work(self._data, FIRST_LEAVES, seed.generate_state(4, np.uint64), training.settings)
         self._recompute()
@@ -82,21 +107,17 @@ class Chain:
 
         """
         (chain, iteration, num_kept, capacity), body = read_checkpoint(checkpoint, training)
-        self = cls(training, chain)
-        num_trees = training.settings.num_trees
+        self = cls(training, chain, capacity)
         self.iteration, self.num_kept = iteration, num_kept
-        self._forest = make_forest(self._data, num_trees, capacity)
         reader = Reader(body)
-        words = reader.take(np.uint64, 4)
-        self._work = make_work(self._data, capacity, words, training.settings)
-        self._prior[0] = reader.take(np.float64, 1)[0]
-        if self._hyper:
-            self._hyper.restore(self._prior, reader.take(np.float64, self._hyper.size))
-        self._counters[:] = reader.take(np.int64, self._counters.size).reshape(self._counters.shape)
-        self._forest.num_leaves[:] = reader.take(np.int32, num_trees)
-        for tree, leaves in enumerate(self._forest.num_leaves):
-            self._forest.node[tree, : leaves - 1] = reader.take(np.int32, (leaves - 1) * 6).reshape(-1, 6)
-            self._forest.leaf[tree, :leaves] = reader.take(np.int32, leaves * 4).reshape(-1, 4)
+        self._work = make_work(self._data, capacity, reader.take(np.uint64, 4), training.settings)
+        for values in self._state():
+            values[...] = reader.take(values.dtype, values.size).reshape(values.shape)
+        for forest in self._forests:
+            for values in _moves_and_sizes(forest):
+                values[...] = reader.take(values.dtype, values.size).reshape(values.shape)
+            for values in _tables(forest):
+                values[...] = reader.take(values.dtype, values.size).reshape(values.shape)
         self._recompute()
         return self
 
@@ -118,12 +139,12 @@ class Chain:
     @property
     def sigma(self) -> float:
         """The noise standard deviation of the current state, in units of y."""
-        return float(np.sqrt(self._prior[0])) * self.training.constants.step
+        return float(np.sqrt(self._noise[0])) * self.training.constants.step
 
     @property
     def leaf_counts(self) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-        """Leaves of each tree of the current state, int32 [m]."""
-        return self._forest.num_leaves.copy()
+        """Leaves of each tree of the current state, int32 [trees of all forests]."""
+        return np.concatenate([forest.num_leaves for forest in self._forests])
 
     def run(self, iterations: int) -> int:
         """Do up to that many iterations, without the GIL; returns how many were done (fewer only at the end).
@@ -139,9 +160,9 @@ class Chain:
         before = self.iteration
         stop = min(before + max(int(iterations), 0), self.iterations)
         while self.iteration < stop:
-            kept_before = int(self._kept.fill[0])
+            kept_before = int(self._kept[0].fill[0])
             self.iteration, need = self._sweep(stop)
-            self.num_kept += int(self._kept.fill[0]) - kept_before
+            self.num_kept += int(self._kept[0].fill[0]) - kept_before
             if need == bart_state.OUT_OF_GRID:
                 raise SamplerError(
                     "the chain left the grid of residuals: the prior is thousands of times wider than y"
@@ -166,17 +187,16 @@ class Chain:
         if hyper or (particles and not particles.alone):
             stop = min(stop, self.iteration + 1)
         if particles and particles.take_turn(self.iteration, self._work.random):
-            tables = self._prior, self._depths, self._counters
-            reached, need = particles.sweep(
-                self._data, self._forest, self._work, tables, self._kept, self.iteration, stop
-            )
+            reached, need = particles.sweep(self._of_one_forest(), self._schedule(stop))
+        elif len(self._forests) == 1:
+            reached, need = self._sweep_one_forest(stop)
         else:
-            reached, need = self._sweep_locally(stop)
+            reached, need = self._sweep_forests(stop)
         if reached > self.iteration:
             if particles:
                 particles.end_turn()
             if hyper:
-                hyper.step(self._data, self._forest, self._work, self._prior)
+                hyper.step(self._data, self._forests[0], self._models[0], self._work)
         return reached, need
 
     def _temper(self, stop: int) -> int:
@@ -184,134 +204,207 @@ class Chain:
 
         It depends on the iteration alone: a resumed chain has it too.
         """
-        from sampler.bart.kernels.state import LIKELIHOOD  # noqa: PLC0415  # kernels load with the first chain
+        from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD  # noqa: PLC0415  # loads late
 
         settings = self.training.settings
         half = settings.num_burnin // 2
         if settings.start != "annealed" or settings.prior_only:
             return stop
         if self.iteration >= half:
-            self._prior[LIKELIHOOD] = 1.0
+            self._noise[LIKELIHOOD] = 1.0
             return stop
-        self._prior[LIKELIHOOD] = FAINTEST ** (1 - self.iteration / half)
+        self._noise[LIKELIHOOD] = FAINTEST ** (1 - self.iteration / half)
         return min(stop, self.iteration + 1)
 
-    def _sweep_locally(self, stop: int) -> tuple[int, int]:
-        from sampler.bart.kernels.sweep import sweep  # noqa: PLC0415  # kernels load with the first chain
+    def _schedule(self, stop: int) -> Schedule:
+        """The iterations from the present one to `stop`, and those that are kept."""
+        from sampler.bart.kernels.state import Schedule  # noqa: PLC0415
 
         settings = self.training.settings
-        reached, need = sweep(
-            self._data, self._forest, self._work, self._prior, self._depths, self._moves, self._counters,
-            self._kept, self.iteration, stop, settings.num_burnin, settings.thin,
-        )  # fmt: skip
+        return Schedule(self.iteration, stop, settings.num_burnin, settings.thin)
+
+    def _of_one_forest(self) -> OneForest:
+        """What the compiled sweeps of a chain of one forest take first."""
+        return self._data, self._forests[0], self._models[0], self._outcome, self._work, self._kept[0]
+
+    def _sweep_one_forest(self, stop: int) -> tuple[int, int]:
+        from sampler.bart.kernels.sweep import sweep  # noqa: PLC0415  # kernels load with the first chain
+
+        reached, need = sweep(*self._of_one_forest(), self._schedule(stop))
         return int(reached), int(need)
+
+    def _sweep_forests(self, stop: int) -> tuple[int, int]:
+        """Iterations of all forests in their order, each on what the others leave of y, then the noise."""
+        from sampler.bart.kernels import forest_sweep, state, sweep  # noqa: PLC0415
+
+        data, outcome, work = self._data, self._outcome, self._work
+        schedule = self._schedule(stop)
+        for iteration in range(self.iteration, stop):
+            keeps = forest_sweep.is_kept(schedule, iteration)
+            for forest, kept in zip(self._forests, self._kept, strict=True):
+                need = forest_sweep.room_for_iteration(forest, kept, keeps)
+                if need != state.DONE:
+                    return iteration, int(need)
+            sweep.begin_iteration(outcome, self._models[0], work)
+            squares = 0.0
+            for forest, model in zip(self._forests, self._models, strict=True):
+                squares = forest_sweep.sweep_forest(data, forest, model, work)
+            sweep.draw_sigma2(outcome, self._noise, squares, work.random)
+            if work.state[state.BROKEN]:
+                return iteration + 1, state.OUT_OF_GRID
+            if keeps:
+                for forest, kept in zip(self._forests, self._kept, strict=True):
+                    forest_sweep.keep_draw(forest, work, kept, outcome.scalars)
+        return stop, state.DONE
 
     def take(self) -> Draws | None:
         """The draws kept since the last take, or None; they are the caller's now."""
-        draws, nodes = (int(value) for value in self._kept.fill)
-        if draws == 0:
+        if self._kept[0].fill[0] == 0:
             return None
-        kept = self._kept
-        num_trees = self.training.settings.num_trees
-        self._kept = make_kept(0, 0, num_trees)
-        return Draws(
-            num_trees=num_trees,
-            sigma=kept.sigma[:draws].copy(),
-            tree_start=kept.tree_start[: draws * num_trees + 1].copy(),
-            feature=kept.feature[:nodes].copy(),
-            cut=kept.cut[:nodes].copy(),
-            missing_left=kept.missing_left[:nodes].copy(),
-            leaf=kept.leaf[:nodes].copy(),
-        )
+        first, *others = [
+            _draws_of(kept, plan.num_trees) for kept, plan in zip(self._kept, self._plans, strict=True)
+        ]
+        scalars = {
+            name: self._kept[0].scalars[: first.num_draws, k].copy()
+            for k, name in enumerate(self._scalars)
+            if k > 0
+        }
+        self._kept = self._make_kept()
+        names = [plan.name for plan in self._plans[1:]]
+        return replace(first, scalars=scalars, forests=dict(zip(names, others, strict=True)))
+
+    def _make_kept(self) -> list[KeptDraws]:
+        return [make_kept(0, 0, plan.num_trees, len(self._scalars)) for plan in self._plans]
 
     def checkpoint(self) -> bytes:
         """The state between iterations, small; draws not yet taken are not in it."""
-        forest = self._forest
-        parts = [
-            self._work.random,
-            self._prior[:1],
-            *(self._hyper.state(self._prior) if self._hyper else []),
-            self._counters,
-            forest.num_leaves,
-        ]
-        for tree, leaves in enumerate(forest.num_leaves):
-            parts += [forest.node[tree, : leaves - 1], forest.leaf[tree, :leaves]]
-        numbers = self.chain, self.iteration, self.num_kept, forest.leaf.shape[1]
+        parts = [self._work.random, *self._state()]
+        for forest in self._forests:
+            parts += [*_moves_and_sizes(forest), *_tables(forest)]
+        numbers = self.chain, self.iteration, self.num_kept, self._forests[0].leaf.shape[1]
         return write_checkpoint(self.training, numbers, b"".join(part.tobytes() for part in parts))
+
+    def _state(self) -> list[NDArray[Any]]:
+        """What is random besides the forests: the noise, scalars of the family, hyperparameters."""
+        hyper = self._hyper.state(self._models[0]) if self._hyper else []
+        return [self._noise[:1], self._outcome.scalars[1:], *hyper]
 
     def statistics(self) -> dict[str, Any]:
         """What the moves did so far: `{"moves": {"grow": {"proposed": .., "accepted": ..}, ..}}`."""
+        counters = np.sum([forest.counters for forest in self._forests], axis=0)
         moves = {
             name: {"proposed": int(proposed), "accepted": int(accepted)}
-            for name, (proposed, accepted) in zip(MOVE_NAMES, self._counters, strict=True)
+            for name, (proposed, accepted) in zip(MOVE_NAMES, counters, strict=True)
             if proposed
         }
         return {"moves": moves}
 
     def residual(self) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
         """What the trees leave of y, in grid steps, int32 [n]; kept up by the sweep, never recomputed."""
-        return self._work.residual[: self._data.num_rows].copy()
+        return self._models[0].residual[: self._data.num_rows].copy()
+
+    def reweigh(self, weights: NDArray[np.int32], unit: float) -> None:
+        """Give the rows other weights, int32 [n], of that unit: leaves count anew."""
+        from sampler.bart.kernels.forest_sweep import recount  # noqa: PLC0415
+        from sampler.bart.kernels.leaf_models.normal import UNIT  # noqa: PLC0415
+
+        self._models[0].weights[:] = weights
+        self._noise[UNIT] = unit
+        for forest, model in zip(self._forests, self._models, strict=True):
+            recount(self._data, forest, model)
 
     def _recompute(self) -> None:
         """Slots, counts and residual from the trees."""
-        from sampler.bart.kernels.sweep import rebuild  # noqa: PLC0415
+        from sampler.bart.kernels.forest_sweep import rebuild, recount  # noqa: PLC0415
+        from sampler.bart.kernels.residual_bound import measure_bound  # noqa: PLC0415
+        from sampler.bart.kernels.state import BROKEN, KEEP, PREVIOUS  # noqa: PLC0415
 
         if self._hyper:
-            self._work = self._hyper.with_law(self._work)
+            self._hyper.set_shares(self._forests[0])
         self._add_planes()
-        self._work.residual[: self._data.num_rows] = self.training.grid_y
-        rebuild(self._data, self._forest, self._work)
+        first = self._models[0]
+        first.residual[: self._data.num_rows] = self.training.grid_y
+        self._outcome.latent[:] = 0
+        self._work.state[[BROKEN, PREVIOUS, KEEP]] = 0, -1, -1
+        for forest, model in zip(self._forests, self._models, strict=True):
+            rebuild(self._data, forest, model)
+            recount(self._data, forest, model)
+        measure_bound(first.residual, first.bound)
 
     def _enlarge_trees(self) -> None:
         """Twice the room for leaves in every tree, or more if particles found a larger one."""
-        old = self._forest
-        capacity = 2 * old.leaf.shape[1]
+        room = self._forests[0].leaf.shape[1]
+        capacity = 2 * room
         while self._particles and capacity < self._particles.leaves:
             capacity *= 2
-        new = make_forest(self._data, len(old.num_leaves), capacity, rows=False)
-        for name in ("node", "leaf", "count"):
-            getattr(new, name)[:, : old.leaf.shape[1]] = getattr(old, name)
-        self._forest = old._replace(node=new.node, leaf=new.leaf, count=new.count)
-        state = self._work
-        fresh = make_work(self._data, capacity, state.random, self.training.settings, rows=False)
-        fresh.old[: len(state.old)] = state.old  # of a tree that particles are about to replace
-        self._work = fresh._replace(
-            law=state.law,
-            residual=state.residual,
-            state=state.state,
-            mask=state.mask,
-            member=state.member,
-            latent=state.latent,
-        )
+        for number, old in enumerate(self._forests):
+            new = make_forest(self._data, old.prior, len(old.num_leaves), capacity, rows=False)
+            for name in ("node", "leaf", "count"):
+                getattr(new, name)[:, :room] = getattr(old, name)
+            self._forests[number] = old._replace(node=new.node, leaf=new.leaf, count=new.count)
+        work = self._work
+        fresh = make_work(self._data, capacity, work.random, self.training.settings, rows=False)
+        fresh.old[: len(work.old)] = work.old  # of a tree that particles are about to replace
+        self._work = fresh._replace(state=work.state, mask=work.mask, member=work.member)
 
     def _add_planes(self) -> None:
         """A high byte per row for each tree that is about to have more leaves than a byte can number."""
-        forest = self._forest
-        outgrows = forest.num_leaves >= 255
-        if self._particles and self._particles.leaves > 255:  # of the tree under way; none after the last one
-            outgrows[self._particles.tree : self._particles.tree + 1] = True
-        outgrown = np.flatnonzero(outgrows & (forest.plane < 0))
-        if len(outgrown):
-            planes = int(forest.plane.max()) + 1
-            forest.plane[outgrown] = planes + np.arange(len(outgrown), dtype=np.int32)
-            high = np.zeros((planes + len(outgrown), forest.slots.shape[1]), np.uint8)
-            high[:planes, : forest.high.shape[1]] = forest.high[:planes]
-            self._forest = forest._replace(high=high)
+        for number, forest in enumerate(self._forests):
+            outgrows = forest.num_leaves >= 255
+            if self._particles and self._particles.leaves > 255:  # of the tree under way; none after the last
+                outgrows[self._particles.tree : self._particles.tree + 1] = True
+            outgrown = np.flatnonzero(outgrows & (forest.plane < 0))
+            if len(outgrown):
+                planes = int(forest.plane.max()) + 1
+                forest.plane[outgrown] = planes + np.arange(len(outgrown), dtype=np.int32)
+                high = np.zeros((planes + len(outgrown), forest.slots.shape[1]), np.uint8)
+                high[:planes, : forest.high.shape[1]] = forest.high[:planes]
+                self._forests[number] = forest._replace(high=high)
 
     def _enlarge_kept(self, stop: int) -> None:
-        """Room for the draws up to iteration `stop`, by the forest as it is; never less than there was."""
-        old = self._kept
-        draws, nodes = (int(value) for value in old.fill)
+        """Room for the draws up to iteration `stop`, by the forests as they are; never less than before."""
         settings = self.training.settings
         due = (
             max(stop - settings.num_burnin, 0) // settings.thin
             - max(self.iteration - settings.num_burnin, 0) // settings.thin
         )
-        per_draw = int(np.sum(2 * self._forest.num_leaves + 1))
-        more_draws = max(draws + due + 1, len(old.sigma))
-        more_nodes = max(2 * nodes + (due + 1) * per_draw, len(old.feature))
-        self._kept = make_kept(more_draws, more_nodes, settings.num_trees)
-        self._kept.fill[:] = draws, nodes
-        for name in ("sigma", "tree_start", "feature", "cut", "missing_left", "leaf"):
-            values = getattr(old, name)
-            getattr(self._kept, name)[: len(values)] = values
+        for number, (old, forest) in enumerate(zip(self._kept, self._forests, strict=True)):
+            draws, nodes = (int(value) for value in old.fill)
+            per_draw = int(np.sum(2 * forest.num_leaves + 1))
+            more_draws = max(draws + due + 1, len(old.scalars))
+            more_nodes = max(2 * nodes + (due + 1) * per_draw, len(old.feature))
+            self._kept[number] = kept = make_kept(
+                more_draws, more_nodes, len(forest.num_leaves), len(self._scalars)
+            )
+            kept.fill[:] = draws, nodes
+            for name in ("scalars", "tree_start", "feature", "cut", "missing_left", "leaf"):
+                values = getattr(old, name)
+                getattr(kept, name)[: len(values)] = values
+
+
+def _moves_and_sizes(forest: Forest) -> list[NDArray[Any]]:
+    """What a checkpoint has of a forest before its tables, as views."""
+    return [forest.counters, forest.num_leaves]
+
+
+def _tables(forest: Forest) -> list[NDArray[Any]]:
+    """The splits and leaves of each tree in turn, as views."""
+    return [
+        table
+        for tree, leaves in enumerate(forest.num_leaves)
+        for table in (forest.node[tree, : leaves - 1], forest.leaf[tree, :leaves])
+    ]
+
+
+def _draws_of(kept: KeptDraws, num_trees: int) -> Draws:
+    """The kept draws of one forest."""
+    draws, nodes = (int(value) for value in kept.fill)
+    return Draws(
+        num_trees=num_trees,
+        sigma=kept.scalars[:draws, 0].copy(),
+        tree_start=kept.tree_start[: draws * num_trees + 1].copy(),
+        feature=kept.feature[:nodes].copy(),
+        cut=kept.cut[:nodes].copy(),
+        missing_left=kept.missing_left[:nodes].copy(),
+        leaf=kept.leaf[:nodes].copy(),
+    )

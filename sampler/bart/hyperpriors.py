@@ -10,6 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sampler.bart.kernels.leaf_models.normal import Normal
     from sampler.bart.kernels.state import Forest, Work
     from sampler.kernels.arrays import Data
     from sampler.prior import Constants
@@ -65,7 +66,7 @@ class Hyper:
         self._tables[0] = -math.log(columns)
         self._swarm = make_swarm(data, 1)
         self._grid = theta_grid(constants, columns) if constants.sparse else np.zeros((2, 0))
-        self._theta = len(self._grid[0]) // 2
+        self._theta = np.array([float(len(self._grid[0]) // 2)])  # place on the grid
 
     @property
     def shares(self) -> Floats:
@@ -73,48 +74,37 @@ class Hyper:
         shares: Floats = np.exp(self._tables[0])
         return shares
 
-    def with_law(self, work: Work) -> Work:
-        """The same with the shares where rules are drawn by them."""
+    def with_shares(self, forest: Forest) -> Forest:
+        """The forest with an array for the shares, where rules are drawn by them."""
+        shares = np.zeros((2, self._tables.shape[1]) if self._constants.sparse else (0, 0))
+        return forest._replace(prior=forest.prior._replace(shares=shares))
+
+    def set_shares(self, forest: Forest) -> None:
+        """Let the forest's rules be drawn by the shares as they are."""
         from sampler.bart.kernels import hyperpriors as hyper  # noqa: PLC0415  # kernels load with the first chain
 
-        if not self._constants.sparse:
-            return work
-        work = work._replace(law=np.zeros((2, self._tables.shape[1])))
-        hyper.set_law(work, self._tables[0])
-        return work
+        if self._constants.sparse:
+            hyper.set_shares(forest.prior.shares, self._tables[0])
 
-    def step(self, data: Data, forest: Forest, work: Work, prior: Floats) -> None:
+    def step(self, data: Data, forest: Forest, model: Normal, work: Work) -> None:
         """Draw everything given the forest."""
         from sampler.bart.kernels import hyperpriors as hyper  # noqa: PLC0415
 
         constants = self._constants
         if constants.k_df > 0:
             hyper.draw_leaf_variance(
-                forest, prior, work.random, self._unit2, constants.k_df, constants.k_scale**2
+                forest, model.variance, work.random, self._unit2, constants.k_df, constants.k_scale**2
             )
         if constants.sparse:
             self._make_room(int(forest.num_leaves.max()), data)
-            self._theta = int(
-                hyper.draw_shares(data, forest, work, self._swarm, self._tables, self._grid, self._theta)
+            theta = int(self._theta[0])
+            self._theta[0] = hyper.draw_shares(
+                data, forest, model, work, self._swarm, self._tables, self._grid, theta
             )
 
-    def state(self, prior: Floats) -> list[NDArray[Any]]:
-        """What a checkpoint holds."""
-        from sampler.bart.kernels.state import TAU2  # noqa: PLC0415
-
-        return [prior[TAU2 : TAU2 + 1], np.array([float(self._theta)]), self._tables[0]]
-
-    def restore(self, prior: Floats, values: Floats) -> None:
-        """Take back what `state` gave, one after another."""
-        from sampler.bart.kernels.state import TAU2  # noqa: PLC0415
-
-        prior[TAU2], self._theta = values[0], int(values[1])
-        self._tables[0] = values[2:]
-
-    @property
-    def size(self) -> int:
-        """Numbers in `state`."""
-        return 2 + self._tables.shape[1]
+    def state(self, model: Normal) -> list[NDArray[Any]]:
+        """What a checkpoint holds, as views."""
+        return [model.variance, self._theta, self._tables[0]]
 
     def _make_room(self, leaves: int, data: Data) -> None:
         from sampler.bart.particle_gibbs import make_swarm  # noqa: PLC0415

@@ -9,8 +9,9 @@ import numpy as np
 from sampler.methods import PARTICLE_GIBBS
 
 if TYPE_CHECKING:
+    from sampler.bart.chain import OneForest
     from sampler.bart.kernels.particles.layout import Swarm
-    from sampler.bart.kernels.state import Forest, KeptDraws, Work
+    from sampler.bart.kernels.state import Schedule
     from sampler.kernels.arrays import Data
     from sampler.settings import Settings
 
@@ -65,27 +66,18 @@ class Particles:
 
         return (int(self._swarm.fill[max(self._swarm.state[CHOSEN], 0), MADE]) + 1) // 2
 
-    def sweep(
-        self,
-        data: Data,
-        forest: Forest,
-        work: Work,
-        tables: tuple[Any, Any, Any],
-        kept: KeptDraws,
-        iteration: int,
-        stop: int,
-    ) -> tuple[int, int]:
-        """Iterations up to `stop`: how many are done, and what it needs; tables: prior, depths, counters."""
-        from sampler.bart.kernels.particles.sweep import sweep_particles  # noqa: PLC0415
+    def sweep(self, chain: OneForest, schedule: Schedule) -> tuple[int, int]:
+        """Iterations of a schedule: how many are done, and what is needed to go on."""
+        from sampler.bart.kernels.particles.sweep import PARTICLES, sweep_particles  # noqa: PLC0415
 
-        settings = self._settings
-        fresh = iteration == 0 and settings.start == "smc"
-        prior, depths, counters = tables
+        fresh = schedule.iteration == 0 and self._settings.start == "smc"
+        self._swarm.state[PARTICLES] = START_PARTICLES if fresh else self._settings.particles
+        if fresh:
+            schedule = schedule._replace(stop=1)
+        data, forest, model, outcome, work, kept = chain
         reached, need = sweep_particles(
-            data, forest, work, self._swarm, prior, depths, counters, kept, iteration,
-            1 if fresh else stop, settings.num_burnin, settings.thin,
-            START_PARTICLES if fresh else settings.particles, not fresh,
-        )  # fmt: skip
+            data, forest, model, outcome, work, self._swarm, kept, schedule, not fresh
+        )
         return int(reached), int(need)
 
     @property

@@ -1,7 +1,8 @@
-"""The arrays that a chain's kernels share (kernels.shapes says what they are), made from its training."""
+"""A chain's arrays, made from its training: rows, forests with their leaf models, and room to work."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,44 @@ from sampler.kernels.jit import address
 from sampler.methods import MOVE_NAMES, MOVES
 
 if TYPE_CHECKING:
-    from sampler.bart.kernels.state import Forest, KeptDraws, Work
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from sampler.bart.kernels.leaf_models.normal import Normal
+    from sampler.bart.kernels.state import Forest, KeptDraws, Outcome, Work
+    from sampler.bart.kernels.tree_prior import TreePrior
     from sampler.kernels.arrays import Data
     from sampler.settings import Settings
     from sampler.training import Training
 
 DEPTHS = 64  # tabled depths of the tree prior
+
+
+@dataclass(frozen=True)
+class ForestPlan:
+    """One forest of a chain: how many trees, their prior and moves, and their leaves' standard deviation."""
+
+    name: str
+    num_trees: int
+    alpha: float
+    beta: float
+    leaf_sd: float  # in units of y
+    moves: Mapping[str, float]
+
+
+def plan_forests(training: Training) -> tuple[ForestPlan, ...]:
+    """The forests of a chain, in the order in which a sweep updates them and a draw lists them."""
+    constants, settings = training.constants, training.settings
+    mean = ForestPlan(
+        "mean", settings.num_trees, constants.alpha, constants.beta, constants.leaf_sd, settings.moves
+    )
+    return (mean,)
+
+
+def name_scalars(_training: Training) -> tuple[str, ...]:
+    """Scalars that are kept with each draw; all but sigma are also in a checkpoint as they are."""
+    return ("sigma",)
 
 
 def make_data(training: Training) -> Data:
@@ -28,11 +61,7 @@ def make_data(training: Training) -> Data:
     low = np.array([column.min(initial=255) for column in present], np.int64)
     high = np.array([column.max(initial=0) if len(column) else -1 for column in present], np.int64)
     missing = np.array([len(column) < codes.shape[1] for column in present], np.uint8)
-    rows, weights = codes.shape[1], training.grid_weights
-    seen = rows if len(weights) == 0 else int(np.count_nonzero(weights))
-    probit = training.settings.family == "probit"
-    labels = training.y.astype(np.uint8) if probit else np.zeros(0, np.uint8)
-    return Data(training.padded_codes, low, high, missing, weights, rows, seen, labels, training.examples)
+    return Data(training.padded_codes, low, high, missing, codes.shape[1], training.examples)
 
 
 def can_split(data: Data) -> bool:
@@ -41,31 +70,77 @@ def can_split(data: Data) -> bool:
     return bool(np.any((data.high >= data.low) & (rules > 0)))
 
 
-def make_prior(
-    training: Training,
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The prior vector (kernels.shapes), log p and log(1 - p) by depth, and the moves' probabilities."""
-    from sampler.bart.kernels import state  # noqa: PLC0415
+def make_outcome(training: Training, num_scalars: int) -> Outcome:
+    """Labels and latent outcomes, the grid, and the prior of the noise."""
+    from sampler.bart.kernels.state import Outcome  # noqa: PLC0415
 
-    constants, settings = training.constants, training.settings
-    step = constants.step
-    prior = np.zeros(state.PRIOR_SIZE)
-    prior[state.SIGMA2] = (constants.sigma_start / step) ** 2
-    prior[state.TAU2] = (constants.leaf_sd / step) ** 2
-    prior[state.NU], prior[state.LAMBDA] = constants.nu, constants.lambda_ / step**2
-    prior[state.ALPHA], prior[state.BETA] = constants.alpha, constants.beta
-    prior[state.LIKELIHOOD] = not settings.prior_only
-    prior[state.SIGMA_FIXED], prior[state.STEP] = constants.sigma_fixed, step
-    prior[state.UNIT], prior[state.OFFSET] = training.weight_unit, constants.offset
-    split = constants.alpha * (1.0 + np.arange(DEPTHS)) ** -constants.beta
-    depths = np.stack([np.log1p(-split), np.log(split)])
-    moves = np.array([settings.moves.get(name, 0.0) for name in MOVE_NAMES])
+    constants, weights = training.constants, training.grid_weights
+    probit = training.settings.family == "probit"
+    rows = training.padded_codes.shape[1]
+    return Outcome(
+        labels=training.y.astype(np.uint8) if probit else np.zeros(0, np.uint8),
+        latent=np.zeros(rows if probit else 0, np.int32),
+        offset=constants.offset,
+        step=constants.step,
+        nu=constants.nu,
+        scale=constants.lambda_ / constants.step**2,
+        sigma_fixed=constants.sigma_fixed,
+        num_seen=len(training.y) if len(weights) == 0 else int(np.count_nonzero(weights)),
+        scalars=np.zeros(num_scalars),
+    )
+
+
+def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Normal]:
+    """The forests' leaf models: rows, weights and noise are shared."""
+    from sampler.bart.kernels.leaf_models import normal  # noqa: PLC0415
+    from sampler.bart.kernels.residual_bound import BOUND_SIZE  # noqa: PLC0415
+    from sampler.bart.kernels.residual_pass import FUSED  # noqa: PLC0415
+    from sampler.bart.kernels.weighted_pass import WEIGHTED  # noqa: PLC0415
+
+    step = training.constants.step
+    noise = np.zeros(normal.NOISE_SIZE)
+    noise[normal.SIGMA2] = (training.constants.sigma_start / step) ** 2
+    noise[normal.LIKELIHOOD] = not training.settings.prior_only
+    noise[normal.UNIT] = training.weight_unit
+    weights = np.array(training.grid_weights)
+    passes = [address(entry) for entry in FUSED]
+    passes += [address(entry) if len(weights) else 0 for entry in WEIGHTED]
+    first = normal.Normal(
+        variance=np.zeros(1),
+        noise=noise,
+        residual=np.zeros(training.padded_codes.shape[1], np.int32),
+        weights=weights,
+        bound=np.zeros(BOUND_SIZE, np.int64),
+        passes=np.array(passes, np.int64),
+    )
+    return [first._replace(variance=np.array([(plan.leaf_sd / step) ** 2])) for plan in plans]
+
+
+def make_tree_prior(plan: ForestPlan, model: Any) -> TreePrior:
+    """The prior of a forest's trees, and its moves compiled for its leaf model."""
+    from sampler.bart.kernels.tree_prior import TreePrior  # noqa: PLC0415
+    from sampler.kernels.groups import MOVES as COMPILED  # noqa: PLC0415
+
+    split = plan.alpha * (1.0 + np.arange(DEPTHS)) ** -plan.beta
+    moves = np.array([plan.moves.get(name, 0.0) for name in MOVE_NAMES])
     local = moves[: len(MOVES)]
     local /= max(local.sum(), np.finfo(float).tiny)  # of an iteration without particles
-    return prior, depths, moves
+    steps = np.zeros(len(MOVE_NAMES), np.int64)
+    for number, name in enumerate(MOVE_NAMES):
+        if name in COMPILED and plan.moves.get(name):
+            module = import_module(f"sampler.{COMPILED[name].module}")
+            steps[number] = address(getattr(module, COMPILED[name].name), type(model))
+    return TreePrior(
+        alpha=plan.alpha,
+        beta=plan.beta,
+        depths=np.stack([np.log1p(-split), np.log(split)]),
+        shares=np.zeros((0, 0)),
+        moves=moves,
+        steps=steps,
+    )
 
 
-def make_forest(data: Data, num_trees: int, capacity: int, *, rows: bool = True) -> Forest:
+def make_forest(data: Data, prior: TreePrior, num_trees: int, capacity: int, *, rows: bool = True) -> Forest:
     """Trees of one leaf of value 0, with room for `capacity` leaves each."""
     from sampler.bart.kernels.state import Forest  # noqa: PLC0415
 
@@ -78,19 +153,20 @@ def make_forest(data: Data, num_trees: int, capacity: int, *, rows: bool = True)
         slots=np.zeros((num_trees, width), np.uint8),
         plane=np.full(num_trees, -1, np.int32),
         high=np.zeros((1, 0), np.uint8),
+        counters=np.zeros((len(MOVE_NAMES), 2), np.int64),
+        prior=prior,
     )
 
 
 def make_work(
-    data: Data, capacity: int, random: np.ndarray[Any, Any], settings: Settings, *, rows: bool = True
+    data: Data, capacity: int, random: NDArray[Any], settings: Settings, *, rows: bool = True
 ) -> Work:
-    """Room to work in, the random numbers' state, and the addresses of passes and moves."""
+    """Room to work in, and the random numbers' state."""
     from sampler.bart.kernels import state  # noqa: PLC0415
 
     restructures = "restructure" in settings.moves
     width = data.codes.shape[1] if rows else 0
     return state.Work(
-        residual=np.zeros(width, np.int32),
         delta=np.zeros(capacity + 16, np.int32),
         old=np.zeros(capacity + 16, np.int32),
         sums=np.zeros(capacity + 16, np.int64),
@@ -103,8 +179,6 @@ def make_work(
         columns=np.zeros(len(data.codes), np.int32),
         mask=np.zeros(width, np.uint8),
         member=np.zeros(width, np.uint8),
-        latent=np.zeros(width if len(data.labels) else 0, np.int32),
-        address=_addresses(settings, weighted=len(data.weights) > 0),
         random=np.array(random, np.uint64),
         values=np.zeros(2048, np.int64),
         bins=np.zeros((2, 256), np.int64),
@@ -122,35 +196,19 @@ def make_work(
         shelf=np.zeros((capacity if restructures else 1, 6), np.int32),
         leaf_ranges=np.zeros((capacity if restructures else 1, len(data.codes), 3), np.int32),
         node_ranges=np.zeros((capacity if restructures else 1, len(data.codes), 3), np.int32),
-        law=np.zeros((0, 0)),
     )
 
 
-def make_kept(draws: int, nodes: int, num_trees: int) -> KeptDraws:
-    """Room for kept draws."""
+def make_kept(draws: int, nodes: int, num_trees: int, num_scalars: int = 1) -> KeptDraws:
+    """Room for kept draws of one forest."""
     from sampler.bart.kernels.state import KeptDraws  # noqa: PLC0415
 
     return KeptDraws(
         fill=np.zeros(2, np.int64),
-        sigma=np.zeros(draws),
+        scalars=np.zeros((draws, num_scalars)),
         tree_start=np.zeros(draws * num_trees + 1, np.int64),
         feature=np.zeros(nodes, np.int32),
         cut=np.zeros(nodes, np.uint8),
         missing_left=np.zeros(nodes, np.uint8),
         leaf=np.zeros(nodes, np.int32),
     )
-
-
-def _addresses(settings: Settings, *, weighted: bool) -> np.ndarray[Any, Any]:
-    """Addresses of the fused passes, of the moves by number (0: never made), of the passes with weights."""
-    from sampler.bart.kernels import residual_pass  # noqa: PLC0415
-    from sampler.bart.kernels.weighted_pass import WEIGHTED  # noqa: PLC0415
-    from sampler.kernels.groups import MOVES  # noqa: PLC0415
-
-    steps = []
-    for name in MOVE_NAMES:
-        used = name in MOVES and settings.moves.get(name)
-        module = import_module(f"sampler.{MOVES[name].module}") if used else None
-        steps.append(address(getattr(module, MOVES[name].name)) if module else 0)
-    weights = [address(entry) if weighted else 0 for entry in WEIGHTED]
-    return np.array([address(entry) for entry in residual_pass.FUSED] + steps + weights, np.int64)

@@ -6,6 +6,7 @@ C-contiguous int32 array of two dimensions to numba, and NDArray[np.int32] to a 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
@@ -48,29 +49,34 @@ Words = Annotated[NDArray[np.uint64], array(u8)]
 Floats = Annotated[NDArray[np.float64], array(f8)]
 Floats2 = Annotated[NDArray[np.float64], array(f8, 2)]
 Floats3 = Annotated[NDArray[np.float64], array(f8, 3)]
+Model = Annotated[Any, "leaf model"]  # whichever a group of kernels is compiled for
 
 
-def numba_type(hint: Any) -> Any:
-    """The numba type of an annotation: one of the names above, a NamedTuple of such, a tuple, or None."""
-    if hint is None or hint is type(None):
+@cache
+def numba_type(hint: Any, model: type | None = None) -> Any:
+    """The numba type of an annotation: a name above, None, a NamedTuple or tuple of such, or `Model`."""
+    if hint in (None, type(None)):
         return void
+    if hint == Model:
+        assert model, "a kernel that takes a leaf model needs one in its group"
+        return numba_type(model)
     if hasattr(hint, "__metadata__"):
         return hint.__metadata__[0]
     if not hasattr(hint, "_fields"):
         pair: Any = types.Tuple
-        return pair(tuple(map(numba_type, get_args(hint))))
+        return pair(tuple(numba_type(member, model) for member in get_args(hint)))
     hints = get_type_hints(hint, include_extras=True)
-    kinds = [numba_type(hints[name]) for name in hint._fields]
+    kinds = [numba_type(hints[name], model) for name in hint._fields]
     named: Any = types.NamedTuple
     alike: Any = types.NamedUniTuple
     return named(kinds, hint) if len(set(kinds)) > 1 else alike(kinds[0], len(kinds), hint)
 
 
-def signature_of(function: Any) -> Any:
-    """The numba signature that a function's annotations say."""
+def signature_of(function: Any, model: type | None = None) -> Any:
+    """The numba signature that a function's annotations say, with a leaf model in place of `Model`."""
     hints = get_type_hints(function, include_extras=True)
-    result = numba_type(hints.pop("return"))
-    return result(*map(numba_type, hints.values()))
+    result = numba_type(hints.pop("return"), model)
+    return result(*(numba_type(hint, model) for hint in hints.values()))
 
 
 MISSING = 255
@@ -85,14 +91,11 @@ FEATURE, CUT, SIDE, LEFT, RIGHT, PARENT = 0, 1, 2, 3, 4, 5
 
 
 class Data(NamedTuple):
-    """Training rows: codes uint8 [p, rows], padded; low, high, missing of each column; weights int32."""
+    """Coded training rows, padded; lowest and highest code and whether any is missing, for each column."""
 
     codes: Bytes2
     low: Longs
     high: Longs
     missing: Bytes
-    weights: Ints
     num_rows: Int
-    num_seen: Int  # rows with a positive weight
-    labels: Bytes  # [n] 0 or 1 for probit, else empty
     examples: Ints3  # [p, 256, 8], some rows of each code

@@ -9,10 +9,15 @@ __all__ = ["GROUPS", "MOVES", "Group", "Move"]
 
 @dataclass(frozen=True)
 class Group:
-    """Modules, below `sampler`, that compile together, after the groups that they need."""
+    """Modules, below `sampler`, that compile together, after the groups that they need.
+
+    Kernels that take a leaf model are compiled for `leaf_model`. A group of the same modules for another one
+    needs the first group: they share numba's index files, which one process at a time may write.
+    """
 
     modules: tuple[str, ...]
     needs: tuple[str, ...] = ()
+    leaf_model: str = ""  # "module.Class" below `sampler`
 
 
 @dataclass(frozen=True)
@@ -24,12 +29,14 @@ class Move:
     name: str
 
 
+NORMAL = "bart.kernels.leaf_models.normal.Normal"
+
 # Large ones first where others don't wait for them: two processes share a cold start.
 GROUPS = {
     "base": Group(
         (
             "kernels.random",
-            "bart.kernels.leaf_models.gaussian",
+            "bart.kernels.tree_prior",
             "kernels.rows",
             "bart.kernels.pairs",
             "kernels.rules",
@@ -40,10 +47,19 @@ GROUPS = {
     ),
     "passes": Group(("bart.kernels.residual_pass",)),
     "bart": Group(
-        ("bart.kernels.probit", "bart.kernels.tree_update", "bart.kernels.sweep"), ("base", "passes")
+        (
+            "bart.kernels.probit",
+            "bart.kernels.tree_update",
+            "bart.kernels.forest_sweep",
+            "bart.kernels.sweep",
+        ),
+        ("base", "passes"),
+        NORMAL,
     ),
     "rule": Group(
-        ("bart.kernels.histograms", "bart.kernels.rule_draw", "bart.kernels.rule_draw_step"), ("base",)
+        ("bart.kernels.histograms", "bart.kernels.rule_draw", "bart.kernels.rule_draw_step"),
+        ("base",),
+        NORMAL,
     ),
     "prediction": Group(
         (
@@ -65,19 +81,20 @@ GROUPS = {
         ),
         ("base",),
     ),
-    "change": Group(("bart.kernels.change_bottom",), ("base",)),
-    "reshape": Group(("bart.kernels.change_and_swap",), ("base", "passes", "change")),
+    "change": Group(("bart.kernels.change_bottom",), ("base",), NORMAL),
+    "reshape": Group(("bart.kernels.change_and_swap",), ("base", "passes", "change"), NORMAL),
     "particles": Group(
         ("bart.kernels.particles.layout", "bart.kernels.particles.growth", "bart.kernels.particles.sweep"),
         ("base", "passes", "bart"),
+        NORMAL,
     ),
     "soft": Group(
         ("soft.kernels.vector_math", "soft.kernels.density", "soft.kernels.hmc", "soft.kernels.nuts"),
         ("base",),
     ),
-    "restructure": Group(("bart.kernels.restructure",), ("base", "change", "reshape")),
+    "restructure": Group(("bart.kernels.restructure",), ("base", "change", "reshape"), NORMAL),
     "filter": Group(("cart.kernels.particle_filter",), ("base", "tree")),
-    "hyper": Group(("bart.kernels.hyperpriors",), ("base", "passes", "bart", "particles")),
+    "hyper": Group(("bart.kernels.hyperpriors",), ("base", "passes", "bart", "particles"), NORMAL),
     "weights": Group(("bart.kernels.weighted_pass",)),
 }
 

@@ -13,8 +13,10 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from numba import cfunc, njit
@@ -43,29 +45,33 @@ _loaded: set[str] = set()
 
 @dataclass
 class Kernel:
-    """One kernel of one signature; `pointer` kernels are called through their address."""
+    """One kernel; `pointer` kernels are called through their address."""
 
     name: str
     function: Any
-    signature: Any
+    signature: Callable[[type | None], Any]  # for a leaf model
     pointer: bool
     arrays: bool = False  # of a pointer kernel: whether it makes any, be it views of what it is given
-    compiled: Any = None
+    compiled: dict[Any, Any] = field(default_factory=dict)  # by signature
 
-    def build(self) -> None:
-        """Compile, or load from disk."""
-        if self.compiled is not None:
-            return
+    def build(self, leaf_model: type | None = None) -> Any:
+        """Compile for a leaf model, where it takes one, or load from disk."""
+        signature = self.signature(leaf_model)
+        if signature in self.compiled:
+            return self.compiled[signature]
         if self.pointer:
             with _cache_in_our_folder():
-                compiled: Any = cfunc
-                self.compiled = compiled(self.signature, cache=True, error_model="numpy", _nrt=self.arrays)(
+                pointer_function: Any = cfunc
+                compiled = pointer_function(signature, cache=True, error_model="numpy", _nrt=self.arrays)(
                     self.function
                 )
         else:
-            self.function.compile(self.signature)
-            self.function.disable_compile()
-            self.compiled = self.function
+            compiled = self.function
+            compiled.disable_compile(False)
+            compiled.compile(signature)
+            compiled.disable_compile()
+        self.compiled[signature] = compiled
+        return compiled
 
 
 def kernel(
@@ -100,7 +106,7 @@ def kernel(
             )(function)
         if not entry:
             _keep_from_python(compiled)
-        signature = signature_of(function)
+        signature = partial(signature_of, function)
         _register(function.__module__, Kernel(function.__qualname__, compiled, signature, pointer=False))
         return compiled  # type: ignore[no-any-return]
 
@@ -124,16 +130,19 @@ def _keep_from_python(compiled: Any) -> None:
 def pointer_kernel(
     module: str, signature: Any, function: Callable[..., Any], *, arrays: bool = False
 ) -> Kernel:
-    """Register a kernel that others call through its address, so that they need not contain it."""
-    entry = Kernel(function.__qualname__, function, signature, pointer=True, arrays=arrays)
+    """Register a kernel that others call through its address, so that they need not contain it.
+
+    `signature`: numba's, or a function that gives it for a leaf model.
+    """
+    by_model = signature if isfunction(signature) else lambda _model: signature
+    entry = Kernel(function.__qualname__, function, by_model, pointer=True, arrays=arrays)
     _register(module, entry)
     return entry
 
 
-def address(entry: Kernel) -> int:
+def address(entry: Kernel, leaf_model: type | None = None) -> int:
     """Where a pointer kernel stands in this process."""
-    entry.build()
-    return int(entry.compiled.address)
+    return int(entry.build(leaf_model).address)
 
 
 def warm(what: Settings | str | None = None, progress: Tell | None = None) -> float:
@@ -170,7 +179,7 @@ def warm(what: Settings | str | None = None, progress: Tell | None = None) -> fl
         for name in names:
             for entry in _kernels(name):
                 tell(done, total)
-                entry.build()
+                entry.build(leaf_model(name))
                 done += 1
             _loaded.add(name)
         tell(total, total)
@@ -215,6 +224,15 @@ def _kernels(group: str) -> list[Kernel]:
     return [entry for module in modules for entry in _registry.get(module, [])]
 
 
+def leaf_model(group: str) -> type | None:
+    """The leaf model that a group is compiled for."""
+    from sampler.kernels.groups import GROUPS  # noqa: PLC0415
+
+    module, _, name = GROUPS[group].leaf_model.rpartition(".")
+    model: type | None = getattr(import_module(f"sampler.{module}"), name) if name else None
+    return model
+
+
 def _register(module: str, entry: Kernel) -> None:
     _registry.setdefault(module, []).append(entry)
 
@@ -242,10 +260,10 @@ def _compile_group(name: str, tell: Tell, done: int, total: int) -> bool:
             return False
         for needed in GROUPS[name].needs:
             for entry in _kernels(needed):
-                entry.build()
+                entry.build(leaf_model(needed))
         for number, entry in enumerate(_kernels(name)):
             tell(done + number, total)
-            entry.build()
+            entry.build(leaf_model(name))
         jit_cache.mark_complete(name)
     return True
 

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 MAGIC = b"BDRW"
 VERSION = 1
-SHARP_TREES, SOFT_TREES, SINGLE_TREES = 1, 2, 3
+SHARP_TREES, SOFT_TREES, SINGLE_TREES, FORESTS = 1, 2, 3, 4

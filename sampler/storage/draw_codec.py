@@ -7,7 +7,8 @@ offset  type       content
 ======  =========  =====================================================================================
 0       4 bytes    the magic ``BDRW``
 4       uint8      format version, 1
-5       uint8      kind of record: 1, a sum of trees of sharp splits; 3, single trees (2: `soft_draws`)
+5       uint8      kind of record: 1, a sum of trees of sharp splits; 3, single trees (2: `soft_draws`; 4:
+                   `forest_codec`)
 6       uint8      F, bits of a feature number (0 to 31)
 7       uint8      L, bits of a leaf value (1 to 32)
 8       uint32     CRC-32 of the bytes before and after this field
@@ -36,8 +37,9 @@ import numpy as np
 
 from sampler.errors import PackedError
 from sampler.kernels import packing
-from sampler.storage.block_format import MAGIC, SHARP_TREES, SINGLE_TREES, SOFT_TREES, VERSION
+from sampler.storage.block_format import FORESTS, MAGIC, SHARP_TREES, SINGLE_TREES, SOFT_TREES, VERSION
 from sampler.storage.draws import Draws
+from sampler.storage.forest_codec import pack_forests, unpack_forests
 
 HEAD = struct.Struct("<4sBBBBIIIQQ")
 CHECKSUM = slice(8, 12)
@@ -51,6 +53,8 @@ def pack(draws: Draws) -> bytes:
 
         assert isinstance(draws, SoftDraws)
         return pack_soft(draws)
+    if draws.forests or draws.scalars:
+        return pack_forests(draws)
     splits = draws.feature >= 0
     feature_bits = int(draws.feature.max(initial=0)).bit_length()
     leaf_bits, leaves_bits = _leaf_width(draws.leaf[~splits])
@@ -109,6 +113,8 @@ def unpack(data: bytes) -> Draws:
     """Decode a block exactly; raise PackedError when it is not a block, damaged, or of a newer format."""
     if len(data) < HEAD.size or not data.startswith(MAGIC):
         raise PackedError("this is no block of draws")
+    if data[5] == FORESTS:
+        return unpack_forests(data)
     if data[5] == SOFT_TREES:
         from sampler.storage.soft_codec import unpack_soft  # noqa: PLC0415  # it imports this module
 

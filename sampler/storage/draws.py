@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,6 +45,10 @@ class Draws:
     log_weight
         float64 [draw], single-tree methods only: log importance weights, all 0 where draws have equal
         weights.
+    scalars
+        float64 [draw] by name: scalars of the model besides sigma.
+    forests
+        Draws by name: further forests of the model, in the order of its sweep, with the same draws and sigma.
 
     """
 
@@ -57,6 +61,8 @@ class Draws:
     leaf: NDArray[np.int32]
     value: NDArray[np.float64] | None = None
     log_weight: NDArray[np.float64] | None = None
+    scalars: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    forests: dict[str, Draws] = field(default_factory=dict)
 
     @property
     def num_draws(self) -> int:
@@ -99,6 +105,8 @@ class Draws:
             leaf=self.leaf[nodes],
             value=None if self.value is None else self.value[before:after],
             log_weight=None if self.log_weight is None else self.log_weight[start:stop],
+            scalars={name: values[start:stop] for name, values in self.scalars.items()},
+            forests={name: forest[start:stop] for name, forest in self.forests.items()},
         )
 
     def __eq__(self, other: object) -> bool:
@@ -106,8 +114,12 @@ class Draws:
         if not isinstance(other, Draws):
             return NotImplemented
         names = ("sigma", "tree_start", "feature", "cut", "missing_left", "leaf", "value", "log_weight")
-        return self.num_trees == other.num_trees and all(
-            _same(getattr(self, name), getattr(other, name)) for name in names
+        return (
+            self.num_trees == other.num_trees
+            and all(_same(getattr(self, name), getattr(other, name)) for name in names)
+            and list(self.scalars) == list(other.scalars)
+            and all(map(_same, self.scalars.values(), other.scalars.values()))
+            and list(self.forests.items()) == list(other.forests.items())
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -144,4 +156,6 @@ def concatenate(parts: list[Draws]) -> Draws:
         leaf=np.concatenate([part.leaf for part in parts]),
         value=_joined([part.value for part in parts]),
         log_weight=_joined([part.log_weight for part in parts]),
+        scalars={name: np.concatenate([part.scalars[name] for part in parts]) for name in parts[0].scalars},
+        forests={name: concatenate([part.forests[name] for part in parts]) for name in parts[0].forests},
     )

@@ -40,47 +40,45 @@ class Planted:
         plant(self.chain, SampledForest(None, [sampled], [values]), toy.sigma2)
         word = np.uint64(int(u * 2**52) << 12)
         self.chain._work.random[:] = 0, 5, 7, (word >> np.uint64(23)) | (word << np.uint64(41))
-        return self.chain._data, self.chain._forest, self.chain._work
+        return self.chain._data, self.chain._forests[0], self.chain._models[0], self.chain._work
 
     def grows(self, tree, slot, rule, u):
         """Whether the engine accepts splitting the leaf numbered `slot` in pre-order."""
-        data, forest, work = self.put(tree, u)
+        data, forest, model, work = self.put(tree, u)
         work.rule[:3] = rule
-        tree_update.pass_rows(data, forest, work, 0, slot)
-        tree_update.load_leaves(forest, work, self.chain._prior, 0)
-        tables = self.chain._prior, self.chain._depths, self.chain._moves
-        return tree_update.decide_grow(data, forest, work, *tables, 0, slot)
+        tree_update.pass_rows(data, forest, model, work, 0, slot)
+        tree_update.load_leaves(forest, model, work, 0)
+        return tree_update.decide_grow(data, forest, model, work, 0, slot)
 
     def prunes(self, tree, at, u):
         """Whether the engine accepts pruning the split numbered `at` in pre-order."""
-        data, forest, work = self.put(tree, u)
-        tree_update.pass_rows(data, forest, work, 0, -1)
-        tree_update.load_leaves(forest, work, self.chain._prior, 0)
-        tables = self.chain._prior, self.chain._depths, self.chain._moves
-        return tree_update.decide_prune(forest, work, *tables, 0, at)
+        data, forest, model, work = self.put(tree, u)
+        tree_update.pass_rows(data, forest, model, work, 0, -1)
+        tree_update.load_leaves(forest, model, work, 0)
+        return tree_update.decide_prune(forest, model, work, 0, at)
 
     def changes(self, tree, at, rule, u):
         """Whether the engine accepts a new rule for the split numbered `at` in pre-order."""
-        data, forest, work, tables = self.ready(tree, u)
+        data, forest, model, work = self.ready(tree, u)
         work.rule[:3] = rule
         if tree_tables.is_bottom(forest.node[0], at):
             change_bottom.mark_split(data, forest, work, 0, at)
-            return change_bottom.decide_change(data, forest, work, *tables, 0, at)
+            return change_bottom.decide_change(data, forest, model, work, 0, at)
         labels = change_and_swap.look_below(forest, work, 0, at)
         change_and_swap.gather_rows(data, forest, work, 0, at == 0, np.uint8(labels))
-        return change_and_swap.try_rule(data, forest, work, *tables, 0, at, labels)
+        return change_and_swap.try_rule(data, forest, model, work, 0, at, labels)
 
     def swaps(self, tree, child, u):
         """Whether the engine accepts exchanging the rules of a split and its parent."""
-        data, forest, work, tables = self.ready(tree, u)
-        return change_and_swap.swap_at(data, forest, work, *tables, 0, child)
+        data, forest, model, work = self.ready(tree, u)
+        return change_and_swap.swap_at(data, forest, model, work, 0, child)
 
     def ready(self, tree, u):
         """A tree planted and summed."""
-        data, forest, work = self.put(tree, u)
-        tree_update.pass_rows(data, forest, work, 0, -1)
-        tree_update.load_leaves(forest, work, self.chain._prior, 0)
-        return data, forest, work, (self.chain._prior, self.chain._depths)
+        data, forest, model, work = self.put(tree, u)
+        tree_update.pass_rows(data, forest, model, work, 0, -1)
+        tree_update.load_leaves(forest, model, work, 0)
+        return data, forest, model, work
 
 
 def check_pinned(decide, log_ratio):

@@ -50,7 +50,7 @@ def go(data, pieces):
         chain.run(chain.iterations // pieces)
         chain.take()
         chain = Chain.resume(data, chain.checkpoint())
-    return int(chain._forest.num_leaves.max())
+    return int(chain._forests[0].num_leaves.max())
 
 
 @pytest.mark.long

@@ -10,7 +10,6 @@ from scipy import stats
 
 from sampler import fit
 from sampler.bart.chain import Chain
-from sampler.bart.kernels.state import TAU2
 from tests.reference.enumerator import MISSING
 from tests.reference.prior import draw_forest, draw_sigma2
 from tests.support.chain_driver import f_of, plant, training, with_outcome
@@ -75,15 +74,15 @@ def compare(options, moves, replications, sweeps):
         with_outcome(chain, y)
         plant(chain, forest, sigma2)
         unit2 = chain._hyper._unit2
-        chain._prior[TAU2] = unit2 / k**2
+        chain._models[0].variance[0] = unit2 / k**2
         path = []
         for _ in range(sweeps):
             chain.run(1)
             f, sigma2 = f_of(chain), chain.sigma**2
             y = f + np.sqrt(sigma2) * rng.normal(size=ROWS)
-            k = np.sqrt(unit2 / chain._prior[TAU2])
+            k = np.sqrt(unit2 / chain._models[0].variance[0])
             shares = chain._hyper.shares if sparse else None
-            values = looked_at(f, sigma2, y, k, shares, chain._forest.num_leaves)
+            values = looked_at(f, sigma2, y, k, shares, chain._forests[0].num_leaves)
             path.append(list(values.values()))
             with_outcome(chain, y)
         paths.append(path)
@@ -125,8 +124,8 @@ def test_prior_recovered():
     rows = []
     for _ in range(1200):
         chain.run(20)
-        k2 = chain._hyper._unit2 / chain._prior[TAU2]
-        theta = 4.0 * chain._hyper._grid[0, chain._hyper._theta]
+        k2 = chain._hyper._unit2 / chain._models[0].variance[0]
+        theta = 4.0 * chain._hyper._grid[0, int(chain._hyper._theta[0])]
         rows.append([k2 / K_SCALE**2, chain._hyper.shares.max(), theta / (theta + 4.0)])
     k2, largest, share = np.array(rows).T
     ratio = rng.beta(2, 2, 4000)

@@ -180,16 +180,16 @@ def check_residual(data, looks):
         chain.run(chain.iterations // looks)
         fresh = Chain.resume(data, chain.checkpoint())
         np.testing.assert_array_equal(chain.residual(), fresh.residual())
-        np.testing.assert_array_equal(chain._forest.slots, fresh._forest.slots)
-        for tree, leaves in enumerate(chain._forest.num_leaves):
+        np.testing.assert_array_equal(chain._forests[0].slots, fresh._forests[0].slots)
+        for tree, leaves in enumerate(chain._forests[0].num_leaves):
             np.testing.assert_array_equal(
-                chain._forest.count[tree, :leaves], fresh._forest.count[tree, :leaves]
+                chain._forests[0].count[tree, :leaves], fresh._forests[0].count[tree, :leaves]
             )
     draws = chain.take()
     f = fits(draws[draws.num_draws - 1 :], data.codes, data.constants)[0]
     running = data.constants.offset + data.constants.step * (data.grid_y - chain.residual())
     np.testing.assert_allclose(f, running, rtol=0, atol=1e-9 * data.constants.step)
-    return chain._forest.num_leaves.max()
+    return chain._forests[0].num_leaves.max()
 
 
 def test_chains_do_not_depend_on_their_number():

@@ -62,7 +62,7 @@ def paths(model, replications, sweeps, seed):
             chain.run(1)
             f, sigma2 = f_of(chain), chain.sigma**2
             y = model.outcome(f, sigma2, rng)
-            values = looked_at(model, f, y, sigma2, chain._forest.num_leaves)
+            values = looked_at(model, f, y, sigma2, chain._forests[0].num_leaves)
             path.append(list(values.values()))
             with_outcome(chain, y)
         out.append(path)

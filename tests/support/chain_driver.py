@@ -63,7 +63,7 @@ def with_outcome(chain, y):
     """Let a chain go on with another y: trees, leaf values, sigma and random numbers stay."""
     chain.training = replace(chain.training, y=np.asarray(y, float))
     if chain.training.settings.family == "probit":
-        chain._data = chain._data._replace(labels=np.asarray(y, np.uint8))
+        chain._outcome = chain._outcome._replace(labels=np.asarray(y, np.uint8))
     chain._recompute()
 
 
@@ -71,7 +71,7 @@ def f_of(chain):
     """f of the chain's state at its rows, from the running residual."""
     constants, rows = chain.training.constants, len(chain.training.y)
     probit = chain.training.settings.family == "probit"
-    outcome = chain._work.latent[:rows] if probit else chain.training.grid_y
+    outcome = chain._outcome.latent[:rows] if probit else chain.training.grid_y
     return constants.offset + constants.step * (outcome - chain.residual())
 
 
@@ -157,12 +157,13 @@ def fits(draws, codes, constants):
 def plant(chain, sampled, sigma2):
     """Set a chain's state to a forest that the twins sampled, values on the chain's grid, and to sigma^2."""
     step = chain.training.constants.step
-    while chain._forest.leaf.shape[1] < max(tree.num_leaves for tree in sampled.trees) + 1:
+    while chain._forests[0].leaf.shape[1] < max(tree.num_leaves for tree in sampled.trees) + 1:
         chain._enlarge_trees()
+    (forest,) = chain._forests
     for t, (tree, values) in enumerate(zip(sampled.trees, sampled.values, strict=True)):
-        _plant_tree(chain._forest.node[t], chain._forest.leaf[t], tree, np.rint(values / step).astype(int))
-        chain._forest.num_leaves[t] = tree.num_leaves
-    chain._prior[0] = sigma2 / step**2
+        _plant_tree(forest.node[t], forest.leaf[t], tree, np.rint(values / step).astype(int))
+        forest.num_leaves[t] = tree.num_leaves
+    chain._noise[0] = sigma2 / step**2
     chain._recompute()
 
 

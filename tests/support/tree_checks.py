@@ -21,8 +21,8 @@ def check_all(chain):
 
 def tables(chain, tree):
     """(splits, leaves) of a tree: the used rows of its tables."""
-    leaves = int(chain._forest.num_leaves[tree])
-    return chain._forest.node[tree, : leaves - 1], chain._forest.leaf[tree, :leaves]
+    leaves = int(chain._forests[0].num_leaves[tree])
+    return chain._forests[0].node[tree, : leaves - 1], chain._forests[0].leaf[tree, :leaves]
 
 
 def members(chain, tree):
@@ -45,7 +45,7 @@ def members(chain, tree):
 
 def slot_numbers(chain, tree):
     """The leaf slot of every training row."""
-    forest, n = chain._forest, chain.training.codes.shape[1]
+    forest, n = chain._forests[0], chain.training.codes.shape[1]
     high = forest.high[forest.plane[tree], :n].astype(int) if forest.plane[tree] >= 0 else 0
     return forest.slots[tree, :n].astype(int) + 256 * high
 
@@ -98,7 +98,7 @@ def slots_and_counts_are_those_of_the_rules(chain, tree):
         if place < 0:
             assert (slots[rows] == ~place).all()
             count = len(rows) if len(weights) == 0 else weights[rows].sum()
-            assert chain._forest.count[tree, ~place] == count
+            assert chain._forests[0].count[tree, ~place] == count
 
 
 @check
@@ -117,5 +117,5 @@ def residual_is_what_trees_leave(chain):
     for tree in range(len(chain.leaf_counts)):
         total += tables(chain, tree)[1][slot_numbers(chain, tree), 0]
     probit = chain.training.settings.family == "probit"
-    y = chain._work.latent[: len(total)] if probit else chain.training.grid_y
+    y = chain._outcome.latent[: len(total)] if probit else chain.training.grid_y
     np.testing.assert_array_equal(chain.residual(), y - total)

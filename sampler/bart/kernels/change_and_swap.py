@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from sampler.bart.kernels.change_bottom import change_at
-from sampler.bart.kernels.leaf_models.gaussian import log_evidence, log_stay
-from sampler.bart.kernels.residual_bound import plane_of, widen_bound
-from sampler.bart.kernels.residual_pass import MOST_LEAVES, TRIAL, move_and_sum
-from sampler.bart.kernels.state import DEPTH, GROWABLE, LIKELIHOOD, UNIT, Forest, Work, step_t
-from sampler.bart.kernels.tree_tables import is_bottom
+from sampler.bart.kernels.leaf_models.operations import log_evidence, move_and_sum, units, widen
+from sampler.bart.kernels.residual_pass import MOST_LEAVES, TRIAL
+from sampler.bart.kernels.state import DEPTH, GROWABLE, Forest, Slots, Trial, Work, step_signature
+from sampler.bart.kernels.tree_prior import TreePrior, log_stay
+from sampler.bart.kernels.tree_tables import is_bottom, plane_of, slots_of
 from sampler.kernels.arrays import (
     BYTE_LEAVES,
     CUT,
@@ -37,12 +37,12 @@ from sampler.kernels.arrays import (
     Bytes,
     Data,
     Float,
-    Floats,
     Floats2,
     Int,
     Ints,
     Ints2,
     Longs,
+    Model,
 )
 from sampler.kernels.jit import kernel, pointer_kernel
 from sampler.kernels.random import below, uniform
@@ -191,7 +191,7 @@ def log_column(constant: Ints, found: Int, law: Floats2, num_columns: Int, colum
 
 
 @kernel(inline=True, allocates=False)
-def log_rule(data: Data, work: Work, node: Ints2, at: Int) -> Float:
+def log_rule(data: Data, prior: TreePrior, work: Work, node: Ints2, at: Int) -> Float:
     """Log p_rule of a split whose rows have its label, its side included; -inf if the rule is invalid."""
     column, cut = np.int64(node[at, FEATURE]), node[at, CUT]
     label = np.uint8(work.stack[at])
@@ -203,12 +203,12 @@ def log_rule(data: Data, work: Work, node: Ints2, at: Int) -> Float:
         return -np.inf
     found = list_constant(data, work.member, label, work.columns)
     ways = 2 * (high - low) + gaps  # a coin where nothing is missing
-    return log_column(work.columns, found, work.law, len(data.codes), column) - math.log(float(ways))
+    return log_column(work.columns, found, prior.shares, len(data.codes), column) - math.log(float(ways))
 
 
 @kernel(allocates=False)
 def walk_down(
-    data: Data, forest: Forest, work: Work, tree: Int, splits: Int, whole: Bool, last: Bool
+    data: Data, forest: Forest, model: Model, work: Work, tree: Int, splits: Int, whole: Bool, last: Bool
 ) -> Float:
     """Send the rows below the top to their leaves by the rules as they are; weights by label are in `moved`.
 
@@ -220,7 +220,7 @@ def walk_down(
     for k in range(splits):
         at = work.order[k]
         if k > 0 or whole:
-            total += log_rule(data, work, node, at)
+            total += log_rule(data, forest.prior, work, node, at)
             if total == -np.inf:
                 return total
         left, right = node[at, LEFT], node[at, RIGHT]
@@ -229,8 +229,8 @@ def walk_down(
         own, new = label[at], label[right] if right >= 0 else work.label[~right]
         cut, side = shifted(node[at, CUT], node[at, SIDE])
         right_weight = send_down(
-            work.member, data.codes[node[at, FEATURE]], np.uint8(own), cut, side, np.uint8(new), data.weights,
-            data.num_rows,
+            work.member, data.codes[node[at, FEATURE]], np.uint8(own), cut, side, np.uint8(new),
+            model.weights, data.num_rows,
         )  # fmt: skip
         work.moved[new] = right_weight
         work.moved[own] -= right_weight
@@ -238,7 +238,7 @@ def walk_down(
 
 
 @kernel(allocates=False)
-def sum_by_label(data: Data, forest: Forest, work: Work, tree: Int, labels: Int) -> None:
+def sum_by_label(data: Data, forest: Forest, model: Model, work: Work, tree: Int, labels: Int) -> None:
     """Give the rows below the top their old values back, and sum them by label, into `Work.sums`."""
     num_leaves = np.int64(forest.num_leaves[tree])
     work.delta[: max(num_leaves, MOST_LEAVES)] = 0
@@ -248,12 +248,11 @@ def sum_by_label(data: Data, forest: Forest, work: Work, tree: Int, labels: Int)
             work.delta[slot] = work.old[slot]
             largest = max(largest, abs(np.int64(work.old[slot])))
             work.old[slot] = 0
-    widen_bound(work, largest)
-    high = forest.high[plane_of(forest, tree)]
-    move_and_sum(
-        data, work, forest.slots[tree], high, num_leaves > BYTE_LEAVES, num_leaves,
-        work.member, high, False, labels + 1, data.codes[0], np.int64(-1), np.uint8(0), np.uint8(0),
-    )  # fmt: skip
+    widen(model, largest)
+    before = slots_of(forest, tree, num_leaves)
+    now = Slots(work.member, before.high, False, labels + 1)
+    trial = Trial(data.codes[0], np.int64(-1), np.uint8(0), np.uint8(0))
+    move_and_sum(model, work, data.num_rows, before, now, trial)
 
 
 @kernel(allocates=False)
@@ -271,7 +270,7 @@ def take_labels(data: Data, forest: Forest, work: Work, tree: Int, slot_of: Long
 
 @kernel(allocates=False)
 def decide_reshape(
-    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2,
+    data: Data, forest: Forest, model: Model, work: Work,
     tree: Int, labels: Int, ratio: Float,
 ) -> Bool:  # fmt: skip
     """Rows sent down by new rules, whose prior ratio is given: accept (rows and leaves follow) or not.
@@ -283,16 +282,18 @@ def decide_reshape(
     threshold = math.log(uniform(work.random))
     if ratio == -np.inf:
         return False
-    sum_by_label(data, forest, work, tree, labels)
-    unit = prior[LIKELIHOOD] * prior[UNIT]
+    sum_by_label(data, forest, model, work, tree, labels)
+    size_unit, total_unit = units(model)
     for slot in range(num_leaves):
         label = work.label[slot]
         if label == NOWHERE:
             continue
-        ratio -= log_evidence(prior, work.size[slot], work.total[slot])
-        ratio += log_evidence(prior, unit * float(work.moved[label]), unit * float(work.sums[TRIAL + label]))
+        ratio -= log_evidence(model, work.size[slot], work.total[slot])
+        ratio += log_evidence(
+            model, size_unit * float(work.moved[label]), total_unit * float(work.sums[TRIAL + label])
+        )
         if leaf[slot, GROWABLE]:
-            ratio -= log_stay(prior, depths, np.int64(leaf[slot, DEPTH]))
+            ratio -= log_stay(forest.prior, np.int64(leaf[slot, DEPTH]))
     if threshold >= ratio:
         return False
     growable = work.stack  # by label: the splits' labels have served
@@ -304,7 +305,7 @@ def decide_reshape(
                 np.uint8(0), True,
             )  # fmt: skip
             if growable[label]:
-                ratio += log_stay(prior, depths, np.int64(leaf[slot, DEPTH]))
+                ratio += log_stay(forest.prior, np.int64(leaf[slot, DEPTH]))
     if threshold >= ratio:
         return False
     slot_of = work.bins[0]
@@ -314,8 +315,8 @@ def decide_reshape(
         if label != NOWHERE:
             slot_of[label] = slot
             forest.count[tree, slot] = work.moved[label]
-            work.total[slot] = unit * float(work.sums[TRIAL + label])
-            work.size[slot] = unit * float(work.moved[label])
+            work.total[slot] = total_unit * float(work.sums[TRIAL + label])
+            work.size[slot] = size_unit * float(work.moved[label])
             leaf[slot, GROWABLE] = growable[label]
     take_labels(data, forest, work, tree, slot_of)
     slot_of[:] = 0
@@ -331,34 +332,34 @@ def look_below(forest: Forest, work: Work, tree: Int, top: Int) -> Int:
 
 
 @kernel(inline=True, allocates=False)
-def walk_again(data: Data, forest: Forest, work: Work, tree: Int, labels: Int, whole: Bool) -> Float:
+def walk_again(
+    data: Data, forest: Forest, model: Model, work: Work, tree: Int, labels: Int, whole: Bool
+) -> Float:
     """`walk_down` of all rows below the top by new rules."""
     gather_again(work.member, np.uint8(labels))
     work.moved[0] = 0
     for slot in range(forest.num_leaves[tree]):
         if work.label[slot] != NOWHERE:
             work.moved[0] += forest.count[tree, slot]
-    return walk_down(data, forest, work, tree, labels - 1, whole, True)
+    return walk_down(data, forest, model, work, tree, labels - 1, whole, True)
 
 
 @kernel(inline=True, allocates=False)
-def try_rule(
-    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int, top: Int, labels: Int
-) -> Bool:
+def try_rule(data: Data, forest: Forest, model: Model, work: Work, tree: Int, top: Int, labels: Int) -> Bool:
     """Give a split the rule in `Work.rule`, or not, the rows below gathered."""
     node, rule = forest.node[tree], work.rule
-    before = walk_down(data, forest, work, tree, labels - 1, False, False)
+    before = walk_down(data, forest, model, work, tree, labels - 1, False, False)
     feature, cut, side = node[top, FEATURE], node[top, CUT], node[top, SIDE]
     node[top, FEATURE], node[top, CUT], node[top, SIDE] = rule[0], rule[1], rule[2]
-    ratio = walk_again(data, forest, work, tree, labels, False) - before
-    if decide_reshape(data, forest, work, prior, depths, tree, labels, ratio):
+    ratio = walk_again(data, forest, model, work, tree, labels, False) - before
+    if decide_reshape(data, forest, model, work, tree, labels, ratio):
         return True
     node[top, FEATURE], node[top, CUT], node[top, SIDE] = feature, cut, side
     return False
 
 
 @kernel(allocates=False)
-def change_any(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int) -> Bool:
+def change_any(data: Data, forest: Forest, model: Model, work: Work, tree: Int) -> Bool:
     """A new rule from the prior at a split uniform among all; the others stay and may become invalid.
 
     A split above more than MOST_BELOW leaves stays as it is: their number is the same before and after, so
@@ -369,13 +370,23 @@ def change_any(data: Data, forest: Forest, work: Work, prior: Floats, depths: Fl
         return False
     top = below(work.random, num_leaves - 1)
     if is_bottom(forest.node[tree], top):
-        return change_at(data, forest, work, prior, depths, tree, top)
+        return change_at(data, forest, model, work, tree, top)
     labels = look_below(forest, work, tree, top)
     if labels > MOST_BELOW:
         return False
     gather_rows(data, forest, work, tree, top == 0, np.uint8(labels))
-    draw_rule(data, work.member, np.uint8(0), top == 0, work.random, work.law, work.columns, rule, work.span)
-    return try_rule(data, forest, work, prior, depths, tree, top, labels)
+    draw_rule(
+        data,
+        work.member,
+        np.uint8(0),
+        top == 0,
+        work.random,
+        forest.prior.shares,
+        work.columns,
+        rule,
+        work.span,
+    )
+    return try_rule(data, forest, model, work, tree, top, labels)
 
 
 @kernel(allocates=False)
@@ -390,9 +401,7 @@ def exchange_rules(node: Ints2, top: Int, child: Int, twin: Int) -> None:
 
 
 @kernel(allocates=False)
-def swap_at(
-    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int, child: Int
-) -> Bool:
+def swap_at(data: Data, forest: Forest, model: Model, work: Work, tree: Int, child: Int) -> Bool:
     """Exchange a split's rule and its parent's, or not; if its sibling has the same rule, both get it."""
     node = forest.node[tree]
     top = np.int64(node[child, PARENT])
@@ -405,17 +414,17 @@ def swap_at(
     if labels > MOST_BELOW:
         return False
     gather_rows(data, forest, work, tree, top == 0, np.uint8(labels))
-    before = walk_down(data, forest, work, tree, labels - 1, True, False)
+    before = walk_down(data, forest, model, work, tree, labels - 1, True, False)
     exchange_rules(node, top, child, twin)
-    ratio = walk_again(data, forest, work, tree, labels, True) - before
-    if decide_reshape(data, forest, work, prior, depths, tree, labels, ratio):
+    ratio = walk_again(data, forest, model, work, tree, labels, True) - before
+    if decide_reshape(data, forest, model, work, tree, labels, ratio):
         return True
     exchange_rules(node, top, child, twin)
     return False
 
 
 @kernel(allocates=False)
-def swap_rules(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int) -> Bool:
+def swap_rules(data: Data, forest: Forest, model: Model, work: Work, tree: Int) -> Bool:
     """Exchange the rules of a split and one of its children that is a split, uniform among such pairs.
 
     As with CHANGE, pairs above more than MOST_BELOW leaves stay.
@@ -424,20 +433,20 @@ def swap_rules(data: Data, forest: Forest, work: Work, prior: Floats, depths: Fl
     if splits < 2:
         return False
     child = 1 + below(work.random, splits - 1)  # every split but the root (number 0) makes one pair
-    return swap_at(data, forest, work, prior, depths, tree, child)
+    return swap_at(data, forest, model, work, tree, child)
 
 
-def _change_any_step(data: Any, forest: Any, work: Any, prior: Any, depths: Any, tree: Int) -> Int:
+def _change_any_step(data: Any, forest: Any, model: Any, work: Any, tree: Int) -> Int:
     """`change_any` by address."""
-    return np.int64(change_any(data[0], forest[0], work[0], prior[0], depths[0], tree))
+    return np.int64(change_any(data[0], forest[0], model[0], work[0], tree))
 
 
-CHANGE_ANY_STEP = pointer_kernel(__name__, step_t, _change_any_step)
+CHANGE_ANY_STEP = pointer_kernel(__name__, step_signature, _change_any_step)
 
 
-def _swap_rules_step(data: Any, forest: Any, work: Any, prior: Any, depths: Any, tree: Int) -> Int:
+def _swap_rules_step(data: Any, forest: Any, model: Any, work: Any, tree: Int) -> Int:
     """`swap_rules` by address."""
-    return np.int64(swap_rules(data[0], forest[0], work[0], prior[0], depths[0], tree))
+    return np.int64(swap_rules(data[0], forest[0], model[0], work[0], tree))
 
 
-SWAP_RULES_STEP = pointer_kernel(__name__, step_t, _swap_rules_step)
+SWAP_RULES_STEP = pointer_kernel(__name__, step_signature, _swap_rules_step)

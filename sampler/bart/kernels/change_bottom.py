@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from sampler.bart.kernels.leaf_models.gaussian import log_stay, split_gain
-from sampler.bart.kernels.pairs import mark_pair, reroute_pair, unmark_pair
-from sampler.bart.kernels.residual_bound import plane_of, widen_bound
-from sampler.bart.kernels.state import DEPTH, GROWABLE, LIKELIHOOD, UNIT, Forest, Work, step_t
-from sampler.bart.kernels.tree_tables import nth_bottom, num_bottom
+from sampler.bart.kernels.leaf_models.operations import left_part, reroute_pair, split_gain, units, widen
+from sampler.bart.kernels.pairs import mark_pair, unmark_pair
+from sampler.bart.kernels.state import DEPTH, GROWABLE, Forest, Work, step_signature
+from sampler.bart.kernels.tree_prior import log_stay
+from sampler.bart.kernels.tree_tables import nth_bottom, num_bottom, plane_of
 from sampler.kernels.arrays import (
     BYTE_LEAVES,
     CUT,
@@ -23,11 +23,8 @@ from sampler.kernels.arrays import (
     Byte,
     Bytes,
     Data,
-    Floats,
-    Floats2,
     Int,
-    Int32,
-    Ints,
+    Model,
 )
 from sampler.kernels.jit import kernel, pointer_kernel
 from sampler.kernels.random import below, uniform
@@ -44,34 +41,8 @@ def mark_member(slots: Bytes, left: Byte, right: Byte, member: Bytes) -> None:
         member[i] = np.uint8((slots[i] == left) | (slots[i] == right))
 
 
-@kernel(allocates=False)
-def left_part(
-    slots: Bytes, left: Byte, right: Byte, residual: Ints, left_old: Int32, right_old: Int32,
-    column: Bytes, cut: Byte, side: Byte, weights: Ints, num_rows: Int,
-) -> tuple[Int, Int]:  # fmt: skip
-    """Sum of partial residuals and count of the rows of two leaves that a rule sends left."""
-    total = count = np.int64(0)
-    if len(weights) > 0:
-        for i in range(num_rows):
-            slot = slots[i]
-            inside = ((slot == left) | (slot == right)) & (np.uint8(column[i] + side) <= cut)
-            weight = np.int64(weights[i]) if inside else np.int64(0)
-            total += weight * (np.int64(residual[i]) + (left_old if slot == left else right_old))
-            count += weight
-        return total, count
-    for i in range(num_rows):
-        slot = slots[i]
-        inside = ((slot == left) | (slot == right)) & (np.uint8(column[i] + side) <= cut)
-        value = np.int64(residual[i]) + (left_old if slot == left else right_old)
-        total += value if inside else 0
-        count += np.int64(inside)
-    return total, count
-
-
 @kernel(inline=True, allocates=False)
-def decide_change(
-    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int, at: Int
-) -> Bool:
+def decide_change(data: Data, forest: Forest, model: Model, work: Work, tree: Int, at: Int) -> Bool:
     """Accept or reject the rule in `Work.rule` for a split above two leaves, whose rows are `Work.member`.
 
     The number of rules at the split is the same before and after, so it cancels against the proposal.
@@ -84,26 +55,24 @@ def decide_change(
     column = data.codes[work.rule[0]]
     cut, side = shifted(work.rule[1], work.rule[2])
     left_old, right_old = work.old[a], work.old[b]
-    total, count = left_part(
-        slots, left, right, work.residual, left_old, right_old, column, cut, side, data.weights, data.num_rows
-    )
-    scale = prior[LIKELIHOOD] * prior[UNIT]
-    left_total, left_size = scale * float(total), scale * float(count)
+    total, count = left_part(model, slots, left, right, left_old, right_old, column, cut, side, data.num_rows)
+    size_unit, total_unit = units(model)
+    left_total, left_size = total_unit * float(total), size_unit * float(count)
     right_total = work.total[a] + work.total[b] - left_total
     right_size = work.size[a] + work.size[b] - left_size
-    ratio = split_gain(prior, left_size, left_total, right_size, right_total)
-    ratio -= split_gain(prior, work.size[a], work.total[a], work.size[b], work.total[b])
+    ratio = split_gain(model, left_size, left_total, right_size, right_total)
+    ratio -= split_gain(model, work.size[a], work.total[a], work.size[b], work.total[b])
     left_splits = splittable(data.codes, work.member, MEMBER, data.num_rows, column, cut, side, True)
     right_splits = splittable(data.codes, work.member, MEMBER, data.num_rows, column, cut, side, False)
     gained = np.int64(left_splits) + np.int64(right_splits) - leaf[a, GROWABLE] - leaf[b, GROWABLE]
-    ratio += gained * log_stay(prior, depths, np.int64(leaf[a, DEPTH]))
+    ratio += gained * log_stay(forest.prior, np.int64(leaf[a, DEPTH]))
     if math.log(uniform(work.random)) >= ratio:
         return False
     node[at, FEATURE], node[at, CUT], node[at, SIDE] = work.rule[0], work.rule[1], work.rule[2]
-    reroute_pair(work.residual, slots, left, right, left_old, right_old, column, cut, side)
+    reroute_pair(model, slots, left, right, left_old, right_old, column, cut, side)
     if wide:
         unmark_pair(forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.mask)
-    widen_bound(work, max(abs(np.int64(left_old)), abs(np.int64(right_old))))
+    widen(model, max(abs(np.int64(left_old)), abs(np.int64(right_old))))
     leaf[a, GROWABLE], leaf[b, GROWABLE] = left_splits, right_splits
     forest.count[tree, b] += forest.count[tree, a] - count
     forest.count[tree, a] = count
@@ -126,30 +95,30 @@ def mark_split(data: Data, forest: Forest, work: Work, tree: Int, at: Int) -> No
 
 
 @kernel(allocates=False)
-def change_at(
-    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int, at: Int
-) -> Bool:
+def change_at(data: Data, forest: Forest, model: Model, work: Work, tree: Int, at: Int) -> Bool:
     """Propose a rule from the prior at a split above two leaves, and decide."""
     mark_split(data, forest, work, tree, at)
     whole = forest.num_leaves[tree] == 2
-    draw_rule(data, work.member, MEMBER, whole, work.random, work.law, work.columns, work.rule, work.span)
-    return decide_change(data, forest, work, prior, depths, tree, at)
+    draw_rule(
+        data, work.member, MEMBER, whole, work.random, forest.prior.shares, work.columns, work.rule, work.span
+    )
+    return decide_change(data, forest, model, work, tree, at)
 
 
 @kernel(allocates=False)
-def change_bottom(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int) -> Bool:
+def change_bottom(data: Data, forest: Forest, model: Model, work: Work, tree: Int) -> Bool:
     """CHANGE at a split uniform on W(T)."""
     node, num_leaves = forest.node[tree], np.int64(forest.num_leaves[tree])
     bottoms = num_bottom(node, num_leaves)
     if bottoms == 0:
         return False
     at = nth_bottom(node, num_leaves, below(work.random, bottoms))
-    return change_at(data, forest, work, prior, depths, tree, at)
+    return change_at(data, forest, model, work, tree, at)
 
 
-def _change_bottom_step(data: Any, forest: Any, work: Any, prior: Any, depths: Any, tree: Int) -> Int:
+def _change_bottom_step(data: Any, forest: Any, model: Any, work: Any, tree: Int) -> Int:
     """`change_bottom` by address."""
-    return np.int64(change_bottom(data[0], forest[0], work[0], prior[0], depths[0], tree))
+    return np.int64(change_bottom(data[0], forest[0], model[0], work[0], tree))
 
 
-CHANGE_BOTTOM_STEP = pointer_kernel(__name__, step_t, _change_bottom_step)
+CHANGE_BOTTOM_STEP = pointer_kernel(__name__, step_signature, _change_bottom_step)

@@ -13,8 +13,8 @@ import math
 import numpy as np
 
 from sampler.bart.kernels.particles.layout import CHILD, NONE, ROWS, START, Swarm, lay_out
-from sampler.bart.kernels.state import TAU2, VALUE, Forest, Work
-from sampler.kernels.arrays import FEATURE, Bool, Bytes, Data, Float, Floats, Floats2, Int, Ints, Words
+from sampler.bart.kernels.state import VALUE, Forest, Work
+from sampler.kernels.arrays import FEATURE, Bool, Bytes, Data, Float, Floats, Floats2, Int, Ints, Model, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import gamma, uniform
 
@@ -23,7 +23,7 @@ LOWEST = -690.0  # of a log share, relative to the largest: its share is still a
 
 @kernel(allocates=False, entry=True)
 def draw_leaf_variance(
-    forest: Forest, prior: Floats, random: Words, unit2: Float, degrees: Float, scale2: Float
+    forest: Forest, variance: Floats, random: Words, unit2: Float, degrees: Float, scale2: Float
 ) -> None:
     """Tau^2 = unit^2 / k^2 given all leaf values, k = scale x chi(degrees): k^2 is a gamma."""
     squares = count = 0.0
@@ -33,7 +33,7 @@ def draw_leaf_variance(
             squares += value * value
             count += 1.0
     rate = 0.5 * (1.0 / scale2 + squares / unit2)
-    prior[TAU2] = unit2 * rate / gamma(random, 0.5 * (degrees + count))
+    variance[0] = unit2 * rate / gamma(random, 0.5 * (degrees + count))
 
 
 @kernel(allocates=False)
@@ -56,18 +56,18 @@ def varies(codes: Bytes, rows: Ints) -> Bool:
 
 @kernel(allocates=False)
 def look_at_splits(
-    data: Data, forest: Forest, work: Work, swarm: Swarm, tables: Floats2, total: Float
+    data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, tables: Floats2, total: Float
 ) -> Float:
     """Add each split to its column's count (tables[1]), and its u to the rates of its columns (tables[2]).
 
     Returns 0, or the leaves of a tree that there is no room for.
     """
     columns = len(data.codes)
-    law, valid = work.law[0], tables[3]
+    law, valid = forest.prior.shares[0], tables[3]
     for tree in range(len(forest.num_leaves)):
         if forest.num_leaves[tree] == 1:
             continue
-        if not lay_out(data, forest, work, swarm, tree):
+        if not lay_out(data, forest, model, work, swarm, tree):
             return float(forest.num_leaves[tree])
         node = swarm.node[0]
         for at in range(2 * forest.num_leaves[tree] - 1):
@@ -86,20 +86,20 @@ def look_at_splits(
 
 
 @kernel(allocates=False, entry=True)
-def set_law(work: Work, log_share: Floats) -> None:
+def set_shares(shares: Floats2, log_share: Floats) -> None:
     """Shares and their running sums from normalised logarithms."""
     largest = -np.inf
     for j in range(len(log_share)):
         largest = max(largest, log_share[j])
     total = 0.0
     for j in range(len(log_share)):
-        work.law[0, j] = math.exp(max(log_share[j] - largest, LOWEST))
-        total += work.law[0, j]
+        shares[0, j] = math.exp(max(log_share[j] - largest, LOWEST))
+        total += shares[0, j]
     running = 0.0
     for j in range(len(log_share)):
-        work.law[0, j] /= total
-        running += work.law[0, j]
-        work.law[1, j] = running
+        shares[0, j] /= total
+        running += shares[0, j]
+        shares[1, j] = running
 
 
 @kernel(allocates=False)
@@ -121,7 +121,14 @@ def draw_theta(grid: Floats2, sum_log: Float, random: Words) -> Int:
 
 @kernel(allocates=False, entry=True)
 def draw_shares(
-    data: Data, forest: Forest, work: Work, swarm: Swarm, tables: Floats2, grid: Floats2, theta: Int
+    data: Data,
+    forest: Forest,
+    model: Model,
+    work: Work,
+    swarm: Swarm,
+    tables: Floats2,
+    grid: Floats2,
+    theta: Int,
 ) -> Int:
     """One Gibbs step of the shares and of theta (a place on its grid, which is returned; -1: more room).
 
@@ -135,7 +142,7 @@ def draw_shares(
     # the sum of the gammas is independent of the shares: any draw of it will do
     total = gamma(work.random, shape * columns)
     total = max(total, 1e-300)
-    if look_at_splits(data, forest, work, swarm, tables, total) > 0.0:
+    if look_at_splits(data, forest, model, work, swarm, tables, total) > 0.0:
         return -1
     largest = -np.inf
     for j in range(columns):
@@ -149,5 +156,5 @@ def draw_shares(
     for j in range(columns):
         log_share[j] -= norm
         sum_log += log_share[j]
-    set_law(work, log_share)
+    set_shares(forest.prior.shares, log_share)
     return draw_theta(grid, sum_log, work.random)

@@ -51,3 +51,27 @@ def give_back(
         inside = (slot == first) | (slot == second)
         old = first_old if slot == first else second_old
         residual[i] = np.int32(residual[i] + (old if inside else np.int32(0)))
+
+
+@kernel(allocates=False)
+def left_part(
+    slots: Bytes, left: Byte, right: Byte, residual: Ints, left_old: Int32, right_old: Int32,
+    column: Bytes, cut: Byte, side: Byte, weights: Ints, num_rows: Int,
+) -> tuple[Int, Int]:  # fmt: skip
+    """Sum of partial residuals and count of the rows of two leaves that a rule sends left."""
+    total = count = np.int64(0)
+    if len(weights) > 0:
+        for i in range(num_rows):
+            slot = slots[i]
+            inside = ((slot == left) | (slot == right)) & (np.uint8(column[i] + side) <= cut)
+            weight = np.int64(weights[i]) if inside else np.int64(0)
+            total += weight * (np.int64(residual[i]) + (left_old if slot == left else right_old))
+            count += weight
+        return total, count
+    for i in range(num_rows):
+        slot = slots[i]
+        inside = ((slot == left) | (slot == right)) & (np.uint8(column[i] + side) <= cut)
+        value = np.int64(residual[i]) + (left_old if slot == left else right_old)
+        total += value if inside else 0
+        count += np.int64(inside)
+    return total, count

@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from sampler.bart.kernels.state import BLOCK, BOUND, Forest, Work
-from sampler.kernels.arrays import Int
+from sampler.kernels.arrays import Int, Ints, Longs
 from sampler.kernels.jit import kernel
 from sampler.kernels.rows import largest_absolute
 
 GRID_LIMIT = 1 << 25  # of a residual or a leaf value, in grid steps; the data fill about 2^20
 LARGEST_BLOCK = 8192
 SMALLEST_BLOCK = 64
+BOUND, BLOCK, BOUND_SIZE = 0, 1, 2  # of |residual|; rows a block, 0 if even 64 might overflow
 
 
 @kernel(inline=True, allocates=False)
-def plane_of(forest: Forest, tree: Int) -> Int:
-    """The row of `high` with the high bytes of a tree's slots (any row if it has none)."""
-    return max(np.int64(forest.plane[tree]), 0)
-
-
-@kernel(inline=True, allocates=False)
-def choose_block(work: Work) -> None:
+def choose_block(bound: Longs) -> None:
     """The most rows whose sum must fit an int32, from the bound on the residual; 0 if even 64 might not."""
     block = LARGEST_BLOCK
-    while block >= SMALLEST_BLOCK and block * work.state[BOUND] >= 2**31:
+    while block >= SMALLEST_BLOCK and block * bound[BOUND] >= 2**31:
         block //= 2
-    work.state[BLOCK] = block if block >= SMALLEST_BLOCK else 0
+    bound[BLOCK] = block if block >= SMALLEST_BLOCK else 0
 
 
 @kernel(inline=True, allocates=False)
-def set_bound(work: Work, bound: Int) -> None:
-    """Note that no |residual| exceeds `bound`; blocks are chosen for twice that: it may grow a while."""
-    work.state[BOUND] = 2 * bound + 1
-    choose_block(work)
-    work.state[BOUND] = bound
+def set_bound(bound: Longs, largest: Int) -> None:
+    """Note that no |residual| exceeds `largest`; blocks are chosen for twice that: it may grow a while."""
+    bound[BOUND] = 2 * largest + 1
+    choose_block(bound)
+    bound[BOUND] = largest
+
+
+@kernel(allocates=False, entry=True)
+def measure_bound(residual: Ints, bound: Longs) -> None:
+    """Measure the largest |residual|."""
+    set_bound(bound, largest_absolute(residual))
 
 
 @kernel(inline=True, allocates=False)
-def widen_bound(work: Work, change: Int) -> None:
+def widen_bound(residual: Ints, bound: Longs, change: Int) -> None:
     """Note that the residual will move by `change` at most; measure it anew when the bound is large."""
-    work.state[BOUND] += change
-    if work.state[BOUND] * max(work.state[BLOCK], SMALLEST_BLOCK) >= 2**31:
-        set_bound(work, largest_absolute(work.residual) + change)
+    bound[BOUND] += change
+    if bound[BOUND] * max(bound[BLOCK], SMALLEST_BLOCK) >= 2**31:
+        set_bound(bound, largest_absolute(residual) + change)

@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from sampler.bart.kernels.state import BLOCK, NUM_MOVES, Work
+from sampler.bart.kernels.state import Slots, Trial
 from sampler.bart.kernels.weighted_pass import BEFORE_BUCKET, NOW, NOW_BUCKET
 from sampler.kernels.arrays import (
     NO_LEAF,
-    Bool,
     Byte,
     Bytes,
-    Data,
     Int,
     Ints,
     Longs,
@@ -39,8 +37,7 @@ if TYPE_CHECKING:
 BUCKETS = (2, 3, 4, 6, 8)  # leaves that a kernel can tell apart
 MOST_LEAVES = BUCKETS[-1]
 BUCKET = np.array([0, 0, 0, 1, 2, 3, 3, 4, 4])  # of a tree with that many leaves
-STEPS = len(BUCKETS) ** 2  # Work.address has the fused passes first, then the moves by number,
-WEIGHTS = STEPS + NUM_MOVES  # then the passes with weights
+WEIGHTS = len(BUCKETS) ** 2  # Normal.passes has the fused passes, then those with weights
 TRIAL = 2  # sums[0], sums[1] are the trial's; the leaves' follow
 
 _pointer: Any = types.CPointer
@@ -121,81 +118,69 @@ def make_fused(before: Int, now: Int) -> Callable[..., None]:
 FUSED = [pointer_kernel(__name__, _fused_t, make_fused(before, now)) for before in BUCKETS for now in BUCKETS]
 
 
-@kernel(
-    inline=True,
-    allocates=False,
-)
+@kernel(inline=True, allocates=False)
+def byte_leaf(trial: Trial) -> Byte:
+    """The trial's leaf as the fused passes take it."""
+    return np.uint8(trial.leaf if trial.leaf >= 0 else NO_LEAF)
+
+
+@kernel(inline=True, allocates=False)
 def fused_pass(
-    address: Longs, residual: Ints, previous: Bytes, before: Int, delta: Ints, current: Bytes, now: Int,
-    column: Bytes, leaf: Byte, cut: Byte, side: Byte, num_rows: Int, block: Int, sums: Longs,
+    passes: Longs, residual: Ints, before: Slots, delta: Ints, now: Slots, trial: Trial, num_rows: Int,
+    block: Int, sums: Longs,
 ) -> None:  # fmt: skip
-    """The fused pass for trees of `before` and `now` leaves (8 at most), the padding rows taken out."""
-    which = BUCKET[before] * len(BUCKETS) + BUCKET[now]
+    """The fused pass for trees of 8 leaves at most, the padding rows taken out."""
+    which = BUCKET[before.leaves] * len(BUCKETS) + BUCKET[now.leaves]
     rows = len(residual)
-    arguments = (residual, previous, delta, current, column, leaf, cut, side, rows, block, sums)
-    call_pass(address[which], arguments)
+    arguments = (
+        residual, before.low, delta, now.low, trial.column, byte_leaf(trial), trial.cut, trial.side, rows,
+        block, sums,
+    )  # fmt: skip
+    call_pass(passes[which], arguments)
     if rows > num_rows:
-        last_before = BUCKETS[BUCKET[before]] - 1
-        last_now = BUCKETS[BUCKET[now]] - 1
+        last_before = BUCKETS[BUCKET[before.leaves]] - 1
+        last_now = BUCKETS[BUCKET[now.leaves]] - 1
         sums[TRIAL + last_now] -= (rows - num_rows) * delta[last_before]
         residual[num_rows:] = 0
 
 
+@kernel(inline=True, allocates=False)
+def weighted_pass(
+    passes: Longs, residual: Ints, before: Slots, delta: Ints, now: Slots, trial: Trial, num_rows: Int,
+    weights: Ints, sums: Longs,
+) -> None:  # fmt: skip
+    """The fused pass with weights."""
+    which = WEIGHTS + BEFORE_BUCKET[before.leaves] * len(NOW) + NOW_BUCKET[now.leaves]
+    arguments = (
+        residual, before.low, delta, now.low, trial.column, byte_leaf(trial), trial.cut, trial.side, num_rows,
+        weights, sums,
+    )  # fmt: skip
+    call_pass(passes[which], arguments)
+
+
 @kernel(allocates=False)
 def scatter_pass(
-    residual: Ints, previous: Bytes, previous_high: Bytes, previous_wide: Bool, delta: Ints,
-    current: Bytes, current_high: Bytes, current_wide: Bool, now: Int,
-    column: Bytes, leaf: Int, cut: Byte, side: Byte, weights: Ints, num_rows: Int, sums: Longs, lanes: Longs2,
+    residual: Ints, before: Slots, delta: Ints, now: Slots, trial: Trial, weights: Ints, num_rows: Int,
+    sums: Longs, lanes: Longs2,
 ) -> None:  # fmt: skip
-    """The same for trees of any size; slots of two bytes are `low + 256 x high`. `leaf` -1: no trial."""
-    lanes[:, :now] = 0  # four, so that neighbouring rows of one leaf don't wait for each other's sum
+    """Move the residual and sum it for trees of any size, with weights or without (an empty array)."""
+    lanes[:, : now.leaves] = 0  # four, so that neighbouring rows of one leaf don't wait for each other's sum
     left = count = np.int64(0)
     weighted = len(weights) > 0
     for i in range(num_rows):
-        p = np.int64(previous[i])
-        if previous_wide:
-            p += 256 * np.int64(previous_high[i])
-        s = np.int64(current[i])
-        if current_wide:
-            s += 256 * np.int64(current_high[i])
+        p = np.int64(before.low[i])
+        if before.wide:
+            p += 256 * np.int64(before.high[i])
+        s = np.int64(now.low[i])
+        if now.wide:
+            s += 256 * np.int64(now.high[i])
         r = np.int32(residual[i] + delta[p])
         residual[i] = r
         weight = np.int64(weights[i]) if weighted else np.int64(1)
         lanes[i & 3, s] += weight * r
-        if s == leaf and np.uint8(column[i] + side) <= cut:
+        if s == trial.leaf and np.uint8(trial.column[i] + trial.side) <= trial.cut:
             left += weight * r
             count += weight
     sums[0], sums[1] = left, count
-    for k in range(now):
+    for k in range(now.leaves):
         sums[TRIAL + k] = lanes[0, k] + lanes[1, k] + lanes[2, k] + lanes[3, k]
-
-
-@kernel(inline=True, allocates=False)
-def move_and_sum(
-    data: Data, work: Work, previous: Bytes, previous_high: Bytes, previous_wide: Bool, before: Int,
-    current: Bytes, current_high: Bytes, current_wide: Bool, now: Int,
-    column: Bytes, leaf: Int, cut: Byte, side: Byte,
-) -> None:  # fmt: skip
-    """Move the residual by `Work.delta` and sum it into `Work.sums`, by the quickest of the passes.
-
-    `leaf` -1: no trial. Beyond the leaves, `delta` must be 0 up to MOST_LEAVES.
-    """
-    small = max(before, now) <= MOST_LEAVES
-    trial = np.uint8(leaf if leaf >= 0 else NO_LEAF)
-    if small and len(data.weights) > 0:
-        which = WEIGHTS + BEFORE_BUCKET[before] * len(NOW) + NOW_BUCKET[now]
-        arguments = (
-            work.residual, previous, work.delta, current, column, trial, cut, side, data.num_rows,
-            data.weights, work.sums,
-        )  # fmt: skip
-        call_pass(work.address[which], arguments)
-    elif small and work.state[BLOCK] > 0:
-        fused_pass(
-            work.address, work.residual, previous, before, work.delta, current, now, column, trial, cut, side,
-            data.num_rows, work.state[BLOCK], work.sums,
-        )  # fmt: skip
-    else:
-        scatter_pass(
-            work.residual, previous, previous_high, previous_wide, work.delta, current, current_high,
-            current_wide, now, column, leaf, cut, side, data.weights, data.num_rows, work.sums, work.lanes,
-        )  # fmt: skip

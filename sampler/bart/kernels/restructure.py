@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from sampler.bart.kernels.change_and_swap import list_splits
-from sampler.bart.kernels.leaf_models.gaussian import log_split, log_stay
-from sampler.bart.kernels.residual_bound import plane_of
-from sampler.bart.kernels.state import ABOVE, DEPTH, GROWABLE, Forest, Work, step_t
+from sampler.bart.kernels.state import ABOVE, DEPTH, GROWABLE, Forest, Work, step_signature
+from sampler.bart.kernels.tree_prior import log_split, log_stay
+from sampler.bart.kernels.tree_tables import plane_of
 from sampler.kernels.arrays import (
     ABSENT,
     BYTE_LEAVES,
@@ -31,7 +31,6 @@ from sampler.kernels.arrays import (
     Bool,
     Data,
     Float,
-    Floats,
     Floats2,
     Int,
     Ints,
@@ -107,18 +106,18 @@ def log_rule(ranges: Ints2, law: Floats2, column: Int, cut: Int) -> Float:
 
 
 @kernel(allocates=False)
-def log_prior(forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int, splits: Int) -> Float:
+def log_prior(forest: Forest, work: Work, tree: Int, splits: Int) -> Float:
     """Log prior of a tree; `stack` has the depth of each split."""
     node, leaf = forest.node[tree], forest.leaf[tree]
     total = 0.0
     for at in range(splits):
-        total += log_split(prior, depths, np.int64(work.stack[at]))
+        total += log_split(forest.prior, np.int64(work.stack[at]))
         total += log_rule(
-            work.node_ranges[at], work.law, np.int64(node[at, FEATURE]), np.int64(node[at, CUT])
+            work.node_ranges[at], forest.prior.shares, np.int64(node[at, FEATURE]), np.int64(node[at, CUT])
         )
     for slot in range(splits + 1):
         if leaf[slot, GROWABLE]:
-            total += log_stay(prior, depths, np.int64(leaf[slot, DEPTH]))
+            total += log_stay(forest.prior, np.int64(leaf[slot, DEPTH]))
     return total
 
 
@@ -210,38 +209,38 @@ def copy_splits(source: Ints2, target: Ints2, splits: Int) -> None:
 
 
 @kernel(allocates=False)
-def settle(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int) -> Float:
+def settle(data: Data, forest: Forest, work: Work, tree: Int) -> Float:
     """Whatever follows from a tree's table of splits and its leaves' ranges; returns its log prior."""
     node, splits = forest.node[tree], np.int64(forest.num_leaves[tree]) - 1
     list_splits(node, 0, work.order, work.stack)
     settle_leaves(node, forest.leaf[tree], work.order, splits, work.stack)
     merge_ranges(node, work.order, splits, work.leaf_ranges, work.node_ranges, len(data.codes))
-    return log_prior(forest, work, prior, depths, tree, splits)
+    return log_prior(forest, work, tree, splits)
 
 
 @kernel(allocates=False)
-def restructure(data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int) -> Bool:
+def restructure(data: Data, forest: Forest, work: Work, tree: Int) -> Bool:
     """Propose another tree with the same leaves' rows; its prior and the numbers of ways decide."""
     splits = np.int64(forest.num_leaves[tree]) - 1
     if splits == 0:
         return False
     find_ranges(data, forest, work, tree)
-    ratio = -settle(data, forest, work, prior, depths, tree)
+    ratio = -settle(data, forest, work, tree)
     ratio -= log_ways(forest, work, tree, splits)
     copy_splits(forest.node[tree], work.shelf, splits)
     ways = build(forest, work, tree)
     if ways > -np.inf:
-        ratio += ways + settle(data, forest, work, prior, depths, tree)
+        ratio += ways + settle(data, forest, work, tree)
         if math.log(uniform(work.random)) < ratio:
             return True
     copy_splits(work.shelf, forest.node[tree], splits)
-    settle(data, forest, work, prior, depths, tree)
+    settle(data, forest, work, tree)
     return False
 
 
-def _restructure_step(data: Any, forest: Any, work: Any, prior: Any, depths: Any, tree: Int) -> Int:
+def _restructure_step(data: Any, forest: Any, _model: Any, work: Any, tree: Int) -> Int:
     """`restructure` by address."""
-    return np.int64(restructure(data[0], forest[0], work[0], prior[0], depths[0], tree))
+    return np.int64(restructure(data[0], forest[0], work[0], tree))
 
 
-RESTRUCTURE_STEP = pointer_kernel(__name__, step_t, _restructure_step)
+RESTRUCTURE_STEP = pointer_kernel(__name__, step_signature, _restructure_step)

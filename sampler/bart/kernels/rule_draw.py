@@ -7,13 +7,11 @@ split's own and one other.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from sampler.bart.kernels.histograms import group_splittable
-from sampler.bart.kernels.state import LIKELIHOOD, SIGMA2, TAU2, UNIT
-from sampler.kernels.arrays import MISSING, Byte, Bytes, Data, Float, Floats, Int, Longs, Words
+from sampler.bart.kernels.leaf_models.operations import pair_term, pair_terms, units
+from sampler.kernels.arrays import MISSING, Byte, Bytes, Data, Float, Floats, Int, Longs, Model, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import next_word, uniform
 from sampler.kernels.rules import PRESENT_OR_MISSING, num_rules
@@ -129,7 +127,14 @@ def highest_of(values: Floats) -> Float:
 
 @kernel(inline=True, allocates=False)
 def left_parts(
-    sums: Longs, counts: Longs, left_sum: Int, left_count: Int, unit: Float, totals: Floats, sizes: Floats
+    sums: Longs,
+    counts: Longs,
+    left_sum: Int,
+    left_count: Int,
+    size_unit: Float,
+    total_unit: Float,
+    totals: Floats,
+    sizes: Floats,
 ) -> tuple[Int, Int]:
     """Total and size of the left part of every cut of a range of codes, starting with those given.
 
@@ -138,23 +143,9 @@ def left_parts(
     for cut in range(len(totals)):
         left_sum += sums[cut]
         left_count += counts[cut]
-        totals[cut] = unit * float(left_sum)
-        sizes[cut] = unit * float(left_count)
+        totals[cut] = total_unit * float(left_sum)
+        sizes[cut] = size_unit * float(left_count)
     return left_sum, left_count
-
-
-@kernel(inline=True, allocates=False)
-def pair_terms(prior: Floats, total: Float, size: Float, terms: Floats, factors: Floats) -> None:
-    """From the left parts' totals and sizes: e^(l(left) + l(right)) as factors e^terms, in their place."""
-    sigma2, tau2 = prior[SIGMA2], prior[TAU2]
-    half = 0.5 * tau2 / sigma2
-    for k in range(len(terms)):
-        left, right = terms[k], total - terms[k]
-        left_spread = sigma2 + factors[k] * tau2
-        right_spread = sigma2 + (size - factors[k]) * tau2
-        inverse = 1.0 / (left_spread * right_spread)  # one division: they are what this loop costs
-        terms[k] = half * inverse * (left * left * right_spread + right * right * left_spread)
-        factors[k] = sigma2 * math.sqrt(inverse)
 
 
 @kernel(inline=True, allocates=False)
@@ -166,7 +157,7 @@ def multiply(values: Floats, factor: Float) -> None:
 
 @kernel(allocates=False)
 def weigh_rules(
-    prior: Floats, sums: Longs, counts: Longs, stay: Float, info: Longs, terms: Floats, factors: Floats
+    model: Model, sums: Longs, counts: Longs, stay: Float, info: Longs, terms: Floats, factors: Floats
 ) -> Float:
     """Every rule's e^(l(left) + l(right)) s(left) s(right) as factors e^terms; returns the largest term.
 
@@ -177,15 +168,15 @@ def weigh_rules(
     gaps = info[GAPS] != 0
     low_stay = stay if info[LOW_SPLITS] != 0 else 1.0
     high_stay = stay if info[HIGH_SPLITS] != 0 else 1.0
-    unit = prior[LIKELIHOOD] * prior[UNIT]
+    size_unit, total_unit = units(model)
     right_terms, right_factors = terms[low:high], factors[low:high]
     present, present_count = left_parts(
-        sums[low:high], counts[low:high], 0, 0, unit, right_terms, right_factors
+        sums[low:high], counts[low:high], 0, 0, size_unit, total_unit, right_terms, right_factors
     )
     present, present_count = present + sums[high], present_count + counts[high]
     missing, missing_count = sums[MISSING], counts[MISSING]
-    total, size = unit * float(present + missing), unit * float(present_count + missing_count)
-    pair_terms(prior, total, size, right_terms, right_factors)
+    total, size = total_unit * float(present + missing), size_unit * float(present_count + missing_count)
+    pair_terms(model, total, size, right_terms, right_factors)
     multiply(factors[low:second], low_stay)
     multiply(factors[second:high], stay)
     multiply(factors[low:high] if gaps else factors[low:below], stay)
@@ -193,17 +184,24 @@ def weigh_rules(
         multiply(factors[below:high], high_stay)
         return highest_of(right_terms)
     left_terms, left_factors = terms[CODES + low : CODES + high], factors[CODES + low : CODES + high]
-    left_parts(sums[low:high], counts[low:high], missing, missing_count, unit, left_terms, left_factors)
-    pair_terms(prior, total, size, left_terms, left_factors)
+    left_parts(
+        sums[low:high],
+        counts[low:high],
+        missing,
+        missing_count,
+        size_unit,
+        total_unit,
+        left_terms,
+        left_factors,
+    )
+    pair_terms(model, total, size, left_terms, left_factors)
     multiply(left_factors, stay)
     multiply(factors[CODES + low : CODES + below], stay)
     multiply(factors[CODES + below : CODES + high], high_stay)
-    here, away = unit * float(present), unit * float(missing)
-    present_spread = prior[SIGMA2] + unit * float(present_count) * prior[TAU2]
-    missing_spread = prior[SIGMA2] + unit * float(missing_count) * prior[TAU2]
-    fit = here * here / present_spread + away * away / missing_spread
-    terms[LAST_TERM] = 0.5 * prior[TAU2] / prior[SIGMA2] * fit
-    factors[LAST_TERM] = prior[SIGMA2] / math.sqrt(present_spread * missing_spread)
+    terms[LAST_TERM], factors[LAST_TERM] = pair_term(
+        model, total_unit * float(present), size_unit * float(present_count), total_unit * float(missing),
+        size_unit * float(missing_count),
+    )  # fmt: skip
     factors[LAST_TERM] *= (stay if high > low else low_stay) * (stay if info[MISSING_SPLITS] != 0 else 1.0)
     return max(highest_of(right_terms), highest_of(left_terms), terms[LAST_TERM])
 

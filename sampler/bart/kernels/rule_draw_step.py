@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sampler.bart.kernels.histograms import histograms, weighted_histograms
-from sampler.bart.kernels.leaf_models.gaussian import log_stay
-from sampler.bart.kernels.pairs import give_back, mark_pair, reroute_pair, unmark_pair
-from sampler.bart.kernels.residual_bound import plane_of, widen_bound
+from sampler.bart.kernels.leaf_models.operations import give_back, reroute_pair, sum_by_code, units, widen
+from sampler.bart.kernels.pairs import mark_pair, unmark_pair
 from sampler.bart.kernels.rule_draw import (
     BELOW,
     GAPS,
@@ -30,13 +28,12 @@ from sampler.bart.kernels.state import (
     GROWABLE,
     KEEP,
     LAST,
-    LIKELIHOOD,
-    UNIT,
     Forest,
     Work,
-    step_t,
+    step_signature,
 )
-from sampler.bart.kernels.tree_tables import nth_bottom, num_bottom
+from sampler.bart.kernels.tree_prior import log_stay
+from sampler.bart.kernels.tree_tables import nth_bottom, num_bottom, plane_of
 from sampler.kernels.arrays import (
     BYTE_LEAVES,
     CUT,
@@ -47,10 +44,9 @@ from sampler.kernels.arrays import (
     SIDE,
     Bool,
     Data,
-    Floats,
-    Floats2,
     Int,
     Longs,
+    Model,
 )
 from sampler.kernels.jit import kernel, pointer_kernel
 from sampler.kernels.random import below, uniform
@@ -59,7 +55,7 @@ from sampler.kernels.rules import PRESENT_OR_MISSING, try_column
 
 
 @kernel(inline=True, allocates=False)
-def settle_prune(data: Data, forest: Forest, work: Work, tree: Int) -> None:
+def settle_prune(data: Data, forest: Forest, model: Model, work: Work, tree: Int) -> None:
     """Relabel a tree that has just been pruned: its merged rows, of two old values, get them back first."""
     state, old = work.state, work.old
     keep, drop, last = state[KEEP], state[DROP], state[LAST]
@@ -67,12 +63,12 @@ def settle_prune(data: Data, forest: Forest, work: Work, tree: Int) -> None:
     if last + 1 > BYTE_LEAVES:
         high = forest.high[plane_of(forest, tree)]
         mark_pair(slots, high, keep, drop, data.num_rows, work.mask)
-        give_back(work.residual, work.mask, np.uint8(1), np.uint8(2), old[keep], old[drop])
+        give_back(model, work.mask, np.uint8(1), np.uint8(2), old[keep], old[drop])
         relabel_pruned_wide(slots, high, keep, drop, last, data.num_rows)
     else:
-        give_back(work.residual, slots, np.uint8(keep), np.uint8(drop), old[keep], old[drop])
+        give_back(model, slots, np.uint8(keep), np.uint8(drop), old[keep], old[drop])
         relabel_pruned(slots, np.uint8(keep), np.uint8(drop), np.uint8(last))
-    widen_bound(work, max(abs(np.int64(old[keep])), abs(np.int64(old[drop]))))
+    widen(model, max(abs(np.int64(old[keep])), abs(np.int64(old[drop]))))
     old[drop] = old[last]
     old[keep] = 0
     state[KEEP] = -1
@@ -92,8 +88,8 @@ def children_growable(info: Longs, cut: Int, side: Int) -> tuple[Bool, Bool]:
 @kernel(inline=True, allocates=False)
 def load_children(
     forest: Forest,
+    model: Model,
     work: Work,
-    prior: Floats,
     tree: Int,
     which: Int,
     width: Int,
@@ -118,17 +114,15 @@ def load_children(
     else:
         right += code_sum[MISSING]
         right_count += code_count[MISSING]
-    unit = prior[LIKELIHOOD] * prior[UNIT]
-    work.total[a], work.total[b] = unit * float(left), unit * float(right)
-    work.size[a], work.size[b] = unit * float(left_count), unit * float(right_count)
+    size_unit, total_unit = units(model)
+    work.total[a], work.total[b] = total_unit * float(left), total_unit * float(right)
+    work.size[a], work.size[b] = size_unit * float(left_count), size_unit * float(right_count)
     forest.count[tree, a], forest.count[tree, b] = left_count, right_count
     work.old[a] = work.old[b] = 0
 
 
 @kernel(allocates=False)
-def draw_split_rule(
-    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, tree: Int
-) -> Bool:
+def draw_split_rule(data: Data, forest: Forest, model: Model, work: Work, tree: Int) -> Bool:
     """Draw the rule of one split above two leaves from its full conditional; returns whether it changed.
 
     The split is uniform among them (the draw leaves them as they are), the other column any, by its share:
@@ -140,29 +134,19 @@ def draw_split_rule(
     if bottoms == 0:
         return False
     if work.state[KEEP] >= 0:
-        settle_prune(data, forest, work, tree)
+        settle_prune(data, forest, model, work, tree)
     at = nth_bottom(node, num_leaves, below(random, bottoms))
     a, b = np.int64(~node[at, LEFT]), np.int64(~node[at, RIGHT])
-    own, other = np.int64(node[at, FEATURE]), try_column(random, work.law, len(data.codes))
+    own, other = np.int64(node[at, FEATURE]), try_column(random, forest.prior.shares, len(data.codes))
     wide = num_leaves > BYTE_LEAVES
     slots = work.mask if wide else forest.slots[tree]
     left, right = np.uint8(1 if wide else a), np.uint8(2 if wide else b)
     if wide:
         mark_pair(forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.mask)
     left_old, right_old = work.old[a], work.old[b]
-    weighted = len(data.weights) > 0
-    code_rows = work.code_rows if weighted else work.code_count
-    if weighted:
-        weighted_histograms(
-            slots, left, right, work.residual, left_old, right_old, data.codes[own], data.codes[other],
-            data.weights, data.num_rows, work.values, work.code_sum, work.code_count, work.code_rows,
-        )  # fmt: skip
-    else:
-        histograms(
-            slots, left, right, work.residual, left_old, right_old, data.codes[own], data.codes[other],
-            data.high[own] + 1, data.high[other] + 1, work.values, work.bins, work.code_sum, work.code_count,
-        )  # fmt: skip
-    stay = math.exp(log_stay(prior, depths, np.int64(leaf[a, DEPTH])))
+    rows_apart = sum_by_code(model, work, data, slots, left, right, left_old, right_old, own, other)
+    code_rows = work.code_rows if rows_apart else work.code_count
+    stay = math.exp(log_stay(forest.prior, np.int64(leaf[a, DEPTH])))
     largest = -np.inf
     columns = 1 if own == other else 2
     which: Int
@@ -172,7 +156,7 @@ def draw_split_rule(
         look_at_groups(data, slots, left, right, column, code_rows[which], info)
         if info[RULES] > 0:
             term = weigh_rules(
-                prior,
+                model,
                 work.code_sum[which],
                 work.code_count[which],
                 stay,
@@ -195,18 +179,18 @@ def draw_split_rule(
         return False
     node[at, FEATURE], node[at, CUT], node[at, SIDE] = column, cut, side
     key, shift = shifted(cut, side)
-    reroute_pair(work.residual, slots, left, right, left_old, right_old, data.codes[column], key, shift)
+    reroute_pair(model, slots, left, right, left_old, right_old, data.codes[column], key, shift)
     if wide:
         unmark_pair(forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.mask)
-    widen_bound(work, max(abs(np.int64(left_old)), abs(np.int64(right_old))))
+    widen(model, max(abs(np.int64(left_old)), abs(np.int64(right_old))))
     leaf[a, GROWABLE], leaf[b, GROWABLE] = children_growable(info, cut, side)
-    load_children(forest, work, prior, tree, which, data.high[column] + 1, a, b, cut, side)
+    load_children(forest, model, work, tree, which, data.high[column] + 1, a, b, cut, side)
     return True
 
 
-def _draw_split_rule_step(data: Any, forest: Any, work: Any, prior: Any, depths: Any, tree: Int) -> Int:
+def _draw_split_rule_step(data: Any, forest: Any, model: Any, work: Any, tree: Int) -> Int:
     """`draw_split_rule` by address."""
-    return np.int64(draw_split_rule(data[0], forest[0], work[0], prior[0], depths[0], tree))
+    return np.int64(draw_split_rule(data[0], forest[0], model[0], work[0], tree))
 
 
-DRAW_SPLIT_RULE_STEP = pointer_kernel(__name__, step_t, _draw_split_rule_step)
+DRAW_SPLIT_RULE_STEP = pointer_kernel(__name__, step_signature, _draw_split_rule_step)

@@ -6,10 +6,14 @@ from typing import Any, NamedTuple
 
 from numba import types
 
+from sampler.bart.kernels.tree_prior import TreePrior
 from sampler.kernels.arrays import (
+    Bool,
+    Byte,
     Bytes,
     Bytes2,
     Data,
+    Float,
     Floats,
     Floats2,
     Int,
@@ -26,12 +30,6 @@ from sampler.kernels.arrays import (
 VALUE, ABOVE, DEPTH, GROWABLE = 0, 1, 2, 3
 
 
-# Prior vector, in grid steps where a unit is needed
-SIGMA2, TAU2, NU, LAMBDA, ALPHA, BETA, LIKELIHOOD, SIGMA_FIXED, UNIT, STEP = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
-
-OFFSET, PRIOR_SIZE = 10, 11
-
-
 # moves
 GROW, PRUNE, CHANGE_NOG, CHANGE, SWAP, RESTRUCTURE, RULE, PG = 0, 1, 2, 3, 4, 5, 6, 7
 
@@ -39,9 +37,9 @@ NUM_MOVES = 8
 
 
 # Work.state
-PREVIOUS, PENDING_LEAVES, KEEP, DROP, LAST, BLOCK, BOUND, BROKEN = 0, 1, 2, 3, 4, 5, 6, 7
+PREVIOUS, PENDING_LEAVES, KEEP, DROP, LAST, BROKEN = 0, 1, 2, 3, 4, 5
 
-STATE_SIZE = 8
+STATE_SIZE = 6
 
 
 # why a run of the sweep came back
@@ -49,7 +47,7 @@ DONE, NEEDS_LEAVES, NEEDS_PLANE, NEEDS_ROOM, OUT_OF_GRID, NEEDS_NODES = 0, 1, 2,
 
 
 class Forest(NamedTuple):
-    """The trees of one chain, and the leaf slot of every row in each."""
+    """One forest of a chain: its trees, the leaf slot of every row in each, and their prior."""
 
     num_leaves: Ints  # [m]
     node: Ints3  # [m, capacity, 6]
@@ -58,13 +56,55 @@ class Forest(NamedTuple):
     slots: Bytes2  # [m, rows], low byte of the leaf slot
     plane: Ints  # [m], row of `high` or ABSENT
     high: Bytes2  # [planes, rows], high byte of trees that have outgrown a byte
+    counters: Longs2  # [NUM_MOVES, 2], moves proposed and accepted
+    prior: TreePrior
+
+
+class Slots(NamedTuple):
+    """The leaf slot of every row in one tree, low + 256 x high if `wide`."""
+
+    low: Bytes  # [rows]
+    high: Bytes  # [rows]; anything unless wide
+    wide: Bool
+    leaves: Int
+
+
+class Trial(NamedTuple):
+    """A rule tried at a leaf: a row goes left iff uint8(code + side) <= cut (`rows.shifted`)."""
+
+    column: Bytes  # [rows], codes
+    leaf: Int  # its slot; -1: no trial
+    cut: Byte
+    side: Byte
+
+
+class Outcome(NamedTuple):
+    """What a chain explains, beside the rows of its leaf models."""
+
+    labels: Bytes  # [n], 0 or 1 for probit, else empty
+    latent: Ints  # [rows], probit's outcome less the offset, grid steps; 0 between calls is as good
+    offset: Float
+    step: Float  # of the grid
+    nu: Float  # sigma^2 ~ nu scale / chi^2_nu
+    scale: Float  # grid steps^2
+    sigma_fixed: Bool
+    num_seen: Int  # rows with a positive weight
+    scalars: Floats  # [named scalars], in units of y: sigma, then those that a family adds
+
+
+class Schedule(NamedTuple):
+    """Iterations that a call is to do, and which of them are kept."""
+
+    iteration: Int  # done so far
+    stop: Int
+    num_burnin: Int
+    thin: Int
 
 
 class Work(NamedTuple):
-    """What a sweep needs besides: the residual, and room to work."""
+    """Room to work, and the random numbers."""
 
-    residual: Ints  # [rows], y minus all trees, in grid steps, up to the pending change of the last tree
-    delta: Ints  # [capacity], that pending change, by the last tree's slots
+    delta: Ints  # [capacity], the pending change of the last tree's leaf values, by its slots
     old: Ints  # [capacity]
     sums: Longs  # [2 + capacity]: the trial's left sum and count, then each leaf's sum
     lanes: Longs2  # [4, capacity], sums under way
@@ -76,8 +116,6 @@ class Work(NamedTuple):
     columns: Ints  # [p]
     mask: Bytes  # [rows]
     member: Bytes  # [rows], rows of the node that a move is about
-    latent: Ints  # [rows], probit's outcome minus the offset, in grid steps; 0 between calls is as good
-    address: Longs  # the fused passes' addresses
     random: Words  # [4]
     values: Longs  # [2048], the rule draw's packed partial residuals
     bins: Longs2  # [2, 256], and their histograms under way, of two columns
@@ -95,14 +133,13 @@ class Work(NamedTuple):
     shelf: Ints2  # [capacity, 6], the splits that a restructured tree had
     leaf_ranges: Ints3  # [capacity, p, 3], of codes: lowest and highest present, whether any is missing
     node_ranges: Ints3  # [capacity, p, 3], the same of splits
-    law: Floats2  # [2, p], the columns' shares and their running sums; [0, 0]: all alike
 
 
 class KeptDraws(NamedTuple):
-    """Room for kept draws; `fill` is (draws, nodes) so far."""
+    """Room for kept draws of one forest; `fill` is (draws, nodes) so far."""
 
     fill: Longs
-    sigma: Floats
+    scalars: Floats2  # [draws, named scalars]
     tree_start: Longs
     feature: Ints
     cut: Bytes
@@ -110,11 +147,11 @@ class KeptDraws(NamedTuple):
     leaf: Ints
 
 
-# a move that is called through its address: all but the tree's number come as pointers (calls.places_of)
-Places = tuple[Int, Int, Int, Int, Int]
+# a move that is called through its address: all but the tree's number come as pointers (`places_of`)
+Places = tuple[Int, Int, Int, Int]
 
 
-_pointer: Any = types.CPointer
-
-
-step_t = i8(*(_pointer(numba_type(kind)) for kind in (Data, Forest, Work, Floats, Floats2)), i8)
+def step_signature(model: type) -> Any:
+    """The signature of a move that is called through its address, for a leaf model."""
+    pointer: Any = types.CPointer
+    return i8(*(pointer(numba_type(kind)) for kind in (Data, Forest, model, Work)), i8)

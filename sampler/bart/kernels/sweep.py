@@ -1,141 +1,90 @@
-"""Whole iterations in one compiled call: every tree, the noise, and the kept draws."""
+"""Whole iterations of a chain of one forest in one compiled call: latent outcomes, trees, noise, kept draws.
+
+Chains of several forests take the same steps one by one.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sampler.bart.kernels.leaf_models.gaussian import draw_sigma2
+from sampler.bart.kernels.forest_sweep import is_kept, keep_draw, room_for_iteration, settle_forest
+from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, Normal
+from sampler.bart.kernels.leaf_models.operations import measure
 from sampler.bart.kernels.probit import draw_latent
-from sampler.bart.kernels.residual_bound import GRID_LIMIT, plane_of, set_bound
 from sampler.bart.kernels.state import (
     BROKEN,
     DONE,
     KEEP,
-    LIKELIHOOD,
-    NEEDS_LEAVES,
-    NEEDS_PLANE,
-    NEEDS_ROOM,
-    OFFSET,
     OUT_OF_GRID,
-    PENDING_LEAVES,
     PREVIOUS,
-    SIGMA2,
-    STEP,
-    UNIT,
-    VALUE,
     Forest,
     KeptDraws,
+    Outcome,
+    Schedule,
     Work,
 )
-from sampler.bart.kernels.tree_tables import write_tree
-from sampler.bart.kernels.tree_update import finish_prune, update_tree
-from sampler.kernels.arrays import BYTE_LEAVES, Bool, Data, Floats, Floats2, Int, Longs2
+from sampler.bart.kernels.tree_update import update_tree
+from sampler.kernels.arrays import Data, Float, Floats, Int, Words
 from sampler.kernels.function_pointers import places_of
 from sampler.kernels.jit import kernel
-from sampler.kernels.rows import largest_absolute, route, settle
+from sampler.kernels.random import gamma
+
+
+@kernel(inline=True, allocates=False, entry=True)
+def draw_sigma2(outcome: Outcome, noise: Floats, squares: Float, random: Words) -> None:
+    """sigma^2 from its conditional, (nu scale + sum of squares) / chi-square(nu + n), unless it is known."""
+    if not outcome.sigma_fixed:
+        power = noise[LIKELIHOOD]
+        scale = outcome.nu * outcome.scale + power * squares
+        noise[SIGMA2] = scale / (2.0 * gamma(random, 0.5 * (outcome.nu + power * float(outcome.num_seen))))
+    outcome.scalars[0] = np.sqrt(noise[SIGMA2]) * outcome.step
+
+
+@kernel(inline=True, allocates=False, entry=True)
+def begin_iteration(outcome: Outcome, model: Normal, work: Work) -> None:
+    """Draw the latent outcomes, if any."""
+    work.state[PREVIOUS] = work.state[KEEP] = -1
+    if len(outcome.labels) > 0 and model.noise[LIKELIHOOD] != 0.0:
+        draw_latent(outcome.labels, model.residual, outcome.latent, outcome.offset, outcome.step, work.random)
+        measure(model)
 
 
 @kernel(inline=True, allocates=False)
-def room_for_iteration(forest: Forest, kept: KeptDraws, keeps: Bool) -> Int:
-    """Whether every array has room for one more leaf in each tree, and for the draw if it is kept."""
-    nodes = 0
-    for tree in range(len(forest.num_leaves)):
-        num_leaves = forest.num_leaves[tree]
-        if num_leaves >= forest.leaf.shape[1]:
-            return NEEDS_LEAVES
-        if num_leaves >= BYTE_LEAVES and forest.plane[tree] < 0:
-            return NEEDS_PLANE
-        nodes += 2 * num_leaves + 1
-    if keeps and (kept.fill[0] >= len(kept.sigma) or kept.fill[1] + nodes > len(kept.feature)):
-        return NEEDS_ROOM
-    return DONE
-
-
-@kernel(allocates=False)
-def keep_draw(forest: Forest, work: Work, kept: KeptDraws, prior: Floats) -> None:
-    """Append the forest and sigma to the kept draws."""
-    draw, position = kept.fill[0], kept.fill[1]
-    num_trees = len(forest.num_leaves)
-    kept.sigma[draw] = np.sqrt(prior[SIGMA2]) * prior[STEP]
-    for tree in range(num_trees):
-        kept.tree_start[draw * num_trees + tree] = position
-        position = write_tree(
-            forest.node[tree], forest.leaf[tree], np.int64(forest.num_leaves[tree]), work.old,
-            kept.feature, kept.cut, kept.missing_left, kept.leaf, position,
-        )  # fmt: skip
-    kept.tree_start[(draw + 1) * num_trees] = position
-    kept.fill[0], kept.fill[1] = draw + 1, position
-
-
-@kernel(inline=True, allocates=False)
-def end_iteration(data: Data, forest: Forest, work: Work, prior: Floats) -> None:
+def end_iteration(data: Data, forest: Forest, model: Normal, outcome: Outcome, work: Work) -> None:
     """Apply the last tree's change, then draw sigma."""
-    state = work.state
-    tree, labels = state[PREVIOUS], state[PENDING_LEAVES]
-    slots, high = forest.slots[tree], forest.high[plane_of(forest, tree)]
-    squares, largest = settle(
-        work.residual, slots, high, labels > BYTE_LEAVES, work.delta, labels, data.weights, data.num_rows
-    )
-    finish_prune(data, forest, work)
-    state[PREVIOUS] = -1
-    if largest > GRID_LIMIT:
-        state[BROKEN] = 1
-    set_bound(work, largest)
-    prior[SIGMA2] = draw_sigma2(prior, prior[UNIT] * squares, float(data.num_seen), work.random)
+    squares = settle_forest(data, forest, model, work)
+    draw_sigma2(outcome, model.noise, squares, work.random)
 
 
-@kernel(
-    allocates=False,
-    entry=True,
-)
+@kernel(allocates=False, entry=True)
 def sweep(
-    data: Data, forest: Forest, work: Work, prior: Floats, depths: Floats2, moves: Floats, counters: Longs2,
-    kept: KeptDraws, iteration: Int, stop: Int, num_burnin: Int, thin: Int,
-) -> tuple[Int, Int]:  # fmt: skip
-    """Run iterations up to `stop`; returns the iterations done and why it came back (DONE or what it needs).
+    data: Data,
+    forest: Forest,
+    model: Normal,
+    outcome: Outcome,
+    work: Work,
+    kept: KeptDraws,
+    schedule: Schedule,
+) -> tuple[Int, Int]:
+    """Run iterations of a chain of one forest; returns the iterations done and why it came back.
 
-    What is needed is found before an iteration starts, so the call can simply be repeated once it is there,
-    and the chain is the same however often that happens.
+    That is DONE or what is needed, found before an iteration starts, so that the call can simply be repeated
+    once it is there, and the chain is the same however often that happens.
     """
-    places = places_of((data, forest, work, prior, depths))
-    while iteration < stop:
-        past = iteration + 1 - num_burnin
-        keeps = past > 0 and past % thin == 0
+    places = places_of((data, forest, model, work))
+    iteration = schedule.iteration
+    while iteration < schedule.stop:
+        keeps = is_kept(schedule, iteration)
         need = room_for_iteration(forest, kept, keeps)
         if need != DONE:
             return iteration, need
-        work.state[PREVIOUS] = work.state[KEEP] = -1
-        if len(data.labels) > 0 and prior[LIKELIHOOD] != 0.0:
-            draw_latent(data.labels, work.residual, work.latent, prior[OFFSET], prior[STEP], work.random)
-            set_bound(work, largest_absolute(work.residual))
+        begin_iteration(outcome, model, work)
         for tree in range(len(forest.num_leaves)):
-            update_tree(data, forest, work, prior, depths, moves, counters, places, tree)
-        end_iteration(data, forest, work, prior)
+            update_tree(data, forest, model, work, places, tree)
+        end_iteration(data, forest, model, outcome, work)
         iteration += 1
         if work.state[BROKEN] != 0:
             return iteration, OUT_OF_GRID
         if keeps:
-            keep_draw(forest, work, kept, prior)
+            keep_draw(forest, work, kept, outcome.scalars)
     return iteration, DONE
-
-
-@kernel(allocates=False, entry=True)
-def rebuild(data: Data, forest: Forest, work: Work) -> None:
-    """Slots, counts and residual from the trees; the residual must hold y on entry."""
-    weighted = len(data.weights) > 0
-    for tree in range(len(forest.num_leaves)):
-        num_leaves = np.int64(forest.num_leaves[tree])
-        slots, high = forest.slots[tree], forest.high[plane_of(forest, tree)]
-        wide = num_leaves > BYTE_LEAVES
-        route(data.codes, forest.node[tree], forest.num_leaves[tree], slots, high, wide, data.num_rows)
-        forest.count[tree, :num_leaves] = 0
-        for i in range(data.num_rows):
-            slot = np.int64(slots[i])
-            if wide:
-                slot += 256 * np.int64(high[i])
-            forest.count[tree, slot] += np.int64(data.weights[i]) if weighted else np.int64(1)
-            work.residual[i] -= forest.leaf[tree, slot, VALUE]
-    work.state[PREVIOUS] = work.state[KEEP] = -1
-    work.state[BROKEN] = 0
-    work.latent[:] = 0
-    set_bound(work, largest_absolute(work.residual))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from sampler.bart.kernels.state import ABOVE, DEPTH, GROWABLE, VALUE
+import numpy as np
+
+from sampler.bart.kernels.state import ABOVE, DEPTH, GROWABLE, VALUE, Forest, Slots
 from sampler.kernels.arrays import (
     ABSENT,
+    BYTE_LEAVES,
     CUT,
     FEATURE,
     LEFT,
@@ -19,6 +22,18 @@ from sampler.kernels.arrays import (
     Longs,
 )
 from sampler.kernels.jit import kernel
+
+
+@kernel(inline=True, allocates=False)
+def plane_of(forest: Forest, tree: Int) -> Int:
+    """The row of `high` with the high bytes of a tree's slots (any row if it has none)."""
+    return max(np.int64(forest.plane[tree]), 0)
+
+
+@kernel(inline=True, allocates=False)
+def slots_of(forest: Forest, tree: Int, leaves: Int) -> Slots:
+    """The slots of the rows of a tree of that many leaves."""
+    return Slots(forest.slots[tree], forest.high[plane_of(forest, tree)], leaves > BYTE_LEAVES, leaves)
 
 
 @kernel(inline=True, allocates=False)

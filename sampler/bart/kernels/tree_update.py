@@ -6,9 +6,16 @@ import math
 
 import numpy as np
 
-from sampler.bart.kernels.leaf_models.gaussian import draw_leaf, log_split, log_stay, split_gain
-from sampler.bart.kernels.residual_bound import GRID_LIMIT, plane_of, widen_bound
-from sampler.bart.kernels.residual_pass import MOST_LEAVES, STEPS, TRIAL, move_and_sum
+from sampler.bart.kernels.leaf_models.operations import (
+    draw_leaf,
+    move_and_sum,
+    partial_sum,
+    split_gain,
+    units,
+    widen,
+)
+from sampler.bart.kernels.residual_bound import GRID_LIMIT
+from sampler.bart.kernels.residual_pass import MOST_LEAVES, TRIAL
 from sampler.bart.kernels.state import (
     ABOVE,
     BROKEN,
@@ -18,17 +25,18 @@ from sampler.bart.kernels.state import (
     GROWABLE,
     KEEP,
     LAST,
-    LIKELIHOOD,
     PENDING_LEAVES,
     PREVIOUS,
     PRUNE,
     RESTRUCTURE,
     RULE,
-    UNIT,
     VALUE,
     Forest,
+    Places,
+    Trial,
     Work,
 )
+from sampler.bart.kernels.tree_prior import log_split, log_stay
 from sampler.bart.kernels.tree_tables import (
     grow_leaf,
     is_bottom,
@@ -36,7 +44,9 @@ from sampler.bart.kernels.tree_tables import (
     nth_growable,
     num_bottom,
     num_growable,
+    plane_of,
     prune_node,
+    slots_of,
 )
 from sampler.kernels.arrays import (
     ABSENT,
@@ -47,9 +57,9 @@ from sampler.kernels.arrays import (
     Byte,
     Data,
     Floats,
-    Floats2,
     Int,
-    Longs2,
+    Model,
+    Words,
 )
 from sampler.kernels.function_pointers import call_step
 from sampler.kernels.jit import kernel
@@ -85,12 +95,22 @@ def propose_grow(data: Data, forest: Forest, work: Work, tree: Int) -> Int:
     slot = nth_growable(forest.leaf[tree], num_leaves, below(work.random, growable))
     leaf = mark_wide(data, forest, work, tree, slot)
     slots = forest.slots[tree] if num_leaves <= BYTE_LEAVES else work.mask
-    draw_rule(data, slots, leaf, num_leaves == 1, work.random, work.law, work.columns, work.rule, work.span)
+    draw_rule(
+        data,
+        slots,
+        leaf,
+        num_leaves == 1,
+        work.random,
+        forest.prior.shares,
+        work.columns,
+        work.rule,
+        work.span,
+    )
     return slot
 
 
 @kernel(inline=True, allocates=False)
-def pass_rows(data: Data, forest: Forest, work: Work, tree: Int, slot: Int) -> None:
+def pass_rows(data: Data, forest: Forest, model: Model, work: Work, tree: Int, slot: Int) -> None:
     """Apply the previous tree's change; sum in this tree's leaves and, if `slot` >= 0, the trial's left.
 
     Then a pruned previous tree can be relabelled: its two leaves' rows had different changes.
@@ -105,9 +125,8 @@ def pass_rows(data: Data, forest: Forest, work: Work, tree: Int, slot: Int) -> N
     column = data.codes[work.rule[0] if slot >= 0 else 0]
     cut, side = shifted(work.rule[1], work.rule[2])
     move_and_sum(
-        data, work, forest.slots[previous], forest.high[plane_of(forest, previous)], before > BYTE_LEAVES,
-        before, forest.slots[tree], forest.high[plane_of(forest, tree)], now > BYTE_LEAVES, now, column, slot,
-        cut, side,
+        model, work, data.num_rows, slots_of(forest, previous, before), slots_of(forest, tree, now),
+        Trial(column, np.int64(slot), cut, side),
     )  # fmt: skip
     finish_prune(data, forest, work)
 
@@ -129,25 +148,23 @@ def finish_prune(data: Data, forest: Forest, work: Work) -> None:
 
 
 @kernel(inline=True, allocates=False)
-def load_leaves(forest: Forest, work: Work, prior: Floats, tree: Int) -> None:
+def load_leaves(forest: Forest, model: Model, work: Work, tree: Int) -> None:
     """Partial residual sums and sizes of the leaves, and their old values, by slot."""
-    scale = prior[LIKELIHOOD] * prior[UNIT]
+    size_unit, total_unit = units(model)
     for k in range(forest.num_leaves[tree]):
         old = forest.leaf[tree, k, VALUE]
         count = forest.count[tree, k]
         work.old[k] = old
-        work.total[k] = scale * float(work.sums[TRIAL + k] + count * old)
-        work.size[k] = scale * float(count)
+        work.total[k] = total_unit * partial_sum(model, work.sums[TRIAL + k], count, old)
+        work.size[k] = size_unit * float(count)
 
 
 @kernel(inline=True, allocates=False)
 def decide_grow(
     data: Data,
     forest: Forest,
+    model: Model,
     work: Work,
-    prior: Floats,
-    depths: Floats2,
-    moves: Floats,
     tree: Int,
     slot: Int,
 ) -> Bool:
@@ -159,18 +176,19 @@ def decide_grow(
     node, leaf = forest.node[tree], forest.leaf[tree]
     num_leaves = np.int64(forest.num_leaves[tree])
     depth = leaf[slot, DEPTH]
-    scale = prior[LIKELIHOOD] * prior[UNIT]
+    size_unit, total_unit = units(model)
     left_count = work.sums[1]
-    left_total = scale * float(work.sums[0] + left_count * work.old[slot])
-    left_size = scale * float(left_count)
+    left_total = total_unit * partial_sum(model, work.sums[0], left_count, work.old[slot])
+    left_size = size_unit * float(left_count)
     right_total, right_size = work.total[slot] - left_total, work.size[slot] - left_size
     parent = leaf[slot, ABOVE]
     bottoms = num_bottom(node, num_leaves) + 1
     if parent != ABSENT and is_bottom(node, parent):
         bottoms -= 1
+    moves = forest.prior.moves
     choices = moves[PRUNE] * num_growable(leaf, num_leaves) / (moves[GROW] * bottoms)
-    ratio = split_gain(prior, left_size, left_total, right_size, right_total) + math.log(choices)
-    ratio += log_split(prior, depths, depth) - log_stay(prior, depths, depth)
+    ratio = split_gain(model, left_size, left_total, right_size, right_total) + math.log(choices)
+    ratio += log_split(forest.prior, depth) - log_stay(forest.prior, depth)
     threshold = math.log(uniform(work.random))
     if threshold >= ratio:
         return False
@@ -180,7 +198,7 @@ def decide_grow(
     cut, side = shifted(work.rule[1], work.rule[2])
     left = splittable(data.codes, slots, number, data.num_rows, column, cut, side, True)
     right = splittable(data.codes, slots, number, data.num_rows, column, cut, side, False)
-    if threshold >= ratio + (np.int64(left) + np.int64(right)) * log_stay(prior, depths, depth + 1):
+    if threshold >= ratio + (np.int64(left) + np.int64(right)) * log_stay(forest.prior, depth + 1):
         return False
     grow_leaf(node, leaf, num_leaves, slot, work.rule, left, right)
     forest.num_leaves[tree] += 1
@@ -198,9 +216,7 @@ def decide_grow(
 
 
 @kernel(inline=True, allocates=False)
-def decide_prune(
-    forest: Forest, work: Work, prior: Floats, depths: Floats2, moves: Floats, tree: Int, at: Int
-) -> Bool:
+def decide_prune(forest: Forest, model: Model, work: Work, tree: Int, at: Int) -> Bool:
     """Accept or reject making a leaf of split `at` (docs/maths.md#prune) and, if accepted, do so.
 
     The rows keep their slots until the change of leaf values has been applied: state says how to relabel.
@@ -211,10 +227,11 @@ def decide_prune(
     depth = leaf[a, DEPTH] - 1
     children = np.int64(leaf[a, GROWABLE]) + np.int64(leaf[b, GROWABLE])
     growable = num_growable(leaf, num_leaves) - children + 1
+    moves = forest.prior.moves
     choices = moves[GROW] * num_bottom(node, num_leaves) / (moves[PRUNE] * growable)
-    ratio = math.log(choices) - split_gain(prior, work.size[a], work.total[a], work.size[b], work.total[b])
-    ratio -= log_split(prior, depths, depth) - log_stay(prior, depths, depth)
-    ratio -= children * log_stay(prior, depths, depth + 1)
+    ratio = math.log(choices) - split_gain(model, work.size[a], work.total[a], work.size[b], work.total[b])
+    ratio -= log_split(forest.prior, depth) - log_stay(forest.prior, depth)
+    ratio -= children * log_stay(forest.prior, depth + 1)
     if math.log(uniform(work.random)) >= ratio:
         return False
     keep, drop, last = min(a, b), max(a, b), num_leaves - 1
@@ -229,12 +246,12 @@ def decide_prune(
 
 
 @kernel(inline=True, allocates=False)
-def draw_leaves(forest: Forest, work: Work, prior: Floats, tree: Int) -> None:
+def draw_leaves(forest: Forest, model: Model, work: Work, tree: Int) -> None:
     """Draw every leaf value; the residual's change, by the rows' slots, is left to the next pass."""
     leaf, state, delta = forest.leaf[tree], work.state, work.delta
     num_leaves = np.int64(forest.num_leaves[tree])
     for k in range(num_leaves):
-        value = np.rint(draw_leaf(prior, work.size[k], work.total[k], work.random))
+        value = np.rint(draw_leaf(model, work.size[k], work.total[k], work.random))
         if abs(value) > GRID_LIMIT:
             state[BROKEN] = 1
             value = 0.0
@@ -253,29 +270,35 @@ def draw_leaves(forest: Forest, work: Work, prior: Floats, tree: Int) -> None:
         largest = max(largest, abs(np.int64(delta[k])))
     delta[labels:MOST_LEAVES] = 0
     state[PREVIOUS], state[PENDING_LEAVES] = tree, labels
-    widen_bound(work, largest)
+    widen(model, largest)
 
 
-@kernel(
-    inline=True,
-    allocates=False,
-)
-def update_tree(
-    data: Data,
-    forest: Forest,
-    work: Work,
-    prior: Floats,
-    depths: Floats2,
-    moves: Floats,
-    counters: Longs2,
-    places: tuple[Int, Int, Int, Int, Int],
-    tree: Int,
-) -> None:
+@kernel(inline=True, allocates=False)
+def call_move(forest: Forest, places: Places, tree: Int, move: Int) -> Bool:
+    """Make a move through its address; whether it was accepted."""
+    arguments = (places[0], places[1], places[2], places[3], np.int64(tree))
+    return call_step(forest.prior.steps[move], arguments) != 0
+
+
+@kernel(inline=True, allocates=False)
+def draw_move(random: Words, moves: Floats) -> Int:
+    """GROW to RESTRUCTURE, by their probabilities."""
+    u = uniform(random)
+    for move in range(RESTRUCTURE):
+        if u < moves[move]:
+            return move
+        u -= moves[move]
+    return RESTRUCTURE
+
+
+@kernel(inline=True, allocates=False)
+def update_tree(data: Data, forest: Forest, model: Model, work: Work, places: Places, tree: Int) -> None:
     """One step of the chain for one tree, leaf values integrated out, then its leaf values.
 
-    `places`: of data, forest, work, prior and depths, for the moves that are called by address.
+    `places`: of data, forest, model and work, for the moves that are called by address.
     """
-    move = draw_move(work, moves)
+    moves, counters = forest.prior.moves, forest.counters
+    move = draw_move(work.random, moves)
     counters[move, 0] += 1
     slot = at = -1
     if move == GROW:
@@ -285,32 +308,15 @@ def update_tree(
         bottoms = num_bottom(forest.node[tree], num_leaves)
         if bottoms > 0:
             at = nth_bottom(forest.node[tree], num_leaves, below(work.random, bottoms))
-    pass_rows(data, forest, work, tree, slot)
-    load_leaves(forest, work, prior, tree)
+    pass_rows(data, forest, model, work, tree, slot)
+    load_leaves(forest, model, work, tree)
     if slot >= 0:
-        counters[move, 1] += decide_grow(data, forest, work, prior, depths, moves, tree, slot)
+        counters[move, 1] += decide_grow(data, forest, model, work, tree, slot)
     elif at >= 0:
-        counters[move, 1] += decide_prune(forest, work, prior, depths, moves, tree, at)
+        counters[move, 1] += decide_prune(forest, model, work, tree, at)
     elif move > PRUNE:
-        counters[move, 1] += call_step(
-            work.address[STEPS + move],
-            (places[0], places[1], places[2], places[3], places[4], np.int64(tree)),
-        )
+        counters[move, 1] += call_move(forest, places, tree, move)
     if moves[RULE] > 0.0 and (moves[RULE] >= 1.0 or uniform(work.random) < moves[RULE]):
         counters[RULE, 0] += 1
-        counters[RULE, 1] += call_step(
-            work.address[STEPS + RULE],
-            (places[0], places[1], places[2], places[3], places[4], np.int64(tree)),
-        )
-    draw_leaves(forest, work, prior, tree)
-
-
-@kernel(inline=True, allocates=False)
-def draw_move(work: Work, moves: Floats) -> Int:
-    """GROW to RESTRUCTURE, by their probabilities."""
-    u = uniform(work.random)
-    for move in range(RESTRUCTURE):
-        if u < moves[move]:
-            return move
-        u -= moves[move]
-    return RESTRUCTURE
+        counters[RULE, 1] += call_move(forest, places, tree, RULE)
+    draw_leaves(forest, model, work, tree)

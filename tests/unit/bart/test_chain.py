@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sampler.bart.chain import Chain
-from sampler.bart.kernels.state import LIKELIHOOD
+from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD
 from sampler.bart.prior import calibrate
 from sampler.bart.state import make_kept
 from sampler.errors import PackedError, SettingsError
@@ -91,14 +91,14 @@ def test_annealing_ends_with_half_the_burn_in():
     powers = []
     for _ in range(8):
         chain.run(1)
-        powers.append(chain._prior[LIKELIHOOD])
+        powers.append(chain._noise[LIKELIHOOD])
     assert powers[0] == pytest.approx(0.02)
     assert powers == sorted(powers)
     assert powers[3] < 1
     assert powers[4:] == [1.0] * 4
     plain = Chain.start(training(num_burnin=8), 0)
     plain.run(1)
-    assert plain._prior[LIKELIHOOD] == 1.0
+    assert plain._noise[LIKELIHOOD] == 1.0
 
 
 def test_room_for_draws_is_never_given_back():
@@ -107,13 +107,14 @@ def test_room_for_draws_is_never_given_back():
     whole, chain = Chain.start(data, 0), Chain.start(data, 0)
     whole.run(whole.iterations)
     chain.run(10)
-    (draws, nodes), before = chain._kept.fill, chain._kept
-    chain._kept = make_kept(draws, 5000, 1)  # full of draws, with more room for nodes than is asked for next
-    chain._kept.fill[:] = draws, nodes
-    for name, count in {"sigma": draws, "tree_start": draws + 1, "feature": nodes, "leaf": nodes}.items():
-        getattr(chain._kept, name)[:count] = getattr(before, name)[:count]
+    (before,) = chain._kept
+    draws, nodes = before.fill
+    chain._kept = [kept := make_kept(draws, 5000, 1)]  # full, with more room than is asked for next
+    kept.fill[:] = draws, nodes
+    for name, count in {"scalars": draws, "tree_start": draws + 1, "feature": nodes, "leaf": nodes}.items():
+        getattr(kept, name)[:count] = getattr(before, name)[:count]
     for name in ("cut", "missing_left"):
-        getattr(chain._kept, name)[:nodes] = getattr(before, name)[:nodes]
+        getattr(kept, name)[:nodes] = getattr(before, name)[:nodes]
     chain.run(chain.iterations)
     assert chain.take() == whole.take()
 

@@ -8,13 +8,13 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sampler.bart.kernels import state
+from sampler.bart.kernels.leaf_models.normal import Normal
+from sampler.bart.kernels.state import Slots, Trial
 from sampler.bart.kernels.weighted_pass import BEFORE, BEFORE_BUCKET, NOW, NOW_BUCKET, WEIGHTED, make_weighted
 from sampler.kernels import arrays
 from sampler.kernels.jit import address, warm
 from tests.support.open_kernels import (
     change_and_swap,
-    change_bottom,
     histograms,
     pairs,
     residual_pass,
@@ -95,6 +95,11 @@ def test_fused_pass(rng):
             check_fused_pass(rng, n, before, now)
 
 
+def slots_of(slots, leaves):
+    """Slots of one byte as the passes take them."""
+    return Slots(padded(slots, 255), padded(slots, 255), False, leaves)
+
+
 def check_fused_pass(rng, n, before, now):
     c = case(rng, n, before, now)
     addresses = np.array([address(entry) for entry in residual_pass.FUSED], np.int64)
@@ -102,8 +107,8 @@ def check_fused_pass(rng, n, before, now):
         residual, sums = padded(c["residual"], 0), np.zeros(32, np.int64)
         cut, side = rows.shifted(c["cut"], c["side"])
         residual_pass.fused_pass(
-            addresses, residual, padded(c["previous"], 255), before, c["delta"], padded(c["current"], 255),
-            now, padded(c["column"], 0), np.uint8(c["leaf"]), np.uint8(cut), np.uint8(side), n, block, sums,
+            addresses, residual, slots_of(c["previous"], before), c["delta"], slots_of(c["current"], now),
+            Trial(padded(c["column"], 0), int(c["leaf"]), np.uint8(cut), np.uint8(side)), n, block, sums,
         )  # fmt: skip
         after, expected, left, count = twin(**c, now=now)
         np.testing.assert_array_equal(residual[:n], after)
@@ -163,8 +168,9 @@ def test_scatter_pass(rng, now, weighted):
         [(x >> 8).astype(np.uint8) for x in (before_slots, slots)],
     )
     residual_pass.scatter_pass(
-        residual, low[0], high[0], True, delta, low[1], high[1], True, now, c["column"], leaf, np.uint8(cut),
-        np.uint8(side), weights, n, sums, np.zeros((4, now), np.int64),
+        residual, Slots(low[0], high[0], True, before), delta, Slots(low[1], high[1], True, now),
+        Trial(c["column"], leaf, np.uint8(cut), np.uint8(side)), weights, n, sums,
+        np.zeros((4, now), np.int64),
     )  # fmt: skip
     after, expected, left, count = twin(
         c["residual"], before_slots, slots, delta, c["column"], leaf, c["cut"], c["side"], now,
@@ -309,15 +315,17 @@ def test_rule_weights(rng, gaps):
     sums[occupied] = rng.integers(-300, 300, len(occupied))
     if gaps:
         counts[255], sums[255] = 4, 111
-    prior = np.zeros(state.PRIOR_SIZE)
-    prior[[state.SIGMA2, state.TAU2, state.LIKELIHOOD, state.UNIT]] = 900.0, 250.0, 1.0, 0.5
+    none = np.zeros(0, np.int32)
+    model = Normal(
+        np.array([250.0]), np.array([900.0, 1.0, 0.5]), none, none, np.zeros(2, int), np.zeros(0, int)
+    )
     info = np.zeros(9, np.int64)
     info[[rule_draw.LOW, rule_draw.SECOND, rule_draw.BELOW, rule_draw.HIGH]] = 3, 4, 11, 12
     info[rule_draw.GAPS], info[rule_draw.RULES] = gaps, 19 if gaps else 9
     info[[rule_draw.LOW_SPLITS, rule_draw.HIGH_SPLITS, rule_draw.MISSING_SPLITS]] = 0, 1, 0
     stay = 0.7
     terms, factors = np.zeros(512), np.zeros(512)
-    largest = rule_draw.weigh_rules(prior, sums, counts, stay, info, terms, factors)
+    largest = rule_draw.weigh_rules(model, sums, counts, stay, info, terms, factors)
     total = rule_draw.sum_rules(info, terms, factors, largest)
 
     def evidence(member):
@@ -380,7 +388,7 @@ def test_left_part(rng, weighted):
     column = codes_of(rng, n)
     weights = rng.integers(0, 9, n).astype(np.int32)
     key, shift = rows.shifted(8, 1)
-    got = change_bottom.left_part(
+    got = pairs.left_part(
         slots, np.uint8(0), np.uint8(2), residual, np.int32(40), np.int32(-60), column,
         np.uint8(key), np.uint8(shift), weights if weighted else weights[:0], n,
     )  # fmt: skip
@@ -422,8 +430,7 @@ def test_constant_columns(rng, share):
         inside = np.flatnonzero(member == 0)
         expected = [j for j in range(6) if len(np.unique(codes[j, inside])) <= 1]
         data = arrays.Data(
-            codes, *(np.zeros(6, np.int64),) * 2, np.zeros(6, np.uint8), np.zeros(0, np.int32), n, n,
-            np.zeros(0, np.uint8), np.zeros((6, 256, 8), np.int32),
+            codes, *(np.zeros(6, np.int64),) * 2, np.zeros(6, np.uint8), n, np.zeros((6, 256, 8), np.int32),
         )  # fmt: skip
         columns = np.zeros(6, np.int32)
         found = change_and_swap.list_constant(data, padded(member, 255), np.uint8(0), columns)

@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from sampler.bart.kernels.leaf_models.gaussian import log_split, split_gain
+from sampler.bart.kernels.leaf_models.operations import split_gain, units, widen
 from sampler.bart.kernels.particles.layout import (
     CHILD,
     HEAD,
@@ -30,8 +30,9 @@ from sampler.bart.kernels.particles.layout import (
     Swarm,
     lay_out,
 )
-from sampler.bart.kernels.residual_bound import plane_of, widen_bound
-from sampler.bart.kernels.state import ABOVE, DEPTH, GROWABLE, LIKELIHOOD, UNIT, VALUE, Forest, Work
+from sampler.bart.kernels.state import ABOVE, DEPTH, GROWABLE, VALUE, Forest, Work
+from sampler.bart.kernels.tree_prior import TreePrior, log_split
+from sampler.bart.kernels.tree_tables import plane_of
 from sampler.kernels.arrays import (
     ABSENT,
     BYTE_LEAVES,
@@ -49,6 +50,7 @@ from sampler.kernels.arrays import (
     Int,
     Ints,
     Longs,
+    Model,
     Words,
 )
 from sampler.kernels.jit import kernel
@@ -110,14 +112,14 @@ def draw_rule_of_rows(
 
 
 @kernel(allocates=False)
-def split_rows(data: Data, swarm: Swarm, particle: Int, at: Int) -> None:
+def split_rows(data: Data, model: Model, swarm: Swarm, particle: Int, at: Int) -> None:
     """Make the two children of a node by its rule: partition its rows, and sum on the left."""
     node, total, fill = swarm.node[particle], swarm.sum[particle], swarm.fill[particle]
     start, count = np.int64(node[at, START]), np.int64(node[at, ROWS])
     rows = swarm.rows[particle, start : start + count]
     codes, side = data.codes[node[at, FEATURE]], np.uint8(node[at, SIDE])
     cut = np.uint8(node[at, CUT] + side)
-    weighted = len(data.weights) > 0
+    weighted = len(model.weights) > 0
     left = right = np.int64(0)
     sum_left = size_left = np.int64(0)
     for k in range(count):
@@ -128,7 +130,7 @@ def split_rows(data: Data, swarm: Swarm, particle: Int, at: Int) -> None:
         left += goes
         right += 1 - goes
         if weighted:
-            weight = np.int64(data.weights[row]) * goes
+            weight = np.int64(model.weights[row]) * goes
             sum_left += weight * swarm.partial[row]
             size_left += weight
         else:
@@ -150,25 +152,25 @@ def split_rows(data: Data, swarm: Swarm, particle: Int, at: Int) -> None:
 
 
 @kernel(inline=True, allocates=False)
-def gain_of(swarm: Swarm, prior: Floats, particle: Int, child: Int) -> Float:
+def gain_of(model: Model, swarm: Swarm, particle: Int, child: Int) -> Float:
     """l(left) + l(right) - l(both) of two children."""
-    unit = prior[LIKELIHOOD] * prior[UNIT]
+    size_unit, total_unit = units(model)
     left, right = swarm.sum[particle, child], swarm.sum[particle, child + 1]
     return split_gain(
-        prior, unit * float(left[SIZE]), unit * float(left[TOTAL]), unit * float(right[SIZE]),
-        unit * float(right[TOTAL]),
+        model, size_unit * float(left[SIZE]), total_unit * float(left[TOTAL]),
+        size_unit * float(right[SIZE]), total_unit * float(right[TOTAL]),
     )  # fmt: skip
 
 
 @kernel(allocates=False)
-def free_step(data: Data, work: Work, swarm: Swarm, prior: Floats, depths: Floats2, particle: Int) -> Bool:
+def free_step(data: Data, prior: TreePrior, model: Model, random: Words, swarm: Swarm, particle: Int) -> Bool:
     """Decide the first waiting node of a free particle as the prior would; False if there is no room."""
     node, fill = swarm.node[particle], swarm.fill[particle]
     at = fill[HEAD]
     if at >= fill[MADE]:
         return True
     fill[HEAD] = at + 1
-    if math.log(uniform(work.random)) >= log_split(prior, depths, np.int64(node[at, LEVEL])):
+    if math.log(uniform(random)) >= log_split(prior, np.int64(node[at, LEVEL])):
         return True
     start, count = np.int64(node[at, START]), np.int64(node[at, ROWS])
     rows = swarm.rows[particle, start : start + count]
@@ -176,15 +178,15 @@ def free_step(data: Data, work: Work, swarm: Swarm, prior: Floats, depths: Float
         return True
     if fill[MADE] + 2 > node.shape[0]:
         return False
-    draw_rule_of_rows(data, rows, work.random, work.law, swarm.columns, swarm.span, swarm.rule)
+    draw_rule_of_rows(data, rows, random, prior.shares, swarm.columns, swarm.span, swarm.rule)
     node[at, FEATURE], node[at, CUT], node[at, SIDE] = swarm.rule[0], swarm.rule[1], swarm.rule[2]
-    split_rows(data, swarm, particle, at)
-    swarm.weight[particle] += gain_of(swarm, prior, particle, np.int64(node[at, CHILD]))
+    split_rows(data, model, swarm, particle, at)
+    swarm.weight[particle] += gain_of(model, swarm, particle, np.int64(node[at, CHILD]))
     return True
 
 
 @kernel(allocates=False)
-def retained_step(swarm: Swarm, prior: Floats) -> None:
+def retained_step(model: Model, swarm: Swarm) -> None:
     """Replay the next decision of the retained tree."""
     fill, node = swarm.fill[0], swarm.node[0]
     at = fill[HEAD]
@@ -193,7 +195,7 @@ def retained_step(swarm: Swarm, prior: Floats) -> None:
     fill[HEAD] = at + 1
     if node[at, CHILD] != NONE:
         fill[MADE] += 2
-        swarm.weight[0] += gain_of(swarm, prior, np.int64(0), np.int64(node[at, CHILD]))
+        swarm.weight[0] += gain_of(model, swarm, np.int64(0), np.int64(node[at, CHILD]))
 
 
 @kernel(allocates=False)
@@ -265,7 +267,7 @@ def any_waits(swarm: Swarm, particles: Int) -> Bool:
 
 @kernel(allocates=False)
 def run_particles(
-    data: Data, forest: Forest, work: Work, swarm: Swarm, prior: Floats, depths: Floats2, tree: Int,
+    data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, tree: Int,
     particles: Int, conditional: Bool,
 ) -> Int:  # fmt: skip
     """The particle that the tree becomes; 0 is the tree itself when `conditional`.
@@ -274,7 +276,7 @@ def run_particles(
     """
     for k in range(4):
         swarm.random[k] = work.random[k]
-    room = lay_out(data, forest, work, swarm, tree)
+    room = lay_out(data, forest, model, work, swarm, tree)
     for c in range(particles):
         swarm.weight[c] = 0.0
     if room:
@@ -288,9 +290,9 @@ def run_particles(
         if stage > 0:
             resample(swarm, work, particles, conditional)
         if conditional:
-            retained_step(swarm, prior)
+            retained_step(model, swarm)
         for c in range(first, particles):
-            room = room and free_step(data, work, swarm, prior, depths, c)
+            room = room and free_step(data, forest.prior, model, work.random, swarm, c)
         stage += 1
     if not room:
         for k in range(4):
@@ -301,7 +303,7 @@ def run_particles(
 
 @kernel(allocates=False)
 def become(
-    data: Data, forest: Forest, work: Work, swarm: Swarm, prior: Floats, tree: Int, particle: Int
+    data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, tree: Int, particle: Int
 ) -> None:
     """The tree becomes a particle: tables, slots and sums anew; its rows hold no old value any more.
 
@@ -312,7 +314,7 @@ def become(
     made = swarm.fill[particle, MADE]
     num_leaves = (made + 1) // 2
     slots, high = forest.slots[tree], forest.high[plane_of(forest, tree)]
-    unit = prior[LIKELIHOOD] * prior[UNIT]
+    size_unit, total_unit = units(model)
     splits = leaves = np.int64(0)
     for at in range(made):
         if node[at, CHILD] == NONE:
@@ -349,8 +351,9 @@ def become(
         leaf[slot, GROWABLE] = rows_differ(data, rows)
         forest.count[tree, slot] = total[at, SIZE]
         work.old[slot] = 0
-        work.total[slot], work.size[slot] = unit * float(total[at, TOTAL]), unit * float(total[at, SIZE])
+        work.total[slot] = total_unit * float(total[at, TOTAL])
+        work.size[slot] = size_unit * float(total[at, SIZE])
     forest.num_leaves[tree] = num_leaves
     for i in range(data.num_rows):
-        work.residual[i] = swarm.partial[i]
-    widen_bound(work, largest)
+        model.residual[i] = swarm.partial[i]
+    widen(model, largest)

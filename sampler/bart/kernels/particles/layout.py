@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sampler.bart.kernels.residual_bound import plane_of
 from sampler.bart.kernels.state import Forest, Work
+from sampler.bart.kernels.tree_tables import plane_of
 from sampler.kernels.arrays import (
     BYTE_LEAVES,
     LEFT,
@@ -22,6 +22,7 @@ from sampler.kernels.arrays import (
     Longs,
     Longs2,
     Longs3,
+    Model,
     Words,
 )
 from sampler.kernels.jit import kernel
@@ -55,7 +56,7 @@ class Swarm(NamedTuple):
 
 
 @kernel(allocates=False)
-def lay_out(data: Data, forest: Forest, work: Work, swarm: Swarm, tree: Int) -> Bool:
+def lay_out(data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, tree: Int) -> Bool:
     """A tree of the chain as particle 0: nodes breadth first, rows by leaf; False if there is no room.
 
     Its sums are those of the leaves in `Work`, which must be this tree's.
@@ -74,7 +75,7 @@ def lay_out(data: Data, forest: Forest, work: Work, swarm: Swarm, tree: Int) -> 
         if wide:
             slot += 256 * np.int64(high[i])
         cursor[slot] += 1
-        swarm.partial[i] = work.residual[i] + work.old[slot]
+        swarm.partial[i] = model.residual[i] + work.old[slot]
     node[0, ORIGIN], node[0, LEVEL] = (0 if num_leaves > 1 else ~0), 0
     last = 1
     for at in range(made):

@@ -6,38 +6,34 @@ iteration for more room: `Swarm.state` says where, and the same call goes on fro
 
 from __future__ import annotations
 
+from sampler.bart.kernels.forest_sweep import is_kept, keep_draw
+from sampler.bart.kernels.leaf_models.normal import Normal
 from sampler.bart.kernels.particles.growth import NO_ROOM, become, run_particles
 from sampler.bart.kernels.particles.layout import MADE, Swarm
-from sampler.bart.kernels.probit import draw_latent
-from sampler.bart.kernels.residual_bound import set_bound
 from sampler.bart.kernels.state import (
     BROKEN,
     DONE,
-    KEEP,
-    LIKELIHOOD,
     NEEDS_LEAVES,
     NEEDS_NODES,
     NEEDS_PLANE,
     NEEDS_ROOM,
-    OFFSET,
     OUT_OF_GRID,
     PG,
-    PREVIOUS,
-    STEP,
     Forest,
     KeptDraws,
+    Outcome,
+    Schedule,
     Work,
 )
-from sampler.bart.kernels.sweep import end_iteration, keep_draw
+from sampler.bart.kernels.sweep import begin_iteration, end_iteration
 from sampler.bart.kernels.tree_update import draw_leaves, load_leaves, pass_rows
-from sampler.kernels.arrays import BYTE_LEAVES, Bool, Data, Floats, Floats2, Int, Longs2
+from sampler.kernels.arrays import BYTE_LEAVES, Bool, Data, Int, Model
 from sampler.kernels.jit import kernel
-from sampler.kernels.rows import largest_absolute
 
-# Swarm.state: what is next, of which tree, and the particle that it is to become
-PHASE, TREE, CHOSEN = 0, 1, 2
+# Swarm.state: what is next, of which tree, the particle that it is to become, and how many particles run
+PHASE, TREE, CHOSEN, PARTICLES = 0, 1, 2, 3
 BEGIN, NEXT_TREE, SWARMING, BECOMING, KEEPING = 0, 1, 2, 3, 4
-SWARM_STATE = 3
+SWARM_STATE = 4
 
 
 @kernel(inline=True, allocates=False)
@@ -54,31 +50,28 @@ def room_for_draw(forest: Forest, kept: KeptDraws) -> Bool:
     nodes = 0
     for tree in range(len(forest.num_leaves)):
         nodes += 2 * forest.num_leaves[tree] - 1
-    return kept.fill[0] < len(kept.sigma) and kept.fill[1] + nodes <= len(kept.feature)
+    return kept.fill[0] < len(kept.scalars) and kept.fill[1] + nodes <= len(kept.feature)
 
 
 @kernel(allocates=False)
-def load_tree(data: Data, forest: Forest, work: Work, prior: Floats, tree: Int) -> None:
+def load_tree(data: Data, forest: Forest, model: Model, work: Work, tree: Int) -> None:
     """Apply the previous tree's change to the residual, and sum it in this tree's leaves."""
-    pass_rows(data, forest, work, tree, -1)
-    load_leaves(forest, work, prior, tree)
+    pass_rows(data, forest, model, work, tree, -1)
+    load_leaves(forest, model, work, tree)
 
 
-@kernel(
-    allocates=False,
-)
+@kernel(allocates=False)
 def update_by_particles(
-    data: Data, forest: Forest, work: Work, swarm: Swarm, prior: Floats, depths: Floats2, counters: Longs2,
-    particles: Int, conditional: Bool,
-) -> Int:  # fmt: skip
+    data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, conditional: Bool
+) -> Int:
     """One tree by particles, then its leaf values; returns DONE or what it needs to go on."""
-    state = swarm.state
-    tree = state[TREE]
+    state, counters = swarm.state, forest.counters
+    tree, particles = state[TREE], state[PARTICLES]
     if state[PHASE] == NEXT_TREE:
-        load_tree(data, forest, work, prior, tree)
+        load_tree(data, forest, model, work, tree)
         state[PHASE] = SWARMING
     if state[PHASE] == SWARMING:
-        state[CHOSEN] = run_particles(data, forest, work, swarm, prior, depths, tree, particles, conditional)
+        state[CHOSEN] = run_particles(data, forest, model, work, swarm, tree, particles, conditional)
         if state[CHOSEN] == NO_ROOM:
             return NEEDS_NODES
         state[PHASE] = BECOMING
@@ -87,49 +80,41 @@ def update_by_particles(
         need = room_for_tree(forest, tree, (swarm.fill[chosen, MADE] + 1) // 2)
         if need != DONE:
             return need
-        become(data, forest, work, swarm, prior, tree, chosen)
+        become(data, forest, model, work, swarm, tree, chosen)
     counters[PG, 0] += 1
     counters[PG, 1] += not conditional or chosen > 0
-    draw_leaves(forest, work, prior, tree)
+    draw_leaves(forest, model, work, tree)
     state[PHASE] = NEXT_TREE
     return DONE
 
 
-@kernel(
-    allocates=False,
-    entry=True,
-)
+@kernel(allocates=False, entry=True)
 def sweep_particles(
-    data: Data, forest: Forest, work: Work, swarm: Swarm, prior: Floats, depths: Floats2, counters: Longs2,
-    kept: KeptDraws, iteration: Int, stop: Int, num_burnin: Int, thin: Int, particles: Int, conditional: Bool,
+    data: Data, forest: Forest, model: Normal, outcome: Outcome, work: Work, swarm: Swarm, kept: KeptDraws,
+    schedule: Schedule, conditional: Bool,
 ) -> tuple[Int, Int]:  # fmt: skip
-    """Run iterations up to `stop`; returns the iterations done and why it came back.
+    """Run iterations of a chain of one forest; returns the iterations done and why it came back.
 
     Not `conditional`: every tree is drawn afresh, whatever it was.
     """
     state = swarm.state
-    while iteration < stop:
+    iteration = schedule.iteration
+    while iteration < schedule.stop:
         if state[PHASE] == BEGIN:
-            work.state[PREVIOUS] = work.state[KEEP] = -1
-            if len(data.labels) > 0 and prior[LIKELIHOOD] != 0.0:
-                draw_latent(data.labels, work.residual, work.latent, prior[OFFSET], prior[STEP], work.random)
-                set_bound(work, largest_absolute(work.residual))
+            begin_iteration(outcome, model, work)
             state[PHASE], state[TREE] = NEXT_TREE, 0
         while state[PHASE] != KEEPING and state[TREE] < len(forest.num_leaves):
-            need = update_by_particles(
-                data, forest, work, swarm, prior, depths, counters, particles, conditional
-            )
+            need = update_by_particles(data, forest, model, work, swarm, conditional)
             if need != DONE:
                 return iteration, need
             state[TREE] += 1
         if state[PHASE] != KEEPING:
-            end_iteration(data, forest, work, prior)
+            end_iteration(data, forest, model, outcome, work)
             state[PHASE] = KEEPING
-        past = iteration + 1 - num_burnin
-        if past > 0 and past % thin == 0 and work.state[BROKEN] == 0:
+        if is_kept(schedule, iteration) and work.state[BROKEN] == 0:
             if not room_for_draw(forest, kept):
                 return iteration, NEEDS_ROOM
-            keep_draw(forest, work, kept, prior)
+            keep_draw(forest, work, kept, outcome.scalars)
         state[PHASE] = BEGIN
         iteration += 1
         if work.state[BROKEN] != 0:

@@ -1,0 +1,117 @@
+"""The steps of a sweep that concern one forest, whatever its leaf model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sampler.bart.kernels.leaf_models.operations import settle, take_out
+from sampler.bart.kernels.state import (
+    DONE,
+    KEEP,
+    NEEDS_LEAVES,
+    NEEDS_PLANE,
+    NEEDS_ROOM,
+    PENDING_LEAVES,
+    PREVIOUS,
+    Forest,
+    KeptDraws,
+    Schedule,
+    Work,
+)
+from sampler.bart.kernels.tree_tables import slots_of, write_tree
+from sampler.bart.kernels.tree_update import finish_prune, update_tree
+from sampler.kernels.arrays import BYTE_LEAVES, Bool, Data, Float, Floats, Int, Model
+from sampler.kernels.function_pointers import places_of
+from sampler.kernels.jit import kernel
+from sampler.kernels.rows import route
+
+
+@kernel(inline=True, allocates=False, entry=True)
+def room_for_iteration(forest: Forest, kept: KeptDraws, keeps: Bool) -> Int:
+    """Whether every array has room for one more leaf in each tree, and for the draw if it is kept."""
+    nodes = 0
+    for tree in range(len(forest.num_leaves)):
+        num_leaves = forest.num_leaves[tree]
+        if num_leaves >= forest.leaf.shape[1]:
+            return NEEDS_LEAVES
+        if num_leaves >= BYTE_LEAVES and forest.plane[tree] < 0:
+            return NEEDS_PLANE
+        nodes += 2 * num_leaves + 1
+    if keeps and (kept.fill[0] >= len(kept.scalars) or kept.fill[1] + nodes > len(kept.feature)):
+        return NEEDS_ROOM
+    return DONE
+
+
+@kernel(inline=True, allocates=False, entry=True)
+def is_kept(schedule: Schedule, iteration: Int) -> Bool:
+    """Whether the draw after the iteration of this number (from 0) is kept."""
+    past = iteration + 1 - schedule.num_burnin
+    return past > 0 and past % schedule.thin == 0
+
+
+@kernel(allocates=False, entry=True)
+def keep_draw(forest: Forest, work: Work, kept: KeptDraws, scalars: Floats) -> None:
+    """Append a forest and the chain's scalars to the kept draws."""
+    draw, position = kept.fill[0], kept.fill[1]
+    num_trees = len(forest.num_leaves)
+    for k in range(len(scalars)):
+        kept.scalars[draw, k] = scalars[k]
+    for tree in range(num_trees):
+        kept.tree_start[draw * num_trees + tree] = position
+        position = write_tree(
+            forest.node[tree], forest.leaf[tree], np.int64(forest.num_leaves[tree]), work.old,
+            kept.feature, kept.cut, kept.missing_left, kept.leaf, position,
+        )  # fmt: skip
+    kept.tree_start[(draw + 1) * num_trees] = position
+    kept.fill[0], kept.fill[1] = draw + 1, position
+
+
+@kernel(inline=True, allocates=False)
+def settle_forest(data: Data, forest: Forest, model: Model, work: Work) -> Float:
+    """Apply the change of the forest's last tree; returns the weighted squares of what is left of y."""
+    state = work.state
+    before = slots_of(forest, state[PREVIOUS], state[PENDING_LEAVES])
+    squares = settle(model, work, data.num_rows, before)
+    finish_prune(data, forest, work)
+    state[PREVIOUS] = -1
+    return squares
+
+
+@kernel(allocates=False, entry=True)
+def sweep_forest(data: Data, forest: Forest, model: Model, work: Work) -> Float:
+    """Update every tree of a forest once; returns the weighted squares of what is left of y.
+
+    There must be room (`room_for_iteration`).
+    """
+    places = places_of((data, forest, model, work))
+    work.state[PREVIOUS] = work.state[KEEP] = -1
+    for tree in range(len(forest.num_leaves)):
+        update_tree(data, forest, model, work, places, tree)
+    return settle_forest(data, forest, model, work)
+
+
+@kernel(allocates=False, entry=True)
+def rebuild(data: Data, forest: Forest, model: Model) -> None:
+    """Find the rows' slots in every tree, and take the trees out of the rows."""
+    for tree in range(len(forest.num_leaves)):
+        slots = slots_of(forest, tree, np.int64(forest.num_leaves[tree]))
+        route(
+            data.codes, forest.node[tree], forest.num_leaves[tree], slots.low, slots.high, slots.wide,
+            data.num_rows,
+        )  # fmt: skip
+        take_out(model, slots, forest.leaf[tree], data.num_rows)
+
+
+@kernel(allocates=False, entry=True)
+def recount(data: Data, forest: Forest, model: Model) -> None:
+    """Count the rows of every leaf, or their weights: due whenever weights change."""
+    weighted = len(model.weights) > 0
+    for tree in range(len(forest.num_leaves)):
+        slots = slots_of(forest, tree, np.int64(forest.num_leaves[tree]))
+        count = forest.count[tree]
+        count[: slots.leaves] = 0
+        for i in range(data.num_rows):
+            slot = np.int64(slots.low[i])
+            if slots.wide:
+                slot += 256 * np.int64(slots.high[i])
+            count[slot] += np.int64(model.weights[i]) if weighted else np.int64(1)

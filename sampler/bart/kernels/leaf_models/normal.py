@@ -1,0 +1,209 @@
+"""Normal leaves: y less all trees ~ Normal(0, sigma^2 / weight), a leaf value ~ Normal(0, tau^2)."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from sampler.bart.kernels import histograms, pairs, residual_pass
+from sampler.bart.kernels.residual_bound import BLOCK, GRID_LIMIT, measure_bound, set_bound, widen_bound
+from sampler.bart.kernels.state import BROKEN, VALUE, Slots, Trial, Work
+from sampler.kernels import rows
+from sampler.kernels.arrays import (
+    Bool,
+    Byte,
+    Bytes,
+    Data,
+    Float,
+    Floats,
+    Int,
+    Int32,
+    Ints,
+    Ints2,
+    Longs,
+    Words,
+)
+from sampler.kernels.random import normal
+
+SIGMA2, LIKELIHOOD, UNIT = 0, 1, 2  # places in Normal.noise
+NOISE_SIZE = 3
+
+
+class Normal(NamedTuple):
+    """Parameters and rows of a forest with normal leaves; forests of one chain share all but `variance`."""
+
+    variance: Floats  # [1], tau^2, grid steps^2
+    noise: Floats  # [3]: sigma^2 of weight 1, grid steps^2; the likelihood's power; what a unit of weight is
+    residual: Ints  # [rows], y less all trees, grid steps, up to the pending change of the last tree
+    weights: Ints  # [n], in units; empty: all 1
+    bound: Longs  # [2], of |residual|, and rows in a block whose sum fits 32 bits
+    passes: Longs  # addresses of the fused passes, then of those with weights
+
+
+def units(model: Normal) -> tuple[Float, Float]:
+    """Power of the likelihood x weight of a unit, for sizes and totals alike."""
+    unit = model.noise[LIKELIHOOD] * model.noise[UNIT]
+    return unit, unit
+
+
+def partial_sum(_model: Normal, total: Int, count: Int, old: Int32) -> Float:
+    """The partial residuals' sum: each row's residual and the leaf's own value."""
+    return float(total + count * old)
+
+
+def log_evidence(model: Normal, size: Float, total: Float) -> Float:
+    """l(node) of docs/maths.md#leaf-prior for weight `size` and weighted partial residual sum `total`."""
+    sigma2, tau2 = model.noise[SIGMA2], model.variance[0]
+    spread = sigma2 + size * tau2
+    return 0.5 * (math.log(sigma2 / spread) + tau2 * total * total / (sigma2 * spread))
+
+
+def split_gain(
+    model: Normal, left_size: Float, left_total: Float, right_size: Float, right_total: Float
+) -> Float:
+    """l(left) + l(right) - l(both), with one logarithm."""
+    sigma2, tau2 = model.noise[SIGMA2], model.variance[0]
+    left = sigma2 + left_size * tau2
+    right = sigma2 + right_size * tau2
+    both = sigma2 + (left_size + right_size) * tau2
+    total = left_total + right_total
+    fit = left_total * left_total / left + right_total * right_total / right - total * total / both
+    return 0.5 * (math.log(sigma2 * both / (left * right)) + tau2 / sigma2 * fit)
+
+
+def draw_leaf(model: Normal, size: Float, total: Float, random: Words) -> Float:
+    """A leaf value from its conditional (docs/maths.md#leaf-prior), not yet rounded to the grid."""
+    sigma2, tau2 = model.noise[SIGMA2], model.variance[0]
+    spread = sigma2 + size * tau2
+    return (tau2 * total + math.sqrt(sigma2 * tau2 * spread) * normal(random)) / spread
+
+
+def pair_terms(model: Normal, total: Float, size: Float, terms: Floats, factors: Floats) -> None:
+    """From the left parts' totals and sizes: e^(l(left) + l(right)) as factors e^terms, in their place."""
+    sigma2, tau2 = model.noise[SIGMA2], model.variance[0]
+    half = 0.5 * tau2 / sigma2
+    for k in range(len(terms)):
+        left, right = terms[k], total - terms[k]
+        left_spread = sigma2 + factors[k] * tau2
+        right_spread = sigma2 + (size - factors[k]) * tau2
+        inverse = 1.0 / (left_spread * right_spread)  # one division: they are what this loop costs
+        terms[k] = half * inverse * (left * left * right_spread + right * right * left_spread)
+        factors[k] = sigma2 * math.sqrt(inverse)
+
+
+def pair_term(
+    model: Normal, left_total: Float, left_size: Float, right_total: Float, right_size: Float
+) -> tuple[Float, Float]:
+    """Evidence of one rule as term and factor."""
+    sigma2, tau2 = model.noise[SIGMA2], model.variance[0]
+    left_spread = sigma2 + left_size * tau2
+    right_spread = sigma2 + right_size * tau2
+    fit = left_total * left_total / left_spread + right_total * right_total / right_spread
+    return 0.5 * tau2 / sigma2 * fit, sigma2 / math.sqrt(left_spread * right_spread)
+
+
+def move_and_sum(model: Normal, work: Work, num_rows: Int, before: Slots, now: Slots, trial: Trial) -> None:
+    """Move the residual and sum it, by the quickest of the passes."""
+    small = max(before.leaves, now.leaves) <= residual_pass.MOST_LEAVES
+    if small and len(model.weights) > 0:
+        residual_pass.weighted_pass(
+            model.passes, model.residual, before, work.delta, now, trial, num_rows, model.weights, work.sums
+        )
+    elif small and model.bound[BLOCK] > 0:
+        residual_pass.fused_pass(
+            model.passes,
+            model.residual,
+            before,
+            work.delta,
+            now,
+            trial,
+            num_rows,
+            model.bound[BLOCK],
+            work.sums,
+        )
+    else:
+        residual_pass.scatter_pass(
+            model.residual, before, work.delta, now, trial, model.weights, num_rows, work.sums, work.lanes
+        )
+
+
+def measure(model: Normal) -> None:
+    """Measure the bound of the residual."""
+    measure_bound(model.residual, model.bound)
+
+
+def take_out(model: Normal, slots: Slots, leaf: Ints2, num_rows: Int) -> None:
+    """Subtract a tree from the residual."""
+    for i in range(num_rows):
+        slot = np.int64(slots.low[i])
+        if slots.wide:
+            slot += 256 * np.int64(slots.high[i])
+        model.residual[i] -= leaf[slot, VALUE]
+
+
+def settle(model: Normal, work: Work, num_rows: Int, before: Slots) -> Float:
+    """Apply the last change to the residual; its weighted sum of squares, and its bound."""
+    squares, largest = rows.settle(
+        model.residual,
+        before.low,
+        before.high,
+        before.wide,
+        work.delta,
+        before.leaves,
+        model.weights,
+        num_rows,
+    )
+    if largest > GRID_LIMIT:
+        work.state[BROKEN] = 1
+    set_bound(model.bound, largest)
+    return model.noise[UNIT] * squares
+
+
+def widen(model: Normal, change: Int) -> None:
+    """Widen the bound of the residual."""
+    widen_bound(model.residual, model.bound, change)
+
+
+def give_back(
+    model: Normal, slots: Bytes, first: Byte, second: Byte, first_old: Int32, second_old: Int32
+) -> None:
+    """Add the old values of two leaves to their rows' residual."""
+    pairs.give_back(model.residual, slots, first, second, first_old, second_old)
+
+
+def reroute_pair(
+    model: Normal, slots: Bytes, left: Byte, right: Byte, left_old: Int32, right_old: Int32,
+    column: Bytes, cut: Byte, side: Byte,
+) -> None:  # fmt: skip
+    """Add the old values of two leaves to their rows' residual, and send the rows by a new rule."""
+    pairs.reroute_pair(model.residual, slots, left, right, left_old, right_old, column, cut, side)
+
+
+def left_part(
+    model: Normal, slots: Bytes, left: Byte, right: Byte, left_old: Int32, right_old: Int32,
+    column: Bytes, cut: Byte, side: Byte, num_rows: Int,
+) -> tuple[Int, Int]:  # fmt: skip
+    """Sum of partial residuals and count of the rows of two leaves that a rule sends left."""
+    return pairs.left_part(
+        slots, left, right, model.residual, left_old, right_old, column, cut, side, model.weights, num_rows
+    )
+
+
+def sum_by_code(
+    model: Normal, work: Work, data: Data, slots: Bytes, left: Byte, right: Byte, left_old: Int32,
+    right_old: Int32, own: Int, other: Int,
+) -> Bool:  # fmt: skip
+    """Sums of partial residuals and counts by code; numbers of rows only where rows have weights."""
+    if len(model.weights) > 0:
+        histograms.weighted_histograms(
+            slots, left, right, model.residual, left_old, right_old, data.codes[own], data.codes[other],
+            model.weights, data.num_rows, work.values, work.code_sum, work.code_count, work.code_rows,
+        )  # fmt: skip
+        return True
+    histograms.histograms(
+        slots, left, right, model.residual, left_old, right_old, data.codes[own], data.codes[other],
+        data.high[own] + 1, data.high[other] + 1, work.values, work.bins, work.code_sum, work.code_count,
+    )  # fmt: skip
+    return False

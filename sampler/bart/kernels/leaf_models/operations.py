@@ -1,0 +1,166 @@
+"""The operations of a leaf model. Inside kernels, each is the function of its name in the model's module.
+
+A leaf's rows are known by two whole numbers: `count` (of rows, or of their weights) and `sum` (of whatever
+the model adds up over rows, with the leaf's value `old` in place). `size` and `total` are the numbers that
+the evidence is computed of; both are additive, so that a right child is the leaf less the left child. Every
+model has `weights` int32 [n], a row's part of the count; empty where each row counts 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from numba.extending import overload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sampler.bart.kernels.state import Slots, Trial, Work
+    from sampler.kernels.arrays import Bool, Byte, Bytes, Data, Float, Floats, Int, Int32, Ints2, Words
+
+F = TypeVar("F", bound="Callable[..., Any]")
+_overload: Any = overload
+
+
+def by_leaf_model(operation: F) -> F:
+    """Let kernels that call an operation contain the one of their leaf model."""
+
+    @_overload(
+        operation,
+        strict=False,
+        jit_options={"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True},
+    )  # type: ignore[untyped-decorator]
+    def choose(model: Any, *_rest: Any) -> Callable[..., Any]:
+        implementation: Callable[..., Any] = getattr(
+            sys.modules[model.instance_class.__module__], operation.__name__
+        )
+        return implementation
+
+    return operation
+
+
+@by_leaf_model
+def units(model: Any) -> tuple[Float, Float]:
+    """Factors that make a count a size and a sum a total; 0 where the data don't count."""
+    raise NotImplementedError
+
+
+@by_leaf_model
+def partial_sum(model: Any, total: Int, count: Int, old: Int32) -> Float:
+    """The sum over a leaf's rows without this tree, from their sum with the value `old` in place."""
+    raise NotImplementedError
+
+
+@by_leaf_model
+def log_evidence(model: Any, size: Float, total: Float) -> Float:
+    """l(node) of docs/maths.md#leaf-prior, up to terms common to all trees on the same rows."""
+    raise NotImplementedError
+
+
+@by_leaf_model
+def split_gain(
+    model: Any, left_size: Float, left_total: Float, right_size: Float, right_total: Float
+) -> Float:
+    """l(left) + l(right) - l(both)."""
+    raise NotImplementedError
+
+
+@by_leaf_model
+def draw_leaf(model: Any, size: Float, total: Float, random: Words) -> Float:
+    """A leaf value from its conditional, in grid steps, not yet rounded."""
+    raise NotImplementedError
+
+
+@by_leaf_model
+def pair_terms(model: Any, total: Float, size: Float, terms: Floats, factors: Floats) -> None:
+    """Evidence of many rules of a node of `total` and `size`, from the left children's totals and sizes.
+
+    In `terms` stand totals, in `factors` sizes; both are replaced: e^(l(left) + l(right)) = factors e^terms.
+    """
+    raise NotImplementedError
+
+
+@by_leaf_model
+def pair_term(
+    model: Any, left_total: Float, left_size: Float, right_total: Float, right_size: Float
+) -> tuple[Float, Float]:
+    """Evidence of one rule as term and factor: e^(l(left) + l(right)) = factor e^term."""
+    raise NotImplementedError
+
+
+@by_leaf_model
+def move_and_sum(model: Any, work: Work, num_rows: Int, before: Slots, now: Slots, trial: Trial) -> None:
+    """Apply the pending change of leaf values to the rows, then sum them.
+
+    `Work.delta` has the change by the slots `before`; beyond the leaves it must be 0 up to MOST_LEAVES. Sums
+    by the slots `now` go to `Work.sums` from TRIAL on, the trial's left sum and count to its first places.
+    """
+    raise NotImplementedError
+
+
+@by_leaf_model
+def measure(model: Any) -> None:
+    """Find again whatever the model knows of its rows as a whole."""
+    raise NotImplementedError
+
+
+@by_leaf_model
+def take_out(model: Any, slots: Slots, leaf: Ints2, num_rows: Int) -> None:
+    """Take a tree out of the rows, by its table of leaves."""
+    raise NotImplementedError
+
+
+@by_leaf_model
+def settle(model: Any, work: Work, num_rows: Int, before: Slots) -> Float:
+    """Apply the pending change of leaf values to the rows after a forest's last tree.
+
+    Returns the weighted sum of squares of what is left of y, in grid steps^2. Sets BROKEN where a row has
+    left the grid.
+    """
+    raise NotImplementedError
+
+
+@by_leaf_model
+def widen(model: Any, change: Int) -> None:
+    """Note that no row will move by more than `change` grid steps."""
+    raise NotImplementedError
+
+
+@by_leaf_model
+def give_back(
+    model: Any, slots: Bytes, first: Byte, second: Byte, first_old: Int32, second_old: Int32
+) -> None:
+    """Take this tree's old values out of the rows of two leaves: their new old value is 0."""
+    raise NotImplementedError
+
+
+@by_leaf_model
+def reroute_pair(
+    model: Any, slots: Bytes, left: Byte, right: Byte, left_old: Int32, right_old: Int32,
+    column: Bytes, cut: Byte, side: Byte,
+) -> None:  # fmt: skip
+    """`give_back` of two sister leaves, whose rows then take the slots that a new rule says."""
+    raise NotImplementedError
+
+
+@by_leaf_model
+def left_part(
+    model: Any, slots: Bytes, left: Byte, right: Byte, left_old: Int32, right_old: Int32,
+    column: Bytes, cut: Byte, side: Byte, num_rows: Int,
+) -> tuple[Int, Int]:  # fmt: skip
+    """Sum, old value 0, and count of the rows of two leaves that a rule sends left."""
+    raise NotImplementedError
+
+
+@by_leaf_model
+def sum_by_code(
+    model: Any, work: Work, data: Data, slots: Bytes, left: Byte, right: Byte, left_old: Int32,
+    right_old: Int32, own: Int, other: Int,
+) -> Bool:  # fmt: skip
+    """Sums, old value 0, and counts of the rows of two leaves by code of two columns.
+
+    They go to `Work.code_sum` and `Work.code_count`; the numbers of rows, unless counts are just these, to
+    `Work.code_rows`. Returns whether that was needed.
+    """
+    raise NotImplementedError

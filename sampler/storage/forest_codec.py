@@ -1,0 +1,108 @@
+"""Blocks of draws of several forests, or with scalars besides sigma: kind 4 of `sampler.storage.draw_codec`.
+
+Little-endian:
+
+======  =========  =====================================================================================
+offset  type       content
+======  =========  =====================================================================================
+0       4 bytes    the magic ``BDRW``
+4       uint8      format version, 1
+5       uint8      kind of record: 4
+6       uint8      F, forests
+7       uint8      S, scalars besides sigma
+8       uint32     CRC-32 of the bytes before and after this field
+12      uint32     d, draws
+16      uint32     m, trees of all forests in a draw
+20      uint64     number of nodes
+28      uint64     T, bytes of the names
+36      bytes      names of the scalars and of all forests but the first, UTF-8, each ended by a zero byte
+36+T    float64[]  the scalars of each draw, one scalar after the other
+...                for each forest: uint64, the bytes of its block; its block, of kind 1
+======  =========  =====================================================================================
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.errors import PackedError
+from sampler.storage.block_format import FORESTS, MAGIC, SHARP_TREES, VERSION
+
+if TYPE_CHECKING:
+    from sampler.storage.draws import Draws
+
+HEAD = struct.Struct("<4sBBBBIIIQQ")
+LENGTH = struct.Struct("<Q")
+
+
+def pack_forests(draws: Draws) -> bytes:
+    """Encode draws as one block; equal draws give equal bytes."""
+    from sampler.storage.draw_codec import pack  # noqa: PLC0415  # it imports this module
+
+    forests = [replace(draws, scalars={}, forests={}), *draws.forests.values()]
+    names = "".join(f"{name}\0" for name in (*draws.scalars, *draws.forests)).encode()
+    body = names + b"".join(values.astype("<f8").tobytes() for values in draws.scalars.values())
+    for forest in forests:
+        block = pack(forest)
+        body += LENGTH.pack(len(block)) + block
+    head = HEAD.pack(
+        MAGIC, VERSION, FORESTS, len(forests), len(draws.scalars), 0, draws.num_draws,
+        sum(forest.num_trees for forest in forests), sum(forest.num_nodes for forest in forests), len(names),
+    )  # fmt: skip
+    return head[:8] + struct.pack("<I", _checksum(head, body)) + head[12:] + body
+
+
+def unpack_forests(data: bytes) -> Draws:
+    """Decode a block exactly.
+
+    Raises
+    ------
+    PackedError
+        For bytes that are damaged, or whose parts don't belong together.
+
+    """
+    from sampler.storage.draw_codec import unpack  # noqa: PLC0415  # it imports this module
+
+    _, version, _, num_forests, num_scalars, checksum, num_draws, num_trees, num_nodes, text = (
+        HEAD.unpack_from(data)
+    )
+    if version > VERSION:
+        raise PackedError(f"the block of draws has format {version}; this version reads up to {VERSION}")
+    if _checksum(data[: HEAD.size], data[HEAD.size :]) != checksum:
+        raise PackedError("the block of draws is damaged: its checksum doesn't fit")
+    at = HEAD.size + text + 8 * num_draws * num_scalars
+    names = data[HEAD.size : HEAD.size + text].decode(errors="replace").split("\0")[:-1]
+    if len(data) < at or num_forests < 1 or len({*names}) != num_scalars + num_forests - 1:
+        raise PackedError("the block of draws is damaged: its sizes contradict each other")
+    numbers = np.frombuffer(data, "<f8", num_draws * num_scalars, HEAD.size + text).astype(np.float64)
+    forests = []
+    for _ in range(num_forests):
+        size = LENGTH.unpack_from(data, at)[0] if len(data) >= at + LENGTH.size else 0
+        block = data[at + LENGTH.size : at + LENGTH.size + size]
+        if len(block) < HEAD.size or len(block) != size or block[5] != SHARP_TREES:
+            raise PackedError("the block of draws is damaged: its forests don't add up")
+        forests.append(unpack(block))
+        at += LENGTH.size + size
+    fits = (
+        at == len(data)
+        and all(forest.num_draws == num_draws for forest in forests)
+        and sum(forest.num_trees for forest in forests) == num_trees
+        and sum(forest.num_nodes for forest in forests) == num_nodes
+        and bool(np.all(np.isfinite(numbers)))
+    )
+    if not fits:
+        raise PackedError("the block of draws is damaged: its forests don't add up")
+    return replace(
+        forests[0],
+        scalars=dict(zip(names, numbers.reshape(num_scalars, num_draws), strict=False)),
+        forests=dict(zip(names[num_scalars:], forests[1:], strict=True)),
+    )
+
+
+def _checksum(head: bytes, body: bytes) -> int:
+    return zlib.crc32(body, zlib.crc32(head[12:], zlib.crc32(head[:8])))
