@@ -1,11 +1,12 @@
-"""Do we and bartz have one posterior? The same cuts, leaf minimum, lambda and leaf prior, on an easy problem.
+"""Compare the posterior with bartz's, for equal cuts, leaf minimum, lambda and leaf prior on an easy problem.
 
     python benchmarks/agreement.py [--draws 1000]
 
-Needs bartz beside this project's own packages. n = 100, 20 trees, 8 chains each. Prints the rank-normalised
-split R-hat of f at every row over the chains of both packages taken together, as if they were one sampler's:
-near 1 means that neither stands apart. (bartz counts a column's cuts by the ancestors' cuts, we by the codes
-left at the node: the priors differ a little in deep nodes. Its trees stop at depth 6.)
+Needs bartz besides this project's own packages. n = 100, 20 trees, 8 chains each. Prints the rank-normalised
+split R-hat of f at every row over the chains of both packages together, as if they were one sampler's: values
+near 1 mean that the posteriors agree. (bartz determines a column's available cuts by the ancestors' cuts,
+this project by the codes at the node, so the priors differ a little in deep nodes. bartz's trees stop at
+depth 6.)
 """
 
 import argparse
@@ -20,14 +21,14 @@ CONSTANTS = {"offset": 0.5, "leaf_sd": 0.15, "nu": 3.0, "lambda": 0.6, "sigma_st
 
 
 def problem(num_rows=100):
-    """X, y: three columns of eight levels each, a smooth f, noise sd 1."""
+    """Simulate X and y: three columns of eight levels each, a smooth f, noise sd 1."""
     rng = np.random.default_rng(17)
     X = rng.integers(0, 8, (num_rows, 3)) / 8
     return X, np.sin(4 * X[:, 0]) + X[:, 1] + rng.normal(size=num_rows)
 
 
 def ours(X, y, draws):
-    """f [chain, draw, row], sigma [chain, draw]."""
+    """Fit and return f [chain, draw, row] and sigma [chain, draw]."""
     settings = {
         "num_trees": TREES,
         "num_chains": CHAINS,
@@ -50,7 +51,7 @@ def ours(X, y, draws):
 
 
 def theirs(X, y, draws):
-    """The same of bartz, every constant set to ours."""
+    """Fit by bartz, with every constant set to ours, and return f and sigma."""
     from bartz.BART import mc_gbart
 
     cuts = [(np.unique(column)[1:] + np.unique(column)[:-1]) / 2 for column in X.T]
@@ -70,7 +71,7 @@ def theirs(X, y, draws):
 
 
 def rhat(draws):
-    """Rank-normalised split R-hat of [chain, draw, ..]."""
+    """Compute rank-normalised split R-hat of [chain, draw, ..]."""
     return np.asarray(array_stats.rhat(draws, chain_axis=0, draw_axis=1))
 
 

@@ -1,10 +1,10 @@
-"""A million rows predicted in the background: seconds, and the peak memory of every process.
+"""Measure a background prediction of a million rows: seconds, and the peak memory of every process.
 
     python benchmarks/batch_prediction.py [--rows 1000000] [--interval predictive]
 
 Starts the embedded service (an API process and a worker) on a temporary folder, fits a model of 4 x 250 draws
-of 200 trees on Friedman's function, stores a dataset of that many rows, asks for its predictions over HTTP,
-and downloads them in every form. Peak memory is the kernel's own count (VmHWM) of each process.
+of 200 trees on Friedman's function, stores a dataset of that many rows, requests its predictions over HTTP,
+and downloads them in every format. Peak memory is the kernel's count (VmHWM) for each process.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from benchmarks.service import embedded, fit, friedman, store, until
 
 
 def family(pid):
-    """A process and all below it."""
+    """List a process and all its descendants."""
     found = [pid]
     for one in found:
         for file in Path(f"/proc/{one}/task").glob("*/children"):
@@ -33,7 +33,7 @@ def family(pid):
 
 
 class Watch(threading.Thread):
-    """The peak memory of every process of a family, as long as it lives."""
+    """Recorder of the peak memory of every process of a family."""
 
     def __init__(self, pid):
         super().__init__(daemon=True)

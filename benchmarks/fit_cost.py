@@ -1,12 +1,12 @@
-"""What a fit takes of a worker's process, measured, beside the formulas of memory and time of the service.
+"""Compare memory and time of fits in a worker's process with the formulas of the service.
 
     python benchmarks/fit_cost.py [--quick | --time]
 
-The chains of a fit are done by one process, its finish by another, as a worker does it, on a database of its
-own. Peak memory is the kernel's count (VmHWM), the larger of the two set beside the estimate: right when no
-fit takes more than was estimated. Time is that of the processor, on one thread, which is what a slot with a
-core of its own takes when it has done a fit of that kind before (the first loads kernels and libraries, about
-a second): right within a factor of 1.5 for fits of half a second and more. `--time`: the second table alone.
+One process does the chains of a fit, another its finish, as in a worker, on a separate database. Peak memory
+is the kernel's count (VmHWM); the larger of the two is compared with the estimate, which is right when no fit
+takes more. Time is processor time on one thread, which a slot with its own core takes if it has done a fit of
+that kind before (the first one loads kernels and libraries, about a second); the estimate is right when
+within a factor of 1.5 for fits of half a second and more. `--time` prints only the second table.
 """
 
 import argparse
@@ -49,7 +49,7 @@ MORE = [
     (500_000, 60, 50, 1, 3, 3, 0.5),
     (20_000, 1_000, 200, 1, 10, 10, 0.0),
 ]
-# rows, columns, holdout, and the settings: what makes the time, one after the other.
+# rows, columns, holdout, and settings: the factors of the time, varied one by one
 ONE = {"num_chains": 1}
 TIMED = [
     (400, 7, 0.25, {}),
@@ -77,18 +77,18 @@ TIMED = [
     (1_000, 10, 0.0, ONE | {"method": "rjhmc-dfi"}),
     (300, 5, 0.0, ONE | {"method": "dcc-tree", "search": {"iterations": 20, "chains": 4}}),
 ]
-WITHIN, WORTH = 1.5, 0.5  # the factor that is asked for, of fits of so many seconds
+WITHIN, WORTH = 1.5, 0.5  # the required factor, for fits of at least so many seconds
 ALONE = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def peak():
-    """The most memory this process ever had, in bytes."""
+    """Return the peak memory of this process, in bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
 
 
 def work(count, *urls):
-    """In a process of its own: so many units of each database; how long those of the last took."""
+    """Do a number of units of each database in a new process; return the seconds of the last."""
     warm()
     for url in urls:
         context = Context(Settings(database_url=url, data_dir=tempfile.gettempdir()), "benchmark")
@@ -112,7 +112,7 @@ def friedman(rows, columns, classes=False):
 
 
 def prepare(url, rows, columns, holdout, given):
-    """A database with a fit that waits; its settings, as resolved."""
+    """Create a database with a queued fit; return it with the resolved settings."""
     schema.migrate(url)
     engine = make_engine(url)
     table = friedman(rows, columns, given.get("family") == "probit")
@@ -127,7 +127,7 @@ def prepare(url, rows, columns, holdout, given):
 
 
 def measure(rows, columns, holdout, given):
-    """Peak bytes, estimated bytes, seconds, estimated seconds."""
+    """Return peak bytes, estimated bytes, seconds and estimated seconds."""
     with tempfile.TemporaryDirectory() as folder:
         first, url = f"sqlite:///{folder}/first.db", f"sqlite:///{folder}/fit.db"
         settings = prepare(url, rows, columns, holdout, given)

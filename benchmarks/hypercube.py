@@ -1,20 +1,20 @@
 # ruff: noqa: SLF001  # the state of a chain is looked at, not only its draws
-"""Hypercube-D: particle Gibbs and local moves for one tree, beside the tables of the PG-BART paper.
+"""Compare particle Gibbs and local moves for one tree with the tables of the PG-BART paper (Hypercube-D).
 
     python benchmarks/hypercube.py [--dimensions 2 3 4 5 7] [--seeds 10] [--samplers growprune cgm pg ..]
     python benchmarks/hypercube.py --converge [--dimensions 2 3 4] [--seeds 3] [--iterations 20000]
-    python benchmarks/hypercube.py --peer      # a PG update of a tree beside pymc-bart's, Friedman n = 1,000
+    python benchmarks/hypercube.py --peer      # a PG update of a tree and pymc-bart's, Friedman n = 1,000
 
-Data (Lakshminarayanan, Roy, Teh 2015): 10 rows at each vertex of {-1, 1}^D with sd .1, a value N(0, 9) for
+Data (Lakshminarayanan, Roy and Teh 2015): 10 rows at each vertex of {-1, 1}^D with sd .1, a value N(0, 9) for
 each vertex and noise of sd .01. One tree, alpha .95, beta by D, cuts="uniform"; 2,000 iterations from a
-stump, the first 1,000 left out. ESS is coda's (spectral density at zero of an autoregression) of the training
-log-likelihood. A tree frozen at the truth scores 500 to 800 there, so the final log-likelihood, leaves and
-test MSE stand beside it: medians, and 10% and 90% quantiles over the data seeds. The paper's calls per second
-are ESS/s over ESS of its tables, times 1,000.
+stump, the first 1,000 discarded. ESS is coda's (spectral density at zero of an autoregression) of the
+training log-likelihood. A tree frozen at the truth has an ESS of 500 to 800, so the final log-likelihood,
+leaves and test MSE are printed too: medians, and 10% and 90% quantiles over the data seeds. The paper's calls
+per second are ESS/s divided by ESS in its tables, times 1,000.
 
 --converge: 8 chains, half from stumps and half from draws of the prior; rank R-hat of the log-likelihood, the
 leaves and the root's variable over the second half, and how often the root's variable changes. The first half
-is burn-in: an annealed chain's likelihood counts less in its first half.
+is burn-in, in which an annealed chain's likelihood counts less.
 """
 
 import argparse
@@ -53,7 +53,7 @@ PAPER = {  # ESS and ESS/s of CGM, GrowPrune, PG
 
 
 def hypercube(dimension, seed):
-    """X, y, and as many test rows of the same vertex values."""
+    """Simulate X and y, and as many test rows with the same vertex values."""
     rng = np.random.default_rng(seed)
     vertices = np.array(np.meshgrid(*[[-1.0, 1.0]] * dimension)).reshape(dimension, -1).T
     at = np.repeat(vertices, 10, axis=0)
@@ -66,7 +66,7 @@ def hypercube(dimension, seed):
 
 
 def chain_of(X, y, dimension, seed, chain=0, num_burnin=0, **settings):
-    """A chain of one tree."""
+    """Start a chain of one tree."""
     prior = {"cuts": "uniform", "alpha": 0.95, "beta": BETA[dimension]}
     problem = prepare(
         X,
@@ -83,7 +83,7 @@ def chain_of(X, y, dimension, seed, chain=0, num_burnin=0, **settings):
 
 
 def look(chain):
-    """Log-likelihood, leaves, root variable (-1 for a stump)."""
+    """Return log-likelihood, leaves, root variable (-1 for a stump)."""
     e, sigma = chain.residual() * chain.training.constants.step, chain.sigma
     leaves = int(chain.leaf_counts[0])
     root = int(chain._forests[0].node[0, 0, FEATURE]) if leaves > 1 else -1
@@ -92,7 +92,7 @@ def look(chain):
 
 
 def coda_ess(x):
-    """coda's effectiveSize: n var / S(0), S(0) of the AIC-best autoregression by Yule-Walker."""
+    """Compute coda's effectiveSize: n var / S(0), S(0) of the AIC-best autoregression by Yule-Walker."""
     n, x = len(x), np.asarray(x) - np.mean(x)
     if not x.any():
         return 0.0
@@ -114,7 +114,11 @@ def coda_ess(x):
 
 
 def one(dimension, seed, settings):
-    """ESS, calls per second, final log-likelihood, leaves, test MSE, root switches per 1,000."""
+    """Run one sampler and return the figures of a data seed.
+
+    These are ESS, calls per second, final log-likelihood, leaves, test MSE, and root switches per 1,000
+    iterations.
+    """
     X, y, X_new, y_new = hypercube(dimension, seed)
     problem, chain = chain_of(X, y, dimension, seed, num_burnin=1000, **settings)
     traces, mean, seconds = [], np.zeros(len(y_new)), 0.0
@@ -134,7 +138,7 @@ def one(dimension, seed, settings):
 
 
 def predicted(chain, codes):
-    """The current tree's value at coded rows."""
+    """Return the current tree's value at coded rows."""
     node, leaf = chain._forests[0].node[0], chain._forests[0].leaf[0]
     out = np.empty(codes.shape[1])
     for i in range(codes.shape[1]):
@@ -165,7 +169,7 @@ def tables(dimensions, seeds, samplers):
 
 
 def start_from_prior(chain, prior):
-    """Give a chain that has not begun the tree that another has after 500 iterations without data."""
+    """Replace a new chain's tree by that of a chain after 500 iterations without data."""
     prior.run(500)
     while chain._forests[0].leaf.shape[1] < prior._forests[0].leaf.shape[1]:
         chain._enlarge_trees()
@@ -174,7 +178,7 @@ def start_from_prior(chain, prior):
 
 
 def traces_of(dimension, iterations, seed, settings):
-    """Log-likelihood, leaves, root variable [what, chain, draw] of 8 chains' second halves."""
+    """Return log-likelihood, leaves and root variable [figure, chain, draw] of 8 chains' second halves."""
     X, y, *_ = hypercube(dimension, seed)
     traces = []
     for number in range(8):
@@ -207,7 +211,7 @@ def converge(dimensions, iterations, samplers, seeds):
 
 
 def peer(rounds=5):
-    """Seconds of a PG update of one tree: ours, and pymc-bart's where it is installed."""
+    """Return seconds of a PG update of one tree: ours, and pymc-bart's where it is installed."""
     rng = np.random.default_rng(1)
     X = rng.random((1000, 10))
     y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]

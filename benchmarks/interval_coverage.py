@@ -1,9 +1,9 @@
-"""How often the intervals cover: Friedman's function, fresh data per seed, the service's own defaults.
+"""Measure the coverage of intervals: Friedman's function, new data per seed, the service's defaults.
 
     python benchmarks/interval_coverage.py [--sizes 500 1000] [--seeds 10] [--sigma-estimate linear naive]
 
-Prints, per size and sigma estimate, the mean over the data seeds and its standard error; seconds are of the
-processor.
+Prints, per size and sigma estimate, the mean over the data seeds and its standard error; seconds are
+processor time.
 """
 
 import argparse
@@ -22,7 +22,7 @@ COLUMNS = [
 
 
 def friedman(num_rows, seed, num_columns=10):
-    """X, f, y of Friedman (1991): ten uniform columns, five of them used, noise sd 1."""
+    """Simulate X, f and y of Friedman (1991): ten uniform columns, five of them used, noise sd 1."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(num_rows, num_columns))
     f = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
@@ -30,13 +30,13 @@ def friedman(num_rows, seed, num_columns=10):
 
 
 def covered(truth, interval):
-    """The share of truths inside (level, lower, upper)."""
+    """Return the share of truths inside (level, lower, upper)."""
     _, lower, upper = interval
     return np.mean((lower <= truth) & (truth <= upper))
 
 
 def one(num_rows, seed, **settings):
-    """The figures of one data set, in the order of COLUMNS."""
+    """Return the figures of one data set, in the order of COLUMNS."""
     X, f, y = friedman(num_rows + NEW_ROWS, seed)
     train, new = slice(0, num_rows), slice(num_rows, None)
     start = time.process_time()
@@ -62,12 +62,12 @@ def one(num_rows, seed, **settings):
 
 
 def table(num_rows, num_seeds, **settings):
-    """[seed, column] of figures."""
+    """Return the figures [seed, column]."""
     return np.array([one(num_rows, seed, **settings) for seed in range(num_seeds)], float)
 
 
 def show(size, figures, name):
-    """A line of means and standard errors of figures [seed, column]."""
+    """Print a line of means and standard errors of figures [seed, column]."""
     error = figures.std(0, ddof=1) / np.sqrt(len(figures)) if len(figures) > 1 else 0 * figures[0]
     cells = (f"{m:.4g} ({e:.2g})" for m, e in zip(figures.mean(0), error, strict=True))
     print(f"{size:>7}  " + "  ".join(f"{cell:>16}" for cell in cells) + f"  {name}", flush=True)
@@ -92,7 +92,7 @@ def main():
         if set(found) == {
             "linear",
             "naive",
-        }:  # on the same data: their difference is known better than either
+        }:  # on the same data, so that their difference is more precise than either
             show(size, found["naive"] - found["linear"], "naive - linear")
 
 

@@ -1,19 +1,19 @@
 # ruff: noqa: SLF001  # the trees of a chain are looked at
-"""What moves and starts that were left out would have brought, from the states of a default chain.
+"""Estimate the benefit of moves and starts that were left out, from the states of a default chain.
 
     python benchmarks/left_out.py [--data friedman-1000 friedman-10000 diabetes auto_mpg boston computers]
                                   [--states 20] [--sweeps 60]
 
-informed: a grow whose cut is drawn by the evidence of every cut of a column, as the exact rule draw weighs
-them, is accepted by the mean of the plain grow's ratios over the cuts instead of each by its own: the
-expected acceptance of both, over leaves, columns and cuts as a plain grow draws them. It costs a histogram of
-the leaf's rows, some three times a plain update.
-inner: the share of splits that the rule draw can't reach, those above other splits; and the chance that a
-rule drawn there by two histograms (rows routed left, rows routed right) is another than now, were it never
-rejected. The rule draw's own chance is beside it.
-from root: trees grown anew in turn from their partial residuals, every split drawn by the evidence of all
-rules (He and Hahn 2021): sigma after so many sweeps and the seconds they take, beside the default chain's own
-sigma after iterations from stumps that take as long. It is a warm start if it gets lower sooner.
+informed: a grow whose cut is drawn by the evidence of every cut of a column, with the weights of the exact
+rule draw, is accepted by the mean of the plain grow's ratios over the cuts instead of each cut's own ratio.
+Printed is the expected acceptance of both, over leaves, columns and cuts as a plain grow draws them. An
+informed grow needs a histogram of the leaf's rows, and costs about three plain updates. inner: the share of
+splits that the rule draw can't reach (those above other splits), and the probability that a rule drawn there
+by two histograms (rows routed left, rows routed right) differs from the current one, if it were never
+rejected. The rule draw's own probability is printed too. from root: trees regrown in turn from their partial
+residuals, with every split drawn by the evidence of all rules (He and Hahn 2021): sigma after a number of
+sweeps and their seconds, and the default chain's sigma after iterations from stumps that take as long. It is
+a useful warm start if its sigma falls sooner.
 """
 
 import argparse
@@ -28,19 +28,19 @@ from sampler.bart.kernels.state import ABOVE, DEPTH, VALUE
 from sampler.kernels.arrays import CUT, FEATURE, LEFT, RIGHT
 from sampler.preparation import prepare
 
-BURNIN, APART = 1000, 50  # iterations before the first state that is looked at, and between states
+BURNIN, APART = 1000, 50  # iterations before the first state examined, and between states
 TREES = mixing.TREES
 
 
 @numba.njit
 def evidence(count, total, sigma2, tau2):
-    """Log marginal likelihood of a leaf's partial residuals, less what no rule changes."""
+    """Compute the log marginal likelihood of a leaf's partial residuals, up to terms that no rule changes."""
     spread = sigma2 + count * tau2
     return 0.5 * (np.log(sigma2 / spread) + tau2 * total * total / (sigma2 * spread))
 
 
 class State:
-    """A chain's trees, with every row's code, leaf and residual."""
+    """Trees of a chain, with every row's code, leaf and residual."""
 
     def __init__(self, chain, codes):
         constants = chain.training.constants
@@ -50,7 +50,7 @@ class State:
         self.alpha, self.beta = constants.alpha, constants.beta
 
     def tree(self, number):
-        """Splits, leaves, each row's leaf, and the partial residual."""
+        """Return splits, leaves, each row's leaf, and the partial residual."""
         leaves = int(self.forest.num_leaves[number])
         slots = self.forest.slots[number][: len(self.residual)]
         leaf = self.forest.leaf[number, :leaves]
@@ -62,7 +62,7 @@ class State:
         )
 
     def gains(self, column, values):
-        """Of every cut of some rows' column: log evidence of its two parts over that of the whole."""
+        """Compute the log evidence of both parts minus that of the whole, for each cut of a column's rows."""
         count, total = np.bincount(column, minlength=256), np.bincount(column, values, 256)
         low, high = column.min(), column.max()
         left, sums = np.cumsum(count)[low:high], np.cumsum(total)[low:high]
@@ -78,7 +78,7 @@ def bottom(split):
 
 
 def grows(state, rng):
-    """Expected acceptance of plain and informed grows, a leaf and a column of each tree."""
+    """Compute the expected acceptance of plain and informed grows, for one leaf and column of each tree."""
     for number in range(TREES):
         splits, leaf, slots, partial = state.tree(number)
         slot, column = rng.integers(len(leaf)), state.codes[rng.integers(len(state.codes))]
@@ -94,7 +94,7 @@ def grows(state, rng):
 
 
 def reach(splits, at, codes):
-    """The leaf that each row comes to below a child, split or leaf."""
+    """Return the leaf that each row reaches below a child, split or leaf."""
     if at < 0:
         return np.full(codes.shape[1], ~at)
     left, right = (reach(splits, splits[at, side], codes) for side in (LEFT, RIGHT))
@@ -102,7 +102,7 @@ def reach(splits, at, codes):
 
 
 def inner_weights(state, splits, at, column, rows, partial):
-    """Evidence of each cut of a column at an inner split, in logs; -inf where a leaf would be empty."""
+    """Compute the log evidence of each cut of a column at an inner split; -inf for empty leaves."""
     codes, below = column[rows], state.codes[:, rows]
     cuts = np.arange(codes.min(), codes.max())
     total = np.zeros(len(cuts))
@@ -118,7 +118,7 @@ def inner_weights(state, splits, at, column, rows, partial):
 
 
 def inner_changes(state, rng):
-    """Of every split above others: the chance that a rule drawn by its evidence is another one."""
+    """Compute, for each split above others, the probability that a rule drawn by its evidence differs."""
     for number in range(TREES):
         splits, _, slots, partial = state.tree(number)
         for at in range(len(splits)):
@@ -140,7 +140,7 @@ def inner_changes(state, rng):
 
 @numba.njit
 def regrow(codes, partial, rows, depth, law, out):
-    """Draw the splits of a node from the evidence of all rules and of none, and its leaves' values."""
+    """Draw a node's splits from the evidence of all rules and of none, and its leaves' values."""
     sigma2, tau2, alpha, beta = law
     columns, n = len(codes), len(rows)
     count, total = np.zeros((columns, 256)), np.zeros((columns, 256))
@@ -180,7 +180,7 @@ def regrow(codes, partial, rows, depth, law, out):
 
 @numba.njit
 def sweep_from_root(codes, residual, fits, law):
-    """Grow every tree anew, in turn."""
+    """Regrow every tree in turn."""
     rows, out = np.arange(len(residual)), np.zeros(len(residual))
     for number in range(len(fits)):
         residual += fits[number]
@@ -190,7 +190,7 @@ def sweep_from_root(codes, residual, fits, law):
 
 
 def from_root(problem, codes, y, sweeps):
-    """Sigma after sweeps that grow every tree anew, and the seconds they took."""
+    """Return sigma after sweeps that regrow every tree, and their seconds."""
     constants = problem.training.constants
     residual, fits = y - constants.offset, np.zeros((TREES, len(y)))
     rng, sigma2 = np.random.default_rng(1), constants.sigma_start**2
@@ -200,7 +200,7 @@ def from_root(problem, codes, y, sweeps):
         sweep_from_root(
             codes, residual, fits, (sigma2, constants.leaf_sd**2, constants.alpha, constants.beta)
         )
-        seconds += (time.process_time() - start) * (sweep > 0)  # the first compiles
+        seconds += (time.process_time() - start) * (sweep > 0)  # the first call compiles
         squares = constants.nu * constants.lambda_ + residual @ residual
         sigma2 = squares / rng.chisquare(constants.nu + len(y))
         sigmas.append(np.sqrt(sigma2))
@@ -208,7 +208,7 @@ def from_root(problem, codes, y, sweeps):
 
 
 def stumps_for(problem, seconds):
-    """The mean sigma of the last tenth of iterations from stumps that take so long, and their number."""
+    """Return the mean sigma of the last tenth of iterations from stumps in that time, and their number."""
     chain = Chain.start(problem.training, 1)
     chain.run(1)
     start, sigmas = time.process_time(), []
@@ -219,7 +219,7 @@ def stumps_for(problem, seconds):
 
 
 def look(name, states, sweeps):
-    """One line of each kind for a data set."""
+    """Print one line of each kind for a data set."""
     X, y, *_ = mixing.load(name, 1)
     problem = prepare(X, y, num_trees=TREES, num_chains=2, num_burnin=10**6, num_draws=1, seed=1)
     codes = np.stack([problem.grid.encode(j, X[:, j]) for j in range(X.shape[1])])

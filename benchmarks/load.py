@@ -1,15 +1,15 @@
-"""The team stack under load: two API processes, Postgres, Valkey, a worker that fits all the while.
+"""Put the team stack under load: two API processes, Postgres, Valkey, a worker that fits continuously.
 
     python benchmarks/load.py [--seconds 600] [--rate 20] [--overload 300]
 
-An open loop: every request has its time, whether or not others have been answered, and its latency counts
-from then. First a steady rate for the whole time, mixed of predictions, looks, uploads and deletions, with
-keys and quotas as a team has them, while fits follow each other; then a rate far too high for a tenth of the
-time; then the steady rate again. It ends with a verdict of its own, and the exit code says the same:
+An open loop: every request has a scheduled time, whether or not others have been answered, and its latency
+counts from then. First there is a steady rate for the whole time, a mixture of predictions, reads, uploads
+and deletions, with keys and quotas of a team, while fits follow each other; then an excessive rate for a
+tenth of the time; then the steady rate again. The printed verdict and the exit code state whether:
 
-- steady: no error, no refusal; memory, threads and open files of each part don't grow
-- overload: every request is answered, with what was asked, 429 or 503, and afterwards latencies are as before
-- nothing lost: every fit that was accepted succeeds, every dataset that was stored is there
+- steady: there is no error and no refusal; memory, threads and open files of each part don't grow
+- overload: every request is answered, by its result, 429 or 503, and afterwards latencies are as before
+- nothing lost: every accepted fit succeeds, every stored dataset is there
 """
 
 import argparse
@@ -37,11 +37,11 @@ from app.store.engine import make_engine, session_scope
 from benchmarks.service import friedman
 from tests.support import servers
 
-PATIENCE = 40.0  # seconds after which a request counts as not answered
+PATIENCE = 40.0  # seconds after which a request counts as unanswered
 SAMPLE_SECONDS = 2.0
 FITS_OPEN, FITS_KEPT = 2, 4
 DATASETS_KEPT = 10
-GROWTH, GROWTH_MIB = 1.15, 40  # of memory, from the first quarter to the last: more is a leak
+GROWTH, GROWTH_MIB = 1.15, 40  # growth of memory from the first quarter to the last; more is a leak
 KINDS = {"one row": 60, "100 rows": 15, "a model": 12, "a list": 8, "upload, delete": 5}  # percent
 
 
@@ -53,20 +53,20 @@ def csv_of(rows, seed):
 
 
 class Client:
-    """Requests over kept connections, with little work: it shares the machine with what it measures."""
+    """Client of kept connections with little overhead, since it shares the machine with the service."""
 
     def __init__(self, ports, key):
         self.ports, self.key = ports, key
         self.idle = defaultdict(list)
 
     async def ask(self, number, method, path, body=b"", kind="application/json"):
-        """Status and body."""
+        """Return status and body."""
         port = self.ports[number % len(self.ports)]
         head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.key}\r\n"
         head += f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n" if body else "\r\n"
         idle = self.idle[port]
         now = time.monotonic()
-        while idle and idle[0][2] < now - 3:  # the server closes those that rest for five seconds
+        while idle and idle[0][2] < now - 3:  # the server closes connections that are idle for five seconds
             idle.pop(0)[1].close()
         if idle:
             reader, writer, _ = idle.pop()
@@ -94,7 +94,7 @@ class Client:
 
 
 class Load:
-    """What is asked, and what became of it."""
+    """Requests of the load and their results."""
 
     def __init__(self, client, model, upload):
         self.client, self.upload = client, upload
@@ -108,7 +108,7 @@ class Load:
         self.datasets, self.deleted = [], set()
 
     async def run(self, rate, seconds):
-        """Latencies in ms by kind, and statuses."""
+        """Return latencies in ms by kind, and statuses."""
         latencies, statuses = defaultdict(list), Counter()
 
         async def one(number, due):
@@ -153,7 +153,7 @@ class Load:
 
 
 class Fits:
-    """Keeps fits following each other, and knows all that were accepted."""
+    """Sequence of fits, started one after the other, that records all accepted ones."""
 
     def __init__(self, client, dataset):
         self.client, self.dataset = client, dataset
@@ -198,7 +198,7 @@ class Fits:
 
 
 def tree(pid):
-    """A process and all below it."""
+    """List a process and all its descendants."""
     found = [pid]
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -208,7 +208,7 @@ def tree(pid):
 
 
 def measure(pids):
-    """Proportional memory in MiB, threads and open files of some processes."""
+    """Sum proportional memory (MiB), threads and open files of processes."""
     memory = threads = files = 0
     for pid in pids:
         with contextlib.suppress(OSError, ValueError, StopIteration):
@@ -220,7 +220,7 @@ def measure(pids):
 
 
 async def watch(parts, samples):
-    """Note what the parts take, now and then, until cancelled."""
+    """Record the resources of the parts at intervals, until cancelled."""
     while True:
         for name, pid in parts.items():
             samples[name].append(measure(tree(pid)))
@@ -234,7 +234,7 @@ def free_port():
 
 
 def serve(port):
-    """One API process: on loopback, as one that others reach: with keys and quotas."""
+    """Start one API process on loopback with keys and quotas, as if reachable from outside."""
     from app.server import server
     from app.settings import Settings
 
@@ -243,7 +243,7 @@ def serve(port):
 
 @contextlib.contextmanager
 def stack():
-    """Ports of two API processes, a key, and the process ids of the parts."""
+    """Start the stack; yield the ports of two API processes, a key, and the process ids of the parts."""
     with (
         servers.postgres() as postgres,
         servers.valkey() as broker,
@@ -294,7 +294,7 @@ def wait_ready(ports):
 
 
 def first_model(client, content):
-    """A dataset and a finished model."""
+    """Create a dataset and a finished model."""
     made = client.post("/datasets", content=content, headers={"Content-Type": "text/csv"}).raise_for_status()
     dataset = made.json()["id"]
     body = {"dataset_id": dataset, "target": "y", "num_burnin": 200, "num_draws": 100}
@@ -324,7 +324,7 @@ def table(title, latencies, statuses, seconds):
 
 
 def grown(samples, faults):
-    """Print what each part took in the first and in the last quarter, after a warm-up; note what grew."""
+    """Print each part's resources in the first and last quarter, after a warm-up; list those that grew."""
     print("\n  part       MiB before   after   threads before  after   files before  after")
     for name, taken in samples.items():
         found = taken[len(taken) // 10 :]
@@ -380,7 +380,7 @@ async def drive(asked, ports, key, parts, dataset, model):
 
 
 async def lost(client, load, fits, faults):
-    """Is all there that was said to be?"""
+    """List accepted objects that are missing."""
     states = Counter(state for _, state in fits.done)
     _, content = await client.ask(0, "GET", "/datasets?limit=200")
     listed = {item["id"] for item in json.loads(content)["items"]}
@@ -409,7 +409,7 @@ def main():
         return
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with stack() as (ports, key, parts, log):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(65536, limit[1]), limit[1]))  # ours: the parts are on
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(65536, limit[1]), limit[1]))  # of this process alone
         headers = {"Authorization": f"Bearer {key}"}
         with httpx.Client(base_url=f"http://127.0.0.1:{ports[0]}", headers=headers, timeout=60) as client:
             dataset, model = first_model(client, csv_of(1000, 0))

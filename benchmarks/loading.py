@@ -1,9 +1,9 @@
-"""A model of 200,000 trees from the database into predictable form, and its bytes there.
+"""Measure the loading of a model of 200,000 trees from the database for prediction, and its stored bytes.
 
     python benchmarks/loading.py [--database-url postgresql://...]
 
 Default settings on Friedman's function, n = 1,000: 4 chains x 250 draws x 200 trees. SQLite in a temporary
-folder unless a URL of an empty database is given. Medians of 15 loads.
+folder unless the URL of an empty database is given. Medians of 15 loads.
 """
 
 import argparse

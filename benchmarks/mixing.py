@@ -1,17 +1,17 @@
-"""Effective samples per second of total work, by move table and beside our peers, in one run.
+"""Compare effective samples per second of total work, by move table and with peers, in one run.
 
     python benchmarks/mixing.py [--data friedman-1000 friedman-10000 diabetes auto_mpg boston computers]
                                 [--moves default growprune cgm "grow=.5,prune=.5,rule=.3"] [--peers bartz]
                                 [--burnin 500] [--draws 1000 | --seconds 8] [--seeds 1] [--from-seed 1]
 
-Four chains each of m = 200 trees under CGM10's prior, one after another on one thread. Seconds are processor
-time of the whole fit, burn-in and all, without compiling and without predictions; ESS is rank-normalised bulk
-ESS over the four chains, by the same estimator for every package: of f the median over 200 training rows, of
-sigma, and of the number of leaves (of all trees) where a package tells it. RMSE and the coverage of 90%
-predictive intervals are at rows held back (a fifth of the data, or 1,000 fresh rows); a predictive interval
-is the central 90% of draws of f plus noise. Of several seeds, ours and the peers are run on the same data in
-turn, so that the ratios of a seed are of one machine at one time. With --seconds every table and peer runs
-about as long, a fifth of it burn-in.
+Four chains each, of m = 200 trees under the prior of Chipman, George and McCulloch (2010), one after another
+on one thread. Seconds are processor time of the whole fit with burn-in, without compilation and predictions.
+ESS is rank-normalised bulk ESS over the four chains, by the same estimator for every package: for f the
+median over 200 training rows, for sigma, and for the number of leaves (of all trees) where a package reports
+it. RMSE and the coverage of 90% predictive intervals are at held-out rows (a fifth of the data, or 1,000 new
+rows); a predictive interval is the central 90% of draws of f plus noise. With several seeds, all packages run
+on the same data in turn, so that the ratios of a seed are from one machine at one time. With --seconds every
+table and peer runs about as long, a fifth of it burn-in.
 """
 
 import argparse
@@ -35,7 +35,7 @@ COLUMNS = [
 
 
 def load(name, seed):
-    """X and y to train on, X and y held back."""
+    """Return training X and y, and held-out X and y."""
     rng = np.random.default_rng(seed)
     if name.startswith("friedman-"):
         n = int(name.removeprefix("friedman-"))
@@ -80,7 +80,7 @@ def computers():
 
 
 def ours(X, y, X_new, burnin, draws, thin, seed, moves):
-    """(f at training rows, at new rows, sigma, leaves), [chain, draw, ..], and seconds."""
+    """Return (f at training rows, f at new rows, sigma, leaves), [chain, draw, ..], and seconds."""
     from sampler.bart.chain import Chain
     from sampler.kernels.jit import warm
     from sampler.posterior.posterior import Posterior
@@ -146,13 +146,13 @@ def stochtree(X, y, X_new, burnin, draws, thin, seed):
 
 
 def lasting(run, seconds):
-    """The same for as many iterations as take so many seconds, a fifth of them burn-in."""
+    """Run as `ours` for as many iterations as take that many seconds, a fifth of them burn-in."""
 
     def lasts(X, y, X_new, *others):
         seed = others[-1]
         *_, took = run(X, y, X_new[:1], 200, 100, 1, seed)
         iterations = int(300 * seconds / took)
-        thin = max(1, iterations // 12_500)  # thinned much more, an easy posterior loses draws
+        thin = max(1, iterations // 12_500)  # with much more thinning an easy posterior loses draws
         return run(X, y, X_new, iterations // 5, iterations * 4 // 5 // thin * thin, thin, seed)
 
     return lasts
@@ -162,7 +162,7 @@ PEERS = {"bartz": bartz, "stochtree": stochtree}
 
 
 def figures(at, new, sigma, leaves, seconds, y_new, seed):
-    """In the order of COLUMNS."""
+    """Return the figures in the order of COLUMNS."""
     from sampler.posterior import rhat_ess
 
     f = np.ascontiguousarray(at.transpose(2, 0, 1))
@@ -180,14 +180,14 @@ def figures(at, new, sigma, leaves, seconds, y_new, seed):
 
 
 def parse_moves(text):
-    """A name, or a table written as grow=.5,prune=.5,rule=.3."""
+    """Parse a name, or a table written as grow=.5,prune=.5,rule=.3."""
     if "=" not in text:
         return text
     return {name: float(value) for name, value in (part.split("=") for part in text.split(","))}
 
 
 def runners(moves, peers):
-    """Name -> what runs it; peers that can't be imported are said to be absent."""
+    """Map names to functions that run them; report peers that can't be imported."""
     made = {f"ours {m}": lambda *a, m=m: ours(*a, parse_moves(m)) for m in moves}
     for name in peers:
         try:
@@ -236,7 +236,7 @@ def show(who, values):
 
 
 def compare(found):
-    """Ours over each peer's effective samples per second: median and range of the ratios seed by seed."""
+    """Print the ratio of effective samples per second to each peer's: median and range over seeds."""
     for peer, theirs in found.items():
         for who, rows in found.items():
             if peer.startswith("ours") or not who.startswith("ours"):

@@ -1,8 +1,8 @@
-"""Speed and size of stored posteriors: `python benchmarks/prediction_speed.py [--rows 1000] [--full]`.
+"""Measure speed and size of posteriors: `python benchmarks/prediction_speed.py [--rows 1000] [--full]`.
 
 Friedman's function, n = 1,000, p = 10, 200 trees, 4 chains of 250 kept draws (with `--full` at the default
-length, else after a short run, whose trees are much the same). Times are the best of several runs on one
-core. Peers that are installed (stochtree, bartz; dbarts through rpy2) predict the same rows in the same run.
+length, else after a short run with similar trees). Times are the best of several runs on one core. Installed
+peers (stochtree, bartz; dbarts through rpy2) predict the same rows in the same run.
 """
 
 import argparse
@@ -25,7 +25,7 @@ def friedman(num_rows, seed):
 
 
 def best(run, repeats=5):
-    """Seconds of the fastest of some runs."""
+    """Return the seconds of the fastest of some runs."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()

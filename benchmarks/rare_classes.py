@@ -1,4 +1,4 @@
-"""Cut points where one class is rare: how near the probabilities of probit come to the truth.
+"""Compare cut points where one class is rare: errors of the probabilities of probit.
 
     python benchmarks/rare_classes.py [--data rare-1 rare-3 rare-10 outlier skewed heavy middle cancer-3
                                       digits] [--seeds 3] [--cuts quantile uniform mixed]
@@ -7,7 +7,7 @@ Simulated: P = Phi(a + x1 + (x2 > 0) / 2) with a share of about 1, 4 and 11% pos
 `skewed` has log-normal columns, `heavy` Student's t with 3 degrees of freedom, `outlier` a row of 10,000 in
 each column, and in `middle` P is high in a narrow band of many rows. Figures on 2,000 new rows: the root
 mean square error of P, and the expected log loss. Tables: breast cancer with malignant rows thinned to 3%,
-and whether a digit is an 8 (10%), half of the rows held out: the log loss alone.
+and digits as 8 or not (10%), with half of the rows held out: the log loss alone.
 """
 
 import argparse
@@ -25,7 +25,7 @@ CUTS = ("quantile", "uniform", "mixed")
 
 
 def simulated(name, rng, rows):
-    """Columns, and the probabilities of the second class."""
+    """Return columns, and probabilities of the second class."""
     z = rng.normal(size=(rows, 5))
     if name == "skewed":
         X = np.exp(z)
@@ -42,8 +42,8 @@ def simulated(name, rng, rows):
 
 
 def table(name, rng):
-    """A real table's columns and classes, rows shuffled."""
-    from sklearn.datasets import load_breast_cancer, load_digits  # of tables only
+    """Return a real table's columns and classes, with rows shuffled."""
+    from sklearn.datasets import load_breast_cancer, load_digits  # for tables only
 
     if name == "digits":
         X, digit = load_digits(return_X_y=True)
@@ -59,7 +59,7 @@ def table(name, rng):
 
 
 def problem(name, seed):
-    """Training columns and classes, new columns and what is to be predicted of them, whether as P."""
+    """Return training columns and classes, new columns and the truth there, and whether it is P."""
     rng = np.random.default_rng([77, seed])
     if name in ("cancer-3", "digits"):
         X, y = table(name, rng)
@@ -73,7 +73,7 @@ def problem(name, seed):
 
 
 def figures(name, seed, cuts):
-    """Root mean square error of P (NaN of tables) and log loss."""
+    """Compute the root mean square error of P (NaN for tables) and the log loss."""
     X, y, new, truth, known = problem(name, seed)
     posterior = fit(
         X, y, family="probit", prior={"cuts": cuts}, seed=seed, num_chains=2, num_draws=125, progress=False
@@ -84,7 +84,7 @@ def figures(name, seed, cuts):
 
 
 def main():
-    """Print a line for each data set, the mean over seeds of each kind of cuts."""
+    """Print a line for each data set, with means over seeds for each kind of cuts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
         "--data", nargs="+", default=[*INTERCEPTS, "skewed", "heavy", "middle", "cancer-3", "digits"]

@@ -1,12 +1,12 @@
-"""What the sampler costs off the beaten track: many columns, deep trees, a million rows; each move set.
+"""Measure the sampler in extreme cases: many columns, deep trees, a million rows; for each move set.
 
     python benchmarks/sampler_extremes.py [--cases wide deep long] [--moves growprune default cgm]
 
 wide: n = 10,000, p = 1,000, m = 200. deep: n = 100,000, p = 10, m = 20, split probability
 .95 (1 + depth)^-.5. long: n = 1,000,000, p = 10, m = 200. Friedman's function of the first five columns.
-Each runs in a process of its own for `--seconds` of its processor, after as long a burn-in. Printed are
-nanoseconds per row and tree (processor time), mean and largest tree, and the peak of memory above the coded
-data.
+Each case runs in a new process for `--seconds` of processor time, after an equal burn-in. Printed are
+nanoseconds per row and tree (processor time), mean and largest number of leaves, and the peak of memory above
+the encoded data.
 """
 
 import argparse

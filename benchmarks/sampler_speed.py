@@ -1,17 +1,17 @@
-"""Nanoseconds per row and tree of whole sampler iterations: ours by move set, and our peers', in one run.
+"""Measure nanoseconds per row and tree of whole iterations, by move set and for peers, in one run.
 
     python benchmarks/sampler_speed.py [--sizes 1000 10000 100000 1000000] [--rounds 5] [--seconds 2]
                                        [--moves growprune default] [--weights] [--alone]
 
-Friedman's function, p = 10, m = 200, CGM10's prior (alpha .95, beta 2, k 2), 100 cuts by quantiles, one
-chain on one thread. bartz and stochtree are measured where they can be imported (the bench group), dbarts
-where an R with it is on the path; each is said to be absent otherwise. Rounds go through all of them
-alternately, so that a busy machine slows all alike; compiling and burn-in are not counted. Medians over
-rounds of processor time, and of each round's ratio. Beyond 20,000 rows our chains start from trees that
-1,000 iterations on the first 20,000 rows have grown (a chain of a million rows would burn in for a minute),
-then go 20 iterations on all of them; how many leaves the trees have is printed. A size's figures come when
-all its rounds are done: at a million rows that takes about ten minutes, so standard error tells what is
-going on. `--weights`: each move set also with weights of rows; `--alone`: without the peers.
+Friedman's function, p = 10, m = 200, the prior of Chipman, George and McCulloch (2010; alpha .95, beta 2, k
+2), 100 cuts by quantiles, one chain on one thread. bartz and stochtree are measured where they can be
+imported (the bench group), dbarts where an R with it is on the path; absent peers are reported. Rounds
+alternate between packages, so that a busy machine slows all equally; compilation and burn-in are not counted.
+Printed are medians over rounds of processor time, and of each round's ratio. Beyond 20,000 rows our chains
+start from trees grown by 1,000 iterations on the first 20,000 rows (a chain of a million rows would burn in
+for a minute), then do 20 iterations on all of them; the number of leaves is printed. A size's figures are
+printed when all its rounds are done; at a million rows that takes about ten minutes, so progress goes to
+standard error. `--weights`: each move set also with weights of rows; `--alone`: without the peers.
 
 ours:      100 cuts, leaf minimum 1 row, any depth; prior with the valid-split factor
 bartz:     100 cuts, its default leaf minimum (5 rows), depth at most 6
@@ -36,12 +36,12 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_
 import numpy as np  # noqa: E402  # after the thread counts
 
 TREES, COLUMNS, CUTS = 200, 10, 100
-SOME_ROWS = 20_000  # that burn-in looks at
+SOME_ROWS = 20_000  # used in burn-in
 MOVE_SETS = ("growprune", "default", "growprunechange", "cgm")
 
 
 def friedman(num_rows, seed=1):
-    """X [n, 10], y [n]: Friedman's function, noise sd 1."""
+    """Simulate X [n, 10] and y [n]: Friedman's function, noise sd 1."""
     rng = np.random.default_rng(seed)
     X = rng.random((num_rows, COLUMNS))
     f = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
@@ -49,7 +49,7 @@ def friedman(num_rows, seed=1):
 
 
 class Ours:
-    """A chain of ours, run on and on."""
+    """Chain of this project, continued without end."""
 
     def __init__(self, X, y, moves, *, weighted=False):
         from sampler.bart.chain import Chain
@@ -74,7 +74,7 @@ class Ours:
 
     @staticmethod
     def burnt_in(training):
-        """A checkpoint of a chain of the first rows, rewritten for all rows; None where these are all."""
+        """Return a checkpoint of a chain of the first rows, rewritten for all rows; None if there are few."""
         from sampler.bart.chain import Chain
         from sampler.bart.checkpoint import read_checkpoint, write_checkpoint
 
@@ -99,7 +99,7 @@ class Ours:
 
 
 class Bartz:
-    """bartz: the difference between a longer and a shorter fit is the iterations."""
+    """Fits by bartz; the difference between a longer and a shorter fit gives the time of iterations."""
 
     def __init__(self, X, y):
         from bartz.BART import gbart
@@ -132,7 +132,7 @@ class Bartz:
 
 
 class Stochtree:
-    """stochtree: the same difference of two fits."""
+    """Fits by stochtree; the difference between a longer and a shorter fit gives the time of iterations."""
 
     def __init__(self, X, y):
         from stochtree import BARTModel
@@ -157,7 +157,7 @@ class Stochtree:
 
 
 class Dbarts:
-    """dbarts in a process of R, timed inside it."""
+    """Fits by dbarts in an R process, timed inside it."""
 
     SCRIPT = """
     library(dbarts); a <- commandArgs(TRUE); d <- matrix(scan(a[1], quiet = TRUE), ncol = 11, byrow = TRUE)
@@ -183,7 +183,7 @@ class Dbarts:
 
 
 def peak_memory():
-    """Peak resident memory of this process, MB."""
+    """Return the peak resident memory of this process, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -191,13 +191,13 @@ STARTED = time.monotonic()
 
 
 def tell(what):
-    """A line of progress, to standard error."""
+    """Print a line of progress to standard error."""
     seconds, memory = time.monotonic() - STARTED, peak_memory()
     print(f"[{seconds:6.0f} s, peak {memory:6.0f} MB] {what}", file=sys.stderr, flush=True)
 
 
 def contestants(X, y, moves, options):
-    """Name -> what runs, those that are there; says which are not."""
+    """Map names to the available runners; report the absent ones."""
     made = {}
     for name in moves:
         tell(f"ours {name}: burn-in")
@@ -229,7 +229,7 @@ def measure(num_rows, moves, options):
         guess = 10 if num_rows < 100_000 else 2
         iterations[name] = max(guess, int(guess * seconds / max(runner.run(guess), 1e-6)))
         if not name.startswith("ours"):
-            # No peer is faster than 1 ns; a first difference lost in noise would ask for a fit without end.
+            # No peer is faster than 1 ns; a difference lost in noise would otherwise lead to an endless fit.
             most = int(seconds / (TREES * num_rows * 1e-9))
             iterations[name] = max(2, min(iterations[name] // 3, most))
     figures = {name: [] for name in runners}

@@ -1,14 +1,14 @@
-"""Worker processes standing for machines: chains per minute, and what a chain asks of database and broker.
+"""Measure chains per minute, and statements and broker commands per chain, with worker processes as machines.
 
     python benchmarks/scaling.py [--workers 1 2 4 8] [--chains 8] [--sampling]
 
-A Postgres with pg_stat_statements and a Valkey of its own, the service's own settings, workers of one slot.
-One model with so many chains per worker, each so small that processors hardly matter (20 trees, 100
-iterations): what is left is the protocol. The statements of each fit are sorted by what they are for: the
-life of a chain (claim, preparation, slices, end), the looks of dispatchers, their beats.
+A separate Postgres with pg_stat_statements and a separate Valkey, the service's default settings, workers
+with one slot. One model with that many chains per worker, each so small that computing hardly matters (20
+trees, 100 iterations), so that the cost is that of the protocol. The statements of each fit are classified by
+purpose: a chain's own (claim, preparation, slices, end), dispatchers' polls, heartbeats.
 
-`--sampling` fits chains of some seconds of computing instead: chains per minute then grow up to the machine's
-cores, and no further.
+`--sampling` fits chains with some seconds of computing instead: chains per minute then grow up to the
+machine's number of cores.
 """
 
 import argparse
@@ -41,7 +41,7 @@ STATEMENTS = text(
 
 
 def kind_of(query):
-    """What a statement is for; None: the benchmark's own, and what a driver says of itself."""
+    """Return the purpose of a statement; None for the benchmark's own and for those of drivers."""
     words = " ".join(query.split())
     if words.startswith(("BEGIN", "COMMIT", "ROLLBACK")):
         return "transactions"
@@ -58,11 +58,11 @@ def kind_of(query):
 
 
 def fitted(service, admin, broker, workers, settings):
-    """Fit a model with that many workers; what there was to count."""
+    """Fit a model with that many workers and return the counts."""
     running = [service.start_worker(slots=1) for _ in range(workers)]
     ready = text("SELECT count(*) FROM workers")
     service.eventually(lambda: scalar(service.engine, ready) == workers, 300)
-    time.sleep(3.0)  # their first looks
+    time.sleep(3.0)  # their first polls
     scalar(admin, text("SELECT pg_stat_statements_reset()"))
     broker.config_resetstat()
     began = time.monotonic()
@@ -83,7 +83,7 @@ def fitted(service, admin, broker, workers, settings):
 
 
 def until_ended(service, model_id):
-    """Asked for once a second, so that asking counts for little."""
+    """Wait for the end; poll once a second, so that polling counts for little."""
     query = text("SELECT finished_at FROM models WHERE id = :id")
     while scalar(service.engine, query, id=model_id) is None:
         time.sleep(1.0)

@@ -1,4 +1,4 @@
-"""What the benchmarks of the running service share: Friedman's data, and an embedded service of its own."""
+"""Common parts of the benchmarks of the running service: Friedman's data, and an embedded service."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ from sampler import describe
 
 
 def friedman(rows, seed):
-    """Ten columns, five of which matter, and y."""
+    """Simulate ten columns, five of which matter, and y."""
     generator = np.random.default_rng(seed)
     x = generator.uniform(size=(rows, 10))
     f = 10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2 + 10 * x[:, 3] + 5 * x[:, 4]
@@ -28,7 +28,7 @@ def friedman(rows, seed):
 
 
 def store(url, table, name):
-    """Straight into the database: the upload is not what is measured."""
+    """Store a table directly in the database, because the upload is not measured."""
     columns = [summary.to_json() for summary in describe(table.slice(0, 1000))]
     engine = make_engine(url)
     with session_scope(engine) as session:
@@ -41,7 +41,7 @@ def store(url, table, name):
 
 @contextlib.contextmanager
 def embedded():
-    """`bartserve up` on a temporary folder and a free port: its address, database URL and process id."""
+    """Run `bartserve up` on a temporary folder and a free port; yield address, database URL, process id."""
     with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -74,7 +74,7 @@ def _wait_ready(address):
 
 
 def until(client, path, seconds=600):
-    """What is at that address once it has succeeded."""
+    """Wait until the object at that address has succeeded, and return it."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         state = client.get(path).json()
@@ -86,7 +86,7 @@ def until(client, path, seconds=600):
 
 
 def fit(client, url):
-    """A model of 4 x 250 draws of 200 trees on 1,000 rows; its id."""
+    """Fit a model of 4 x 250 draws of 200 trees on 1,000 rows, and return its id."""
     made = client.post(
         "/models", json={"dataset_id": store(url, friedman(1000, 0), "training"), "target": "y"}
     )

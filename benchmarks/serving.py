@@ -1,11 +1,11 @@
-"""Predictions over HTTP on loopback against a warm model of 1,000 draws of 200 trees.
+"""Measure predictions over HTTP on loopback with a cached model of 1,000 draws of 200 trees.
 
     python benchmarks/serving.py [--seconds 20]
 
-One row at 50 requests a second, open loop (each request has its time, whether or not others are answered; its
-latency counts from then): p50 and p99, beside an empty answer (/health/live) of the same server. 10,000 rows
-as an Arrow stream: the mean alone, and with 90% intervals, as multiples of the prediction kernel's own time,
-measured in turn with the requests.
+One row at 50 requests a second, open loop (each request has a scheduled time, whether or not others are
+answered; its latency counts from then): p50 and p99, and those of an empty answer (/health/live) of the same
+server. 10,000 rows as an Arrow stream: the mean alone, and with 90% intervals, as multiples of the prediction
+kernel's own time, measured in turn with the requests.
 """
 
 import argparse
@@ -41,13 +41,13 @@ async def exchange(reader, writer, message):
 
 
 async def open_loop(address, messages, rate, seconds):
-    """Latencies in ms from the time each request was due; connections are kept and made as needed."""
+    """Return latencies in ms from the time each request was due; connections are kept."""
     host, port = urlsplit(address).hostname, urlsplit(address).port
     idle = [await asyncio.open_connection(host, port) for _ in range(8)]
     latencies, sent = [], []
 
     async def one(due, message):
-        # The longest idle one: the server closes those that rest for five seconds.
+        # The one idle for longest: the server closes connections that are idle for five seconds.
         connection = idle.pop(0) if idle else await asyncio.open_connection(host, port)
         await exchange(*connection, message)
         latencies.append(1000 * (time.perf_counter() - due))

@@ -1,25 +1,25 @@
-"""Every method on the data of the DCC-Tree paper (Cochrane et al.), beside the paper's own figures.
+"""Compare every method with the figures of the DCC-Tree paper (Cochrane, Wills and Johnson), on its data.
 
 `python benchmarks/single_trees.py [--seeds 10] [--methods bcart smc ..] [--data cgm wu iris wine cancer]
 [--authors FOLDER] [--search default short paper] [--fits new one] [--only 0 1 ..] [--results FILE]`
 
-Table 1: the synthetic CGM and WU data. Mean squared errors to outcomes have a noise floor that is another on
-every data set, so what is compared is the excess: the error less that of the true function on the same rows.
-First over new data sets, one sampler seed each; then over sampler seeds on one data set, where the sd is the
-sampler's own, which is what the paper's is. Table 2: accuracies on real data, on the paper's split over
-sampler seeds (what the paper has), then on splits anew. `--authors`, a copy of the authors' repository
-`jodie-c/DCC-Tree`, makes the one data set theirs and adds `--data original raisin`; without it the breast
-cancer data are scikit-learn's "Diagnostic" set, not the paper's "Original" one.
+Table 1 is for the synthetic CGM and WU data. Mean squared errors have a noise floor that differs between data
+sets, so the excess is compared: the error minus that of the true function on the same rows. It is shown first
+over new data sets with one sampler seed each, then over sampler seeds on one data set, where the sd is the
+sampler's own, as in the paper. Table 2 has accuracies on real data, on the paper's split over sampler seeds
+(as in the paper), then on new splits. `--authors`, a copy of the authors' repository `jodie-c/DCC-Tree`,
+makes the one data set theirs and adds `--data original raisin`; without it the breast cancer data are
+scikit-learn's "Diagnostic" set, not the paper's "Original" one.
 
-"each tree" is the figure of single draws, their mean by weight, which is how the paper judges rjhmc's trees;
-dcc-tree is judged by the mean of the posterior there, as all are in the other columns.
+"each tree" is the weighted mean of the figures of single draws, by which the paper judges rjhmc's trees; it
+judges dcc-tree by the mean of the posterior, as the other columns judge all methods.
 
-Hard splits have each method's defaults, soft ones the paper's prior; with `--search paper` dcc-tree searches
-as long as the paper's too (500 iterations, 16 chains for each topology), with `--search short` less than by
-default (40 iterations, 4 chains). Seconds are of one fit, processor time of all its threads; the verdicts are
-how many of the fits ended converged, approximate, not_converged.
+Hard splits have each method's defaults, soft ones the paper's prior; with `--search paper` dcc-tree also
+searches as long as in the paper (500 iterations, 16 chains for each topology), with `--search short` less
+than by default (40 iterations, 4 chains). Seconds are processor time of all threads of one fit; verdicts are
+the numbers of fits that ended converged, approximate, not_converged.
 
-With `--results` each fit is a line of that file as soon as it ended, and a fit that has a line is not run
+With `--results` each fit is written as a line of that file when it ends, and a fit that has a line is not run
 again: tables can be made in pieces (`--only` some seeds, `--fits` of one kind), and printed from the file
 (`--fits none`).
 """
@@ -54,13 +54,13 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 ALL = ("bcart", "bcart-mean-variance", "bcart-wu", "smc", "rjhmc-df", "rjhmc-dfi", "dcc-tree", "bart")
-# fits to new data, to one set, to the paper's split, to splits anew; none: print what there is
+# fits to new data, to one set, to the paper's split, to new splits; none: print existing results
 KINDS = ("new", "one", "paper", "split", "none")
 
 
 @dataclass(frozen=True)
 class Run:
-    """One fit: its figures at training and at new rows, those of single draws, its cost, its verdict."""
+    """One fit: its figures at training and new rows, those of single draws, its cost, its verdict."""
 
     figures: tuple[float, float]
     each_tree: tuple[float, float]
@@ -69,7 +69,7 @@ class Run:
 
 
 class Results:
-    """Fits by what was asked, in memory and, one a line, in a file."""
+    """Fits by their parameters, in memory and as lines of a file."""
 
     def __init__(self, asked: argparse.Namespace) -> None:
         self._asked, self._file = asked, asked.results
@@ -79,7 +79,7 @@ class Results:
     def runs(
         self, kind: str, name: str, method: str, fitted: Callable[[dict[str, Any], int], Run]
     ) -> list[Run]:
-        """The fits of one cell, those that are asked for run now unless they are there."""
+        """Return the fits of one cell, after running those that are requested and missing."""
         options = paper.asked(method, name, self._asked.search)
         search = self._asked.search if method == "dcc-tree" else ""
         whose = "authors" if kind == "one" and self._asked.authors is not None else kind
@@ -97,7 +97,7 @@ class Results:
 
 
 def run(X: Floats, y: Any, seed: int, score: Callable[[Posterior], tuple[Any, Any]], **options: Any) -> Run:
-    """One fit, scored: the posterior mean's figures, and each tree's."""
+    """Fit and score; return the figures of the posterior mean and of single trees."""
     began = time.process_time()
     posterior = fit(X, y, seed=seed, progress=False, **options)
     took = time.process_time() - began
@@ -106,13 +106,13 @@ def run(X: Floats, y: Any, seed: int, score: Callable[[Posterior], tuple[Any, An
 
 
 def mean_of_draws(posterior: Posterior, figures: Floats) -> float:
-    """The mean of draws' figures [chain, draw] by their weights."""
+    """Compute the weighted mean of draws' figures [chain, draw]."""
     weights = posterior.weights
     return float(figures.mean() if weights is None else np.sum(figures * weights))
 
 
 def excess(options: dict[str, Any], samples: tuple[paper.Sample, paper.Sample], seed: int) -> Run:
-    """Error less that of the true function, at training and at new rows, in thousandths."""
+    """Compute the error minus that of the true function, at training and new rows, in thousandths."""
 
     def score(posterior: Posterior) -> tuple[Any, Any]:
         figures, each_tree = [], []
@@ -128,7 +128,7 @@ def excess(options: dict[str, Any], samples: tuple[paper.Sample, paper.Sample], 
 
 
 def table_1(name: str, methods: list[str], results: Results, authors: Path | None) -> None:
-    """One of the synthetic data sets."""
+    """Print the rows of one of the synthetic data sets."""
 
     def fresh(options: dict[str, Any], seed: int) -> Run:
         return excess(options, paper.new_samples(name, seed), seed)
@@ -178,7 +178,7 @@ def _cost(runs: list[Run]) -> str:
 
 
 def table_2(name: str, methods: list[str], results: Results, authors: Path | None) -> None:
-    """One of the real data sets."""
+    """Print the rows of one of the real data sets."""
     data = paper.classes(name, authors)
     several = data.y.max() > 1
     train, test = paper.paper_split(name, len(data.y))
@@ -216,7 +216,7 @@ def table_2(name: str, methods: list[str], results: Results, authors: Path | Non
 def accuracy(
     options: dict[str, Any], data: paper.Classes, parts: tuple[NDArray[Any], NDArray[Any]], seed: int
 ) -> Run:
-    """The share of rows whose most probable class is theirs, at training and at held-out rows."""
+    """Compute the share of rows whose most probable class is theirs, at training and held-out rows."""
 
     def score(posterior: Posterior) -> tuple[Any, Any]:
         figures, each_tree = [], []

@@ -1,9 +1,9 @@
-"""The sparse prior (DART) on Friedman's function with 1,000 columns: are the five that matter on top?
+"""Measure how well the sparse prior (DART) finds the five columns that matter among 1,000.
 
     python benchmarks/sparse.py [--rows 250 100] [--seeds 10] [--columns 1000] [--priors sparse plain]
 
-Per data seed, chains pooled: whether the five columns of the function have the five largest inclusion
-proportions, with the sparse prior and without.
+For each data seed, with chains pooled: whether the five columns of Friedman's function have the five largest
+inclusion proportions, with the sparse prior and without.
 """
 
 import argparse
@@ -22,7 +22,7 @@ def friedman(num_rows, num_columns, seed):
 
 
 def found(num_rows, num_columns, seed, num_trees, *, sparse):
-    """How many of the five are among the five largest proportions, and seconds."""
+    """Return the number of the five among the five largest proportions, and seconds."""
     X, y = friedman(num_rows, num_columns, seed)
     start = time.process_time()
     prior = {"sparse": sparse, "sigma_estimate": "naive"}

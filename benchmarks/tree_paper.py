@@ -1,10 +1,9 @@
-"""What the DCC-Tree paper (Cochrane, Wills and Johnson) had: its data, splits, settings and figures.
+"""Data, splits, settings and figures of the DCC-Tree paper (Cochrane, Wills and Johnson).
 
 The synthetic data are generated; Iris, Wine and the breast cancer data "Diagnostic" (569 rows, 30 features)
-are scikit-learn's, in the order of the files that the authors had, so that their split comes out the same
-(in Iris scikit-learn corrects three cells). `folder`, a copy of the authors' public repository
-`jodie-c/DCC-Tree`, has what can't be had otherwise: the stored rows of CGM and WU, Raisin, and the cancer
-data that the paper means, "Original".
+are scikit-learn's, in the order of the authors' files, so that their split is the same (in Iris scikit-learn
+corrects three cells). `folder`, a copy of the authors' public repository `jodie-c/DCC-Tree`, has the rest:
+the stored rows of CGM and WU, Raisin, and the paper's cancer data, "Original".
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# alpha, beta, width of splits. Warm-up begins at our own widths: the paper's are of another schedule, and
-# .001 for rjhmc-df on CGM leaves ours stuck. Of HMC on WU nothing was found: alpha and beta are those on CGM,
-# the width DCC-Tree's. "cancer" has what the paper says of "original".
+# alpha, beta, width of splits. Warm-up begins at our own widths: the paper has another schedule, and
+# .001 for rjhmc-df on CGM leaves ours stuck. The paper has nothing for HMC on WU: alpha, beta as on CGM,
+# the width is DCC-Tree's. "cancer" has the paper's settings for "original".
 SOFT = {
     "rjhmc-df": {
         "cgm": (0.45, 2.5, 0.001),
@@ -62,7 +61,7 @@ SOFT = {
 LEAVES = {"mean": 0.0, "leaf_sd": 1.0, "sigma_shape": 1.5, "sigma_scale": 1.5}
 SEARCH = {"iterations": 500, "first": 100, "proposals": 5, "most": 100, "chains": 16, "draws": 100}
 WARM_UP = {"wu": 2000, "cgm": 5000}  # of others 1000
-SHORT_SEARCH = {"iterations": 40, "chains": 4}  # not the paper's: for many fits
+SHORT_SEARCH = {"iterations": 40, "chains": 4}  # shorter than the paper's, for many fits
 # (train, test) mean squared error of the paper, with its sd over ten runs on one data set
 ERRORS = {
     "cgm": {
@@ -133,14 +132,14 @@ class Sample:
 
 @dataclass(frozen=True)
 class Classes:
-    """Rows of a real problem: features and class numbers."""
+    """Rows of a real problem: features and class indices."""
 
     X: Floats
     y: NDArray[np.int64]
 
 
 def asked(method: str, name: str, search: str = "default") -> dict[str, Any]:
-    """What a method is asked to do on a data set, beside its defaults."""
+    """Return the settings of a method on a data set that differ from its defaults."""
     if method not in SOFT:
         return {"method": method}
     alpha, beta, sharpness = SOFT[method][name]
@@ -154,14 +153,14 @@ def asked(method: str, name: str, search: str = "default") -> dict[str, Any]:
 
 
 def cgm(rng: np.random.Generator) -> Sample:
-    """800 rows on a 10 x 10 grid, five leaves, noise of sd .2."""
+    """Simulate 800 rows on a 10 x 10 grid, five leaves, noise of sd .2."""
     X = rng.integers(1, 11, (800, 2)).astype(float)
     f = TRUTH["cgm"](X)
     return Sample(X, f + 0.2 * rng.normal(size=800), f)
 
 
 def wu(rng: np.random.Generator) -> Sample:
-    """300 rows, three leaves that two trees give alike, noise of sd .25."""
+    """Simulate 300 rows, three leaves that two trees describe equally, noise of sd .25."""
     low, high = (0.1, 0.4), (0.6, 0.9)
     first = np.column_stack(
         [
@@ -191,13 +190,13 @@ MAKERS: dict[str, Callable[[np.random.Generator], Sample]] = {"cgm": cgm, "wu": 
 
 
 def new_samples(name: str, seed: int) -> tuple[Sample, Sample]:
-    """Generated rows to train on and to test by."""
+    """Simulate training and test rows."""
     rng = np.random.default_rng([7, seed])
     return MAKERS[name](rng), MAKERS[name](rng)
 
 
 def one_sample(name: str, folder: Path | None) -> tuple[Sample, Sample]:
-    """The rows that the authors stored, to train on and to test by; without them rows of one seed."""
+    """Return the authors' stored training and test rows; without them simulated rows of one seed."""
     if folder is None:
         rng = np.random.default_rng(99)
         return MAKERS[name](rng), MAKERS[name](rng)
@@ -209,7 +208,7 @@ def one_sample(name: str, folder: Path | None) -> tuple[Sample, Sample]:
 
 
 class _Arrays(pickle.Unpickler):
-    """Reads arrays and nothing else: a pickle may name any function."""
+    """Unpickler that reads arrays only, since a pickle may name any function."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in {("numpy", "dtype"), ("numpy.core.numeric", "_frombuffer")}:
@@ -218,7 +217,7 @@ class _Arrays(pickle.Unpickler):
 
 
 def classes(name: str, folder: Path | None) -> Classes:
-    """All rows of a real data set, in the order of its file."""
+    """Return all rows of a real data set, in the order of its file."""
     loaders = {"iris": load_iris, "wine": load_wine, "cancer": load_breast_cancer}
     if name in loaders:
         data = loaders[name]()
@@ -236,7 +235,7 @@ def classes(name: str, folder: Path | None) -> Classes:
 
 
 def paper_split(name: str, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows that the paper trained on and tested by."""
+    """Return the paper's training and test rows."""
     order = list(range(rows))
     random.Random(SPLIT_SEEDS.get(name, SPLIT_SEED)).shuffle(order)
     train = int(SHARES[name] * rows)
@@ -244,7 +243,7 @@ def paper_split(name: str, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int
 
 
 def new_split(name: str, rows: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows to train on and to test by, as many as the paper's."""
+    """Split rows at random into as many training and test rows as in the paper."""
     order = np.random.default_rng([11, seed]).permutation(rows)
     train = int(SHARES[name] * rows)
     return order[:train], order[train:]

@@ -1,7 +1,7 @@
-"""One iteration of single-tree chains: `python benchmarks/tree_speed.py [--sizes 1e3 1e4] [--seconds 1]`.
+"""Time an iteration of single-tree chains: `python benchmarks/tree_speed.py [--sizes 1e3 1e4] [--seconds 1]`.
 
-Friedman's function, ten columns, known to the chain through a burn-in of 20,000 iterations. The promise is 3
-microseconds at most for an iteration of grow and prune at 1,000 rows, in processor time of one core.
+Friedman's function, ten columns, after a burn-in of 20,000 iterations. The promise is at most 3 microseconds
+of processor time for an iteration of grow and prune at 1,000 rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BURN_IN = 20_000
 
 
 def microseconds(num_rows: int, method: str, moves: str, seconds: float) -> tuple[float, float]:
-    """Processor time of an iteration, and leaves of the tree at the end."""
+    """Return the processor time of an iteration, and the number of leaves at the end."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(num_rows, 10))
     f = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]

@@ -1,9 +1,9 @@
-"""A large CSV file uploaded, stored and profiled: the time, the memory of every process, and the bytes kept.
+"""Measure the upload of a large CSV file: time, memory of every process, and stored bytes.
 
     python benchmarks/upload.py [--rows 1000000]
 
-Twenty columns of many kinds through HTTP to an embedded service (SQLite). Beside the stored bytes: what
-Parquet takes for the same table by its own compressors, and what a model of two of the columns reads.
+Twenty columns of many kinds are sent over HTTP to an embedded service (SQLite). The stored bytes are compared
+with Parquet's for the same table and its own compressors, and with those read by a model of two columns.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from app.store.tables import Dataset, DatasetBlock
 
 
 def table(rows):
-    """Measurements of some digits, counts, levels, dates, words and booleans; a twentieth is missing."""
+    """Simulate measurements, counts, levels, dates, words and booleans; a twentieth is missing."""
     random = np.random.default_rng(1)
     gaps = random.random(rows) < 0.05
     made = {f"x{j}": np.round(random.normal(50, 10, rows), j % 5) for j in range(10)}
@@ -42,7 +42,7 @@ def table(rows):
 
 
 class Peaks:
-    """The largest resident memory of each process below one, looked at all the time."""
+    """Largest resident memory of each descendant process, sampled continuously."""
 
     def __init__(self, root):
         self.root, self.found, self._ended = root, {}, threading.Event()

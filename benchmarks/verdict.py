@@ -1,11 +1,11 @@
-"""How often the verdict is wrong: default fits judged against runs fifty times longer, on twenty data sets.
+"""Measure how often the verdict is wrong: default fits against runs fifty times as long, on twenty data sets.
 
     python benchmarks/verdict.py [--data 20] [--times 50] [--num-trees 50]
 
-A fit that says `converged` promises chains that agree and Monte Carlo errors of the mean below a tenth of the
-posterior sd. Against the pooled long run it is wrong when, at more than 5% of the reference rows, its mean is
-further off than three of its own Monte Carlo errors allow for: |mean - long mean| > 0.3 posterior sd. For
-`approximate` the bound is 0.6. A `not_converged` fit that keeps within 0.3 sd was judged too strictly.
+The verdict `converged` promises chains that agree and Monte Carlo errors of the mean below a tenth of the
+posterior sd. It is wrong when, at more than 5% of the reference rows, the mean differs from that of the
+pooled long run by more than three such errors: |mean - long mean| > 0.3 posterior sd. For `approximate` the
+bound is 0.6. A `not_converged` fit that stays within 0.3 sd was judged too strictly.
 """
 
 import argparse
@@ -19,7 +19,11 @@ BOUND = {"converged": 0.3, "approximate": 0.6, "not_converged": 0.3}
 
 
 def data_set(number):
-    """X, y: Friedman's function, steps, additive, linear, nothing; few and many rows; less and more noise."""
+    """Simulate X and y of one of twenty kinds.
+
+    The kinds are Friedman's function, steps, additive, linear and no effects; few and many rows; less and
+    more noise.
+    """
     rng = np.random.default_rng(1000 + number)
     num_rows = [100, 300, 800, 2000][number % 4]
     num_columns = [3, 10, 6, 20, 8][number % 5]
@@ -40,7 +44,7 @@ def data_set(number):
 
 
 def judge(number, times, **settings):
-    """(verdict, share of rows off by more than its bound, median distance in sds, the long run's verdict)."""
+    """Return verdict, share of rows off by more than its bound, median distance in sds, long run's one."""
     X, y = data_set(number)
     rows = X[: min(len(X), 200)]
     short = fit(X, y, progress=False, seed=number, **settings)
