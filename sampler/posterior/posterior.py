@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sampler.data.binning import Grid
     from sampler.data.schema import Schema
     from sampler.preparation import PreparedFit
     from sampler.storage.draws import Draws
@@ -196,6 +197,11 @@ class Posterior:
         return self.schema.target.levels if self.family == "probit" else None
 
     @property
+    def grid(self) -> Grid:
+        """Cut points of the coded columns."""
+        return self._header.grid
+
+    @property
     def usual_interval(self) -> Kind:
         """The kind of interval that `predict` gives unless asked for another."""
         return "predictive" if self.classes is None else "credible"
@@ -318,8 +324,10 @@ class Posterior:
             mean continuous ranked probability score, and ``pinball``, the mean loss of its quantiles 0.05,
             0.25, 0.5, 0.75 and 0.95, both in units of the outcome, less is better; ``coverage``, a dict for
             each level (0.5, 0.8, 0.9, 0.95) with the share of outcomes inside predictive intervals and that
-            share's own 95% interval. For classes: ``log_loss``, ``brier`` and ``accuracy`` of the mean
-            probabilities; a class that the model never saw has probability 0.
+            share's own 95% interval; ``intervals_verdict``, whether those intervals hold all in all and in
+            each quarter of the prediction and of each numeric feature: ``verdict`` ("held", "not_held" or
+            "unknown"), ``text``, ``advice``, ``reasons`` and the shares. For classes: ``log_loss``, ``brier``
+            and ``accuracy`` of the mean probabilities; a class that the model never saw has probability 0.
 
         Raises
         ------

@@ -11,6 +11,7 @@ from scipy.special import betaincinv
 from sampler.data.encode import Coded
 from sampler.data.target import read_outcomes, read_weights
 from sampler.errors import SettingsError
+from sampler.posterior.assessment.interval_verdict import interval_verdict
 from sampler.posterior.assessment.predictive import Predictive
 
 if TYPE_CHECKING:
@@ -102,10 +103,10 @@ def score(
         ``log_score``, the mean log density of the outcomes under the posterior predictive mixture; ``crps``,
         the mean continuous ranked probability score (Gneiting and Raftery 2007), and ``pinball``, the mean
         losses of the mixture's quantiles, both in units of the outcome; ``coverage`` of predictive intervals,
-        each with its 95% binomial interval (Clopper and Pearson 1934). The mixture is that of each row's own
-        weight. For classes: ``log_loss``, ``brier`` and ``accuracy`` of the mean probabilities; ``brier`` is
-        of the second of two classes alone, of more the sum over the classes. A class that only these rows
-        have has probability 0.
+        each with its 95% binomial interval (Clopper and Pearson 1934); ``intervals_verdict``, whether they
+        hold everywhere (`interval_verdict`). The mixture is that of each row's own weight. For classes:
+        ``log_loss``, ``brier`` and ``accuracy`` of the mean probabilities; ``brier`` is of the second of two
+        classes alone, of more the sum over the classes. A class that only these rows have has probability 0.
 
     """
     if rows.classes is not None:
@@ -144,17 +145,14 @@ def _score_numbers(
     posterior: Posterior, rows: LabelledRows, before: Callable[[], None], *, quick: bool
 ) -> dict[str, Any]:
     count = len(rows.y)
-    squared, density, crps = np.zeros(count), np.zeros(count), np.zeros(count)
+    mean, below, density, crps = (np.zeros(count) for _ in range(4))
     losses = np.zeros((len(QUANTILES), count))
-    inside = dict.fromkeys(LEVELS, 0)
     for batch, part in rows.batches(BATCH_ROWS):
         before()
         law = Predictive.of(posterior, part.coded, part.weights)
-        squared[batch] = (posterior.predict(part.coded, level=None).mean - part.y) ** 2
+        mean[batch] = posterior.predict(part.coded, level=None).mean
         density[batch] = law.log_density(part.y)
-        below = law.below(part.y)
-        for level in LEVELS:
-            inside[level] += count_inside(below, level)
+        below[batch] = law.below(part.y)
         if not quick:
             crps[batch] = law.crps(part.y)
             losses[:, batch] = [pinball_loss(part.y, law.quantile(q), q) for q in QUANTILES]
@@ -164,10 +162,11 @@ def _score_numbers(
     }
     return {
         "rows": count,
-        "rmse": float(np.sqrt(squared.mean())),
+        "rmse": float(np.sqrt(np.mean((mean - rows.y) ** 2))),
         "log_score": float(density.mean()),
         **({} if quick else slow),
-        "coverage": [coverage(level, inside[level], count) for level in LEVELS],
+        "coverage": [coverage(level, count_inside(below, level), count) for level in LEVELS],
+        "intervals_verdict": interval_verdict(posterior, rows, below, mean),
     }
 
 

@@ -257,6 +257,7 @@ def test_held_out_scores_come_with_the_model(client, settings):
 
     assert model["holdout"]["rows"] == 15
     assert {"rmse", "linear_rmse", "coverage"} <= set(model["holdout"])
+    assert model["holdout"]["intervals_verdict"]["verdict"] == "unknown"  # 15 rows are too few
     assert model["diagnostics"]["sigma"].keys() >= {"rhat", "ess_bulk", "ess_tail"}
     assert model["progress"]["fraction"] == 1
     assert model["draws"] == 40

@@ -1,0 +1,242 @@
+"""A verdict on predictive intervals: do they hold what they claim, everywhere, on rows kept back?
+
+It rests on the probability integral transform u of each outcome under its predictive distribution (Dawid
+1984; Gneiting, Balabdaoui and Raftery 2007). If the intervals are right, the level |2 u - 1| of the smallest
+central interval that holds the outcome is uniform on (0, 1), whatever the row. Two questions are asked of it:
+is it uniform over all rows (Kolmogorov and Smirnov), and is it alike in each quarter of the prediction and of
+each numeric feature (Kruskal and Wallis 1952, Bonferroni's correction over the features)?
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import bdtr, chdtrc, kolmogorov
+
+from sampler.data.binning import MISSING
+from sampler.data.scalars import days_to_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from sampler.posterior.assessment.scoring import LabelledRows
+    from sampler.posterior.posterior import Posterior
+
+    Floats = NDArray[np.float64]
+
+LEVEL = 0.9  # of the intervals that are counted by groups
+LEVELS = (0.5, 0.8, LEVEL, 0.95)
+QUARTERS = 4
+FEWEST_ROWS = 40  # ten in a quarter
+CHANCE = 0.005  # of a false alarm, for either question
+LEAST_GAP = 0.03  # between claimed and observed shares that is worth a word
+SHOWN = 10  # features whose quarters are given: the least alike
+NAMED = 3  # of them in reasons
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows in up to four groups of about equal size, by one quantity."""
+
+    name: str | None  # of the feature; None for the prediction
+    number: NDArray[np.intp]  # of each row's group, -1 for none
+    edges: list[float]  # between neighbouring groups
+    show: Callable[[float], str]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Coverage by groups: as many rows, and as many inside, as `rows` and `inside` say [group]."""
+
+    groups: Groups
+    rows: NDArray[np.int64]
+    inside: NDArray[np.int64]
+    p: float  # that they differ as much by chance, corrected for the number of comparisons
+
+    @property
+    def gaps(self) -> Floats:
+        """What each group's coverage exceeds the level by, 0 where chance allows it."""
+        found = np.zeros(len(self.rows))
+        for k, (rows, inside) in enumerate(zip(self.rows, self.inside, strict=True)):
+            low, high = chance_range(LEVEL, int(rows))
+            if not low <= inside / rows <= high:
+                found[k] = inside / rows - LEVEL
+        return found
+
+    @property
+    def is_worth_a_word(self) -> bool:
+        """Whether it is beyond chance and large enough to matter."""
+        return self.p < CHANCE and bool(np.max(np.abs(self.gaps)) > LEAST_GAP)
+
+    def where(self, group: int) -> str:
+        """Describe the rows of a group in words."""
+        edges, show = self.groups.edges, self.groups.show
+        name = self.groups.name or "the prediction"
+        if group == 0:
+            return f"{name} is at most {show(edges[0])}"
+        if group == len(edges):
+            return f"{name} is above {show(edges[-1])}"
+        return f"{name} is from {show(edges[group - 1])} to {show(edges[group])}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the comparison as JSON values."""
+        ends = [None, *self.groups.edges, None]
+        return {
+            "feature": self.groups.name,
+            "p": self.p,
+            "quarters": [
+                {"low": ends[k], "high": ends[k + 1], **_share(LEVEL, int(inside), int(rows))}
+                for k, (rows, inside) in enumerate(zip(self.rows, self.inside, strict=True))
+            ],
+        }
+
+
+def interval_verdict(posterior: Posterior, rows: LabelledRows, below: Floats, mean: Floats) -> dict[str, Any]:
+    """Judge predictive intervals by rows with known outcomes.
+
+    Parameters
+    ----------
+    posterior
+        Of numbers, fitted without these rows.
+    rows
+        The rows and their outcomes.
+    below
+        float64 [row], the predictive probability of an outcome at most as large as the row's.
+    mean
+        float64 [row], the predictive mean, in units of the outcome.
+
+    Returns
+    -------
+    dict
+        ``verdict``, "held", "not_held" or, with fewer than 40 rows, "unknown"; ``text``, the same in a
+        sentence, and ``advice`` (None when held); ``reasons``, each with ``code`` ("too_wide", "too_narrow"
+        or "uneven"), of the last with ``feature`` (None: the prediction); ``overall``, for each ``level`` the
+        share ``observed`` and the 95% range (``lower``, ``upper``) that chance allows it; ``by``, the
+        prediction and up to 10 features that differ most, each with ``p`` and its ``quarters``: ``low``,
+        ``high`` (None: open), ``rows`` and the shares inside 90% intervals
+
+    """
+    level = np.abs(2.0 * below - 1.0)  # of the smallest central interval that holds the outcome
+    count = len(level)
+    overall = [_share(each, int(np.count_nonzero(level <= each)), count) for each in LEVELS]
+    found: dict[str, Any] = {"level": LEVEL, "rows": count, "overall": overall}
+    if count < FEWEST_ROWS:
+        text = f"{count} held-out rows are too few to judge the intervals by: {FEWEST_ROWS} are needed."
+        return found | {"verdict": "unknown", "text": text, "advice": None, "reasons": [], "by": []}
+    compared = _compare(level, [*_groupings(posterior, rows, mean)])
+    uneven = [each for each in compared if each.is_worth_a_word]
+    general = _overall_fault(level)
+    reasons: list[dict[str, Any]] = [] if general is None else [{"code": general, "feature": None}]
+    reasons += [{"code": "uneven", "feature": each.groups.name} for each in uneven[:NAMED]]
+    shown = sorted(compared[:SHOWN], key=lambda each: each.groups.name is not None)  # the prediction first
+    return found | {
+        "verdict": "not_held" if reasons else "held",
+        "text": _text(overall, general, uneven),
+        "advice": _advice(general, uneven),
+        "reasons": reasons,
+        "by": [each.to_json() for each in shown],
+    }
+
+
+def chance_range(level: float, rows: int) -> tuple[float, float]:
+    """Find the central 95% range of the share of outcomes inside, each with probability `level`."""
+    cumulative = bdtr(np.arange(rows + 1), rows, level)
+    low, high = np.searchsorted(cumulative, [0.025, 0.975])
+    return float(low / rows), float(high / rows)
+
+
+def _share(level: float, inside: int, rows: int) -> dict[str, Any]:
+    lower, upper = chance_range(level, rows)
+    return {"level": level, "rows": rows, "observed": inside / rows, "lower": lower, "upper": upper}
+
+
+def _groupings(posterior: Posterior, rows: LabelledRows, mean: Floats) -> Iterator[Groups]:
+    edges = np.unique(np.quantile(mean, [0.25, 0.5, 0.75]))
+    yield Groups(None, np.searchsorted(edges, mean), edges.tolist(), "{:.4g}".format)
+    schema, grid = posterior.schema, posterior.grid
+    for position, (j, _) in enumerate(schema.coded):
+        column = schema.columns[j]
+        if column.kind == "category":
+            continue
+        codes = rows.coded.codes[position]
+        present = codes[codes != MISSING]
+        last = len(grid.cuts[position])  # the code of the largest values: no cut is above them
+        if not len(present):
+            continue
+        at = np.unique(np.quantile(present, [0.25, 0.5, 0.75], method="inverted_cdf")).astype(np.int64)
+        at = at[at < min(last, int(present.max()))]  # no group is empty
+        if len(at):
+            number = np.where(codes == MISSING, -1, np.searchsorted(at, codes))
+            show = days_to_text if column.kind == "date" else "{:.4g}".format
+            yield Groups(column.name, number, grid.cuts[position][at].tolist(), show)
+
+
+def _compare(level: Floats, groupings: list[Groups]) -> list[Comparison]:
+    """Compare each grouping's groups, those that differ most first."""
+    rank = np.empty(len(level))
+    rank[np.argsort(level, kind="stable")] = np.arange(1, len(level) + 1)
+    found = []
+    for groups in groupings:
+        members = groups.number >= 0
+        number, ranks = groups.number[members], rank[members]
+        rows = np.bincount(number, minlength=len(groups.edges) + 1)
+        inside = np.bincount(number, level[members] <= LEVEL, len(rows)).astype(np.int64)
+        if np.any(rows == 0):
+            continue
+        centred = ranks - ranks.mean()
+        between = np.sum(np.bincount(number, centred) ** 2 / rows)
+        statistic = between / max(float(centred.var(ddof=1)), 1e-300)
+        p = float(chdtrc(len(rows) - 1, statistic))
+        found.append((statistic, Comparison(groups, rows, inside, min(1.0, p * len(groupings)))))
+    return [each for _, each in sorted(found, key=lambda pair: (pair[1].p, -pair[0]))]
+
+
+def _overall_fault(level: Floats) -> str | None:
+    """Tell whether all intervals together are too wide or too narrow, beyond chance and by over 3 points."""
+    ordered = np.sort(level)
+    steps = np.arange(len(level) + 1) / len(level)
+    above, beneath = np.max(steps[1:] - ordered), np.max(ordered - steps[:-1])
+    gap = max(above, beneath)
+    if gap <= LEAST_GAP or kolmogorov(np.sqrt(len(level)) * gap) >= CHANCE:
+        return None
+    return "too_wide" if above > beneath else "too_narrow"
+
+
+def _text(overall: list[dict[str, Any]], general: str | None, uneven: list[Comparison]) -> str:
+    held = ", ".join(f"{share['level']:.0%} intervals {share['observed']:.1%}" for share in overall)
+    if general is None and not uneven:
+        return (
+            f"The intervals hold what they claim, all in all and in every part looked at: of "
+            f"{overall[0]['rows']} held-out outcomes {held}."
+        )
+    sentences = []
+    if uneven:
+        worst = uneven[0]
+        parts = [
+            f"{'too wide' if gap > 0 else 'too narrow'} where {worst.where(k)} "
+            f"({worst.inside[k] / worst.rows[k]:.1%} of outcomes inside)"
+            for k, gap in enumerate(worst.gaps)
+            if abs(gap) > LEAST_GAP
+        ]
+        sentences.append(f"90% intervals are {', '.join(parts)}.")
+        others = [each.groups.name or "the prediction" for each in uneven[1:NAMED]]
+        if others:
+            sentences.append(f"They are uneven by {' and by '.join(others)} too.")
+    if general is not None:
+        sentences.append(f"All in all the intervals are {general.replace('_', ' ')}: {held}.")
+    return " ".join(sentences)
+
+
+def _advice(general: str | None, uneven: list[Comparison]) -> str | None:
+    if uneven:
+        return (
+            "The size of the noise differs from row to row, and this model has one size for all. Go by the "
+            "shares of outcomes inside, given for each quarter, rather than by the level claimed."
+        )
+    if general is not None:
+        return "Go by the shares of held-out outcomes inside, given for each level, rather than by the level."
+    return None

@@ -1,0 +1,100 @@
+"""The verdict on intervals: it sees noise that differs by row, and is quiet where there is none."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom, kruskal
+
+from sampler import fit
+from sampler.posterior.assessment.interval_verdict import chance_range, interval_verdict
+from sampler.posterior.assessment.scoring import LabelledRows
+from tests.support.random_posteriors import make_posterior
+
+POSTERIOR, _, _ = make_posterior()
+
+
+def judged(below, mean=None, seed=0):
+    """The verdict on rows of a model of x1, x2, x3 and c, whose predictive laws put `below` beneath them."""
+    rng = np.random.default_rng(seed)
+    rows = len(below)
+    X = {name: rng.normal(size=rows).tolist() for name in ("x1", "x2", "x3")} | {"c": ["a"] * rows}
+    coded = POSTERIOR.encode(X)
+    mean = rng.normal(size=rows) if mean is None else mean
+    return interval_verdict(POSTERIOR, LabelledRows(coded, np.zeros(rows)), below, mean), coded
+
+
+def test_quarters_are_compared_as_kruskal_and_wallis_do():
+    """The p-value by the prediction is scipy's, times the number of comparisons."""
+    rng = np.random.default_rng(1)
+    below, mean = rng.uniform(size=400) ** 1.1, rng.normal(size=400)
+    told, _ = judged(below, mean)
+    by = next(entry for entry in told["by"] if entry["feature"] is None)
+    quarter = np.searchsorted(np.quantile(mean, [0.25, 0.5, 0.75]), mean)
+    expected = kruskal(*(np.abs(2 * below - 1)[quarter == k] for k in range(4))).pvalue
+    assert by["p"] == pytest.approx(min(1.0, expected * len(told["by"])))
+    inside = [np.mean(np.abs(2 * below - 1)[quarter == k] <= 0.9) for k in range(4)]
+    assert [part["observed"] for part in by["quarters"]] == pytest.approx(inside)
+
+
+def test_chance_allows_what_the_binomial_law_does():
+    """The central 95% of the law of a share."""
+    low, high = chance_range(0.9, 57)
+    assert (low * 57, high * 57) == pytest.approx(binom.interval(0.95, 57, 0.9))
+
+
+def test_laws_that_are_right_are_rarely_doubted():
+    """Of 300 sets of uniform levels, at most 1 in 50 is called uneven, too wide or too narrow."""
+    rng = np.random.default_rng(2)
+    doubted = sum(judged(rng.uniform(size=300), seed=k)[0]["verdict"] != "held" for k in range(300))
+    assert doubted <= 6
+
+
+@pytest.mark.parametrize(("power", "code"), [(0.5, "too_narrow"), (2.0, "too_wide")])
+def test_laws_of_a_wrong_width_are_told(power, code):
+    """Levels that crowd at one end say which way the width is wrong, and nothing of unevenness."""
+    rng = np.random.default_rng(3)
+    level = rng.uniform(size=500) ** power
+    told, _ = judged(0.5 + level / 2 * rng.choice([-1, 1], 500))
+    assert [reason["code"] for reason in told["reasons"]] == [code]
+    assert code.replace("_", " ") in told["text"]
+    assert told["advice"]
+
+
+def test_few_rows_are_no_evidence():
+    """With fewer than 40 rows nothing is said but that."""
+    told, _ = judged(np.full(39, 0.999))
+    assert (told["verdict"], told["reasons"], told["advice"]) == ("unknown", [], None)
+
+
+def noisy(rows, sd, seed):
+    """Five features, a line, and noise of such a standard deviation at each row."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(rows, 5))
+    return X, 10 * X[:, 0] + sd(X) * rng.normal(size=rows)
+
+
+FAST = {"num_trees": 50, "num_chains": 2, "num_burnin": 200, "num_draws": 100, "thin": 1, "progress": False}
+
+
+def test_noise_that_grows_with_a_feature_is_named():
+    """Too wide where x2 is small, too narrow where it is large, and no other feature."""
+    X, y = noisy(1500, lambda X: 0.3 + 4 * X[:, 1], 4)
+    told = fit(X[:700], y[:700], **FAST).score(X[700:], y[700:], quick=True)["intervals_verdict"]
+    assert told["verdict"] == "not_held"
+    assert {"code": "uneven", "feature": "x2"} in told["reasons"]
+    assert not {"x3", "x4", "x5"} & {reason["feature"] for reason in told["reasons"]}
+    assert "too wide where x2 is at most" in told["text"]
+    assert "too narrow where x2 is above" in told["text"]
+    quarters = next(entry for entry in told["by"] if entry["feature"] == "x2")["quarters"]
+    assert quarters[0]["observed"] > 0.95 > 0.85 > quarters[-1]["observed"]
+
+
+@pytest.mark.slow
+def test_constant_noise_is_not_doubted():
+    """Of 100 simulated tables at most 5 are."""
+    doubted = 0
+    for seed in range(100):
+        X, y = noisy(800, lambda X: np.ones(len(X)), 100 + seed)
+        posterior = fit(X[:500], y[:500], seed=seed, **FAST)
+        told = posterior.score(X[500:], y[500:], quick=True)["intervals_verdict"]
+        doubted += told["verdict"] != "held"
+    assert doubted <= 5
