@@ -59,7 +59,7 @@ class Comparison:
 
     @property
     def gaps(self) -> Floats:
-        """What each group's coverage exceeds the level by, 0 where chance allows it."""
+        """Excess of each group's coverage over the level, 0 where chance allows it; float64 [group]."""
         found = np.zeros(len(self.rows))
         for k, (rows, inside) in enumerate(zip(self.rows, self.inside, strict=True)):
             low, high = chance_range(LEVEL, int(rows))
