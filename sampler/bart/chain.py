@@ -30,12 +30,9 @@ from sampler.storage.draws import Draws
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.bart.kernels.leaf_models.normal import Normal
-    from sampler.bart.kernels.state import Forest, KeptDraws, Outcome, Schedule, Work
-    from sampler.kernels.arrays import Data
+    from sampler.bart.kernels.state import Forest, KeptDraws, Schedule, Work
+    from sampler.bart.kernels.sweep import OneForest
     from sampler.training import Training
-
-    OneForest = tuple[Data, Forest, Normal, Outcome, Work, KeptDraws]
 
 FIRST_LEAVES = 16  # room per tree; doubled when a tree needs more
 FAINTEST = 0.02  # the likelihood's power in an annealed chain's first iteration
@@ -316,7 +313,7 @@ class Chain:
     def _recompute(self) -> None:
         """Slots, counts and residual from the trees."""
         from sampler.bart.kernels.forest_sweep import rebuild, recount  # noqa: PLC0415
-        from sampler.bart.kernels.residual_bound import measure_bound  # noqa: PLC0415
+        from sampler.bart.kernels.leaf_models.residual_bound import measure_bound  # noqa: PLC0415
         from sampler.bart.kernels.state import BROKEN, KEEP, PREVIOUS  # noqa: PLC0415
 
         if self._hyper:

@@ -9,9 +9,9 @@ import numpy as np
 from sampler.methods import PARTICLE_GIBBS
 
 if TYPE_CHECKING:
-    from sampler.bart.chain import OneForest
     from sampler.bart.kernels.particles.layout import Swarm
     from sampler.bart.kernels.state import Schedule
+    from sampler.bart.kernels.sweep import OneForest
     from sampler.kernels.arrays import Data
     from sampler.settings import Settings
 

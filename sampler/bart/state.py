@@ -93,9 +93,9 @@ def make_outcome(training: Training, num_scalars: int) -> Outcome:
 def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Normal]:
     """The forests' leaf models: rows, weights and noise are shared."""
     from sampler.bart.kernels.leaf_models import normal  # noqa: PLC0415
-    from sampler.bart.kernels.residual_bound import BOUND_SIZE  # noqa: PLC0415
-    from sampler.bart.kernels.residual_pass import FUSED  # noqa: PLC0415
-    from sampler.bart.kernels.weighted_pass import WEIGHTED  # noqa: PLC0415
+    from sampler.bart.kernels.leaf_models.residual_bound import BOUND_SIZE  # noqa: PLC0415
+    from sampler.bart.kernels.leaf_models.residual_pass import FUSED  # noqa: PLC0415
+    from sampler.bart.kernels.leaf_models.weighted_pass import WEIGHTED  # noqa: PLC0415
 
     step = training.constants.step
     noise = np.zeros(normal.NOISE_SIZE)

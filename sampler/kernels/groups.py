@@ -41,11 +41,11 @@ GROUPS = {
             "bart.kernels.pairs",
             "kernels.rules",
             "bart.kernels.tree_tables",
-            "bart.kernels.residual_bound",
+            "bart.kernels.leaf_models.residual_bound",
             "kernels.leaf_blocks",
         )
     ),
-    "passes": Group(("bart.kernels.residual_pass",)),
+    "passes": Group(("bart.kernels.leaf_models.residual_pass",)),
     "bart": Group(
         (
             "bart.kernels.probit",
@@ -95,7 +95,7 @@ GROUPS = {
     "restructure": Group(("bart.kernels.restructure",), ("base", "change", "reshape"), NORMAL),
     "filter": Group(("cart.kernels.particle_filter",), ("base", "tree")),
     "hyper": Group(("bart.kernels.hyperpriors",), ("base", "passes", "bart", "particles"), NORMAL),
-    "weights": Group(("bart.kernels.weighted_pass",)),
+    "weights": Group(("bart.kernels.leaf_models.weighted_pass",)),
 }
 
 # beside grow and prune, which every fit has

@@ -54,7 +54,7 @@ def pack(draws: Draws) -> bytes:
         assert isinstance(draws, SoftDraws)
         return pack_soft(draws)
     if draws.forests or draws.scalars:
-        return pack_forests(draws)
+        return pack_forests(draws, pack)
     splits = draws.feature >= 0
     feature_bits = int(draws.feature.max(initial=0)).bit_length()
     leaf_bits, leaves_bits = _leaf_width(draws.leaf[~splits])
@@ -114,7 +114,7 @@ def unpack(data: bytes) -> Draws:
     if len(data) < HEAD.size or not data.startswith(MAGIC):
         raise PackedError("this is no block of draws")
     if data[5] == FORESTS:
-        return unpack_forests(data)
+        return unpack_forests(data, unpack)
     if data[5] == SOFT_TREES:
         from sampler.storage.soft_codec import unpack_soft  # noqa: PLC0415  # it imports this module
 

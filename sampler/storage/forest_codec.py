@@ -34,16 +34,16 @@ from sampler.errors import PackedError
 from sampler.storage.block_format import FORESTS, MAGIC, SHARP_TREES, VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sampler.storage.draws import Draws
 
 HEAD = struct.Struct("<4sBBBBIIIQQ")
 LENGTH = struct.Struct("<Q")
 
 
-def pack_forests(draws: Draws) -> bytes:
-    """Encode draws as one block; equal draws give equal bytes."""
-    from sampler.storage.draw_codec import pack  # noqa: PLC0415  # it imports this module
-
+def pack_forests(draws: Draws, pack: Callable[[Draws], bytes]) -> bytes:
+    """Encode draws as one block, each forest by `pack`; equal draws give equal bytes."""
     forests = [replace(draws, scalars={}, forests={}), *draws.forests.values()]
     names = "".join(f"{name}\0" for name in (*draws.scalars, *draws.forests)).encode()
     body = names + b"".join(values.astype("<f8").tobytes() for values in draws.scalars.values())
@@ -57,8 +57,8 @@ def pack_forests(draws: Draws) -> bytes:
     return head[:8] + struct.pack("<I", _checksum(head, body)) + head[12:] + body
 
 
-def unpack_forests(data: bytes) -> Draws:
-    """Decode a block exactly.
+def unpack_forests(data: bytes, unpack: Callable[[bytes], Draws]) -> Draws:
+    """Decode a block exactly, each forest by `unpack`.
 
     Raises
     ------
@@ -66,8 +66,6 @@ def unpack_forests(data: bytes) -> Draws:
         For bytes that are damaged, or whose parts don't belong together.
 
     """
-    from sampler.storage.draw_codec import unpack  # noqa: PLC0415  # it imports this module
-
     _, version, _, num_forests, num_scalars, checksum, num_draws, num_trees, num_nodes, text = (
         HEAD.unpack_from(data)
     )

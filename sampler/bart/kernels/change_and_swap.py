@@ -18,8 +18,17 @@ import numpy as np
 
 from sampler.bart.kernels.change_bottom import change_at
 from sampler.bart.kernels.leaf_models.operations import log_evidence, move_and_sum, units, widen
-from sampler.bart.kernels.residual_pass import MOST_LEAVES, TRIAL
-from sampler.bart.kernels.state import DEPTH, GROWABLE, Forest, Slots, Trial, Work, step_signature
+from sampler.bart.kernels.state import (
+    DEPTH,
+    GROWABLE,
+    MOST_LEAVES,
+    TRIAL,
+    Forest,
+    Slots,
+    Trial,
+    Work,
+    step_signature,
+)
 from sampler.bart.kernels.tree_prior import TreePrior, log_stay
 from sampler.bart.kernels.tree_tables import is_bottom, plane_of, slots_of
 from sampler.kernels.arrays import (

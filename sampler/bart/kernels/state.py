@@ -42,6 +42,14 @@ PREVIOUS, PENDING_LEAVES, KEEP, DROP, LAST, BROKEN = 0, 1, 2, 3, 4, 5
 STATE_SIZE = 6
 
 
+# Work.sums: the trial's sum and count come first, the leaves' sums from TRIAL on
+TRIAL = 2
+
+MOST_LEAVES = 8  # that the fused passes tell apart
+
+GRID_LIMIT = 1 << 25  # of a residual or a leaf value, in grid steps; the data fill about 2^20
+
+
 # why a run of the sweep came back
 DONE, NEEDS_LEAVES, NEEDS_PLANE, NEEDS_ROOM, OUT_OF_GRID, NEEDS_NODES = 0, 1, 2, 3, 4, 5
 

@@ -29,6 +29,8 @@ from sampler.kernels.function_pointers import places_of
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import gamma
 
+OneForest = tuple[Data, Forest, Normal, Outcome, Work, KeptDraws]  # what whole sweeps take first
+
 
 @kernel(inline=True, allocates=False, entry=True)
 def draw_sigma2(outcome: Outcome, noise: Floats, squares: Float, random: Words) -> None:

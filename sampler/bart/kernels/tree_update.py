@@ -14,22 +14,23 @@ from sampler.bart.kernels.leaf_models.operations import (
     units,
     widen,
 )
-from sampler.bart.kernels.residual_bound import GRID_LIMIT
-from sampler.bart.kernels.residual_pass import MOST_LEAVES, TRIAL
 from sampler.bart.kernels.state import (
     ABOVE,
     BROKEN,
     DEPTH,
     DROP,
+    GRID_LIMIT,
     GROW,
     GROWABLE,
     KEEP,
     LAST,
+    MOST_LEAVES,
     PENDING_LEAVES,
     PREVIOUS,
     PRUNE,
     RESTRUCTURE,
     RULE,
+    TRIAL,
     VALUE,
     Forest,
     Places,

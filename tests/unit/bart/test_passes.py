@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 
 from sampler.bart.kernels.leaf_models.normal import Normal
+from sampler.bart.kernels.leaf_models.weighted_pass import (
+    BEFORE,
+    BEFORE_BUCKET,
+    NOW,
+    NOW_BUCKET,
+    WEIGHTED,
+    make_weighted,
+)
 from sampler.bart.kernels.state import Slots, Trial
-from sampler.bart.kernels.weighted_pass import BEFORE, BEFORE_BUCKET, NOW, NOW_BUCKET, WEIGHTED, make_weighted
 from sampler.kernels import arrays
 from sampler.kernels.jit import address, warm
 from tests.support.open_kernels import (
@@ -141,7 +148,7 @@ def check_weighted_pass(rng, n, before, now):
 
 
 def weighted_kernel(before, now):
-    """The compiled pass for so many leaves, chosen as `residual_pass.move_and_sum` does, for Python."""
+    """The compiled pass for so many leaves, chosen as `residual_pass.weighted_pass` does, for Python."""
     place = BEFORE_BUCKET[before] * len(NOW) + NOW_BUCKET[now]
     pointers = WEIGHTED[place]
     kinds = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sampler.bart.kernels import histograms, pairs, residual_pass
-from sampler.bart.kernels.residual_bound import BLOCK, GRID_LIMIT, measure_bound, set_bound, widen_bound
-from sampler.bart.kernels.state import BROKEN, VALUE, Slots, Trial, Work
+from sampler.bart.kernels import histograms, pairs
+from sampler.bart.kernels.leaf_models import residual_pass
+from sampler.bart.kernels.leaf_models.residual_bound import BLOCK, measure_bound, set_bound, widen_bound
+from sampler.bart.kernels.state import BROKEN, GRID_LIMIT, MOST_LEAVES, VALUE, Slots, Trial, Work
 from sampler.kernels import rows
 from sampler.kernels.arrays import (
     Bool,
@@ -106,7 +107,7 @@ def pair_term(
 
 def move_and_sum(model: Normal, work: Work, num_rows: Int, before: Slots, now: Slots, trial: Trial) -> None:
     """Move the residual and sum it, by the quickest of the passes."""
-    small = max(before.leaves, now.leaves) <= residual_pass.MOST_LEAVES
+    small = max(before.leaves, now.leaves) <= MOST_LEAVES
     if small and len(model.weights) > 0:
         residual_pass.weighted_pass(
             model.passes, model.residual, before, work.delta, now, trial, num_rows, model.weights, work.sums

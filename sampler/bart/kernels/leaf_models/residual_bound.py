@@ -6,7 +6,6 @@ from sampler.kernels.arrays import Int, Ints, Longs
 from sampler.kernels.jit import kernel
 from sampler.kernels.rows import largest_absolute
 
-GRID_LIMIT = 1 << 25  # of a residual or a leaf value, in grid steps; the data fill about 2^20
 LARGEST_BLOCK = 8192
 SMALLEST_BLOCK = 64
 BOUND, BLOCK, BOUND_SIZE = 0, 1, 2  # of |residual|; rows a block, 0 if even 64 might overflow

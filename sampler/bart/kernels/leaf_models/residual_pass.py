@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from sampler.bart.kernels.state import Slots, Trial
-from sampler.bart.kernels.weighted_pass import BEFORE_BUCKET, NOW, NOW_BUCKET
+from sampler.bart.kernels.leaf_models.weighted_pass import BEFORE_BUCKET, NOW, NOW_BUCKET
+from sampler.bart.kernels.state import MOST_LEAVES, TRIAL, Slots, Trial
 from sampler.kernels.arrays import (
     NO_LEAF,
     Byte,
@@ -34,11 +34,9 @@ from sampler.kernels.jit import kernel, pointer_kernel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BUCKETS = (2, 3, 4, 6, 8)  # leaves that a kernel can tell apart
-MOST_LEAVES = BUCKETS[-1]
+BUCKETS = (2, 3, 4, 6, MOST_LEAVES)  # leaves that a kernel can tell apart
 BUCKET = np.array([0, 0, 0, 1, 2, 3, 3, 4, 4])  # of a tree with that many leaves
 WEIGHTS = len(BUCKETS) ** 2  # Normal.passes has the fused passes, then those with weights
-TRIAL = 2  # sums[0], sums[1] are the trial's; the leaves' follow
 
 _pointer: Any = types.CPointer
 _fused_t = void(
