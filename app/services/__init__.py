@@ -1,1 +1,1 @@
-"""What the endpoints do, without HTTP."""
+"""Business logic of the endpoints, independent of HTTP."""

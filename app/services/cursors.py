@@ -1,4 +1,4 @@
-"""Pages of a list by opaque cursors, stable while things are added: a cursor names the last item seen."""
+"""Pagination with opaque cursors, stable under inserts: a cursor names the last item seen."""
 
 import base64
 import binascii
@@ -20,25 +20,25 @@ T = TypeVar("T", Dataset, Model, BatchPrediction, AuditEntry)
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """Some items, newest first, and where the next page begins (None: this was the last)."""
+    """A page of items, newest first, and the cursor of the next page (None on the last page)."""
 
     items: Sequence[T]
     next_cursor: str | None
 
 
 def cut(found: Sequence[T], limit: int) -> Page[T]:
-    """A page of `limit` items, from up to ``limit + 1`` that were found."""
+    """Make a page of `limit` items from the up to ``limit + 1`` items that a query returned."""
     items = found[:limit]
     return Page(items, _cursor(items[-1]) if len(found) > limit else None)
 
 
 def after(cursor: str | None) -> After | None:
-    """Where a cursor says that the page begins.
+    """Decode a cursor into the position after which the page begins.
 
     Raises
     ------
     InvalidRequestError
-        No list ever gave that cursor.
+        The cursor is malformed.
     """
     if cursor is None:
         return None
@@ -49,13 +49,13 @@ def after(cursor: str | None) -> After | None:
     except (ValueError, TypeError, RecursionError, binascii.Error):
         seen = None
     if seen is None or seen[0].tzinfo is None or not is_id(seen[1]):
-        told = "no list gave this cursor; take it from next_cursor as it is"
+        told = "this is no valid cursor: send next_cursor of the previous page unchanged"
         raise InvalidRequestError(errors=[Fault("cursor", None, told)])
     return seen
 
 
 def is_id(text: str) -> bool:
-    """Whether text could be an id: what else a path may hold never reaches the database."""
+    """Return whether a text has the form of an id; other path values never reach the database."""
     return len(text) <= 64 and text.isascii() and text.replace("_", "").isalnum()
 
 

@@ -1,4 +1,4 @@
-"""Datasets: from a file to a stored table with its schema, and back."""
+"""Datasets: from an uploaded file to a stored table with its schema, and back."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,12 +21,12 @@ from app.store.tables import Dataset
 from sampler import ColumnSummary
 
 MAX_NAME = 200
-MAX_CELL = 1_000  # letters of a text shown in a preview
+MAX_CELL = 1_000  # characters of a text shown in a preview
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """A file as a table ready to be stored, and what is known of it."""
+    """A file parsed into a table ready to be stored, with its schema and warnings."""
 
     encoded: store.Encoded
     columns: list[dict[str, Any]]
@@ -37,14 +37,14 @@ class Parsed:
 
 @contextmanager
 def parsed(file: BinaryIO, options: Options, max_bytes: int = ReaderLimits.bytes) -> Iterator[Parsed]:
-    """Read and describe an uploaded file, in a process of its own; needs no database.
+    """Parse and summarise an uploaded file in a process of its own; needs no database.
 
-    The blocks to store are on the disk as long as the context lasts.
+    The encoded blocks are on disk while the context lasts.
 
     Raises
     ------
     UnusableDataError, TooLargeError, InvalidRequestError
-        It can't be read as a table, or not as asked; names column, row and what to do.
+        The file can't be read as a table, or not with the given options; names column, row and remedy.
     BusyError
         Too many files are being read.
     """
@@ -70,7 +70,7 @@ def _blocks(file: BinaryIO, index: list[tuple[int, int, int, str]]) -> Iterator[
 
 
 def kinds_of(given: Sequence[str]) -> dict[str, str]:
-    """The kinds of columns that a request gives as NAME:KIND; raises InvalidRequestError."""
+    """Parse the column kinds that a request gives as NAME:KIND; raises InvalidRequestError."""
     kinds = {}
     for entry in given:
         name, colon, kind = entry.rpartition(":")
@@ -82,7 +82,7 @@ def kinds_of(given: Sequence[str]) -> dict[str, str]:
 
 
 def save(session: Session, owner: str, parsed: Parsed, name: str) -> Dataset:
-    """Store what `parse` gave; raises QuotaError when it is more than the owner may have."""
+    """Store a parsed file; raises QuotaError when it exceeds the owner's quota."""
     quotas.check_stored(session, owner, parsed.encoded.num_bytes)
     made = store.save(
         session,
@@ -99,12 +99,12 @@ def save(session: Session, owner: str, parsed: Parsed, name: str) -> Dataset:
 
 
 def name_for(given: str | None, filename: str | None) -> str:
-    """The name a dataset gets: the one given, else the file's, else a plain one.
+    """Return the dataset's name: the given one, else the file's without its extension, else "dataset".
 
     Raises
     ------
     InvalidRequestError
-        The given one is empty, too long or not printable.
+        The given name is empty, too long or not printable.
     """
     if given is not None:
         return check_name(given, MAX_NAME)
@@ -113,7 +113,7 @@ def name_for(given: str | None, filename: str | None) -> str:
 
 
 def check_name(name: str, longest: int) -> str:
-    """A name as it is kept, without blanks around it; raises InvalidRequestError."""
+    """Return a name without surrounding whitespace; raises InvalidRequestError for an invalid one."""
     name = name.strip()
     if not name or len(name) > longest or not name.isprintable():
         told = f"a name has 1 to {longest} printable characters"
@@ -122,20 +122,20 @@ def check_name(name: str, longest: int) -> str:
 
 
 def get(session: Session, owner: str, dataset_id: str, *, profiles: bool = False) -> Dataset:
-    """The owner's dataset of that id, its `profiles` only when asked for; raises NotFoundError."""
+    """Return the owner's dataset with this id, its `profiles` only on request; raises NotFoundError."""
     found = store.get(session, owner, dataset_id, profiles=profiles) if is_id(dataset_id) else None
     if found is None:
-        raise NotFoundError("There is no dataset of this id: GET /datasets lists yours.")
+        raise NotFoundError("There is no dataset with this id: GET /datasets lists yours.")
     return found
 
 
 def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> Page[Dataset]:
-    """A page of the owner's datasets, newest first."""
+    """Return a page of the owner's datasets, newest first."""
     return cursors.cut(store.list_page(session, owner, limit + 1, cursors.after(cursor)), limit)
 
 
 def preview(session: Session, owner: str, dataset_id: str, num_rows: int) -> list[dict[str, Any]]:
-    """The first rows as JSON values: null for missing, dates as ISO 8601 text."""
+    """Return the first rows as JSON values: null for missing values, dates as ISO 8601 text."""
     dataset = get(session, owner, dataset_id)
     try:
         rows = store.head(session, dataset.id, num_rows).to_pylist()
@@ -145,7 +145,7 @@ def preview(session: Session, owner: str, dataset_id: str, num_rows: int) -> lis
 
 
 def delete(session: Session, owner: str, dataset_id: str) -> None:
-    """Remove a dataset; raises NotFoundError, and InUseError while a model needs it."""
+    """Delete a dataset; raises NotFoundError, and InUseError while a model needs it."""
     get(session, owner, dataset_id)
     try:
         store.delete(session, owner, dataset_id)
@@ -155,9 +155,9 @@ def delete(session: Session, owner: str, dataset_id: str) -> None:
 
 
 def summaries_of(dataset: Dataset) -> list[ColumnSummary]:
-    """The columns' summaries as the sampler made them."""
+    """Return the column summaries that the sampler made at upload."""
     return [
-        ColumnSummary(**{**column, "levels": tuple(column["levels"])})  # as `to_json` gave them
+        ColumnSummary(**{**column, "levels": tuple(column["levels"])})  # stored by `to_json`
         for column in dataset.columns
     ]
 
@@ -173,7 +173,7 @@ def _note(column: dict[str, Any]) -> str:
 
 
 def _plain(cell: Any) -> Any:
-    """A cell as a JSON value; a date without a time of day shows none."""
+    """Convert a cell to a JSON value; a date without a time of day is shown as a date."""
     if isinstance(cell, str) and len(cell) > MAX_CELL:
         return f"{cell[:MAX_CELL]}..."
     if not isinstance(cell, datetime):

@@ -1,4 +1,7 @@
-"""Ringing the workers' bell after a commit: a courtesy that saves up to a dispatcher's look, never needed."""
+"""Doorbell of the workers: a message after a commit that saves up to one polling interval.
+
+It is optional, since the dispatchers poll the database anyway.
+"""
 
 import logging
 
@@ -7,12 +10,12 @@ from kombu.exceptions import OperationalError
 
 from app.settings import BELL_QUEUE, BELL_TASK, Settings
 
-TIMEOUT_SECONDS = 0.5  # a mute broker must not keep a thread
+TIMEOUT_SECONDS = 0.5  # an unresponsive broker must not block a thread
 log = logging.getLogger(__name__)
 
 
 class Bell:
-    """Rings when there is a broker; embedded, the worker's dispatcher looks often enough."""
+    """Doorbell through the broker; does nothing without one, where the dispatcher polls often enough."""
 
     def __init__(self, settings: Settings) -> None:
         self._app: Celery | None = None
@@ -30,14 +33,14 @@ class Bell:
             )
 
     def ring(self, times: int = 1) -> None:
-        """Ring for so many units; a failure is logged, since the dispatcher finds them anyway."""
+        """Send one message per unit; only log a failure, since the dispatcher finds the units anyway."""
         if self._app is None:
             return
         try:
             for _ in range(times):
                 self._app.send_task(BELL_TASK, queue=BELL_QUEUE, retry=False, ignore_result=True)
         except (OperationalError, OSError) as error:
-            log.warning("The bell could not be rung: %s", error)
+            log.warning("The doorbell could not be sent: %s", error)
 
     def close(self) -> None:
         """Close the connections to the broker."""

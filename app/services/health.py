@@ -1,4 +1,4 @@
-"""Is the service able to work? The database at head, and a dispatcher that beats."""
+"""Readiness and the state of workers: the schema is current, and a dispatcher sends heartbeats."""
 
 import socket
 import time
@@ -14,13 +14,13 @@ from app.store import schema
 from app.store.engine import make_engine, session_scope
 from app.store.queue import workers
 
-FRESH_BEATS = 5  # a dispatcher that missed this many looks is not there
-FRESH_SECONDS = 5.0  # but never less than this: a busy machine may stop a thread for a moment
-HEAD_SECONDS = 10.0  # a database found at head is believed to stay there this long
+FRESH_BEATS = 5  # a dispatcher that missed this many polls counts as gone
+FRESH_SECONDS = 5.0  # but at least this: a busy machine may suspend a thread for a moment
+HEAD_SECONDS = 10.0  # how long a current schema is assumed to stay current
 
 
 class Readiness:
-    """Answers what is missing; keeps for a moment that the schema was right, since asking it is slow."""
+    """Readiness check; caches for a moment that the schema is current, since that query is slow."""
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self.engine = engine
@@ -28,7 +28,7 @@ class Readiness:
         self._head_until = 0.0
 
     def missing(self) -> list[Fault]:
-        """What must be there before work is taken; empty when ready."""
+        """Return what is missing before the service can take work; empty when ready."""
         try:
             if not self._at_head():
                 told = "the database is not at this version's schema: run  bartserve migrate"
@@ -36,8 +36,8 @@ class Readiness:
             with session_scope(self.engine, read_only=True) as session:
                 beats = workers.fresh_beat(session, self.within)
         except SQLAlchemyError:
-            return [Fault(None, None, "the database doesn't answer")]
-        return [] if beats else [Fault(None, None, "no worker has a fresh beat: start  bartserve worker")]
+            return [Fault(None, None, "the database doesn't respond")]
+        return [] if beats else [Fault(None, None, "no worker sends heartbeats: start  bartserve worker")]
 
     def _at_head(self) -> bool:
         if time.monotonic() < self._head_until:
@@ -49,7 +49,7 @@ class Readiness:
 
 
 def worker_beats_here(settings: Settings) -> bool:
-    """Whether a worker of this machine has a fresh beat in the database."""
+    """Return whether a worker on this machine has sent a recent heartbeat."""
     engine = make_engine(settings.database_url, pool_size=1, max_overflow=0)
     try:
         with session_scope(engine, read_only=True) as session:
@@ -61,7 +61,7 @@ def worker_beats_here(settings: Settings) -> bool:
 
 
 def workers_seen(session: Session, settings: Settings) -> list[dict[str, Any]]:
-    """Every worker heard of in the last day: where it runs, and `state` ok, draining or gone."""
+    """Return every worker seen in the last day: where it runs, and `state` ok, draining or gone."""
     fresh = _fresh(settings)
     return [
         {
@@ -79,18 +79,18 @@ def workers_seen(session: Session, settings: Settings) -> list[dict[str, Any]]:
 
 
 def slots(session: Session, settings: Settings) -> int:
-    """Chains that the workers of this moment can do at once."""
+    """Return the number of chains that the present workers can run at once."""
     return sum(worker["slots"] for worker in workers_seen(session, settings) if worker["state"] == "ok")
 
 
 def slots_now(engine: Engine, settings: Settings) -> int:
-    """The same, in a transaction of its own."""
+    """Return `slots` in a transaction of its own."""
     with session_scope(engine, read_only=True) as session:
         return slots(session, settings)
 
 
 def queue(session: Session) -> dict[str, Any]:
-    """Units of work `queued` and `running`, and since when the `oldest` of the queued ones waits."""
+    """Return the numbers of `queued` and `running` units, and when the `oldest` queued one was created."""
     counts, oldest = workers.waiting(session)
     return {"queued": counts.get("queued", 0), "running": counts.get("running", 0), "oldest": oldest}
 

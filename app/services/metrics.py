@@ -1,8 +1,8 @@
-"""What Prometheus reads at /metrics.
+"""Prometheus metrics for /metrics.
 
-Requests, predictions and uploads are counted in this process. The queue, the fits and what the workers count
-come from the database at the moment of the scrape, so that any API process gives the same answer and workers
-need no port. Labels have values that are known beforehand: route templates, never ids of tenants or models.
+Requests, predictions and uploads are counted in this process. Figures on the queue, the fits and the workers
+come from the database at the time of the scrape, so every API process gives the same answer and workers need
+no port. Label values are known in advance: route templates, never ids of owners or models.
 """
 
 import platform
@@ -28,47 +28,45 @@ if TYPE_CHECKING:
     from app.services.predictions.posterior_cache import Cache
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-NO_ROUTE = "(none)"  # of a request that met no route, or was refused before
-# To the millisecond where one row is predicted, to the minute where a file is uploaded.
+NO_ROUTE = "(none)"  # for a request that matched no route, or was refused before routing
+# From milliseconds for the prediction of one row to a minute for an upload.
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
-# One process, one count: the applications that tests make in it share these.
+# One registry per process: applications that tests create in one process share it.
 process = CollectorRegistry()
-requests = Counter("bart_http_requests", "Answers.", ["route", "method", "status"], registry=process)
+requests = Counter("bart_http_requests", "HTTP responses.", ["route", "method", "status"], registry=process)
 request_seconds = Histogram(
     "bart_http_request_duration_seconds",
-    "From the request line to the last byte of the answer.",
+    "Seconds from the request line to the last byte of the response.",
     ["route", "method"],
     buckets=SECONDS,
     registry=process,
 )
-predicted_rows = Counter(
-    "bart_predict_rows", "Rows predicted at once (not in the background).", registry=process
-)
+predicted_rows = Counter("bart_predict_rows", "Rows predicted by synchronous requests.", registry=process)
 predict_seconds = Histogram(
     "bart_predict_duration_seconds",
-    "Of a prediction: load (the posterior into memory), compute, encode (the answer).",
+    "Seconds of a prediction by phase: load the posterior, compute, encode the response.",
     ["phase"],
     buckets=SECONDS,
     registry=process,
 )
 predict_inflight = Gauge(
-    "bart_predict_inflight", "Predictions and explanations at work or in line.", registry=process
+    "bart_predict_inflight", "Predictions and explanations running or waiting.", registry=process
 )
 predict_rejected = Counter(
-    "bart_predict_rejected", "Predictions refused, by the problem's type.", ["reason"], registry=process
+    "bart_predict_rejected", "Predictions refused, by problem type.", ["reason"], registry=process
 )
 upload_rejected = Counter(
-    "bart_upload_rejected", "Files refused, by the problem's type.", ["reason"], registry=process
+    "bart_upload_rejected", "Uploads refused, by problem type.", ["reason"], registry=process
 )
-build = Gauge("bart_build_info", "1, with what runs.", ["version", "python"], registry=process)
+build = Gauge("bart_build_info", "1, labelled with versions.", ["version", "python"], registry=process)
 build.labels(version("bartserve"), platform.python_version()).set(1)
 for _phase in ("load", "compute", "encode"):
-    predict_seconds.labels(_phase)  # there from the start, so that rates know their zero
+    predict_seconds.labels(_phase)  # present from the start, so that rates begin at zero
 
 
 class Scrape(Collector):
-    """The figures of one application: its engine, its cache, its database."""
+    """Collector for one application: its engine, cache and database."""
 
     def __init__(self, engine: Engine, cache: "Cache[Any]", dispatch_seconds: float) -> None:
         self._engine = engine
@@ -78,23 +76,23 @@ class Scrape(Collector):
         self._registry.register(self)
 
     def text(self) -> bytes:
-        """All metrics, in the text format."""
+        """Return all metrics in the text format."""
         return generate_latest(process) + generate_latest(self._registry)
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: the database is asked when it is read, not when it is registered."""
+        """Return no metrics: the database is queried at a scrape, not at registration."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """One by one; without the database's own when it is away."""
+        """Yield all metrics; without those from the database when it is unreachable."""
         yield from self._of_process()
         try:
             with session_scope(self._engine, read_only=True) as session:
                 found = figures(session)
         except SQLAlchemyError:
-            yield GaugeMetricFamily("bart_database_up", "Whether the database answers.", value=0)
+            yield GaugeMetricFamily("bart_database_up", "Whether the database responds.", value=0)
             return
-        yield GaugeMetricFamily("bart_database_up", "Whether the database answers.", value=1)
+        yield GaugeMetricFamily("bart_database_up", "Whether the database responds.", value=1)
         yield from _of_queue(found)
         yield from _of_workers(found, self._fresh)
         for tally in counters.TALLIES:
@@ -104,43 +102,43 @@ class Scrape(Collector):
         cache = self._cache
         yield GaugeMetricFamily("bart_ensemble_cache_bytes", "Posteriors in memory.", value=cache.nbytes)
         requests = CounterMetricFamily(
-            "bart_ensemble_cache_requests", "Posteriors asked for.", labels=["result"]
+            "bart_ensemble_cache_requests", "Requests for a posterior.", labels=["result"]
         )
         requests.add_metric(["hit"], cache.hits)
         requests.add_metric(["miss"], cache.misses)
         yield requests
         pool = self._engine.pool
         if isinstance(pool, QueuePool):
-            told = "Connections to the database in use by this process."
+            told = "Database connections in use by this process."
             yield GaugeMetricFamily("bart_db_pool_in_use", told, value=pool.checkedout())
 
 
 def _of_queue(found: Figures) -> Iterator[Metric]:
-    jobs = GaugeMetricFamily("bart_jobs", "Units of work there are.", labels=["kind", "state"])
+    jobs = GaugeMetricFamily("bart_jobs", "Units of work.", labels=["kind", "state"])
     for kind in counters.UNIT_KINDS:
         for state in (*OPEN_STATES, DONE, FAILED, CANCELLED):
             jobs.add_metric([kind, state], found.units.get((kind, state), 0))
     yield jobs
-    models = GaugeMetricFamily("bart_models", "Models there are.", labels=["state"])
+    models = GaugeMetricFamily("bart_models", "Models.", labels=["state"])
     for state in (*OPEN_STATES, SUCCEEDED, FAILED, CANCELLED):
         models.add_metric([state], found.models.get(state, 0))
     yield models
     oldest = found.oldest_queued
     age = 0.0 if oldest is None else max(0.0, (utc_now() - oldest).total_seconds())
-    told = "How long the unit that was made first, of those in the queue, is there; 0: none is."
+    told = "Age of the oldest queued unit in seconds; 0 when none is queued."
     yield GaugeMetricFamily("bart_oldest_queued_job_age_seconds", told, value=age)
 
 
 def _of_workers(found: Figures, fresh_seconds: float) -> Iterator[Metric]:
     newest = max((worker.beat_at for worker in found.workers), default=0.0)
-    told = "When a dispatcher last beat; 0: never."
+    told = "Time of the latest heartbeat of any dispatcher; 0 if there was none."
     yield GaugeMetricFamily("bart_dispatcher_last_beat_timestamp_seconds", told, value=newest)
     beats = GaugeMetricFamily(
         "bart_worker_last_beat_timestamp_seconds",
-        "When each worker last beat, by the database's clock.",
+        "Time of each worker's latest heartbeat, by the database's clock.",
         labels=["worker"],
     )
-    slots = GaugeMetricFamily("bart_worker_slots", "Units that the workers that beat can do at once.")
+    slots = GaugeMetricFamily("bart_worker_slots", "Units that the live workers can run at once.")
     for worker in found.workers:
         beats.add_metric([worker.id], worker.beat_at)
     alive = [w for w in found.workers if w.beat_at > found.now - fresh_seconds and not w.draining]
@@ -150,7 +148,7 @@ def _of_workers(found: Figures, fresh_seconds: float) -> Iterator[Metric]:
 
 
 def _of_tally(tally: counters.Tally, workers: list[Worker]) -> Metric:
-    """What every worker wrote with its beat, a series each: one that ends takes its series along."""
+    """Build a metric from the workers' heartbeats, one series per worker; a worker's series ends with it."""
     make: Callable[..., Metric] = HistogramMetricFamily if tally.buckets else CounterMetricFamily
     family = make(tally.name, tally.help, labels=[*tally.labels, "worker"])
     for worker in workers:

@@ -1,4 +1,4 @@
-"""Models that travel: a fitted one as the file that `bartserve.load` reads, and such a file as a model."""
+"""Model files: export of a fitted model as a file that `bartserve.load` reads, and import."""
 
 from collections.abc import Sequence
 from typing import Any, BinaryIO
@@ -25,24 +25,24 @@ from sampler.storage.model_file import MEDIA_TYPE, write_model
 
 __all__ = ["MAX_BYTES", "MEDIA_TYPE", "UnusableModelError", "add", "file_of", "read"]
 
-MAX_BYTES = 128 * 1024 * 1024  # of a file that is taken: some forty default models
-LIMITS = ReaderLimits(seconds=60)  # of reading one: 512 MiB were enough for as many nodes as may be
+MAX_BYTES = 128 * 1024 * 1024  # of an imported file: about forty default models
+LIMITS = ReaderLimits(seconds=60)  # 512 MiB suffice for the largest accepted number of nodes
 
 
 def file_of(engine: Engine, owner: str, model: str) -> tuple[str, bytes]:
-    """The id of a finished model, and its file.
+    """Return the id of a finished model, and its model file.
 
     Parameters
     ----------
     model
-        Its id, or a name: then the newest succeeded one of it.
+        Its id, or a name, which means the newest succeeded model of that name.
 
     Raises
     ------
     NotFoundError, NotFinishedError
-        There is no such model; it has not finished.
+        The model doesn't exist, or has not finished.
     DamagedError
-        What was stored can't be read back.
+        The stored model can't be read back.
     """
     with session_scope(engine, read_only=True) as session:
         found = find(session, owner, model)
@@ -60,7 +60,7 @@ def file_of(engine: Engine, owner: str, model: str) -> tuple[str, bytes]:
 
 
 def _of_every_chain(chains: Sequence[Unit], blocks: Sequence[list[bytes]]) -> list[list[bytes]]:
-    """The blocks by chain, none for one that kept no draw, which the store doesn't list."""
+    """Return the blocks by chain; empty for chains without draws, which the store doesn't list."""
     drawn = iter(blocks)
     return [next(drawn) if chain.num_draws else [] for chain in chains]
 
@@ -72,16 +72,16 @@ def _statistics(chains: Sequence[Unit]) -> list[dict[str, Any]]:
 
 
 def read(file: BinaryIO, name: str | None = None) -> Imported:
-    """Read a model file, at its beginning, in a process of its own, with limited memory and time.
+    """Read a model file from its beginning in a process of its own, with limited memory and time.
 
     Raises
     ------
     UnusableModelError
-        The file is damaged, foreign, newer, or too large once it is unpacked.
+        The file is damaged, foreign, of a newer version, or too large once unpacked.
     InvalidRequestError
-        No model can have that name.
+        The model name is invalid.
     BusyError
-        Too many are being read.
+        Too many files are being read.
     """
     name = None if name is None else check_model_name(name)
     found, parts = model_readers.run("model", file, LIMITS, {})
@@ -90,12 +90,12 @@ def read(file: BinaryIO, name: str | None = None) -> Imported:
 
 
 def add(session: Session, owner: str, imported: Imported) -> dict[str, Any]:
-    """Make what a model file holds a finished model; gives it as `models.view` shows it.
+    """Store an imported model as a finished one and return it as `models.view` does.
 
     Raises
     ------
     QuotaError
-        It is more than the owner may have.
+        It exceeds the owner's quota.
     """
     size = sum(len(block.data) for chain in imported.chains for block in chain.blocks)
     quotas.check_stored(session, owner, len(imported.header) + size)
@@ -120,7 +120,7 @@ def _imported(found: dict[str, Any], parts: BinaryIO, name: str | None) -> Impor
 
 
 def _blocks(sizes: Sequence[tuple[int, int]], parts: BinaryIO) -> list[StoredBlock]:
-    """A chain's blocks, of whose draws and lengths the sizes are."""
+    """Read a chain's blocks, given the number of draws and the length of each."""
     found, first = [], 0
     for seq, (num_draws, length) in enumerate(sizes):
         found.append(StoredBlock(seq, first, num_draws, parts.read(length)))

@@ -1,7 +1,7 @@
-"""Who does what is being done, and within which limits: set where a request is let in, known below.
+"""Context of a request: the actor and its limits, set when the request is admitted.
 
-A context variable, so that no function between the edge and a change has to hand it on; threads that are
-started for a request inherit it.
+A context variable, so that functions between the endpoint and a change need not pass it on; threads started
+for a request inherit it.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class OwnerLimits:
-    """What one owner may have at once; None: any amount."""
+    """Quotas of one owner; None means unlimited."""
 
     stored_bytes: int | None = None
     queued: int | None = None
     predictions: int | None = None
-    streams: int | None = None  # of events, open to one process
-    fit_memory: int | None = None  # bytes of a worker's process that one fit may take
-    fit_seconds: float | None = None  # that a fit may take by its estimate
+    streams: int | None = None  # event streams open in one process
+    fit_memory: int | None = None  # bytes of a worker process that one fit may use
+    fit_seconds: float | None = None  # longest estimated duration of a fit
 
 
 @dataclass(frozen=True)
 class Actor:
-    """Who acts: `who` is a key's id, `local` for this machine, or `command line`; `owner` for whom.
+    """The actor: `who` is a key's id, `local` (loopback) or `command line`; changes belong to `owner`.
 
-    `in_force` asks whether whoever was let in would be let in again now; it may block.
+    `in_force` returns whether this actor would still be admitted now; it may block.
     """
 
     who: str
@@ -41,13 +41,13 @@ _actor: ContextVar[Actor] = ContextVar("actor", default=NOBODY)
 
 
 def actor() -> Actor:
-    """Who acts now."""
+    """Return the current actor."""
     return _actor.get()
 
 
 @contextmanager
 def acting(who: Actor) -> Iterator[None]:
-    """Whatever is done inside is done by `who`."""
+    """Run the block as the actor `who`."""
     before = _actor.set(who)
     try:
         yield

@@ -227,7 +227,7 @@ def _dataset_of(asked) -> str:
         ("bartserve predict no-such-model new.csv", "no model"),
         ("bartserve predict cars weight=1", "cylinders"),
         ("bartserve predict cars weight", "weight can't be opened"),
-        ("bartserve models show no-such-model", "no model of this id or name"),
+        ("bartserve models show no-such-model", "no model with this id or name"),
         ("bartserve datasets show nothing", "no dataset of the id or name nothing"),
         ("bartserve fit cars.csv --target mpg --set numtrees=5", "numtrees: there is no such field; did you"),
         ("bartserve predict cars new.csv --level 90", "level.0: Input should be less than 1"),

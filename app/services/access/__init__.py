@@ -1,1 +1,1 @@
-"""Who may do what: keys, sessions, quotas, audit."""
+"""Access: API keys, browser sessions, quotas, idempotency and the audit log."""

@@ -1,4 +1,7 @@
-"""The audit log: who changed what, and when. A row in the transaction of the change, and a log line."""
+"""The audit log: who changed which object, and when.
+
+A row in the transaction of the change, and a log line.
+"""
 
 import json
 import logging
@@ -16,18 +19,18 @@ from app.store.clock import utc_now
 from app.store.tables import AuditEntry, new_id
 
 log = logging.getLogger("bartserve.audit")
-FORGET_EVERY = 100  # lines, about: what is too old is looked for
+FORGET_EVERY = 100  # entries, on average, between deletions of old ones
 
 
 def record(session: Session, owner: str, action: str, subject: str) -> None:
-    """Note a change of something of `owner`'s; what is rolled back was never noted.
+    """Record a change of an object of `owner`; a rolled back change leaves no entry.
 
     Parameters
     ----------
     action
-        What was done, as `model.created`.
+        The change, such as `model.created`.
     subject
-        The id of what it was done to.
+        The id of the changed object.
     """
     by = actor()
     entry = AuditEntry(
@@ -50,12 +53,12 @@ def record(session: Session, owner: str, action: str, subject: str) -> None:
 
 
 def list_page(session: Session, owner: str | None, limit: int, cursor: str | None) -> Page[AuditEntry]:
-    """A page of the log, of an owner's things or (None) of every owner's, newest first."""
+    """Return a page of one owner's entries, or of all owners' (`owner=None`), newest first."""
     return cursors.cut(store.list_page(session, owner, limit + 1, cursors.after(cursor)), limit)
 
 
 def shown(entry: AuditEntry) -> dict[str, Any]:
-    """A line as JSON values."""
+    """Return an entry as JSON values."""
     return {
         "id": entry.id,
         "at": entry.created_at.isoformat().replace("+00:00", "Z"),

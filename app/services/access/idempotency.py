@@ -1,7 +1,7 @@
-"""`Idempotency-Key`: a request that is sent again is answered again, and makes nothing twice.
+"""`Idempotency-Key`: a repeated request gets the first response again and creates nothing twice.
 
-The answer is stored in the transaction of what the request makes, so there is never the one without the
-other. Requests that are refused leave nothing behind; sent again, they are looked at again.
+The response is stored in the transaction of the change, so neither exists without the other. Refused requests
+leave nothing behind and are evaluated again when repeated.
 """
 
 import threading
@@ -24,24 +24,24 @@ FIELD = "Idempotency-Key"
 
 
 class KeyReusedError(InvalidRequestError):
-    """A key that stood for another request."""
+    """The key was used for another request before."""
 
-    slug, title = "idempotency-key-reused", "This Idempotency-Key stood for another request"
+    slug, title = "idempotency-key-reused", "Idempotency-Key used for another request"
 
 
 class InFlightError(ConflictError):
-    """The first request of this key is still being worked on."""
+    """The first request with this key is still being processed."""
 
-    slug, title = "request-in-flight", "The first request of this Idempotency-Key is still being answered"
+    slug, title = "request-in-flight", "The first request with this Idempotency-Key is still in progress"
 
 
 class _TakenError(Exception):
-    """Another process has answered this key meanwhile."""
+    """Another process has stored a response under this key meanwhile."""
 
 
 @dataclass(frozen=True)
 class StoredResponse:
-    """What is sent, and sent again: status, headers of the answer's own, body."""
+    """A response that can be replayed: status, its own headers, body."""
 
     status: int
     headers: dict[str, str]
@@ -51,7 +51,7 @@ class StoredResponse:
 
 @dataclass(frozen=True)
 class Asked:
-    """A request under a key; equal requests have equal fingerprints. Without a key nothing is kept."""
+    """A request under a key; equal requests have equal fingerprints. Nothing is stored without a key."""
 
     owner: str
     route: str
@@ -59,7 +59,7 @@ class Asked:
     fingerprint: str
 
     def remember(self, session: Session, answer: StoredResponse) -> None:
-        """Keep what is about to be answered, in the session that makes it."""
+        """Store the response in the session of the change that it reports."""
         if self.key is None:
             return
         kept: dict[str, Any] = {"status": answer.status, "headers": answer.headers, "body": answer.body}
@@ -75,16 +75,16 @@ _lock = threading.Lock()
 
 
 def once(engine: Engine, asked: Asked, make: Callable[[], StoredResponse]) -> StoredResponse:
-    """The answer that was given to this request before, else the one that `make` gives and remembers.
+    """Return the stored response to this request, else the one that `make` returns and stores.
 
     Raises
     ------
     InvalidRequestError
         The key is empty, too long or not printable ASCII.
     KeyReusedError
-        The key came with another request.
+        The key was used for another request.
     InFlightError
-        The same request is being worked on, in this process or, as the database found, in another one.
+        The same request is being processed, in this process or in another one.
     """
     if asked.key is None:
         return make()
@@ -94,7 +94,7 @@ def once(engine: Engine, asked: Asked, make: Callable[[], StoredResponse]) -> St
     if (found := _find(engine, asked, asked.key)) is not None:
         return found
     with _held((id(engine), asked.owner, asked.route, asked.key)):
-        # Again: whoever held the key until now may have answered.
+        # Checked again: the previous holder of the key may have stored its response.
         return _find(engine, asked, asked.key) or make()
 
 
@@ -104,7 +104,7 @@ def _find(engine: Engine, asked: Asked, key: str) -> StoredResponse | None:
     if found is None:
         return None
     if found.fingerprint != asked.fingerprint:
-        told = "this key came with another request: take a new key for each thing to be made"
+        told = "this key came with another request: use a new key for each object to create"
         raise KeyReusedError(errors=[Fault(FIELD, None, told)])
     return StoredResponse(found.status, found.headers, found.body, replayed=True)
 
@@ -125,4 +125,4 @@ def _held(key: tuple[int, str, str, str]) -> Iterator[None]:
 
 
 def _in_flight_error() -> InFlightError:
-    return InFlightError("Send it again in a moment: then the answer is there.", retry_after=1)
+    return InFlightError("Retry in a moment to get the response.", retry_after=1)

@@ -1,9 +1,10 @@
 """API keys: `bart_<id>_<secret><checksum>`, of which only a hash is stored.
 
-The prefix lets scanners find a key that leaked, the checksum refuses a mistyped one without a look at the
-database. The secret has 190 random bits, so a slow hash would add nothing.
+The prefix lets secret scanners find a leaked key; the checksum rejects a mistyped one without a query. The
+secret has 190 random bits, so a slow hash would add nothing.
 
-A key has a name of its own and an owner: whatever is made belongs to the owner, so several keys share it.
+A key has a name and an owner. Everything created with it belongs to the owner, so several keys can share
+objects.
 """
 
 import hashlib
@@ -31,29 +32,29 @@ from app.store.tables import ApiKey
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 ID_LENGTH, SECRET_LENGTH, CHECKSUM_LENGTH = 10, 32, 6
 FORM = re.compile(rf"bart_([0-9A-Za-z]{{{ID_LENGTH}}})_([0-9A-Za-z]{{{SECRET_LENGTH + CHECKSUM_LENGTH}}})")
-USED_EVERY = timedelta(hours=1)  # "last used" is kept this coarse, so that reading doesn't mean writing
+USED_EVERY = timedelta(hours=1)  # resolution of "last used": requests that only read rarely write
 LONGEST = timedelta(days=3660)
 MAX_NAME = 100
-NO_HASH = "0" * 64  # what an unknown key's secret is compared with, so that it takes as long
+NO_HASH = "0" * 64  # compared with an unknown key's secret, which keeps the duration equal
 
 READ, PREDICT, TRAIN, METRICS, ADMIN = "read", "predict", "train", "metrics", "admin"
 OPERATOR = "operator"
 SCOPES = {
-    READ: "look at the owner's datasets, models and predictions, and take them away",
-    PREDICT: "ask models: predictions, also in the background, and partial dependence",
+    READ: "view and download the owner's datasets, models and predictions",
+    PREDICT: "predictions, including background predictions, and partial dependence",
     TRAIN: "upload, fit, cancel, retry, extend, import, delete",
     METRICS: "scrape /metrics",
     ADMIN: "all of these for its owner, and its owner's audit log",
     OPERATOR: "the audit log of every owner",
 }
-ON_PAGES = tuple(scope for scope in SCOPES if scope != OPERATOR)  # the command line alone makes operators
+ON_PAGES = tuple(scope for scope in SCOPES if scope != OPERATOR)  # only the command line creates operators
 USUAL = (READ, PREDICT, TRAIN)
-LOCAL = "local"  # owns what is made without a key
+LOCAL = "local"  # owner of objects created without a key
 
 
 @dataclass(frozen=True)
 class MadeKey:
-    """A key just made; `secret` is the whole key and is not stored."""
+    """A new key; `secret` is the whole key and is not stored."""
 
     id: str
     secret: str
@@ -61,7 +62,7 @@ class MadeKey:
 
 @dataclass(frozen=True)
 class Key:
-    """A key in force: whom it acts for, and what it may do (`SCOPES`)."""
+    """A valid key: its owner and its scopes (`SCOPES`)."""
 
     id: str
     name: str
@@ -69,12 +70,12 @@ class Key:
     scopes: frozenset[str]
 
     def may(self, any_of: Collection[str]) -> bool:
-        """Whether one of those scopes is among the key's, or none is needed; an admin may all but operate."""
+        """Return whether the key has one of these scopes, if any; admin implies all but operator."""
         every = self.scopes | set(ON_PAGES) if ADMIN in self.scopes else self.scopes
         return not any_of or not every.isdisjoint(any_of)
 
 
-# Whoever is on the machine of a service on loopback.
+# The actor for clients on the same machine when the service listens on loopback.
 LOCAL_KEY = Key(LOCAL, LOCAL, LOCAL, frozenset(SCOPES))
 
 
@@ -86,28 +87,28 @@ def create(
     scopes: Collection[str] = USUAL,
     lasts: timedelta | None = None,
 ) -> MadeKey:
-    """Make a key.
+    """Create a key.
 
     Parameters
     ----------
     name
-        What to call the key; no two keys of an owner that are in force have the same.
+        Name of the key; unique among the owner's valid keys.
     owner
-        Whom it acts for; the name unless given.
+        Owner of the objects created with the key; defaults to the name.
     lasts
-        It expires after so long; None: never.
+        Time until it expires; None means never.
 
     Raises
     ------
     InvalidRequestError
         The name or owner is empty, too long or not printable; a scope is unknown; the time is not positive.
     ConflictError
-        A key of the owner that is in force has that name.
+        A valid key of the owner has this name.
     """
     name = _checked("name", name)
     owner = name if owner is None else _checked("owner", owner)
     if unknown := sorted(set(scopes) - set(SCOPES)) or (["none"] if not scopes else []):
-        told = f"there is no scope {unknown[0]!r}: choose among {', '.join(SCOPES)}"
+        told = f"there is no scope {unknown[0]!r}: choose from {', '.join(SCOPES)}"
         raise InvalidRequestError(errors=[Fault("scope", None, told)])
     if lasts is not None and not timedelta(0) < lasts <= LONGEST:
         raise InvalidRequestError(errors=[Fault("expires", None, "a key lasts up to ten years, or forever")])
@@ -117,28 +118,28 @@ def create(
 
 
 def list_keys(session: Session) -> list[ApiKey]:
-    """All keys, oldest first; none holds its secret."""
+    """Return all keys, oldest first; none contains its secret."""
     return store.list_keys(session)
 
 
 def state_of(key: ApiKey) -> str:
-    """`in force`, `expired` or `revoked`."""
+    """Return the state of a key: `in force`, `expired` or `revoked`."""
     if key.revoked_at is not None:
         return "revoked"
     return "expired" if key.expires_at is not None and key.expires_at <= utc_now() else "in force"
 
 
 def rotate(session: Session, name_or_id: str, overlap: timedelta, *, by_id: bool = False) -> MadeKey:
-    """Make a key of the same name, owner, scopes and length of life; the old ones end after the overlap.
+    """Create a key with the same name, owner, scopes and lifetime; the old ones expire after the overlap.
 
-    With `by_id` no key is meant by its name.
+    With `by_id`, names are not accepted.
 
     Raises
     ------
     NotFoundError
-        There is no key in force of that name or id.
+        There is no valid key with this name or id.
     ConflictError
-        Keys of several owners have that name.
+        Keys of several owners have this name.
     InvalidRequestError
         The overlap is negative or longer than ten years.
     """
@@ -154,14 +155,14 @@ def rotate(session: Session, name_or_id: str, overlap: timedelta, *, by_id: bool
 
 
 def revoke(session: Session, name_or_id: str, *, by_id: bool = False) -> list[str]:
-    """End a key, or all keys of a name, at once; their ids. With `by_id` no key is meant by its name.
+    """Revoke a key, or all keys with a name, at once; return their ids. With `by_id`, names are not accepted.
 
     Raises
     ------
     NotFoundError
-        There is no key in force of that name or id.
+        There is no valid key with this name or id.
     ConflictError
-        Keys of several owners have that name.
+        Keys of several owners have this name.
     """
     ended = _meant(session, name_or_id, by_id=by_id)
     for key in ended:
@@ -171,11 +172,10 @@ def revoke(session: Session, name_or_id: str, *, by_id: bool = False) -> list[st
 
 
 def authenticate(engine: Engine, presented: str) -> Key | None:
-    """The key that a text is, or None when it isn't a key in force.
+    """Return the key for a presented secret, or None when it is not a valid key.
 
-    A browser session begins with this: keep the `id` of the key found under a random session token (never
-    the key itself), and ask `recall` with it at every request, so that a key revoked or expired ends its
-    sessions at once.
+    A browser session stores the `id` of this key under a random session token (never the key itself) and
+    calls `recall` at every request, so a revoked or expired key ends its sessions at once.
     """
     form = FORM.fullmatch(presented)
     if form is None:
@@ -192,7 +192,7 @@ def authenticate(engine: Engine, presented: str) -> Key | None:
 
 
 def recall(engine: Engine, key_id: str) -> Key | None:
-    """The key of that id, authenticated before, when it is still in force."""
+    """Return the key with this id, authenticated before, if it is still valid."""
     with session_scope(engine, read_only=True) as session:
         row = store.get(session, key_id)
     return None if row is None else _used(engine, row)
@@ -206,7 +206,7 @@ def _used(engine: Engine, row: ApiKey) -> Key | None:
             with session_scope(engine) as session:
                 store.touch(session, row.id)
         except OperationalError as error:
-            if not is_disk_full(error):  # else the key is in force all the same
+            if not is_disk_full(error):  # on a full disk the key is valid all the same
                 raise
     return Key(row.id, row.name, row.owner, frozenset(row.scopes))
 
@@ -234,7 +234,7 @@ def _meant(session: Session, name_or_id: str, *, by_id: bool) -> list[ApiKey]:
         )
     if len({key.owner for key in found}) > 1:
         told = ", ".join(f"{key.id} of {key.owner}" for key in found)
-        raise ConflictError(f"Keys of several owners are named {name_or_id}: say which by its id ({told}).")
+        raise ConflictError(f"Keys of several owners are named {name_or_id}: choose one by its id ({told}).")
     return found
 
 
@@ -262,7 +262,7 @@ def _hash(whole: str) -> str:
 
 
 def _checksum(text: str) -> str:
-    """CRC-32 in base 62, six digits."""
+    """Return the CRC-32 in base 62 with six digits."""
     left, digits = zlib.crc32(text.encode("ascii")), ""
     for _ in range(CHECKSUM_LENGTH):
         left, digit = divmod(left, len(ALPHABET))

@@ -1,4 +1,4 @@
-"""What one owner may have at once: refused with 429 and a time after which it may be otherwise."""
+"""Quotas per owner: refusal with 429 and the time after which a retry may succeed."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -11,24 +11,24 @@ from app.services.errors import QuotaError
 from app.services.request_context import actor
 from app.store import quotas as store
 
-BYTES_PER_TREE = 14  # stored, at most, at default settings (about nine)
-LATER = {"stored": 3600, "queued": 30, "predictions": 1}  # seconds after which to try again
+BYTES_PER_TREE = 14  # upper bound of the stored size at default settings (about nine)
+LATER = {"stored": 3600, "queued": 30, "predictions": 1}  # seconds until a retry
 
 
 def expected_bytes(settings: Mapping[str, Any]) -> int:
-    """What a model of these settings will store, about; with stop rules, at most."""
+    """Estimate the bytes that a model with these settings will store; with stop rules, the maximum."""
     trees, chains = int(settings.get("num_trees", 0)), int(settings.get("num_chains", 0))
     draws = (settings.get("stop") or {}).get("max_draws") or settings.get("num_draws", 0)
     return BYTES_PER_TREE * trees * chains * int(draws)
 
 
 def check_stored(session: Session, owner: str, more: int) -> None:
-    """Refuse `more` bytes that would not fit; in the transaction that stores them.
+    """Refuse `more` bytes that exceed the quota; call this in the transaction that stores them.
 
     Raises
     ------
     QuotaError
-        The owner has, or has asked for, too much.
+        The owner has stored, or has queued fits that will store, too much.
     """
     most = actor().limits.stored_bytes
     if most is None:
@@ -45,7 +45,7 @@ def check_stored(session: Session, owner: str, more: int) -> None:
 
 
 def check_queued(session: Session, owner: str) -> None:
-    """Refuse one more fit, or one more background prediction, when as many as may be are open.
+    """Refuse one more fit or background prediction when the owner has the allowed number open.
 
     Raises
     ------
@@ -59,28 +59,28 @@ def check_queued(session: Session, owner: str) -> None:
     found = len(store.open_settings(session, owner)) + store.open_predictions(session, owner)
     if found >= most:
         raise QuotaError(
-            f"{found} of your fits and background predictions are queued or running, where {most} may be: "
+            f"{found} of your fits and background predictions are queued or running, and {most} are allowed: "
             "wait for one to end, or cancel one.",
             retry_after=LATER["queued"],
         )
 
 
 class Turns:
-    """How many requests of each owner are being computed in this process."""
+    """Number of requests of each owner that this process is computing."""
 
     def __init__(self) -> None:
         self._running: Counter[str] = Counter()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """One more of who acts, for the length of a block; raises QuotaError when there are too many.
+        """Count one more request of the current actor during a block; raises QuotaError beyond the limit.
 
-        To be used in the event loop alone.
+        Use it only in the event loop.
         """
         owner, most = actor().owner, actor().limits.predictions
         if most is not None and self._running[owner] >= most:
             raise QuotaError(
-                f"{most} of your predictions are being computed at once, and more may not be.",
+                f"{most} of your predictions are being computed, which is the most allowed at once.",
                 retry_after=LATER["predictions"],
             )
         self._running[owner] += 1
@@ -89,7 +89,7 @@ class Turns:
         finally:
             self._running[owner] -= 1
             if not self._running[owner]:
-                del self._running[owner]  # an owner who went away leaves nothing
+                del self._running[owner]  # keep no entries of idle owners
 
 
 def _size(num_bytes: int) -> str:

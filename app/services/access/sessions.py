@@ -1,7 +1,7 @@
-"""Browser sessions: a random token in a cookie stands for a key that was shown once.
+"""Browser sessions: a random token in a cookie stands for a key that was presented at sign-in.
 
-The database keeps a hash of the token, so whoever reads it can't sign in. A session ends after twelve hours,
-when it is signed out, and as soon as its key is revoked or expires.
+The database stores only a hash of the token, so reading it doesn't allow signing in. A session ends after
+twelve hours, at sign-out, and when its key is revoked or expires.
 """
 
 import hashlib
@@ -19,12 +19,12 @@ from app.store.engine import session_scope
 from app.store.tables import BrowserSession
 
 LASTS = timedelta(hours=12)
-MOST = 100  # letters of a token worth looking up
-PER_KEY = 20  # at once; beyond that the oldest ends
+MOST = 100  # longest token that is looked up
+PER_KEY = 20  # concurrent sessions; one more ends the oldest
 
 
 def begin(engine: Engine, presented: str) -> str | None:
-    """The token of a new session of a key; None when the text is no key in force."""
+    """Start a session with a key and return its token; None when the text is no valid key."""
     key = keys.authenticate(engine, presented)
     if key is None:
         return None
@@ -36,7 +36,7 @@ def begin(engine: Engine, presented: str) -> str | None:
 
 
 def recall(engine: Engine, token: str) -> Key | None:
-    """The key of a session in force."""
+    """Return the key of an unexpired session, or None."""
     if not token or len(token) > MOST:
         return None
     with session_scope(engine, read_only=True) as session:
@@ -51,7 +51,7 @@ def end(engine: Engine, token: str) -> None:
 
 
 def csrf(token: str) -> str:
-    """What forms of this session must send: nobody else can know it, and it doesn't reveal the token."""
+    """Return the CSRF token for forms of this session; it doesn't reveal the session token."""
     return hmac.new(token.encode(), b"csrf", hashlib.sha256).hexdigest()
 
 

@@ -1,8 +1,8 @@
-"""What a fit takes of a worker, before it is started: memory, and time (`durations`), by formulas.
+"""Estimated cost of a fit before it starts: memory of a worker process, and time (`durations`), by formulas.
 
-A worker's process holds the columns several times while it prepares them (as read, as floats, as the noise is
-estimated), then a byte per row and tree; when it finishes it holds all draws. `benchmarks/fit_cost.py`
-measures all of it.
+A worker process holds the columns several times while it prepares them (as read, as floats, for the noise
+estimate), then one byte per row and tree; at the finish it holds all draws. `benchmarks/fit_cost.py` measures
+all of this.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,14 +16,14 @@ from sampler import ColumnSummary
 from sampler.methods import METHODS
 
 MIB = 1024 * 1024
-# Bytes, as measured, and rounded up:
+# Bytes, measured and rounded up:
 PROCESS = 420 * MIB  # a worker's process with its kernels, before any data
-CELL, CELL_SCORED = 36, 48  # per row and coded column, the target one more; with rows held out and scored
-ROW = 64  # per row besides: outcome, residual, weights
+CELL, CELL_SCORED = 36, 48  # per row and coded column, target included; without and with a holdout
+ROW = 64  # also per row: outcome, residual, weights
 SLOT = 1  # per row and tree
-PARTICLE, PARTICLE_ROW = 20_000, 30  # of a particle filter: each lists the rows in its tree's order, thrice
-DRAW, TREE = 24_000, 40  # per kept draw (f at 200 reference rows, several times over), and per tree of each
-SEARCHED = 450  # per draw of the chains of a topology of ten splits, and coded column
+PARTICLE, PARTICLE_ROW = 20_000, 30  # of a particle filter: each particle holds three row orders
+DRAW, TREE = 24_000, 40  # per kept draw (copies of f at 200 reference rows), and per tree of each
+SEARCHED = 450  # per coded column and draw of the chains of a topology with ten splits
 FORMULA = (
     f"{PROCESS // MIB} MiB + the larger of  rows x ({CELL} x (columns + 1) + {ROW} + trees)  "
     f"({CELL_SCORED} instead of {CELL} with a holdout)  and  chains x draws x ({DRAW} + {TREE} x trees); "
@@ -34,7 +34,7 @@ FORMULA = (
 
 @dataclass(frozen=True)
 class Cost:
-    """What one process of a worker needs, in bytes, and how long a fit takes, its finish included."""
+    """Bytes that one worker process needs, and the duration of a fit including its finish."""
 
     bytes: int
     seconds: float
@@ -42,30 +42,30 @@ class Cost:
 
 
 class TooMuchMemoryError(InvalidRequestError):
-    """No worker of this service has the memory for the fit."""
+    """The fit needs more memory than a worker of this service has."""
 
-    slug, title = "fit-too-large", "No worker has the memory for this fit"
+    slug, title = "fit-too-large", "Fit needs too much memory"
 
 
 class TooLongError(InvalidRequestError):
-    """The estimated time of the fit is longer than this service gives one."""
+    """The estimated duration of the fit exceeds the limit of this service."""
 
-    slug, title = "fit-too-long", "That fit would take too long"
+    slug, title = "fit-too-long", "Fit would take too long"
 
 
 def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int = 1) -> Cost:
-    """The memory that a fit takes of each worker process, and the time to its end.
+    """Estimate the memory that a fit takes in each worker process, and its duration.
 
     Parameters
     ----------
     settings
-        Of the fit, resolved.
+        Resolved settings of the fit.
     rows
-        Of the dataset.
+        Number of rows in the dataset.
     columns
-        Coded ones, `coded_columns`.
+        Number of coded columns (`coded_columns`).
     slots
-        Chains that are worked on at once; the time supposes a core for each.
+        Chains that run at once; the duration assumes a core for each.
     """
     trees, chains = int(settings["num_trees"]), int(settings["num_chains"])
     draws, scored = int(settings["num_draws"]), bool(settings.get("holdout"))
@@ -83,7 +83,7 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
 
 
 def coded_columns(kinds: Mapping[str, str], summaries: Iterable[ColumnSummary]) -> int:
-    """Columns that the features become: a category is one for each level, and one more for missing."""
+    """Count the coded columns: a category takes one per level, and one more for missing values."""
     found = 0
     for summary in summaries:
         if kinds.get(summary.name) == "category":
@@ -99,7 +99,7 @@ def check_memory(settings: Mapping[str, Any], rows: int, columns: int) -> None:
     Raises
     ------
     TooMuchMemoryError
-        With the estimate and the formula.
+        The message gives the estimate and the formula.
     """
     most = actor().limits.fit_memory
     needed = estimate(settings, rows, columns).bytes
@@ -113,19 +113,19 @@ def check_memory(settings: Mapping[str, Any], rows: int, columns: int) -> None:
 
 
 def check_seconds(seconds: float) -> None:
-    """Refuse a fit that would take longer than one may.
+    """Refuse a fit that would take longer than the limit.
 
     Raises
     ------
     TooLongError
-        With the estimate and the setting.
+        The message gives the estimate and the setting.
     """
     most = actor().limits.fit_seconds
     if most is not None and seconds > most:
         raise TooLongError(
-            f"This fit would take about {_time(seconds)}, where {_time(most)} is the most "
+            f"This fit would take about {_time(seconds)}, and the limit is {_time(most)} "
             "(BARTSERVE_FIT_SECONDS). Ask for fewer trees, chains, draws or burn-in, or a smaller thin; "
-            "stop rules with max_seconds end a fit in time. POST /models/estimate tells what a request takes."
+            "stop rules with max_seconds end a fit in time. POST /models/estimate estimates a request."
         )
 
 

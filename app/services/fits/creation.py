@@ -1,4 +1,4 @@
-"""Accepting a fit: what can be refused is refused before the 202, by the sampler's own validators."""
+"""Acceptance of a fit: every refusal comes before the 202, from the sampler's own validators."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,14 +42,14 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "kind": KINDS,
 }
 CUTS = SCHEMES
-MIN_ROWS = 10  # to learn from; a promise of HTTP, not of the sampler
+MIN_ROWS = 10  # to fit; a rule of the HTTP API, not of the sampler
 MAX_NAME = 200
-MANY_COLUMNS = 500  # among more a name that is nearly right isn't looked for
+MANY_COLUMNS = 500  # beyond this no similar column name is suggested
 
 
 @dataclass(frozen=True)
 class FitRequest:
-    """What `POST /models` asks for; None means the default."""
+    """A request for a fit (`POST /models`); None means the default."""
 
     dataset_id: str
     target: str
@@ -62,12 +62,12 @@ class FitRequest:
     stop: Mapping[str, Any] | None = None
     settings: Mapping[str, Any] = field(
         default_factory=dict
-    )  # the sampler's own knobs, those that were given
+    )  # settings of the sampler that the request names
 
 
 @dataclass(frozen=True)
 class FitPlan:
-    """A request that can be carried out, every setting resolved."""
+    """A valid request with every setting resolved."""
 
     name: str | None
     target: str
@@ -79,7 +79,7 @@ class FitPlan:
 
     @property
     def at_most(self) -> dict[str, Any]:
-        """The settings of a fit whose stop rules never hold."""
+        """The settings of a fit whose stop rules are never met."""
         return self.spec if self.stop is None else self.spec | {"num_draws": self.stop["max_draws"]}
 
     @property
@@ -88,7 +88,7 @@ class FitPlan:
         return self.spec | ({} if self.stop is None else {"stop": self.stop})
 
     def most(self, slots: int) -> Cost:
-        """The cost of a fit whose stop rules never hold, on so many slots."""
+        """Estimate the cost of a fit whose stop rules are never met, with `slots` parallel chains."""
         most = estimate(self.at_most, self.dataset.num_rows, self.coded_columns, slots=slots)
         if self.stop is None:
             return most
@@ -103,20 +103,20 @@ class FitPlan:
 
 
 def plan(engine: Engine, owner: str, request: FitRequest, *, slots: int = 0) -> FitPlan:
-    """Check a request and resolve its settings; nothing is written, and no transaction waits for the checks.
+    """Check a request and resolve its settings; writes nothing and holds no transaction during the checks.
 
-    `slots` chains are worked on at once (0: no worker is there; one is supposed).
+    `slots` chains run at once (0: there is no worker; one is assumed).
 
     Raises
     ------
     NotFoundError
-        There is no such dataset.
-    InvalidRequestError, NotFoundError, UnusableDataError
-        A setting is out of range; the target, a feature or the weights can't be used: names the column.
+        The dataset doesn't exist.
+    InvalidRequestError, UnusableDataError
+        A setting is out of range, or the target, a feature or the weights can't be used; names the column.
     TooMuchMemoryError
-        No worker has the memory for it.
+        No worker has enough memory.
     TooLongError
-        By its estimate it takes longer than a fit may.
+        The estimated duration exceeds the limit of a fit.
     """
     found = _planned(engine, owner, request)
     check_memory(found.at_most, found.dataset.num_rows, found.coded_columns)
@@ -125,14 +125,14 @@ def plan(engine: Engine, owner: str, request: FitRequest, *, slots: int = 0) -> 
 
 
 def accept(session: Session, owner: str, plan: FitPlan) -> dict[str, Any]:
-    """Make the model of a plan, with a unit of work for each of its chains; gives it as `models.view` does.
+    """Create the planned model with a unit of work per chain, and return it as `models.view` does.
 
     Raises
     ------
     NotFoundError
         The dataset was deleted meanwhile.
     QuotaError
-        The owner has as much queued or stored as may be.
+        The owner's quota of queued work or stored bytes is exhausted.
     """
     quotas.check_queued(session, owner)
     quotas.check_stored(session, owner, quotas.expected_bytes(plan.shown))
@@ -154,11 +154,11 @@ def accept(session: Session, owner: str, plan: FitPlan) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a request would come to, were it accepted now.
+    """Estimated cost of a request if it were accepted now.
 
-    `slots` chains are worked on at once (0: no worker is there; one is supposed). `most` is a fit whose stop
-    rules never hold, `memory_limit` what a worker has for one fit, None when that isn't known,
-    `seconds_limit` the longest time of a fit, None when any may be.
+    `slots` chains run at once (0: there is no worker; one is assumed). `most` is the cost of a fit whose stop
+    rules are never met, `memory_limit` the memory a worker has for one fit (None: unknown), `seconds_limit`
+    the longest allowed duration (None: unlimited).
     """
 
     cost: Cost
@@ -171,17 +171,17 @@ class Estimate:
 
     @property
     def fits(self) -> bool:
-        """Whether a worker has the memory, and the fit ends in time; else it is refused."""
+        """Whether a worker has enough memory and the fit is not too long; otherwise it is refused."""
         return not self.too_long and (self.memory_limit is None or self.most.bytes <= self.memory_limit)
 
     @property
     def too_long(self) -> bool:
-        """Whether it takes longer than a fit may."""
+        """Whether the fit exceeds the longest allowed duration."""
         return self.seconds_limit is not None and self.most.seconds > self.seconds_limit
 
 
 def estimated(engine: Engine, owner: str, request: FitRequest, slots: int) -> Estimate:
-    """What a request would take of a worker's memory and time; nothing is started. Raises as `plan`."""
+    """Estimate the memory and duration of a request without starting it. Raises as `plan`."""
     found = _planned(engine, owner, request)
     cost = estimate(found.spec, found.dataset.num_rows, found.coded_columns, slots=slots)
     limits = actor().limits
@@ -222,7 +222,7 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
 
 @contextmanager
 def _dataset_kept() -> Iterator[None]:
-    """A dataset deleted while a model was being accepted on it is one that isn't there."""
+    """Report a dataset deleted during acceptance as not found."""
     try:
         yield
     except DatasetGoneError:
@@ -232,13 +232,13 @@ def _dataset_kept() -> Iterator[None]:
 def check_model_name(name: str) -> str:
     name = check_name(name, MAX_NAME)
     if "/" in name or name in {".", ".."} or name.startswith("mdl_"):
-        told = "a model's name stands in addresses: not . or .., without a slash, not beginning with mdl_"
+        told = "a model's name is part of URLs: it can't be . or .., contain a slash, or begin with mdl_"
         raise InvalidRequestError(errors=[Fault("name", None, told)])
     return name
 
 
 def _resolve(request: FitRequest, table: pa.Table) -> tuple[Settings, dict[str, Any]]:
-    """The sampler's settings and the prior, every entry resolved that doesn't depend on the features."""
+    """Resolve the sampler's settings and the prior, except entries that depend on the features."""
     knobs = dict(request.settings)
     if knobs.get("family") == "auto":
         knobs["family"] = guess_family(table.column(request.target), str(knobs.get("method", "bart")))
@@ -256,7 +256,7 @@ def _refused(error: SettingsError) -> InvalidRequestError:
 
 
 def _unusable(error: DataError, column: str | None = None) -> UnusableDataError:
-    """The sampler's findings; `column` is the user's name of what the sampler knows by its role."""
+    """Convert the sampler's findings; `column` is the user's name for a column known by its role."""
     return UnusableDataError(errors=[Fault.of(problem, column) for problem in error.problems])
 
 
@@ -293,7 +293,7 @@ def _check_values(table: pa.Table, request: FitRequest, settings: Settings) -> N
 
 
 def _check_particles(dataset: Dataset, settings: Settings) -> None:
-    """A filter's particles hold every row each."""
+    """Check the memory of a particle filter, whose particles each hold every row."""
     try:
         METHODS[settings.method].check_size(settings.num_draws, dataset.num_rows)
     except SettingsError as error:
@@ -329,8 +329,8 @@ def _choose(dataset: Dataset, reserved: Sequence[str], request: FitRequest) -> C
 
 
 def _check_levels(summaries: Sequence[ColumnSummary], choice: Choice) -> None:
-    """Numbers are stored as float64: what that rounds is no level."""
-    told = "numbers of 2^53 or more are stored rounded and name no levels: upload it with ?kind=NAME:category"
+    """Refuse categories of numbers that float64 storage has rounded."""
+    told = "numbers of 2^53 or more are stored rounded, so not as levels: upload it with ?kind=NAME:category"
     rounded = [
         found.name for found in summaries if choice.kinds.get(found.name) == "category" and is_beyond(found)
     ]
@@ -339,7 +339,7 @@ def _check_levels(summaries: Sequence[ColumnSummary], choice: Choice) -> None:
 
 
 def _check_cuts(cuts: Any, choice: Choice) -> None:
-    """The part of `prior` that depends on the columns; their values are checked where they are used."""
+    """Check the part of `prior` that depends on the columns; its values are checked where they are used."""
     if isinstance(cuts, str) and cuts in SCHEMES:
         return
     if not isinstance(cuts, dict) or set(cuts) - set(choice.kinds):

@@ -1,7 +1,7 @@
-"""How long a fit takes on one core, by a formula that `benchmarks/fit_cost.py` sets beside real fits.
+"""Estimated duration of a fit on one core, by a formula compared with real fits in `benchmarks/fit_cost.py`.
 
-Constants are seconds, measured on Friedman's function with 10 to 300 columns and 300 to a million rows. The
-kernels' compilation, once on a machine (about a minute), and waiting for a turn are not in them.
+Constants are seconds, measured on Friedman's function with 10 to 300 columns and 300 to a million rows. They
+exclude the compilation of the kernels, once per machine (about a minute), and waiting in the queue.
 """
 
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from typing import Any
 from sampler.methods import METHODS
 from sampler.posterior.assessment.stop_rules import next_look
 
-# Of one tree update, and of a row of it, by move. `rule` comes besides the others; a restructure looks for
-# every way to split each node anew, a particle at every row of the tree.
+# Per tree update, and per row of it, by move. `rule` comes on top of the others; a restructure searches for
+# every new split of each node, with a particle at every row of the tree.
 MOVES: dict[str, tuple[float, float]] = {
     "grow": (4.3e-7, 1.7e-10),
     "prune": (4.3e-7, 1.7e-10),
@@ -21,33 +21,33 @@ MOVES: dict[str, tuple[float, float]] = {
     "rule": (2.9e-6, 1.1e-9),
     "restructure": (1e-4, 4.5e-7),  # with ten columns
 }
-UNKNOWN = MOVES["change"]  # a move that nobody has timed
-PARTICLE_ROW = 3.4e-9  # of particle Gibbs, per tree update, particle and row
-WEIGHTED = 2.2  # times the time of a row, when rows have weights
-# Of one tree: of an iteration; of one that changes rules, per column and per cell (row and column), dearer
-# while the tree is young and its nodes are large; of one that grows or prunes, per cell.
+UNKNOWN = MOVES["change"]  # for a move without a measured time
+PARTICLE_ROW = 3.4e-9  # particle Gibbs, per tree update, particle and row
+WEIGHTED = 2.2  # factor on the time per row when rows have weights
+# Single trees: per iteration; per iteration that changes rules, column, and cell (row and column), with an
+# extra cost while the tree is young and its nodes are large; per iteration that grows or prunes, and cell.
 SINGLE, CHANGED_COLUMN, CHANGED_CELL, GROWN_CELL = 3e-6, 8e-7, 4.6e-10, 4e-11
-YOUNG, YOUNG_CELL = 3000, 1.2e-9  # so many iterations, in which a cell takes so much more
-SOFT_ROW = {"rjhmc-df": 1.8e-6, "rjhmc-dfi": 1.75e-6}  # of an iteration with soft splits, per row
-SOFT_SEARCH = 4.6  # of such iterations one of the burn-in takes as long as
-SEARCH_ROW, TUNED = 1e-6, 200  # of a draw of a search, per row; draws that tune it, besides
-FILTERED = (2e-4, 4.4e-6)  # of a particle of a filter, and per row of it
-LATENT_ROW = 4e-8  # per row and iteration where outcomes are two classes
-PREPARE, GRAM = 1.9e-7, 1.1e-10  # per row and coded column, and per row and column squared: read, code, noise
-HAND_OVER = 0.2  # from one unit of work to the next of the same fit, at a look of its stop rules
-BEGIN, KEEP = 0.05, 2e-5  # of a unit of work, and of a kept draw
+YOUNG, YOUNG_CELL = 3000, 1.2e-9  # number of first iterations, and their extra time per cell
+SOFT_ROW = {"rjhmc-df": 1.8e-6, "rjhmc-dfi": 1.75e-6}  # per iteration with soft splits and row
+SOFT_SEARCH = 4.6  # duration of a burn-in iteration relative to a later one
+SEARCH_ROW, TUNED = 1e-6, 200  # per draw of a search and row; additional tuning draws
+FILTERED = (2e-4, 4.4e-6)  # per particle of a filter, and per row of it
+LATENT_ROW = 4e-8  # per row and iteration with a two-class outcome
+PREPARE, GRAM = 1.9e-7, 1.1e-10  # per row and coded column, per row and columns squared
+HAND_OVER = 0.2  # from one unit of work to the next of a fit when its stop rules are checked
+BEGIN, KEEP = 0.05, 2e-5  # per unit of work, and per kept draw
 JUDGE, JUDGE_TREE = 1.2e-4, 5e-8  # per kept draw at the reference rows, and per tree of it
 SCORE, SCORE_TREE = 8e-8, 7e-10  # per held-out row and kept draw, and per tree of it
-CHECK, CHECK_TREE, CHECKED = 3e-7, 3.5e-10, 2000  # the same for the calibration, of at most so many rows
+CHECK, CHECK_TREE, CHECKED = 3e-7, 3.5e-10, 2000  # the same for the calibration, and its maximum of rows
 
 
 def prepare_seconds(rows: int, columns: int) -> float:
-    """Until a worker's process has the data as chains want them; it does so once for all its chains."""
+    """Estimate the seconds a worker process takes to prepare the data, once for all its chains."""
     return rows * (PREPARE * (columns + 1) + GRAM * columns**2)
 
 
 def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float:
-    """Estimated seconds for one chain (or one filter run) on prepared data."""
+    """Estimate the seconds of one chain (or one filter run) on prepared data."""
     draws, moves = int(settings["num_draws"]), settings["moves"]
     if {"optimal", "prior"} & set(moves):
         each, of_row = FILTERED
@@ -68,7 +68,7 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
 
 
 def _tree_seconds(settings: Mapping[str, Any], rows: int, columns: int, iterations: int) -> float:
-    """Estimated seconds for so many iterations of one tree of sharp splits."""
+    """Estimate the seconds that `iterations` iterations of one tree with sharp splits take."""
     share = settings["moves"].get
     changing, growing = share("change", 0) + share("swap", 0), share("grow", 0) + share("prune", 0)
     cells = rows * columns * (WEIGHTED if settings.get("weights") else 1.0)
@@ -81,7 +81,7 @@ def _tree_seconds(settings: Mapping[str, Any], rows: int, columns: int, iteratio
 
 
 def update_seconds(settings: Mapping[str, Any]) -> tuple[float, float]:
-    """Seconds of one tree update of a sum of trees, and of each row of it, with the moves of a fit."""
+    """Return the seconds of one tree update in a sum of trees, and of each row of it, with a fit's moves."""
     update, of_row = 0.0, 0.0
     for name, share in settings["moves"].items():
         known = (0.0, PARTICLE_ROW * int(settings["particles"])) if name == "pg" else MOVES.get(name, UNKNOWN)
@@ -90,9 +90,9 @@ def update_seconds(settings: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def looks_seconds(stop: Mapping[str, Any], chains: int, slots: int) -> float:
-    """Estimated seconds between units where stop rules are looked at until they give up.
+    """Estimate the seconds between units when the stop rules are checked until the maximum of draws.
 
-    Each look is a unit of its own, after which every chain is taken up again.
+    Each check is a unit of its own, after which every chain is claimed again.
     """
     draws, looks = stop["first_look"], 1
     while draws < stop["max_draws"]:
@@ -101,7 +101,7 @@ def looks_seconds(stop: Mapping[str, Any], chains: int, slots: int) -> float:
 
 
 def finish_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float:
-    """Of the verdict, and of the scores on held-out rows."""
+    """Estimate the seconds of the verdict and of the scores on held-out rows."""
     trees, held = int(settings["num_trees"]), rows * float(settings.get("holdout") or 0.0)
     draws = int(settings["num_chains"]) * int(settings["num_draws"])
     judging = BEGIN + draws * (JUDGE + JUDGE_TREE * trees)

@@ -1,4 +1,4 @@
-"""What happens to models, told as it happens: one reader of the database feeds all of a process."""
+"""Live events of models: one reader of the database feeds all streams of a process."""
 
 import asyncio
 import logging
@@ -21,18 +21,18 @@ from app.store.tables import OPEN_STATES, ModelEvent
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5
-IDLE_SECONDS = 15.0  # after which an idle stream is told so, that it can show that it lives
-CHECK_SECONDS = 2.0  # between two looks whether the keys of those who follow are in force
-MAX_MODELS = 1000  # followed at once
-MODELS_PER_STREAM = 4  # followed by one owner, for each stream that its quota allows
-AT_ONCE = 200  # events of one model in one look
-NEWEST = 2**31 - 1  # a number no event has: whoever follows from there is told progress and the end alone
+IDLE_SECONDS = 15.0  # after which an idle stream gets a keep-alive
+CHECK_SECONDS = 2.0  # between checks that the readers' keys are valid
+MAX_MODELS = 1000  # followed at once by all streams
+MODELS_PER_STREAM = 4  # models an owner may follow for each stream of its quota
+AT_ONCE = 200  # events of one model read in one query
+NEWEST = 2**31 - 1  # larger than any event number: a stream from here gets only progress and the end
 PROGRESS, DELETED = "progress", "deleted"
 
 
 @dataclass(frozen=True)
 class Told:
-    """One thing to tell; `sequence` is None for what is not in the log (progress), `ends` marks the last."""
+    """One message of a stream; `sequence` is None for progress (not in the log), `ends` marks the last."""
 
     sequence: int | None
     kind: str
@@ -49,14 +49,14 @@ class _News:
 
 @dataclass(eq=False)
 class _Cursor:
-    """How far a stream has told of one model."""
+    """Position of a stream in the log of one model."""
 
     after: int
     progress: dict[str, Any] | None = None
     ended: bool = False
 
     def take(self, news: _News | None) -> list[Told]:
-        """What of the news has not been told."""
+        """Return the messages of the news that have not been sent."""
         if news is None:
             self.ended = True
             return [Told(None, DELETED, {}, ends=True)]
@@ -67,18 +67,18 @@ class _Cursor:
             if news.progress != self.progress:
                 self.progress = news.progress
                 fresh.insert(0, Told(None, PROGRESS, news.progress))
-        elif len(fresh) < AT_ONCE:  # else there may be more of the log
+        elif len(fresh) < AT_ONCE:  # otherwise the log may have more
             self.ended = True
             if fresh and fresh[-1].kind == news.state:
                 fresh[-1] = replace(fresh[-1], ends=True)
-            else:  # a model older than the log has no event to end with
+            else:  # a model older than the log has no final event
                 fresh.append(Told(None, news.state, {}, ends=True))
         return fresh
 
 
 @dataclass(eq=False)
 class _Stream:
-    """One connection: who reads, and how far each model has been told."""
+    """One connection: its reader, and its position in the log of each model."""
 
     reader: Actor
     models: dict[str, _Cursor]
@@ -87,11 +87,11 @@ class _Stream:
     over: bool = False
 
     def feed(self, found: Mapping[str, _News], asked: Mapping[str, int]) -> None:
-        """Take what is new; nothing while what was fed before has not been taken: the log keeps it."""
+        """Queue new messages; do nothing while earlier ones are pending, since the log keeps them."""
         if self.waiting:
             return
         for model_id, cursor in self.models.items():
-            # Who came, with less seen, after the look began waits for the next one.
+            # A stream that joined after the query began, from an earlier event, waits for the next.
             if not cursor.ended and cursor.after >= asked.get(model_id, NEWEST + 1):
                 self.waiting += [(model_id, told) for told in cursor.take(found.get(model_id))]
         self.over = self.over or all(cursor.ended for cursor in self.models.values())
@@ -99,18 +99,18 @@ class _Stream:
             self.wake.set()
 
     def end(self) -> None:
-        """Tell nothing any more."""
+        """End the stream without further messages."""
         self.over = True
         self.wake.set()
 
 
 class Feed:
-    """Streams of what happens to models; all methods belong to one event loop.
+    """Streams of model events; all methods belong to one event loop.
 
     Parameters
     ----------
     most
-        Streams open at once, of all owners; `Limits.streams` says how many one owner may have.
+        Maximum of open streams of all owners; `OwnerLimits.streams` limits those of one owner.
     """
 
     def __init__(self, engine: Engine, most: int) -> None:
@@ -122,23 +122,23 @@ class Feed:
         self._closed = False
 
     def close(self) -> None:
-        """End every stream without an end of its own: its reader goes on elsewhere, with `Last-Event-ID`."""
+        """End every stream without a final message; clients resume elsewhere with `Last-Event-ID`."""
         self._closed = True
         for stream in self._streams:
             stream.end()
 
     def check_room(self, model_ids: Iterable[str]) -> None:
-        """Refuse one more stream of who acts, of those models, when too many are open.
+        """Refuse one more stream of the current actor for these models when too many are open.
 
         Raises
         ------
         QuotaError
-            Its owner has as many streams, or follows as many models, as one owner may.
+            The owner has as many streams, or follows as many models, as one owner may.
         BusyError
             All owners together do.
         """
         if self._closed:
-            raise BusyError("This process of the service is ending; ask again.", retry_after=1)
+            raise BusyError("This process of the service is shutting down; retry.", retry_after=1)
         mine = [stream for stream in self._streams if stream.reader.owner == actor().owner]
         most = actor().limits.streams
         if most is not None:
@@ -159,14 +159,14 @@ class Feed:
             raise BusyError("Too many streams are open; ask for the page of events instead.", retry_after=5)
 
     async def follow(self, after: Mapping[str, int]) -> AsyncGenerator[tuple[str, Told] | None, None]:
-        """What happens to models beyond those events of their logs, and their progress, to their ends.
+        """Yield events of models after the given event numbers, and their progress, until each model ends.
 
-        The last thing told of a model is its end: `succeeded`, `failed`, `cancelled`, or `deleted`. None is
-        told every 15 s in which nothing happens. When the key of who acts is no longer in force the stream
-        ends without more.
+        The last message of a model is its end: `succeeded`, `failed`, `cancelled` or `deleted`. None is
+        yielded after every 15 s without a message. When the actor's key is no longer valid, the stream ends
+        without another message.
         """
         try:
-            self.check_room(after)  # others may have come since the request was let in
+            self.check_room(after)  # more streams may have opened since the request was admitted
         except ServiceError:
             return
         stream = _Stream(actor(), {model_id: _Cursor(number) for model_id, number in after.items()})
@@ -190,7 +190,7 @@ class Feed:
             self._streams.discard(stream)
 
     async def _read(self) -> None:
-        """Look for news as long as anybody follows."""
+        """Query for news while there are streams."""
         while self._streams:
             after: dict[str, int] = {}
             for stream in self._streams:
@@ -204,7 +204,7 @@ class Feed:
                     self._checked = time.monotonic()
                 found = await to_thread.run_sync(self._look, after)
             except SQLAlchemyError as error:
-                log.warning("Streams of events wait for the database: %s", error)
+                log.warning("Event streams are waiting for the database: %s", error)
             else:
                 for stream in list(self._streams):
                     stream.feed(found, after)
@@ -212,7 +212,7 @@ class Feed:
 
     def _look(self, after: dict[str, int]) -> dict[str, _News]:
         with session_scope(self._engine, read_only=True) as session:
-            # The states first: whoever sees an end will see its event too.
+            # States first: then the event of every visible end is visible too.
             rows = store.still_there(session, list(after))
             chains = store.chains(session, list(after))
             found = events.news(session, after, AT_ONCE)
@@ -228,21 +228,21 @@ class Feed:
 
 
 def _followed(streams: Iterable[_Stream]) -> set[str]:
-    """The models of some streams, each once."""
+    """Return the models that the streams follow, each once."""
     return {model_id for stream in streams for model_id in stream.models}
 
 
 def _not_in_force(streams: Iterable[_Stream]) -> list[_Stream]:
-    """Those whose readers may no longer read: the key has ended, or the browser session. May block."""
+    """Return the streams whose reader's key or browser session is no longer valid. May block."""
     return [stream for stream in streams if not stream.reader.in_force()]
 
 
 def told_of(event: ModelEvent) -> Told:
-    """An event of the log as it is told."""
+    """Convert an event of the log to a message."""
     at = event.at.isoformat().replace("+00:00", "Z")
     return Told(event.sequence, event.kind, {"at": at, "detail": event.detail})
 
 
 def all_of(found: Iterable[ModelEvent]) -> list[dict[str, Any]]:
-    """Events of the log as a page shows them."""
+    """Convert events of the log to entries of a page."""
     return [{"sequence": t.sequence, "kind": t.kind, **t.data} for t in map(told_of, found)]

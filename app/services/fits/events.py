@@ -1,4 +1,4 @@
-"""The log of a model in pages."""
+"""Pages of a model's event log."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ MAX_DIGITS = 15
 def page(
     session: Session, owner: str, model_id: str, limit: int, cursor: str | None
 ) -> tuple[Sequence[ModelEvent], str | None]:
-    """Events of a model, oldest first, and the next page's cursor.
+    """Return events of a model, oldest first, and the cursor of the next page.
 
     Raises NotFoundError and InvalidRequestError.
     """
@@ -28,7 +28,7 @@ def page(
 def back(
     session: Session, owner: str, model_id: str, limit: int, before: str | None
 ) -> tuple[Sequence[ModelEvent], str | None]:
-    """A model's events before a number (None: its newest), newest first, and what stands before those.
+    """Return a model's events before a number (None: the newest), newest first, and the next number to pass.
 
     Raises NotFoundError and InvalidRequestError.
     """
@@ -36,13 +36,13 @@ def back(
     end = store.last(session, model.id)
     if before is not None:
         end = min(end, after(before, "before") - 1)
-    start = max(0, end - limit)  # numbers have no gap
+    start = max(0, end - limit)  # numbers have no gaps
     items = store.page(session, model.id, start, end - start) if end > start else []
     return items[::-1], str(start + 1) if start else None
 
 
 def seen_to_the_end(session: Session, owner: str, model_id: str, seen: int) -> tuple[str, bool]:
-    """The model's id, and whether it has ended and its last event is one that was seen.
+    """Return the model's id, and whether it has ended and its last event was seen.
 
     Raises NotFoundError.
     """
@@ -52,10 +52,10 @@ def seen_to_the_end(session: Session, owner: str, model_id: str, seen: int) -> t
 
 
 def after(given: str | None, field: str) -> int:
-    """The number of the last event that was seen; raises InvalidRequestError for what never was one."""
+    """Parse the number of the last event seen; raises InvalidRequestError for a malformed one."""
     if given is None:
         return 0
     if not (given.isascii() and given.isdigit() and len(given) <= MAX_DIGITS):
-        told = "no event has this number; take it from an answer as it is"
+        told = "no event has this number: send a number from a response unchanged"
         raise InvalidRequestError(errors=[Fault(field, None, told)])
     return int(given)

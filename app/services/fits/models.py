@@ -1,4 +1,4 @@
-"""Models: looking at them, stopping them, removing them. `fits` accepts new ones."""
+"""Models: viewing, cancelling and deleting them. `creation` accepts new ones."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -15,13 +15,13 @@ from app.store.tables import CANCELLED, DONE, OPEN_STATES, RUNNING, SUCCEEDED, M
 
 COMPILING = "compiling"
 MAX_NAME = 200  # characters
-ALMOST = 0.99  # the chains are through, the verdict is not yet there
+ALMOST = 0.99  # the chains are done, the verdict is pending
 
 
 def get(session: Session, owner: str, model: str, *, succeeded: bool = False) -> Model:
-    """The owner's model of an id, or the newest of a name; raises NotFoundError.
+    """Return the owner's model with this id, or the newest with this name; raises NotFoundError.
 
-    `succeeded`: of a name the newest one that has succeeded, if any has.
+    `succeeded`: for a name, prefer the newest that has succeeded.
     """
     found = None
     if model.startswith("mdl_"):
@@ -30,7 +30,7 @@ def get(session: Session, owner: str, model: str, *, succeeded: bool = False) ->
         found = store.newest_succeeded(session, owner, model) if succeeded else None
         found = found or next(iter(store.list_page(session, owner, 1, name=model)), None)
     if found is None:
-        raise NotFoundError("There is no model of this id or name: GET /models lists yours.")
+        raise NotFoundError("There is no model with this id or name: GET /models lists yours.")
     return found
 
 
@@ -39,7 +39,7 @@ def _may_be_name(text: str) -> bool:
 
 
 def view(session: Session, owner: str, model_id: str) -> dict[str, Any]:
-    """A model as the contract shows it, with its progress; raises NotFoundError."""
+    """Return a model as the API shows it, with its progress; raises NotFoundError."""
     model = get(session, owner, model_id)
     return _shown(model, store.chains(session, [model.id])[model.id])
 
@@ -47,21 +47,21 @@ def view(session: Session, owner: str, model_id: str) -> dict[str, Any]:
 def list_page(
     session: Session, owner: str, limit: int, cursor: str | None
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """A page of the owner's models as `view` shows them, newest first, and the next page's cursor."""
+    """Return a page of the owner's models as `view` does, newest first, and the cursor of the next page."""
     page: Page[Model] = cursors.cut(store.list_page(session, owner, limit + 1, cursors.after(cursor)), limit)
     chains = store.chains(session, [model.id for model in page.items])
     return [_shown(model, chains[model.id]) for model in page.items], page.next_cursor
 
 
 def cancel(session: Session, owner: str, model_id: str) -> dict[str, Any]:
-    """Stop a model; what was drawn is kept. Cancelling twice is cancelling once.
+    """Cancel a model; its draws are kept. Cancelling it again has no effect.
 
     Raises
     ------
     NotFoundError
-        There is no such model.
+        The model doesn't exist.
     ConflictError
-        It has ended otherwise.
+        It has succeeded or failed.
     """
     model = get(session, owner, model_id)
     if model.state not in {*OPEN_STATES, CANCELLED}:
@@ -73,14 +73,14 @@ def cancel(session: Session, owner: str, model_id: str) -> dict[str, Any]:
 
 
 def delete(session: Session, owner: str, model_id: str) -> str:
-    """Remove a model with its draws, whatever its state; its id.
+    """Delete a model with its draws, whatever its state; return its id.
 
     Raises
     ------
     NotFoundError
-        There is no such model.
+        The model doesn't exist.
     ConflictError
-        Several models have the name: a request that is sent twice would remove two.
+        Several models have the name: a repeated request would delete two of them.
     """
     model = get(session, owner, model_id)
     if model.id != model_id and len(store.list_page(session, owner, 2, name=model_id)) > 1:
@@ -115,15 +115,15 @@ def _shown(model: Model, chains: Sequence[Unit]) -> dict[str, Any]:
 
 
 def draws_of(model: Model, chains: Sequence[Unit]) -> int:
-    """Kept per chain; a finished model may come with chains that kept none, which it answers without."""
+    """Return the kept draws per chain; chains without draws don't count once the model has succeeded."""
     ended = model.state == SUCCEEDED
     return min((chain.num_draws for chain in chains if chain.num_draws or not ended), default=0)
 
 
 def progress(state: str, settings: Mapping[str, Any], chains: Sequence[Unit]) -> dict[str, Any]:
-    """How far a model is: the share of its iterations that are done, their rate, and the time left.
+    """Return a model's progress: the share of iterations done, their rate, and the remaining time.
 
-    `eta_seconds` supposes that the present rate lasts; it is None while nothing is known of it.
+    `eta_seconds` assumes that the present rate continues; it is None while the rate is unknown.
     """
     each = int(settings["num_burnin"]) + int(settings["num_draws"]) * int(settings["thin"])
     done = sum(

@@ -1,1 +1,1 @@
-"""Predictions, stored predictions, and explanations of models."""
+"""Synchronous and background predictions, and explanations of models."""

@@ -1,4 +1,4 @@
-"""How a model's chains came to agree: R-hat and effective draws as the draws grew, even during the fit."""
+"""Convergence of a model's chains: R-hat and effective sample size by draws, even during the fit."""
 
 from typing import Any
 
@@ -10,16 +10,16 @@ MAX_TRACE = 500
 
 
 def growth(predictor: Predictor, owner: str, model: str) -> dict[str, Any]:
-    """R-hat and effective draws of a model, by number of draws, as `assessment.convergence.growth` has them.
+    """Return R-hat and effective sample size by number of draws, as `convergence.growth` computes them.
 
-    Raises NotFoundError, and NotFinishedError where a chain has no draw yet.
+    Raises NotFoundError, and NotFinishedError while a chain has no draws.
     """
     found, posterior, draws = predictor.lookup(owner, model)
     return {"model_id": found.id, **convergence.growth(posterior, draws)}
 
 
 def traces(predictor: Predictor, owner: str, model: str) -> dict[str, Any]:
-    """Draws of sigma by chain, thinned to be shown, and one in `every` to be ranked; raises as `growth`."""
+    """Return draws of sigma by chain, thinned for display, and every n-th for ranks; raises as `growth`."""
     found, posterior, draws = predictor.lookup(owner, model)
     shown = thinned(draws, MAX_TRACE)
     sigma = convergence.sigma_of(posterior, draws)

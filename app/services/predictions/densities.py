@@ -1,4 +1,4 @@
-"""What a person asks of one answer: which values a row may have, and the density of what is predicted."""
+"""Support for the prediction form: the values a row may have, and the density of its prediction."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,10 +15,10 @@ NO, YES = frozenset({"false", "no", "0"}), frozenset({"true", "yes", "1"})
 def features(
     predictor: Predictor, owner: str, model: str, profiles: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """The columns a model learnt from: ``name, kind, levels, min, max, missing`` and a ``typical`` value.
+    """Return a model's columns: ``name, kind, levels, min, max, missing`` and a ``typical`` value.
 
-    `profiles`, of the dataset's columns by name, say what is typical: the median, or the most frequent level.
-    Raises as `Predictor.lookup`.
+    `profiles`, by column name, give the typical value: the median, or the most frequent level. Raises as
+    `Predictor.lookup`.
     """
     _, posterior, _ = predictor.lookup(owner, model)
     found = []
@@ -37,12 +37,12 @@ def features(
 
 
 def row_of(columns: Sequence[Mapping[str, Any]], given: Sequence[str | None]) -> dict[str, Any]:
-    """A row of values from what was typed, column by column; empty is missing.
+    """Parse a row typed into the form, column by column; empty text means missing.
 
     Raises
     ------
     UnusableDataError
-        For what is no number, or neither true nor false.
+        A value is not a number, or neither true nor false, where its column requires it.
     """
     row: dict[str, Any] = {}
     faults = []
@@ -55,7 +55,7 @@ def row_of(columns: Sequence[Mapping[str, Any]], given: Sequence[str | None]) ->
             try:
                 row[name] = int(text) if text.isascii() and text.lstrip("-").isdigit() else float(text)
             except ValueError:
-                faults.append(Fault(name, None, f"{text[:50]!r} is no number"))
+                faults.append(Fault(name, None, f"{text[:50]!r} is not a number"))
         elif column["kind"] == "boolean":
             if text.lower() not in NO | YES:
                 faults.append(Fault(name, None, f"{text[:50]!r} is neither true nor false"))
@@ -68,12 +68,12 @@ def row_of(columns: Sequence[Mapping[str, Any]], given: Sequence[str | None]) ->
 
 
 def density(predictor: Predictor, owner: str, model: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Densities of what a model predicts at a row, as `assessment.density.density` has them.
+    """Return densities of the prediction for a row, as `assessment.density.density` computes them.
 
-    Raises as `Predictor.answer`, and NotFoundError of more than two classes.
+    Raises as `Predictor.answer`, and NotFoundError for more than two classes.
     """
     _, posterior, draws = predictor.lookup(owner, model)
     if posterior.classes is not None and len(posterior.classes) > 2:
-        raise NotFoundError("More than two classes have no one density: ask for their probabilities.")
+        raise NotFoundError("More than two classes have no density: ask for their probabilities.")
     with understood():
         return of_row(posterior, posterior.encode(columns_of([dict(row)], None, 1)), draws)

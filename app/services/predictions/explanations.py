@@ -1,4 +1,4 @@
-"""What a fitted model says of itself: diagnostics, variable importance, partial dependence, its draws."""
+"""Explanations of a fitted model: diagnostics, variable importance, partial dependence, draws."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,32 +28,32 @@ from sampler.posterior.intervals import Interval
 from sampler.posterior.partial_dependence import PartialDependence
 from sampler.posterior.report import diagnose
 
-MAX_WORK = 2e10  # trees looked up for one partial dependence: two seconds of a core
-MAX_POINTS = 10_000  # of one answer
-ICE_ROWS = 50  # that have curves of their own
-MAX_CELLS = 10_000_000  # draws times rows of one export: 80 MB
+MAX_WORK = 2e10  # tree evaluations for one partial dependence: two seconds of a core
+MAX_POINTS = 10_000  # grid points in one response
+ICE_ROWS = 50  # rows with individual curves
+MAX_CELLS = 10_000_000  # draws times rows in one export: 80 MB
 
 
 @dataclass(frozen=True)
 class DependenceRequest:
-    """What `POST /models/{id}/partial-dependence` asks for."""
+    """A request for partial dependence (`POST /models/{id}/partial-dependence`)."""
 
     features: Sequence[str]
     grid: Mapping[str, Any] | None = None
     levels: Sequence[float] = (0.9,)
     ice: bool = False
     draws: int | None = None
-    rows: Any = None  # to average over, a list of objects; without these and columns: the reference rows
+    rows: Any = None  # list of objects to average over; without rows and columns: the reference rows
     columns: Any = None
 
 
 def finished(predictor: Predictor, owner: str, model: str) -> tuple[Model, Posterior]:
-    """The succeeded model of an id, or the newest of a name, and its posterior.
+    """Return the succeeded model with this id, or the newest with this name, and its posterior.
 
     Raises
     ------
     NotFoundError, NotFinishedError
-        There is no such model; it has not finished.
+        The model doesn't exist, or has not finished.
     """
     found, posterior, _ = predictor.lookup(owner, model)
     check_succeeded(found)
@@ -61,15 +61,15 @@ def finished(predictor: Predictor, owner: str, model: str) -> tuple[Model, Poste
 
 
 def check_succeeded(model: Model) -> None:
-    """Raise NotFinishedError for a model that is being fitted or extended, though it may have draws."""
+    """Raise NotFinishedError for a model that is being fitted or extended, even if it has draws."""
     if model.state != SUCCEEDED:
         raise NotFinishedError(f"Model {model.id} is {model.state}: ask again when it has succeeded.")
 
 
 def diagnostics(predictor: Predictor, owner: str, model: str, max_points: int) -> dict[str, Any]:
-    """Whether the model's chains agree, with figures, traces and counts; raises as `finished`.
+    """Return the convergence diagnostics of a model, with traces and acceptance counts; raises as `finished`.
 
-    `max_points` bounds what a trace shows of each chain.
+    `max_points` limits the points of each chain's trace.
     """
     found, posterior = finished(predictor, owner, model)
     with session_scope(predictor.engine, read_only=True) as session:
@@ -83,42 +83,42 @@ def diagnostics(predictor: Predictor, owner: str, model: str, max_points: int) -
 
 
 def held_out(session: Session, owner: str, model: str) -> dict[str, Any]:
-    """The rows that a model never saw, one by one, with what it predicts of them (`worker.scoring.look_at`).
+    """Return the held-out rows of a model with their predictions (`worker.scoring.look_at`).
 
     Raises
     ------
     NotFoundError, NotFinishedError
-        As `finished`; or no rows were held out.
+        As `finished`; or the model has no holdout.
     """
     found = find(session, owner, model)
     rows = store.held_out(session, found.id)
     if rows is None:
-        raise NotFoundError("No rows of this model were held out, or it is older than this figure.")
+        raise NotFoundError("The model has no holdout, or was fitted before held-out rows were stored.")
     return {"model_id": found.id, **rows}
 
 
 def held_out_by(predictor: Predictor, owner: str, model: str) -> dict[str, Any]:
-    """The same, with the ``target``."""
+    """Return `held_out` with the name of the ``target``."""
     with session_scope(predictor.engine, read_only=True) as session:
         found = held_out(session, owner, model)
         return found | {"target": find(session, owner, model).target}
 
 
 def topologies(predictor: Predictor, owner: str, model: str) -> list[dict[str, Any]] | None:
-    """The shapes that a model's tree may have, the most probable first, as it was judged; None of no tree."""
+    """Return the topologies of a model's tree, the most probable first, or None when it has none."""
     with session_scope(predictor.engine, read_only=True) as session:
         found: list[dict[str, Any]] | None = (find(session, owner, model).diagnostics or {}).get("topologies")
         return found
 
 
 def target_of(predictor: Predictor, owner: str, model: str) -> str:
-    """What a model predicts."""
+    """Return the name of a model's target."""
     with session_scope(predictor.engine, read_only=True) as session:
         return find(session, owner, model, partly=True).target
 
 
 def importance(predictor: Predictor, owner: str, model: str, level: float) -> dict[str, Any]:
-    """The share of the split rules that use each feature, the largest first; raises as `finished`."""
+    """Return each feature's share of the split rules, largest first; raises as `finished`."""
     found, posterior = finished(predictor, owner, model)
     shares = posterior.inclusion(level)
     columns = (shares.names, shares.mean.tolist(), shares.lower.tolist(), shares.upper.tolist())
@@ -136,14 +136,14 @@ def importance(predictor: Predictor, owner: str, model: str, level: float) -> di
 
 
 def dependence(predictor: Predictor, owner: str, model: str, request: DependenceRequest) -> dict[str, Any]:
-    """How predictions move with one or two features, the others as in the rows.
+    """Return how predictions change with one or two features, averaged over the other features in the rows.
 
     Raises
     ------
     NotFoundError, NotFinishedError
         As `finished`.
     InvalidRequestError, UnusableDataError, TooLargeError
-        The request is to blame: names the field, or the column and row.
+        The request or its data are invalid; names the field, or the column and row.
     """
     grid = lists_of(dict(request.grid or {}))
     if np.prod([float(len(points)) for points in grid.values()]) > MAX_POINTS:
@@ -170,7 +170,7 @@ def dependence(predictor: Predictor, owner: str, model: str, request: Dependence
 def _check_finite(result: PartialDependence) -> None:
     figures = [result.mean, *(end for interval in result.intervals for end in interval[1:])]
     if not all(np.isfinite(values).all() for values in figures):
-        raise UnusableDataError("The answer is beyond the largest number there is: rescale the target.")
+        raise UnusableDataError("The result exceeds the largest float: rescale the target.")
 
 
 def _shown(result: PartialDependence) -> dict[str, Any]:
@@ -198,22 +198,23 @@ def _intervals(intervals: Sequence[Interval]) -> list[dict[str, Any]]:
 
 
 def export(predictor: Predictor, owner: str, model: str, *, f: bool, draws: int | None) -> pa.Table:
-    """The draws as columns: `chain`, `draw`, `sigma` (not of two classes), and `f` at the reference rows.
+    """Return the draws as columns: `chain`, `draw`, `sigma` (not for classes), and `f` at the reference rows.
 
-    A row for each draw, chain by chain, so every column has the shape [chain, draw], `f` [chain, draw, row].
+    There is one row per draw, chain by chain, so columns have the shape [chain, draw], and `f` [chain, draw,
+    row].
 
     Raises
     ------
     NotFoundError, NotFinishedError
         As `finished`.
     InvalidRequestError, TooLargeError
-        There are not so many draws; they are too many for one answer.
+        The model has fewer draws, or the response would be too large.
     """
     found, posterior = finished(predictor, owner, model)
     used = posterior.num_draws if draws is None else draws
     reference = posterior.reference
     if f and posterior.num_chains * used * reference.num_rows > MAX_CELLS:
-        raise TooLargeError("So many draws of f are too many for one answer: ask for fewer draws.")
+        raise TooLargeError("These draws of f are too many for one response: ask for fewer draws.")
     if not 1 <= used <= posterior.num_draws:
         told = f"draws must be from 1 to {posterior.num_draws}, not {used}"
         raise InvalidRequestError(errors=[Fault("draws", None, told)])
@@ -235,5 +236,5 @@ def export(predictor: Predictor, owner: str, model: str, *, f: bool, draws: int 
 
 
 def classes_of(posterior: Posterior) -> list[str] | None:
-    """The two classes, of which figures are the probability of the second; None for numbers."""
+    """Return the classes of a model, or None for a numeric target; of two, figures are P(second)."""
     return None if posterior.classes is None else list(posterior.classes)

@@ -1,4 +1,4 @@
-"""Posteriors kept decoded: bounded in bytes, loaded once however many ask, the longest unused goes first."""
+"""Cache of decoded posteriors: bounded in bytes, each loaded once, least recently used evicted first."""
 
 import threading
 from collections import OrderedDict
@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Sized(Protocol):
-    """What knows its size in memory."""
+    """Object with a known size in memory."""
 
     @property
     def nbytes(self) -> int: ...
@@ -20,8 +20,8 @@ T = TypeVar("T", bound=Sized)
 class Cache(Generic[T]):
     """A thread-safe cache of at most `max_bytes`.
 
-    A value larger than that is given to whoever asked, and not kept. A load that fails fails everyone who
-    waits for it, and the next one tries again.
+    A value larger than that is returned but not cached. A failed load raises in every waiting caller; the
+    next call tries again.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -33,7 +33,7 @@ class Cache(Generic[T]):
         self._lock = threading.Lock()
 
     def get(self, key: str, load: Callable[[], T]) -> T:
-        """The value of a key, from `load` when it isn't there; raises what `load` raises."""
+        """Return the value of a key, loaded by `load` if absent; raises what `load` raises."""
         with self._lock:
             if key in self._kept:
                 self.hits += 1
@@ -49,14 +49,14 @@ class Cache(Generic[T]):
         return loading.result()
 
     def peek(self, key: str) -> T | None:
-        """The value of a key if it is there; loads nothing."""
+        """Return the value of a key if it is cached, else None."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
 
     def drop(self, key: str) -> None:
-        """Forget a value."""
+        """Remove a value."""
         with self._lock:
             value = self._kept.pop(key, None)
             self.nbytes -= value.nbytes if value is not None else 0
@@ -64,7 +64,7 @@ class Cache(Generic[T]):
     def _load(self, key: str, load: Callable[[], T], loading: Future[T]) -> None:
         try:
             value = load()
-        except BaseException as error:  # noqa: BLE001  whoever waits must learn of it, whatever it is
+        except BaseException as error:  # noqa: BLE001  every waiting caller must get the error, whatever it is
             with self._lock:
                 self._loading.pop(key)
             loading.set_exception(error)

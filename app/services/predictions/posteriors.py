@@ -1,4 +1,4 @@
-"""Posteriors of stored models: found by id or name, loaded from the store, kept decoded."""
+"""Posteriors of stored models: found by id or name, loaded from the store, cached decoded."""
 
 import logging
 import threading
@@ -19,23 +19,23 @@ from sampler import PackedError, Posterior, is_warm, warm
 from sampler.posterior import row_diagnostics
 
 log = logging.getLogger(__name__)
-LOADS = 3  # of a posterior that grows while it is read
-KERNELS = "prediction"  # all that the API runs of the sampler's compiled code
-MAX_VERDICTS = 1000  # remembered, of models with some of their draws; and draws of models
+LOADS = 3  # attempts to load a posterior that grows during the read
+KERNELS = "prediction"  # the only compiled kernels of the sampler that the API runs
+MAX_VERDICTS = 1000  # cached verdicts, and cached numbers of draws
 
 
 class DamagedError(ServiceError):
-    """What was stored can't be read back."""
+    """The stored model can't be read back."""
 
     slug, title = "damaged", "The stored model is damaged"
 
 
 class _ClosingError(Exception):
-    """Stops the loading of kernels when the process is to end."""
+    """Interrupts the loading of kernels at shutdown."""
 
 
 class Posteriors:
-    """The posteriors of a database; its methods may be called from many threads."""
+    """The posteriors of a database; its methods are thread-safe."""
 
     def __init__(self, engine: Engine, cache_bytes: int) -> None:
         self.engine = engine
@@ -46,20 +46,20 @@ class Posteriors:
         self._closing = threading.Event()
 
     def start(self, *, compile_kernels: bool) -> None:
-        """Load the compiled kernels in the background, so that the first prediction needn't wait for them.
+        """Load the compiled kernels in the background, so that the first prediction doesn't wait for them.
 
         Parameters
         ----------
         compile_kernels
-            Compile them too when nobody has. Not where a worker of this machine does it anyway: compiling
-            makes a process slow to answer.
+            Whether to compile them if necessary. Leave it to a worker on this machine if there is one, since
+            compiling makes a process slow to respond.
         """
         if is_warm(KERNELS) or compile_kernels:
             self._warming = threading.Thread(target=self._warm, name="warm", daemon=True)
             self._warming.start()
 
     def close(self) -> None:
-        """End what `start` began."""
+        """Stop the background loading."""
         self._closing.set()
         if self._warming is not None:
             self._warming.join()
@@ -77,16 +77,16 @@ class Posteriors:
             log.exception("The kernels could not be loaded; the first prediction tries again")
 
     def lookup(self, owner: str, model: str) -> tuple[Model, Posterior, int]:
-        """The model of an id or a name, its posterior, and the draws that each of its chains has by now.
+        """Return the model with this id or name, its posterior, and the present draws per chain.
 
-        The posterior has at least so many: of a model that is being fitted it grows all the time.
+        The posterior has at least that many draws: it grows while the model is being fitted.
 
         Raises
         ------
         NotFoundError, NotFinishedError
-            There is no such model; it has no answer yet, or never will.
+            The model doesn't exist, or can't answer yet or at all.
         DamagedError
-            What was stored can't be read back.
+            The stored model can't be read back.
         """
         with session_scope(self.engine, read_only=True) as session:
             found = models.get(session, owner, model, succeeded=True)
@@ -97,13 +97,13 @@ class Posteriors:
         for _ in range(LOADS):
             if draws is None or posterior.num_draws >= draws:
                 break
-            # What is kept, or was being read for somebody else, is older than our look.
+            # The cached posterior, or one being loaded for another caller, is older than this query.
             self.cache.drop(found.id)
             posterior = self.cache.get(found.id, lambda: self._load(found.id))
         return found, posterior, min(posterior.num_draws, draws or posterior.num_draws)
 
     def _common_draws(self, session: Session, model: Model) -> int | None:
-        """The draws of every chain, which stay as they are once a model has succeeded."""
+        """Return the number of draws that every chain has; it is constant once a model has succeeded."""
         key = model.id, model.finished_at
         if model.state != SUCCEEDED or model.finished_at is None:
             return store.common_draws(session, model.id)
@@ -114,7 +114,7 @@ class Posteriors:
         return self._draws[key]
 
     def verdict(self, model: Model, posterior: Posterior, draws: int) -> str | None:
-        """The model's verdict as it was when it had so many draws: a pinned answer never changes."""
+        """Return the model's verdict at this number of draws: a pinned answer never changes."""
         if model.state == SUCCEEDED and draws == model.settings.get("num_draws", posterior.num_draws):
             return model.verdict
         key = model.id, draws
@@ -143,9 +143,9 @@ class Posteriors:
 
 
 def find(session: Session, owner: str, model: str, *, partly: bool = False) -> Model:
-    """The model of an id, or the newest of a name that has succeeded: it has succeeded.
+    """Return the model with this id, or the newest succeeded one with this name; it must have succeeded.
 
-    `partly`: it need not have, when all of its chains have draws. Raises NotFoundError and NotFinishedError.
+    `partly`: draws in all of its chains suffice. Raises NotFoundError and NotFinishedError.
     """
     found = models.get(session, owner, model, succeeded=True)
     if found.state != SUCCEEDED and not (partly and store.common_draws(session, found.id)):
@@ -155,5 +155,5 @@ def find(session: Session, owner: str, model: str, *, partly: bool = False) -> M
 
 def _not_finished(model: Model, *, partly: bool) -> NotFinishedError:
     lacking = ", and not all of its chains have draws" if partly else ""
-    later = f": ask again when GET /models/{model.id} says succeeded" if model.state in OPEN_STATES else ""
+    later = f": retry when GET /models/{model.id} shows succeeded" if model.state in OPEN_STATES else ""
     return NotFinishedError(f"Model {model.id} is {model.state}{lacking}{later}.")

@@ -1,4 +1,4 @@
-"""Predictions from a stored posterior."""
+"""Predictions of new rows from a stored posterior."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -27,41 +27,41 @@ from sampler.data.encode import Coded
 from sampler.posterior import row_diagnostics
 from sampler.posterior.answer_columns import are_finite
 
-VERDICTS = ("not_converged", "approximate", "converged")  # each better than the one before
-MAX_EXAMINED = 10_000  # rows of whose draws R-hat or Monte Carlo errors are computed: half a millisecond each
-MAX_SAMPLES = 1_000_000  # draws in one answer, rows times draws of each
-# What a row and a draw take besides the trees, in trees (a tenth of a nanosecond each): the quantiles of
+VERDICTS = ("not_converged", "approximate", "converged")  # from worst to best
+MAX_EXAMINED = 10_000  # rows with R-hat or Monte Carlo errors: half a millisecond each
+MAX_SAMPLES = 1_000_000  # rows times draws in one response
+# Cost per row and draw besides the trees, in units of one tree (a tenth of a nanosecond): quantiles of
 # draws, each bound of a predictive mixture, Monte Carlo errors and R-hat.
 QUANTILES, BOUND, EXAMINED = 100, 70, 5000
-NAMES = {"num_draws": "draws"}  # of the sampler's settings in requests
+NAMES = {"num_draws": "draws"}  # names in requests of the sampler's settings
 
 
 @dataclass(frozen=True)
 class PredictRequest:
-    """What `POST /models/{id}/predict` asks for."""
+    """A request for predictions (`POST /models/{id}/predict`)."""
 
-    rows: Any = None  # a list of objects
-    columns: Any = None  # or an object of lists
-    file: tuple[BinaryIO, Options] | None = None  # or a file, and what is known of it
+    rows: Any = None  # list of objects
+    columns: Any = None  # or object of lists
+    file: tuple[BinaryIO, Options] | None = None  # or file with its options
     levels: Sequence[float] = (0.9,)
     interval: str | None = None  # None: that of a new outcome, of classes that of their probabilities
     quantiles: Sequence[float] | None = None
     draws: int | None = None  # per chain; None: all
-    require: str | None = None  # the verdict on these rows to answer with at least
+    require: str | None = None  # the worst verdict on these rows that is accepted
     mcse: bool = False
     rhat: bool = False
-    samples: int | None = None  # so many draws of f themselves, evenly spaced among all
-    target: Literal["all", "mean"] = "all"  # "mean": nothing else
+    samples: int | None = None  # number of draws of f to return, evenly spaced among all
+    target: Literal["all", "mean"] = "all"  # "mean": the mean only
 
 
 class NotConvergedError(ConflictError):
-    """The model's verdict is not what the request requires."""
+    """The verdict is worse than the request requires."""
 
-    slug, title = "not-converged", "The model's chains don't agree as well as required"
+    slug, title = "not-converged", "Model not converged as required"
 
 
 class Predictor(Posteriors):
-    """Answers from posteriors that it keeps decoded; its methods may be called from many threads."""
+    """Predictions from cached posteriors; its methods are thread-safe."""
 
     def __init__(self, engine: Engine, cache_bytes: int, max_rows: int, max_work: float = math.inf) -> None:
         super().__init__(engine, cache_bytes)
@@ -74,28 +74,28 @@ class Predictor(Posteriors):
         Parameters
         ----------
         owner
-            Who asks.
+            The owner of the model.
         model
-            The id of a model, or a name: then its newest succeeded one.
+            The id of a model, or a name, which means the newest succeeded model of that name.
         request
-            The rows, and what to say of each.
+            The rows and the requested figures.
 
         Returns
         -------
         dict
-            As the contract shows it, figures as lists of floats.
+            The response document, figures as lists of floats.
 
         Raises
         ------
         NotFoundError, NotFinishedError, NotConvergedError
-            There is no such model; it has no answer yet, or never will; it is worse than required.
+            The model doesn't exist, can't answer yet or at all, or has a worse verdict than required.
         InvalidRequestError, UnusableDataError, TooLargeError
-            The request or the rows are to blame: with the column and the row.
+            The request or the rows are invalid; names column and row.
         """
         return self.answer(owner, model, request).to_json()
 
     def answer(self, owner: str, model: str, request: PredictRequest) -> PredictionAnswer:
-        """The same, not yet in a form to send; raises as `predict`."""
+        """Predict new rows as a `PredictionAnswer`, not yet serialised. Raises what `predict` raises."""
         given: Any = None
         notes: list[str] = []
         if request.file is None:
@@ -125,7 +125,7 @@ class Predictor(Posteriors):
             num_draws=request.draws,
         )
         if not are_finite(prediction):
-            raise UnusableDataError("The answer is beyond the largest number there is: rescale the target.")
+            raise UnusableDataError("The result exceeds the largest float: rescale the target.")
         agreement = judged = None
         if request.rhat or request.require is not None:
             if request.rhat or row_diagnostics.is_known(prediction.draws):
@@ -147,9 +147,9 @@ class Predictor(Posteriors):
         )
 
     def _check_work(self, posterior: Posterior, num_rows: int, request: PredictRequest) -> None:
-        """Refuse what would take a core for long: rows times draws times trees, and what comes besides."""
+        """Refuse a request with too much work: rows times draws times trees, and the extra figures."""
         trees = int(posterior.leaf_counts.shape[2])
-        # More draws than there are aren't much work: the posterior refuses them by name.
+        # Requests for more draws than exist are no extra work: the posterior refuses them.
         draws = posterior.num_chains * min(request.draws or 0, posterior.num_draws)
         each = trees + posterior.own_work
         if request.target != "mean":
@@ -161,8 +161,8 @@ class Predictor(Posteriors):
         if num_rows * draws * each > self.max_work:
             most = max(1, int(self.max_work / (draws * each)))
             raise TooLargeError(
-                f"{num_rows} rows x {draws} draws x {trees} trees are too much work for one answer: at most "
-                f"{most} of these rows at once (BARTSERVE_MAX_PREDICT_WORK), or fewer draws. "
+                f"{num_rows} rows x {draws} draws x {trees} trees are too much work at once: send at most "
+                f"{most} of these rows (BARTSERVE_MAX_PREDICT_WORK), or ask for fewer draws. "
                 "POST /models/{id}/predictions predicts a stored dataset of any length in the background."
             )
 
@@ -182,18 +182,18 @@ def _check_sizes(num_rows: int, request: PredictRequest) -> None:
     examined = request.mcse or request.rhat or request.require is not None
     if examined and num_rows > MAX_EXAMINED:
         raise TooLargeError(
-            f"mcse, rhat and require look at every draw of every row: at most {MAX_EXAMINED} rows at once."
+            f"mcse, rhat and require need every draw of every row: send at most {MAX_EXAMINED} rows."
         )
     if request.samples is not None and num_rows * request.samples > MAX_SAMPLES:
         raise TooLargeError(
-            f"{request.samples} draws of {num_rows} rows are too many for one answer: rows times samples may "
-            f"be {MAX_SAMPLES}."
+            f"{request.samples} draws of {num_rows} rows are too many at once: rows times samples may "
+            f"be at most {MAX_SAMPLES}."
         )
 
 
 @contextmanager
 def understood() -> Iterator[None]:
-    """The sampler's refusals as ours, in the words of the request."""
+    """Convert the sampler's errors to service errors with the field names of requests."""
     try:
         yield
     except DataError as error:

@@ -1,4 +1,4 @@
-"""New rows as JSON has them, by row or by column, as columns of plain values."""
+"""New rows in JSON, by row or by column, converted to columns of plain values."""
 
 from typing import Any
 
@@ -16,17 +16,17 @@ PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def columns_of(rows: Any, columns: Any, max_rows: int) -> Columns:
-    """The columns of a request that has either.
+    """Return the columns of a request that gives rows or columns.
 
     Raises
     ------
     InvalidRequestError
-        Neither or both are given, or none of the rows.
+        Neither or both are given, or there are no rows.
     TooLargeError
         There are more than `max_rows`.
     UnusableDataError
-        A row lacks a value that others have, columns differ in length, or a value is no plain one: with the
-        column and the row.
+        A row lacks a value that others have, columns differ in length, or a value is not a scalar; names
+        column and row.
     """
     if (rows is None) == (columns is None):
         raise InvalidRequestError("Send either rows, a list of objects, or columns, an object of lists.")
@@ -59,7 +59,7 @@ def _from_rows(rows: list[Any]) -> Columns:
 
 def _refuse_uneven(rows: list[dict[str, Any]]) -> None:
     names = dict.fromkeys(name for row in rows for name in row)
-    told = "this row lacks the column, which others have; send null where the value is unknown"
+    told = "this row lacks the column, which other rows have; send null for an unknown value"
     absent = (Fault(name, i + 1, told) for i, row in enumerate(rows) for name in names if name not in row)
     raise UnusableDataError(errors=enough(absent))
 
@@ -73,7 +73,7 @@ def _checked(columns: dict[str, Any]) -> Columns:
 
 
 def lists_of(columns: dict[str, Any]) -> Columns:
-    """Lists of plain values by name, which may differ in length; raises as `columns_of`."""
+    """Return lists of plain values by name, which may differ in length; raises as `columns_of`."""
     lists = _lists(columns)
     _check_cells(lists)
     return lists

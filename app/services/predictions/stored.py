@@ -1,4 +1,4 @@
-"""Predictions of stored datasets in the background: asking for them, looking at them, reading them."""
+"""Background predictions of stored datasets: creating, viewing and reading them."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,32 +30,32 @@ from sampler.data.row_flags import Flag, as_text
 from sampler.posterior import row_diagnostics
 from sampler.posterior.answer_columns import percent
 
-CSV_ROWS = 8192  # written at once
-FIGURE_BYTES = 8  # of each row, as stored, at most
+CSV_ROWS = 8192  # rows per written piece
+FIGURE_BYTES = 8  # upper bound of the stored bytes per figure and row
 
 
 @dataclass(frozen=True)
 class BatchRequest:
-    """What `POST /models/{id}/predictions` asks for."""
+    """A request for background predictions (`POST /models/{id}/predictions`)."""
 
     dataset_id: str
     levels: Sequence[float] = (0.9,)
     interval: str | None = None  # as of `PredictRequest`
     quantiles: Sequence[float] | None = None
-    draws: int | None = None  # per chain; None: all there are now
+    draws: int | None = None  # per chain; None: all present ones
     mcse: bool = False
     rhat: bool = False
 
 
 class PredictionNotFinishedError(ConflictError):
-    """There is no result yet, or there will be none."""
+    """The prediction has no result yet, or will have none."""
 
-    slug, title = "prediction-not-finished", "The predictions are not finished"
+    slug, title = "prediction-not-finished", "Prediction not finished"
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """A request that can be carried out: its model, and all that is asked of it, resolved."""
+    """A valid request with its model and all options resolved."""
 
     model_id: str
     dataset_id: str
@@ -63,14 +63,14 @@ class BatchPlan:
 
 
 def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) -> BatchPlan:
-    """Check a request against the model and the dataset's columns; nothing is written.
+    """Check a request against the model and the dataset's columns; writes nothing.
 
     Raises
     ------
     NotFoundError, NotFinishedError
-        There is no such model or dataset, or the model can't answer.
+        The model or dataset doesn't exist, or the model can't answer.
     InvalidRequestError, UnusableDataError
-        A level, quantile or number of draws can't be; the dataset lacks columns, or has strange ones.
+        A level, quantile or number of draws is invalid, or the dataset's columns don't match the model.
     """
     found, posterior, draws = predictor.lookup(owner, model)
     with session_scope(predictor.engine, read_only=True) as session:
@@ -102,14 +102,14 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
 
 
 def accept(session: Session, owner: str, plan: BatchPlan) -> dict[str, Any]:
-    """Queue the predictions of a plan, and give them as `view` does.
+    """Queue the planned prediction and return it as `view` does.
 
     Raises
     ------
     NotFoundError
         The model or the dataset was deleted meanwhile.
     QuotaError
-        The owner has as much queued or stored as may be.
+        The owner's quota of queued work or stored bytes is exhausted.
     """
     dataset = datasets.get(session, owner, plan.dataset_id)
     quotas.check_queued(session, owner)
@@ -125,21 +125,21 @@ def accept(session: Session, owner: str, plan: BatchPlan) -> dict[str, Any]:
 
 
 def _figures(request: Mapping[str, Any]) -> int:
-    """Numbers stored of each row, about."""
+    """Return the approximate number of stored figures per row."""
     bounds = 2 * len(request["levels"]) + len(request["quantiles"])
     return 2 + bounds + (1 + bounds if request["mcse"] else 0) + (1 if request["rhat"] else 0)
 
 
 def get(session: Session, owner: str, prediction_id: str) -> BatchPrediction:
-    """The owner's prediction of that id; raises NotFoundError."""
+    """Return the owner's prediction with this id; raises NotFoundError."""
     found = store.get(session, owner, prediction_id) if is_id(prediction_id) else None
     if found is None:
-        raise NotFoundError("There is no prediction of this id: GET /predictions lists yours.")
+        raise NotFoundError("There is no prediction with this id: GET /predictions lists yours.")
     return found
 
 
 def view(session: Session, owner: str, prediction_id: str) -> dict[str, Any]:
-    """A prediction as the contract shows it; raises NotFoundError."""
+    """Return a prediction as the API shows it; raises NotFoundError."""
     found = get(session, owner, prediction_id)
     return _shown(found, store.rows_done(session, found.id))
 
@@ -147,14 +147,17 @@ def view(session: Session, owner: str, prediction_id: str) -> dict[str, Any]:
 def list_page(
     session: Session, owner: str, limit: int, cursor: str | None
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """A page of the owner's predictions as `view` shows them, and the next page's cursor."""
+    """Return a page of the owner's predictions as `view` does, and the cursor of the next page."""
     page: Page[BatchPrediction]
     page = cursors.cut(store.list_page(session, owner, limit + 1, cursors.after(cursor)), limit)
     return [_shown(item, store.rows_done(session, item.id)) for item in page.items], page.next_cursor
 
 
 def cancel(session: Session, owner: str, prediction_id: str) -> dict[str, Any]:
-    """Stop it; cancelling twice is cancelling once. Raises NotFoundError, and ConflictError when it ended."""
+    """Cancel a prediction; cancelling it again has no effect.
+
+    Raises NotFoundError, and ConflictError when it has ended.
+    """
     found = get(session, owner, prediction_id)
     if found.state not in {*OPEN_STATES, CANCELLED}:
         raise ConflictError(f"The prediction has {found.state}: there is nothing left to cancel.")
@@ -165,14 +168,14 @@ def cancel(session: Session, owner: str, prediction_id: str) -> dict[str, Any]:
 
 
 def delete(session: Session, owner: str, prediction_id: str) -> None:
-    """Remove it with its result, whatever its state; raises NotFoundError."""
+    """Delete a prediction with its result, whatever its state; raises NotFoundError."""
     get(session, owner, prediction_id)
     store.delete(session, owner, prediction_id)
     audit.record(session, owner, "prediction.deleted", prediction_id)
 
 
 class Result:
-    """The figures of a prediction that has succeeded, a block of rows in memory at a time."""
+    """The result of a succeeded prediction, read one block of rows at a time."""
 
     def __init__(self, engine: Engine, owner: str, prediction_id: str) -> None:
         self.engine = engine
@@ -180,27 +183,27 @@ class Result:
             found = get(session, owner, prediction_id)
             self._blocks = store.num_blocks(session, found.id)
         if found.state != SUCCEEDED:
-            later = ": ask again when it says succeeded" if found.state in OPEN_STATES else ""
+            later = ": ask again when it has succeeded" if found.state in OPEN_STATES else ""
             raise PredictionNotFinishedError(f"Prediction {found.id} is {found.state}{later}.")
         self.prediction = found
         self.facts = _facts(found)
-        self._read(0)  # what is damaged or gone is known before the answer begins
+        self._read(0)  # raises for a damaged or deleted result before the response begins
 
     def as_arrow(self) -> Iterator[bytes]:
-        """An Arrow stream, a batch per block."""
+        """Return the result as an Arrow stream, one batch per block."""
         schema = _flat(self._read(0).slice(0, 0), self.facts).schema
         tables = (_flat(self._read(seq), self.facts) for seq in range(self._blocks))
         return arrow_parts(schema, chain.from_iterable(table.to_batches() for table in tables))
 
     def as_csv(self) -> Iterator[bytes]:
-        """CSV."""
+        """Return the result as CSV."""
         for seq in range(self._blocks):
             table = _flat(self._read(seq), self.facts)
             for start in range(0, table.num_rows, CSV_ROWS):
                 yield to_csv(table.slice(start, CSV_ROWS), header=seq == start == 0)
 
     def as_json(self) -> Iterator[bytes]:
-        """The shape of `POST /models/{id}/predict`, a column after the other."""
+        """Return the result in the form of `POST /models/{id}/predict`, one column after the other."""
         request = self.prediction.request
         yield to_json(self.facts)[:-1]
         for name in ("mean", "sd"):
@@ -254,7 +257,7 @@ class Result:
 
 
 def _flat(table: pa.Table, facts: dict[str, Any]) -> pa.Table:
-    """Flags as text, a column for each of several classes, and what holds for all rows in the metadata."""
+    """Convert flags to text and classes to columns, and put the facts on all rows into the metadata."""
     at = table.column_names.index("flags")
     table = table.set_column(at, "flags", _texts(table.column("flags")))
     named: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""New rows as a file has them (CSV, Arrow, Parquet): read as the model's columns, within bounds."""
+"""New rows from a file (CSV, Arrow, Parquet), read as the model's columns within limits."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,22 +16,22 @@ from sampler import Schema
 from sampler.data.scalars import as_text
 from sampler.data.schema import Column
 
-# A request is read while somebody waits for its answer.
+# Tight limits, because a client waits for the response.
 LIMITS = ReaderLimits(bytes=64 << 20, cells=1 << 24, memory=512 << 20, seconds=20, fewest_columns=1)
 
 
 def read_rows(file: BinaryIO, options: Options, schema: Schema, max_rows: int) -> tuple[pa.Table, list[str]]:
-    """The rows of a file of any kind, and warnings of how it was read.
+    """Read the rows of a file of any format; return them with warnings.
 
-    In CSV everything is text: a cell is read as what the model's column of that name holds, so the text of a
-    number is a number there. The others have types of their own.
+    CSV holds only text: each cell is read as the kind of the model's column with that name, so the text of a
+    number becomes a number there. Other formats have types of their own.
 
     Raises
     ------
     UnusableDataError
-        It can't be read, or cells are not of their column's kind: with column and row.
+        The file can't be read, or a cell doesn't fit its column's kind; names column and row.
     TooLargeError
-        More rows than `max_rows`, or texts too long.
+        There are more rows than `max_rows`, or texts are too long.
     """
     columns = {column.name: column for column in schema.columns}
     kinds = {name: RAW if column.kind == "category" else column.kind for name, column in columns.items()}
@@ -47,7 +47,7 @@ def read_rows(file: BinaryIO, options: Options, schema: Schema, max_rows: int) -
 
 
 def _with_levels(table: pa.Table, columns: dict[str, Column], options: Options) -> pa.Table:
-    """Text as the levels of the model's categories; what the model doesn't know stays text."""
+    """Convert text to the levels of the model's categories; unknown texts stay unchanged."""
     typed = {}
     for name in table.column_names:
         column = columns.get(name)
@@ -64,7 +64,7 @@ def _without_missing(text: pa.Array, options: Options, but: Sequence[str]) -> pa
 
 
 def _levels(text: pa.Array, column: Column, options: Options) -> pa.Array:
-    """The levels that text means: as it stands, else the number or boolean it spells as training did."""
+    """Convert text to levels: literally, or as the number or boolean that it spells, as in training."""
     coded = _without_missing(text, options, column.levels).dictionary_encode()
     known = set(column.levels)
     spelled = [_spelled(level, known) for level in coded.dictionary.to_pylist()]

@@ -1,4 +1,4 @@
-"""From a file to typed, described, compressed columns: what runs confined in a process of its own.
+"""Parsers of uploaded files, run in confined processes: from a file to typed, summarised, compressed columns.
 
-Nothing here knows HTTP or a database, and nothing here is imported that starts threads or takes long.
+This package knows neither HTTP nor a database, and imports nothing that starts threads or is slow to import.
 """

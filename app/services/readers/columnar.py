@@ -1,7 +1,7 @@
-"""Parquet, Arrow streams and Arrow files as a spooled table of plain types.
+"""Parquet files, Arrow streams and Arrow files as a spooled table of plain types.
 
-Batch by batch, so that what a small file decodes to is counted as it grows. Their metadata may be forged:
-nothing is believed that isn't counted, and the process that runs this has limited memory.
+They are decoded batch by batch, so that the decoded size is measured as it grows. Metadata may be forged:
+only measured values are trusted, and the process has limited memory.
 """
 
 import errno
@@ -20,10 +20,10 @@ from app.services.readers.options import MAX_COLUMNS, MAX_NAME, Format, ReaderLi
 from app.services.readers.scratch import Scratch
 from app.services.readers.spool import Spool, check_size
 
-MAX_TEXT = 10_000  # letters of a value; a dictionary may repeat one in every row
-PIECE_ROWS = 8192  # made plain at once
+MAX_TEXT = 10_000  # bytes of a value; a dictionary may repeat one in every row
+PIECE_ROWS = 8192  # rows converted at once
 PIECE_CELLS = 1 << 20
-UNNAMED = re.compile(r"__index_level_\d+__")  # as pandas stores the labels of rows
+UNNAMED = re.compile(r"__index_level_\d+__")  # the names that pandas gives to row labels
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
@@ -31,14 +31,14 @@ _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 def read_columnar(
     file: BinaryIO, kind: Format, limits: ReaderLimits, scratch: Scratch, levels: Collection[str] = ()
 ) -> Spool:
-    """The table of a Parquet or Arrow file; integers of the columns in `levels` become text.
+    """Read the table of a Parquet or Arrow file; integers of the columns in `levels` become text.
 
     Raises
     ------
     UnusableDataError
-        It can't be read; or columns are nested, doubled, infinite: by column and row.
+        The file can't be read, or columns are nested, duplicate or infinite; names column and row.
     TooLargeError
-        Beyond the limits, or with absurdly long texts.
+        It exceeds the limits or has excessively long texts.
     """
     title = "Parquet file" if kind == "parquet" else "Arrow stream or file"
     try:
@@ -48,9 +48,9 @@ def read_columnar(
         raise MemoryError from error
     except (pa.ArrowException, struct.error, IndexError, OSError, ValueError, NotImplementedError) as error:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            raise  # that is ours
+            raise  # our own disk is full
         reason = (str(error).splitlines() or ["it ends too early"])[0][:200]
-        raise UnusableDataError(f"This is no {title} that can be read: {reason}. Write it again.") from None
+        raise UnusableDataError(f"This {title} can't be read: {reason}. Write it again.") from None
 
 
 def _parquet(file: BinaryIO, limits: ReaderLimits) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -80,7 +80,7 @@ def _check_names(names: list[str]) -> None:
     if not names:
         raise UnusableDataError("The file has no columns.")
     if len(names) > MAX_COLUMNS:
-        raise TooLargeError(f"The file has {len(names)} columns; at most {MAX_COLUMNS} are taken.")
+        raise TooLargeError(f"The file has {len(names)} columns; at most {MAX_COLUMNS} are accepted.")
     faults = [
         fault
         for position, name in enumerate(names, 1)
@@ -98,7 +98,7 @@ def _check_names(names: list[str]) -> None:
 
 
 def _plain_schema(schema: pa.Schema, levels: Collection[str]) -> pa.Schema:
-    """What the columns become; raises UnusableDataError for those that can't be used."""
+    """Return the schema after conversion; raises UnusableDataError for unusable columns."""
     unusable = [
         Fault(field.name, None, f"columns of type {_named(field.type)} can't be used: leave it out")
         for field in schema
@@ -118,7 +118,7 @@ def _plain_schema(schema: pa.Schema, levels: Collection[str]) -> pa.Schema:
 
 
 def _is_whole(kind: pa.DataType) -> bool:
-    """Whether a type holds integers, which as text keep all their digits."""
+    """Return whether a type holds integers, which keep all digits as text."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0))
 
@@ -130,7 +130,7 @@ def _named(kind: pa.DataType) -> str:
 def _spooled(batches: Iterator[pa.RecordBatch], spool: Spool) -> Spool:
     faults: list[Fault] = []
     for batch in batches:
-        batch.validate(full=True)  # offsets and indices that point elsewhere end here
+        batch.validate(full=True)  # rejects invalid offsets and indices
         for start in range(0, batch.num_rows, PIECE_ROWS):
             piece = batch.slice(start, PIECE_ROWS)
             columns = [
@@ -148,7 +148,7 @@ def _spooled(batches: Iterator[pa.RecordBatch], spool: Spool) -> Spool:
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType | None:
-    """What a column of that type becomes; None where it can't be used."""
+    """Return the converted type of a column, None for an unusable one."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if any(is_(kind) for is_ in _NUMBERS):
@@ -175,6 +175,6 @@ def _plain(name: str, column: pa.Array, kind: pa.DataType, before: int, faults: 
     if pa.types.is_float64(kind):
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
         rows = pc.indices_nonzero(pc.fill_null(pc.is_inf(column), fill_value=False)).to_pylist()
-        told = "the value is infinite, or too large for a number: make it null"
+        told = "the value is infinite or too large for a number: make it null"
         faults += [Fault(name, before + row + 1, told) for row in rows[:ENOUGH]]
     return column

@@ -1,8 +1,8 @@
-"""Reading files that others sent, in processes of their own with limited memory and time.
+"""Confined readers: processes with limited memory and time that read uploaded files.
 
-A file of a megabyte may decode to gigabytes, and its metadata may be forged; a parser may crash. So no
-process that serves others parses one, be it a table or a model: each is read by a fork of a small process
-that was started for that (`forkserver`).
+A file of a megabyte may decode to gigabytes, its metadata may be forged, and a parser may crash. So no
+process that serves others parses an upload, be it a table or a model: each is read by a fork of a small
+process started for this purpose (`forkserver`).
 """
 
 import atexit
@@ -26,18 +26,18 @@ from app.services.readers.options import ReaderLimits
 log = logging.getLogger(__name__)
 MAX_ANSWER = 256 << 20
 WALL_SECONDS = 30  # beyond the reader's own limit
-MAX_WAITING = 16  # for a place: each has its file on the disk and a thread
+MAX_WAITING = 16  # waiting files, each with a file on disk and a thread
 WAIT_SECONDS = 30.0
 RETRY_SECONDS = 5
-# One thread, and memory that goes back to the system as soon as it is free.
+# A single thread, and memory that returns to the system as soon as it is freed.
 _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "MALLOC_ARENA_MAX": "1",
-    # Arrow asks for a block's bytes for each column and gives most back at once. Above this size the system
-    # gets them again; on the heap 8,000 columns filled the address space that a reader may have.
+    # Arrow allocates a block for each column and frees most of it at once. Above this size the memory returns
+    # to the system; on the heap, 8,000 columns filled the address space of a reader.
     "MALLOC_MMAP_THRESHOLD_": "32768",
 }
 _REFUSALS = {
@@ -53,7 +53,7 @@ _REFUSALS = {
 
 @dataclass(frozen=True)
 class Kind:
-    """What some readers read: the kernels that takes, and the error and sentences for what they can't."""
+    """A kind of reader: the kernels it needs, and the error class and messages for unreadable files."""
 
     kernels: tuple[str, ...]
     refusal: type[ServiceError]
@@ -66,27 +66,27 @@ TABLES = Kind(
     UnusableDataError,
     "The file takes too much memory or time to read: send fewer rows or columns, or the same table as CSV or "
     "Parquet with smaller row groups.",
-    "The file can't be read, for a reason that was logged under this request_id: write it again as plain "
-    "CSV, and tell whoever runs the service.",
+    "The file can't be read; the reason was logged under this request_id. Write it again as plain CSV, and "
+    "tell the operator of the service.",
 )
 MODELS = Kind(
     ("prediction",),
     errors.UnusableModelError,
     "The model takes too much memory or time to read: send one of fewer draws, trees or columns.",
-    "The model file can't be read, for a reason that was logged under this request_id: tell whoever runs the "
+    "The model file can't be read; the reason was logged under this request_id. Tell the operator of the "
     "service.",
 )
 
 
 class Readers:
-    """Starts readers; one per process is enough, and its methods may be called from many threads.
+    """Runner of confined readers; one per process is enough, and its methods are thread-safe.
 
     Parameters
     ----------
     at_once
-        Readers at work at once; others wait for a place, but not long, and not many of them.
+        Maximum of concurrent readers; a few more files wait for a short time.
     kind
-        What they read.
+        The kind of files that they read.
     """
 
     def __init__(self, at_once: int | None = None, kind: Kind = TABLES) -> None:
@@ -99,16 +99,16 @@ class Readers:
 
     @property
     def pid(self) -> int | None:
-        """The process that readers are forked from, if it was started."""
+        """Process id of the fork server, None before its start."""
         return None if self._nursery is None else self._nursery.pid
 
     def start(self) -> None:
-        """Start that process now, so that the first reader need not wait for it."""
+        """Start the fork server now, so that the first reader doesn't wait for it."""
         with self._lock:
             self._started()
 
     def close(self) -> None:
-        """End it; readers at work end with their task."""
+        """Stop the fork server; running readers finish their task."""
         with self._lock:
             if self._control is not None:
                 self._control.close()
@@ -119,17 +119,17 @@ class Readers:
     def run(
         self, task: str, file: BinaryIO, limits: ReaderLimits, arguments: Mapping[str, Any]
     ) -> tuple[dict[str, Any], BinaryIO]:
-        """What a task of `work` answers, and the file of what it wrote, to be closed by the caller.
+        """Run a task of `work` on a file; return its result and its output file, which the caller closes.
 
         Parameters
         ----------
         file
-            With a descriptor, at its beginning.
+            A file with a descriptor, positioned at its beginning.
 
         Raises
         ------
         UnusableDataError, UnusableModelError, TooLargeError, InvalidRequestError
-            The reader refuses the file, or needs more than its limits.
+            The reader refuses the file, or exceeds its limits.
         BusyError
             Too many files are being read.
         """
@@ -156,9 +156,9 @@ class Readers:
         self, task: str, file: BinaryIO, limits: ReaderLimits, arguments: Mapping[str, Any]
     ) -> tuple[dict[str, Any], BinaryIO]:
         message = json.dumps({"task": task, "limits": limits.to_json(), **arguments}).encode()
-        out = TemporaryFile()  # noqa: SIM115  the caller's
+        out = TemporaryFile()  # noqa: SIM115  the caller closes it
         try:
-            number = file.fileno()  # a spooled file goes to the disk by this
+            number = file.fileno()  # this moves a spooled file to disk
             file.flush()
             answer = self._ask(message, number, out.fileno(), 10 * limits.seconds + WALL_SECONDS)
             if "done" not in answer:
@@ -191,7 +191,7 @@ class Readers:
         try:
             answer: dict[str, Any] = json.loads(b"".join(parts))
         except ValueError:
-            return {}  # it was ended by the kernel before it could answer
+            return {}  # the kernel killed it before it could answer
         return answer
 
     def _send(self, descriptors: list[int]) -> None:
@@ -203,7 +203,7 @@ class Readers:
                 if attempt == 2:
                     raise
                 control.close()
-                self._control = None  # it was killed: start another
+                self._control = None  # it was killed: start a new one
             else:
                 return
 
@@ -228,7 +228,7 @@ def _refusal(answer: dict[str, Any], read: Kind) -> ServiceError:
     if (kind := _REFUSALS.get(answer.get("refused", ""))) is not None:
         return kind(answer["detail"], [Fault(*place) for place in answer["errors"]])
     if "busy" in answer:
-        return BusyError("There is no room to read this file now; try again.", retry_after=RETRY_SECONDS)
+        return BusyError("The disk has no room to read this file now; try again.", retry_after=RETRY_SECONDS)
     if "failed" in answer:
         log.error("A reader failed:\n%s", answer["failed"])
         return read.refusal(read.unreadable)
@@ -236,7 +236,7 @@ def _refusal(answer: dict[str, Any], read: Kind) -> ServiceError:
 
 
 readers = Readers()
-# One at a time: a model takes far more memory than a table. Their process starts with the first one.
+# One at a time, because a model takes far more memory than a table. The fork server starts on first use.
 model_readers = Readers(1, MODELS)
 atexit.register(readers.close)
 atexit.register(model_readers.close)

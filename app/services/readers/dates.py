@@ -1,7 +1,8 @@
-"""Dates and times as people write them: ISO 8601, or day, month and year in an order that is certain.
+"""Parsing of dates and times: ISO 8601, or day, month and year in an order that is certain.
 
-"31/12/2026" can only begin with the day, "12/31/2026" only with the month; where every day of a column is
-below 13 the other columns decide, or the caller; else it stays text, and is told. Years have four digits.
+"31/12/2026" can only begin with the day, "12/31/2026" only with the month. Where every day of a column is
+below 13, other columns or the caller decide; otherwise the column stays text, with a note. Years have four
+digits.
 """
 
 import re
@@ -31,14 +32,14 @@ _MONTHS = pa.array(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep
 
 
 def iso(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """ISO 8601 text as timestamp[us], of UTC where it has a zone; None when a cell is no such day."""
+    """Parse ISO 8601 text as timestamp[us], in UTC if it has a zone; None if a cell doesn't parse."""
     if all_match(text, f"{_ISO}$"):
         return _cast(text, pa.timestamp("us"))
     return _cast(text, pa.timestamp("us", "UTC")) if all_match(text, f"{_ISO}{_ZONE}$") else None
 
 
 def other(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Dates whose order is plain: the year first with any sign, or a month by its English name."""
+    """Parse dates of unambiguous order (year first, or an English month name); else return None."""
     for pattern in (_YEAR_FIRST, *_NAMED):
         if all_match(text, pattern):
             return _ordered(text, pattern)
@@ -46,11 +47,11 @@ def other(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
 
 
 def note(text: pa.ChunkedArray) -> str:
-    """Why a column that looks like dates is none."""
+    """Return the reason why a column that looks like dates is not read as dates; empty if it doesn't."""
     present = text.drop_null()
     if len(present) and all_match(present, _SHORT):
         return (
-            "years of two digits are not read as dates, since the century is not certain: write four digits"
+            "years of two digits are not read as dates, because the century is uncertain: write four digits"
         )
     alike = pc.sum(look_like(present)).as_py() or 0
     if alike * 2 <= len(present):
@@ -60,14 +61,17 @@ def note(text: pa.ChunkedArray) -> str:
     which = "its values" if alike == len(present) else f"{alike} of its {len(present)} values"
     cell = shown(present[odd].as_py())
     return (
-        f"{which} look like dates, but {cell} in row {row} is no such day, or is written otherwise: correct "
-        "it, or leave it empty, to use the column as dates"
+        f"{which} look like dates, but {cell} in row {row} is not valid or has another format: correct it "
+        "or leave it empty to use the column as dates"
     )
 
 
 def _first_odd(text: pa.ChunkedArray) -> int:
-    """The first cell that can't be read as a date together with those before it, which there must be."""
-    low, high = 0, len(text)  # so many cells can be read, and can't
+    """Return the position of the first cell that can't be parsed together with all cells before it.
+
+    There must be one.
+    """
+    low, high = 0, len(text)  # the first `low` cells can be read together, the first `high` can't
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if _readable(text.slice(0, middle)) else (low, middle)
@@ -79,14 +83,14 @@ def _readable(text: pa.ChunkedArray) -> bool:
 
 
 def look_like(text: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Which cells are written as a date may be, whatever the others are."""
+    """Return which cells have the form of a date, each by itself."""
     patterns = (f"{_ISO}{_ZONE}?$", _YEAR_FIRST, _DAY_FIRST, *_NAMED)
     unnamed = (re.sub("[?]P<.>", "", pattern) for pattern in patterns)
     return pc.match_substring_regex(text, "|".join(f"(?:{pattern})" for pattern in unnamed))
 
 
 def orders(text: pa.ChunkedArray) -> dict[Order, pa.ChunkedArray]:
-    """The readings of dates that end with the year, by order; those with points begin with the day."""
+    """Return the possible readings of dates that end with the year, by order; dotted ones are day first."""
     if not all_match(text, _DAY_FIRST):
         return {}
     found: dict[Order, pa.ChunkedArray | None] = {"day-first": _ordered(text, _DAY_FIRST)}
@@ -96,7 +100,7 @@ def orders(text: pa.ChunkedArray) -> dict[Order, pa.ChunkedArray]:
 
 
 def _ordered(text: pa.ChunkedArray, pattern: str) -> pa.ChunkedArray | None:
-    """The cells rewritten as ISO 8601 and read."""
+    """Rewrite the cells as ISO 8601 and parse them."""
     parts = pa.chunked_array([pc.extract_regex(chunk, pattern) for chunk in text.chunks])
     year, month, day, time = (pc.struct_field(parts, part) for part in "ymdt")
     if not all_match(month, r"^\d"):
@@ -106,9 +110,9 @@ def _ordered(text: pa.ChunkedArray, pattern: str) -> pa.ChunkedArray | None:
 
 
 def _cast(text: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
-    # An hour of one digit is written with two.
+    # Pad one-digit hours.
     text = pc.replace_substring_regex(text, r"[T ](\d:)", r" 0\1")
     try:
         return pc.cast(text, kind)
     except pa.ArrowInvalid:
-        return None  # no such day (2026-02-30)
+        return None  # an invalid date (2026-02-30)

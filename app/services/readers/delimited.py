@@ -1,6 +1,6 @@
-"""CSV, TSV and their like as a spooled table of text, cells as they stand, with every malformed row named.
+"""CSV, TSV and similar formats as a spooled table of text, with every malformed row reported.
 
-Reading as text first and typing afterwards keeps each cell's row at hand, so that a refusal can name it.
+Reading as text first and typing afterwards keeps each cell's row known, so that an error can name it.
 """
 
 import csv
@@ -29,32 +29,34 @@ from app.services.readers.options import Options, ReaderLimits
 from app.services.readers.scratch import Scratch
 from app.services.readers.spool import Spool
 
-BLOCK_BYTES = 8 << 20  # read at once; a row must fit
+BLOCK_BYTES = 8 << 20  # read at once; a row must fit into it
 CHUNK = 1 << 20
 ENOUGH_LINES = 3
 
 
 @dataclass(frozen=True)
 class _Ends:
-    """What a pass over the bytes told: whether a row's line is known, and how the file ends."""
+    """Findings of a pass over the bytes: whether rows are lines, and how the file ends."""
 
-    lines_are_rows: bool  # no quote hides a line break, and no line is empty
-    closed: bool  # the last value doesn't end within quotes, or can't be said to
+    lines_are_rows: bool  # no quoted line breaks and no empty lines
+    closed: bool  # the last value is not known to end within open quotes
 
 
 def read_delimited(
     file: BinaryIO, start: int, options: Options, limits: ReaderLimits, scratch: Scratch
 ) -> tuple[Dialect, Spool, int]:
-    """A file of UTF-8 from `start` on as columns of text, how it was read, and the empty rows left out.
+    """Read UTF-8 text from `start` as columns of text; return dialect, table and number of empty rows.
 
-    Values may be quoted and then hold line breaks. Empty lines are ignored, unless there is a single column.
+    Values may be quoted and then contain line breaks. Empty lines are ignored, unless there is a single
+    column.
 
     Raises
     ------
     UnusableDataError
-        Empty, no header, doubled or absent names, ragged rows: with the row, and the line where it is known.
+        The file is empty, lacks a header, has duplicate or missing names, or ragged rows; names the row, and
+        the line where it is known.
     TooLargeError
-        Beyond the limits.
+        It exceeds the limits.
     """
     dialect = _sniffed(file, start, options)
     if len(dialect.names) < limits.fewest_columns:
@@ -78,7 +80,7 @@ def read_delimited(
 
 
 def _sniffed(file: BinaryIO, start: int, options: Options) -> Dialect:
-    """The dialect by the beginning of the file; by more of it where a header alone fills that."""
+    """Detect the dialect from the beginning of the file, or from more of it where the header is very long."""
     size = SAMPLE_BYTES
     while True:
         file.seek(start)
@@ -102,7 +104,7 @@ def _look(file: BinaryIO, offset: int, quote: str) -> _Ends:
 
 
 def _rewritten(file: BinaryIO, offset: int, dialect: Dialect, scratch: Scratch) -> BinaryIO:
-    """The same rows as Arrow's reader takes them: comma, doubled quotes."""
+    """Rewrite the rows in the dialect that Arrow reads: commas and doubled quotes."""
     file.seek(offset)
     made = scratch.file()
     out = io.TextIOWrapper(cast("io.BufferedWriter", made), "utf-8", newline="")
@@ -132,7 +134,7 @@ def _read(file: BinaryIO, offset: int, dialect: Dialect, ends: _Ends, tail: "_Ta
     try:
         stream = pacsv.open_csv(
             file,
-            # One thread: only then does pyarrow know the numbers of bad rows.
+            # pyarrow knows the numbers of bad rows only with a single thread.
             pacsv.ReadOptions(
                 use_threads=False,
                 block_size=BLOCK_BYTES,
@@ -145,7 +147,7 @@ def _read(file: BinaryIO, offset: int, dialect: Dialect, ends: _Ends, tail: "_Ta
                 escape_char="\\" if dialect.escape else False,
                 newlines_in_values=bool(dialect.quote),
                 invalid_row_handler=note_ragged,
-                # Of a single column an empty line is a missing value.
+                # In a single column, an empty line is a missing value.
                 ignore_empty_lines=len(names) > 1,
             ),
             pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), check_utf8=False),
@@ -156,7 +158,7 @@ def _read(file: BinaryIO, offset: int, dialect: Dialect, ends: _Ends, tail: "_Ta
                 last = batch
     except pa.ArrowInvalid as error:
         nothing = "straddling" in str(error) and file.seek(0, 2) - offset < BLOCK_BYTES
-        if not ragged and not nothing:  # Arrow says so of a header without an end, too
+        if not ragged and not nothing:  # Arrow reports an unterminated header the same way
             raise UnusableDataError(_reason(str(error))) from None
     if ragged:
         raise UnusableDataError(errors=ragged)
@@ -168,7 +170,7 @@ def _read(file: BinaryIO, offset: int, dialect: Dialect, ends: _Ends, tail: "_Ta
 
 
 class _Tail:
-    """Holds rows without any value back until one with a value follows: spreadsheets end in them."""
+    """Buffer for trailing rows without values, which spreadsheets append; dropped unless a value follows."""
 
     def __init__(self, spool: Spool) -> None:
         self.spool = spool
@@ -206,7 +208,7 @@ def _ragged(row: pacsv.InvalidRow, dialect: Dialect, ends: _Ends) -> Fault:
         told += f" (line {dialect.line + row.number - 1})"
     if "\n" in row.text:
         told += "; is a quote never closed?"
-    return Fault(None, row.number - int(dialect.header), told)  # the header is row 1 to pyarrow
+    return Fault(None, row.number - int(dialect.header), told)  # pyarrow counts the header as row 1
 
 
 def _reason(message: str) -> str:

@@ -1,7 +1,7 @@
-"""How a delimited file is written: what separates its values, what quotes them, where its header is.
+"""Dialect of a delimited file: separator, quote character and position of the header.
 
-Found from the beginning of the file: the dialect that cuts the first rows most alike. Whatever was decided is
-told (`Dialect.told`), and each part can be said by the caller instead.
+It is detected from the beginning of the file as the dialect that splits the first rows most uniformly. Every
+decision is reported (`Dialect.told`), and the caller can fix each part.
 """
 
 import csv
@@ -16,33 +16,33 @@ from typing import Any
 from app.services.errors import Fault, UnusableDataError
 from app.services.readers.options import CHARACTERS, MAX_COLUMNS, MAX_NAME, QUOTES, Options
 
-SAMPLE_BYTES = 64 * 1024  # of the beginning
-WIDEST_SAMPLE_BYTES = 4 << 20  # where a header alone is longer
+SAMPLE_BYTES = 64 * 1024  # size of the sample
+WIDEST_SAMPLE_BYTES = 4 << 20  # size where the header alone is longer
 SAMPLE_ROWS = 50
 NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
-SEP_LINE = re.compile(r'"?sep=(.)"?\s*\r?\n', re.IGNORECASE)  # as Excel writes and reads it
+SEP_LINE = re.compile(r'"?sep=(.)"?\s*\r?\n', re.IGNORECASE)  # a convention of Excel
 SINGLE_COLUMN = (
-    "The file has a single column: none of comma, semicolon, tab, bar and blanks divides its first line. "
-    "A table needs a target and at least one feature. If another sign separates the values, write one of "
+    "The file has a single column: no comma, semicolon, tab, bar or space separates its first line. A table "
+    "needs a target and at least one feature. If the values have another separator, replace it by one of "
     "these."
 )
 NO_ROWS = "The file has a header but no rows."
-EMPTY = "The file is empty: send a header line with the columns' names, then rows."
+EMPTY = "The file is empty: send a header line with the column names, then rows."
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How the values are written, and the columns' names.
+    """Format of the values, and the column names.
 
-    `offset` and `line` are where the header begins (or the first row, where there is none); `labels` says
-    that the rows have one value more than the header, a name of the row, at their beginning; `unnamed` are
-    positions of columns without a name, counted from 0.
+    `offset` and `line` are the position of the header (or of the first row without one). `labels` means that
+    each row begins with one value more than the header has, the row's name. `unnamed` holds the 0-based
+    positions of columns without a name.
     """
 
     separator: str
     quote: str = '"'
     escape: bool = False  # \" within quotes
-    blanks: bool = False  # blanks after a separator are no part of the value
+    blanks: bool = False  # spaces after a separator are not part of the value
     offset: int = 0
     line: int = 1
     names: tuple[str, ...] = ()
@@ -52,11 +52,11 @@ class Dialect:
 
     @property
     def is_plain(self) -> bool:
-        """Whether Arrow's reader knows all of it."""
+        """Whether Arrow's reader supports the dialect."""
         return self.separator != " " and not self.blanks
 
     def told(self) -> dict[str, Any]:
-        """The words of the options for what was decided."""
+        """Return the detected dialect in the words of the request options."""
         words = {sign: word for word, sign in CHARACTERS.items()}
         quotes = {sign: word for word, sign in QUOTES.items()}
         return {
@@ -69,17 +69,17 @@ class Dialect:
 
 
 def sniff(sample: bytes, options: Options, *, whole: bool) -> Dialect:
-    """The dialect of a file by its beginning, with the columns' names.
+    """Detect the dialect and column names from the beginning of a file.
 
     Parameters
     ----------
     sample
-        UTF-8; its end may cut a character or a row unless it is the `whole` file.
+        UTF-8 text; its end may cut a character or a row unless it is the `whole` file.
 
     Raises
     ------
     UnusableDataError
-        No header, or names that can't be: doubled, too long, not printable, too many.
+        There is no header, or names are duplicate, too long, not printable, or too many.
     """
     text = sample.decode("utf-8", errors="ignore")
     offset, line, text, given = _beginning(text)
@@ -97,7 +97,7 @@ def sniff(sample: bytes, options: Options, *, whole: bool) -> Dialect:
 
 
 def _beginning(text: str) -> tuple[int, int, str, Any]:
-    """Where the table begins (bytes, line), the text from there, and the separator that a line names."""
+    """Find where the table begins: (byte offset, line, text from there, separator from a `sep=` line)."""
     blank = re.match(r"(?:[ \t]*\r?\n|[ \t]*\r)*", text)
     skipped = blank.end() if blank else 0
     given = None
@@ -109,7 +109,7 @@ def _beginning(text: str) -> tuple[int, int, str, Any]:
         following = text[skipped + comments.end() :].splitlines()
         is_header = bool(following) and _all_numbers(re.split(r"[\s,;|]+", following[0].strip()))
         skipped += comments.end()
-        if is_header:  # as numpy writes it: the header is the last of the comments
+        if is_header:  # numpy writes the header as the last comment
             skipped -= len(comments[0]) - comments[0].rindex(last) - len(last) + len(last.lstrip("# "))
     return (
         len(text[:skipped].encode()),
@@ -120,15 +120,15 @@ def _beginning(text: str) -> tuple[int, int, str, Any]:
 
 
 def _best(text: str, options: Options, *, whole: bool) -> tuple[Dialect, list[list[str]]]:
-    """The dialect that cuts the rows most alike; of equals more columns, then the more usual one."""
+    """Choose the dialect with the most uniform rows; ties go to more columns, then to the more common one."""
     best: tuple[tuple[float | bool, ...], Dialect, list[list[str]]] | None = None
     for rank, dialect in enumerate(_candidates(text, options)):
         rows, well_quoted = _rows(text, dialect, whole=whole)
         alike, exact = _alike(rows)
         is_blank = dialect.separator == " " and options.separator is None
         if is_blank and (alike < 1 or len(rows) < 2):
-            continue  # prose has blanks too
-        # One row more or less ragged says little; half of them does. Then more columns win.
+            continue  # prose has spaces too
+        # The share is rounded, since small differences say little.
         score = (round(alike, 1), well_quoted, exact, 0 if is_blank else len(rows[0]), -rank)
         if best is None or score > best[0]:
             best = (score, dialect, rows)
@@ -137,7 +137,7 @@ def _best(text: str, options: Options, *, whole: bool) -> tuple[Dialect, list[li
 
 
 def _alike(rows: list[list[str]]) -> tuple[float, bool]:
-    """The share of rows as wide as the header, or one wider (names of rows), and whether as wide as it."""
+    """Return the share of rows as wide as the header or one wider, and whether the former prevail."""
     width = len(rows[0])
     if width < 2:
         return 0.0, True
@@ -149,7 +149,7 @@ def _alike(rows: list[list[str]]) -> tuple[float, bool]:
 def _candidates(text: str, options: Options) -> Iterator[Dialect]:
     signs = [CHARACTERS[options.separator]] if options.separator else list(CHARACTERS.values())
     if options.separator is None and (only := _first_line(text)) in options.known:
-        signs = [sign for sign in signs if sign not in only]  # a single column that has a sign in its name
+        signs = [sign for sign in signs if sign not in only]  # a separator in the name of a single column
         signs = signs or [","]
     quote = None if options.quote is None else QUOTES.get(options.quote, "")
     for sign in signs:
@@ -168,7 +168,7 @@ def _first_line(text: str) -> str:
 
 
 def reader(lines: Any, dialect: Dialect, *, strict: bool = False) -> Any:
-    """Python's reader of that dialect, over lines of text."""
+    """Return Python's CSV reader for this dialect over lines of text."""
     return csv.reader(
         lines,
         delimiter=dialect.separator,
@@ -181,13 +181,13 @@ def reader(lines: Any, dialect: Dialect, *, strict: bool = False) -> Any:
 
 
 def lines_of(file: Any, dialect: Dialect) -> Iterator[str]:
-    """The lines of a text file; where blanks separate, none is at an end, and a tab is one."""
+    """Yield the lines of a text file; for separating spaces, stripped and with tabs replaced."""
     for line in file:
         yield f"{line.strip()}\n".replace("\t", " ") if dialect.separator == " " else line
 
 
 def _rows(text: str, dialect: Dialect, *, whole: bool) -> tuple[list[list[str]], bool]:
-    """The first rows, and whether no quote stands where the dialect has none."""
+    """Return the first rows, and whether the quoting is consistent with the dialect."""
     found: list[list[str]] = []
     well_quoted = True
     limit = csv.field_size_limit(WIDEST_SAMPLE_BYTES)
@@ -207,7 +207,7 @@ def _rows(text: str, dialect: Dialect, *, whole: bool) -> tuple[list[list[str]],
     cells = [cell.strip() for row in found for cell in row]
     stray = sum(len(cell) > 1 and cell[0] == cell[-1] and cell[0] in "\"'" for cell in cells)
     well_quoted = well_quoted and stray <= len(cells) / 10
-    # The last row may be cut off by the end of the sample.
+    # The end of the sample may cut the last row.
     cut = not whole and 1 < len(found) < SAMPLE_ROWS
     return (found[:-1] if cut else found) or [[text.splitlines()[0]]], well_quoted
 
@@ -222,13 +222,13 @@ def _with_names(dialect: Dialect, rows: list[list[str]], options: Options) -> Di
         if all(not row[-1].strip() for row in rows[1:]):
             names.append("")  # every row ends with a separator
         else:
-            labels, names = True, ["", *names]  # as R writes the names of rows
+            labels, names = True, ["", *names]  # the format of R for row names
     elif widths == {len(names) - 1} and not names[-1]:
         names.pop()
     _check_width(len(names))
     unnamed = frozenset(position for position, name in enumerate(names) if not name)
     if len(unnamed) == len(names):
-        raise UnusableDataError(f"The header (line {dialect.line}) names no column: put the names there.")
+        raise UnusableDataError(f"The header (line {dialect.line}) is empty: put the column names there.")
     _check_names(names)
     taken = set(names)
     for position in unnamed:
@@ -245,23 +245,22 @@ def _free(name: str, taken: set[str]) -> str:
 
 def _check_width(width: int) -> None:
     if width > MAX_COLUMNS:
-        raise UnusableDataError(f"The header names {width} columns; at most {MAX_COLUMNS} are taken.")
+        raise UnusableDataError(f"The header names {width} columns; at most {MAX_COLUMNS} are accepted.")
 
 
 def _check_header(names: Sequence[str], rows: list[list[str]], line: int) -> None:
     if _all_numbers(names):
         raise UnusableDataError(
             f"The first line (line {line}) holds only numbers, so the file seems to have no header: "
-            "put a line with the columns' names first, or say ?header=false."
+            "put a line with the column names first, or pass ?header=false."
         )
     widths = Counter(len(row) for row in rows[1:])
     width, times = widths.most_common(1)[0] if widths else (0, 0)
     if len(names) == 1 < width and times > 1 and times >= 0.8 * (len(rows) - 2):
         row = next(number for number, row in enumerate(rows) if len(row) == width)
         raise UnusableDataError(
-            f"The table seems to begin below line {line}: line {line} holds one value, and from row "
-            f"{row + 1} of "
-            f"the file on there are {width}. Remove the lines above the header."
+            f"The table seems to begin below line {line}: line {line} holds one value, but rows from row "
+            f"{row + 1} of the file on have {width}. Remove the lines above the header."
         )
 
 
@@ -276,7 +275,7 @@ def _check_names(names: Sequence[str]) -> None:
     seen: dict[str, int] = {}
     for position, name in enumerate(names, 1):
         if name in seen and name:
-            told = f"the name stands twice in the header, in columns {seen[name]} and {position}: rename one"
+            told = f"the header has this name twice, in columns {seen[name]} and {position}: rename one"
             faults.append(Fault(name[:MAX_NAME], None, told))
         seen.setdefault(name, position)
     if faults:
@@ -284,10 +283,10 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def name_fault(which: str, name: str) -> Fault | None:
-    """What is wrong with the name of a column; None where nothing is, or it has none."""
+    """Return the fault of a column name, None for a valid or absent one."""
     if len(name) > MAX_NAME:
         told = f"the name of {which} has more than {MAX_NAME} characters: shorten it"
         return Fault(None, None, f"{told} (is a quote in the header never closed?)" if "\n" in name else told)
     if name and not name.isprintable():
-        return Fault(None, None, f"the name of {which} holds characters that can't be printed: rename it")
+        return Fault(None, None, f"the name of {which} contains unprintable characters: rename it")
     return None

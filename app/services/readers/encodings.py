@@ -1,9 +1,9 @@
-"""Which encoding a text file is in: found where that is certain enough, told, and may be said.
+"""Encoding of a text file: detected where that is certain enough, reported, and open to an override.
 
-UTF-8 is known by itself: other encodings hardly ever make valid UTF-8. UTF-16 is known by its mark, or by a
-zero in every other byte. What is left may be one of many that no one can tell from a few letters (a detector
-takes "José" for Hungarian): only what reads as Western European text is taken, as Windows-1252 (Latin-1 is a
-part of it); the answer says so and shows a line.
+UTF-8 identifies itself, since text in other encodings is hardly ever valid UTF-8. UTF-16 is recognised by its
+byte order mark, or by a zero in every other byte. Other encodings can't be told apart from a few letters (a
+detector takes "José" for Hungarian), so only text that reads as Western European is accepted, as Windows-1252
+(a superset of Latin-1); the response says so and shows a line.
 """
 
 import codecs
@@ -19,7 +19,7 @@ from app.services.errors import Fault, InvalidRequestError, TooLargeError, Unusa
 from app.services.readers.scratch import Scratch
 
 CHUNK = 1 << 20
-SAMPLE_BYTES = 32 * 1024  # of lines that are not ASCII
+SAMPLE_BYTES = 32 * 1024  # sample of the lines that are not ASCII
 MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -31,10 +31,10 @@ NO_TEXT = {"base64_codec", "bz2_codec", "hex_codec", "quopri_codec", "rot_13", "
 KNOWN = set(aliases.values()) - NO_TEXT - {"mbcs", "tactis", "utf_7"}
 TITLES = {"utf-8": "UTF-8", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16", "cp1252": "Windows-1252"}
 WESTERN = "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜßàáâãäåæçèéêëìíîïñòóôõöøùúûüÿŒœŠšŽžŸ"  # not ðþý, which are ğşı
-# In Western text a letter beyond ASCII stands among others, a sign hardly ever between two letters or beside
-# another sign, and some signs do not occur.
+# In Western text a letter beyond ASCII stands next to other letters, a symbol hardly ever between two letters
+# or beside another symbol, and some symbols do not occur.
 _SIGN = rf"[^\x00-\x7f{WESTERN}"
-_DASHES = r"\u2019\u201d\u2026\u2013\u2014\xa0"  # and closing quotes: they stand beside anything
+_DASHES = r"\u2019\u201d\u2026\u2013\u2014\xa0"  # and closing quotes, which may stand beside anything
 FOREIGN = re.compile(
     rf"[{WESTERN}]{{4}}"
     rf"|[A-Za-z{WESTERN}]{_SIGN}{_DASHES}\xb4\xaa\xba\xb0\xb2\xb3][A-Za-z{WESTERN}]"
@@ -45,7 +45,7 @@ FOREIGN = re.compile(
 
 @dataclass(frozen=True)
 class Encoding:
-    """What a file was read as: `guessed` where it could have been another."""
+    """The encoding that a file was read in; `guessed` if it could have been another."""
 
     name: str
     mark: bool = False
@@ -54,18 +54,16 @@ class Encoding:
 
     @property
     def title(self) -> str:
-        """As people call it."""
+        """Display name of the encoding."""
         return TITLES.get(self.name, self.name)
 
 
 def check_encoding(name: str) -> str:
-    """The name of an encoding as Python has it; raises InvalidRequestError."""
+    """Return Python's name of an encoding; raises InvalidRequestError."""
     key = name.strip().lower().replace("-", "_").replace(" ", "_")
     key = aliases.get(key, key).removesuffix("_sig")
     if key not in KNOWN:
-        told = (
-            "there is no encoding of this name: utf-8, utf-16, windows-1252, latin-1, iso8859-15 and the like"
-        )
+        told = "unknown encoding: use utf-8, utf-16, windows-1252, latin-1, iso8859-15 or the like"
         raise InvalidRequestError(errors=[Fault("encoding", None, told)])
     return codecs.lookup(key).name
 
@@ -73,12 +71,12 @@ def check_encoding(name: str) -> str:
 def as_utf8(
     file: BinaryIO, given: str | None, max_bytes: int, scratch: Scratch
 ) -> tuple[BinaryIO, int, Encoding]:
-    """The file as UTF-8, the position after its mark, and what it was read as.
+    """Return the file as UTF-8, the position after its byte order mark, and the original encoding.
 
     Raises
     ------
     UnusableDataError
-        It is not in the encoding given, or none can be told, or it holds zero bytes: names the line.
+        It is not in the given encoding, the encoding can't be detected, or it has zero bytes; names the line.
     TooLargeError
         It has more than `max_bytes` as UTF-8.
     """
@@ -95,7 +93,7 @@ def as_utf8(
             return file, start, Encoding("utf-8", mark=start > 0)
         if name is not None or not refused[1]:
             raise UnusableDataError(
-                f"The file is not UTF-8: {refused[0]}. Save it as UTF-8 (in Excel: 'CSV UTF-8'), or say its "
+                f"The file is not UTF-8: {refused[0]}. Save it as UTF-8 (in Excel: 'CSV UTF-8'), or name its "
                 "encoding (?encoding=windows-1252)."
             )
         name, example = _guess(file, refused[0])
@@ -108,7 +106,7 @@ def as_utf8(
 
 
 def _by_zeros(head: bytes) -> str | None:
-    """UTF-16 without a mark: every other byte of its ASCII letters is zero."""
+    """Detect UTF-16 without a byte order mark: every other byte of ASCII letters is zero."""
     half = len(head) // 2
     if half < 2:
         return None
@@ -119,7 +117,7 @@ def _by_zeros(head: bytes) -> str | None:
 
 
 def _not_utf8(file: BinaryIO, start: int) -> tuple[str, bool] | None:
-    """Why the file is not UTF-8, and whether it may be another encoding rather than damaged; None when it is.
+    """Return why the file is not UTF-8, and whether it may have another encoding; None for valid UTF-8.
 
     Raises UnusableDataError for a zero byte.
     """
@@ -128,14 +126,14 @@ def _not_utf8(file: BinaryIO, start: int) -> tuple[str, bool] | None:
     for block in _blocks(file, start):
         if (zero := block.find(b"\0")) >= 0:
             line += block.count(b"\n", 0, zero)
-            raise UnusableDataError(f"This is no CSV file: line {line} holds a NUL byte, as binary files do.")
+            raise UnusableDataError(f"This is not a CSV file: line {line} holds a NUL, as binary files do.")
         if refused is None:
             try:
                 beyond_ascii = not decoder.decode(block).isascii() or beyond_ascii
             except UnicodeDecodeError as error:
                 at = line + error.object.count(b"\n", 0, error.start)
                 byte = error.object[error.start]
-                refused = f"line {at} holds the byte 0x{byte:02x} where no character begins"
+                refused = f"line {at} contains the byte 0x{byte:02x}, which begins no character"
                 beyond_ascii = beyond_ascii or not error.object[: error.start].isascii()
         line += block.count(b"\n")
     if refused is not None:
@@ -148,7 +146,7 @@ def _not_utf8(file: BinaryIO, start: int) -> tuple[str, bool] | None:
 
 
 def _guess(file: BinaryIO, refused: str) -> tuple[str, str]:
-    """Windows-1252 and a line that shows it, if the whole file reads so."""
+    """Return Windows-1252 and a sample line if the whole file reads as Western text."""
     sample = bytearray()
     rest = b""
     western = True
@@ -167,9 +165,8 @@ def _guess(file: BinaryIO, refused: str) -> tuple[str, str]:
     found = (match.encoding for match in from_bytes(bytes(sample)))
     maybe = next((name for name in found if name in KNOWN and not name.startswith("utf")), "cp1251")
     raise UnusableDataError(
-        f"The file is not UTF-8 ({refused}), and its encoding can't be told from its letters: save it as "
-        "UTF-8 "
-        f"(in Excel: 'CSV UTF-8'), or say its encoding (perhaps ?encoding={maybe})."
+        f"The file is not UTF-8 ({refused}), and its encoding can't be detected: save it as UTF-8 (in Excel: "
+        f"'CSV UTF-8'), or name its encoding (perhaps ?encoding={maybe})."
     )
 
 
@@ -194,13 +191,12 @@ def _transcoded(file: BinaryIO, start: int, name: str, max_bytes: int, scratch: 
             data = text.encode()
         except UnicodeError:
             raise UnusableDataError(
-                f"The file is not {TITLES.get(name, name)}: after line {line} there are bytes that mean "
-                "nothing "
-                "in it. Save it as UTF-8, or say another encoding (?encoding=windows-1252)."
+                f"The file is not {TITLES.get(name, name)}: it has invalid bytes after line {line}. Save it "
+                "as UTF-8, or name another encoding (?encoding=windows-1252)."
             ) from None
         if "\0" in text:
             line += text.count("\n", 0, text.index("\0"))
-            raise UnusableDataError(f"This is no CSV file: line {line} holds a NUL, as binary files do.")
+            raise UnusableDataError(f"This is not a CSV file: line {line} holds a NUL, as binary files do.")
         line += text.count("\n")
         written += made.write(data)
         if written > max_bytes:

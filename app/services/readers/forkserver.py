@@ -1,9 +1,9 @@
-"""The process that confined readers are forked from: it has all they need in memory, and a single thread.
+"""Fork server of confined readers: a process with all libraries loaded and a single thread.
 
-A fresh interpreter with the libraries takes a third of a second; a fork of one takes a few milliseconds. This
-process never reads a file itself. Run by `app.services.readers.confined` with a socket as standard input:
-each message on it brings three descriptors, a socket for task and answer, the file, and where results go. The
-arguments are groups of compiled kernels that the readers need.
+A fresh interpreter with the libraries takes a third of a second, a fork a few milliseconds. This process
+never reads a file itself. `app.services.readers.confined` runs it with a socket as standard input; each
+message brings three descriptors: a socket for task and answer, the file, and the output. The arguments are
+the groups of compiled kernels that the readers need.
 """
 
 import errno
@@ -25,20 +25,20 @@ import pyarrow as pa
 from app.services.errors import ServiceError
 from app.services.readers import work
 
-WALL = 10  # times the seconds of a processor
+WALL = 10  # wall-clock limit, as a multiple of the CPU limit
 MAX_TASK = 64 << 20
 FAILED, MEMORY, BUSY = "failed", "memory", "busy"
 log = logging.getLogger(__name__)
 
 
 def serve(control: socket.socket) -> None:
-    """Fork a reader for each message, until the other side is gone."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them: their sockets tell
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, whose end ends us
+    """Fork a reader for each message until the other side closes the socket."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies: sockets report results
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service handles Ctrl-C and ends us
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     gc.collect()
-    gc.freeze()  # a reader's collections touch none of this
+    gc.freeze()  # keeps collections in readers from touching shared memory
     while True:
         _, descriptors, _, _ = socket.recv_fds(control, 1, 3)
         if not descriptors:
@@ -57,7 +57,7 @@ def serve(control: socket.socket) -> None:
 
 
 def _be_reader(job: int, file: int, out: int) -> None:
-    """Do one task and end, whatever happens."""
+    """Do one task and exit, whatever happens."""
     code = 1
     try:
         with socket.socket(fileno=job) as connection:
@@ -72,13 +72,13 @@ def _be_reader(job: int, file: int, out: int) -> None:
 
 
 def confine(memory: int, seconds: int) -> None:
-    """Limit what this process takes beyond what it has: address space, seconds of processor and clock, files.
+    """Limit this process's further address space, CPU and wall-clock seconds, and core files.
 
-    The kernel ends a process that exceeds the times, without asking it.
+    The kernel kills a process that exceeds the time limits.
     """
     try:
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         used = 1 << 30
     resource.setrlimit(resource.RLIMIT_AS, (used + memory, used + memory))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
@@ -96,7 +96,7 @@ def _answer(source: BinaryIO, sink: BinaryIO, task: dict[str, Any]) -> dict[str,
         return {MEMORY: True}
     except OSError as error:
         return {BUSY: True} if error.errno == errno.ENOSPC else {FAILED: traceback.format_exc()}
-    except Exception:  # noqa: BLE001  it goes to the service's log
+    except Exception:  # noqa: BLE001  logged by the service
         return {FAILED: traceback.format_exc()}
 
 
@@ -108,12 +108,12 @@ def _received(connection: socket.socket) -> bytes:
 
 
 def _send(connection: socket.socket, answer: dict[str, Any]) -> None:
-    with suppress(BrokenPipeError):  # nobody waits any more
+    with suppress(BrokenPipeError):  # the service has stopped waiting
         connection.sendall(json.dumps(answer).encode())
 
 
 def _load(groups: list[str]) -> None:
-    """Load what compiled code readers call, here where nothing limits it."""
+    """Load the compiled code that readers call, here where no limits apply."""
     if groups:
         import sampler.posterior.untrusted  # noqa: F401, PLC0415  not for readers of tables: it takes a second
         from sampler import warm  # noqa: PLC0415

@@ -1,7 +1,8 @@
-"""Numbers as people write them: decimal points or commas, and thousands set apart where that is certain.
+"""Parsing of numbers: decimal points or commas, with thousands separators where they are certain.
 
-"1,5" can only have a decimal comma, "1,234.5" and "1,234,567" only thousands. "1,234" may be either: the
-other columns of the file decide, or the caller; else it stays text, and is told. Never is a number guessed.
+"1,5" can only have a decimal comma, "1,234.5" and "1,234,567" only thousands separators. "1,234" may be
+either: other columns of the file or the caller decide; otherwise the column stays text, with a note. Numbers
+are never guessed.
 """
 
 import re
@@ -12,40 +13,40 @@ import pyarrow.compute as pc
 
 from app.services.readers.scalars import all_match, any_contains
 
-Style = Literal["point", "comma"]  # the decimal sign; the other one may set thousands apart
+Style = Literal["point", "comma"]  # the decimal sign; the other one may separate thousands
 _END = r"([eE][+-]?\d+)?$"
 _POINT = rf"^[+-]?(\d+\.?\d*|\.\d+|[1-9]\d{{0,2}}(,\d{{3}})+(\.\d*)?){_END}"
 _COMMA = rf"^[+-]?(\d+,?\d*|,\d+|[1-9]\d{{0,2}}(\.\d{{3}})+(,\d*)?){_END}"
 PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 INFINITE = r"^[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?$"
 _PATTERNS: dict[Style, str] = {"point": _POINT, "comma": _COMMA}
-# Thousands set apart by a blank (also one that doesn't break) or an apostrophe mean nothing else.
+# A space (also a non-breaking one) or an apostrophe between digits can only separate thousands.
 _GAP = "[ '\u2019\u00a0\u2009\u202f]"
 _SPACED = rf"^[+-]?[1-9]\d{{0,2}}({_GAP}\d{{3}})+([.,]\d+)?$|^[+-]?\d+([.,]\d+)?$"
 
 
 def fitting(text: pa.ChunkedArray) -> set[Style]:
-    """The ways in which all cells can be read as numbers; both for whole numbers and for "1,234"."""
+    """Return the styles in which all cells are numbers; both for whole numbers and for "1,234"."""
     return {style for style, pattern in _PATTERNS.items() if all_match(text, pattern)}
 
 
 def is_doubtful(text: pa.ChunkedArray) -> bool:
-    """Whether the two ways, where both fit, give different numbers."""
+    """Return whether the two styles, where both fit, can give different numbers."""
     return any_contains(text, ".") or any_contains(text, ",")
 
 
 def fits(text: pa.ChunkedArray, style: Style) -> pa.ChunkedArray:
-    """Which cells are numbers in that style."""
+    """Return which cells are numbers in this style."""
     return pc.match_substring_regex(text, f"{_PATTERNS[style]}|{INFINITE}")
 
 
 def all_fit(text: pa.ChunkedArray, style: Style) -> bool:
-    """Whether all cells are numbers in that style, or the word for an infinite one."""
+    """Return whether all cells are numbers in this style, or a word for infinity."""
     return all_match(text, f"{_PATTERNS[style]}|{INFINITE}")
 
 
 def to_numbers(text: pa.ChunkedArray, style: Style) -> pa.ChunkedArray:
-    """Cells that fit a style as float64."""
+    """Convert cells that fit a style to float64."""
     if style == "comma":
         text = pc.replace_substring(pc.replace_substring(text, ".", ""), ",", ".")
     elif any_contains(text, ","):
@@ -54,7 +55,7 @@ def to_numbers(text: pa.ChunkedArray, style: Style) -> pa.ChunkedArray:
 
 
 def plain(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Cells as float64 when all are present and plain numbers, the quick way; None when they are not."""
+    """Convert cells to float64 the fast way if all are present, plain and finite; else return None."""
     try:
         numbers = pc.cast(text, pa.float64())
     except pa.ArrowInvalid:
@@ -64,7 +65,7 @@ def plain(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
 
 
 def without_gaps(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """The cells without the blanks or apostrophes that set thousands apart; None when that is not it."""
+    """Remove spaces and apostrophes that separate thousands; None if the cells have another form."""
     if not all_match(text, _SPACED):
         return None
     return pc.replace_substring_regex(text, _GAP, "")

@@ -1,4 +1,4 @@
-"""What a caller may say of a file, and how much one may hold: both cross to the confined process as JSON."""
+"""Options and limits for reading a file; both are sent to the confined process as JSON."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
@@ -14,16 +14,16 @@ QUOTES: dict[str, str] = {"double": '"', "single": "'"}
 
 MAX_COLUMNS = 10_000
 MAX_NAME = 200
-# How files spell a missing value, in any case of letters; an empty cell always is one.
+# Usual spellings of a missing value, ignoring case; an empty cell always is one.
 MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "nil", "?", "-", "--", ".")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the caller says of the file; None: to be found out.
+    """Options given by the caller; None means automatic detection.
 
-    `format` is what the content type promises. `kinds` are by column, `otherwise` that of all others.
-    `missing` takes the place of the usual spellings. `known` are a model's columns, when rows for it are
+    `format` is the format that the content type promises. `kinds` are given by column, `otherwise` applies to
+    all others. `missing` replaces the usual spellings. `known` are a model's columns when rows for it are
     read.
     """
 
@@ -41,16 +41,16 @@ class Options:
 
     @property
     def spellings(self) -> frozenset[str]:
-        """The spellings of a missing value, in lower case."""
+        """Spellings of a missing value, in lower case."""
         return frozenset({"", *(word.strip().lower() for word in self.missing)} if self.missing else MISSING)
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as JSON values."""
+        """Return the fields as JSON values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Options":
-        """What `to_json` gave."""
+        """Restore the options from `to_json`."""
         missing = data["missing"]
         return cls(
             **data | {"missing": None if missing is None else tuple(missing), "known": tuple(data["known"])}
@@ -59,10 +59,10 @@ class Options:
 
 @dataclass(frozen=True)
 class ReaderLimits:
-    """How much a file may hold, and what its reader may take of the machine.
+    """Limits on a file's content and on the resources of its reader.
 
-    `bytes` are those of the file once unpacked, `cells` rows times columns, `memory` what is allocated beyond
-    the libraries, `seconds` of a processor; on a clock it may take ten times as long.
+    `bytes` is the unpacked size of the file, `cells` rows times columns, `memory` the allocation beyond the
+    libraries, `seconds` CPU time; the wall-clock limit is ten times as long.
     """
 
     bytes: int = 512 << 20
@@ -73,10 +73,10 @@ class ReaderLimits:
     fewest_columns: int = 2
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as JSON values."""
+        """Return the fields as JSON values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "ReaderLimits":
-        """What `to_json` gave."""
+        """Restore the limits from `to_json`."""
         return cls(**data)

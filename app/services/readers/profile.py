@@ -1,4 +1,4 @@
-"""What a column holds, in the figures and pictures a person wants to see first: made once, at upload."""
+"""Summary and profile of a column, with its quantiles, histogram and most frequent values; made at upload."""
 
 import math
 from dataclasses import replace
@@ -16,28 +16,28 @@ Json = dict[str, Any]
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 BINS = 20
 TOP = 10  # most frequent values shown
-MAX_NOTE = 500  # letters shown
-MAX_VALUE = 100  # letters of a text shown among the most frequent
-MAX_LEVELS_LENGTH = 10_000  # letters of all levels of a column that are shown
+MAX_NOTE = 500  # characters shown
+MAX_VALUE = 100  # characters of a text shown among the most frequent
+MAX_LEVELS_LENGTH = 10_000  # characters of all shown levels of a column
 _NONE = np.zeros(0, np.int64)
 
 
 def summarise(name: str, column: pa.ChunkedArray, note: str = "") -> tuple[ColumnSummary, Json]:
-    """The summary of a column, as `sampler.describe` gives it, and its profile.
+    """Return the summary of a column, as `sampler.describe` does, and its profile.
 
     Parameters
     ----------
     column
-        float64, bool, string or timestamp[us]; null for missing.
+        float64, bool, string or timestamp[us]; null for missing values.
     note
-        What reading it found, shown before what is found here.
+        Finding of the parser, shown before findings made here.
 
     Returns
     -------
     tuple
         The profile is `{mean, sd, quantiles: {"0.5": ..}, histogram: {edges, counts} or None,
         top: [{value, count}]}`: numbers, or ISO 8601 text for dates. Text has no quantiles and no histogram;
-        the mean of booleans is the share of true ones.
+        the mean of booleans is the share of true values.
     """
     if pa.types.is_string(column.type):
         return _of_text(name, column, note)
@@ -67,7 +67,7 @@ def _of_numbers(
         max=days_to_text(high) if kind == "date" and high is not None else high,
         note=note[:MAX_NOTE],
     )
-    with np.errstate(all="ignore"):  # beyond the largest number: then there is none
+    with np.errstate(all="ignore"):  # an overflow means that there is no such figure
         mean = values.mean() if len(values) and kind != "date" else math.nan
         sd = values.std(ddof=1) if len(values) > 1 and kind == "number" else math.nan
         width = values[-1] - values[0] if len(values) else math.inf
@@ -96,14 +96,14 @@ def _of_text(name: str, column: pa.ChunkedArray, note: str) -> tuple[ColumnSumma
         note=found if len(found) <= MAX_NOTE else f"{found[:MAX_NOTE]}...",
     )
     if sum(map(len, listed)) > MAX_LEVELS_LENGTH:
-        summary = replace(summary, levels=(), note="its levels are too long to be listed")
+        summary = replace(summary, levels=(), note="its levels are too long to list")
     first = np.argsort(-counts, kind="stable")[:TOP]
     top = [{"value": _cut(levels[int(i)].as_py()), "count": int(counts[i])} for i in first]
     return summary, {"mean": None, "sd": None, "quantiles": {}, "histogram": None, "top": top}
 
 
 def _note_on_numbers(column: pa.ChunkedArray, levels: pa.Array, counts: NDArray[np.int64]) -> str:
-    """Text that is nearly all numbers is a number column with a spelling of "missing" in it."""
+    """Return a note for text that is mostly numbers: probably numbers with a spelling of "missing"."""
     numeric = np.fromiter((is_number(level) for level in levels.to_pylist()), bool, len(levels))
     present, numbers = int(counts.sum()), int(counts[numeric].sum())
     if numbers == present or numbers * 2 < present:
@@ -117,17 +117,17 @@ def _note_on_numbers(column: pa.ChunkedArray, levels: pa.Array, counts: NDArray[
 
 
 def _quantiles(values: NDArray[np.float64], show: Any) -> Json:
-    """Values that occur (the lower of two), so that a whole number stays one."""
+    """Return quantiles that occur in the data (the lower of two), so that integers stay integers."""
     last = len(values) - 1
     return {f"{q:g}": show(values[math.floor(q * last)]) for q in QUANTILES} if last >= 0 else {}
 
 
 def _histogram(values: NDArray[np.float64], show: Any, kind: Kind) -> Json:
-    """Counts between edges; the last bin holds its upper edge too."""
+    """Return counts between edges; the last bin includes its upper edge."""
     low, high = float(values[0]), float(values[-1])
     whole = max(abs(low), abs(high)) < 2**52 and bool(np.all(values == np.rint(values)))
     edges = _whole_edges(low, high) - 0.5 * (kind == "number") if whole else _edges(low, high)
-    # Of sorted values the counts are differences of positions.
+    # In sorted values, counts are differences of positions.
     at = np.searchsorted(values, edges[1:-1], side="left")
     counts = np.diff(at, prepend=0, append=len(values))
     return {"edges": [show(edge) for edge in edges], "counts": counts.tolist()}
@@ -138,7 +138,7 @@ def _edges(low: float, high: float) -> NDArray[np.float64]:
 
 
 def _whole_edges(low: float, high: float) -> NDArray[np.float64]:
-    """Bins of equally many whole numbers, or days."""
+    """Return edges of bins with equally many whole numbers, or days."""
     width = max(1, math.ceil((high - low + 1) / BINS))
     return np.asarray(low + width * np.arange(math.ceil((high - low + 1) / width) + 1.0))
 

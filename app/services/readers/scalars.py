@@ -1,4 +1,4 @@
-"""Columns of text, looked at all cells at once."""
+"""Vectorised checks on columns of text."""
 
 import re
 from itertools import chain
@@ -8,12 +8,12 @@ import pyarrow.compute as pc
 
 from app.services.errors import ENOUGH, Fault, enough
 
-HEAD = 1000  # cells looked at before all of them
-SHOWN = 40  # letters of a cell that a refusal repeats
+HEAD = 1000  # cells checked before all of them
+SHOWN = 40  # characters of a cell repeated in a message
 
 
 def all_match(text: pa.ChunkedArray, pattern: str) -> bool:
-    """Whether every cell that is present matches; most columns are told by their first cells."""
+    """Return whether every present cell matches; the first cells decide for most columns."""
     compiled = re.compile(pattern)
     head = text.slice(0, HEAD).drop_null()
     if not all(compiled.search(cell) for cell in head.to_pylist()):
@@ -22,12 +22,12 @@ def all_match(text: pa.ChunkedArray, pattern: str) -> bool:
 
 
 def any_contains(text: pa.ChunkedArray, part: str) -> bool:
-    """Whether some cell has that part."""
+    """Return whether some cell contains the part."""
     return bool(pc.any(pc.match_substring(text.drop_null(), part), min_count=0).as_py())
 
 
 def strangers(name: str, text: pa.ChunkedArray, fits: pa.ChunkedArray, wanted: str) -> list[Fault]:
-    """The cells that are present and do not fit, by row."""
+    """Return faults for the present cells that don't fit, by row."""
     odd = pc.fill_null(pc.invert(fits), fill_value=False)
     rows = pc.indices_nonzero(odd).slice(0, ENOUGH).to_pylist()
     return enough(
@@ -36,11 +36,11 @@ def strangers(name: str, text: pa.ChunkedArray, fits: pa.ChunkedArray, wanted: s
 
 
 def shown(cell: str) -> str:
-    """A cell as a refusal repeats it."""
+    """Return a cell as messages quote it."""
     return repr(cell if len(cell) <= SHOWN else f"{cell[: SHOWN - 3]}...")
 
 
 def first_match(text: pa.ChunkedArray, part: str) -> str:
-    """The first cell that has that part, which some cell must have."""
+    """Return the first cell that contains the part; some cell must."""
     cells = chain.from_iterable(chunk.to_pylist() for chunk in text.chunks)
     return str(next(cell for cell in cells if cell is not None and part in cell))

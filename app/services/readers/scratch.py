@@ -1,4 +1,4 @@
-"""Files on the disk that go when the reading of a table ends."""
+"""Temporary files that are deleted when the reading of a table ends."""
 
 from contextlib import ExitStack
 from tempfile import TemporaryFile
@@ -6,8 +6,8 @@ from typing import BinaryIO
 
 
 class Scratch(ExitStack):
-    """A context that closes the files made in it."""
+    """A context that closes the files created in it."""
 
     def file(self) -> BinaryIO:
-        """A new file without a name."""
+        """Create a file without a name."""
         return self.enter_context(TemporaryFile())

@@ -1,6 +1,6 @@
-"""A table that grows by batches, on the disk once it is large, and is read back column by column.
+"""A table that grows by batches, moves to disk once it is large, and is read back column by column.
 
-Only a group of its columns is in memory at any time, however long or wide it is.
+Only a group of its columns is in memory at any time, however long or wide the table is.
 """
 
 from collections.abc import Iterator
@@ -13,21 +13,21 @@ from app.services.readers.options import ReaderLimits
 from app.services.readers.scratch import Scratch
 
 IN_MEMORY_BYTES = 48 << 20
-GROUP_BYTES = 48 << 20  # of columns read at once
+GROUP_BYTES = 48 << 20  # size of the columns read at once
 BYTES_PER_CELL = 8
 
 
 class Spool:
-    """Batches of one schema.
+    """Spooled batches of one schema.
 
     Parameters
     ----------
     schema
-        Of every batch.
+        Schema of every batch.
     limits
-        How many rows and cells it may hold, and a quarter of the bytes.
+        Maximum of rows and cells, and of a quarter of the bytes.
     scratch
-        Closes what it keeps on the disk.
+        Context that closes the file on disk.
     """
 
     def __init__(self, schema: pa.Schema, limits: ReaderLimits, scratch: Scratch) -> None:
@@ -42,11 +42,11 @@ class Spool:
 
     @property
     def names(self) -> list[str]:
-        """The columns' names."""
+        """Column names."""
         return list(self.schema.names)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Keep a batch; raises TooLargeError when the table grows beyond its limits."""
+        """Add a batch; raises TooLargeError when the table exceeds its limits."""
         self.num_rows += batch.num_rows
         check_size(self.num_rows, len(self.schema), self._limits)
         for index, column in enumerate(batch.columns):
@@ -54,8 +54,7 @@ class Spool:
         total = sum(self._bytes)
         if total > 4 * self._limits.bytes:
             raise TooLargeError(
-                f"Its texts take more than {4 * self._limits.bytes >> 20} MB: send fewer rows, or without "
-                "the "
+                f"The texts take more than {4 * self._limits.bytes >> 20} MB: send fewer rows, or omit the "
                 "columns of long texts."
             )
         if self._writer is not None:
@@ -70,7 +69,7 @@ class Spool:
             self._batches.clear()
 
     def columns(self, wanted: list[int] | None = None) -> Iterator[tuple[int, pa.ChunkedArray]]:
-        """Each column, or those, with its position, in order; call it when every batch was added."""
+        """Yield (position, values) of all or the given columns, in order; call it after the last batch."""
         wanted = list(range(len(self.schema))) if wanted is None else sorted(wanted)
         if self._writer is not None:
             self._writer.close()
@@ -100,16 +99,14 @@ class Spool:
 
 
 def check_size(num_rows: int, num_columns: int, limits: ReaderLimits) -> None:
-    """Raise TooLargeError for more rows or cells than are taken."""
+    """Raise TooLargeError for more rows or cells than the limits allow."""
     if num_rows > limits.rows:
         raise TooLargeError(
             f"There are more than {limits.rows} rows, which are too many for one request: send fewer, or "
-            "upload "
-            "them as a dataset and ask for predictions in the background (POST /models/{id}/predictions)."
+            "upload them as a dataset and ask for background predictions (POST /models/{id}/predictions)."
         )
     if num_rows * num_columns > limits.cells:
         raise TooLargeError(
             f"The table has more than {limits.cells // 10**6} million cells ({num_columns} columns of more "
-            "than "
-            f"{limits.cells // max(num_columns, 1)} rows): send fewer rows or columns."
+            f"than {limits.cells // max(num_columns, 1)} rows): send fewer rows or columns."
         )

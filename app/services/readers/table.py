@@ -21,14 +21,14 @@ from app.services.readers.unpack import format_of, unpacked
 from sampler.data.scalars import as_text
 
 FORMATS = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
-WORDS = {"semicolon": "semicolons", "comma": "commas", "tab": "tabs", "bar": "bars", "space": "blanks"}
+WORDS = {"semicolon": "semicolons", "comma": "commas", "tab": "tabs", "bar": "bars", "space": "spaces"}
 
 
 @dataclass
 class ReadTable:
-    """A table that was read but for the kinds of its columns; `columns` gives them one at a time.
+    """A table read from a file; `columns` types its columns one at a time.
 
-    `read_as` and `warnings` are complete when all columns were taken.
+    `read_as` and `warnings` are complete once all columns have been consumed.
     """
 
     spool: Spool
@@ -39,20 +39,20 @@ class ReadTable:
 
     @property
     def num_rows(self) -> int:
-        """Rows, the header not among them."""
+        """Number of rows without the header."""
         return self.spool.num_rows
 
     def columns(self) -> Iterator[tuple[int, str, pa.ChunkedArray, str]]:
-        """Position, name, values and a note of each column; not all in their order, and some are left out.
+        """Yield position, name, values and note of each column, not always in order; row labels are left out.
 
         Raises
         ------
         UnusableDataError
-            Cells are not of the kind that was asked for, or infinite, or a column has no name: with the row.
+            Cells don't fit the requested kind or are infinite, or a column has no name; names the row.
         """
         unknown = [name for name in self.options.kinds if name not in self.spool.names]
         if unknown and not self.options.known:
-            told = "there is no such column to give a kind to"
+            told = "a kind is given for this column, which the file doesn't have"
             raise InvalidRequestError(errors=[Fault(name, None, told) for name in unknown])
         typing = Typing(self.options)
         later: list[int] = []
@@ -87,17 +87,17 @@ class ReadTable:
         return _converted(name, column, kind, typing.faults), ""
 
     def _is_left_out(self, typing: Typing, index: int, name: str, values: pa.ChunkedArray) -> bool:
-        """Whether a column without a name is none: empty, or the numbers or names of rows."""
+        """Return whether to drop a column without a name: an empty one, or row numbers or names."""
         unnamed = index in self.dialect.unnamed if self.dialect is not None else UNNAMED.fullmatch(name)
         if not unnamed:
             return False
         position = f"column {index + 1} of the file has no name"
         if _is_blank(values):
-            self.warnings.append(f"{position} and no value: it is left out")
+            self.warnings.append(f"{position} and no values: it is left out")
             return True
         are_labels = values.null_count == 0 and pc.count_distinct(values).as_py() == len(values)
         if (index == 0 or self.dialect is None) and are_labels and self._may_be_labels(values):
-            self.warnings.append(f"{position} and tells rows apart, as row numbers do: it is left out")
+            self.warnings.append(f"{position} and identifies rows, like row numbers: it is left out")
             return True
         if self.dialect is None or name in self.options.known:
             return False
@@ -116,7 +116,7 @@ class ReadTable:
         return True
 
     def _may_be_labels(self, values: pa.ChunkedArray) -> bool:
-        """Names of rows are text, or whole numbers; where no comma says that a name is absent they count."""
+        """Return whether unique values can be row labels: text, or integers (consecutive if unlabelled)."""
         if not pa.types.is_float64(values.type):
             return bool(pa.types.is_string(values.type))
         if not pc.all(pc.equal(pc.floor(values), values)).as_py():
@@ -127,7 +127,7 @@ class ReadTable:
         return bool(low in {0, 1} and high == low + len(values) - 1)
 
     def summary(self, kinds: list[str]) -> str:
-        """How the file was read, in a line."""
+        """Return how the file was read, in one line."""
         said = [FORMATS[self.read_as["format"]]]
         if self.dialect is not None:
             said = [WORDS.get(self.read_as["separator"], "a single column"), self.read_as["encoding"]]
@@ -144,12 +144,12 @@ class ReadTable:
 
 @contextmanager
 def open_table(file: BinaryIO, options: Options, limits: ReaderLimits) -> Iterator[ReadTable]:
-    """Read a file of any kind; what is kept on the disk goes with the context.
+    """Read a file of any format; temporary files are deleted with the context.
 
     Raises
     ------
     UnusableDataError, TooLargeError, InvalidRequestError
-        It can't be read, or holds too much, or an option doesn't fit: with what to do.
+        The file can't be read, exceeds a limit, or an option doesn't fit; says what to do.
     """
     with Scratch() as scratch:
         yield _opened(file, options, limits, scratch)
@@ -160,7 +160,7 @@ def _opened(file: BinaryIO, options: Options, limits: ReaderLimits, scratch: Scr
     kind = format_of(plain) or "csv"
     if options.format in {"parquet", "arrow"} and kind != options.format:
         title = "Parquet file" if options.format == "parquet" else "Arrow stream or file"
-        raise UnusableDataError(f"This is no {title} that can be read: it begins otherwise.")
+        raise UnusableDataError(f"This is not a {title}: it has another signature.")
     read_as: dict[str, Any] = {"format": kind, "compression": "gzip" if layers else None}
     if kind != "csv":
         levels = [name for name, wanted in options.kinds.items() if wanted in {"category", "text", RAW}]
@@ -172,17 +172,16 @@ def _opened(file: BinaryIO, options: Options, limits: ReaderLimits, scratch: Scr
     if encoding.guessed:
         made.warnings.append(
             f"The file is not UTF-8 and was read as {encoding.title}, for example {encoding.example!r}: if "
-            "letters "
-            "are wrong, upload it again with the encoding it has (?encoding=...)"
+            "characters are wrong, upload it again with its encoding (?encoding=...)"
         )
     numeric = [name for name in dialect.names if dialect.header and NUMBER.fullmatch(name)]
     if numeric and not options.known:
         made.warnings.append(
-            f"Names of columns are numbers ({', '.join(numeric[:3])}): if line {dialect.line} is no header, "
-            "put one in its place, or say ?header=false"
+            f"Column names are numbers ({', '.join(numeric[:3])}): if line {dialect.line} is not a header, "
+            "insert one, or pass ?header=false"
         )
     if empty:
-        made.warnings.append(f"{empty} rows without any value at the end of the file are left out")
+        made.warnings.append(f"{empty} rows without values at the end of the file are left out")
     return made
 
 
@@ -211,7 +210,7 @@ def _are_bits(column: pa.ChunkedArray) -> bool:
 
 
 def _converted(name: str, column: pa.ChunkedArray, kind: str, faults: list[Fault]) -> pa.ChunkedArray:
-    """A typed column as another kind, where that changes no value."""
+    """Convert a typed column to another kind where that changes no value."""
     if kind in {"category", "text"}:
         levels = column.combine_chunks().dictionary_encode()
         texts = pa.array([as_text(level) for level in levels.dictionary.to_pylist()], pa.string())
@@ -220,5 +219,5 @@ def _converted(name: str, column: pa.ChunkedArray, kind: str, faults: list[Fault
         return column.cast(pa.float64())
     if kind == "boolean" and pa.types.is_float64(column.type) and _are_bits(column):
         return column.cast(pa.bool_())
-    faults.append(Fault(name, None, f"a column of type {column.type} is no {kind}: change it in the file"))
+    faults.append(Fault(name, None, f"a column of type {column.type} is not a {kind}: change it in the file"))
     return column

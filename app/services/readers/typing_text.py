@@ -1,4 +1,4 @@
-"""Columns of text as what they hold: numbers, booleans, dates, or text; missing values become null."""
+"""Typing of text columns: numbers, booleans, dates, or text; missing values become null."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,32 +13,32 @@ from app.services.readers.numbers import Style
 from app.services.readers.options import Options
 from app.services.readers.scalars import all_match, any_contains, first_match, shown, strangers
 
-RAW = "raw"  # a kind: text as it stands, missing values too
-NAMED = 10  # infinite cells of a column named one by one
+RAW = "raw"  # a kind: unchanged text, including spellings of missing values
+NAMED = 10  # infinite cells of a column reported individually
 TRUE, FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
-# Words that may as well be a level of a category.
+# Spellings of missing values that may also be levels of a category.
 MAYBE_LEVELS = frozenset({"none", "nil", "-", "--", ".", "?"})
-LATER: Any = object()  # other columns decide
-Typed = tuple[pa.ChunkedArray, str]  # the values, and a note on how they were read
+LATER: Any = object()  # the decision depends on other columns
+Typed = tuple[pa.ChunkedArray, str]  # the values and a note
 
 
 @dataclass
 class Typing:
-    """Types columns one after the other, and remembers what one of them tells about the others.
+    """Typing of columns one after the other; evidence from one column helps to type the others.
 
-    `missing` counts the spellings of missing values met. `faults` are what can't be used: it is for the
-    caller to raise them when all columns were seen.
+    `missing` counts the spellings of missing values found. `faults` are unusable cells, for the caller to
+    raise after all columns.
     """
 
     options: Options
-    styles: set[Style] = field(default_factory=set)  # for certain, in some column
-    grouped: bool = False  # some column has points that only set thousands apart ("1.234.567")
+    styles: set[Style] = field(default_factory=set)  # styles that are certain in some column
+    grouped: bool = False  # some column has points as thousands separators ("1.234.567")
     orders: set[dates.Order] = field(default_factory=set)
     missing: Counter[str] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
 
     def read(self, name: str, text: pa.ChunkedArray, *, last: bool = False) -> Typed | None:
-        """A column typed; None when another may decide how: ask again, `last`, when all were seen once."""
+        """Type a column; None when others may decide: call it again with `last` after all columns."""
         kind = self.options.kinds.get(name, self.options.otherwise)
         if kind == RAW:
             return pc.utf8_trim_whitespace(text), ""
@@ -51,14 +51,14 @@ class Typing:
         return None if found is LATER else found
 
     def _quick(self, kind: str | None, text: pa.ChunkedArray) -> pa.ChunkedArray | None:
-        """A column of plain numbers, as most are."""
+        """Convert a column of plain numbers, the usual case, else return None."""
         if kind not in {None, "number"} or self.options.decimal is not None:
             return None
         quick = numbers.plain(text)
         return None if quick is None or self._may_be_thousands(text) else quick
 
     def _as_kind(self, kind: str | None, name: str, text: pa.ChunkedArray, *, last: bool) -> Any:
-        """The column as that kind, or as what it holds; None: as text; or LATER."""
+        """Convert the column to a kind, or to the detected one; None means text, LATER undecided."""
         if kind in {"category", "text"}:
             return text, ""
         if kind == "boolean":
@@ -75,12 +75,12 @@ class Typing:
 
     @property
     def decimal(self) -> Style | None:
-        """The decimal sign of this file, where something told."""
+        """Decimal sign of the file, None while unknown."""
         styles: set[Style] = {"comma"} if self.grouped and not self.styles else self.styles
         return self.options.decimal or (next(iter(styles)) if len(styles) == 1 else None)
 
     def _present(self, text: pa.ChunkedArray, *, count: bool) -> tuple[pa.ChunkedArray, dict[str, int]]:
-        """The cells without blanks around them, null where missing; and the spellings of missing."""
+        """Return the stripped cells with null for missing, and counts of the spellings of missing values."""
         text = pc.utf8_trim_whitespace(text)
         known = pa.array(sorted(self.options.spellings))
         gone = pc.is_in(pc.utf8_lower(text), value_set=known)
@@ -94,7 +94,7 @@ class Typing:
         return text, spelled
 
     def _may_be_thousands(self, text: pa.ChunkedArray) -> bool:
-        """Whether the points of plain numbers may set thousands apart ("1.234"); they may tell otherwise."""
+        """Return whether points in plain numbers may separate thousands ("1.234"); else note the style."""
         if not any_contains(text, "."):
             return False
         if numbers.fitting(text) == {"point"}:
@@ -103,7 +103,7 @@ class Typing:
         return True
 
     def _numbers(self, name: str, text: pa.ChunkedArray, *, last: bool, wanted: bool) -> Any:
-        """Numbers; None when they are none; LATER when it depends."""
+        """Parse numbers; None when they are not numbers, LATER when other columns decide."""
         fitting = numbers.fitting(text)
         if not fitting and (closer := numbers.without_gaps(text)) is not None:
             text, fitting = closer, numbers.fitting(closer)
@@ -126,7 +126,7 @@ class Typing:
         return found, ""
 
     def _of_either_style(self, name: str, text: pa.ChunkedArray, *, last: bool, wanted: bool) -> Any:
-        """Cells such as "1,234" or "1.234" as the other columns or the caller have it; LATER when unknown."""
+        """Parse cells such as "1,234" in the style of other columns or the caller; LATER when unknown."""
         if self.options.decimal is None and not last:
             return LATER
         if self.decimal is None and any_contains(text, ","):
@@ -136,11 +136,11 @@ class Typing:
         note = ""
         if self.options.decimal is None and any_contains(text, thousands):
             told = first_match(text, thousands)
-            note = f"{told!r} is read with thousands set apart, since other columns have a decimal {style}"
+            note = f"{told!r} is read with a thousands separator: other columns have a decimal {style}"
         return numbers.to_numbers(text, style), note
 
     def _of_points_only(self, name: str, text: pa.ChunkedArray, *, last: bool, wanted: bool) -> Any:
-        """Cells such as "1.234.567": thousands, but text where points of other columns are decimal ones."""
+        """Parse cells such as "1.234.567": thousands, or text where points are decimal in other columns."""
         self.grouped = True
         if not last:
             return LATER
@@ -149,12 +149,12 @@ class Typing:
         cell = shown(next(cell for cell in text.drop_null().to_pylist() if cell.count(".") > 1))
         return text, (
             f"{cell} may be a number with points between thousands, but other columns have a decimal point: "
-            f"say ?kind={name}:number if it is one"
+            f"pass ?kind={name}:number if it is one"
         )
 
     def _undecided(self, name: str, text: pa.ChunkedArray, *, wanted: bool) -> Typed:
         cell = shown(first_match(text, ","))
-        told = f"{cell} may be a decimal comma or thousands set apart: say ?decimal=comma or ?decimal=point"
+        told = f"{cell} may be a decimal or have thousands: pass ?decimal=comma or ?decimal=point"
         if wanted:
             self.faults.append(Fault(name, None, told))
         return text, told
@@ -167,7 +167,7 @@ class Typing:
 
     def _refuse_infinite(self, name: str, found: pa.ChunkedArray) -> None:
         rows = pc.indices_nonzero(pc.fill_null(pc.is_inf(found), fill_value=False)).to_pylist()
-        told = "the value is infinite, or too large for a number: leave the cell empty"
+        told = "the value is infinite or too large for a number: leave the cell empty"
         self.faults += [Fault(name, row + 1, told) for row in rows[:NAMED]]
         if len(rows) > NAMED:
             self.faults.append(Fault(name, None, f"{len(rows) - NAMED} more values are infinite"))
@@ -180,7 +180,7 @@ class Typing:
         return pc.if_else(fits, pc.is_in(lower, value_set=pa.array(TRUE)), pa.scalar(None, pa.bool_()))
 
     def _dates(self, name: str, text: pa.ChunkedArray, *, last: bool, wanted: bool) -> Any:
-        """Dates; None when they are none; LATER when it depends."""
+        """Parse dates; None when they are not dates, LATER when other columns decide."""
         found = dates.iso(text)
         if found is None:
             found = dates.other(text)
@@ -214,8 +214,8 @@ class Typing:
             return LATER
         if len(self.orders) == 1:
             (order,) = self.orders
-            return ordered[order], f"read {order}, as other columns are"
-        told = f"{shown(text.drop_null()[0].as_py())} may begin with the day or the month: say "
+            return ordered[order], f"read {order}, like other columns"
+        told = f"{shown(text.drop_null()[0].as_py())} may begin with the day or the month: pass "
         told += "?dates=day-first or ?dates=month-first"
         if wanted:
             self.faults.append(Fault(name, None, told))
@@ -223,7 +223,7 @@ class Typing:
 
     def _no_dates(self, name: str, text: pa.ChunkedArray) -> list[Fault]:
         odd = strangers(name, text, dates.look_like(text), "a date such as 2026-01-31")
-        told = "its dates are written in several ways, or there is no such day: write all as 2026-01-31"
+        told = "its dates have several formats, or one is invalid: write all as 2026-01-31"
         return odd or [Fault(name, None, told)]
 
 
@@ -236,5 +236,6 @@ def _note(spelled: dict[str, int]) -> str:
     if not told:
         return ""
     return (
-        f"{' and '.join(told)} are read as missing: if that is a level, say which words are not (?missing=NA)"
+        f"{' and '.join(told)} are read as missing: if that is a level, list the spellings of missing values "
+        "(?missing=NA)"
     )

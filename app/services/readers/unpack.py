@@ -1,4 +1,4 @@
-"""Files as they arrive, made plain: gzip unpacked within bounds, and their kind by their first bytes."""
+"""Decompression of uploaded files within limits, and detection of their format by signature."""
 
 import gzip
 import zlib
@@ -9,8 +9,8 @@ from app.services.readers.options import Format
 from app.services.readers.scratch import Scratch
 
 CHUNK = 1 << 20
-MAX_RATIO = 200  # unpacked to packed bytes; text that says something has less than a tenth of it
-RATIO_FROM = 32 << 20  # a small file may be as dull as it likes
+MAX_RATIO = 200  # unpacked to packed bytes; real text has less than a tenth of it
+RATIO_FROM = 32 << 20  # unpacked size below which any ratio is accepted
 LAYERS = 2  # a .csv.gz file that was compressed again on its way
 GZIP = b"\x1f\x8b"
 MIB = 1 << 20
@@ -34,14 +34,14 @@ NO_TABLES = (
 
 
 def unpacked(file: BinaryIO, max_bytes: int, scratch: Scratch) -> tuple[BinaryIO, int]:
-    """The plain file and how many layers of gzip it had.
+    """Return the uncompressed file and its number of gzip layers.
 
     Raises
     ------
     TooLargeError
-        It unpacks to more than `max_bytes`, or to absurdly much more than was sent.
+        It unpacks to more than `max_bytes`, or to far more than was sent.
     UnusableDataError
-        The compressed data are damaged or cut off.
+        The compressed data are damaged or truncated.
     """
     for layer in range(LAYERS + 1):
         file.seek(0)
@@ -50,7 +50,7 @@ def unpacked(file: BinaryIO, max_bytes: int, scratch: Scratch) -> tuple[BinaryIO
             return file, layer
         if layer < LAYERS:
             file = _unpack(file, max_bytes, scratch)
-    raise UnusableDataError("The file was compressed again and again: unpack it first.")
+    raise UnusableDataError("The file was compressed more than twice: unpack it first.")
 
 
 def _unpack(packed: BinaryIO, max_bytes: int, scratch: Scratch) -> BinaryIO:
@@ -65,13 +65,12 @@ def _unpack(packed: BinaryIO, max_bytes: int, scratch: Scratch) -> BinaryIO:
                 written += len(chunk)
                 if written > max_bytes:
                     raise TooLargeError(
-                        f"The file unpacks to more than the {max_bytes // MIB} MB that one may have: "
-                        "send fewer rows or columns."
+                        f"The file unpacks to more than the limit of {max_bytes // MIB} MB: send fewer rows "
+                        "or columns."
                     )
                 if written > max(RATIO_FROM, size * MAX_RATIO):
                     raise TooLargeError(
-                        f"The file unpacks to more than {MAX_RATIO} times its size, which is no table that "
-                        "says anything: send it unpacked if it is one."
+                        f"The file unpacks to more than {MAX_RATIO} times its size: send it uncompressed."
                     )
                 plain.write(chunk)
     except (OSError, EOFError, zlib.error) as error:
@@ -81,20 +80,20 @@ def _unpack(packed: BinaryIO, max_bytes: int, scratch: Scratch) -> BinaryIO:
 
 
 def format_of(file: BinaryIO) -> Format | None:
-    """What a plain file is by its first bytes; None: perhaps text.
+    """Detect the format of an uncompressed file by its signature; None means possibly text.
 
     Raises
     ------
     UnusableDataError
-        It is of a kind that is no table, or not read here.
+        The file is not a table, or has an unsupported format.
     """
     file.seek(0)
     head = file.read(32)
     file.seek(0)
     for magic, what in NO_TABLES:
         if head.startswith(magic):
-            raise UnusableDataError(f"This is no table that can be read: it is {what}.")
+            raise UnusableDataError(f"The file can't be read as a table: it is {what}.")
     if head.startswith(b"PAR1"):
         return "parquet"
-    # An Arrow stream begins with a continuation mark and the length of its schema; a file with its name.
+    # An Arrow stream begins with a continuation marker, an Arrow file with its name.
     return "arrow" if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")) else None

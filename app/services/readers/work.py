@@ -1,4 +1,4 @@
-"""What the confined process is asked to do: a dataset's blocks, a prediction's rows, the parts of a model."""
+"""Tasks of the confined process: a dataset's blocks, the rows of a prediction, the parts of a model."""
 
 from typing import Any, BinaryIO
 
@@ -11,14 +11,14 @@ from app.services.readers.table import open_table
 from app.store import column_codec
 
 Json = dict[str, Any]
-MAX_SAID = 500  # characters of what a model file is refused for: it repeats what the sender wrote
+MAX_SAID = 500  # characters of an error on a model file, which may quote the file
 
 
 def dataset(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
-    """Read a file, describe its columns, and write their blocks to `out`, one behind the other.
+    """Read a file, summarise its columns, and write their blocks to `out`, one after the other.
 
-    Gives the columns in their order, their profiles, the warnings, the report, and of each block its column,
-    place in the column, length and checksum, in the order of `out`.
+    Returns the columns in order, their profiles, the warnings, the report, and for each block, in the order
+    of `out`, its column, position in the column, length and checksum.
     """
     found: dict[int, tuple[Json, Json]] = {}
     index: list[tuple[int, int, int, str]] = []
@@ -63,18 +63,18 @@ def rows(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
 
 
 def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:
-    """Decode and judge a model file, and write its header and its blocks to `out`, one behind the other.
+    """Decode and check a model file, and write its header and its blocks to `out`, one after the other.
 
-    Gives the header's length, of each chain's blocks the draws and the length, and what is stored of a model
-    beside them: the settings with the columns and the constants, the statistics by chain, verdict,
-    diagnostics and warnings. The verdict is not believed but found anew.
+    Returns the header's length, the draws and length of each chain's blocks, and the other stored data of a
+    model: the settings with the columns and the constants, the statistics by chain, verdict, diagnostics and
+    warnings. The verdict is computed anew, since the file is not trusted.
 
     Raises
     ------
     UnusableModelError
-        The file is damaged, foreign, newer, or too large once it is unpacked.
+        The file is damaged, foreign, of a newer version, or too large once unpacked.
     """
-    # Only the process that reads models loads the kernels.
+    # Imported here because only the process that reads models loads the kernels.
     from sampler.errors import PackedError  # noqa: PLC0415
     from sampler.posterior.untrusted import read_contents  # noqa: PLC0415
     from sampler.settings import Settings  # noqa: PLC0415

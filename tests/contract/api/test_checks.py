@@ -99,4 +99,4 @@ def test_held_out_rows_of_two_classes(client, settings):
 def test_without_held_out_rows_there_is_nothing_to_show(client, settings):
     """404 with the reason."""
     model = fitted(client, settings)
-    assert "No rows" in problem(client.get(f"/models/{model['id']}/holdout"), 404, "not-found")["detail"]
+    assert "no holdout" in problem(client.get(f"/models/{model['id']}/holdout"), 404, "not-found")["detail"]

@@ -88,7 +88,7 @@ def test_a_name_that_could_stand_in_no_address_is_refused(client, name):
     """It would be a model that nobody can ask for by its name."""
     dataset = post_csv(client, table(20)).json()
     body = {"dataset_id": dataset["id"], "target": "y", "name": name} | SMALL
-    assert "stands in addresses" in problem(client.post("/models", json=body), 422)["errors"][0]["detail"]
+    assert "part of URLs" in problem(client.post("/models", json=body), 422)["errors"][0]["detail"]
 
 
 def test_pages_take_a_name(client, settings):

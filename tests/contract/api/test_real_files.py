@@ -198,9 +198,9 @@ def test_a_real_file_is_uploaded_trained_on_and_predicted_from(client, settings,
 EXPECTED = {
     "iris, from scikit-learn, counts in the header": "Names of columns are numbers (150, 4)",
     "a share, from matplotlib, years of two digits": "years of two digits are not read as dates",
-    "diamonds, from pyarrow, an old Parquet file with an index": "tells rows apart, as row numbers do",
-    "teeth, from R, by write.table": "tells rows apart, as row numbers do",
-    "looms, from R, by pandas with its index": "tells rows apart, as row numbers do",
+    "diamonds, from pyarrow, an old Parquet file with an index": "identifies rows, like row numbers",
+    "teeth, from R, by write.table": "identifies rows, like row numbers",
+    "looms, from R, by pandas with its index": "identifies rows, like row numbers",
     "air, from R, German": "read as Windows-1252",
 }
 

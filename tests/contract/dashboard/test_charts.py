@@ -79,7 +79,7 @@ def test_a_prediction_shows_its_interval_and_its_density(browser, client, settin
     svg_of(browser.get(density.replace("&amp;", "&")))
     wrong = page_of(browser.get(at, params={"f0": "many", "f1": "red"}), 422)
     assert [c["name"] for c in wrong.controls if c.get("aria-invalid") == "true"] == ["f0"]
-    assert "is no number" in wrong.words
+    assert "is not a number" in wrong.words
     missing = page_of(browser.get(at, params={"f0": "", "f1": ""}))
     assert "missing" in missing.words
 

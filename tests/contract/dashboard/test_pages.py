@@ -61,7 +61,7 @@ def test_an_empty_service_says_how_to_begin(browser):
     (upload,) = (form for form in page.forms if form.get("enctype") == "multipart/form-data")
     assert upload["action"] == "/ui/datasets"
     assert "Start with a table" in page.words
-    assert "no worker has a fresh beat" in page.words
+    assert "no worker sends heartbeats" in page.words
     page_of(browser.get("/ui/models/new"))
 
 
@@ -205,7 +205,7 @@ def test_hostile_names_are_shown_as_they_are(browser, client, settings):
 def test_errors_are_pages_for_browsers_and_problems_for_clients(browser, client):
     """The same refusal: words and a way on for a person, a problem document for a program."""
     page = page_of(browser.get("/ui/models/mdl_none"), 404)
-    assert "There is no model of this id" in page.words
+    assert "There is no model with this id" in page.words
     assert "/ui/models" in page.links
     assert "What to do next" in page.words
     page_of(browser.get("/nowhere"), 404)
