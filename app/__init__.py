@@ -1,1 +1,1 @@
-"""HTTP in, HTTP out: the FastAPI service of bartserve, its services and its store."""
+"""The HTTP service of bartserve: API, dashboard, services, store, client and command line."""

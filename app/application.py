@@ -62,7 +62,7 @@ ROUTERS = (
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The service over HTTP; it opens the database when it starts and closes it when it stops."""
+    """Make the FastAPI application; it opens the database at startup and closes it at shutdown."""
     engine = make_engine(settings.database_url)
     bell = Bell(settings)
     predictor = Predictor(engine, settings.cache_bytes, settings.max_predict_rows, settings.max_predict_work)
@@ -76,7 +76,7 @@ def create_app(settings: Settings) -> FastAPI:
         predictor.start(compile_kernels=not settings.embedded)
         yield
         model_readers.close()
-        readers.close()  # here, since a server that is ended by a signal runs nothing after this
+        readers.close()  # here, because a server stopped by a signal runs nothing afterwards
         predictor.close()
         bell.close()
         engine.dispose()
@@ -87,9 +87,9 @@ def create_app(settings: Settings) -> FastAPI:
         summary="Predictions that carry honest intervals.",
         lifespan=lifespan,
         redirect_slashes=False,
-        openapi_url=None,  # `docs` has a route that asks for a key
+        openapi_url=None,  # the route in `docs` requires a key
         servers=docs.SERVERS,
-        generate_unique_id_function=lambda route: route.name,  # what generated clients call it
+        generate_unique_id_function=lambda route: route.name,  # the function names of generated clients
         docs_url=None,
         redoc_url=None,
         middleware=[
@@ -120,7 +120,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.engine = engine
     app.state.bell = bell
-    app.state.feed = Feed(engine, max(1, settings.max_connections // 2))  # the rest is for requests
+    app.state.feed = Feed(engine, max(1, settings.max_connections // 2))  # the other half serves requests
     app.state.settings = settings
     app.state.predictor = predictor
     app.state.readiness = Readiness(engine, settings)
@@ -131,5 +131,5 @@ def create_app(settings: Settings) -> FastAPI:
     dashboard.install(app)
     docs.document(app)
     for _ in guarded(app):
-        pass  # raises for a route that nobody guards
+        pass  # raises for an unguarded route
     return app

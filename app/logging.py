@@ -1,8 +1,8 @@
-"""How the parts write their logs: a JSON object per line on stderr, or plain lines where a person reads them.
+"""Logging: one JSON object per line on stderr, or plain lines on a terminal.
 
-What a line says besides its message are the fields of `FIELDS`, given as `extra` or by `bound` for all lines
-of a request or a unit. Data and keys are in none of them; statements' parameters are kept out of exceptions
-by the engine.
+Besides its message, a line has the fields of `FIELDS`, given as `extra`, or by `bound` for all lines of a
+request or a unit. No field holds data or keys, and the engine keeps the parameters of statements out of
+exceptions.
 """
 
 import json
@@ -36,17 +36,17 @@ FIELDS = (
     "outcome",
     "worker_id",
 )
-_bound: ContextVar[dict[str, Any]] = ContextVar("log_fields", default={})  # noqa: B039  never changed in place
+_bound: ContextVar[dict[str, Any]] = ContextVar("log_fields", default={})  # noqa: B039  never mutated
 
 
 def bind(**fields: Any) -> None:
-    """These fields in every line that this request writes from now on, also by threads that anyio starts."""
+    """Add these fields to every later log line of this request, also in threads started by anyio."""
     _bound.set(_bound.get() | {name: value for name, value in fields.items() if value is not None})
 
 
 @contextmanager
 def bound(**fields: Any) -> Iterator[None]:
-    """The same for a block."""
+    """Add these fields to every log line in a block."""
     token = _bound.set(_bound.get() | fields)
     try:
         yield
@@ -55,29 +55,29 @@ def bound(**fields: Any) -> Iterator[None]:
 
 
 def configure(settings: "Settings") -> None:
-    """Set up the root logger of this process."""
+    """Configure the root logger of this process."""
     text = settings.log_format == "text" or (settings.log_format == "auto" and sys.stderr.isatty())
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TextLines() if text else JsonLines())
     level = settings.log_level or ("warning" if text else "info")
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("celery").setLevel(logging.WARNING)
-    # It tells of every address that is asked, keys in the query included.
+    # httpx logs every URL, including keys in the query.
     for chatty in ("httpx", "httpcore", "alembic", "numba", "matplotlib"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """What a line says besides its message."""
+    """Return the fields of a log line besides its message."""
     given = {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}
     return _bound.get() | given
 
 
 class JsonLines(logging.Formatter):
-    """A JSON object per line: ts, level, event, message, logger, the fields, and exception."""
+    """Formatter for a JSON object per line: ts, level, event, message, logger, the fields, and exception."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, ASCII only."""
+        """Return the line, ASCII only."""
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {
             "ts": moment.replace("+00:00", "Z"),
@@ -93,13 +93,13 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """Plain lines for a terminal."""
+    """Formatter for plain lines on a terminal."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, with what it is about at its end."""
+        """Return the line, with the model or request id at its end."""
         fields = fields_of(record)
         about = next((fields[name] for name in ("model_id", "request_id") if name in fields), None)
         return super().format(record) + (f"  ({about})" if about else "")

@@ -1,4 +1,4 @@
-"""Every setting of the service, one class; each can be given by an environment variable BARTSERVE_<NAME>."""
+"""All settings of the service in one class; each can be given by an environment variable BARTSERVE_<NAME>."""
 
 import contextlib
 import difflib
@@ -17,7 +17,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 Url = TypeVar("Url", str, str | None)
 MIB = 1024 * 1024
-# Of a service that others than this machine reach.
+# Default quotas of a service that other machines can reach.
 QUOTAS = {
     "quota_stored_bytes": 20 * 1024 * MIB,
     "quota_queued": 100,
@@ -28,22 +28,22 @@ QUOTAS = {
 PREFIX = "BARTSERVE_"
 SECRETS = frozenset({"database_password", "redis_password"})
 MASK = "********"
-# Read besides by the clients (where the service is, and a key), the compiler, the supervisor and the tests.
+# Also read by clients (URL and key), the compiler, the supervisor and the tests.
 OTHER_VARIABLES = frozenset(
     {"URL", "KEY", "COMPILE_ALONE", "LIFELINE_FD", "CONTRACT_EXAMPLES", "CHAOS_EVENTS"}
 )
-# What Kubernetes sets for a service that is called bartserve, and what the tests read.
+# Variables that Kubernetes sets for a service named bartserve, and those of the tests.
 STRANGE_VARIABLES = re.compile(r"SERVICE_(HOST|PORT)(_.*)?|PORT_\d+_(TCP|UDP)(_.*)?|TEST_.*")
-BELL_TASK, BELL_QUEUE = "work", "bartserve"  # what the API sends, and where, to ring the workers
+BELL_TASK, BELL_QUEUE = "work", "bartserve"  # task name and queue of the doorbell
 
 
 def _cores() -> int:
-    """Cores this process may use, which in a container is fewer than the machine has."""
+    """Return the cores this process may use; in a container there may be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
 def _memory() -> int:
-    """Bytes of memory this process may use, which in a container are fewer than the machine has."""
+    """Return the bytes of memory this process may use; in a container there may be fewer than in all."""
     found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         with contextlib.suppress(OSError, ValueError):
@@ -52,15 +52,15 @@ def _memory() -> int:
 
 
 class SettingError(ValueError):
-    """A setting can't be used: one sentence that names its variable and never holds its value."""
+    """A setting is invalid; the message is one sentence with its variable, never with its value."""
 
 
 def _is_url(url: str, schemes: tuple[str, ...], examples: str) -> None:
-    """Raise ValueError, without a part of the URL, which may hold a password."""
+    """Raise ValueError for an invalid URL, without quoting it, since it may contain a password."""
     try:
         parts = urlsplit(url)
         readable = parts.scheme in schemes and (parts.port or 1) > 0
-    except ValueError:  # its own words hold parts of it
+    except ValueError:  # its message quotes parts of the URL
         raise ValueError(
             "it can't be read as a URL; in a password write / as %2F, @ as %40, : as %3A, # as %23, [ as %5B"
         ) from None
@@ -69,7 +69,7 @@ def _is_url(url: str, schemes: tuple[str, ...], examples: str) -> None:
 
 
 def _with_password(url: Url, password: str) -> Url:
-    """The URL with a password, unless it has one, is absent, or none is given."""
+    """Insert a password into a URL, unless the URL is empty or has one, or no password is given."""
     if not url or not password:
         return url
     parts = urlsplit(url)
@@ -85,7 +85,7 @@ def _default_data_dir() -> Path:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen on is reached from this machine alone."""
+    """Return whether a listening address is reachable only from this machine."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -93,142 +93,157 @@ def is_loopback(host: str) -> bool:
 
 
 class Settings(BaseSettings):
-    """What the parts run with. Arguments win over the environment, the environment over the defaults."""
+    """Settings of all parts. Arguments override the environment, the environment overrides the defaults."""
 
     model_config = SettingsConfigDict(env_prefix="BARTSERVE_", extra="ignore", frozen=True)
 
     data_dir: Path = Field(
         default_factory=_default_data_dir,
         json_schema_extra={"default_words": "~/.local/share/bartserve"},
-        description="The folder of the embedded service: its database and locks.",
+        description="The folder of the embedded service with its database and locks.",
     )
     database_url: str = Field(
         default="",
         description="SQLAlchemy URL of a SQLite or Postgres database; default: SQLite in the data folder.",
     )
     database_password: str = Field(
-        default="", repr=False, description="The password of the database, when it is not in its URL."
+        default="", repr=False, description="The password of the database, if not in its URL."
     )
     redis_password: str = Field(
-        default="", repr=False, description="The password of the broker, when it is not in its URL."
+        default="", repr=False, description="The password of the broker, if not in its URL."
     )
     redis_url: str | None = Field(
         default=None,
-        description="The broker (redis://, rediss:// or redis+socket://). None: the embedded worker, which "
-        "rings its own bell.",
+        description="The broker (redis://, rediss:// or redis+socket://). None: embedded, where workers only "
+        "poll the database.",
     )
 
     host: str = Field(
-        default="127.0.0.1", description="The address to listen on. Beyond loopback, API keys are demanded."
+        default="127.0.0.1", description="The address to listen on. Beyond loopback, API keys are required."
     )
-    port: int = Field(default=8000, ge=0, le=65535, description="The port to listen on; 0: any free one.")
+    port: int = Field(default=8000, ge=0, le=65535, description="The port to listen on; 0: any free port.")
     public_url: str | None = Field(
         default=None,
-        description="Where browsers reach the service, as https://bart.example. Behind a proxy that ends TLS "
-        "it makes cookies Secure; copied commands name it.",
+        description="The URL at which browsers reach the service, such as https://bart.example. Behind a "
+        "proxy that terminates TLS it makes cookies Secure; shown commands contain it.",
     )
-    max_body_bytes: int = Field(default=512 * MIB, gt=0, description="The largest upload.")
-    max_predict_rows: int = Field(default=100_000, gt=0, description="The most rows of one predict call.")
+    max_body_bytes: int = Field(default=512 * MIB, gt=0, description="The largest upload in bytes.")
+    max_predict_rows: int = Field(
+        default=100_000, gt=0, description="The maximum of rows in one predict request."
+    )
     max_predict_work: float = Field(
         default=1e11,
         gt=0,
-        description="Rows times draws times trees of one predict call, about: ten seconds of a core.",
+        description="The maximum of rows times draws times trees in one predict request; the default takes "
+        "about ten seconds of a core.",
     )
-    cache_bytes: int = Field(default=512 * MIB, ge=0, description="Unpacked posteriors kept in memory.")
+    cache_bytes: int = Field(
+        default=512 * MIB, ge=0, description="Bytes of decoded posteriors kept in memory."
+    )
 
     body_seconds: float = Field(
         default=10.0,
         gt=0,
-        description="The seconds that a request's body may take, beside those that body_bytes_per_second "
-        "allows for its length.",
+        description="The seconds that a request body may take, in addition to those that "
+        "body_bytes_per_second allows for its length.",
     )
     body_bytes_per_second: int = Field(
-        default=1024, gt=0, description="The least speed of a request's body, and of an answer's reader."
+        default=1024,
+        gt=0,
+        description="The minimum rate of sending a request body and of reading a response.",
     )
     head_seconds: float = Field(
-        default=20.0, gt=0, description="The seconds in which a request's headers must be sent."
+        default=20.0, gt=0, description="The seconds within which the request headers must arrive."
     )
     write_seconds: float = Field(
         default=60.0,
         gt=0,
-        description="The seconds after which an answer is given up of which less was taken meanwhile than "
-        "body_bytes_per_second says.",
+        description="The seconds after which a response is aborted if the client has read less of it than "
+        "body_bytes_per_second requires.",
     )
-    max_connections: int = Field(default=800, gt=0, description="Open at once to one API process.")
+    max_connections: int = Field(
+        default=800, gt=0, description="The maximum of open connections to one API process."
+    )
 
-    # What one owner may have; 0: any amount. Unless given: no limit on loopback.
+    # Quotas per owner; 0 means unlimited. The default on loopback is unlimited.
     quota_stored_bytes: int | None = Field(
-        default=None, ge=0, description="Datasets, draws and predictions; beyond loopback 20 GiB."
+        default=None,
+        ge=0,
+        description="Bytes of datasets, draws and predictions per owner; 20 GiB beyond loopback.",
     )
     quota_queued: int | None = Field(
-        default=None, ge=0, description="Fits and background predictions that are open; beyond loopback 100."
+        default=None, ge=0, description="Open fits and background predictions per owner; 100 beyond loopback."
     )
     quota_predictions: int | None = Field(
         default=None,
         ge=0,
-        description="Predictions and explanations computed at once by an API process; beyond loopback 16.",
+        description="Predictions and explanations that one API process computes at once per owner; 16 beyond "
+        "loopback.",
     )
     quota_streams: int | None = Field(
         default=None,
         ge=0,
-        description="Streams of events open to one API process, with four models each; beyond loopback 50.",
+        description="Event streams of one API process per owner, with four models each; 50 beyond loopback.",
     )
     quota_requests_per_second: int | None = Field(
         default=None,
         ge=0,
-        description="Over ten seconds, to one API process; beyond loopback 100.",
+        description="Requests per second to one API process per owner, averaged over ten seconds; 100 beyond "
+        "loopback.",
     )
 
     worker_slots: int = Field(
         default_factory=_cores,
         json_schema_extra={"default_words": "one per core"},
         ge=1,
-        description="Chains worked on at once; finishes and predictions have one place more.",
+        description="Chains run at once; finishes and predictions have one more slot.",
     )
     worker_memory_kib: int | None = Field(
-        default=None, gt=0, description="A worker's child that has grown beyond this is replaced."
+        default=None, gt=0, description="Memory beyond which a worker's child process is replaced."
     )
     fit_memory_bytes: int = Field(
         default=0,
         ge=0,
-        description="The most memory one fit may take of a worker's process, by the formula of its refusal; "
-        "0: worker_memory_kib, else this machine's memory divided by the worker's slots and one.",
+        description="The maximum memory that one fit may take in a worker process, by the formula in the "
+        "error message; 0: worker_memory_kib, else the machine's memory divided by the slots plus one.",
     )
     fit_seconds: float = Field(
         default=2 * 24 * 3600.0,
         ge=0,
-        description="The longest estimated time of one fit; 0: any.",
+        description="The longest estimated duration of one fit; 0: unlimited.",
     )
-    slice_seconds: float = Field(default=1.0, gt=0, description="Sampling between two commits of a chain.")
+    slice_seconds: float = Field(
+        default=1.0, gt=0, description="Sampling time between two commits of a chain."
+    )
     lease_seconds: float = Field(
         default=0.0,
         ge=0,
-        description="How long a unit is its worker's without a sign of life; 0: 12 s embedded, else 60 s.",
+        description="How long a worker keeps a unit without a heartbeat; 0: 12 s embedded, else 60 s.",
     )
     dispatch_seconds: float = Field(
         default=0.0,
         ge=0,
-        description="Between two looks of the dispatcher; 0: 0.2 s embedded, else 2 s.",
+        description="The dispatcher's polling interval; 0: 0.2 s embedded, else 2 s.",
     )
     kernels: Literal["native", "baseline"] = Field(
         default="native",
-        description="Compiled for this very processor, or for one that nearly every server has.",
+        description="Kernels compiled for this very processor, or for a baseline of nearly every server.",
     )
     kernels_seed: Path | None = Field(
-        default=None, description="A folder of kernels compiled beforehand, as container images have."
+        default=None, description="A folder of precompiled kernels, as container images have."
     )
     log_format: Literal["auto", "json", "text"] = Field(
-        default="auto", description="Of the logs on stderr; auto: text on a terminal, else JSON."
+        default="auto", description="Format of the logs on stderr; auto: text on a terminal, else JSON."
     )
     log_level: Literal["debug", "info", "warning", "error"] | None = Field(
-        default=None, description="The least that is logged; default: info as JSON, warning as text."
+        default=None, description="The minimum log level; default: info for JSON, warning for text."
     )
-    key_prefix: str = Field(default="bartserve:", description="Of every key in Redis.")
+    key_prefix: str = Field(default="bartserve:", description="Prefix of every key in Redis.")
 
     @field_validator("database_url")
     @classmethod
     def _driver(cls, url: str) -> str:
-        """Postgres URLs mean psycopg, whatever their dialect."""
+        """Use psycopg for Postgres URLs of any dialect."""
         if url:
             known = ("postgres", "postgresql", "postgresql+psycopg", "sqlite")
             _is_url(url, known, "sqlite:// or postgresql://")
@@ -248,21 +263,21 @@ class Settings(BaseSettings):
     @field_validator("public_url")
     @classmethod
     def _origin(cls, url: str | None) -> str | None:
-        """An origin: a scheme, a host and perhaps a port."""
+        """Normalise an origin: a scheme, a host and possibly a port."""
         if url is None:
             return None
         form = re.fullmatch(r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?/?", url.lower())
         if form is None:
             raise ValueError("it must be like https://bart.example: a scheme and a host, no path and no user")
-        usual = {"http": ":80", "https": ":443"}[form[1]]  # which browsers leave out
+        usual = {"http": ":80", "https": ":443"}[form[1]]  # omitted by browsers
         return f"{form[1]}://{form[2]}{'' if form[3] in {None, usual} else form[3]}"
 
     @model_validator(mode="before")
     @classmethod
     def _no_empty_strings(cls, given: Any) -> Any:
-        """An empty environment variable means the default, as compose files write it; secrets are in files.
+        """Treat an empty environment variable as unset, for compose files, and read settings from files.
 
-        BARTSERVE_<NAME>_FILE names a file with the setting, of which the white space at the end is left out.
+        BARTSERVE_<NAME>_FILE names a file with the setting; trailing white space is removed.
         """
         if not isinstance(given, dict):
             return given
@@ -294,27 +309,27 @@ class Settings(BaseSettings):
             given = getattr(self, name)
             filled[name] = (None if is_loopback(self.host) else usual) if given is None else given or None
         for name, value in filled.items():
-            object.__setattr__(self, name, value)  # frozen for everyone else
+            object.__setattr__(self, name, value)  # bypasses frozen=True
         return self
 
     @property
     def embedded(self) -> bool:
-        """One machine, no broker: the worker rings its own bell."""
+        """Whether the service runs on one machine without a broker."""
         return self.redis_url is None
 
 
 def read_settings(**given: Any) -> Settings:
-    """The settings of the environment and of what is given; raises SettingError."""
+    """Read the settings from the environment and the arguments; raises SettingError."""
     try:
         return Settings(**given)
     except ValidationError as error:
-        # Not its own text: that holds the values, and one of them may be a secret.
+        # Pydantic's own text contains the values, which may be secret.
         wrong = error.errors(include_url=False, include_context=False, include_input=False)
     told = []
     for fault in wrong:
         what = fault["msg"].removeprefix("Value error, ")
         if not fault["loc"]:
-            told.append(what)  # which names its variable itself
+            told.append(what)  # the message names its variable
             continue
         name = str(fault["loc"][0])
         option = f"--{name.removeprefix('worker_').replace('_', '-')}"
@@ -324,7 +339,7 @@ def read_settings(**given: Any) -> Settings:
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """A sentence for each variable BARTSERVE_... that nothing reads, with the nearest that something does."""
+    """Return a sentence for each unknown variable BARTSERVE_..., with the most similar known one."""
     fields = {name.upper() for name in Settings.model_fields}
     known = sorted(fields | {f"{name}_FILE" for name in fields} | {"URL", "KEY"})
     told = []
@@ -338,7 +353,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
             continue
         (nearest,) = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
         told.append(
-            f"The environment variable {variable} is no setting; the nearest is {PREFIX}{nearest} "
+            f"The environment variable {variable} is not a setting; the most similar is {PREFIX}{nearest} "
             "(`bartserve config` lists all)."
         )
     return told
@@ -346,7 +361,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Described:
-    """A setting for people."""
+    """A setting as shown to people."""
 
     variable: str
     kind: str
@@ -356,7 +371,7 @@ class Described:
 
 
 def described() -> list[Described]:
-    """Every setting, in the order of the class."""
+    """Return every setting, in the order of the class."""
     return [
         Described(
             variable=f"{PREFIX}{name.upper()}",
@@ -375,7 +390,7 @@ def _default(field: FieldInfo) -> str:
 
 
 def shown_value(settings: Settings, name: str) -> str:
-    """The value of a setting, without secrets."""
+    """Return the value of a setting, with secrets masked."""
     value = getattr(settings, name)
     if name in SECRETS:
         return MASK if value else "none"
@@ -383,7 +398,7 @@ def shown_value(settings: Settings, name: str) -> str:
 
 
 def _masked(url: str) -> str:
-    """A URL without its password, wherever that stands."""
+    """Mask passwords and other secrets in a URL."""
     parts = urlsplit(url)
     place, _, host = parts.netloc.rpartition("@")
     if ":" in place:

@@ -1,4 +1,4 @@
-"""`bartserve up`: one API process and one worker on this machine, started, watched and stopped together."""
+"""`bartserve up`: start, watch and stop one API process and one worker on this machine."""
 
 import contextlib
 import fcntl
@@ -15,16 +15,16 @@ from typing import IO
 
 from app.settings import Settings
 
-LOCK = "up.lock"  # in the data folder; held by whoever runs on it, and says where that answers
+LOCK = "up.lock"  # in the data folder; locked by the running service, with its address
 LIFELINE = "BARTSERVE_LIFELINE_FD"  # the read end of a pipe that only the supervisor holds open
-BACKOFF_FIRST, BACKOFF_LAST = 0.5, 30.0  # seconds between restarts
-HEALTHY_AFTER = 20.0  # a part that ran this long starts again at the first backoff
-QUICK_DEATHS = 5  # a part that dies this often in a row, without ever being healthy, won't get better
-STOP_SECONDS = 30.0  # what a worker may take to finish its slice
+BACKOFF_FIRST, BACKOFF_LAST = 0.5, 30.0  # shortest and longest seconds between restarts
+HEALTHY_AFTER = 20.0  # a part that ran this long restarts with the shortest backoff
+QUICK_DEATHS = 5  # quick deaths in a row after which the supervisor gives up
+STOP_SECONDS = 30.0  # for a worker to finish its slice
 
 
 class SupervisorError(Exception):
-    """Why `up` cannot run, in one sentence."""
+    """`up` cannot run; the message is one sentence."""
 
 
 @contextlib.contextmanager
@@ -34,17 +34,17 @@ def sole_use(folder: Path, address: str = "") -> Iterator[None]:
     Parameters
     ----------
     folder
-        Made if absent.
+        Created if absent.
     address
-        Where the service will answer, for `address_of`.
+        URL of the service, for `address_of`.
 
     Raises
     ------
     SupervisorError
-        Another process holds it.
+        Another process holds the lock.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (folder / LOCK).open("a") as lock:  # emptied only once it is ours
+    with (folder / LOCK).open("a") as lock:  # truncated only under the lock
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -59,7 +59,7 @@ def sole_use(folder: Path, address: str = "") -> Iterator[None]:
 
 
 def address_of(folder: Path) -> str | None:
-    """Where the service that runs on the data folder answers; None when none runs."""
+    """Return the URL of the service that runs on the data folder, or None."""
     try:
         with (folder / LOCK).open() as lock:
             try:
@@ -72,18 +72,18 @@ def address_of(folder: Path) -> str | None:
 
 
 def is_supervised() -> bool:
-    """Whether this process is a part that has not yet called `end_with_supervisor`."""
+    """Return whether this process is a supervised part that has not yet called `end_with_supervisor`."""
     return LIFELINE in os.environ
 
 
 def end_with_supervisor() -> None:
-    """In a part: stop gracefully when the supervisor is gone, however it went."""
+    """In a supervised part, stop gracefully when the supervisor is gone for any reason."""
     descriptor = os.environ.pop(LIFELINE, None)
     if descriptor is None:
         return
 
     def wait_for_the_end() -> None:
-        os.read(int(descriptor), 1)  # returns at end of file: nobody holds the other end any more
+        os.read(int(descriptor), 1)  # returns at end of file, when the supervisor is gone
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(STOP_SECONDS)
         os._exit(1)
@@ -93,7 +93,7 @@ def end_with_supervisor() -> None:
 
 @dataclass
 class Part:
-    """One supervised process: its command, its life so far."""
+    """One supervised process: its command and its state."""
 
     name: str
     command: list[str]
@@ -103,7 +103,7 @@ class Part:
     restart_at: float = 0.0
 
     def start(self, environment: dict[str, str], lifeline: int, log: IO[bytes] | None) -> None:
-        # A session of its own: Ctrl-C reaches the supervisor alone, which then stops the parts in order.
+        # Its own session: Ctrl-C reaches only the supervisor, which then stops the parts in order.
         self.process = subprocess.Popen(  # noqa: S603  the command is ours
             self.command,
             env=environment | {LIFELINE: str(lifeline)},
@@ -116,19 +116,19 @@ class Part:
         self.started = time.monotonic()
 
     def died(self) -> int | None:
-        """Its exit code, once, when it has ended."""
+        """Return the exit code once after the process has ended, else None."""
         if self.process is None or (code := self.process.poll()) is None:
             return None
         self.process = None
         return code
 
     def plan_restart(self) -> None:
-        """Wait longer after each death in a row.
+        """Schedule a restart; wait longer after each death in a row.
 
         Raises
         ------
         SupervisorError
-            It died too often without ever being healthy.
+            The part died too often without ever being healthy.
         """
         lived = time.monotonic() - self.started
         self.deaths = 1 if lived >= HEALTHY_AFTER else self.deaths + 1
@@ -141,14 +141,14 @@ class Part:
 
 @dataclass
 class Supervisor:
-    """Starts the parts, restarts what dies, stops them all.
+    """Starts the parts, restarts those that die, and stops them all.
 
     Parameters
     ----------
     settings
-        What the parts run with; handed to them by environment.
+        Settings of the parts, passed on through the environment.
     log
-        Where their output goes; None: this process's own.
+        File for their output; None: this process's own.
     """
 
     settings: Settings
@@ -165,7 +165,7 @@ class Supervisor:
         ]
 
     def run(self, say: Callable[[str], None]) -> None:
-        """Supervise until `stopping` is set; then every part has ended."""
+        """Supervise until `stopping` is set; on return every part has ended."""
         read_end, write_end = os.pipe()
         environment = os.environ | {"BARTSERVE_DATA_DIR": str(self.settings.data_dir)}
         try:

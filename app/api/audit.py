@@ -1,4 +1,4 @@
-"""GET /audit: who changed what, for an owner, and for whoever runs the service."""
+"""GET /audit: the audit log, per owner or, for operators, of all owners."""
 
 from datetime import datetime
 
@@ -20,26 +20,26 @@ class AuditView(BaseModel):
 
     id: str
     at: datetime
-    who: str = Field(description="The id of a key, `local` for this machine, or `command line`.")
-    owner: str = Field(description="Whose thing it is.")
-    action: str = Field(description="What was done, as `model.created`.")
-    subject: str = Field(description="The id of what it was done to.")
-    request_id: str | None = Field(description="Of the request that did it, as in the logs.")
+    who: str = Field(description="The actor: a key's id, `local` on loopback, or `command line`.")
+    owner: str = Field(description="The owner of the object.")
+    action: str = Field(description="The change, such as `model.created`.")
+    subject: str = Field(description="The id of the object.")
+    request_id: str | None = Field(description="The id of the request, as in the logs.")
 
 
 class AuditPage(BaseModel):
-    """Some changes, newest first."""
+    """A page of changes, newest first."""
 
     items: list[AuditView]
-    next_cursor: str | None = Field(description="Where the next page begins; null on the last.")
+    next_cursor: str | None = Field(description="The cursor of the next page; null on the last page.")
 
 
 @router.get("/audit", responses=responses())
 @needs(ADMIN, OPERATOR)
 def list_audit(request: Request, session: Reading, limit: Limit = 50, cursor: Cursor = None) -> AuditPage:
-    """Every change of your owner's things, newest first; kept for 400 days.
+    """List the changes of your objects, newest first; kept for 400 days.
 
-    With a key of the scope `operator`, and on loopback, of every owner's.
+    With a key of scope `operator`, and on loopback, the changes of all owners are listed.
     """
     key: Key = request.scope[KEY]
     page = audit.list_page(session, None if key.may({OPERATOR}) else key.owner, limit, cursor)

@@ -1,4 +1,4 @@
-"""How far a model can be trusted, over HTTP: its agreement as it grew, and the rows it never saw."""
+"""Convergence by number of draws, and predictions of held-out rows, over HTTP."""
 
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ Figures = list[float | None]
 
 
 class SigmaGrowth(BaseModel):
-    """Of sigma, a value per count of draws."""
+    """Diagnostics of sigma, one value per number of draws."""
 
     rhat: Figures
     ess_bulk: Figures
@@ -26,7 +26,7 @@ class SigmaGrowth(BaseModel):
 
 
 class RowsGrowth(BaseModel):
-    """Of f at some reference rows: their medians, and the R-hat that 95% of them don't exceed."""
+    """Diagnostics of f at some reference rows: medians over rows, and the 95% quantile of R-hat."""
 
     rows: int
     rhat: Figures = []
@@ -36,44 +36,42 @@ class RowsGrowth(BaseModel):
 
 
 class LimitsView(BaseModel):
-    """The most that a verdict allows."""
+    """The largest R-hat that a verdict allows."""
 
     rhat: float
     sigma_rhat: float
 
 
 class GrowthView(BaseModel):
-    """R-hat and effective draws as the draws grew."""
+    """R-hat and effective sample size by number of draws."""
 
     model_id: str
     chains: int
-    draws: list[int] = Field(
-        description="Kept draws of each chain, up to 12 counts; fewer than 8 tell nothing."
-    )
-    sigma: SigmaGrowth | None = Field(description="Null for two classes.")
+    draws: list[int] = Field(description="Numbers of kept draws per chain, up to 12 values from 8 draws on.")
+    sigma: SigmaGrowth | None = Field(description="Null for classes.")
     f: RowsGrowth
-    limits: dict[str, LimitsView] = Field(description="By verdict.")
+    limits: dict[str, LimitsView] = Field(description="Limits by verdict.")
 
 
 class HeldOutRows(BaseModel):
-    """Held-out rows, evenly spaced among all, a value each."""
+    """Held-out rows, evenly spaced among all, one value each."""
 
-    row: list[int] = Field(description="In the dataset, from 1.")
-    actual: list[float] = Field(description="Of classes their number, from 0.")
+    row: list[int] = Field(description="Row numbers in the dataset, from 1.")
+    actual: list[float] = Field(description="Outcomes; for classes their index, from 0.")
     predicted: list[int] | None = Field(
-        None, description="Of more than two classes the number of the most probable one; else null."
+        None, description="The index of the most probable class for more than two classes; else null."
     )
     mean: list[float | None] = Field(
-        description="Of two classes the probability of the second, of more that of the row's own class."
+        description="For two classes the probability of the second, for more that of the row's own class."
     )
     lower: list[float | None]
     upper: list[float | None]
 
 
 class CalibrationView(BaseModel):
-    """How often something held, with its 95% binomial interval."""
+    """An observed frequency with its 95% binomial interval."""
 
-    level: float = Field(description="What the model claims: of an interval, or a probability.")
+    level: float = Field(description="The nominal level of an interval, or the predicted probability.")
     observed: float
     lower: float
     upper: float
@@ -81,19 +79,19 @@ class CalibrationView(BaseModel):
 
 
 class HeldOutView(BaseModel):
-    """The rows that the model never saw."""
+    """Predictions of held-out rows."""
 
     model_id: str
     interval: Literal["credible", "predictive"]
     level: float = Field(
-        description="Of the rows' intervals; they are for outcomes of the rows' own weights."
+        description="The level of the intervals, which are for outcomes with the rows' own weights."
     )
-    classes: list[str] | None = Field(description="Last those that no training row has.")
+    classes: list[str] | None = Field(description="The classes; last those that no training row has.")
     rows: HeldOutRows
     calibration: list[CalibrationView] = Field(
-        description="Of numbers: predictive intervals by level, of the rows' own weights. Of two classes: "
-        "by bins of the probability; of more: by bins of the largest probability, how often that class is "
-        "right."
+        description="For numbers: coverage of predictive intervals by level, with the rows' own weights. For "
+        "two classes: by bins of the probability; for more: accuracy of the most probable class, by bins of "
+        "its probability."
     )
 
 
@@ -102,13 +100,13 @@ class HeldOutView(BaseModel):
 async def get_diagnostics_growth(
     model_id: str, predictor: ThePredictor, gate: TheGate, owner: Owner
 ) -> Response:
-    """R-hat and effective draws of sigma and f as the draws grew; also of a model that is being fitted."""
+    """Return R-hat and effective sample size of sigma and f by number of draws, also during a fit."""
     return await gate.run(lambda: json_response(convergence.growth(predictor, owner, model_id)))
 
 
 @router.get("/{model_id}/holdout", responses=responses(409))
 @needs(READ)
 def get_holdout(model_id: str, session: Reading, owner: Owner) -> HeldOutView:
-    """Up to 500 of the held-out rows with their predictions, and the calibration on up to 2,000 of them."""
+    """Return up to 500 held-out rows with predictions, and the calibration on up to 2,000 of them."""
     found: dict[str, Any] = explanations.held_out(session, owner, model_id)
     return HeldOutView.model_validate(found)

@@ -1,6 +1,6 @@
-"""The OpenAPI document as we promise it, and a page to try it: no request leaves the machine.
+"""The OpenAPI document, and a page to try the API without any request to other hosts.
 
-The page is Swagger UI as the `fastapi-offline` package ships it; FastAPI's own fetches it from elsewhere.
+The page is Swagger UI from the `fastapi-offline` package; FastAPI's own page loads it from elsewhere.
 """
 
 import importlib.util
@@ -39,9 +39,9 @@ START = """SwaggerUIBundle({
   url: "/openapi.json",
   dom_id: "#swagger",
   deepLinking: true,
-  validatorUrl: null,  // else it asks a validator on the internet
+  validatorUrl: null,  // otherwise it calls a validator on the internet
   requestInterceptor: (request) => {
-    const token = document.querySelector('meta[name="csrf-token"]');  // of whoever is signed in
+    const token = document.querySelector('meta[name="csrf-token"]');  // of the signed-in session
     if (token && token.content) request.headers["X-CSRF-Token"] = token.content;
     return request;
   },
@@ -50,7 +50,7 @@ START = """SwaggerUIBundle({
 
 
 def _folder() -> Path:
-    # Found, not imported: only its files are wanted.
+    # Located without an import, since only its files are needed.
     found = importlib.util.find_spec("fastapi_offline")
     assert found is not None
     assert found.origin is not None
@@ -60,14 +60,14 @@ def _folder() -> Path:
 @router.api_route("/openapi.json", methods=["GET", "HEAD"])
 @needs()
 async def openapi_document(request: Request) -> Response:
-    """The OpenAPI document."""
+    """Return the OpenAPI document."""
     return JSONResponse(request.app.openapi())
 
 
 @router.get("/docs")
 @needs()
 async def page(request: Request) -> Response:
-    """The page."""
+    """Return the page."""
     csrf = request.scope.get("bartserve.csrf", "")  # hexadecimal
     return Response(PAGE % csrf, media_type="text/html", headers={"Content-Security-Policy": POLICY})
 
@@ -75,30 +75,30 @@ async def page(request: Request) -> Response:
 @router.get("/docs/start.js")
 @needs()
 async def start() -> Response:
-    """What the page runs."""
+    """Return the script of the page."""
     return Response(START, media_type="text/javascript")
 
 
 @router.get("/docs/{name}")
 @needs()
 async def file(name: str) -> Response:
-    """Swagger UI's own files."""
+    """Return a file of Swagger UI."""
     if name not in FILES:
-        raise NotFoundError("The API's page has no such file.")
+        raise NotFoundError("The page has no such file.")
     return FileResponse(_folder() / name, media_type=FILES[name])
 
 
 @router.get("/problems/{slug}")
 @needs()
 async def problem_type(slug: str) -> dict[str, str]:
-    """What a problem document's `type` points at."""
+    """Return the document at a problem's `type` URI."""
     if slug not in titles():
-        raise NotFoundError("There is no problem of this type.")
+        raise NotFoundError("There is no problem type of this name.")
     return {"type": f"/problems/{slug}", "title": titles()[slug]}
 
 
 SERVERS = [
-    {"url": "/", "description": "The service that this document came from."},
+    {"url": "/", "description": "The service that serves this document."},
     {"url": "http://127.0.0.1:8000", "description": "`bartserve up` on this machine."},
 ]
 CAR = {
@@ -111,10 +111,10 @@ CAR = {
     "origin": 3,
 }
 MODEL_ID = (
-    "A model's id or its name; several have the name: its newest, or where the fit's results are asked the "
-    "newest that has succeeded."
+    "A model's id or name. If several models share the name, the newest is meant, or for results of the fit "
+    "the newest that has succeeded."
 )
-# Of parameters, wherever they stand, by name.
+# Examples of parameters by name.
 PARAMETERS: dict[str, Any] = {
     "model_id": "cars",
     "dataset_id": "ds_0123456789abcdef0123",
@@ -125,7 +125,7 @@ PARAMETERS: dict[str, Any] = {
     "name": "cars",
 }
 FIT = {"dataset_id": PARAMETERS["dataset_id"], "target": "mpg", "name": "cars", "holdout": 0.2, "seed": 1}
-# Of JSON bodies, files and JSON answers, by operation.
+# Examples of JSON bodies, files and JSON responses by operation.
 BODIES: dict[str, Any] = {
     "create_model": FIT,
     "estimate_model": FIT,
@@ -146,7 +146,7 @@ ANSWERS: dict[str, Any] = {
 }
 
 
-# What makes a thing, with which status, and the parameter by which others name it.
+# Operations that create objects: the status, and the parameter that identifies the object elsewhere.
 MAKERS = {
     "/datasets": ("201", "dataset_id"),
     "/models": ("202", "model_id"),
@@ -155,7 +155,7 @@ MAKERS = {
 
 
 def _link(paths: dict[str, Any]) -> None:
-    """Say what can be done with what an answer made: the id in it is a parameter there."""
+    """Add OpenAPI links: the id in a creation response is a parameter of other operations."""
     for maker, (status, name) in MAKERS.items():
         links = {
             operation["operationId"]: {
@@ -173,7 +173,7 @@ def _link(paths: dict[str, Any]) -> None:
 
 
 def _exemplify(operation: dict[str, Any]) -> None:
-    """Give the parameters, the body and the answer of a call what there is for them as an example."""
+    """Add the examples for the parameters, the body and the response of an operation."""
     for parameter in operation.get("parameters", []):
         if parameter["name"] in PARAMETERS:
             parameter["example"] = PARAMETERS[parameter["name"]]
@@ -191,7 +191,7 @@ def _exemplify(operation: dict[str, Any]) -> None:
 
 
 def _security(asked: Needs) -> list[dict[str, list[str]]]:
-    """Nothing on loopback; elsewhere a key with one of the scopes (roles, as OpenAPI 3.1 names them)."""
+    """Return the security requirements: none on loopback, elsewhere a key with one of the scopes."""
     if asked.keyless:
         return []
     needed = sorted(asked.any_of)
@@ -199,7 +199,7 @@ def _security(asked: Needs) -> list[dict[str, list[str]]]:
 
 
 def document(app: FastAPI) -> None:
-    """Make the app's OpenAPI document say what errors look like and how a key is sent."""
+    """Extend the app's OpenAPI document by errors, keys, examples and links."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -221,8 +221,8 @@ def document(app: FastAPI) -> None:
                 "key": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "Demanded unless the service listens on loopback. A key needs a scope; "
-                    "each call says which. " + "; ".join(f"`{s}`: {told}" for s, told in SCOPES.items()),
+                    "description": "Required unless the service listens on loopback. Operations list the "
+                    "scopes that they accept. " + "; ".join(f"`{s}`: {told}" for s, told in SCOPES.items()),
                 }
             }
             asked = {(method, path): what for method, path, what in guarded(app)}

@@ -1,4 +1,4 @@
-"""The log of a model over HTTP: as a page, or as a stream of server-sent events."""
+"""The event log of a model over HTTP, as a page or as a stream of server-sent events."""
 
 import json
 from collections.abc import AsyncIterator
@@ -23,33 +23,33 @@ router = APIRouter(prefix="/models", tags=["models"], route_class=GuardedRoute)
 STREAM = "text/event-stream"
 DOCUMENTED: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "A page of the log; or, asked for with `Accept: text/event-stream`, what happens from "
-        "now on, each event with its number as `id`, and `progress` without one. The stream ends with "
+        "description": "A page of the log; or, with `Accept: text/event-stream`, a stream of events as they "
+        "happen, each with its number as `id`, and `progress` events without one. The stream ends with "
         "succeeded, failed, cancelled or deleted.",
         "content": {STREAM: {"schema": {"type": "string"}}},
     },
-    204: {"description": "A stream was asked for, and its reader has seen the end already."},
+    204: {"description": "A stream was requested, and the client has already received its last event."},
 }
 
 
 class EventView(BaseModel):
-    """Something that happened to a model."""
+    """An event of a model."""
 
-    sequence: int = Field(description="1, 2, 3, ... by model.")
+    sequence: int = Field(description="1, 2, 3, ... per model.")
     kind: str = Field(
         description="created, started, chain_recovered, chain_finished, cancel_requested, cancelled, failed, "
-        "retried, extended, looked (stop rules were not met yet), stopped (what ended the fit), succeeded."
+        "retried, extended, looked (stop rules not yet met), stopped (why the fit ended), succeeded."
     )
     at: datetime
     detail: dict[str, Any]
 
 
 class EventPage(BaseModel):
-    """Some events, oldest first."""
+    """A page of events, oldest first."""
 
     model_id: str
     items: list[EventView]
-    next_cursor: str | None = Field(description="Where the next page begins; null on the last.")
+    next_cursor: str | None = Field(description="The cursor of the next page; null on the last page.")
 
 
 @router.get("/{model_id}/events", response_model=EventPage, responses=responses(503) | DOCUMENTED)
@@ -61,15 +61,16 @@ async def list_events(
     owner: Owner,
     limit: Limit = 50,
     cursor: Annotated[
-        str | None, Query(max_length=500, description="`next_cursor` of the page before; none: the oldest.")
+        str | None,
+        Query(max_length=500, description="`next_cursor` of the previous page; omit for the first."),
     ] = None,
     last_event_id: Annotated[
-        str | None, Header(max_length=500, description="Of a stream: the last `id` that was received.")
+        str | None, Header(max_length=500, description="For a stream: the last `id` received.")
     ] = None,
 ) -> Any:
-    """What happened to a model, and, as a stream, what happens.
+    """List the events of a model, or stream them as they happen.
 
-    A browser's `EventSource` goes on by itself where it was cut off.
+    A browser's `EventSource` resumes an interrupted stream by itself.
     """
 
     def look() -> dict[str, Any]:
@@ -89,7 +90,7 @@ async def list_events(
         return await to_thread.run_sync(look)
     followed, after, over = await to_thread.run_sync(begin)
     if over:
-        return Response(status_code=204)  # tells an EventSource not to come back
+        return Response(status_code=204)  # keeps an EventSource from reconnecting
     feed: Feed = request.app.state.feed
     feed.check_room([followed])
     headers = {"X-Accel-Buffering": "no", "Bartserve-Model-Id": followed}

@@ -1,4 +1,4 @@
-"""What a fitted model says of itself: diagnostics, variable importance, partial dependence, its draws."""
+"""Explanations of a fitted model over HTTP: diagnostics, variable importance, partial dependence, draws."""
 
 from typing import Annotated, Any, Literal
 
@@ -22,18 +22,20 @@ MAX_POINTS = 500
 
 
 class OneFigures(BaseModel):
-    """Of one quantity over all draws; null where there are too few draws to tell."""
+    """Diagnostics of one quantity over all draws; null where there are too few draws."""
 
     mean: float | None
     sd: float | None
     rhat: float | None = Field(description="Rank-normalised split R-hat.")
-    ess_bulk: float | None = Field(description="Effective draws for the centre.")
-    ess_tail: float | None = Field(description="Effective draws for the 5% and 95% quantiles, the smaller.")
+    ess_bulk: float | None = Field(description="Effective sample size for the centre.")
+    ess_tail: float | None = Field(
+        description="Effective sample size for the 5% and 95% quantiles, the smaller one."
+    )
     mcse_mean: float | None = Field(description="Monte Carlo standard error of the mean.")
 
 
 class RowFigures(BaseModel):
-    """The same of f, a value per reference row (up to 200 training rows)."""
+    """Diagnostics of f, one value per reference row (up to 200 training rows)."""
 
     rows: int
     mean: list[float | None]
@@ -45,14 +47,14 @@ class RowFigures(BaseModel):
 
 
 class Traces(BaseModel):
-    """Draws as they came, thinned evenly."""
+    """Traces of draws, thinned evenly."""
 
-    draws: list[int] = Field(description="Which draws of each chain are shown, from 0.")
-    sigma: list[list[float]] | None = Field(description="By chain; null for two classes.")
+    draws: list[int] = Field(description="Indices of the shown draws of each chain, from 0.")
+    sigma: list[list[float]] | None = Field(description="By chain; null for classes.")
 
 
 class MoveView(BaseModel):
-    """How often a move was made."""
+    """Proposals and acceptances of a move."""
 
     proposed: int
     accepted: int
@@ -60,66 +62,66 @@ class MoveView(BaseModel):
 
 
 class ChainMoves(BaseModel):
-    """The moves of a chain, all its iterations counted."""
+    """The moves of a chain over all its iterations."""
 
     chain: int
     moves: dict[str, MoveView]
 
 
 class Spread(BaseModel):
-    """Of all trees of all draws."""
+    """Distribution over all trees of all draws."""
 
     mean: float
     max: int
-    share: dict[str, float] = Field(description="Of the trees, by the number.")
+    share: dict[str, float] = Field(description="The share of trees, by the number.")
 
 
 class TreesView(BaseModel):
-    """How large the trees are."""
+    """Sizes of the trees."""
 
     leaves: Spread
-    depth: Spread = Field(description="Splits above the deepest leaf.")
+    depth: Spread = Field(description="Number of splits above the deepest leaf.")
 
 
 class TopologyView(BaseModel):
-    """A shape of the tree: which splits there are, whatever their rules."""
+    """A topology of the tree: its splits regardless of their rules."""
 
     topology: str = Field(
-        description='In pre-order: a leaf is ".", a split "(", its left and right part, ")".'
+        description='Pre-order notation: a leaf is ".", a split is "(", left part, right part, ")".'
     )
-    probability: float = Field(description="Given the data.")
+    probability: float = Field(description="The posterior probability.")
 
 
 class ReasonView(BaseModel):
-    """Why a verdict is no better, for programs."""
+    """A reason for a verdict, for programs."""
 
     code: ReasonCode
-    values: dict[str, float | None] = Field(description="The figures and limits that it rests on, by name.")
+    values: dict[str, float | None] = Field(description="The figures and limits behind the reason, by name.")
 
 
 class DiagnosticsView(BaseModel):
-    """Whether the chains agree, and all that it rests on."""
+    """The convergence verdict with all diagnostics behind it."""
 
     model_id: str
     classes: list[str] | None
     verdict: Literal["converged", "approximate", "not_converged"]
     reasons: list[str]
-    reason_codes: list[ReasonView] = Field(description="The same reasons, as codes with their figures.")
+    reason_codes: list[ReasonView] = Field(description="The reasons as codes with their figures.")
     advice: str
     chains: int
-    draws: int = Field(description="Of each chain.")
-    sigma: OneFigures | None = Field(description="Null for two classes.")
+    draws: int = Field(description="Number of draws per chain.")
+    sigma: OneFigures | None = Field(description="Null for classes.")
     f: RowFigures
     traces: Traces
     moves: list[ChainMoves]
     trees: TreesView
     topologies: list[TopologyView] | None = Field(
-        description="Of the methods of one tree: up to 50 shapes, the most probable first; else null."
+        description="For single-tree methods up to 50 topologies, the most probable first; else null."
     )
 
 
 class FeatureView(BaseModel):
-    """The share of a feature, over draws."""
+    """A feature's share of the split rules, over draws."""
 
     name: str
     mean: float
@@ -131,14 +133,14 @@ class ImportanceView(BaseModel):
     """Inclusion proportions; their means sum to one."""
 
     model_id: str
-    draws: int = Field(description="Of each chain.")
+    draws: int = Field(description="Number of draws per chain.")
     level: float
     features: list[FeatureView] = Field(description="The largest share first.")
-    draws_without_rules: int = Field(description="Draws in which no tree splits; they count for nothing.")
+    draws_without_rules: int = Field(description="Draws without any split rule, which are excluded.")
 
 
 def json_response(value: Any) -> Response:
-    """Plain values as JSON; to be called where the work is done."""
+    """Render plain values as JSON; call this where the work is done."""
     return Response(to_json(value), media_type="application/json")
 
 
@@ -149,9 +151,11 @@ async def get_diagnostics(
     predictor: ThePredictor,
     gate: TheGate,
     owner: Owner,
-    points: Annotated[int, Query(ge=2, le=MAX_POINTS, description="Of a trace, per chain.")] = MAX_POINTS,
+    points: Annotated[
+        int, Query(ge=2, le=MAX_POINTS, description="Points of a trace per chain.")
+    ] = MAX_POINTS,
 ) -> Response:
-    """Whether the chains agree: R-hat, effective draws, Monte Carlo errors, traces, moves, tree sizes."""
+    """Return the convergence verdict, R-hat, effective sample sizes, Monte Carlo errors, traces and moves."""
     return await gate.run(lambda: json_response(explanations.diagnostics(predictor, owner, model_id, points)))
 
 
@@ -162,43 +166,44 @@ async def get_variable_importance(
     predictor: ThePredictor,
     gate: TheGate,
     owner: Owner,
-    level: Annotated[float, Query(gt=0, lt=1, description="Of the intervals.")] = 0.9,
+    level: Annotated[float, Query(gt=0, lt=1, description="The level of the intervals.")] = 0.9,
 ) -> Response:
-    """The share of the split rules that use each feature, with intervals over draws.
+    """Return each feature's share of the split rules, with intervals over draws.
 
-    The indicators of a category are added up.
+    The indicators of a category are summed.
     """
     return await gate.run(lambda: json_response(explanations.importance(predictor, owner, model_id, level)))
 
 
 class DependenceBody(BaseModel):
-    """What to look at."""
+    """A request for partial dependence."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     features: list[str] = Field(min_length=1, max_length=2, description="One feature, or two.")
     grid: Columns | None = Field(
         None,
-        description="Values to set a feature to, by its name; else every level, or up to 19 values "
-        "of the training data that divide its rows evenly (one of many rows counts once). At most 10,000 "
-        "points in all.",
+        description="Grid values by feature; defaults to every level, or to up to 19 values of the training "
+        "data that divide its rows evenly (a value of many rows counts once). At most 10,000 points in all.",
     )
     level: Share | Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
         0.9, description="The probability an interval holds; one or several."
     )
-    ice: bool = Field(False, description="Also of up to 50 single rows, evenly spaced; of one feature only.")
+    ice: bool = Field(
+        False, description="Also return curves of up to 50 single rows, evenly spaced; one feature only."
+    )
     draws: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Use the first so many kept draws of each chain."
+        None, description="Use only this many kept draws of each chain, the first."
     )
     rows: Rows | None = Field(
         None,
-        description="To average over, as in predict, each alike (weights play no part); else up to 200 "
-        "training rows, evenly spaced.",
+        description="Rows to average over, as in predict, without weights; defaults to up to 200 training "
+        "rows, evenly spaced.",
     )
-    columns: Columns | None = Field(None, description="The same as lists of values by the columns' names.")
+    columns: Columns | None = Field(None, description="The rows as lists of values by column name.")
 
     def request(self) -> explanations.DependenceRequest:
-        """The same as the service wants it."""
+        """Convert to the service's request."""
         return explanations.DependenceRequest(
             features=self.features,
             grid=self.grid,
@@ -224,24 +229,26 @@ class CurveInterval(BaseModel):
 
 
 class IceView(BaseModel):
-    """Curves of single rows: [row][point], of more than two classes [row][point][class]."""
+    """Curves of single rows: [row][point]; for more than two classes [row][point][class]."""
 
-    rows: list[int] = Field(description="Their numbers among the rows averaged over, from 0.")
+    rows: list[int] = Field(description="Indices among the rows averaged over, from 0.")
     mean: Surface | Solid
     intervals: list[CurveInterval]
 
 
 class DependenceView(BaseModel):
-    """f averaged over the rows, by point: [first feature] or [first][second]; of many classes [..][class]."""
+    """Average of f over the rows by grid point: [first], or [first][second]; with classes [..][class]."""
 
     model_id: str
-    draws: int = Field(description="Of each chain.")
+    draws: int = Field(description="Number of draws per chain.")
     classes: list[str] | None = Field(
-        description="Of two, f is the probability of the second; of more, the probability of each."
+        description="For two classes f is the probability of the second; for more, of each."
     )
     features: list[str]
-    grid: list[list[float | str | bool | None]] = Field(description="Of each feature; dates in ISO 8601.")
-    rows: int = Field(description="Averaged over: fewer than given where the grid is large.")
+    grid: list[list[float | str | bool | None]] = Field(
+        description="Grid values of each feature; dates in ISO 8601."
+    )
+    rows: int = Field(description="Number of rows averaged over; fewer than given if the grid is large.")
     mean: Curve | Surface | Solid
     intervals: list[CurveInterval]
     ice: IceView | None
@@ -254,10 +261,10 @@ class DependenceView(BaseModel):
 async def compute_partial_dependence(
     model_id: str, body: DependenceBody, predictor: ThePredictor, gate: TheGate, owner: Owner
 ) -> Response:
-    """How predictions move with one or two features, the others as they are in the rows; with intervals.
+    """Return how predictions change with one or two features, averaged over the others, with intervals.
 
-    The rows are the reference rows kept with the model, so that the answer is the same here, in a notebook
-    and wherever its file goes, or rows of your own.
+    The average is over the reference rows stored with the model, so the result is the same here, in a
+    notebook, and wherever the model file goes; or over rows in the request.
     """
     return await gate.run(
         lambda: json_response(explanations.dependence(predictor, owner, model_id, body.request()))
@@ -281,14 +288,18 @@ async def get_draws(
     predictor: ThePredictor,
     gate: TheGate,
     owner: Owner,
-    f: Annotated[bool, Query(description="Also the regression function at up to 200 training rows.")] = False,
-    draws: Annotated[int | None, Query(ge=1, description="The first so many of each chain.")] = None,
+    f: Annotated[
+        bool, Query(description="Also return the regression function at up to 200 training rows.")
+    ] = False,
+    draws: Annotated[
+        int | None, Query(ge=1, description="Number of draws per chain, from the first; default: all.")
+    ] = None,
 ) -> Response:
-    """The posterior's draws, a row each, chain by chain.
+    """Return the posterior draws, one row each, chain by chain.
 
-    For ArviZ: `table = pyarrow.ipc.open_stream(body).read_all()`, then
-    `arviz_base.from_dict({"posterior": {"sigma": table["sigma"].to_numpy().reshape(chains, draws)}})`, and
-    `f` alike, flattened, as `reshape(chains, draws, -1)`. The schema's metadata (`bartserve`) says how many.
+    For ArviZ: `table = pyarrow.ipc.open_stream(body).read_all()`, then `arviz_base.from_dict({"posterior":
+    {"sigma": table["sigma"].to_numpy().reshape(chains, draws)}})`, and likewise `f`, flattened, as
+    `reshape(chains, draws, -1)`. The schema's metadata (`bartserve`) gives the numbers.
     """
 
     def work() -> Response:

@@ -14,13 +14,13 @@ router = APIRouter(tags=["health"], route_class=GuardedRoute)
 
 
 class Alive(BaseModel):
-    """The process answers."""
+    """The process responds."""
 
     status: Literal["alive"] = "alive"
 
 
 class Ready(BaseModel):
-    """The database is at head and a worker beats."""
+    """The database schema is current and a worker sends heartbeats."""
 
     status: Literal["ready"] = "ready"
 
@@ -28,14 +28,17 @@ class Ready(BaseModel):
 @router.get("/health/live", responses=responses())
 @keyless
 async def get_live() -> Alive:
-    """Whether this process answers; asks nothing else."""
+    """Report that this process responds; nothing else is checked."""
     return Alive()
 
 
 @router.get("/health/ready", responses=responses())
 @keyless
 def get_ready(readiness: TheReadiness) -> Ready:
-    """Whether work is taken: the database is at head and a worker beats. 503 says what is missing."""
+    """Report whether work is accepted: the schema is current and a worker is alive.
+
+    503 says what is missing.
+    """
     if missing := readiness.missing():
         raise UnavailableError(errors=missing, retry_after=RETRY_SECONDS)
     return Ready()

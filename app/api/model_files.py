@@ -1,4 +1,4 @@
-"""Models as files: GET /models/{id}/file, and POST /models with one as its body."""
+"""Model files over HTTP: GET /models/{id}/file, and POST /models with a file as its body."""
 
 from collections.abc import AsyncIterator
 from tempfile import SpooledTemporaryFile
@@ -24,10 +24,10 @@ from app.web.uploads import IN_MEMORY_BYTES
 
 
 class _ModelFile(GuardedRoute):
-    """Meets the address of new models when the content type says that it is one already fitted."""
+    """Route for POST /models with the content type of a model file."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """No match for anything else."""
+        """Match only requests with a model file."""
         if scope["type"] == "http" and content_type(scope) != MEDIA_TYPE:
             return Match.NONE, {}
         return super().matches(scope)
@@ -40,16 +40,16 @@ FILE: dict[int | str, dict[str, Any]] = {200: {"description": "The model file.",
 
 
 async def _spooled(request: Request) -> AsyncIterator[BinaryIO]:
-    """The body on the disk: only a few of them are read into memory at once."""
+    """Spool the body to disk, so that few bodies are in memory at once."""
     with SpooledTemporaryFile(IN_MEMORY_BYTES) as file:
         upload = UploadFile(cast("BinaryIO", file))
         async for chunk in request.stream():
-            await upload.write(chunk)  # in a thread once it is on the disk
+            await upload.write(chunk)  # in a thread once it is on disk
         await upload.seek(0)
         yield upload.file
 
 
-# First, so that it is asked first: it lets JSON pass. Documented where the JSON is.
+# Registered before the JSON route, so that it is tried first. Documented with the JSON route.
 @files.post("", status_code=201, include_in_schema=False)
 @needs(TRAIN, body=MAX_BYTES)
 async def accept(
@@ -61,7 +61,7 @@ async def accept(
     name: Annotated[str | None, Query()] = None,
     key: Key = None,
 ) -> Response:
-    """Make a model file a finished model."""
+    """Import a model file as a finished model."""
 
     def work() -> Response:
         asked = of_file(request, owner, key, body)
@@ -77,7 +77,7 @@ async def accept(
 
         return render(once(engine, asked, make))
 
-    # Read in another process, and then in memory once: few at once, and none keeps a core from predictions.
+    # Few at once, since the file is held in memory; read in another process, so predictions keep their cores.
     async with request.app.state.model_files.place():
         return await to_thread.run_sync(work)
 
@@ -85,9 +85,9 @@ async def accept(
 @router.get("/{model_id}/file", response_class=Response, responses={**responses(409), **FILE})
 @needs(READ)
 async def get_model_file(model_id: str, engine: TheEngine, owner: Owner) -> Response:
-    """The model as a file: exactly what `bartserve.load` reads and `posterior.save` writes.
+    """Return the model file, as `posterior.save` writes and `bartserve.load` reads it.
 
-    The id of the model is in `Bartserve-Model-Id`.
+    The header `Bartserve-Model-Id` has the model's id.
     """
     found, data = await to_thread.run_sync(model_files.file_of, engine, owner, model_id)
     disposition = {"Content-Disposition": f'attachment; filename="{found}.bartserve"'}

@@ -1,4 +1,4 @@
-"""Going on with models that have ended, over HTTP: retry, extend."""
+"""Continuation of models that have ended, over HTTP: retry and extend."""
 
 from fastapi import APIRouter, BackgroundTasks, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -22,9 +22,9 @@ router = APIRouter(prefix="/models", tags=["models"], route_class=StrictRoute)
 def retry_model(
     model_id: str, session: Writing, bell: TheBell, owner: Owner, response: Response, after: BackgroundTasks
 ) -> ModelView:
-    """Continue a cancelled or failed model from where its chains ended.
+    """Continue a cancelled or failed model where its chains ended.
 
-    The draws become those of a fit that was never interrupted, bit for bit.
+    The draws equal those of an uninterrupted fit, bit for bit.
     """
     shown = lifecycle.retry(session, owner, model_id)
     response.headers["Location"] = f"/models/{shown['id']}"
@@ -34,11 +34,11 @@ def retry_model(
 
 
 class ExtendRequest(BaseModel):
-    """How far to go on."""
+    """A request for more draws."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    num_draws: int = Field(ge=1, le=lifecycle.MAX_DRAWS, description="Further kept draws of each chain.")
+    num_draws: int = Field(ge=1, le=lifecycle.MAX_DRAWS, description="Additional kept draws per chain.")
 
 
 @router.post("/{model_id}/extend", status_code=202, response_model=ModelView, responses=responses(409, 415))
@@ -54,10 +54,11 @@ def extend_model(
     asked: TheAsked,
     after: BackgroundTasks,
 ) -> Response:
-    """Continue the chains of a succeeded model for more draws; then it is judged and scored again.
+    """Continue the chains of a succeeded model for more draws, followed by a new verdict and new scores.
 
-    It can be asked all the while: what pins `draws` is answered as before, what doesn't from all draws there
-    are. Until it has succeeded again its verdict and scores are those of the draws it had.
+    The model keeps answering meanwhile: a request that pins `draws` gets the same answer as before, others
+    use all present draws. Until the model has succeeded again, its verdict and scores are those of the
+    earlier draws.
     """
 
     def make() -> StoredResponse:

@@ -1,4 +1,4 @@
-"""Predictions of stored datasets over HTTP, made in the background."""
+"""Background predictions of stored datasets over HTTP."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -31,28 +31,28 @@ from app.web.paging import Cursor, Limit
 from app.web.scopes import needs
 
 router = APIRouter(tags=["predictions"], route_class=StrictRoute)
-LOOK_AGAIN = "1"  # seconds after which the state of a new one is worth asking for
+LOOK_AGAIN = "1"  # Retry-After in seconds for the state of a new prediction
 
 
 class BatchBody(BaseModel):
-    """A dataset to predict, and what to say of each row."""
+    """A dataset to predict, and the requested figures."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     dataset_id: str
     level: Share | Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
-        0.9, description="The probability an interval holds; one or several."
+        0.9, description="The level of the intervals; one or several."
     )
     interval: IntervalKind = None
     quantiles: Annotated[list[Share], Field(max_length=MAX_QUANTILES)] | None = None
     draws: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Use the first so many kept draws of each chain; all there are now unless given."
+        None, description="Use only this many kept draws of each chain, the first; default: all present ones."
     )
-    mcse: bool = Field(False, description="Monte Carlo standard errors too: half a millisecond more per row.")
-    rhat: bool = Field(False, description="R-hat at each row too, at the same cost.")
+    mcse: bool = Field(False, description="Also return Monte Carlo errors: half a millisecond more per row.")
+    rhat: bool = Field(False, description="Also return R-hat at each row, at the same cost.")
 
     def batch_request(self) -> stored.BatchRequest:
-        """The same as the service wants it."""
+        """Convert to the service's request."""
         return stored.BatchRequest(
             dataset_id=self.dataset_id,
             levels=self.level if isinstance(self.level, list) else [self.level],
@@ -65,7 +65,7 @@ class BatchBody(BaseModel):
 
 
 class RowsView(BaseModel):
-    """How far it is."""
+    """Progress in rows."""
 
     fraction: float
     rows_done: int
@@ -73,16 +73,16 @@ class RowsView(BaseModel):
 
 
 class BatchView(BaseModel):
-    """Predictions of a dataset: done, being made, or ended before their time."""
+    """A background prediction: finished, running, or ended early."""
 
     id: str
     model_id: str
-    dataset_id: str | None = Field(description="Null when it was deleted since.")
+    dataset_id: str | None = Field(description="Null if it has been deleted.")
     state: State
     level: list[float]
     interval: Literal["credible", "predictive"]
     quantiles: list[float]
-    draws: int = Field(description="Kept draws of each chain that are used.")
+    draws: int = Field(description="Kept draws used per chain.")
     mcse: bool
     rhat: bool
     verdict: str | None
@@ -90,7 +90,7 @@ class BatchView(BaseModel):
     warnings: list[str]
     progress: RowsView
     flags: dict[str, dict[str, int]] | None = Field(
-        description="Once succeeded: how many rows have which flag, by column."
+        description="Number of rows by column and flag, once succeeded."
     )
     error: ErrorView | None
     created_at: datetime
@@ -99,10 +99,10 @@ class BatchView(BaseModel):
 
 
 class BatchPage(BaseModel):
-    """Some of them, newest first."""
+    """A page of background predictions, newest first."""
 
     items: list[BatchView]
-    next_cursor: str | None = Field(description="Where the next page begins; null on the last.")
+    next_cursor: str | None = Field(description="The cursor of the next page; null on the last page.")
 
 
 @router.post(
@@ -124,8 +124,8 @@ def create_prediction(
 ) -> Response:
     """Predict every row of a stored dataset in the background; `model_id` may be a name.
 
-    202 means that it is durably accepted; `Location` is where to look, and `Location`/result where the answer
-    will be.
+    202 means that the prediction is durably accepted; `Location` is its URL, and `Location`/result the URL of
+    the result.
     """
 
     def make() -> StoredResponse:
@@ -145,7 +145,7 @@ def create_prediction(
 @router.get("/predictions", responses=responses())
 @needs(READ, PREDICT)
 def list_predictions(session: Reading, owner: Owner, limit: Limit = 50, cursor: Cursor = None) -> BatchPage:
-    """Your background predictions, newest first."""
+    """List your background predictions, newest first."""
     items, next_cursor = stored.list_page(session, owner, limit, cursor)
     return BatchPage.model_validate({"items": items, "next_cursor": next_cursor})
 
@@ -153,21 +153,21 @@ def list_predictions(session: Reading, owner: Owner, limit: Limit = 50, cursor: 
 @router.get("/predictions/{prediction_id}", responses=responses())
 @needs(READ, PREDICT)
 def get_prediction(prediction_id: str, session: Reading, owner: Owner) -> BatchView:
-    """Predictions with their progress."""
+    """Return a background prediction with its progress."""
     return BatchView.model_validate(stored.view(session, owner, prediction_id))
 
 
 @router.post("/predictions/{prediction_id}/cancel", responses=responses(409))
 @needs(PREDICT)
 def cancel_prediction(prediction_id: str, session: Writing, owner: Owner) -> BatchView:
-    """Stop them; blocks that were done are of no use any more."""
+    """Cancel a background prediction; finished blocks are discarded."""
     return BatchView.model_validate(stored.cancel(session, owner, prediction_id))
 
 
 @router.delete("/predictions/{prediction_id}", status_code=204, responses=responses())
 @needs(PREDICT)
 def delete_prediction(prediction_id: str, session: Deleting, owner: Owner) -> None:
-    """Remove them with their result; what is under way stops."""
+    """Delete a background prediction with its result; a running one stops."""
     stored.delete(session, owner, prediction_id)
 
 
@@ -178,7 +178,7 @@ _WRITE: dict[Form, Callable[[stored.Result], Iterator[bytes]]] = {
 }
 _CONTENT: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "As POST /models/{model_id}/predict answers: JSON, or by `Accept` a table.",
+        "description": "The response of POST /models/{model_id}/predict: JSON or, by `Accept`, a table.",
         "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (CSV, ARROW)}
         | {JSON: {"schema": {"type": "object"}}},
     }
@@ -194,7 +194,7 @@ _CONTENT: dict[int | str, dict[str, Any]] = {
 def get_prediction_result(
     prediction_id: str, engine: TheEngine, owner: Owner, form: Annotated[Form, Depends(chosen_form)]
 ) -> StreamingResponse:
-    """The predictions, in the order of the dataset's rows, streamed."""
+    """Stream the predictions, in the order of the dataset's rows."""
     found = stored.Result(engine, owner, prediction_id)
     headers = {} if form == JSON else {"Bartserve-Model-Id": found.prediction.model_id}
     if form == CSV:

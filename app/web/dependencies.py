@@ -1,6 +1,6 @@
-"""What routes depend on. Only the write session commits, and it does before the answer goes out.
+"""Dependencies of the routes. Only the write session commits, and it does so before the response is sent.
 
-What only looks something up is `async`, since FastAPI takes a thread for every other dependency.
+Simple lookups are `async`, since FastAPI runs every other dependency in a thread.
 """
 
 from collections.abc import Iterator
@@ -23,53 +23,53 @@ from app.web.scopes import KEY
 
 
 async def engine_of(request: Request) -> Engine:
-    """The process's engine."""
+    """Return the process's engine."""
     engine: Engine = request.app.state.engine
     return engine
 
 
 class Transactions(Protocol):
-    """Begins transactions: for routes that must do something before theirs, or after it."""
+    """Factory of transactions, for routes that need steps before or after theirs."""
 
     def __call__(self, *, read_only: bool = False) -> AbstractContextManager[Session]: ...
 
 
 async def transactions_of(request: Request) -> Transactions:
-    """The process's transactions."""
+    """Return the process's transactions."""
     return partial(session_scope, request.app.state.engine)
 
 
 async def settings_of(request: Request) -> ServiceSettings:
-    """The process's settings."""
+    """Return the process's settings."""
     settings: ServiceSettings = request.app.state.settings
     return settings
 
 
 async def readiness_of(request: Request) -> Readiness:
-    """The process's knowledge of whether it can work."""
+    """Return the process's readiness check."""
     readiness: Readiness = request.app.state.readiness
     return readiness
 
 
 async def bell_of(request: Request) -> Bell:
-    """The workers' bell."""
+    """Return the workers' doorbell."""
     bell: Bell = request.app.state.bell
     return bell
 
 
 async def predictor_of(request: Request) -> Predictor:
-    """The process's predictor, with its cache."""
+    """Return the process's predictor, with its cache."""
     predictor: Predictor = request.app.state.predictor
     return predictor
 
 
 async def gate_of(request: Request) -> GateOf:
-    """The gate before the process's cores, for the work of this request."""
+    """Return the gate to the process's cores, for the work of this request."""
     return GateOf(request.app.state.gate, request)
 
 
 async def owner_of(request: Request) -> str:
-    """Whom the request acts for, as `Access` found."""
+    """Return the owner that the request acts for, as `Access` determined."""
     owner: str = request.scope[KEY].owner
     return owner
 
@@ -86,12 +86,12 @@ def _writing(request: Request) -> Iterator[Session]:
 
 def _deleting(request: Request) -> Iterator[Session]:
     with session_scope(request.app.state.engine) as session:
-        session.connection()  # nobody else writes now: what is let go is ours
+        session.connection()  # takes the write lock: nobody else can use the freed room
         reserve.let_go_if_full(request.app.state.engine)
         yield session
 
 
-# scope="function": the commit comes before the answer, and when it fails the answer says so.
+# scope="function": the commit precedes the response, which reports a failed commit.
 Reading = Annotated[Session, Depends(_reading, scope="function")]
 Writing = Annotated[Session, Depends(_writing, scope="function")]
 Deleting = Annotated[Session, Depends(_deleting, scope="function")]  # works on a full disk

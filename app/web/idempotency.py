@@ -1,4 +1,4 @@
-"""The `Idempotency-Key` header: a dependency that knows the request, and the answer as it is sent (again)."""
+"""The `Idempotency-Key` header: a dependency that fingerprints the request, and the replay of responses."""
 
 import hashlib
 from typing import Annotated, BinaryIO
@@ -15,8 +15,8 @@ Key = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
-        description="A text of your own, new for each thing to be made. The same request sent again within "
-        "24 hours under the same key is answered as the first was, with `Idempotent-Replayed: true`.",
+        description="A unique text for each object to create. The same request repeated within 24 hours with "
+        "the same key gets the first response again, with `Idempotent-Replayed: true`.",
     ),
 ]
 
@@ -29,14 +29,14 @@ async def _asked(request: Request, owner: Owner, key: Key = None) -> Asked:
     return Asked(owner, route, key, digest.hexdigest())
 
 
-# For routes that read their whole body anyway.
+# For routes that read the whole body anyway.
 TheAsked = Annotated[Asked, Depends(_asked)]
 
 
 def of_file(request: Request, owner: str, key: str | None, file: BinaryIO, *told: str | None) -> Asked:
-    """The same for a file that was streamed to the disk, with what was told of it.
+    """Fingerprint a request whose file was streamed to disk, together with its other fields.
 
-    The file counts, not the body, whose boundaries are new each time. It is left at its beginning.
+    The file counts, not the body, whose boundaries differ each time. It is left at its beginning.
     """
     if key is None:
         return Asked(owner, "", None, "")
@@ -49,6 +49,6 @@ def of_file(request: Request, owner: str, key: str | None, file: BinaryIO, *told
 
 
 def render(answer: StoredResponse) -> Response:
-    """An answer as a response."""
+    """Render a stored response."""
     replayed = {REPLAYED: "true"} if answer.replayed else {}
     return Response(answer.body, answer.status, answer.headers | replayed, media_type="application/json")

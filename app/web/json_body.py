@@ -1,8 +1,9 @@
-"""JSON bodies, read strictly: what other parsers let pass in silence is refused here, by name.
+"""Strict JSON bodies: values that other parsers silently accept are refused by name.
 
-Python's parser takes the last of two equal keys, NaN and Infinity, and turns 1e999 into infinity. Strings may
-hold a NUL or half a surrogate pair, which no database stores. The route class below refuses all of these
-before the schemas see the body; the OpenAPI document stays the one that FastAPI makes of the schemas.
+Python's parser takes the last of two equal keys, accepts NaN and Infinity, and turns 1e999 into infinity.
+Strings may contain a NUL or half a surrogate pair, which no database stores. The route class below refuses
+all of these before the schemas see the body; the OpenAPI document remains the one that FastAPI makes from the
+schemas.
 """
 
 import json
@@ -28,8 +29,8 @@ from app.web.scopes import GuardedRoute
 
 UNSTORABLE = re.compile(
     rb"\\u(d[89a-f]|0000)", re.IGNORECASE
-)  # escapes that may spell one; raw ones don't parse
-SMALL_BYTES = 64 * 1024  # are parsed at once, without a thread
+)  # escapes that may encode one; unescaped ones don't parse
+SMALL_BYTES = 64 * 1024  # smaller bodies are parsed without a thread
 LARGE_BYTES = 1024 * 1024
 MAX_FIELDS = 100
 Path = tuple[str | int, ...]
@@ -37,14 +38,14 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class _Refused:
-    """Stands in the parsed body for what may not be there."""
+    """Placeholder in the parsed body for a refused value."""
 
     detail: str
     key: str | None = None
 
 
 class _Marks:
-    """Hooks of the parser that put a mark where something is wrong, and remember that they did."""
+    """Parser hooks that put a placeholder at each fault, and record that there was one."""
 
     def __init__(self) -> None:
         self.any = False
@@ -54,7 +55,7 @@ class _Marks:
         return _Refused(detail, key)
 
     def constant(self, name: str) -> _Refused:
-        return self._mark(f"{name} is no JSON number; leave a missing value out or send null")
+        return self._mark(f"{name} is not a JSON number; omit a missing value or send null")
 
     def float(self, text: str) -> float | _Refused:
         value = float(text)
@@ -63,7 +64,7 @@ class _Marks:
         return self._mark("the number is too large; infinite values are refused")
 
     def int(self, text: str) -> int | _Refused:
-        # Longer ones Python refuses to read at all, and no float64 holds them.
+        # Python refuses to parse longer ones, and float64 can't hold them.
         return int(text) if len(text) < 300 else self._mark("the number is too large")
 
     def object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Refused:
@@ -76,12 +77,12 @@ class _Marks:
 
 
 def parse(body: bytes) -> Any:
-    """The value of a JSON text.
+    """Parse a JSON text.
 
     Raises
     ------
     InvalidRequestError
-        It is not JSON, or holds a doubled key, a number that isn't finite, a NUL or half a surrogate pair.
+        It is not JSON, or has a duplicate key, a number that isn't finite, a NUL or half a surrogate pair.
     """
     marks = _Marks()
     try:
@@ -114,7 +115,7 @@ def _marked(value: Any) -> Iterator[Fault]:
         if isinstance(found, _Refused):
             yield Fault(*place(path if found.key is None else (*path, found.key)), found.detail)
         elif isinstance(found, str) and not _storable(found):
-            yield Fault(*place(path), "text may not hold a NUL or half a surrogate pair")
+            yield Fault(*place(path), "text must not contain a NUL or half a surrogate pair")
 
 
 def _storable(text: str) -> bool:
@@ -122,7 +123,7 @@ def _storable(text: str) -> bool:
 
 
 def _walk(value: Any) -> Iterator[tuple[Path, Any]]:
-    """Every scalar and every key with its path; a loop, since depth is the sender's choice."""
+    """Yield every scalar and every key with its path; a loop, since the sender chooses the depth."""
     left: list[tuple[Path, Any]] = [((), value)]
     while left:
         path, found = left.pop()
@@ -139,18 +140,18 @@ class _StrictRequest(Request):
     async def json(self) -> Any:
         if not hasattr(self, "_parsed"):
             body = await self.body()
-            # A large body takes its time: not that of everyone else.
+            # A large body takes long to parse: a thread keeps the event loop free.
             self._parsed = parse(body) if len(body) < SMALL_BYTES else await to_thread.run_sync(parse, body)
         return self._parsed
 
 
 class StrictRoute(GuardedRoute):
-    """A route whose JSON body is read by `parse`, and whose other bodies are refused with 415."""
+    """Route that reads JSON bodies with `parse` and refuses other bodies with 415."""
 
-    instead = ""  # what the refusal says is read besides JSON
+    instead = ""  # other accepted content types, for the error message
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """FastAPI's handler, on a request that parses strictly."""
+        """Return FastAPI's handler on a request that parses strictly."""
         handler = super().get_route_handler()
         if self.body_field is None:
             return handler
@@ -163,11 +164,11 @@ class StrictRoute(GuardedRoute):
                     raise UnsupportedMediaError(
                         f"Send JSON, with the header  Content-Type: application/json{self.instead}"
                     )
-                # A large body takes many times its length once it is read: few of them at once.
+                # A parsed body takes many times its length: limit the number of large ones.
                 places = request.app.state.large_bodies
                 async with places.place() if size > LARGE_BYTES else nullcontext():
                     if size:
-                        # Before FastAPI reads it, which would turn what we raise into a bare 400.
+                        # Before FastAPI reads the body, which would turn our error into a bare 400.
                         _refuse_many_fields(await strict.json())
                     return await handler(strict)
             except ServiceError as error:
@@ -177,11 +178,9 @@ class StrictRoute(GuardedRoute):
 
 
 def _refuse_many_fields(value: Any) -> None:
-    """An object of a million unknown fields would be a million complaints."""
+    """Refuse an object with so many fields that each would cause an error entry."""
     if isinstance(value, dict) and len(value) > MAX_FIELDS:
-        raise InvalidRequestError(
-            f"The request has {len(value)} fields, where at most {MAX_FIELDS} are read."
-        )
+        raise InvalidRequestError(f"The request has {len(value)} fields; at most {MAX_FIELDS} are accepted.")
 
 
 def _says_json(content_type: str) -> bool:

@@ -1,14 +1,14 @@
-"""The fields that a call takes, so that whoever misspells one is told the right one."""
+"""Known fields of a request, for suggestions after a misspelling."""
 
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-MAX_NAME = 100  # letters of a field that is worth comparing
+MAX_NAME = 100  # longest field name that is compared
 
 
 def known_fields(document: Mapping[str, Any], path: str, method: str) -> frozenset[str]:
-    """The names of parameters and JSON fields, nested ones too, that OpenAPI's document gives a route."""
+    """Return the names of all parameters and JSON fields, nested ones too, that OpenAPI lists for a route."""
     operation = document["paths"].get(path, {}).get(method.lower(), {})
     asked = [entry["name"] for entry in operation.get("parameters", ()) if entry["in"] == "query"]
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
@@ -16,11 +16,9 @@ def known_fields(document: Mapping[str, Any], path: str, method: str) -> frozens
 
 
 def no_such_field(name: str, known: Collection[str]) -> str:
-    """The sentence for a field that isn't there."""
+    """Return the message for an unknown field."""
     near = get_close_matches(name, sorted(known), 1) if len(name) <= MAX_NAME else []
-    return "there is no such field" + (
-        f"; did you mean {near[0]}?" if near else "; /docs lists what there is"
-    )
+    return "there is no such field" + (f"; did you mean {near[0]}?" if near else "; /docs lists all fields")
 
 
 def _properties(document: Mapping[str, Any], schema: Any, seen: set[str]) -> frozenset[str]:

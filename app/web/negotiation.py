@@ -1,4 +1,4 @@
-"""Which form of answer a request wants (its Accept header), and which form of body it has."""
+"""Content negotiation: the response format (Accept header) and the content type of the body."""
 
 from typing import Literal
 
@@ -12,34 +12,34 @@ Form = Literal["application/json", "text/csv", "application/vnd.apache.arrow.str
 JSON: Form = "application/json"
 CSV: Form = "text/csv"
 ARROW: Form = "application/vnd.apache.arrow.stream"
-FORMS: tuple[Form, ...] = (JSON, CSV, ARROW)  # the first is given where all are welcome
+FORMS: tuple[Form, ...] = (JSON, CSV, ARROW)  # the first is the default
 MAX_RANGES = 50
 
 
 class NotAcceptableError(ServiceError):
-    """None of the forms this service writes is wanted."""
+    """The client accepts none of the available formats."""
 
-    status, slug, title = 406, "not-acceptable", "No form of answer that is wanted can be given"
+    status, slug, title = 406, "not-acceptable", "Not acceptable"
 
 
 async def chosen_form(request: Request) -> Form:
-    """The most wanted of the forms an answer can have; JSON where nothing is said.
+    """Return the preferred response format; JSON by default.
 
     Raises
     ------
     NotAcceptableError
-        None of them is wanted.
+        None of the formats is accepted.
     """
     ranges = _ranges(",".join(request.headers.getlist("accept")) or "*/*")
     wanted = {form: _quality(form, ranges) for form in FORMS}
-    best = max(FORMS, key=lambda form: wanted[form])  # of equals the first
+    best = max(FORMS, key=lambda form: wanted[form])  # the first of equals
     if wanted[best] <= 0:
         raise NotAcceptableError(f"Accept one of {', '.join(FORMS)}.")
     return best
 
 
 def content_type(scope: Scope) -> str:
-    """The body's media type, without parameters; empty when it isn't said."""
+    """Return the body's media type without parameters; empty when not given."""
     return Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
 
 
@@ -56,7 +56,7 @@ def _ranges(accept: str) -> dict[str, float]:
 
 
 def _quality(form: Form, ranges: dict[str, float]) -> float:
-    """Of the most specific range that meets the form (RFC 9110, 12.5.1)."""
+    """Return the quality of the most specific range that matches the format (RFC 9110, 12.5.1)."""
     for kind in (form, f"{form.partition('/')[0]}/*", "*/*"):
         if kind in ranges:
             return ranges[kind]

@@ -1,4 +1,4 @@
-"""How a file is to be read, as parameters of the address; what isn't said is found out."""
+"""Query parameters for reading a file; whatever is not given is detected."""
 
 from typing import Annotated, Any
 
@@ -8,7 +8,7 @@ from app.services import datasets
 from app.services.readers.encodings import check_encoding
 from app.services.readers.options import DateOrder, Decimal, Format, Options, Quote, Separator
 
-# Content types of files, and what each promises; None: told by its first bytes.
+# Content types of files with their formats; None: detected from the signature.
 FILES: dict[str, Format | None] = {
     "text/csv": "csv",
     "application/csv": "csv",
@@ -25,27 +25,31 @@ Word = Annotated[str, Field(max_length=100)]
 
 
 class ReadingQuery(BaseModel):
-    """What the sender knows of a delimited file, and better than we find out."""
+    """Options for a delimited file that override automatic detection."""
 
     model_config = ConfigDict(extra="forbid")
 
-    separator: Separator | None = Field(None, description="What divides values; `space` is any blanks.")
-    quoting: Quote | None = Field(None, description="What encloses values that hold a separator.")
+    separator: Separator | None = Field(
+        None, description="The separator of values; `space` is any white space within a line."
+    )
+    quoting: Quote | None = Field(
+        None, description="The quote character around values that contain a separator."
+    )
     encoding: Annotated[str, Field(max_length=40)] | None = Field(
-        None, description="For instance utf-8, utf-16, windows-1252, latin-1."
+        None, description="For example utf-8, utf-16, windows-1252 or latin-1."
     )
     decimal: Decimal | None = Field(
-        None, description="The decimal sign; the other one may then set thousands apart."
+        None, description="The decimal sign; the other sign may then separate thousands."
     )
     header: bool | None = Field(None, description="Whether the first row names the columns.")
-    dates: DateOrder | None = Field(None, description="What 1/2/2026 begins with.")
+    dates: DateOrder | None = Field(None, description="Whether 1/2/2026 begins with the day or the month.")
     missing: Annotated[list[Word], Field(max_length=100)] | None = Field(
         None,
-        description="Spellings of missing beside the empty cell, instead of the usual ones; repeat it.",
+        description="Spellings of missing values besides empty cells, instead of the usual ones; repeatable.",
     )
 
     def options(self, promised: Format | None, kinds: dict[str, str] | None = None) -> Options:
-        """The same as the readers want it; raises InvalidRequestError."""
+        """Convert to reader options; raises InvalidRequestError."""
         return Options(
             format=promised,
             separator=self.separator,
@@ -60,14 +64,14 @@ class ReadingQuery(BaseModel):
 
 
 class UploadQuery(ReadingQuery):
-    """The same, a name, and the kinds of columns."""
+    """Options for an upload: those for reading, a name, and kinds of columns."""
 
-    name: str | None = Field(None, description="What to call the dataset; else the file's name.")
+    name: str | None = Field(None, description="The name of the dataset; defaults to the file's name.")
     kind: Annotated[list[Annotated[str, Field(max_length=300)]], Field(max_length=10_000)] = Field(
         default=[],
-        description="A column's kind, as NAME:KIND: number, boolean, date, category or text; repeat it.",
+        description="The kind of a column as NAME:KIND: number, boolean, date, category or text; repeatable.",
     )
 
     def options(self, promised: Format | None, kinds: dict[str, str] | None = None) -> Options:
-        """The same as the readers want it; raises InvalidRequestError."""
+        """Convert to reader options; raises InvalidRequestError."""
         return super().options(promised, datasets.kinds_of(self.kind) | (kinds or {}))

@@ -1,7 +1,7 @@
-"""What a key must be for: every route says it itself, and is guarded where it is matched.
+"""Authorization: every route declares the scopes it needs, and is guarded where it is matched.
 
-Nothing here looks at a path, so no spelling of one can meet a route and another route's rule. A route that
-says nothing is an error when the application is made.
+Nothing here inspects a path, so no spelling of a path can combine one route with the rule of another. A route
+without a declaration is an error when the application is created.
 """
 
 import sys
@@ -17,28 +17,28 @@ from starlette.types import Receive, Scope, Send
 from app.services.access.keys import Key
 from app.services.errors import ScopeMissingError, UnauthorizedError
 
-KEY = "bartserve.key"  # where the scope of a request has the `Key` it was let in with
-BODY_LIMIT = "bartserve.body_limit"  # and where it has the bytes that its route takes
-# Rows to predict: JSON takes up to twenty times its length in memory (a list of empty objects).
+KEY = "bartserve.key"  # in the ASGI scope: the request's `Key`
+BODY_LIMIT = "bartserve.body_limit"  # in the ASGI scope: the route's limit in bytes
+# For rows to predict: JSON takes up to twenty times its length in memory (a list of empty objects).
 MAX_JSON_BYTES = 16 * 1024 * 1024
-MAX_SETTINGS_BYTES = 4 * 1024 * 1024  # of a fit: names of thousands of columns at most
-ANY_UPLOAD = sys.maxsize  # as large as the service's setting lets any body be
+MAX_SETTINGS_BYTES = 4 * 1024 * 1024  # for a fit, with the names of thousands of columns
+ANY_UPLOAD = sys.maxsize  # limited only by the service's setting
 ATTRIBUTE = "bartserve_needs"
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a route asks of a request.
+    """Requirements of a route.
 
     Parameters
     ----------
     any_of
-        The scopes of which a key needs one; none: any key in force will do.
+        The scopes of which a key needs one; empty: any valid key suffices.
     body
-        The largest body it takes, in bytes.
+        The largest body in bytes.
     keyless
-        It answers without any key.
+        Whether the route needs no key.
     """
 
     any_of: frozenset[str]
@@ -46,25 +46,25 @@ class Needs:
     keyless: bool = False
 
     def check(self, key: Key | None) -> None:
-        """Raise UnauthorizedError without a key, ScopeMissingError for one that is for something else."""
+        """Raise UnauthorizedError without a key, ScopeMissingError for a key without a required scope."""
         if self.keyless:
             return
         if key is None:
-            raise UnauthorizedError("Send a key in force as the header  Authorization: Bearer KEY")
+            raise UnauthorizedError("Send a valid key in the header  Authorization: Bearer KEY")
         if not key.may(self.any_of):
             raise ScopeMissingError(
-                f"This takes a key with the scope {' or '.join(sorted(self.any_of))}; "
+                f"This requires a key with the scope {' or '.join(sorted(self.any_of))}; "
                 f"yours has {', '.join(sorted(key.scopes))}."
             )
 
 
 def needs(*any_of: str, body: int = MAX_JSON_BYTES) -> Callable[[Endpoint], Endpoint]:
-    """Declare the scopes of which a key needs one (none: any key will do), and the largest body."""
+    """Declare the scopes of which a key needs one (none: any key suffices), and the largest body."""
     return _declare(Needs(frozenset(any_of), body))
 
 
 def keyless(endpoint: Endpoint) -> Endpoint:
-    """Declare a route that answers whoever asks."""
+    """Declare a route that needs no key."""
     return _declare(Needs(frozenset(), keyless=True))(endpoint)
 
 
@@ -77,12 +77,12 @@ def _declare(what: Needs) -> Callable[[Endpoint], Endpoint]:
 
 
 class GuardedRoute(APIRoute):
-    """A route that lets in whom its endpoint's declaration lets in, once it has been matched.
+    """Route that admits requests according to its endpoint's declaration, once it is matched.
 
     Raises
     ------
     TypeError
-        When it is made: its endpoint declares nothing.
+        At creation, if the endpoint declares nothing.
     """
 
     needs: Needs
@@ -90,19 +90,19 @@ class GuardedRoute(APIRoute):
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         declared = getattr(endpoint, ATTRIBUTE, None)
         if not isinstance(declared, Needs):
-            raise TypeError(f"{path}: say with @needs(...) or @keyless who may ask {endpoint.__name__}")
+            raise TypeError(f"{path}: declare {endpoint.__name__} with @needs(...) or @keyless")
         self.needs = declared
         super().__init__(path, endpoint, **options)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check the key, set the body's limit, then as any route."""
+        """Check the key, set the body limit, then handle the request as usual."""
         self.needs.check(scope.get(KEY))
         scope[BODY_LIMIT] = self.needs.body
         await super().handle(scope, receive, send)
 
 
 def guarded(app: FastAPI) -> Iterator[tuple[str, str, Needs]]:
-    """Method, path template and needs of every route but the static files.
+    """Yield method, path template and needs of every route except the static files.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A file that comes in, as a raw body or as a multipart part, streamed to a temporary file."""
+"""Uploads: a file as a raw body or as a multipart part, streamed to a temporary file."""
 
 import errno
 from collections.abc import AsyncIterator, Iterator
@@ -17,11 +17,11 @@ from app.services.readers.options import Format
 from app.web.negotiation import content_type
 from app.web.read_options import BINARY, FILES
 
-IN_MEMORY_BYTES = 4 * 1024 * 1024  # larger model files go to the disk as they come
+IN_MEMORY_BYTES = 4 * 1024 * 1024  # larger model files are streamed to disk
 RETRY_SECONDS = 60  # when the disk is full
-WRITE_BYTES = 1 << 20  # collected before they are written
+WRITE_BYTES = 1 << 20  # size of writes
 FORM = "multipart/form-data"
-CODINGS = {"", "identity", "gzip", "x-gzip"}  # told apart by their first bytes
+CODINGS = {"", "identity", "gzip", "x-gzip"}  # gzip is detected by its signature
 HOW = "curl: --data-binary @data.csv -H 'Content-Type: text/csv', or -F file=@data.csv"
 OPENAPI: dict[str, Any] = {
     "requestBody": {
@@ -45,7 +45,7 @@ OPENAPI: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Received:
-    """The file, at its beginning, and what came with it; `promised` is what its content type says it is."""
+    """An uploaded file at its beginning, with its form fields; `promised` is its content type's format."""
 
     file: BinaryIO
     promised: Format | None = None
@@ -54,9 +54,11 @@ class Received:
 
 
 def check_coding(request: Request) -> None:
-    """Raise UnsupportedMediaError for a content coding that is not unpacked here."""
+    """Raise UnsupportedMediaError for an unsupported content coding."""
     if (coding := request.headers.get("content-encoding", "").strip().lower()) not in CODINGS:
-        raise UnsupportedMediaError(f"The content coding {coding[:40]!r} is not read: send gzip, or none.")
+        raise UnsupportedMediaError(
+            f"The content coding {coding[:40]!r} is not supported: send gzip, or none."
+        )
 
 
 async def _received(request: Request) -> AsyncIterator[Received]:
@@ -74,7 +76,7 @@ async def _received(request: Request) -> AsyncIterator[Received]:
 
 
 async def _collect(request: Request, file: BinaryIO) -> None:
-    """The body on the disk, a megabyte of it in memory at most."""
+    """Write the body to disk, with at most a megabyte of it in memory."""
     held = bytearray()
     with _room():
         async for chunk in request.stream():
@@ -88,13 +90,13 @@ async def _collect(request: Request, file: BinaryIO) -> None:
 
 @contextmanager
 def _room() -> Iterator[None]:
-    """A full disk is no fault of the sender's; raises BusyError."""
+    """Convert a full disk to BusyError, since it is not the client's fault."""
     try:
         yield
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        told = "There is no room on the service's disk for the file now; try again later."
+        told = "The disk of the service has no room for the file now; try again later."
         raise BusyError(told, retry_after=RETRY_SECONDS) from None
 
 

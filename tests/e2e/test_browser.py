@@ -314,6 +314,6 @@ def test_the_service_and_the_reference_open(window):
     window.go("/docs")
     window.page.wait_for_selector(".opblock")
     window.go("/ui/models/mdl_none")
-    assert window.page.inner_text("h1") == "There is no such thing"
+    assert window.page.inner_text("h1") == "Not found"
     window.shoot("not-found")
     window.trouble = [told for told in window.trouble if "404" not in told]

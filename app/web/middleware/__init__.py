@@ -1,1 +1,1 @@
-"""What every request passes: limits, authentication, metrics, concurrency."""
+"""Middleware for every request: limits, authentication, metrics and concurrency."""

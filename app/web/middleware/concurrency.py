@@ -1,4 +1,4 @@
-"""Work that takes a core: in threads, a bounded wait for others, fair shares, an end when nobody listens."""
+"""Concurrency limit for CPU-bound work: threads, a bounded queue, fair shares, cancellation on disconnect."""
 
 import os
 from collections import Counter, deque
@@ -18,17 +18,17 @@ from app.services.request_context import actor
 from sampler import interrupt
 
 T = TypeVar("T")
-WAIT_SECONDS = 5.0  # for a core; whoever would wait longer is told to come back
-MAX_WAITING = 200  # in line at once: each keeps its request in memory
+WAIT_SECONDS = 5.0  # longest wait for a core before a 503
+MAX_WAITING = 200  # queued requests, each kept in memory
 RETRY_SECONDS = 2
 
 
 class Gate:
-    """Lets some callers work at once, each owner in as many threads as there are cores; for the event loop.
+    """Limits concurrent work, each owner to as many threads as there are cores; for the event loop.
 
-    There is one place more than cores, so that one owner never has all: another one's work shares the cores
-    with it at once. Of those who wait the owner with the fewest places is next, among equals the one who had
-    a turn the longest ago.
+    There is one place more than cores, so that one owner never holds all of them: another owner's work shares
+    the cores at once. Among waiting owners, the one with the fewest places is next; among equals, the one
+    whose last turn is longest ago.
     """
 
     def __init__(self, cores: int | None = None, wait_seconds: float = WAIT_SECONDS) -> None:
@@ -36,21 +36,21 @@ class Gate:
         self._turns = Turns()
         self._line: deque[_Waiting] = deque()
         self._taken: Counter[str] = Counter()
-        self._turned: dict[str, int] = {}  # the number of each owner's last turn, as long as there is one
+        self._turned: dict[str, int] = {}  # the number of each active owner's last turn
         self._number = 0
-        # Of our own: the shared pool may be full of other requests.
+        # A pool of its own, since the shared one may be full of other requests.
         self._threads = anyio.CapacityLimiter(self._cores + 1)
         self._wait_seconds = wait_seconds
 
     async def run(self, work: Callable[[], T], request: Request | None = None) -> T:
-        """The result of `work`, run in a thread; of a `request` whose client goes away it is given up.
+        """Run `work` in a thread and return its result; cancel it when the client of `request` disconnects.
 
         Raises
         ------
         QuotaError, BusyError
-            Of this owner too much runs; no place came free in time.
+            The owner runs too much work; no place became free in time.
         AbandonedError
-            Nobody waits for the answer any more.
+            The client has disconnected.
         """
         with self._turns.turn(), predict_inflight.track_inprogress():
             if request is None:
@@ -73,16 +73,16 @@ class Gate:
             async def answer() -> None:
                 try:
                     answers.append(await self._run(work, flag))
-                except Exception as error:  # noqa: BLE001  raised below, not as a group
+                except Exception as error:  # noqa: BLE001  re-raised below outside the group
                     failures.append(error)
                 group.cancel_scope.cancel()
 
             group.start_soon(answer)
-            # The body has been read: what comes next is the end of the connection.
+            # The body has been read: the next message is the disconnect.
             while (await request.receive())["type"] != "http.disconnect":
                 pass
             flag.set()
-            group.cancel_scope.cancel()  # of one in line; a thread ends by its flag
+            group.cancel_scope.cancel()  # ends a queued one; a thread ends by its flag
         if failures and not flag.is_set():
             raise failures[0]
         if not answers:
@@ -91,12 +91,12 @@ class Gate:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """One of the places, for the length of a block.
+        """Hold one of the places during a block.
 
         Raises
         ------
         BusyError
-            None came free in time.
+            No place became free in time.
         """
         waiting = _Waiting(actor().owner)
         if len(self._line) >= MAX_WAITING:
@@ -118,12 +118,12 @@ class Gate:
             self._taken[waiting.owner] -= 1
             self._admit()
             if not self._taken[waiting.owner]:
-                del self._taken[waiting.owner]  # an owner who went away leaves nothing
+                del self._taken[waiting.owner]  # keep no entries of idle owners
                 if all(each.owner != waiting.owner for each in self._line):
                     del self._turned[waiting.owner]
 
     def _admit(self) -> None:
-        """Give free places to those in line."""
+        """Give free places to queued work."""
         while self._taken.total() <= self._cores:
             may = [each for each in self._line if self._taken[each.owner] < self._cores]
             if not may:
@@ -138,7 +138,7 @@ class Gate:
 
 @dataclass(eq=False)
 class _Waiting:
-    """Someone in line."""
+    """A queued piece of work."""
 
     owner: str
     turn: anyio.Event = field(default_factory=anyio.Event)
@@ -146,15 +146,15 @@ class _Waiting:
 
 @dataclass(frozen=True)
 class GateOf:
-    """The gate, for the work of one request."""
+    """The gate for the work of one request."""
 
     gate: Gate
     request: Request
 
     async def run(self, work: Callable[[], T]) -> T:
-        """The result of `work`; raises as `Gate.run`."""
+        """Run `work` and return its result; raises as `Gate.run`."""
         return await self.gate.run(work, self.request)
 
 
 def _busy() -> BusyError:
-    return BusyError("Too much is asked for at once; try again.", retry_after=RETRY_SECONDS)
+    return BusyError("There are too many requests at once; try again.", retry_after=RETRY_SECONDS)

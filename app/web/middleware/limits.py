@@ -1,4 +1,4 @@
-"""The outermost layer of HTTP: request ids, security headers, body limits, and no exception gets past it."""
+"""Outermost HTTP layer: request ids, security headers, body limits, and the catch-all for exceptions."""
 
 import asyncio
 import logging
@@ -16,12 +16,10 @@ from app.logging import bind
 from app.web.errors import render_plain, request_id_of
 from app.web.scopes import BODY_LIMIT, MAX_JSON_BYTES
 
-GIVEN_ID = re.compile(
-    r"[A-Za-z0-9._-]{8,64}"
-)  # a client's own X-Request-ID that is safe to log and to send back
+GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")  # a client's X-Request-ID that is safe to log and to return
 # W3C Trace Context, section 3.2
 TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
-# What a browser may do with any answer; a route that needs more says so itself.
+# Security headers of every response; a route that needs more sets its own.
 HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"x-frame-options": b"DENY",
@@ -36,38 +34,38 @@ log = logging.getLogger(__name__)
 
 
 class BodyTooLargeError(HTTPException):
-    """The body grew beyond its limit; FastAPI lets an HTTPException pass where it reads bodies."""
+    """The body exceeds its limit; an HTTPException, because FastAPI lets those pass where it reads bodies."""
 
     def __init__(self) -> None:
-        # The rest of the body stays unread: the connection can't carry another request.
+        # The rest of the body stays unread, so the connection can't carry another request.
         super().__init__(413, headers={"Connection": "close"})
 
 
 class NoSuchPathError(HTTPException):
-    """The path holds a control character: no route has one, but `$` matches before a last newline."""
+    """The path contains a control character; no route has one, but `$` matches before a final newline."""
 
     def __init__(self) -> None:
         super().__init__(404)
 
 
 class BodyTooSlowError(HTTPException):
-    """The body kept the service waiting for too long."""
+    """The body arrived too slowly."""
 
     def __init__(self) -> None:
         super().__init__(408, headers={"Connection": "close"})
 
 
 class Edge:
-    """ASGI middleware.
+    """ASGI middleware for limits and security headers.
 
     Parameters
     ----------
     app
-        What is inside.
+        The inner application.
     limit
-        The largest body, in bytes; a route may say a smaller one.
+        The largest body in bytes; a route may set a lower limit.
     seconds, rate
-        How long a body may keep us waiting in all: so many seconds, and one more for each `rate` bytes of it.
+        Total time to wait for a body: `seconds`, and one more second for each `rate` bytes received.
     """
 
     def __init__(
@@ -107,7 +105,7 @@ class Edge:
                 raise
             await render_plain(scope, error.status_code, error.headers)(scope, receive, send_with_headers)
         except ClientDisconnect:
-            return  # nobody is left to answer
+            return  # the client is gone
         except Exception:
             log.exception("request %s: %s %s failed", request_id_of(scope), scope["method"], scope["path"])
             if started:
@@ -121,13 +119,13 @@ class Edge:
             raise BodyTooLargeError
 
     def _counted(self, scope: Scope, receive: Receive, declared: int) -> Receive:
-        """The same, as long as the body is neither too long for its route nor too slow."""
+        """Wrap `receive` with checks that the body is neither too large for its route nor too slow."""
         taken, waited, complete = 0, 0.0, False
 
         async def counted() -> Message:
             nonlocal taken, waited, complete
             if complete:
-                return await receive()  # waits for the other side to go away, which may take its time
+                return await receive()  # waits for the disconnect, without a limit
             limit = min(scope.get(BODY_LIMIT, MAX_JSON_BYTES), self.limit)
             if declared > limit:
                 raise BodyTooLargeError
@@ -148,7 +146,7 @@ class Edge:
 
 
 def _name(scope: Scope, given: Headers) -> None:
-    """What the request is called in answers and in the log: its id, and its trace where it has one."""
+    """Set the request's ids for responses and logs: its request id, and its trace id if it has one."""
     asked = given.get("x-request-id", "")
     scope["bartserve.request_id"] = asked if GIVEN_ID.fullmatch(asked) else secrets.token_hex(8)
     trace = TRACE.fullmatch(given.get("traceparent", ""))
