@@ -1,1 +1,1 @@
-"""Pages for people: rendered on the server, readable without JavaScript, alive with a little of it."""
+"""The dashboard: pages rendered on the server, readable without JavaScript and updated live with it."""

@@ -1,7 +1,7 @@
-"""The charts' own addresses: SVG in two themes and two shapes, drawn once and kept.
+"""URLs of charts: SVG in two themes and two shapes, drawn once and cached.
 
-An address holds the version of what it shows (`v`: the draws, and when the model finished), so a browser may
-keep what it got. Data are found behind the gate before the cores; drawing takes turns in a thread of its own.
+A URL contains the version of its data (`v`: the draws, and when the model finished), so browsers may cache
+the chart. Data are computed behind the gate to the cores; drawing takes turns in a thread of its own.
 """
 
 from collections.abc import Callable
@@ -27,8 +27,8 @@ from app.web.scopes import GuardedRoute, needs
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 KEPT_BYTES = 16 * 1024 * 1024
-MOST_FEATURES = 30  # in the picture of importance; the table has them all
-# Its styles are its own; it may run and fetch nothing.
+MOST_FEATURES = 30  # in the importance chart; the table has all
+# A chart has inline styles; it can't run scripts or load anything.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
     "Cache-Control": "private, max-age=86400, immutable",
@@ -37,18 +37,18 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Drawn:
-    """A chart as it is sent."""
+    """A drawn chart."""
 
     svg: bytes
 
     @property
     def nbytes(self) -> int:
-        """Of the document."""
+        """Size of the document."""
         return len(self.svg)
 
 
 class Studio:
-    """Draws charts one at a time, off the event loop, and keeps the newest."""
+    """Draws charts one at a time, off the event loop, and caches the newest."""
 
     def __init__(self) -> None:
         self._kept: Cache[Drawn] = Cache(KEPT_BYTES)
@@ -57,9 +57,9 @@ class Studio:
     async def answer(
         self, key: str, gate: GateOf, find: Callable[[], Any], paint: Callable[[Any], bytes]
     ) -> Response:
-        """The chart of that key as a response: `find` its data, then `paint` them, unless it is kept.
+        """Return the chart with this key: `find` its data, then `paint` them, unless it is cached.
 
-        Without a key it is of a moment: nobody keeps it.
+        Without a key the chart is not cached, here or in the browser.
         """
         drawn = self._kept.peek(key) if key else None
         if drawn is None:
@@ -75,7 +75,7 @@ class Studio:
 
 
 def _there(session: Reading, owner: Owner, model_id: str) -> None:
-    """Raise NotFoundError for a model that was deleted: its charts may still be kept."""
+    """Raise NotFoundError for a deleted model, whose charts may still be cached."""
     models.get(session, owner, model_id)
 
 
@@ -89,14 +89,14 @@ TheStudio = Annotated[Studio, Depends(_studio)]
 
 @dataclass(frozen=True)
 class ChartOptions:
-    """What every chart is told."""
+    """Query parameters common to all charts."""
 
     version: str
     theme: Theme
     shape: Shape
 
     def look(self, height: float, *, half: bool = False, narrow_height: float | None = None) -> ChartStyle:
-        """With the room there is."""
+        """Return the style for the available room."""
         tall = narrow_height if self.shape == "narrow" and narrow_height else height
         return ChartStyle(self.theme, self.shape, half, tall)
 
@@ -115,7 +115,7 @@ AsWanted = Annotated[ChartOptions, Depends(_wanted)]
 def _sigma(predictor: Predictor, owner: str, model_id: str) -> dict[str, Any]:
     found = convergence.traces(predictor, owner, model_id)
     if found["trace"] is None:
-        raise NotFoundError("A model of classes has no sigma.")
+        raise NotFoundError("A classification model has no sigma.")
     return found
 
 
@@ -126,7 +126,7 @@ def _importance(predictor: Predictor, owner: str, model_id: str) -> dict[str, An
 def _topologies(predictor: Predictor, owner: str, model_id: str) -> dict[str, Any]:
     found = explanations.topologies(predictor, owner, model_id)
     if found is None:
-        raise NotFoundError("A sum of trees has no one shape, and a model has none before it is fitted.")
+        raise NotFoundError("Only a fitted single-tree model has a topology.")
     return {"topologies": found}
 
 
@@ -155,8 +155,8 @@ def _paint_importance(found: dict[str, Any], wanted: ChartOptions) -> bytes:
 
 
 def _unknown(predictor: Predictor, owner: str, model_id: str) -> dict[str, Any]:
-    explanations.target_of(predictor, owner, model_id)  # whoever may not see the model learns nothing else
-    raise InvalidRequestError(f"There is no such chart: there are {', '.join(CHARTS)}.")
+    explanations.target_of(predictor, owner, model_id)  # 404 comes first for a model of another owner
+    raise InvalidRequestError(f"Unknown chart: choose from {', '.join(CHARTS)}.")
 
 
 Find = Callable[[Predictor, str, str], dict[str, Any]]
@@ -187,7 +187,7 @@ async def chart(
     model_id: str,
     name: Annotated[str, Path(max_length=30)],
 ) -> Response:
-    """A chart of a model, by its name."""
+    """Return a chart of a model by name."""
     find, paint = CHARTS.get(name, (_unknown, _paint_held_out))
     return await studio.answer(
         _key(request, owner),
@@ -209,7 +209,7 @@ async def dependence(
     model_id: str,
     feature: Annotated[list[str] | None, Query(max_length=2)] = None,
 ) -> Response:
-    """Partial dependence of one feature or two."""
+    """Return the partial dependence chart of one or two features."""
 
     def find() -> dict[str, Any]:
         asked = DependenceRequest(features=feature or [])
@@ -234,7 +234,7 @@ async def density(
     wanted: AsWanted,
     model_id: str,
 ) -> Response:
-    """The posterior density of the answer to a row: `f0`, `f1`, ... are its values, in the model's order."""
+    """Return the posterior density for a row: `f0`, `f1`, ... are its values, in the model's order."""
 
     def find() -> dict[str, Any]:
         columns = densities.features(predictor, owner, model_id)
@@ -249,7 +249,7 @@ async def density(
 
 
 def given_of(request: Request, count: int) -> list[str | None]:
-    """The values of a row in an address, in the order of the model's features."""
+    """Return the values of a row in the query, in the order of the model's features."""
     return [request.query_params.get(f"f{i}") for i in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""Figures and states in words."""
+"""Formatting of figures and states for pages."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -10,17 +10,17 @@ STATES = {
     "burn_in": "burn-in",
     "gone": "not heard of",
 }
-NOTHING = "\u2013"  # where a figure would stand
+NOTHING = "\u2013"  # in place of an absent figure
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
 
 def state(name: str | None) -> str:
-    """A state, phase or verdict as it is read."""
+    """Return the display name of a state, phase or verdict."""
     return "" if name is None else STATES.get(name, name)
 
 
 def number(value: Any, digits: int = 4) -> str:
-    """Some significant digits, thousands apart; a dash where there is none."""
+    """Format with significant digits and separated thousands; a dash for an absent figure."""
     if value is None or isinstance(value, bool):
         return NOTHING if value is None else str(value).lower()
     if isinstance(value, str):
@@ -39,17 +39,17 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def fixed(value: float | None, places: int = 3) -> str:
-    """A number with so many places."""
+    """Format a number with fixed decimal places."""
     return NOTHING if value is None or not math.isfinite(value) else f"{value:.{places}f}"
 
 
 def percent(value: float | None, places: int = 0) -> str:
-    """A share."""
+    """Format a share as a percentage."""
     return NOTHING if value is None else f"{100 * value:.{places}f}%"
 
 
 def bytes_(value: float | None) -> str:
-    """A size in memory or on a disk."""
+    """Format a size in bytes."""
     if value is None:
         return NOTHING
     for unit in ("bytes", "kB", "MB", "GB"):
@@ -60,12 +60,12 @@ def bytes_(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A length of time."""
+    """Format a duration in seconds."""
     if seconds is None:
         return NOTHING
     if seconds < 1:
         return "under a second"
-    seconds = round(seconds)  # first: 119.7 s are 2 min, not 1 min 60 s
+    seconds = round(seconds)  # rounded first: 119.7 s are 2 min, not 1 min 60 s
     if seconds < MINUTE:
         return f"{seconds} s"
     if seconds < HOUR:
@@ -76,13 +76,13 @@ def duration(seconds: float | None) -> str:
 
 
 def moment(value: datetime | str | None) -> str:
-    """A time, UTC, to the second."""
+    """Format a time in UTC, to the second."""
     found = _moment(value)
     return NOTHING if found is None else found.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def ago(value: datetime | str | None) -> str:
-    """How long ago, roughly."""
+    """Format the approximate time since a moment."""
     found = _moment(value)
     if found is None:
         return "never"
@@ -97,7 +97,7 @@ def ago(value: datetime | str | None) -> str:
 
 
 def count(value: int, one: str, many: str | None = None) -> str:
-    """A number with its noun."""
+    """Format a number with its noun."""
     return f"{number(value)} {one if value == 1 else many or one + 's'}"
 
 
@@ -110,25 +110,25 @@ def _moment(value: datetime | str | None) -> datetime | None:
 METHODS = {
     "bart": "a sum of many small trees",
     "bcart": "one tree (Bayesian CART)",
-    "bcart-mean-variance": "one tree, each leaf with noise of its own",
-    "bcart-wu": "one tree, moved by radical restructures too",
+    "bcart-mean-variance": "one tree, each leaf with its own noise",
+    "bcart-wu": "one tree, with radical restructure moves",
     "smc": "one tree, by a particle filter",
     "rjhmc-df": "one tree of soft splits, each by one column",
     "rjhmc-dfi": "one tree of soft splits, each by a weighted sum of columns",
-    "dcc-tree": "the same, shape by shape, with the evidence of each",
+    "dcc-tree": "the same, topology by topology, each with its evidence",
 }
 
 
 VERDICTS = {
     "converged": (
         "The chains agree",
-        "Independent chains ended up with the same answer, precisely enough to use the means and intervals "
-        "as they are.",
+        "Independent chains give the same answer, precisely enough to use the means and intervals as they "
+        "are.",
     ),
     "approximate": (
         "The chains nearly agree",
-        "Means and intervals are usable, with some Monte Carlo error on top: differences of a tenth of an "
-        "interval's width may be noise of the computation.",
+        "Means and intervals are usable, with some Monte Carlo error: differences of a tenth of an "
+        "interval's width may be noise.",
     ),
     "not_converged": (
         "The chains don't agree yet",
@@ -137,25 +137,25 @@ VERDICTS = {
     ),
 }
 ADVICE = {
-    "data": "Look at the dataset's page, mend the file, upload it again, and fit a new model.",
-    "crashed": "Retry continues from the last slice. When it ends the same way, the workers have too little "
-    "memory for this fit: choose fewer trees or fewer chains.",
+    "data": "Check the dataset's page, correct the file, upload it again, and fit a new model.",
+    "crashed": "Retry continues from the last slice. If it fails again, the workers have too little memory "
+    "for this fit: choose fewer trees or fewer chains.",
 }
 
 
 def verdict(name: str) -> tuple[str, str]:
-    """A verdict in plain words: a heading and what it means."""
+    """Return the heading and the explanation of a verdict."""
     return VERDICTS[name]
 
 
 def advice_on(error: Mapping[str, Any] | None) -> str:
-    """What to do about a model that failed."""
+    """Return advice on a failed model."""
     kind = str((error or {}).get("type", ""))
     return next((told for known, told in ADVICE.items() if known in kind), "Retry continues where it ended.")
 
 
 def event(kind: str) -> str:
-    """An event's kind as it is read."""
+    """Return the display name of an event's kind."""
     return kind.replace("_", " ")
 
 

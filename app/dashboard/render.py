@@ -1,4 +1,4 @@
-"""Templates into answers: one environment, what every page knows, and the headers of a page."""
+"""Rendering of templates: one environment, values common to all pages, and the headers of a page."""
 
 import hashlib
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ STATIC = "/ui/static"
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; object-src 'none'; frame-ancestors 'none'; "
     "base-uri 'none'; form-action 'self'",
-    # With no-referrer a browser hides the origin of its own forms, by which we know them.
+    # With no-referrer a browser hides the origin of our own forms, which we check.
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
@@ -27,7 +27,7 @@ HEADERS = {
 
 @cache
 def environment() -> Environment:
-    """The templates, autoescaped; an absent name is an error."""
+    """Return the template environment with autoescaping; an undefined name is an error."""
     made = Environment(
         loader=FileSystemLoader(FOLDER / "templates"),
         autoescape=True,
@@ -47,13 +47,13 @@ def environment() -> Environment:
 
 @cache
 def static(name: str) -> str:
-    """The address of a static file; it changes with the file, so browsers may keep it for good."""
+    """Return the URL of a static file; it changes with the content, so browsers may cache it forever."""
     digest = hashlib.sha256((FOLDER / "static" / name).read_bytes()).hexdigest()
     return f"{STATIC}/{name}?v={digest[:12]}"
 
 
 def render(scope: Mapping[str, Any], template: str, *, status: int = 200, **known: Any) -> Response:
-    """A page."""
+    """Render a page."""
     csrf = scope.get("bartserve.csrf", "")
     every: dict[str, Any] = {
         "here": scope["path"],
@@ -63,32 +63,32 @@ def render(scope: Mapping[str, Any], template: str, *, status: int = 200, **know
         "csrf_field": lambda: Markup('<input type="hidden" name="csrf" value="{}">').format(csrf),
     }
     text = environment().get_template(template).render(every | known)
-    # A name may hold half a surrogate pair, which no page can.
+    # A name may contain half a surrogate pair, which UTF-8 can't encode.
     return HTMLResponse(text.encode("utf-8", "replace"), status, HEADERS)
 
 
 def see_other(path: str) -> Response:
-    """After a form: look there."""
+    """Redirect to a page after a form."""
     return RedirectResponse(path, 303, {"Referrer-Policy": "same-origin"})
 
 
 NEXT_STEPS: dict[int | str, str] = {
-    "scope-missing": "Sign out, then in with a key that has the scope. Whoever runs the service makes one: "
-    "bartserve keys create --name you --scope SCOPE",
-    401: "Sign in with a key in force.",
-    403: "Address the service directly, from its own pages.",
+    "scope-missing": "Sign out, then sign in with a key that has the scope. The operator of the service "
+    "creates one: bartserve keys create --name you --scope SCOPE",
+    401: "Sign in with a valid key.",
+    403: "Use the service directly, from its own pages.",
     404: "It may have been deleted, or it belongs to another key. The lists show what is there.",
-    409: "Look at its page: what it is doing now says when this will work.",
-    413: "Send less at once: split the file, or leave columns out.",
+    409: "Check its page: its state shows when this will work.",
+    413: "Send less at once: split the file, or leave out columns.",
     415: "Send CSV, Parquet or an Arrow stream.",
-    422: "Mend what is named above and send it again; nothing was changed.",
-    429: "Wait a moment, then try again; what is queued or stored can be cancelled or deleted.",
-    503: "Wait a moment, then load this page again.",
+    422: "Correct the faults above and send it again; nothing was changed.",
+    429: "Wait a moment, then try again; or cancel queued work, or delete stored objects.",
+    503: "Wait a moment, then reload this page.",
 }
 
 
 def wanted(scope: Mapping[str, Any]) -> bool:
-    """Whether an answer is for a person: a browser that goes to an address, or sends a form of ours."""
+    """Return whether a response is for a person: a browser that opens a page, or sends one of our forms."""
     accept = next((value for name, value in scope.get("headers", []) if name == b"accept"), b"")
     ours = scope["path"].startswith("/ui/")
     return b"text/html" in accept and (scope.get("method") == "GET" or ours)
@@ -97,12 +97,12 @@ def wanted(scope: Mapping[str, Any]) -> bool:
 def problem_page(
     scope: Mapping[str, Any], body: Mapping[str, Any], headers: Mapping[str, str]
 ) -> Response | None:
-    """A problem document as a page, for a person; None for other clients."""
+    """Render a problem document as a page for a browser; None for other clients."""
     return problem(scope, body, headers) if wanted(scope) else None
 
 
 def problem(scope: Mapping[str, Any], body: Mapping[str, Any], headers: Mapping[str, str]) -> Response:
-    """A problem document as a page that says what to do next; for whoever isn't signed in, where to."""
+    """Render a problem document as a page with the next step; redirect to the sign-in page on 401."""
     if body["status"] == 401:
         ask = scope.get("query_string", b"").decode("latin-1")
         path = scope["path"] + (f"?{ask}" if ask else "")
@@ -122,10 +122,10 @@ def problem(scope: Mapping[str, Any], body: Mapping[str, Any], headers: Mapping[
 
 
 def _next_step(body: Mapping[str, Any]) -> str:
-    """What to do about a problem: of its type, else of its status."""
+    """Return the next step after a problem: by its type, else by its status."""
     kind = str(body["type"]).rpartition("/")[2]
     known = NEXT_STEPS.get(kind) or NEXT_STEPS.get(body["status"])
-    return known or "Go back and try another way; what happened was logged."
+    return known or "Go back and try another way; the error was logged."
 
 
 def _way_back(scope: Mapping[str, Any], status: int) -> tuple[str, str]:

@@ -26,7 +26,7 @@ FOR_GOOD = "public, max-age=31536000, immutable"
 class _Static(StaticFiles):
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
-        if b"v=" in scope.get("query_string", b""):  # the address changes with the file
+        if b"v=" in scope.get("query_string", b""):  # the URL changes with the file
             response.headers["Cache-Control"] = FOR_GOOD
         return response
 

@@ -1,4 +1,4 @@
-"""What a page asks of the API, as commands to copy: curl and Python."""
+"""API requests equivalent to a page, as curl and Python commands to copy."""
 
 import json
 import re
@@ -10,9 +10,9 @@ from typing import Any
 
 from starlette.requests import Request
 
-# What shows nothing, or turns the direction of what follows: a command must read as it runs.
+# Invisible and direction-changing characters: a command must read as it runs.
 HIDDEN = re.compile("[\u0080-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
-SHORT = 70  # letters of a body, or of the arguments of a call, that stay on a line
+SHORT = 70  # longest body, or arguments of a call, on one line
 KEY_CURL = ' \\\n     -H "Authorization: Bearer $BARTSERVE_KEY"'
 KEY_PYTHON = "  # with the key in BARTSERVE_KEY"
 
@@ -34,7 +34,7 @@ def ask(
     body: Any = None,
     query: Mapping[str, Any] | None = None,
 ) -> list[Snippet]:
-    """The same request of the API in curl and in Python, there as a call of the client (`call`)."""
+    """Return a request to the API as curl and as Python code with a call of the client (`call`)."""
     base = _base(request)
     keyed = bool(request.scope.get("bartserve.asks_keys"))
     return [
@@ -44,7 +44,7 @@ def ask(
 
 
 def upload(request: Request) -> list[Snippet]:
-    """How a file is sent."""
+    """Return the commands that upload a file."""
     base = _base(request)
     keyed = bool(request.scope.get("bartserve.asks_keys"))
     header = KEY_CURL if keyed else ""
@@ -56,13 +56,13 @@ def upload(request: Request) -> list[Snippet]:
 
 
 def _base(request: Request) -> str:
-    """The address of the service, as whoever copies a command reaches it."""
+    """Return the service's URL as the user reaches it."""
     public: str | None = request.scope["bartserve.public_url"]
     return public or str(request.base_url).rstrip("/")
 
 
 def call(method: str, /, *positional: Any, **named: Any) -> str:
-    """A call of the client as Python writes it, an argument a line where they are long."""
+    """Return a call of the client as Python code, one argument per line if they are long."""
     given = [pformat(value, sort_dicts=False) for value in positional]
     given += [f"{key}={pformat(value, sort_dicts=False)}" for key, value in named.items()]
     together = ", ".join(given)

@@ -1,17 +1,17 @@
-"""Small drawings inside a page: bars of a histogram, as numbers for the template."""
+"""Sparklines: bars of a small histogram, as numbers for the template."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 WIDTH, HEIGHT, GAP = 120.0, 28.0, 1.0
-SMALLEST = 1.0  # a bin with anything in it shows
+SMALLEST = 1.0  # keeps every nonempty bin visible
 
 
 def bars(histogram: Mapping[str, Any]) -> list[tuple[float, float, float, float]]:
-    """x, y, width and height of each bar, edges to scale."""
+    """Return x, y, width and height of each bar, with edges to scale."""
     counts: Sequence[int] = histogram["counts"]
     edges: Sequence[Any] = histogram["edges"]
-    if not edges or isinstance(edges[0], str):  # dates: as wide as each other
+    if not edges or isinstance(edges[0], str):  # dates: equal widths
         edges = range(len(counts) + 1)
     most = max(counts, default=0)
     span = edges[-1] - edges[0] if len(edges) > 1 else 0

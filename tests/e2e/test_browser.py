@@ -67,7 +67,7 @@ def test_from_an_empty_service_by_a_file_to_a_prediction(window):
     window.go(at)  # a reload in the middle goes on where it is
     window.until(lambda: page.query_selector("section.verdict") is not None)
     assert page.inner_text("[data-state]") == "succeeded"
-    assert "intervals held" in page.inner_text("main")
+    assert "interval coverage" in page.inner_text("main")
     assert window.pictures() == 2
     window.shoot("model")
 
@@ -290,7 +290,7 @@ def test_without_javascript_and_without_a_mouse(chromium, address):  # noqa: F81
     press("button:has-text('Start the fit')", "**/ui/models/mdl_*")
 
     window.until(lambda: page.inner_text("[data-state]") == "succeeded")
-    assert "intervals held" in page.inner_text("main")
+    assert "interval coverage" in page.inner_text("main")
     for image in page.locator("figure img").all():
         image.scroll_into_view_if_needed()
         assert image.bounding_box()["width"] > 200

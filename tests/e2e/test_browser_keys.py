@@ -88,7 +88,7 @@ def test_a_key_is_made_copied_rotated_and_revoked(window, team):
     page.fill("#name", "robot")
     page.fill("#days", "30")
     page.uncheck("input[value=train]")
-    page.click("text=Make it")
+    page.click("button:has-text('Create')")
     page.wait_for_selector("text=The new key")
     secret = page.inner_text(".note code")
     assert secret.startswith("bart_")

@@ -1,1 +1,1 @@
-"""Charts as SVG: matplotlib's, and ArviZ's for traces and ranks."""
+"""Charts as SVG, drawn with matplotlib, and with ArviZ for traces and ranks."""

@@ -1,7 +1,7 @@
-"""From a paint function to SVG: the looks a chart can have, one at a time.
+"""From a paint function to SVG: chart styles, and drawing one chart at a time.
 
-Matplotlib's settings belong to the whole process, and so does pyplot, which ArviZ uses: a lock lets one chart
-be drawn at a time. Importing either takes seconds, so that happens when the first chart is asked for.
+Matplotlib's settings are global to the process, as is pyplot, which ArviZ uses; so a lock lets only one chart
+be drawn at a time. Importing either takes seconds, so it happens with the first chart.
 """
 
 import io
@@ -17,12 +17,12 @@ Theme = Literal["light", "dark"]
 Shape = Literal["wide", "narrow"]
 _lock = threading.Lock()
 FONTS = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', sans-serif"
-DOTS = 72  # of an SVG to the inch
+DOTS = 72  # SVG points per inch
 
 
 @dataclass(frozen=True)
 class Colours:
-    """What a theme draws with; the same as the style sheet's."""
+    """Colours of a theme, the same as in the style sheet."""
 
     ink: str
     soft: str
@@ -31,7 +31,7 @@ class Colours:
     wash: str
     fair: str
     chains: tuple[str, ...]
-    ramp: tuple[str, str, str]  # of a surface, from low to high
+    ramp: tuple[str, str, str]  # for surfaces, from low to high
 
 
 COLOURS: dict[str, Colours] = {
@@ -60,16 +60,16 @@ COLOURS: dict[str, Colours] = {
 
 @dataclass(frozen=True)
 class ChartStyle:
-    """How a chart is to look: for which theme, and how much room it has."""
+    """Style of a chart: its theme and available room."""
 
     theme: Theme = "light"
     shape: Shape = "wide"
-    half: bool = False  # beside another one
+    half: bool = False  # beside another chart
     height: float = 3.0  # in inches; a narrow chart may be taller than wide
 
     @property
     def colours(self) -> Colours:
-        """The theme's."""
+        """Colours of the theme."""
         return COLOURS[self.theme]
 
     @property
@@ -79,7 +79,7 @@ class ChartStyle:
 
     @property
     def width(self) -> float:
-        """In inches: a page shows them so that letters have its own small size."""
+        """Width in inches, which makes the text of the chart small on the page."""
         return 4.3 if self.narrow else 5.9 if self.half else 11.2
 
 
@@ -87,7 +87,7 @@ Paint = Callable[["Figure", ChartStyle], None]
 
 
 def draw(paint: Paint, look: ChartStyle) -> bytes:
-    """An SVG document of what a function paints on an empty figure; blocks while another one is drawn."""
+    """Return the SVG document that a function paints on an empty figure; waits for other charts."""
     with _lock:
         import matplotlib as mpl  # noqa: PLC0415
         from matplotlib.figure import Figure  # noqa: PLC0415
@@ -99,7 +99,7 @@ def draw(paint: Paint, look: ChartStyle) -> bytes:
 
 
 def draw_arviz(make: Callable[[dict[str, Any], ChartStyle], Any], finish: Paint, look: ChartStyle) -> bytes:
-    """The same of a figure that ArviZ makes: `make` takes arguments for it and gives its collection."""
+    """Return the SVG document of an ArviZ plot: `make` takes its arguments and returns its collection."""
     with _lock:
         import matplotlib as mpl  # noqa: PLC0415
 
@@ -120,7 +120,7 @@ def draw_arviz(make: Callable[[dict[str, Any], ChartStyle], Any], finish: Paint,
 def _written(figure: "Figure") -> bytes:
     sink = io.StringIO()
     figure.savefig(sink, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    # Laid out with DejaVu's widths, shown in the page's own letters.
+    # Laid out with the widths of DejaVu, shown in the page's font.
     return sink.getvalue().replace("'DejaVu Sans'", FONTS).encode()
 
 

@@ -1,4 +1,4 @@
-"""Whether chains agree: traces, ranks, and the figures as they grew."""
+"""Charts of convergence: traces, ranks, and diagnostics by number of draws."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 
 def trace(sigma: Floats, shown: NDArray[np.int64], look: ChartStyle) -> bytes:
-    """Draws of sigma as they came, a line per chain; `shown` numbers the draws."""
+    """Draw the traces of sigma, one line per chain; `shown` holds the indices of the draws."""
 
     def make(given: dict[str, Any], look: ChartStyle) -> Any:
         from arviz_plots import plot_trace  # noqa: PLC0415
@@ -36,9 +36,9 @@ def trace(sigma: Floats, shown: NDArray[np.int64], look: ChartStyle) -> bytes:
 
 
 def ranks(sigma: Floats, every: int, look: ChartStyle) -> bytes:
-    """The distribution of each chain's ranks among all draws, less what it would be if chains agreed.
+    """Draw the distribution of each chain's ranks among all draws, minus the uniform distribution.
 
-    `sigma`, float64 [chain, draw], holds `every` so many-th draw: the band is that of independent ones.
+    `sigma`, float64 [chain, draw], holds each `every`-th draw: the band is that of independent draws.
     """
 
     def make(given: dict[str, Any], look: ChartStyle) -> Any:
@@ -49,7 +49,7 @@ def ranks(sigma: Floats, every: int, look: ChartStyle) -> bytes:
             visuals={
                 "title": False,
                 "xlabel": False,
-                "ecdf_lines": False,  # begin at a chain's first draw, and are those of 200 points
+                "ecdf_lines": False,  # we draw our own: these start at the first draw and have 200 points
                 "credible_interval": {"color": look.colours.soft, "alpha": 0.16},
                 "remove_axis": False,
             },
@@ -72,10 +72,10 @@ def ranks(sigma: Floats, every: int, look: ChartStyle) -> bytes:
 
 
 def rank_curves(sigma: Floats) -> list[tuple[Floats, Floats]]:
-    """Of each chain, from 0 to 1: how much of it ranks below a share of all draws, less that share.
+    """Return for each chain (x, y): the share of its draws below share x of all draws, minus x.
 
-    Down evenly between its draws, up at each by one in so many. Draws that are equal, as all are of a known
-    sigma, take turns by chain.
+    Curves fall evenly between a chain's draws and rise at each by one over their number. Equal draws, such as
+    those of a known sigma, are ranked alternately by chain.
     """
     by_draw = np.argsort(np.argsort(sigma.T, axis=None, kind="stable"), kind="stable")
     order = by_draw.reshape(sigma.T.shape).T
@@ -86,7 +86,7 @@ def rank_curves(sigma: Floats) -> list[tuple[Floats, Floats]]:
 
 
 def agreement(found: Mapping[str, Any], look: ChartStyle) -> bytes:
-    """R-hat and effective draws against the draws there were."""
+    """Draw R-hat and effective sample size by number of draws."""
 
     def paint(figure: Any, look: ChartStyle) -> None:
         beside = (2, 1) if look.narrow else (1, 2)
@@ -149,7 +149,7 @@ def _name_chains(axes: Any, count: int, look: ChartStyle) -> None:
         return
     marks = [Line2D([], [], color=colour, lw=2) for colour in look.colours.chains[:count]]
     names = [f"chain {i + 1}" for i in range(count)]
-    # Above the lines, which may be anywhere.
+    # Above the axes, since the lines may be anywhere.
     axes.legend(
         marks,
         names,

@@ -1,4 +1,4 @@
-"""What a model makes of its features: importance, partial dependence, and the density of one answer."""
+"""Charts of feature effects: importance, partial dependence, and the density of one prediction."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,12 +8,12 @@ import numpy as np
 from app.dashboard.drawing.canvas import ChartStyle, draw
 from app.dashboard.drawing.held_out import short
 
-SHADES = 48  # of a surface; with more a colour bar is a bitmap
-MOST_CLASSES = 8  # in one picture: those whose probability moves the most
+SHADES = 48  # of a surface; with more, a colour bar becomes a bitmap
+MOST_CLASSES = 8  # in one chart: those whose probability changes most
 
 
 def importance(features: Sequence[Mapping[str, Any]], look: ChartStyle) -> bytes:
-    """Inclusion proportions with intervals, the largest on top."""
+    """Draw inclusion proportions with intervals, largest on top."""
     names = [short(str(feature["name"]), 22 if look.narrow else 34) for feature in features]
     mean = np.array([feature["mean"] for feature in features])
     lower = np.array([feature["lower"] for feature in features])
@@ -38,7 +38,7 @@ def importance(features: Sequence[Mapping[str, Any]], look: ChartStyle) -> bytes
 
 
 def dependence(found: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
-    """Partial dependence of one feature, or of two; of more than two classes a line for each."""
+    """Draw partial dependence on one or two features; for more than two classes, one line each."""
     if len(found["features"]) == 2:
         return _two(found, target, look)
     many = len(found.get("classes") or ())
@@ -138,7 +138,7 @@ def _two(found: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
 
 
 def density(found: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
-    """The posterior density of one answer, and of a new outcome around it."""
+    """Draw the posterior density of a prediction, and of a new outcome."""
 
     def paint(figure: Any, look: ChartStyle) -> None:
         axes = figure.subplots()

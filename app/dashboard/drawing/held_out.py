@@ -1,4 +1,4 @@
-"""How a model does on rows it never saw."""
+"""Charts of predictions on held-out rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from app.dashboard.drawing.canvas import ChartStyle, draw
 
 
 def predicted(found: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
-    """Predicted against actual, with the interval of each row; those that miss stand out."""
+    """Draw predicted against actual, with the interval of each row; misses stand out."""
     rows = found["rows"]
     actual, mean, lower, upper = (
         np.array([np.nan if v is None else v for v in rows[name]], float)
@@ -50,7 +50,7 @@ def predicted(found: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
 
 
 def probabilities(found: Mapping[str, Any], look: ChartStyle) -> bytes:
-    """Of two classes: the predicted probabilities of the rows of either, as bars."""
+    """Draw the predicted probabilities of the rows of two classes, as bars."""
     rows = found["rows"]
     actual, mean = np.array(rows["actual"], float), np.array(rows["mean"], float)
 
@@ -77,7 +77,7 @@ def probabilities(found: Mapping[str, Any], look: ChartStyle) -> bytes:
 
 
 def several(found: Mapping[str, Any], look: ChartStyle) -> bytes:
-    """Of more than two classes: the probability that each row's own class was given, a line for a class.
+    """Draw for more than two classes the probability given to each row's own class, one line per class.
 
     A row whose own class was not the most probable one stands out.
     """
@@ -115,7 +115,7 @@ def several(found: Mapping[str, Any], look: ChartStyle) -> bytes:
 
 
 def calibration(entries: Sequence[Mapping[str, float]], *, classes: int, look: ChartStyle) -> bytes:
-    """What was claimed against what was observed, with binomial intervals; `classes` is 0 of numbers."""
+    """Draw observed against nominal frequencies with binomial intervals; `classes` is 0 for numbers."""
     claimed = np.array([entry["level"] for entry in entries])
     observed = np.array([entry["observed"] for entry in entries])
     ends = np.array([[entry["lower"], entry["upper"]] for entry in entries]).T
@@ -143,6 +143,6 @@ def calibration(entries: Sequence[Mapping[str, float]], *, classes: int, look: C
 
 
 def short(text: str, most: int = 40) -> str:
-    """A name that fits."""
+    """Shorten a name to at most `most` characters."""
     text = "".join(letter if letter.isprintable() else " " for letter in text)
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,4 +1,4 @@
-"""The shapes that a tree may have, each with its probability."""
+"""Charts of the topologies of a tree, each with its probability."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,12 +7,12 @@ import numpy as np
 
 from app.dashboard.drawing.canvas import ChartStyle, draw
 
-MOST_SHAPES = 10  # in the picture; the table has more
-MOST_LEAVES = 64  # of a shape that is drawn rather than told
+MOST_SHAPES = 10  # in the chart; the table has more
+MOST_LEAVES = 64  # larger topologies are described in words
 
 
 def topologies(entries: Sequence[Mapping[str, Any]], look: ChartStyle) -> bytes:
-    """The most probable shapes as small trees, each beside the bar of its probability."""
+    """Draw the most probable topologies as small trees, each beside the bar of its probability."""
     shown = entries[:MOST_SHAPES]
     share = np.array([entry["probability"] for entry in shown])
     at = np.arange(len(shown))[::-1]
@@ -34,18 +34,18 @@ def topologies(entries: Sequence[Mapping[str, Any]], look: ChartStyle) -> bytes:
         bars.set_ylim(-0.6, len(shown) - 0.4)
         bars.set_xlim(0, 1.12 * share.max(initial=1e-9))
         bars.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")
-        bars.set_xlabel("posterior probability of the shape")
+        bars.set_xlabel("posterior probability")
 
     return draw(paint, look)
 
 
 def height(entries: Sequence[Any]) -> float:
-    """Of the picture, in inches."""
+    """Return the height of the chart in inches."""
     return 0.8 + 0.52 * min(len(entries), MOST_SHAPES)
 
 
 def _tree(axes: Any, text: str, place: float, look: ChartStyle) -> None:
-    """One shape in a row of the picture."""
+    """Draw one topology in a row of the chart."""
     leaves = text.count(".")
     if leaves > MOST_LEAVES:
         axes.text(0.5, place, f"{leaves} leaves", ha="center", va="center", color=look.colours.soft)
@@ -62,14 +62,14 @@ def _tree(axes: Any, text: str, place: float, look: ChartStyle) -> None:
 
 
 def laid_out(text: str) -> tuple[list[tuple[float, int]], list[tuple[int, int]]]:
-    """A shape's nodes (how far right, from 0 to 1, and how deep) and the pairs of them with a line between.
+    """Return a topology's nodes (x from 0 to 1, depth) and the pairs of nodes to connect.
 
-    Leaves are evenly spread, a split is midway between its parts.
+    Leaves are evenly spaced; a split is midway between its parts.
     """
     leaves = text.count(".")
     nodes: list[tuple[float, int]] = []
     edges: list[tuple[int, int]] = []
-    finished: list[list[int]] = [[]]  # of each open split, the numbers of its parts
+    finished: list[list[int]] = [[]]  # for each open split, the indices of its parts
     seen = 0
     for letter in text:
         if letter == "(":

@@ -1,1 +1,1 @@
-"""Forms of the dashboard: fields, and what is read from them."""
+"""Forms of the dashboard: their fields, and the reading of submitted values."""

@@ -1,4 +1,4 @@
-"""What a form sent, once it is known that one of our own pages sent it."""
+"""Submitted forms, verified to come from one of our own pages."""
 
 import hmac
 from typing import Annotated
@@ -8,33 +8,33 @@ from starlette.datastructures import FormData
 
 from app.services.errors import ForbiddenError
 
-MAX_FIELDS = 20_000  # a tick for each column of a wide table
-OURS = {"same-origin", "none"}  # what a browser says of a request that no other site made
+MAX_FIELDS = 20_000  # a checkbox for each column of a wide table
+OURS = {"same-origin", "none"}  # Sec-Fetch-Site of requests that no other site initiated
 
 
 async def _checked(request: Request) -> FormData:
-    """The form's fields.
+    """Return the form's fields.
 
     Raises
     ------
     ForbiddenError
-        Another site's page sent it, or it lacks this session's token.
+        The form comes from another site's page, or lacks this session's token.
     """
     if request.headers.get("sec-fetch-site", "none") not in OURS:
-        raise ForbiddenError("This form was sent by a page of another site.")
+        raise ForbiddenError("This form comes from a page of another site.")
     form = await request.form(max_files=1, max_fields=MAX_FIELDS)
     wanted = request.scope.get("bartserve.csrf", "")
     given = form.get("csrf")
     if not hmac.compare_digest(wanted.encode(), given.encode() if isinstance(given, str) else b""):
-        raise ForbiddenError("This form belongs to another session: load its page again, then send it.")
+        raise ForbiddenError("This form belongs to another session: reload its page, then send it.")
     return form
 
 
-# Every form's route depends on it.
+# A dependency of every route that accepts a form.
 Form = Annotated[FormData, Depends(_checked)]
 
 
 def text(form: FormData, name: str) -> str | None:
-    """A field without blanks around it; None when it is absent or empty."""
+    """Return a field without surrounding white space; None when it is absent or empty."""
     value = form.get(name)
     return (value.strip() or None) if isinstance(value, str) else None

@@ -1,4 +1,4 @@
-"""What the form of a new model asks for, as `POST /models` has it."""
+"""Conversion of the new-model form to the body of `POST /models`."""
 
 import math
 from typing import Any
@@ -14,12 +14,12 @@ from app.services.fits.creation import FitRequest
 from app.web.errors import faults_of
 from app.web.fit_request import ModelRequest
 
-KIND = "kind:"  # and a column's name: the field that overrides its kind
-LONGEST = 20  # characters of a whole number
+KIND = "kind:"  # prefix of a field that overrides a column's kind
+LONGEST = 20  # longest whole number in characters
 
 
 def body_of(form: FormData) -> dict[str, Any]:
-    """The body that asks `POST /models` for the same; raises InvalidRequestError for what is no number."""
+    """Return the equivalent body for `POST /models`; raises InvalidRequestError for malformed numbers."""
     target = text(form, "target") or ""
     features = [name for name in form.getlist("features") if isinstance(name, str) and name != target]
     faults = [] if features else [Fault("features", None, "choose at least one")]
@@ -39,7 +39,7 @@ def body_of(form: FormData) -> dict[str, Any]:
 
 
 def fit_request(body: dict[str, Any]) -> FitRequest:
-    """The same as the service wants it; raises InvalidRequestError as the API does."""
+    """Convert to the service's request; raises InvalidRequestError as the API does."""
     try:
         return ModelRequest.model_validate(body).fit_request()
     except ValidationError as error:
@@ -47,7 +47,7 @@ def fit_request(body: dict[str, Any]) -> FitRequest:
 
 
 def field_of(fault: Fault) -> str:
-    """The name of the form's field that a refusal is about; empty when it is of none of them."""
+    """Return the name of the form field that a fault concerns; empty when there is none."""
     known = {knob.name for knob in fit_fields.every()}
     known |= {"target", "features", "holdout", "name", "weights", "family", "method"}
     return next((name for name in (fault.field, fault.column) if name in known), None) or ""
@@ -58,14 +58,14 @@ def _put(body: dict[str, Any], knob: Knob, said: str, faults: list[Fault]) -> No
     try:
         value = _read(knob, said)
     except ValueError:
-        told = f"{said[:50]!r} is no {'whole ' if knob.kind == 'whole' else ''}number"
+        told = f"{said[:50]!r} is not a {'whole ' if knob.kind == 'whole' else ''}number"
         faults.append(Fault(knob.name, None, told))
         return
     (body.setdefault(outer, {}) if outer else body)[inner] = value
 
 
 def _read(knob: Knob, said: str) -> Any:
-    """The value that a field holds; ValueError for what is no number."""
+    """Parse the value of a field; ValueError for a malformed number."""
     if knob.kind in {"word", "yes"}:
         return True if knob.kind == "yes" else said
     number = float(said)

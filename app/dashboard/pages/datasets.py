@@ -32,15 +32,15 @@ DIALECT = (
     ("decimal", "Decimal sign"),
     ("dates", "Order of dates"),
 )
-NAMED = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar", " ": "blank"}
-MAX_SHOWN = 200  # columns on a page
+NAMED = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar", " ": "space"}
+MAX_SHOWN = 200  # columns per page
 ON_A_PAGE = 25
 
 
 @router.get("")
 @needs(READ)
 def list_datasets(request: Request, session: Reading, owner: Owner, cursor: Cursor = None) -> Response:
-    """Your datasets, and where to drop another."""
+    """Show your datasets and the upload form."""
     page = datasets.list_page(session, owner, ON_A_PAGE, cursor)
     return render.render(
         request.scope,
@@ -54,7 +54,7 @@ def list_datasets(request: Request, session: Reading, owner: Owner, cursor: Curs
 @router.post("")
 @needs(TRAIN, body=ANY_UPLOAD)
 def upload(form: Form, received: Upload, session: Writing, owner: Owner, settings: TheSettings) -> Response:
-    """Take a file; then its page."""
+    """Store an uploaded file, then redirect to its page."""
     called = datasets.name_for(received.name or None, received.filename)
     with datasets.parsed(received.file, _options(form), settings.max_body_bytes) as parsed:
         dataset = datasets.save(session, owner, parsed, called)
@@ -70,7 +70,7 @@ def show(
     dataset_id: str,
     first: Annotated[int, Query(ge=0, description="The first column shown.")] = 0,
 ) -> Response:
-    """A dataset: its columns with their profiles, and its first rows."""
+    """Show a dataset: its columns with their profiles, and its first rows."""
     dataset = datasets.get(session, owner, dataset_id, profiles=True)
     profiles = dataset.profiles or [{}] * len(dataset.columns)
     columns = list(zip(dataset.columns, profiles, strict=True))[first : first + MAX_SHOWN]
@@ -92,15 +92,15 @@ def show(
 @router.post("/{dataset_id}/delete")
 @needs(TRAIN)
 def delete(_form: Form, session: Deleting, owner: Owner, dataset_id: str) -> Response:
-    """Remove a dataset; then the list."""
+    """Delete a dataset, then redirect to the list."""
     datasets.delete(session, owner, dataset_id)
     return render.see_other("/ui/datasets")
 
 
 def _options(form: FormData) -> Options:
-    """How the form says that the file is written; raises InvalidRequestError."""
+    """Return the reading options of the form; raises InvalidRequestError."""
     given: dict[str, Any] = {name: text(form, name) for name in ReadingQuery.model_fields}
-    # The parameters of the API that repeat are one field each.
+    # Repeatable parameters of the API are one form field each.
     given |= {"missing": _parts(given["missing"], ","), "kind": _parts(text(form, "kind"), "\n") or []}
     try:
         return UploadQuery.model_validate(given).options(None)
@@ -113,10 +113,10 @@ def _parts(given: str | None, between: str) -> list[str] | None:
 
 
 def _dialect(read_as: dict[str, Any]) -> list[tuple[str, str]]:
-    """What was found out of how the file is written: name and value, what tells nothing left out."""
+    """Return the detected dialect as names and values, without undetected parts."""
     found = [(label, read_as.get(name)) for name, label in DIALECT]
     missing = [f"{entry['text']!r} ({entry['count']})" for entry in read_as.get("missing") or ()]
-    guessed = " (guessed: look at the letters)" if read_as.get("encoding_guessed") else ""
+    guessed = " (guessed: check some words)" if read_as.get("encoding_guessed") else ""
     told = [(label, NAMED.get(str(value), str(value))) for label, value in found if value is not None]
     told = [(label, value + guessed if label == "Encoding" else value) for label, value in told]
     return told + ([("Read as missing", ", ".join(missing))] if missing else [])

@@ -1,4 +1,4 @@
-"""The first page: what there is, and what to do next."""
+"""The start page: the newest objects, and what to do next."""
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -17,7 +17,7 @@ FEW = 6
 @router.get("/")
 @needs(READ)
 def home(request: Request, session: Reading, owner: Owner, readiness: TheReadiness) -> Response:
-    """The newest models and datasets, and whether the service can work."""
+    """Show the newest models and datasets, and whether the service is ready."""
     newest, more_models = models.list_page(session, owner, FEW, None)
     page = datasets.list_page(session, owner, FEW, None)
     return render.render(

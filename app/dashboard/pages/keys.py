@@ -1,4 +1,4 @@
-"""Keys: whose they are, what they may do, and new ones, shown once."""
+"""API keys: the list, with owners and scopes, and the creation of keys, shown once."""
 
 from collections.abc import Collection
 from datetime import timedelta
@@ -17,7 +17,7 @@ from app.web.dependencies import Reading, Writing
 from app.web.scopes import KEY, GuardedRoute, needs
 
 router = APIRouter(prefix="/ui/keys", include_in_schema=False, route_class=GuardedRoute)
-OVERLAP = timedelta(days=1)  # in which a rotated key is still taken
+OVERLAP = timedelta(days=1)  # during which a rotated key stays valid
 MAX_DAYS = 3650
 
 
@@ -32,14 +32,14 @@ Who = Annotated[Key, Depends(_who)]
 @router.get("")
 @needs(ADMIN)
 def list_keys(request: Request, session: Reading, who: Who) -> Response:
-    """Your owner's keys; on this machine alone, everybody's."""
+    """Show your owner's keys; on loopback, all keys."""
     return _page(request, session, who)
 
 
 @router.post("")
 @needs(ADMIN)
 def create(request: Request, form: Form, session: Writing, who: Who) -> Response:
-    """Make a key, and show it this once."""
+    """Create a key and show it once."""
     days = text(form, "days")
     if days is not None and not (days.isascii() and days.isdigit() and 1 <= int(days[:9]) <= MAX_DAYS):
         told = f"a whole number of days, up to {MAX_DAYS}"
@@ -59,7 +59,7 @@ def create(request: Request, form: Form, session: Writing, who: Who) -> Response
 @router.post("/{key_id}/rotate")
 @needs(ADMIN)
 def rotate(request: Request, _form: Form, session: Writing, who: Who, key_id: str) -> Response:
-    """A new key in the place of one, which is taken for another day."""
+    """Create a replacement for a key, which stays valid for another day."""
     _check_scopes(_mine_of(session, who, key_id).scopes)
     return _page(request, session, who, keys.rotate(session, key_id, OVERLAP, by_id=True))
 
@@ -67,7 +67,7 @@ def rotate(request: Request, _form: Form, session: Writing, who: Who, key_id: st
 @router.post("/{key_id}/revoke")
 @needs(ADMIN)
 def revoke(_form: Form, session: Writing, who: Who, key_id: str) -> Response:
-    """End a key at once."""
+    """Revoke a key at once."""
     _mine_of(session, who, key_id)
     keys.revoke(session, key_id, by_id=True)
     return render.see_other("/ui/keys")
@@ -80,15 +80,15 @@ def _mine(session: Session, who: Key) -> list[Any]:
 def _mine_of(session: Session, who: Key, key_id: str) -> Any:
     found = next((key for key in _mine(session, who) if key.id == key_id), None)
     if found is None:
-        raise NotFoundError("You have no key of this id.")
+        raise NotFoundError("You have no key with this id.")
     return found
 
 
 def _check_scopes(scopes: Collection[str]) -> None:
-    """Raise ForbiddenError for what would show the secret of an operator's key."""
+    """Raise ForbiddenError for a request that would reveal the secret of an operator's key."""
     if OPERATOR in scopes:
         raise ForbiddenError(
-            "Keys of operators are made on the command line: bartserve keys create, or rotate."
+            "Operator keys are created on the command line: bartserve keys create, or rotate."
         )
 
 

@@ -1,4 +1,4 @@
-"""Progress of several models in one stream: a browser keeps few connections open at once."""
+"""Live progress of several models in one stream, since a browser keeps few connections open."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -16,14 +16,14 @@ from app.web.dependencies import Owner, Reading
 from app.web.scopes import GuardedRoute, needs
 
 router = APIRouter(prefix="/ui", include_in_schema=False, route_class=GuardedRoute)
-MOST = 50  # models followed at once: more than a page lists
+MOST = 50  # models per stream: more than a page lists
 END = "end"
 
 
 def _followed(
     session: Reading,
     owner: Owner,
-    wanted: Annotated[str, Query(alias="models", max_length=5000, description="Their ids, with commas.")],
+    wanted: Annotated[str, Query(alias="models", max_length=5000, description="Ids separated by commas.")],
 ) -> list[str]:
     given = list(dict.fromkeys(wanted.split(",")))[:MOST]
     return list(dict.fromkeys(models.get(session, owner, model_id).id for model_id in given))
@@ -32,7 +32,7 @@ def _followed(
 @router.get("/events")
 @needs(READ)
 async def follow(request: Request, ids: Annotated[list[str], Depends(_followed)]) -> Response:
-    """Server-sent events: `progress` of each of your models, and `end` when one of them ends."""
+    """Stream server-sent events: `progress` of each of your models, and `end` when one of them ends."""
     feed: Feed = request.app.state.feed
     feed.check_room(ids)
     return EventSourceResponse(_merged(feed, ids), headers={"X-Accel-Buffering": "no"})

@@ -1,6 +1,6 @@
-"""What a model says of itself, page by page: its chains, its features, their effects, and one prediction.
+"""Tabs of a model's page: chains, features, effects, and the prediction of one row.
 
-The figures take a core for a moment, so they are found behind the gate, as the API does.
+The figures need a core for a moment, so they are computed behind the gate, as in the API.
 """
 
 from itertools import product
@@ -45,13 +45,13 @@ async def chains(
     model_id: str,
     frame: Annotated[Frame, _framed("chains")],
 ) -> Response:
-    """Whether the chains agree: traces, ranks, and the figures as they grew, also during the fit."""
+    """Show the convergence of the chains: traces, ranks, and diagnostics by draws, also during the fit."""
     model_id = frame["model"]["id"]
     weights = (frame["model"]["diagnostics"] or {}).get("weights")
 
     def find() -> dict[str, Any] | None:
         if weights is not None:
-            return None  # particles came all at once: their runs are compared instead
+            return None  # weighted particles come all at once: runs are compared instead
         try:
             return convergence.growth(predictor, owner, model_id)
         except NotFinishedError:
@@ -82,7 +82,7 @@ async def features(
     model_id: str,
     frame: Annotated[Frame, _framed("features")],
 ) -> Response:
-    """How much of the trees' splitting each feature does."""
+    """Show each feature's share of the split rules."""
     model_id = frame["model"]["id"]
     found = None
     if frame["model"]["state"] == "succeeded":
@@ -110,7 +110,7 @@ async def effects(
     frame: Annotated[Frame, _framed("effects")],
     feature: Annotated[list[str] | None, Query(max_length=2)] = None,
 ) -> Response:
-    """How predictions move with one feature or two."""
+    """Show how predictions change with one or two features."""
     model_id = frame["model"]["id"]
     chosen = list(dict.fromkeys(name for name in feature or () if name))
     names: list[str] = []
@@ -147,7 +147,7 @@ async def effects(
 
 
 def _by_point(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Of each point of a grid its values, and by class the mean and the interval's ends."""
+    """Return each point of a grid with its values, and the mean and interval of each class."""
     interval = found["intervals"][0]
     shape = [len(points) for points in found["grid"]]
     tables = {"mean": found["mean"], "lower": interval["lower"], "upper": interval["upper"]}
@@ -168,7 +168,7 @@ async def predict(
     model_id: str,
     frame: Annotated[Frame, _framed("predict")],
 ) -> Response:
-    """A form for one row; with its values in the address, the answer and its density."""
+    """Show a form for one row; with values in the query, also the prediction and its density."""
     model_id = frame["model"]["id"]
     asked = "f0" in request.query_params
     found = await gate.run(lambda: _predicted(predictor, owner, model_id, frame, request, asked=asked))

@@ -1,4 +1,4 @@
-"""Pages of models: the list, one model, and what can be done to it."""
+"""Pages of models: the list, one model, and its actions."""
 
 from contextlib import suppress
 from typing import Any
@@ -28,7 +28,7 @@ OPEN = ("queued", "running")
 @router.get("")
 @needs(READ)
 def list_models(request: Request, session: Reading, owner: Owner, cursor: Cursor = None) -> Response:
-    """Your models, newest first, with their progress."""
+    """Show your models, newest first, with their progress."""
     items, next_cursor = models.list_page(session, owner, ON_A_PAGE, cursor)
     listing = snippets.ask(request, "/models", "list(bart.models())", query={"limit": ON_A_PAGE})
     return render.render(
@@ -41,7 +41,7 @@ def list_models(request: Request, session: Reading, owner: Owner, cursor: Cursor
 def show(
     request: Request, session: Reading, owner: Owner, model_id: str, before: str | None = None
 ) -> Response:
-    """A model: how far it is, the verdict, and how it does on rows it never saw."""
+    """Show a model: its progress, its verdict, and its scores on held-out rows."""
     model = models.view(session, owner, model_id)
     model_id = model["id"]
     log, older = events.back(session, owner, model_id, EVENTS, before)
@@ -59,7 +59,7 @@ def show(
 
 
 def framed(session: Session, owner: str, model: dict[str, Any], tab: str) -> dict[str, Any]:
-    """What all pages of a model show."""
+    """Return the values common to all pages of a model."""
     dataset = None
     if model["dataset_id"] is not None:
         with suppress(NotFoundError):
@@ -74,7 +74,7 @@ def framed(session: Session, owner: str, model: dict[str, Any], tab: str) -> dic
 
 
 def held_out_of(session: Session, owner: str, model: dict[str, Any]) -> dict[str, Any] | None:
-    """The held-out rows of a model that has some and was judged; None for any other."""
+    """Return the held-out rows of a succeeded model with a holdout, else None."""
     if model["state"] != "succeeded" or model["holdout"] is None:
         return None
     with suppress(NotFoundError):
@@ -85,7 +85,7 @@ def held_out_of(session: Session, owner: str, model: dict[str, Any]) -> dict[str
 @router.post("/{model_id}/cancel")
 @needs(TRAIN)
 def cancel(_form: Form, session: Writing, owner: Owner, model_id: str) -> Response:
-    """Stop it; what was drawn is kept."""
+    """Cancel a model; its draws are kept."""
     models.cancel(session, owner, model_id)
     return render.see_other(f"/ui/models/{model_id}")
 
@@ -95,7 +95,7 @@ def cancel(_form: Form, session: Writing, owner: Owner, model_id: str) -> Respon
 def retry(
     _form: Form, session: Writing, bell: TheBell, owner: Owner, model_id: str, after: BackgroundTasks
 ) -> Response:
-    """Go on where its chains ended."""
+    """Continue a model where its chains ended."""
     shown = lifecycle.retry(session, owner, model_id)
     after.add_task(bell.ring, len(shown["progress"]["chains"]))
     return render.see_other(f"/ui/models/{model_id}")
@@ -112,7 +112,7 @@ def extend(
     model_id: str,
     after: BackgroundTasks,
 ) -> Response:
-    """Take further draws."""
+    """Draw more from a model's chains."""
     models.get(session, owner, model_id)
     given = text(form, "num_draws") or ""
     if not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= lifecycle.MAX_DRAWS):
@@ -126,6 +126,6 @@ def extend(
 @router.post("/{model_id}/delete")
 @needs(TRAIN)
 def delete(_form: Form, session: Deleting, predictor: ThePredictor, owner: Owner, model_id: str) -> Response:
-    """Remove it with its draws."""
+    """Delete a model with its draws."""
     predictor.cache.drop(models.delete(session, owner, model_id))
     return render.see_other("/ui/models")

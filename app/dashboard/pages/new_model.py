@@ -1,4 +1,4 @@
-"""The page that makes a model: what to predict, from what, and how, each choice with its sentence."""
+"""The form for a new model: target, features and settings, each with a hint."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -22,15 +22,15 @@ from app.web.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings
 from app.web.scopes import GuardedRoute, needs
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
-MANY = 200  # datasets to choose from
+MANY = 200  # datasets offered
 USABLE = {"number", "boolean", "category", "date"}
-MOST_KINDS = 200  # columns whose kind can be chosen on the page; the API takes any number
+MOST_KINDS = 200  # columns with a choice of kind on the page; the API accepts any number
 
 
 @router.get("/new")
 @needs(READ)
 def new(request: Request, session: Reading, owner: Owner, dataset: str = "", target: str = "") -> Response:
-    """The form, for a dataset when one is chosen."""
+    """Show the form, for a dataset if one is chosen."""
     return _page(request, session, owner, {"dataset_id": dataset, "target": target}, None)
 
 
@@ -47,7 +47,7 @@ def create(
     owner: Owner,
     after: BackgroundTasks,
 ) -> Response:
-    """Start the fit; then its page. What is wrong is said on the form, which keeps what was filled in."""
+    """Start the fit, then redirect to its page. Faults are shown on the form, which keeps its values."""
     try:
         asked = fit_request(body_of(form))
 
@@ -60,7 +60,7 @@ def create(
             after.add_task(bell.ring, len(shown["progress"]["chains"]))
             return answer
 
-        # Sent twice (a double click, a reload) it makes one model.
+        # A form sent twice (by a double click or a reload) creates one model.
         token = Asked(owner, "form /ui/models", text(form, "once"), repr(asked))
         answer = once(engine, token, make)
     except ServiceError as error:
@@ -75,7 +75,7 @@ def create(
 def estimate(
     request: Request, form: Form, session: Reading, engine: TheEngine, settings: TheSettings, owner: Owner
 ) -> Response:
-    """The form again, with what the fit would take; nothing is started."""
+    """Show the form again with the estimated cost of the fit, without starting it."""
     try:
         body = body_of(form)
         found = creation.estimated(engine, owner, fit_request(body), health.slots(session, settings))
@@ -148,7 +148,7 @@ def _page(
 
 
 def _told(name: str, given: Mapping[str, Any], wrong: Mapping[str, Any]) -> bool:
-    """Whether a field was filled in, or has to be mended."""
+    """Return whether a field has a value or a fault."""
     return name in wrong or bool(given.get(name))
 
 

@@ -1,4 +1,4 @@
-"""Pages about the service itself: health, workers, keys."""
+"""The page of the service: readiness, workers and the queue."""
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -15,7 +15,7 @@ router = APIRouter(prefix="/ui", include_in_schema=False, route_class=GuardedRou
 @router.get("/service")
 @needs(READ)
 def service(request: Request, session: Reading, readiness: TheReadiness, settings: TheSettings) -> Response:
-    """Whether work is taken, who does it, and how much waits."""
+    """Show whether the service is ready, its workers, and the waiting work."""
     return render.render(
         request.scope,
         "service.html",

@@ -1,4 +1,4 @@
-"""Signing in with a key where keys are asked for, and out again."""
+"""Sign-in with a key where keys are required, and sign-out."""
 
 from anyio import to_thread
 from fastapi import APIRouter, Request
@@ -17,8 +17,8 @@ MAX_NEXT = 2000
 
 @router.get("/sign-in")
 @keyless
-async def form(request: Request, next: str = "/") -> Response:  # noqa: A002  the address's word
-    """Where a key is asked for."""
+async def form(request: Request, next: str = "/") -> Response:  # noqa: A002  the query parameter
+    """Show the form for a key."""
     if not request.scope["bartserve.asks_keys"]:
         return render.see_other("/")
     return render.render(request.scope, "sign_in.html", to=_own(next), refused=False)
@@ -27,7 +27,7 @@ async def form(request: Request, next: str = "/") -> Response:  # noqa: A002  th
 @router.post("/sign-in")
 @keyless
 async def sign_in(request: Request, engine: TheEngine) -> Response:
-    """Begin a session; then the page that was asked for."""
+    """Start a session, then redirect to the requested page."""
     check_sender(request.headers, request.scope)
     if not request.scope["bartserve.asks_keys"]:
         return render.see_other("/")
@@ -52,23 +52,23 @@ async def sign_in(request: Request, engine: TheEngine) -> Response:
 @router.post("/sign-out")
 @needs()
 async def sign_out(request: Request, _form: Form, engine: TheEngine) -> Response:
-    """End the session here and in the database."""
+    """End the session in the browser and in the database."""
     if token := token_of(request.headers, request.scope):
         await to_thread.run_sync(sessions.end, engine, token)
     answer = render.see_other("/ui/sign-in")
     secure = _secure(request)
     answer.delete_cookie(cookie_of(request.scope), path="/", secure=secure, httponly=True, samesite="strict")
-    answer.headers["Clear-Site-Data"] = '"cache"'  # charts are kept for a day
+    answer.headers["Clear-Site-Data"] = '"cache"'  # charts are cached for a day
     return answer
 
 
 def _secure(request: Request) -> bool:
-    """Whether browsers reach the service by TLS alone."""
+    """Return whether browsers reach the service only by TLS."""
     public: str | None = request.scope[PUBLIC]
     return (public or str(request.url)).startswith("https:")
 
 
 def _own(path: str) -> str:
-    """An address of ours to go to; the first page for any other."""
+    """Return a path on this service to redirect to; the start page for any other."""
     plain = path.startswith("/") and path.isprintable() and len(path) <= MAX_NEXT
     return path if plain and not path.startswith(("//", "/\\", "/ui/sign-")) else "/"

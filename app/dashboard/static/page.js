@@ -1,5 +1,5 @@
 "use strict";
-// The pages work without this file. It adds: uploads that show how far they are, copying, live progress.
+// The pages work without this file. It adds upload progress, copying and live updates.
 
 const token = document.querySelector('meta[name="csrf-token"]')?.content ?? "";
 const thin = " ";
@@ -46,7 +46,7 @@ function showProblem(box, problem) {
   box.replaceChildren(note);
 }
 
-// How the file is to be read, as parameters: lists are told apart by commas (missing) and lines (kinds).
+// Reading options as query parameters; lists are separated by commas (missing) and lines (kinds).
 function readingOf(form) {
   const query = new URLSearchParams();
   for (const field of form.querySelectorAll("[data-reading]")) {
@@ -89,7 +89,7 @@ function enliveUpload(form) {
       said = tenth;
     });
     request.upload.addEventListener("load", () => {
-      bar.removeAttribute("value"); // from here on the server reads it
+      bar.removeAttribute("value"); // now the server reads the file
       words.textContent = "Reading the table";
     });
     request.addEventListener("load", () => {
@@ -104,7 +104,7 @@ function enliveUpload(form) {
     });
     request.addEventListener("error", () => {
       end();
-      showProblem(problems, { title: "The upload was cut off", detail: "Check that the service runs, then send the file again." });
+      showProblem(problems, { title: "The upload was interrupted", detail: "Check that the service runs, then send the file again." });
     });
     request.addEventListener("abort", end);
     request.open("POST", `/datasets?${readingOf(form)}`);
@@ -144,7 +144,7 @@ function enliveUpload(form) {
   });
 }
 
-// --- small helps ---------------------------------------------------------------------------------------
+// --- small helpers ---------------------------------------------------------------------------------------
 
 function enliveCopy(button) {
   const code = button.parentElement.querySelector("code");
@@ -154,7 +154,7 @@ function enliveCopy(button) {
       await navigator.clipboard.writeText(code.textContent);
       button.textContent = "Copied";
     } catch {
-      getSelection().selectAllChildren(code); // not a secure place: leave it selected, ready for the keyboard
+      getSelection().selectAllChildren(code); // insecure context: select the text for the keyboard
       button.textContent = "Press Ctrl+C";
     }
     setTimeout(() => { button.textContent = "Copy"; }, 2000);
@@ -179,7 +179,7 @@ function enliveForms() {
   document.querySelector("[data-focus]")?.focus();
 }
 
-// What the fit would take, and the request to copy, asked anew when the form changes.
+// Updates the estimated cost and the commands to copy when the form changes.
 function enliveEstimate(form) {
   const place = form.querySelector("[data-estimate]");
   let asked = 0;
@@ -192,7 +192,7 @@ function enliveEstimate(form) {
       const answer = await fetch("/ui/models/estimate", { method: "POST", body, headers: { Accept: "text/html" } });
       if (number !== asked) return;
       if (!answer.ok) {
-        place.textContent = "With a field that can't be as it is, nothing can be estimated.";
+        place.textContent = "The form has an invalid field, so nothing can be estimated.";
         return;
       }
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -212,12 +212,12 @@ function enliveEstimate(form) {
 
 const ENDS = ["succeeded", "failed", "cancelled", "deleted"];
 
-// An EventSource comes back by itself when it is cut off, except when it was refused, and when a network that
-// went away left it open, which nobody tells it: then we do, later and later while nobody answers.
+// An EventSource reconnects by itself, except after a refusal, or when a lost network leaves it open unnoticed.
+// In those cases this code reconnects, with growing delays.
 const SOONEST = 2000, LATEST = 30000, SILENCE = 40000; // ms
 function follow(address, onEvent, ends, onEnd, onTrouble) {
   let source = null, pause = SOONEST, waiting = null, quiet = null;
-  let last = null; // a kind that may be the end: it is when the service closes the stream, else an old story
+  let last = null; // a final kind, which counts only once the service closes the stream
   function stop() {
     clearTimeout(waiting);
     clearTimeout(quiet);
@@ -286,7 +286,7 @@ function enliveModel(panel) {
         : chain.state;
     }
     const quarter = Math.floor(4 * now.fraction);
-    if (quarter !== told) status.textContent = `${percent(now.fraction)} done`; // four times, not four times a second
+    if (quarter !== told) status.textContent = `${percent(now.fraction)} done`; // announced four times in all
     told = quarter;
     if (now.draws > 0) panel.querySelector("[data-askable]").hidden = false;
   }, ENDS, (kind) => {
@@ -294,12 +294,12 @@ function enliveModel(panel) {
     else location.reload();
   }, (trouble) => {
     panel.classList.toggle("stale", trouble);
-    if (trouble) status.textContent = "The connection was cut off; coming back. The fit goes on meanwhile.";
-    else if (status.textContent.startsWith("The connection")) status.textContent = "Connected again.";
+    if (trouble) status.textContent = "The connection was lost; reconnecting. The fit continues meanwhile.";
+    else if (status.textContent.startsWith("The connection")) status.textContent = "Reconnected.";
   });
 }
 
-// Charts of a model that is being fitted: a new one when there are more draws, at most every few seconds.
+// Charts during a fit: reloaded when there are more draws, at most every few seconds.
 function enliveCharts(charts) {
   let waiting = false;
   let shown = 0;

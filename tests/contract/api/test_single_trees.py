@@ -82,7 +82,7 @@ def test_classes(client, settings):
     for name in ("held-out", "calibration", "agreement"):
         assert client.get(f"/ui/models/{model['id']}/charts/{name}.svg").status_code == 200
     page = client.get(f"/ui/models/{model['id']}").text
-    assert "Probability of the actual one" in page
+    assert "Probability of the actual class" in page
 
     said = ask(client, model, quantiles=[0.5], mcse=True, rhat=True, samples=2)
 

@@ -180,7 +180,7 @@ def test_what_happened_begins_with_the_newest_and_leads_back_to_the_first(browse
 
     assert [len(page) for page in told] == [50, 50, 20]
     assert [int(number) for page in told for number in page] == list(range(119, -1, -1))
-    assert "is logged before that" in page_of(browser.get(f"{at}?before=1")).words
+    assert "no earlier events" in page_of(browser.get(f"{at}?before=1")).words
     page_of(browser.get(f"{at}?before=x"), 422)
 
 
