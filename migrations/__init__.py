@@ -1,1 +1,1 @@
-"""The database schema, step by step (Alembic)."""
+"""Migrations of the database schema (Alembic)."""

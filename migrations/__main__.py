@@ -1,4 +1,4 @@
-"""Write a new revision from the difference between the tables and the migrations so far."""
+"""Generate a migration from the difference between the tables and the present migrations."""
 
 import sys
 import tempfile
@@ -11,7 +11,7 @@ from app.store.engine import make_engine
 
 
 def main(message: str) -> None:
-    """Migrate an empty database to head, compare, and write the revision file."""
+    """Migrate an empty database to head, compare it with the tables, and write the revision file."""
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder) / 'empty.db'}"
         schema.migrate(url)

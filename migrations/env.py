@@ -1,6 +1,6 @@
-"""Alembic's environment. `app.store.schema.migrate` hands it a connection under the migration lock.
+"""Alembic's environment. `app.store.schema.migrate` passes a connection under the migration lock.
 
-A new revision, after the tables changed (against a database at head):
+To generate a revision after changing the tables:
 
     python -m migrations "what changes"
 """

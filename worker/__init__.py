@@ -1,1 +1,1 @@
-"""The workers of bartserve: Celery, the dispatcher, and what each kind of unit does."""
+"""The workers of bartserve: Celery, the dispatcher, and the processing of each kind of unit."""

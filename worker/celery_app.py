@@ -1,4 +1,4 @@
-"""The Celery app and its settings. A message is a doorbell: the database holds the truth, leases recover."""
+"""The Celery app and its settings. A message is only a doorbell: the database is authoritative."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from app.settings import BELL_QUEUE, BELL_TASK, Settings
 from worker import tasks
 
 EMBEDDED_BROKER = "memory://localhost"
-POLL_SECONDS = 0.05  # of the embedded broker
+POLL_SECONDS = 0.05  # polling interval of the embedded broker
 
 
 def make_app(settings: Settings) -> Celery:
-    """The app of one worker, with its one task."""
+    """Make the Celery app of one worker, with its single task."""
     app = Celery("bartserve", set_as_current=False)
     app.conf.update(_configuration(settings))
     app.task(name=BELL_TASK)(tasks.work)
@@ -27,13 +27,13 @@ def _configuration(settings: Settings) -> dict[str, Any]:
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
         "result_backend": None,
-        # Early acknowledgement: late ones make long tasks run twice, or for ever, on Redis (measured).
+        # Early acknowledgement: late ones make long tasks run twice, or forever, on Redis (measured).
         "task_acks_late": False,
         "task_reject_on_worker_lost": False,
         "task_ignore_result": True,
         "task_serializer": "json",
         "accept_content": ["json"],
-        # No limits and no signals in tasks: an exception in mid-commit leaves its outcome unknown.
+        # No time limits and signals in tasks: an exception during a commit leaves its outcome unknown.
         "task_soft_time_limit": None,
         "task_time_limit": None,
         "task_default_queue": BELL_QUEUE,
@@ -42,15 +42,15 @@ def _configuration(settings: Settings) -> dict[str, Any]:
         "task_publish_retry_policy": {"max_retries": 2, "interval_max": 0.5},
         "worker_pool": "prefork",
         "worker_pool_start_method": "fork",
-        "worker_concurrency": settings.worker_slots + 1,  # one for finishes and predictions alone
+        "worker_concurrency": settings.worker_slots + 1,  # one only for finishes and predictions
         "worker_prefetch_multiplier": 1,
-        "worker_disable_prefetch": not settings.embedded,  # the memory transport only warns about it
+        "worker_disable_prefetch": not settings.embedded,  # the memory transport would only warn
         "worker_max_tasks_per_child": 50,
         "worker_max_memory_per_child": settings.worker_memory_kib,
-        # SIGTERM stays a warm shutdown, not remapped to the soft one, which sleeps its whole time: units
-        # drain within a slice, and the dispatcher ends the process should one not.
+        # SIGTERM stays a warm shutdown; the soft one would sleep its whole time. Units drain within a slice,
+        # and the dispatcher ends the process if one doesn't.
         "worker_soft_shutdown_timeout": 20,
-        # A child that died holds its slot until its result is given up; there is no result.
+        # A dead child holds its slot until its result is abandoned; there are no results.
         "worker_lost_wait": 1.0,
         "worker_cancel_long_running_tasks_on_connection_loss": False,
         "worker_enable_remote_control": False,

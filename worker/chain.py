@@ -1,6 +1,6 @@
 """A `chain` unit: one chain of a model, sampled in slices of about a second, each one transaction.
 
-A chain that is killed continues from its last slice on any machine; nothing depends on where slices fall.
+A killed chain continues from its last slice on any machine; the draws don't depend on the slices.
 """
 
 import time
@@ -21,11 +21,11 @@ from worker.fit_spec import Spec, fit_settings, prepare_problem, read_rows, read
 from worker.heartbeat import Watch
 from worker.kernels import load_kernels
 
-PIECES = 8  # of a slice, between looks at the clock
-GROWTH = 4.0  # of a piece's iterations over the one before, at most
-FIRST_SLICE = 0.2  # of a slice's time, and at most this: progress shows soon, a guess may be wrong
-# A chain looks whether another owner waits after so many slices, and so many times what its data took to
-# prepare: whoever takes its place prepares others.
+PIECES = 8  # pieces of a slice, between checks of the clock
+GROWTH = 4.0  # largest ratio of the iterations of successive pieces
+FIRST_SLICE = 0.2  # longest first slice in seconds: shows progress soon, and limits a wrong guess
+# A chain checks whether another owner waits after this many slices, and this multiple of the time to prepare
+# its data, since the next unit has to prepare its own.
 PATIENCE, PREPARATIONS = 3, 3.0
 
 
@@ -35,7 +35,7 @@ def run_chain(context: Context, claim: Claim, watch: Watch) -> None:
     Raises
     ------
     Stopped
-        By a cancel or a drain, or to give way.
+        A cancel, a drain, or another owner's turn ends the unit early.
     EndedError, LeaseLostError
         The unit was ended meanwhile, or another worker has it.
     """
@@ -61,14 +61,14 @@ def run_chain(context: Context, claim: Claim, watch: Watch) -> None:
 @dataclass(frozen=True)
 class _Prepared:
     model_id: str
-    settings: Json  # an extended model has others
+    settings: Json  # an extended model has different ones
     problem: PreparedFit
     header: bytes
     warnings: list[str]
-    seconds: float  # that it took
+    seconds: float  # duration of the preparation
 
 
-_last_prepared: list[_Prepared] = []  # chains of one model often follow each other in a process
+_last_prepared: list[_Prepared] = []  # a process often runs several chains of a model in a row
 
 
 def _prepare(context: Context, spec: Spec) -> _Prepared:
@@ -77,7 +77,7 @@ def _prepare(context: Context, spec: Spec) -> _Prepared:
         spec.settings,
     ):
         return _last_prepared[0]
-    _last_prepared.clear()  # free it before the next one takes its room
+    _last_prepared.clear()  # frees the memory before the next preparation
     began = time.monotonic()
     with session_scope(context.engine, read_only=True) as session:
         rows = read_rows(session, spec)
@@ -126,20 +126,20 @@ def _sample(
 
 
 class _Pace:
-    """Runs a chain for the length of a slice, in pieces, so that a machine that slows down is noticed."""
+    """Runs a chain for the duration of a slice, in pieces, to notice when the machine slows down."""
 
     def __init__(self, seconds: float, problem: PreparedFit) -> None:
         training = problem.training
         self._seconds = min(seconds, FIRST_SLICE)
         self._longest = seconds
-        self._piece = 1  # of one tree an iteration takes a microsecond or a second, by its method: no guess
+        self._piece = 1  # single trees: an iteration takes a microsecond to a second, so no guess
         update = METHODS[training.settings.method].engine.update_seconds
         if update is not None:
             guess = training.codes.shape[1] * training.settings.num_trees * update
             self._piece = max(1, int(self._seconds / PIECES / guess))
 
     def run(self, chain: AnyChain) -> float:
-        """A slice; iterations per second (of a filter, whose unit of work is smaller, particles)."""
+        """Run one slice; return iterations per second (for a filter, particles)."""
         began, done, before = time.monotonic(), 0, chain.iteration
         while True:
             done += chain.run(self._piece)

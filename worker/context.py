@@ -1,4 +1,4 @@
-"""What a process of the worker knows: the settings, the worker it belongs to, its own engine."""
+"""Context of a worker process: the settings, its worker, and its own engine."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from worker.places import Places
 
 @dataclass
 class Context:
-    """One per process; the engine is made at first use and never crosses a fork."""
+    """One per process; the engine is created at first use and never crosses a fork."""
 
     settings: Settings
     worker_id: str
@@ -22,13 +22,13 @@ class Context:
     _engines: list[Engine] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        # Shared with the children, who are forked later: one for each slot, and one more.
+        # Shared with the children, which are forked later: one per slot, and one more.
         self.counts = Counts(self.settings.worker_slots + 2)
         self.places = Places(self.settings.worker_slots)
 
     @property
     def engine(self) -> Engine:
-        """A small engine: units in a process come one after the other."""
+        """A small engine, since a process runs one unit at a time."""
         if not self._engines:
             made = make_engine(
                 self.settings.database_url,
@@ -41,10 +41,10 @@ class Context:
         return self._engines[0]
 
     def after_fork(self, number: int) -> None:
-        """In the child of that number: forget the parent's connections without closing them."""
+        """In child `number`, drop the parent's connections without closing them."""
         self.forks = False
         self.counts.part = self.places.own = 1 + number
-        self.places.leave()  # where one that died was at something
+        self.places.leave()  # clears the entry of a dead predecessor
         while self._engines:
             self._engines.pop().dispose(close=False)
 
@@ -58,10 +58,10 @@ _current: list[Context] = []
 
 
 def enter(context: Context) -> None:
-    """Make it this process's context (and, by forking, its children's)."""
+    """Make this the context of the process (and, by forking, of its children)."""
     _current[:] = [context]
 
 
 def current() -> Context:
-    """The context of this process."""
+    """Return the context of this process."""
     return _current[0]

@@ -1,8 +1,7 @@
-"""The dispatcher: a thread of every worker's main process that rings its bell for work in the database.
+"""The dispatcher: a thread of every worker's main process that sends doorbells for work in the database.
 
-It is at once the relay of accepted work, the sweep of lost units and the repair of lost messages, and
-harmless in many copies. It also beats for its worker, removes what was deleted, and sees to it that a stopped
-worker ends.
+It relays accepted work, ends lost units and makes up for lost messages, and several copies do no harm. It
+also sends heartbeats for its worker, removes deleted rows, and ensures that a stopping worker ends.
 """
 
 import contextlib
@@ -28,13 +27,13 @@ from worker.context import Context
 log = logging.getLogger(__name__)
 
 BEAT_SECONDS = 2.0
-MOST_SWEPT = 20  # lost units ended per beat, each in a transaction of its own
-REMOVE_SECONDS = 0.5  # given after each beat to removing what was deleted, in batches
-DRAIN_SECONDS = 25.0  # a unit that hasn't ended by then is left to its lease
-BROKER_SECONDS = 2.5  # the longest a mute broker may hold the dispatcher
+MOST_SWEPT = 20  # lost units ended per heartbeat, each in its own transaction
+REMOVE_SECONDS = 0.5  # time after each heartbeat for removing deleted rows in batches
+DRAIN_SECONDS = 25.0  # a unit that hasn't ended by then is left to the expiry of its lease
+BROKER_SECONDS = 2.5  # longest time an unresponsive broker may block the dispatcher
 
-# A fork while this thread is inside SQLite or libpq would copy their locks, locked, into the child. So it
-# talks to the database under this lock, and forks wait for it.
+# A fork while this thread is inside SQLite or libpq would copy their locks into the child in a locked state.
+# So the thread uses the database only under this lock, and forks wait for it.
 _database = threading.Lock()
 os.register_at_fork(
     before=_database.acquire, after_in_parent=_database.release, after_in_child=_database.release
@@ -42,19 +41,18 @@ os.register_at_fork(
 
 
 class Dispatcher:
-    """Looks for claimable units and rings for them, as long as this worker has free slots.
+    """Polls for claimable units and sends doorbells while this worker has free slots.
 
     Parameters
     ----------
     app
-        Whose bell to ring.
+        The Celery app that receives the doorbells.
     context
-        The main process's own.
+        Context of the main process.
     reserved
-        How many bells this worker has taken and not answered yet.
+        Returns the number of doorbells that this worker has accepted and not finished.
     end
-        Ends the worker's processes at once, with that exit code.
-
+        Ends the worker's processes at once with the given exit code.
     """
 
     def __init__(
@@ -65,7 +63,7 @@ class Dispatcher:
         self._reserved = reserved
         self._end = end
         self._wake = threading.Event()
-        self._processes = context.settings.worker_slots + 1  # one for finishes and predictions alone
+        self._processes = context.settings.worker_slots + 1  # one only for finishes and predictions
         self._drain_at: float | None = None
         self._drained = self._stopped = False
         self._beat_at = self._removed_at = 0.0
@@ -75,17 +73,17 @@ class Dispatcher:
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
 
     def start(self) -> None:
-        """Begin; call it once the pool has started, so that its first fork has no thread to fear."""
+        """Start the thread; call this once the pool has started, so that its first forks come before."""
         self._thread.start()
 
     def drain(self) -> None:
-        """Let the running units end with their slice. Callable from a signal handler."""
+        """Let the running units end with their slice. Safe in a signal handler."""
         if self._drain_at is None:
             self._drain_at = time.monotonic()
         self._wake.set()
 
     def stop(self) -> None:
-        """End the thread and take the worker's row away."""
+        """End the thread and delete the worker's row."""
         self._stopped = True
         self._wake.set()
         if self._thread.is_alive():
@@ -105,7 +103,7 @@ class Dispatcher:
                 self._attempt("database", self._remove)
 
     def _look(self) -> None:
-        """Beat when due, end lost units, and count what could be claimed."""
+        """Send a heartbeat when due, end lost units, and count claimable ones."""
         places = self._context.places
         now = time.monotonic()
         with _database:
@@ -119,7 +117,7 @@ class Dispatcher:
     def _beat(self, now: float) -> None:
         with session_scope(self._context.engine) as session:
             known = workers.beat(session, self._context.worker_id, "ready", self._context.counts.sums())
-        if not known:  # the database was restored, or this worker was thought dead
+        if not known:  # the database was restored, or this worker was considered dead
             self._enter()
         self._beat_at = now
         reserve.keep(self._context.engine)
@@ -129,7 +127,7 @@ class Dispatcher:
                     break
 
     def _remove(self) -> None:
-        """Once a beat: batches of what was deleted, for a moment; the next beat goes on."""
+        """Remove batches of deleted rows for a moment, once per heartbeat."""
         if self._removed_at == self._beat_at:
             return
         self._removed_at = self._beat_at
@@ -140,7 +138,7 @@ class Dispatcher:
                     return
 
     def _ring(self) -> None:
-        """One bell per claimable unit, but no more than idle processes, those in the queue counted."""
+        """Send one doorbell per claimable unit, at most one per idle process, including queued doorbells."""
         wanted = min(self._claimable, self._processes - self._reserved())
         if wanted <= 0:
             return
@@ -157,7 +155,7 @@ class Dispatcher:
             raise
 
     def _disconnect(self) -> None:
-        """A connection that failed is not trusted again; it may also remember queues that were wiped."""
+        """Drop a failed connection; it may also remember queues that were deleted."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(Exception):
@@ -184,11 +182,11 @@ class Dispatcher:
         if not self._drained:
             self._drained = self._attempt("database", self._tell_drain)
         if self._reserved() == 0:
-            # Everything is in the database: Celery's own way down would only take five seconds (measured).
+            # All state is in the database: Celery's own shutdown would only take five seconds (measured).
             self._attempt("database", self._forget)
             self._end(0)
         if time.monotonic() - since > DRAIN_SECONDS:
-            log.error("A unit did not end its slice within %s s; it is left to its lease.", DRAIN_SECONDS)
+            log.error("A unit did not end its slice within %s s; its lease will expire.", DRAIN_SECONDS)
             self._end(1)
 
     def _tell_drain(self) -> None:
@@ -200,12 +198,12 @@ class Dispatcher:
             workers.forget(session, self._context.worker_id)
 
     def _attempt(self, partner: str, act: Callable[[], None]) -> bool:
-        """Do it; of a partner that fails again and again only the first time is told, and its return."""
+        """Run `act`; return False on failure. Log only the first failure of a partner, and its recovery."""
         try:
             act()
-        except Exception as error:  # noqa: BLE001  this thread must not end; kombu raises what it likes
+        except Exception as error:  # noqa: BLE001  this thread must not end; kombu raises many types
             if partner not in self._complained:
-                log.warning("The %s can't be reached, trying on: %s", partner, error)
+                log.warning("The %s can't be reached, retrying: %s", partner, error)
                 self._complained.add(partner)
             return False
         if partner in self._complained:
@@ -215,7 +213,7 @@ class Dispatcher:
 
 
 def end_now(children: list[int], code: int) -> None:
-    """End those processes and this one: leases recover what they were at, if anything."""
+    """Kill these processes and exit; expired leases recover unfinished units."""
     for pid in children:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -1,30 +1,29 @@
-"""Cutting a chain's kept draws into blocks, whose limits depend on the settings alone."""
+"""Splitting of a chain's kept draws into blocks, whose boundaries depend only on the settings."""
 
 from app.store.draws import StoredBlock
 from sampler import Draws, pack, unpack
 from sampler.storage.draws import concatenate
 
 BLOCK_BYTES = 256 * 1024
-TREE_BYTES = 10  # about what a packed tree takes
+TREE_BYTES = 10  # approximate size of a packed tree
 
 
 def draws_per_block(num_trees: int) -> int:
-    """How many draws a full block holds."""
+    """Return the number of draws in a full block."""
     return max(1, BLOCK_BYTES // (TREE_BYTES * num_trees))
 
 
 class BlockWriter:
-    """Collects draws; the last block is written again with each slice until it is full.
+    """Collects draws in blocks; each slice rewrites the last block until it is full.
 
-    So the stored bytes are the same wherever slices fell and however often the chain was resumed.
+    So the stored bytes don't depend on the slices or on interruptions of the chain.
 
     Parameters
     ----------
     num_trees
-        m, trees in a draw.
+        Number of trees per draw.
     last
         The chain's last stored block, when it is resumed.
-
     """
 
     def __init__(self, num_trees: int, last: StoredBlock | None = None) -> None:
@@ -40,11 +39,11 @@ class BlockWriter:
 
     @property
     def num_draws(self) -> int:
-        """Draws seen so far."""
+        """Number of draws added so far."""
         return self._first + (self._open.num_draws if self._open is not None else 0)
 
     def add(self, draws: Draws | None) -> list[StoredBlock]:
-        """The blocks to store now: those that have changed."""
+        """Add draws and return the blocks to store: those that have changed."""
         if draws is None or draws.num_draws == 0:
             return []
         held = draws if self._open is None else concatenate([self._open, draws])

@@ -1,15 +1,15 @@
-"""How a unit ends before its work is done."""
+"""Exceptions that end a unit early, and their conversion to stored errors."""
 
 from app.store.errors import StoreError
 from app.store.queue.units import Directive
 from app.store.tables import Json
 from sampler import DataError, SamplerError, SettingsError
 
-MOST_SAID = 300  # characters of an exception nobody foresaw; the log has it whole
+MOST_SAID = 300  # characters stored of an unexpected exception; the log has all
 
 
-class Stopped(Exception):  # noqa: N818  not an error: it was asked for
-    """A slice or heartbeat learnt that the unit is to end: by a cancel, or for this worker's own end."""
+class Stopped(Exception):  # noqa: N818  not an error but a request
+    """The unit must end early: because of a cancel, or because this worker stops or yields."""
 
     def __init__(self, directive: Directive) -> None:
         self.directive = directive
@@ -17,11 +17,11 @@ class Stopped(Exception):  # noqa: N818  not an error: it was asked for
 
 
 class OutOfTimeError(Exception):
-    """A fit's time was over before there was anything to judge."""
+    """The fit's time was over before it had any draws."""
 
 
 def sentence(error: Exception) -> Json:
-    """What a model keeps of the exception that ended it: `{type, detail}`."""
+    """Return the error that a model stores for an exception: `{type, detail}`."""
     kinds: list[tuple[type[Exception], str]] = [
         (DataError, "data"),
         (SettingsError, "settings"),

@@ -1,4 +1,4 @@
-"""What a unit is to fit: the model's row and the columns it names, as the sampler's arguments."""
+"""Specification of a fit: the model's row and the columns it names, as arguments of the sampler."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,51 +14,51 @@ from app.store.tables import Dataset, Json, Model
 from sampler import PreparedFit, Settings, holdout_rows, prepare
 from sampler.settings import SETTINGS
 
-# Of `models.settings`, what `sampler.prepare` takes as it stands (`features`, `weights` and `holdout` name
+# Entries of `models.settings` passed unchanged to `sampler.prepare` (`features`, `weights` and `holdout` name
 # columns and rows).
 _PASSED = (*SETTINGS, "prior", "columns")
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A model as its row says it."""
+    """Specification of a model from its row."""
 
     model_id: str
     dataset_id: str
     num_rows: int
-    names: list[str]  # of all columns of the dataset
+    names: list[str]  # all columns of the dataset
     target: str
     settings: Json
     warnings: list[str]
 
     @property
     def features(self) -> list[str] | None:
-        """The columns to learn from; None: whatever is usable."""
+        """Columns to use as features; None: all usable ones."""
         features: list[str] | None = self.settings.get("features")
         return features
 
     @property
     def weights(self) -> str | None:
-        """The column of precision weights."""
+        """Column of precision weights."""
         weights: str | None = self.settings.get("weights")
         return weights
 
     @property
     def learnt(self) -> list[str]:
-        """The columns that may become features, in the dataset's order."""
+        """Columns that may become features, in the dataset's order."""
         taken = {self.target, self.weights}
         wanted = set(self.names if self.features is None else self.features)
         return [name for name in self.names if name in wanted and name not in taken]
 
     @property
     def held_out(self) -> NDArray[np.int64]:
-        """Row numbers kept back."""
+        """Indices of the held-out rows."""
         return holdout_rows(self.num_rows, self.settings.get("holdout"), self.settings.get("seed", 0))
 
 
 @dataclass(frozen=True)
 class ModelRows:
-    """Some rows of a model's data."""
+    """Rows of a model's data."""
 
     X: pa.Table
     y: pa.ChunkedArray
@@ -66,22 +66,22 @@ class ModelRows:
 
     @property
     def precisions(self) -> NDArray[np.float64] | None:
-        """The weights as numbers, float64 [row]; None without any."""
+        """The weights as numbers, float64 [row]; None without weights."""
         return None if self.weights is None else floats(self.weights)
 
 
 def floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
-    """A column's numbers."""
+    """Return a column as float64 numbers."""
     return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
 
 
 def read_spec(session: Session, model_id: str) -> Spec:
-    """The model's row.
+    """Read the model's row.
 
     Raises
     ------
     LeaseLostError
-        The model is gone, and with it the unit.
+        The model has been deleted, and with it the unit.
     """
     model = session.get(Model, model_id)
     if model is None or model.dataset_id is None:
@@ -92,7 +92,7 @@ def read_spec(session: Session, model_id: str) -> Spec:
 
 
 def read_rows(session: Session, spec: Spec) -> ModelRows:
-    """The columns that the model uses, all rows."""
+    """Read all rows of the columns that the model uses."""
     more = [spec.target] + ([spec.weights] if spec.weights else [])
     table = datasets.read(session, spec.dataset_id, [*spec.learnt, *more])
     weights = table.column(spec.weights) if spec.weights else None
@@ -100,7 +100,7 @@ def read_rows(session: Session, spec: Spec) -> ModelRows:
 
 
 def split(spec: Spec, rows: ModelRows) -> tuple[ModelRows, ModelRows]:
-    """The rows to train on, and those held out."""
+    """Split the rows into training and held-out rows."""
     held = np.zeros(spec.num_rows, bool)
     held[spec.held_out] = True
     if not held.any():
@@ -109,7 +109,7 @@ def split(spec: Spec, rows: ModelRows) -> tuple[ModelRows, ModelRows]:
 
 
 def fit_settings(spec: Spec) -> Settings:
-    """The sampler's own settings, before any row is read."""
+    """Resolve the sampler's settings, before any rows are read."""
     given = spec.settings
     known = {name: given[name] for name in SETTINGS if given.get(name) is not None}
     return Settings.resolve(**known)

@@ -1,4 +1,4 @@
-"""Signs of life for as long as a unit is worked on, whatever its process is busy with meanwhile."""
+"""Heartbeats while a unit is processed, independent of the work itself."""
 
 import logging
 import threading
@@ -17,9 +17,9 @@ from worker.context import Context
 
 log = logging.getLogger(__name__)
 
-BEAT_SECONDS = 1.5  # without a sign of life; longer than a slice, which is one
+BEAT_SECONDS = 1.5  # between heartbeats; longer than a slice, whose commit is one
 BEATS_PER_LEASE = 4
-LONGEST_SECONDS = 1800.0  # a unit that gets nowhere for longer is taken for stuck, and left to its lease
+LONGEST_SECONDS = 1800.0  # without progress for longer, a unit counts as stuck and its lease expires
 
 END: dict[Directive, Callable[..., None]] = {
     Directive.CANCEL: units.stop,
@@ -30,18 +30,18 @@ END: dict[Directive, Callable[..., None]] = {
 
 
 class EndedError(Exception):
-    """The unit was ended, or went to another worker, while this process was busy with it."""
+    """The unit was ended or taken over while this process was working on it."""
 
 
 class Watch:
-    """A thread that beats for a unit whenever its process has been silent for a while.
+    """A thread that sends heartbeats for a unit whenever its process has been silent for a while.
 
-    A cancel, a drain or the end of a chain's time takes effect at once; the process learns of it by `check`.
+    A cancel, a drain or the end of a chain's time takes effect at once; the process notices it in `check`.
     """
 
     def __init__(self, context: Context, claim: Claim) -> None:
         self._progress: Progress | None = None
-        self.ended: Directive | None = None  # why the thread has ended the unit
+        self.ended: Directive | None = None  # the directive by which the thread ended the unit
         self.lost = False  # another worker has the unit, or it is gone
         self._engine, self._claim = context.engine, claim
         self._every = min(BEAT_SECONDS, claim.lease_seconds / BEATS_PER_LEASE)
@@ -50,20 +50,20 @@ class Watch:
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def check(self) -> None:
-        """Raise EndedError once there is nothing left to do."""
+        """Raise EndedError if the unit has ended or is lost."""
         if self.lost or self.ended is not None:
             raise EndedError
 
     def tell(self, progress: Progress | None) -> None:
-        """Let the next beat say how far the process is; None: as it last wrote itself."""
+        """Set the progress for the next heartbeats; None keeps what the process has written itself."""
         self._progress, self._moved = progress, time.monotonic()
 
     def moved(self) -> None:
-        """Say that the process has got further, and has written so itself."""
+        """Record that the process has made progress and has written it itself."""
         self._heard = self._moved = time.monotonic()
 
     def beat(self, progress: Progress | None = None) -> Directive:
-        """Give a sign of life from the process itself, which has got further; raises as `units.heartbeat`."""
+        """Send a heartbeat from the process itself, which has made progress; raises as `units.heartbeat`."""
         self.check()
         with session_scope(self._engine) as session:
             directive = units.heartbeat(session, self._claim, progress)
@@ -82,16 +82,16 @@ class Watch:
         while not self._over.wait(max(0.0, self._heard + self._every - time.monotonic())):
             now = time.monotonic()
             if now < self._heard + self._every:
-                continue  # the process has written meanwhile
+                continue  # the process has written itself meanwhile
             if now > self._moved + LONGEST_SECONDS:
-                log.error("Unit %s got nowhere for %s s.", self._claim.unit_id, LONGEST_SECONDS)
+                log.error("Unit %s made no progress for %s s.", self._claim.unit_id, LONGEST_SECONDS)
                 return
             try:
                 self._beat()
             except LeaseLostError:
                 self.lost = True
             except SQLAlchemyError as error:
-                log.warning("Unit %s: no sign of life: %s", self._claim.unit_id, error)
+                log.warning("Unit %s: heartbeat failed: %s", self._claim.unit_id, error)
             if self.lost or self.ended is not None:
                 return
             self._heard = max(self._heard, now)

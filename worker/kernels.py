@@ -1,4 +1,4 @@
-"""Compiled kernels for a unit: loaded, or compiled kernel by kernel."""
+"""Compiled kernels for a unit: loaded, or compiled one by one."""
 
 from app.store.queue.units import Progress
 from sampler import Settings, is_warm, warm
@@ -8,12 +8,12 @@ PREDICTION = "prediction"
 
 
 def load_kernels(watch: Watch, what: Settings | str) -> None:
-    """Load the kernels that a fit (or a named group's work) needs, or compile them.
+    """Load the kernels that a fit (or a named group) needs, or compile them.
 
     Raises
     ------
     EndedError
-        A cancel or a drain has taken effect meanwhile; no further kernel is begun.
+        A cancel or a drain has taken effect meanwhile; no further kernel is compiled.
     """
     if is_warm(what):
         warm(what)

@@ -1,4 +1,4 @@
-"""`bartserve worker`: a Celery worker with its dispatcher, embedded or beside Redis."""
+"""`bartserve worker`: a Celery worker with its dispatcher, embedded or with Redis."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from worker.context import Context
     from worker.dispatcher import Dispatcher
 
-# Chains are the parallelism: a library that starts threads of its own only takes them from each other.
+# Chains are the parallelism: threads of libraries would only compete with them.
 _SINGLE_THREADED = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-EMBEDDED_NICE = 10  # predictions stay quick while chains run on the same machine
+EMBEDDED_NICE = 10  # keeps predictions fast while chains run on the same machine
 
 
 def run_worker(settings: Settings) -> None:
     """Run a worker until it is asked to stop; then exit with its code."""
     for name in _SINGLE_THREADED:
         os.environ[name] = "1"
-    # Only now: numpy and numba read the environment when they load, before the pool forks.
+    # Imported here, because numpy and numba read the environment at import, before the pool forks.
     from worker.context import Context, enter  # noqa: PLC0415
 
     _quieten()
@@ -43,12 +43,12 @@ def _quieten() -> None:
     from celery.platforms import SecurityWarning  # noqa: PLC0415
 
     signals.setup_logging.connect(_leave_logging, weak=False)
-    # It warns of root for fear of pickled messages; ours are JSON and say nothing.
+    # Celery warns about root because of pickled messages; ours are JSON.
     warnings.filterwarnings("ignore", category=SecurityWarning)
 
 
 def _leave_logging(**_kw: Any) -> None:
-    """With a listener to this signal Celery sets up no logging of its own: `app.logging` has done it."""
+    """Do nothing: with a listener to this signal, Celery leaves the logging to `app.logging`."""
 
 
 def _refuse_other_schema(settings: Settings) -> None:
@@ -59,7 +59,7 @@ def _refuse_other_schema(settings: Settings) -> None:
 
 
 def _load_kernels() -> None:
-    """Load compiled kernels before the pool forks, so that children share them; never wait for compiling."""
+    """Load compiled kernels before the pool forks, so that children share them; never compile."""
     from sampler import Chain, Posterior  # noqa: F401, PLC0415
     from sampler.kernels.jit import load_ready  # noqa: PLC0415
 
@@ -67,7 +67,7 @@ def _load_kernels() -> None:
 
 
 def _make_worker(context: Context) -> tuple[Any, Dispatcher]:
-    """Celery's worker, with the dispatcher tied to its life and its children set up."""
+    """Make Celery's worker, with its dispatcher and the set-up of its children."""
     from billiard import current_process  # noqa: PLC0415
     from celery import signals  # noqa: PLC0415
     from celery.worker import state  # noqa: PLC0415
@@ -94,18 +94,18 @@ def _make_worker(context: Context) -> tuple[Any, Dispatcher]:
     dispatcher = Dispatcher(app, context, lambda: len(state.reserved_requests), end)
 
     def stop(_signal: int, _frame: Any) -> None:
-        state.should_stop = 0  # Celery's word for: take no more bells, and end
+        state.should_stop = 0  # tells Celery to accept no more tasks and end
         dispatcher.drain()
 
     def ready(**_kw: Any) -> None:
-        # In place of Celery's own, which also talk to the terminal and restart on a hang-up.
+        # Replaces Celery's handlers, which also write to the terminal and restart on a hang-up.
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, stop)
         dispatcher.start()
 
     def child(**_kw: Any) -> None:
         context.after_fork(getattr(current_process(), "index", 0))
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent to the whole group: the parent ends its children
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent to the whole group; the parent ends its children
         if context.settings.embedded:
             os.nice(EMBEDDED_NICE)
 

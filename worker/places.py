@@ -1,8 +1,8 @@
-"""What the processes of one worker are at, in memory that they share.
+"""Shared memory with the units that the processes of one worker are working on.
 
-A worker never claims a unit that a process of its own still runs, however late that unit's signs of life are;
-and it runs at most so many chains as it has slots, while it has one process more: finishes and predictions,
-which are short, need not wait for a chain to end.
+A worker never claims a unit that one of its own processes still runs, however late the unit's heartbeats are.
+It runs at most as many chains as it has slots, but has one more process, so that finishes and predictions,
+which are short, don't wait for a chain to end.
 """
 
 import fcntl
@@ -17,30 +17,30 @@ from pathlib import Path
 
 from app.store.tables import CHAIN
 
-_RECORD = struct.Struct("q?40s")  # the process, whether it is at a chain, the unit's id
+_RECORD = struct.Struct("q?40s")  # process id, whether the unit is a chain, unit id
 
 
 class Places:
-    """One place for each process; a place whose process has died is free.
+    """One place per process; the place of a dead process is free.
 
     Parameters
     ----------
     slots
-        Chains worked on at once; there is one place more than that, and one for the main process.
+        Maximum of concurrent chains; there is one more place, and one for the main process.
     """
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
-        self.own = 0  # the number of this process's place
+        self.own = 0  # index of this process's place
         self._count = slots + 2
         self._memory = mmap.mmap(-1, self._count * _RECORD.size)
         self._lock, path = tempfile.mkstemp()
-        Path(path).unlink()  # the descriptor is all that is needed
+        Path(path).unlink()  # only the descriptor is needed
         weakref.finalize(self, os.close, self._lock)
 
     @contextmanager
     def claiming(self) -> Iterator[None]:
-        """One process of the worker claims at a time; the kernel lets the lock go when its holder dies."""
+        """Hold the lock for claims, one process of the worker at a time; the kernel releases it at death."""
         fcntl.lockf(self._lock, fcntl.LOCK_EX)
         try:
             yield
@@ -48,19 +48,19 @@ class Places:
             fcntl.lockf(self._lock, fcntl.LOCK_UN)
 
     def take(self, unit_id: str, kind: str) -> None:
-        """Note that this process is at that unit."""
+        """Record that this process works on a unit."""
         self._write(os.getpid(), unit_id, kind)
 
     def leave(self) -> None:
-        """Note that this process is at nothing."""
+        """Record that this process is idle."""
         self._write(0, "", "")
 
     def busy(self) -> list[str]:
-        """The ids of the units that living processes of this worker are at."""
+        """Return the ids of the units that living processes of this worker are working on."""
         return [unit_id for unit_id, _ in self._taken()]
 
     def free_slots(self) -> int:
-        """How many more chains this worker may run."""
+        """Return the number of further chains that this worker may run."""
         return max(0, self.slots - sum(is_chain for _, is_chain in self._taken()))
 
     def _taken(self) -> list[tuple[str, bool]]:

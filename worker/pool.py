@@ -1,8 +1,8 @@
-"""Celery's pool of processes, made to outlive the death of any of them.
+"""Celery's process pool, made robust against the death of any child.
 
-Where the broker has no event loop (the embedded one) all children read their tasks from one pipe, and write
-their results to another, under semaphores. One that is killed while it holds a semaphore, which an idle child
-does all the time, leaves it taken: no other child would ever hear a bell again.
+Where the broker has no event loop (the embedded one), all children read tasks from one pipe and write results
+to another, under semaphores. A child killed while it holds a semaphore, which an idle child always does,
+never releases it, so no other child would receive a task again.
 """
 
 import fcntl
@@ -14,10 +14,10 @@ from celery.concurrency.prefork import TaskPool
 
 
 class _Lock:
-    """Among processes, not threads; the kernel lets it go when its holder dies."""
+    """A lock between processes, not threads; the kernel releases it when its holder dies."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115  as long as the pool
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the pool
 
     def acquire(self, *_: Any) -> bool:
         fcntl.lockf(self._file, fcntl.LOCK_EX)
@@ -42,6 +42,6 @@ class _LastingPool(Pool):  # type: ignore[misc]  # billiard has no types
 
 
 class LastingTaskPool(TaskPool):  # type: ignore[misc]
-    """Celery's prefork pool; with a broker that has an event loop each child has pipes of its own."""
+    """Celery's prefork pool; with a broker that has an event loop, each child has its own pipes."""
 
     BlockingPool = _LastingPool

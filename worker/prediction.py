@@ -1,7 +1,7 @@
-"""A `prediction` unit: the rows of one block of a dataset, predicted in parts, stored at its end.
+"""A `prediction` unit: one block of rows of a dataset, predicted in parts and stored at the end.
 
-The parts depend on the rows alone, and nothing is stored before the end, so a unit that is killed begins
-again and gives the same bytes.
+The parts depend only on the rows, and nothing is stored before the end, so a killed unit starts again and
+gives the same bytes.
 """
 
 import time
@@ -28,8 +28,8 @@ from worker.errors import Stopped
 from worker.heartbeat import Watch
 from worker.kernels import PREDICTION, load_kernels
 
-PART_ROWS = 2048  # between two looks at the clock
-EXAMINED_ROWS = 256  # the same where every draw of a row is looked at
+PART_ROWS = 2048  # rows between checks of the clock
+EXAMINED_ROWS = 256  # the same when every draw of a row is examined
 BEAT_SECONDS = 1.0
 FLAGS = pa.list_(pa.struct([("column", pa.string()), ("flag", pa.string())]))
 
@@ -40,7 +40,7 @@ class _Loaded:
     posterior: Posterior
 
 
-_last_loaded: list[_Loaded] = []  # blocks of one prediction follow each other in a process
+_last_loaded: list[_Loaded] = []  # a process often runs several blocks of a prediction in a row
 
 
 def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
@@ -63,7 +63,7 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
     watch.check()
     statistics = {"flags": count(coded.marks, posterior.schema.columns)}
     with session_scope(context.engine) as session:
-        # The fence comes first: whoever lost the unit stores nothing.
+        # The fencing check comes first: a worker without the lease stores nothing.
         units.finish_block(session, claim, coded.num_rows, statistics)
         predictions.write_block(session, claim.prediction_id, claim.ordinal, coded.num_rows, data)
 
@@ -73,7 +73,7 @@ def _posterior(context: Context, model_id: str, num_draws: int) -> Posterior:
         last = _last_loaded[0]
         if last.model_id == model_id and last.posterior.num_draws >= num_draws:
             return last.posterior
-    _last_loaded.clear()  # free it before the next one takes its room
+    _last_loaded.clear()  # frees the memory before the next posterior
     with session_scope(context.engine, read_only=True) as session:
         header = models.header(session, model_id)
         blocks = draws.read(session, model_id)
@@ -84,7 +84,7 @@ def _posterior(context: Context, model_id: str, num_draws: int) -> Posterior:
 
 
 def _encoded(posterior: Posterior, table: pa.Table, block: int) -> Coded:
-    """The rows as codes; errors name the rows of the whole dataset."""
+    """Encode the rows; errors name rows of the whole dataset."""
     try:
         return posterior.encode(table)
     except DataError as error:
@@ -113,7 +113,7 @@ def _predict(posterior: Posterior, coded: Coded, request: Json) -> pa.Table:
     num_draws = request["draws"]
     said = posterior.predict(coded, request["levels"], request["interval"], request["quantiles"], num_draws)
     if not are_finite(said):
-        raise SamplerError("The predictions are beyond the largest number there is: rescale the target.")
+        raise SamplerError("The predictions exceed the largest float: rescale the target.")
     rhat = row_diagnostics.agreement(posterior, coded, num_draws).rhat if request["rhat"] else None
     named = columns(
         said,
@@ -125,7 +125,7 @@ def _predict(posterior: Posterior, coded: Coded, request: Json) -> pa.Table:
 
 
 def _array(values: Any) -> pa.Array:
-    """A column; of several classes, a list for each row."""
+    """Convert a column; for several classes, to a list per row."""
     flat = pa.array(values.reshape(-1), from_pandas=True)
     return flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 

@@ -1,4 +1,4 @@
-"""How a posterior does on the rows it never saw, as the store keeps it."""
+"""Scores and predictions of held-out rows, in the form of the store."""
 
 from collections.abc import Callable
 
@@ -13,21 +13,21 @@ from sampler.posterior.assessment.baseline import linear_predictions
 from sampler.posterior.assessment.scoring import LabelledRows
 from worker.fit_spec import ModelRows, floats
 
-UNSEEN = "The model that is served was fitted without these rows."
+UNSEEN = "The served model was fitted without these rows."
 
 
 def score(posterior: Posterior, training: ModelRows, held: ModelRows, beat: Callable[[], None]) -> Json:
-    """Score the posterior, fitted to the training rows, on the held-out ones.
+    """Score the posterior, fitted to the training rows, on the held-out rows.
 
-    `beat` is called between batches of rows. The figures are those of `Posterior.score`, beside them what is
-    had without trees: of numbers `linear_rmse` of least squares, of classes `base_log_loss` of the classes'
-    shares of the training rows.
+    `beat` is called between batches of rows. The figures are those of `Posterior.score` and baselines without
+    trees: for numbers `linear_rmse` of least squares, for classes `base_log_loss` of the class frequencies in
+    the training rows.
     """
     rows = _labelled(posterior, held)
     found = scoring.score(posterior, rows, beat, quick=True)
     beat()
     base = _of_classes(posterior, rows, training) if rows.classes else _of_numbers(posterior, training, held)
-    first = ("rows", "log_loss" if rows.classes else "rmse")  # and then what that is compared with
+    first = ("rows", "log_loss" if rows.classes else "rmse")  # followed by its baseline
     return {name: found[name] for name in first} | base | found | {"note": UNSEEN}
 
 

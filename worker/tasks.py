@@ -1,4 +1,4 @@
-"""The one Celery task, a thin shell: the bell rang, see what there is to do."""
+"""The single Celery task: a doorbell that starts work on a claimable unit."""
 
 from worker import context, units
 

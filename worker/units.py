@@ -1,4 +1,4 @@
-"""One unit of work: claim it, do what its kind says, and end it in the database whatever happens."""
+"""Processing of one unit of work: claim it, run its kind, and end it in the database whatever happens."""
 
 import logging
 import time
@@ -23,7 +23,7 @@ from worker.prediction import run_prediction
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5
-# The database is away, full, or took its own measures; any other refusal of it is our mistake.
+# The database is unreachable, full or has aborted; any other error of it is our mistake.
 AWAY = (OperationalError, InterfaceError, InternalError)
 
 _RUN: dict[str, Callable[[Context, Claim, Watch], None]] = {
@@ -40,9 +40,9 @@ OUTCOMES = {
 
 
 def run_one(context: Context) -> bool:
-    """Claim a unit and work on it to its end, or to this worker's; False when there was none.
+    """Claim a unit and work on it until it ends or this worker stops; return False if there was none.
 
-    After a chain that gave way the next one is claimed at once: somebody waits for it.
+    After a chain that yielded, the next unit is claimed at once, because its owner waits.
     """
     gave_way, claimed = True, False
     while gave_way and (claim := _claim(context)) is not None:
@@ -55,7 +55,7 @@ def run_one(context: Context) -> bool:
 
 
 def _claim(context: Context) -> Claim | None:
-    """A unit that no process of this worker is at; a chain only while it has a slot for one."""
+    """Claim a unit that no process of this worker runs; a chain only if the worker has a free slot."""
     places = context.places
     try:
         with places.claiming(), session_scope(context.engine) as session:
@@ -71,7 +71,7 @@ def _claim(context: Context) -> Claim | None:
             return claim
     except SQLAlchemyError as error:
         places.leave()
-        log.warning("The database can't be asked for work: %s", error)
+        log.warning("No work could be claimed from the database: %s", error)
         return None
 
 
@@ -92,7 +92,7 @@ def _run(context: Context, claim: Claim) -> str:
 
 
 def _worked(context: Context, claim: Claim) -> str:
-    """How it ended, one of `app.store.queue.counters.ENDS`."""
+    """Run the unit and return its outcome, one of `app.store.queue.counters.ENDS`."""
     watch = Watch(context, claim)
     try:
         with watch:
@@ -103,15 +103,18 @@ def _worked(context: Context, claim: Claim) -> str:
     except (EndedError, LeaseLostError, ModelGoneError):
         if watch.ended is not None:
             return OUTCOMES[watch.ended]
-        log.warning("Unit %s went to another worker, or away; what was left is dropped.", claim.unit_id)
+        log.warning(
+            "Unit %s was taken over by another worker or deleted; its remaining work is dropped.",
+            claim.unit_id,
+        )
         _note_loss(context, claim)
         return "lost"
     except AWAY as error:
-        # Whether the last commit happened is unknown; what the database holds is right either way.
+        # Whether the last commit happened is unknown; the database is consistent either way.
         log.warning("Unit %s lost the database: %s", claim.unit_id, " ".join(str(error.orig).split()))
         _give_back(context, claim)
         return "released"
-    except Exception as error:  # the unit must end, whatever its data did to us
+    except Exception as error:  # the unit must end whatever happened
         log.exception("Unit %s failed", claim.unit_id)
         _fail(context, claim, sentence(error))
         return "failed"
@@ -122,28 +125,29 @@ def _end(context: Context, claim: Claim, directive: Directive) -> None:
     try:
         _in_session(context, claim, END[directive])
     except (LeaseLostError, DBAPIError) as error:
-        log.warning("The end of unit %s wasn't written: %s", claim.unit_id, error)
+        log.warning("The end of unit %s couldn't be written: %s", claim.unit_id, error)
 
 
 def _note_loss(context: Context, claim: Claim) -> None:
-    """Let the unit say that its lease was lost while this process was alive and at it."""
+    """Record that the lease was lost while this process was alive."""
     try:
         _in_session(context, claim, units.note_loss)
     except DBAPIError as error:
-        log.warning("The loss of unit %s's lease wasn't noted: %s", claim.unit_id, error)
+        log.warning("The lost lease of unit %s couldn't be recorded: %s", claim.unit_id, error)
 
 
 def _give_back(context: Context, claim: Claim) -> None:
-    """Release the unit once the database takes writes again, however long that takes: there is no other work.
+    """Release the unit once the database accepts writes again, however long that takes.
 
-    So nobody waits for its lease, and no attempt is counted.
+    So nobody has to wait for its lease to expire, and no attempt is counted. There is no other work
+    meanwhile.
     """
     while True:
         time.sleep(RETRY_SECONDS)
         try:
             return _in_session(context, claim, units.release)
         except LeaseLostError:
-            return None  # it had ended, or somebody else has it
+            return None  # it has ended, or another worker has it
         except AWAY:
             continue
 
@@ -153,7 +157,7 @@ def _fail(context: Context, claim: Claim, error: Json) -> None:
         with session_scope(context.engine) as session:
             units.fail(session, claim, error)
     except (LeaseLostError, DBAPIError) as problem:
-        log.warning("The failure of unit %s wasn't written: %s", claim.unit_id, problem)
+        log.warning("The failure of unit %s couldn't be written: %s", claim.unit_id, problem)
 
 
 def _in_session(context: Context, claim: Claim, end: Callable[..., None]) -> None:

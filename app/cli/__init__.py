@@ -1,6 +1,6 @@
 """The `bartserve` command. The only package that may start both sides, the API and the worker.
 
-Each group of commands is a module of its own, and each command imports only the side that it starts.
+Each group of commands is a module, and each command imports only the side that it starts.
 """
 
 import os
@@ -17,7 +17,7 @@ app = typer.Typer(
     help="""Predictions that carry honest intervals: a service for Bayesian additive regression trees.
 
 \b
-Begin with one of these
+Start with one of these
   bartserve demo                              real data, a model and its predictions; nothing is left behind
   bartserve up                                the service with its pages, on http://127.0.0.1:8000
   bartserve fit FILE.csv --target COLUMN      a model of your own, here in the terminal
@@ -33,5 +33,5 @@ app.add_typer(check.app, name="check")
 
 def main() -> None:
     """Run the command line."""
-    os.environ["PYTHONSAFEPATH"] = "1"  # what starts below never imports from the working folder
+    os.environ["PYTHONSAFEPATH"] = "1"  # child processes never import from the working folder
     app()

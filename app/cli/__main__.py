@@ -1,4 +1,4 @@
-"""`python -m app.cli` is `bartserve`."""
+"""Entry point of `python -m app.cli`, the same as `bartserve`."""
 
 from app.cli import main
 

@@ -1,4 +1,4 @@
-"""What the commands share: options, settings from them, and how a failure is told."""
+"""Shared parts of the commands: options, settings from them, and failures."""
 
 import os
 from pathlib import Path
@@ -8,16 +8,16 @@ import typer
 
 from app.settings import SettingError, Settings, read_settings, unknown_variables
 
-Host = Annotated[str, typer.Option(help="The address to listen on. Beyond loopback, API keys are demanded.")]
+Host = Annotated[str, typer.Option(help="The address to listen on. Beyond loopback, API keys are required.")]
 Port = Annotated[int, typer.Option(help="The port to listen on.")]
-DataDir = Annotated[Path | None, typer.Option(help="The folder that holds everything the service keeps.")]
+DataDir = Annotated[Path | None, typer.Option(help="The folder with all data of the service.")]
 
 
 def settings_with(**given: Any) -> Settings:
-    """The environment's settings, with the options that were given; a wrong one ends the command.
+    """Read the settings from the environment and the given options; an invalid one ends the command.
 
-    A variable that looks like a setting and is none is told on stderr, but by a part of `bartserve up`, which
-    has told it.
+    Unknown BARTSERVE_ variables are reported on stderr, except by parts of `bartserve up`, which reports them
+    itself.
     """
     from app.supervisor import is_supervised
 
@@ -32,6 +32,6 @@ def settings_with(**given: Any) -> Settings:
 
 
 def fail(sentence: str) -> NoReturn:
-    """End the command with exit code 1 and a sentence on stderr."""
+    """End the command with exit code 1 and a message on stderr."""
     typer.echo(sentence, err=True)
     raise typer.Exit(1)

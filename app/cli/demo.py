@@ -1,4 +1,4 @@
-"""`bartserve demo`: the main job on real data, through HTTP, with a service of its own in a temp folder."""
+"""`bartserve demo`: the main workflow on real data, through HTTP, with its own temporary service."""
 
 import csv
 import tempfile
@@ -17,12 +17,12 @@ SHOWN = 5
 
 
 def run_demo() -> None:
-    """Start a service, upload, train, predict, say what came out, and leave nothing behind.
+    """Start a service, upload, fit, predict, report the results, and clean up.
 
     Raises
     ------
     ClientError
-        Any step failed.
+        A step failed.
     """
     console = Console(highlight=False, soft_wrap=True)
     data = _example()
@@ -45,7 +45,7 @@ def run_demo() -> None:
 
 
 def _example() -> Path:
-    """The example data: beside the package in a checkout, inside it in an installed wheel."""
+    """Return the path of the example data, beside the package in a checkout or inside it in a wheel."""
     package = Path(__file__).parents[1]
     for folder in (package.parent, package):
         if (path := folder / "examples" / "auto_mpg.csv").exists():
@@ -66,7 +66,7 @@ def _about_holdout(model: Model) -> list[str]:
 
 
 def _about_predictions(client: Client, model: Model, data: Path) -> str:
-    """A handful of rows, asked with 90% predictive intervals, beside what was measured."""
+    """Return a few rows with 90% predictive intervals beside the measured values."""
     with data.open(newline="") as file:
         cars = list(csv.DictReader(file))[:: 397 // SHOWN][:SHOWN]
     features = [name for name in cars[0] if name not in {TARGET, "name"}]

@@ -1,4 +1,4 @@
-"""A service for the length of a command: the one that runs already, or an embedded one of its own."""
+"""A service for the duration of a command: the running one, or an embedded one."""
 
 import contextlib
 import os
@@ -21,32 +21,32 @@ if TYPE_CHECKING:
 
 
 READY_SECONDS = 180.0  # a machine may be busy
-RETRIES = 3  # a person waits
+RETRIES = 3  # few, because a person waits
 
 
 class StartError(ClientError):
-    """The service did not start; its last words are in the sentence."""
+    """The service did not start; the message has the last line of its log."""
 
 
 @contextlib.contextmanager
 def embedded(data_dir: Path) -> Iterator[str]:
-    """The address of a `bartserve up` on a free port of loopback; stopped at the end.
+    """Run `bartserve up` on a free port of loopback and yield its URL; stop it at the end.
 
     Raises
     ------
     StartError
-        It ended before it was ready, or wasn't in time.
+        It ended before it was ready, or was not ready in time.
     """
     with tempfile.TemporaryDirectory(prefix="bartserve-log-") as folder:
         log = Path(folder) / "service.log"
         port = _free_port()
         command = [sys.executable, "-P", "-m", "app.cli", "up", "--port", str(port)]
         command += ["--data-dir", str(data_dir)]
-        # Settings meant for another service must not leak into this one.
+        # Settings for another service must not leak into this one.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BARTSERVE_")}
-        environment["BARTSERVE_LOG_FORMAT"] = "text"  # whose last line may be shown
+        environment["BARTSERVE_LOG_FORMAT"] = "text"  # its last line may be shown
         with log.open("wb") as output:
-            # A session of its own: Ctrl-C ends the command, which then stops the service in order.
+            # Its own session: Ctrl-C ends the command, which then stops the service in order.
             process = subprocess.Popen(  # noqa: S603  the command is ours
                 command, env=environment, stdout=output, stderr=output, start_new_session=True
             )
@@ -60,10 +60,10 @@ def embedded(data_dir: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def reached(url: str | None, data_dir: Path | None, say: Callable[[str], None]) -> Iterator[Client]:
-    """A client of the service that the caller means; says which one that is.
+    """Yield a client of the service that the caller means, and report which one it is.
 
-    It is the one of `url`, else of BARTSERVE_URL; else the embedded one on the data folder: what runs there
-    now, or one started for the length of the block.
+    It is the service at `url`, else at BARTSERVE_URL, else the embedded one on the data folder: the running
+    one, or one started for the duration of the block.
     """
     url = url or os.environ.get("BARTSERVE_URL")
     if url:
@@ -95,8 +95,8 @@ def _wait_until_ready(address: str, process: subprocess.Popen[bytes], log: Path)
             if client.ready():
                 return
             time.sleep(0.1)
-    last = (log.read_text(errors="replace").strip().splitlines() or ["it wrote nothing"])[-1]
-    raise StartError(f"The service did not start; its last words: {last}")
+    last = (log.read_text(errors="replace").strip().splitlines() or ["(empty)"])[-1]
+    raise StartError(f"The service did not start; the last line of its log: {last}")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -110,13 +110,13 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def asking(url: str | None, data_dir: Path | None, say: Callable[[str], None]) -> Iterator["Client"]:
-    """A client of the service that is meant (`embedded.reached`); what goes wrong ends the command."""
+    """Yield a client as `embedded.reached` does; errors of the client end the command."""
     try:
         with reached(url, data_dir, say) as client:
             yield client
     except ProblemError as error:
         places = [f"  {_where(place)}: {place.detail}" for place in error.errors[:20]]
-        fail("\n".join([f"The service says no: {error.detail}", *(places if len(places) > 1 else [])]))
+        fail("\n".join([f"The service refused: {error.detail}", *(places if len(places) > 1 else [])]))
     except ClientError as error:
         fail(str(error))
 

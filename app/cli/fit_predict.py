@@ -1,4 +1,4 @@
-"""The commands for people: fit a file, predict rows. They ask a service as everybody does, through HTTP."""
+"""Commands that fit a file and predict rows, through the HTTP API."""
 
 import csv
 import json
@@ -19,7 +19,7 @@ Url = Annotated[
     str | None,
     typer.Option(
         envvar="BARTSERVE_URL",
-        help="A running service. Without one: the embedded service of the data folder, started if need be.",
+        help="URL of a running service. Default: the embedded service on the data folder, started if needed.",
     ),
 ]
 How = Annotated[
@@ -27,7 +27,7 @@ How = Annotated[
     typer.Option(
         "--read",
         metavar="NAME=VALUE",
-        help="How the file is written, where it is read wrongly: separator, quoting, encoding, decimal, "
+        help="A reading option that overrides the detected one: separator, quoting, encoding, decimal, "
         "header, dates or missing; repeatable.",
     ),
 ]
@@ -36,18 +36,18 @@ Kinds = Annotated[
     typer.Option(
         "--kind",
         metavar="COLUMN=KIND",
-        help="Another kind of a column: number, boolean, date, category or text; repeatable.",
+        help="The kind of a column: number, boolean, date, category or text; repeatable.",
     ),
 ]
-SHOWN_ROWS = 20  # of predictions on a terminal
+SHOWN_ROWS = 20  # rows of predictions shown on a terminal
 SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-HALF = re.compile(r"[+-]?(\d+\.|\.\d+)([eE][+-]?\d+)?")  # a number that JSON doesn't take
-# Help with examples, which tests run.
+HALF = re.compile(r"[+-]?(\d+\.|\.\d+)([eE][+-]?\d+)?")  # a number that JSON doesn't accept
+# Help texts; tests run their examples.
 FIT = """Train a model on a file (CSV, Parquet, Arrow) and say whether its chains agree.
 
-The file is uploaded, four chains are sampled with a bar each, and the verdict says how far the figures can be
-trusted. With --holdout some rows are kept back, and the score on them is what to expect of new rows.
-A target of numbers gets intervals of numbers; one of two classes gets the probability of the second.
+The file is uploaded, four chains are sampled with a progress bar each, and the verdict says whether they
+agree. With --holdout some rows are held out, and the score on them estimates the score on new rows.
+For a numeric target the model predicts values, for two classes the probability of the second.
 
 \b
 Examples
@@ -59,8 +59,8 @@ Examples
 """
 PREDICT = """Predict new rows, each with its interval.
 
-ROWS is a file with the columns that the model learnt from, or one row as NAME=VALUE pairs. On a terminal you
-see a table; otherwise, or with --output, you get CSV.
+ROWS is a file with the model's columns, or one row as NAME=VALUE pairs. The output is a table on a terminal,
+otherwise, or with --output, CSV.
 
 \b
 Examples
@@ -68,8 +68,8 @@ Examples
   bartserve predict cars new.csv --level 0.5 --level 0.9 --output predicted.csv
   bartserve predict cars weight=2171 year=75 --interval credible
 
-`predictive` intervals say where a new outcome will fall, `credible` ones where its expectation lies. Classes
-have probabilities, and only `credible` intervals.
+`predictive` intervals are for a new outcome, `credible` intervals for its expectation. Predictions of classes
+are probabilities with `credible` intervals only.
 """
 
 
@@ -82,17 +82,15 @@ def register(app: typer.Typer) -> None:
 def fit(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A file, or the id of a dataset.")],
     target: Annotated[str, typer.Option("--target", "-t", help="The column to predict.")],
-    name: Annotated[
-        str | None, typer.Option(help="What to call the model; default: the file's name.")
-    ] = None,
+    name: Annotated[str | None, typer.Option(help="The name of the model; default: the file's name.")] = None,
     features: Annotated[
-        str | None, typer.Option(help="Columns to learn from, with commas between; default: all usable.")
+        str | None, typer.Option(help="Columns to use as features, separated by commas; default: all usable.")
     ] = None,
     holdout: Annotated[
-        float, typer.Option(min=0, max=0.9, help="The share of rows kept back and scored: 0.2 is a fifth.")
+        float, typer.Option(min=0, max=0.9, help="The share of rows held out and scored: 0.2 is a fifth.")
     ] = 0.0,
     seed: Annotated[
-        int | None, typer.Option(help="The same data, settings and seed: the same model.")
+        int | None, typer.Option(help="The same data, settings and seed give the same model.")
     ] = None,
     setting: Annotated[
         list[str] | None,
@@ -103,7 +101,7 @@ def fit(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> None:
-    """See FIT."""
+    """Fit a model; the help is FIT."""
     from app.cli.progress import followed
 
     console = Console(highlight=False, soft_wrap=True)
@@ -117,22 +115,22 @@ def fit(
                 dataset, target, holdout=holdout or None, **(given | {"name": name or dataset.name})
             )
         except ProblemError:
-            if data != dataset.id:  # whoever mends the command uploads the file again
+            if data != dataset.id:  # a corrected command uploads the file again
                 client.delete_dataset(dataset)
             raise
         followed(client, model, console)
 
 
 def predict(
-    model: Annotated[str, typer.Argument(help="A model's name (its newest one answers) or id.")],
+    model: Annotated[str, typer.Argument(help="A model's id, or a name, which means the newest.")],
     rows: Annotated[list[str], typer.Argument(metavar="ROWS", help="A file, or NAME=VALUE pairs.")],
     level: Annotated[
-        list[float] | None, typer.Option(help="The probability an interval holds; repeatable. Default: 0.9.")
+        list[float] | None, typer.Option(help="The level of the intervals; repeatable. Default: 0.9.")
     ] = None,
     interval: Annotated[
         Literal["predictive", "credible"] | None,
         typer.Option(
-            help="Of a new outcome, or of its expectation. Default: predictive; of classes credible."
+            help="For a new outcome, or for its expectation. Default: predictive; for classes credible."
         ),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV to this file.")] = None,
@@ -140,7 +138,7 @@ def predict(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> None:
-    """See PREDICT."""
+    """Predict rows; the help is PREDICT."""
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     asked: Any = rows[0]
     if len(rows) > 1 or (SETTING.fullmatch(rows[0]) and not Path(rows[0]).exists()):
@@ -166,31 +164,31 @@ def predict(
 
 
 def how_read(given: list[str] | None) -> Any:
-    """What `--read` says, as the client takes it: `missing` is a list."""
+    """Convert `--read` to the client's reading options: `missing` is a list."""
     pairs = texts(given)
     missing = [value for name, value in pairs if name == "missing"]
     return dict(pairs) | ({"missing": missing} if missing else {})
 
 
 def texts(given: list[str] | None) -> list[tuple[str, str]]:
-    """NAME=VALUE, told apart.
+    """Parse NAME=VALUE pairs.
 
     Raises
     ------
     BadParameter
-        There is one without an equals sign.
+        A pair has no equals sign.
     """
     found = []
     for pair in given or []:
         name, equals, text = pair.partition("=")
         if not equals or not name:
-            raise typer.BadParameter(f"{pair!r} is no NAME=VALUE pair.")
+            raise typer.BadParameter(f"{pair!r} is not a NAME=VALUE pair.")
         found.append((name, text))
     return found
 
 
 def _dataset(client: Client, data: str, console: Console, reading: Any, kinds: dict[str, str]) -> Dataset:
-    """Upload a file; what is no file is the id of a dataset."""
+    """Upload a file, or return the dataset with the given id."""
     from app.cli.progress import about_dataset
 
     if not Path(data).exists() and data.startswith("ds_"):
@@ -204,7 +202,7 @@ def _dataset(client: Client, data: str, console: Console, reading: Any, kinds: d
 
 
 def _pairs(given: list[str]) -> dict[str, Any]:
-    """NAME=VALUE, values as JSON has them, also numbers like .5, else as text."""
+    """Parse NAME=VALUE pairs with values in JSON, numbers such as .5, or text."""
     found: dict[str, Any] = {}
     for name, text in texts(given):
         try:
@@ -224,7 +222,7 @@ def _show(answer: Prediction) -> None:
     console = Console(highlight=False)
     console.print(table)
     if len(answer) > SHOWN_ROWS:
-        console.print(f"... and {len(answer) - SHOWN_ROWS:,} more: --output predicted.csv writes them all")
+        console.print(f"... and {len(answer) - SHOWN_ROWS:,} more: --output predicted.csv writes all")
 
 
 def _write(answer: Prediction, file: Any) -> None:

@@ -1,4 +1,4 @@
-"""`bartserve keys`: who may use a service that is not on loopback. Needs the database and nothing else."""
+"""`bartserve keys`: API keys for a service that is not on loopback. It needs only the database."""
 
 import re
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ from app.services.errors import ServiceError
 from app.store.engine import make_engine, session_scope
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-KEEP = "Keep it: it is not shown again. Send it as the header  Authorization: Bearer KEY"
+KEEP = "Keep it: it is not shown again. Send it in the header  Authorization: Bearer KEY"
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="""API keys: who may use a service that is not on loopback.
+    help="""Manage API keys for a service that is not on loopback.
 
-They are in the service's database, which BARTSERVE_DATABASE_URL names; on loopback no key is asked.
+They are in the service's database (BARTSERVE_DATABASE_URL); on loopback no key is required.
 
 \b
 Examples
@@ -47,24 +47,24 @@ NameOrId = Annotated[str, typer.Argument(metavar="NAME", help="The key's name, o
 
 @app.command("create")
 def create_key(
-    name: Annotated[str, typer.Option(help="What to call the key.")],
+    name: Annotated[str, typer.Option(help="The name of the key.")],
     owner: Annotated[
         str | None,
-        typer.Option(help="Whom it acts for: keys of one owner share all they make. Default: the name."),
+        typer.Option(help="The owner: keys of one owner share all objects. Default: the name."),
     ] = None,
     scope: Annotated[
         list[str],
         typer.Option(
-            help="What it is for; may be given several times. "
+            help="A permission of the key; repeatable. "
             + "; ".join(f"{name}: {told}" for name, told in service.SCOPES.items()),
         ),
     ] = list(service.USUAL),  # noqa: B006  typer copies it
     expires: Annotated[
         timedelta | None,
-        typer.Option(parser=_duration, help="It ends after so long, as 90d; default: never."),
+        typer.Option(parser=_duration, help="The lifetime of the key, such as 90d; default: unlimited."),
     ] = None,
 ) -> None:
-    """Make a key and show it, this once."""
+    """Create a key and show it once."""
     with _session() as session:
         made = service.create(session, name=name, owner=owner, scopes=scope, lasts=expires)
     _show(made)
@@ -72,7 +72,7 @@ def create_key(
 
 @app.command("list")
 def list_keys() -> None:
-    """Show the keys: id, name, owner, scopes, state, when it ends, when it was last used (to the hour)."""
+    """List the keys: id, name, owner, scopes, state, expiry, last use (to the hour)."""
     with _session() as session:
         for key in service.list_keys(session):
             told = [key.id, key.name, key.owner, ",".join(key.scopes), service.state_of(key)]
@@ -85,10 +85,10 @@ def list_keys() -> None:
 def rotate_key(
     name: NameOrId,
     overlap: Annotated[
-        timedelta, typer.Option(parser=_duration, help="How long the old key still works.")
+        timedelta, typer.Option(parser=_duration, help="How long the old key stays valid.")
     ] = "24h",  # type: ignore[assignment]  # noqa: RUF100  typer parses defaults too
 ) -> None:
-    """Make a key in the place of another, which ends after the overlap; show the new one, this once."""
+    """Create a replacement for a key, which expires after the overlap; show the new one once."""
     with _session() as session:
         made = service.rotate(session, name, overlap)
     _show(made)
@@ -96,7 +96,7 @@ def rotate_key(
 
 @app.command("revoke")
 def revoke_key(name: NameOrId) -> None:
-    """End a key, or all keys of a name, at once."""
+    """Revoke a key, or all keys with a name, at once."""
     with _session() as session:
         ended = service.revoke(session, name)
     typer.echo(f"Revoked: {', '.join(ended)}.")
@@ -104,7 +104,7 @@ def revoke_key(name: NameOrId) -> None:
 
 @contextmanager
 def _session() -> Iterator[Session]:
-    """A session on the database of the settings; what goes wrong is a sentence."""
+    """Open a session on the database of the settings; errors end the command with a message."""
     engine = make_engine(settings_with().database_url)
     try:
         with session_scope(engine) as session:

@@ -1,4 +1,4 @@
-"""`bartserve models` and `bartserve datasets`: what a service holds."""
+"""`bartserve models` and `bartserve datasets`: management of a service's objects."""
 
 import sys
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from app.client import Client, ClientError, Dataset, ProblemError
 from app.client.views import Json
 
 models = typer.Typer(
-    help="""List the models, newest first; look at one, stop it, go on with it, save it, remove it.
+    help="""List the models, newest first; or show, cancel, continue, save or delete one.
 
 \b
 Examples
@@ -30,7 +30,7 @@ Examples
     invoke_without_command=True,
 )
 datasets = typer.Typer(
-    help="""List the datasets, newest first; upload one, look at its columns, remove it.
+    help="""List the datasets, newest first; or upload, show or delete one.
 
 \b
 Examples
@@ -41,39 +41,39 @@ Examples
 """,
     invoke_without_command=True,
 )
-Limit = Annotated[int, typer.Option(min=1, help="How many, at most.")]
+Limit = Annotated[int, typer.Option(min=1, help="The maximum number of entries.")]
 ModelName = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model's id, or its name: then its newest.")
+    str, typer.Argument(metavar="MODEL", help="A model's id, or a name, which means the newest.")
 ]
 Id = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset's id.")]
 DatasetName = Annotated[
-    str, typer.Argument(metavar="DATASET", help="A dataset's id, or its name: then its newest.")
+    str, typer.Argument(metavar="DATASET", help="A dataset's id, or a name, which means the newest.")
 ]
-PIPED_WIDTH = 250  # letters: a row stays on its line for whatever reads it
+PIPED_WIDTH = 250  # characters: keeps rows on one line for other programs
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 out = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
 
 
 @models.callback()
 def list_models(context: typer.Context, limit: Limit = 20, url: Url = None, data_dir: DataDir = None) -> None:
-    """See the help of `models`."""
+    """List the models; the help is in `models`."""
     if context.invoked_subcommand is not None:
         return
     with asking(url, data_dir, err.print) as client:
         found = list(islice(client.models(), limit))
-    table = _table("id", "name", "target", "state", "done", "draws", "verdict", "made")
+    table = _table("id", "name", "target", "state", "done", "draws", "verdict", "created")
     for model in found:
         verdict = (model.verdict or "").replace("_", " ")
         done, made = f"{model.fraction:.0%}", _ago(model.document["created_at"])
         table.add_row(
             model.id, model.name or "", model.target, model.state, done, str(model.draws), verdict, made
         )
-    _print(table, "No models yet: bartserve fit FILE --target COLUMN makes one.")
+    _print(table, "There are no models yet: bartserve fit FILE --target COLUMN creates one.")
 
 
 @models.command("show")
 def show_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> None:
-    """Say how far a model is, its verdict, and what its settings are."""
+    """Show a model's progress, verdict and settings."""
     from app.cli.progress import about_verdict
 
     with asking(url, data_dir, err.print) as client:
@@ -95,11 +95,11 @@ def show_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> N
 @models.command("save")
 def save_model(
     model: ModelName,
-    path: Annotated[str, typer.Argument(help="Where to write it.")],
+    path: Annotated[str, typer.Argument(help="The file to write.")],
     url: Url = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Write a model to a file that `sampler.load` reads in any notebook."""
+    """Write a model to a file that `bartserve.load` reads in a notebook."""
     with asking(url, data_dir, err.print) as client:
         written = client.download(model, path)
     out.print(f"written   {written}", markup=False)
@@ -107,7 +107,7 @@ def save_model(
 
 @models.command("cancel")
 def cancel_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> None:
-    """Stop a model at its next slice; what was drawn is kept."""
+    """Cancel a model at its next slice; its draws are kept."""
     with asking(url, data_dir, err.print) as client:
         found = client.cancel(model)
     out.print(f"{found.id} is {'being ' if found.is_open else ''}cancelled.", markup=False)
@@ -115,7 +115,7 @@ def cancel_model(model: ModelName, url: Url = None, data_dir: DataDir = None) ->
 
 @models.command("retry")
 def retry_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> None:
-    """Go on with a cancelled or failed model where its chains ended, and say how it ends."""
+    """Continue a cancelled or failed model where its chains ended, and report its end."""
     from app.cli.progress import followed
 
     with asking(url, data_dir, err.print) as client:
@@ -125,11 +125,11 @@ def retry_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> 
 @models.command("extend")
 def extend_model(
     model: ModelName,
-    draws: Annotated[int, typer.Argument(metavar="DRAWS", min=1, help="Further draws of each chain.")],
+    draws: Annotated[int, typer.Argument(metavar="DRAWS", min=1, help="More draws per chain.")],
     url: Url = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Take further draws of a finished model: what a verdict of not converged asks for first."""
+    """Draw more from the chains of a finished model, for example when they have not converged."""
     from app.cli.progress import followed
 
     with asking(url, data_dir, err.print) as client:
@@ -138,38 +138,40 @@ def extend_model(
 
 @models.command("delete")
 def delete_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> None:
-    """Remove a model with its draws; give its id."""
+    """Delete a model with its draws; requires its id if several models share the name."""
     with asking(url, data_dir, err.print) as client:
         client.delete_model(model)
-    out.print(f"{model} is removed.", markup=False)
+    out.print(f"{model} is deleted.", markup=False)
 
 
 @datasets.callback()
 def list_datasets(
     context: typer.Context, limit: Limit = 20, url: Url = None, data_dir: DataDir = None
 ) -> None:
-    """See the help of `datasets`."""
+    """List the datasets; the help is in `datasets`."""
     if context.invoked_subcommand is not None:
         return
     with asking(url, data_dir, err.print) as client:
         found = list(islice(client.datasets(), limit))
-    table = _table("id", "name", "rows", "columns", "made")
+    table = _table("id", "name", "rows", "columns", "created")
     for dataset in found:
         made = _ago(dataset.document["created_at"])
         table.add_row(dataset.id, dataset.name, f"{dataset.num_rows:,}", str(len(dataset.columns)), made)
-    _print(table, "No datasets yet: bartserve datasets upload FILE makes one.")
+    _print(table, "There are no datasets yet: bartserve datasets upload FILE creates one.")
 
 
 @datasets.command("upload")
 def upload_dataset(
     path: Annotated[str, typer.Argument(help="A CSV, Parquet or Arrow file.")],
-    name: Annotated[str | None, typer.Option(help="What to call it; default: the file's name.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The name of the dataset; default: the file's name.")
+    ] = None,
     read: How = None,
     kind: Kinds = None,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Upload a file and say what was found in it."""
+    """Upload a file and show its columns."""
     with asking(url, data_dir, err.print) as client:
         dataset = client.upload(path, name=name, kinds=dict(texts(kind)), **how_read(read))
     _show_columns(dataset.id, dataset.columns)
@@ -177,7 +179,7 @@ def upload_dataset(
 
 @datasets.command("show")
 def show_dataset(dataset: DatasetName, url: Url = None, data_dir: DataDir = None) -> None:
-    """Say what its columns hold."""
+    """Show the columns of a dataset."""
     with asking(url, data_dir, err.print) as client:
         found = _dataset(client, dataset)
     _show_columns(found.id, found.columns)
@@ -185,10 +187,10 @@ def show_dataset(dataset: DatasetName, url: Url = None, data_dir: DataDir = None
 
 @datasets.command("delete")
 def delete_dataset(dataset: Id, url: Url = None, data_dir: DataDir = None) -> None:
-    """Remove it; refused while a model needs it."""
+    """Delete a dataset; refused while a model needs it."""
     with asking(url, data_dir, err.print) as client:
         client.delete_dataset(dataset)
-    out.print(f"{dataset} is removed.", markup=False)
+    out.print(f"{dataset} is deleted.", markup=False)
 
 
 def _listed(settings: Json) -> str:
@@ -196,7 +198,7 @@ def _listed(settings: Json) -> str:
 
 
 def _dataset(client: Client, dataset: str) -> Dataset:
-    """By id, else the newest of that name."""
+    """Return the dataset with this id, else the newest with this name."""
     try:
         return client.dataset(dataset)
     except ProblemError as error:
@@ -204,7 +206,9 @@ def _dataset(client: Client, dataset: str) -> Dataset:
             raise
     found = next((one for one in client.datasets() if one.name == dataset), None)
     if found is None:
-        raise ClientError(f"There is no dataset of the id or name {dataset}: bartserve datasets lists yours.")
+        raise ClientError(
+            f"There is no dataset with the id or name {dataset}: bartserve datasets lists yours."
+        )
     return found
 
 
@@ -221,7 +225,7 @@ def _show_columns(dataset_id: str, columns: list[Json]) -> None:
             *ends,
             column["note"],
         )
-    _print(table, "It has no columns.")
+    _print(table, "The dataset has no columns.")
 
 
 def _table(*names: str) -> Table:
@@ -236,7 +240,7 @@ def _print(table: Table, instead: str) -> None:
 
 
 def _ago(moment: str) -> str:
-    """How long ago, in one unit."""
+    """Return the time since a moment in one unit."""
     seconds = (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:

@@ -1,4 +1,4 @@
-"""A model's chains as bars on the terminal, and what is said of it at the end."""
+"""Progress bars for a model's chains on the terminal, and the report at the end."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,14 +11,14 @@ from app.client import Chain, Client, Dataset, Model
 
 
 class Bars:
-    """A bar per chain; call it with the model at every look."""
+    """A bar per chain; call it with the model at every poll."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._bars: list[TaskID] = []
 
     def __call__(self, model: Model) -> None:
-        """Show how far it is."""
+        """Update the bars."""
         while len(self._bars) < len(model.chains):
             name = f"chain {len(self._bars) + 1}".ljust(9)
             self._bars.append(self._progress.add_task(name, total=1, phase="queued", left=""))
@@ -37,7 +37,7 @@ class Bars:
 
 @contextmanager
 def bars(console: Console) -> Iterator[Bars]:
-    """Bars as long as the block lasts; what they showed last stays on the terminal."""
+    """Show progress bars during the block; their last state stays on the terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(32),
@@ -50,7 +50,7 @@ def bars(console: Console) -> Iterator[Bars]:
 
 
 def about_dataset(dataset: Dataset, called: str, rows: str = "rows") -> str:
-    """One line: how many rows and columns, what is missing."""
+    """Return one line with the numbers of rows, columns and missing values."""
     missing = {column["name"]: column["missing"] for column in dataset.columns if column["missing"]}
     told = ", ".join(f"{count} missing in {name}" for name, count in list(missing.items())[:5])
     return (
@@ -60,12 +60,12 @@ def about_dataset(dataset: Dataset, called: str, rows: str = "rows") -> str:
 
 
 def about_verdict(model: Model) -> list[str]:
-    """The verdict with the figures that it rests on."""
+    """Return the verdict with its figures."""
     told = [f"verdict   {(model.verdict or 'none').replace('_', ' ')}"]
     figures = model.diagnostics or {}
     sigma, f = figures.get("sigma"), figures.get("f")
     if sigma and sigma["rhat"] is None:
-        sigma = None  # classes have none, and weighted draws no chains to compare
+        sigma = None  # absent for classes, and for weighted draws, which have no chains to compare
     if f and f.get("rhat_median") is not None:
         whose = f"{sigma['rhat']:.3f} for sigma and " if sigma else ""
         told[0] += f": R-hat {whose}{f['rhat_median']:.3f} for f (median of {f['rows']} rows)"
@@ -76,12 +76,12 @@ def about_verdict(model: Model) -> list[str]:
 
 
 def followed(client: Client, model: Model, console: Console) -> None:
-    """Show bars until it ends, then the verdict, the scores and what comes next; Ctrl-C leaves it going."""
+    """Show bars until the model ends, then the verdict, scores and next step; Ctrl-C leaves it running."""
     try:
         with bars(console) as show:
             model = client.wait(model, progress=show)
     except KeyboardInterrupt:
-        console.print(f"left      {model.id} goes on where a service runs on its data; see bartserve models")
+        console.print(f"left      {model.id} continues while a service runs on its data: bartserve models")
         raise typer.Exit(130) from None
     for line in [*about_verdict(model), *_about_scores(model), *_about_warnings(model)]:
         console.print(line, markup=False)

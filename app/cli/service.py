@@ -1,4 +1,4 @@
-"""The commands that run the service: up, api, worker, migrate, demo."""
+"""Commands that run the service: up, api, worker, migrate, demo."""
 
 import logging
 import signal
@@ -13,10 +13,10 @@ import typer
 from app.cli.common import DataDir, Host, Port, fail, settings_with
 from app.settings import Settings, described, shown_value
 
-# Help with examples, which tests run.
+# Help texts; tests run their examples.
 UP = """Start the embedded service: one API and one worker on this machine, on loopback.
 
-Its pages are at the address it prints. Ctrl-C stops it; what it was at goes on with the next start.
+It prints the URL of its pages. Ctrl-C stops it; unfinished work continues at the next start.
 
 \b
 Examples
@@ -25,15 +25,15 @@ Examples
 """
 API = """Run one API process (`bartserve migrate` first).
 
-BARTSERVE_DATABASE_URL and BARTSERVE_REDIS_URL say where Postgres and Redis are.
+BARTSERVE_DATABASE_URL and BARTSERVE_REDIS_URL are the URLs of Postgres and Redis.
 
 \b
 Examples
   bartserve api --host 0.0.0.0 --port 8000
 """
-WORKER = """Run one worker (`bartserve migrate` first); as many as you like, on any machines.
+WORKER = """Run one worker (`bartserve migrate` first); any number can run, on any machines.
 
-BARTSERVE_DATABASE_URL and BARTSERVE_REDIS_URL say where Postgres and Redis are.
+BARTSERVE_DATABASE_URL and BARTSERVE_REDIS_URL are the URLs of Postgres and Redis.
 
 \b
 Examples
@@ -54,10 +54,10 @@ def up(
     port: Port = 8000,
     data_dir: DataDir = None,
     log_file: Annotated[
-        Path | None, typer.Option(help="Where the parts write; default: this terminal.")
+        Path | None, typer.Option(help="The file for the logs; default: this terminal.")
     ] = None,
 ) -> None:
-    """See UP."""
+    """Start the embedded service; the help is UP."""
     from app.store import schema
     from app.supervisor import Supervisor, SupervisorError, sole_use
 
@@ -76,7 +76,7 @@ def up(
 
 
 def api(host: Host = "127.0.0.1", port: Port = 8000) -> None:
-    """See API."""
+    """Run an API process; the help is API."""
     from app import cpu_baseline
     from app import logging as logs
     from app.store import schema
@@ -90,15 +90,15 @@ def api(host: Host = "127.0.0.1", port: Port = 8000) -> None:
         fail(why)
     cpu_baseline.choose(settings)
     cpu_baseline.seed(settings)
-    from app.server import server  # only now: it loads numba
+    from app.server import server  # after the choice of the processor, since it loads numba
 
     server(settings).run()
 
 
 def worker(
-    slots: Annotated[int | None, typer.Option(help="Units worked on at once; default: one per core.")] = None,
+    slots: Annotated[int | None, typer.Option(help="Chains run at once; default: one per core.")] = None,
 ) -> None:
-    """See WORKER."""
+    """Run a worker; the help is WORKER."""
     from app import cpu_baseline
     from app import logging as logs
     from app.supervisor import end_with_supervisor
@@ -113,7 +113,7 @@ def worker(
 
 
 def warm() -> None:
-    """Compile the kernels into the cache folder, so that nobody waits for it later."""
+    """Compile the kernels into the cache folder, so that nobody waits for them later."""
     from app import cpu_baseline
 
     settings = settings_with()
@@ -124,13 +124,13 @@ def warm() -> None:
     sampler.warm(
         progress=lambda done, total: typer.echo(f"\rkernels: {done} of {total} ", nl=False, err=True)
     )
-    typer.echo(f"\nThe kernels are there, for {baseline.name if baseline else 'this processor'}.")
+    typer.echo(f"\nThe kernels are compiled for {baseline.name if baseline else 'this processor'}.")
 
 
 def config() -> None:
     """Print every setting: its variable, value, default and meaning; secrets are masked.
 
-    Each may also stand in a file: then BARTSERVE_<NAME>_FILE names that.
+    BARTSERVE_<NAME>_FILE can name a file with the value instead.
     """
     settings = settings_with()
     for setting in described():
@@ -139,7 +139,7 @@ def config() -> None:
 
 
 def migrate() -> None:
-    """Bring the database to the schema of this version."""
+    """Upgrade the database to the schema of this version."""
     from app.store import schema
 
     try:
@@ -150,7 +150,7 @@ def migrate() -> None:
 
 
 def demo() -> None:
-    """Upload real data, train a model and predict with intervals, through HTTP, in a temporary folder."""
+    """Upload real data, fit a model and predict with intervals, through HTTP, in a temporary folder."""
     from app.cli.demo import run_demo
     from app.client import ClientError
 
@@ -182,7 +182,7 @@ def _on_stop_signal(stopping: threading.Event) -> None:
 
 
 def _announce_when_ready(settings: Settings, stopping: threading.Event) -> None:
-    """Say once where the service is, when it can take work."""
+    """Print the URL of the service once it accepts work."""
     import httpx
 
     address = f"http://{settings.host}:{settings.port}"

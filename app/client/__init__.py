@@ -1,4 +1,4 @@
-"""A Python client of a running service: upload, fit, wait, predict.
+"""Python client of a running service: upload, fit, wait, predict.
 
 >>> from bartserve import Client
 >>> with Client() as bart:                                     # BARTSERVE_URL, BARTSERVE_KEY
@@ -8,8 +8,8 @@
 >>> answer.lower < answer.mean < answer.upper                  # numpy arrays, one value per row
 array([ True])
 
-It knows HTTP and nothing of the service's inside. Every refusal is an exception that carries the service's
-problem document; what the service asks to send again later is sent again later.
+It uses only the HTTP API. Every refusal is an exception with the service's problem document; requests that
+the service asks to retry are retried.
 """
 
 from app.client.client import DEFAULT_URL, Client

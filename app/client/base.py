@@ -1,4 +1,4 @@
-"""What the parts of the client share: JSON calls, pages, waiting."""
+"""Shared parts of the client: JSON calls, pages, waiting."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,12 +10,12 @@ from app.client.transport import Call, Transport
 from app.client.views import Json, without_none
 
 ARROW = "application/vnd.apache.arrow.stream"
-LOOK_FIRST, LOOK_LAST = 0.1, 2.0  # seconds between two looks at what is waited for: more and more
+LOOK_FIRST, LOOK_LAST = 0.1, 2.0  # growing polling interval in seconds
 LOOK_GROWTH = 1.2
 
 
 class _Open(Protocol):
-    """What may still change by itself."""
+    """An object whose state may still change by itself."""
 
     @property
     def is_open(self) -> bool: ...
@@ -25,21 +25,21 @@ T = TypeVar("T", bound=_Open)
 
 
 class Calls:
-    """Calls whose answers are JSON documents, pages of them, or tables."""
+    """Calls whose responses are JSON documents, pages of them, or tables."""
 
     _transport: Transport
 
     def _json(self, call: Call) -> Json:
         document = self._transport.send(call).json()
         if not isinstance(document, dict):
-            raise ClientError(f"{call.method} {call.path} was answered by something that isn't bartserve.")
+            raise ClientError(f"The response to {call.method} {call.path} doesn't come from bartserve.")
         return document
 
     def _get(self, path: str, **query: Any) -> Json:
         return self._json(Call("GET", path, query=without_none(query), repeatable=True))
 
     def _pages(self, path: str) -> Iterator[Json]:
-        """The items of all pages, each page asked for when it is needed."""
+        """Yield the items of all pages, requesting each page when it is needed."""
         cursor: str | None = None
         while True:
             page = self._get(path, limit=200, cursor=cursor)
@@ -57,7 +57,7 @@ class Calls:
 
     @staticmethod
     def _look(look: Callable[[], T], progress: Callable[[T], None] | None, seconds: float | None) -> T:
-        """The first that is no longer open, looked at again and again."""
+        """Poll until the object is no longer open, and return it."""
         deadline = None if seconds is None else time.monotonic() + seconds
         pause = LOOK_FIRST
         while True:
@@ -67,16 +67,16 @@ class Calls:
             if not found.is_open:
                 return found
             if deadline is not None and time.monotonic() + pause > deadline:
-                raise WaitedTooLongError(f"It did not end within {seconds:g} seconds; it goes on.")
+                raise WaitedTooLongError(f"It did not end within {seconds:g} seconds; it continues.")
             time.sleep(pause)
             pause = min(LOOK_LAST, pause * LOOK_GROWTH)
 
 
 def id_of(thing: Any) -> str:
-    """The id of a thing that has one, or the id or name that it is."""
+    """Return the id of an object that has one, or the given id or name."""
     return str(getattr(thing, "id", thing))
 
 
 def address(*steps: Any) -> str:
-    """A path of ids and fixed words, whatever characters a name has."""
+    """Build a path from fixed words and quoted ids or names."""
     return "".join(f"/{quote(id_of(step), safe='')}" for step in steps)

@@ -1,4 +1,4 @@
-"""What is sent: files by their names, data frames of any library as Arrow streams, rows as JSON."""
+"""Request bodies: files by name, data frames of any library as Arrow streams, rows as JSON."""
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,18 +20,18 @@ BY_SUFFIX = {
     ".arrow": ARROW,
     ".arrows": ARROW,
 }
-ARRAYS = "tolist"  # what numpy's arrays and scalars, and the series of data frames, have
+ARRAYS = "tolist"  # a method of numpy arrays and scalars, and of the series of data frames
 
 
 class Reading(TypedDict, total=False):
-    """How a delimited file is written, where the service's own finding is wrong (`read_as` tells it)."""
+    """Options for reading a delimited file, where automatic detection fails (`read_as` shows its result)."""
 
     separator: Literal["comma", "semicolon", "tab", "bar", "space"]
     quoting: Literal["double", "single", "none"]
     encoding: str  # utf-8, windows-1252, ...
     decimal: Literal["point", "comma"]
     header: bool  # whether the first row names the columns
-    dates: Literal["day-first", "month-first"]  # of 1/2/2026
+    dates: Literal["day-first", "month-first"]  # the order in 1/2/2026
     missing: Sequence[str]  # spellings of a missing value, instead of the usual ones
 
 
@@ -45,16 +45,16 @@ class Body:
 
 @contextmanager
 def opened(data: Any) -> Iterator[Body]:
-    """A path, bytes, an open binary file or a data frame, as a body.
+    """Open a path, bytes, an open binary file or a data frame as a body.
 
     Raises
     ------
     ClientError
-        The file can't be opened, or it is none of these.
+        The file can't be opened, or the object is of another type.
     """
     if isinstance(data, (str, Path)):
         try:
-            file = Path(data).open("rb")  # noqa: SIM115  it is closed below
+            file = Path(data).open("rb")  # noqa: SIM115  closed below
         except OSError as error:
             raise ClientError(f"{data} can't be opened: {error.strerror}.") from None
         with file:
@@ -72,17 +72,17 @@ def opened(data: Any) -> Iterator[Body]:
 
 
 def type_of(name: Any) -> str:
-    """The content type of a file of that name; CSV unless its ending says otherwise."""
+    """Return the content type for a file name; CSV unless its suffix says otherwise."""
     return BY_SUFFIX.get(Path(str(name)).suffix.lower(), CSV)
 
 
 def is_frame(data: Any) -> bool:
-    """Whether it is a table that gives itself to Arrow: of pandas, polars, pyarrow and others."""
+    """Return whether the object is a table with the Arrow interface: pandas, polars, pyarrow and others."""
     return hasattr(data, "__arrow_c_stream__")
 
 
 def as_arrow(frame: Any) -> bytes:
-    """A data frame as an Arrow stream; the index of pandas is no column."""
+    """Encode a data frame as an Arrow stream; the index of pandas is dropped."""
     import pyarrow as pa
 
     if hasattr(frame, "reset_index"):
@@ -95,12 +95,12 @@ def as_arrow(frame: Any) -> bytes:
 
 
 def rows_json(rows: Any) -> dict[str, Any]:
-    """Rows as a list of objects, or columns as an object of lists; arrays and numpy's numbers become plain.
+    """Return rows as a list of objects, or columns as an object of lists; numpy values become plain ones.
 
     Raises
     ------
     ClientError
-        It is neither.
+        The argument is neither.
     """
     if isinstance(rows, Mapping):
         return {"columns": {str(name): [_plain(v) for v in _values(rows[name])] for name in rows}}
@@ -118,7 +118,7 @@ def _values(column: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: NaN is a missing value there, dates are text."""
+    """Convert a value for JSON: NaN becomes null, dates become text."""
     if hasattr(value, ARRAYS):
         value = value.tolist()
     if isinstance(value, float) and value != value:  # noqa: PLR0124  only NaN is not itself

@@ -15,22 +15,22 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 
 
 class Client(Datasets, Models, Predictions):
-    """Asks a service; usable in a `with` block, from several threads at once.
+    """Client of a service; usable in a `with` block and from several threads.
 
     Parameters
     ----------
     url
-        Where it is; else BARTSERVE_URL, else http://127.0.0.1:8000.
+        URL of the service; default: BARTSERVE_URL, else http://127.0.0.1:8000.
     key
-        An API key; else BARTSERVE_KEY, else none (a service on loopback asks for none).
+        An API key; default: BARTSERVE_KEY, else none (a service on loopback requires none).
     retries
-        How often a call is sent again at most: after a 429 or 503, after the pause that the service asks for;
-        after a lost connection only what may be done twice, or carries an Idempotency-Key, which every call
-        that makes a model does.
+        Maximum of retries of a call: after a 429 or 503, after the pause that the service asks for; after a
+        lost connection only if the call is safe to repeat or has an Idempotency-Key, which every call that
+        creates a model has.
     patience_seconds
-        No repetition begins later than so long after the first attempt.
+        No retry begins later than this after the first attempt.
     http
-        An `httpx.Client` of your own (a proxy, certificates, a unix socket); it is not closed here.
+        Your own `httpx.Client` (for a proxy, certificates, a unix socket); it is not closed here.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Client(Datasets, Models, Predictions):
             self._http.close()
 
     def ready(self) -> bool:
-        """Whether the service takes work now."""
+        """Return whether the service accepts work now."""
         try:
             return self._http.get("/health/ready", timeout=5.0).is_success
         except httpx.TransportError:

@@ -1,4 +1,4 @@
-"""The client's calls about datasets."""
+"""Client calls for datasets."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ from app.client.views import Dataset, Json, without_none
 
 
 class Datasets(Calls):
-    """Upload, look, remove."""
+    """Calls that upload, view and delete datasets."""
 
     def upload(
         self,
@@ -29,17 +29,17 @@ class Datasets(Calls):
             The path of a CSV, TSV, Parquet or Arrow file; bytes of CSV; an open binary file; or a data frame
             of pandas, polars or pyarrow.
         name
-            What to call it; else the file's name.
+            Name of the dataset; defaults to the file's name.
         kinds
-            Columns' kinds by their names, where another was found: number, boolean, date, category or text.
+            Kinds by column name that override the detected ones: number, boolean, date, category or text.
         **reading
-            How the file is written, where it was read wrongly: separator, quoting, encoding, decimal, header,
+            Reading options that override the detected ones: separator, quoting, encoding, decimal, header,
             dates, missing.
 
         Raises
         ------
         ProblemError
-            It can't be used; `errors` names columns and rows.
+            The table can't be used; `errors` names columns and rows.
         """
         if name is None and isinstance(data, (str, Path)):
             name = Path(data).stem
@@ -55,18 +55,18 @@ class Datasets(Calls):
             return Dataset.of(self._json(call))
 
     def datasets(self) -> Iterator[Dataset]:
-        """Your datasets, newest first."""
+        """Return an iterator over your datasets, newest first."""
         return (Dataset.of(item) for item in self._pages("/datasets"))
 
     def dataset(self, dataset: str | Dataset) -> Dataset:
-        """A dataset by its id."""
+        """Return a dataset by its id."""
         return Dataset.of(self._get(address("datasets", dataset)))
 
     def preview(self, dataset: str | Dataset, rows: int = 20) -> list[Json]:
-        """Its first rows."""
+        """Return the first rows."""
         found: list[Json] = self._get(address("datasets", dataset, "preview"), rows=rows)["rows"]
         return found
 
     def delete_dataset(self, dataset: str | Dataset) -> None:
-        """Remove it; refused while a model needs it."""
+        """Delete a dataset; refused while a model needs it."""
         self._transport.send(Call("DELETE", address("datasets", dataset), repeatable=True))

@@ -1,4 +1,4 @@
-"""What can go wrong when a service is asked."""
+"""Exceptions of the client."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import httpx
 
 
 class ClientError(Exception):
-    """Base of all of them; its text is one sentence."""
+    """Base class of the client's exceptions; the message is one sentence."""
 
 
 class NoAnswerError(ClientError):
@@ -16,20 +16,20 @@ class NoAnswerError(ClientError):
 
 
 class WaitedTooLongError(ClientError):
-    """What was waited for has not ended in the time given; it goes on in the service."""
+    """The time limit of a wait has passed; the work continues in the service."""
 
 
 class FitError(ClientError):
-    """The model, or the background prediction, ended as failed or cancelled.
+    """A model or background prediction failed or was cancelled.
 
     Parameters
     ----------
     what
-        "Model mdl_1", say.
+        The object, such as "Model mdl_1".
     state
         Its state.
     detail
-        The service's reason, when it has one.
+        The service's reason, if any.
     """
 
     def __init__(self, what: str, state: str, detail: str | None) -> None:
@@ -39,9 +39,9 @@ class FitError(ClientError):
 
 @dataclass(frozen=True)
 class Place:
-    """One thing that is wrong with what was sent: a column of the data or a field, and a row from 1.
+    """One fault in a request: a column of the data or a field, and a row counted from 1.
 
-    `code` names the kind of fault where the service knows it (None elsewhere).
+    `code` identifies the kind of fault if the service gives one, else it is None.
     """
 
     column: str | None
@@ -51,18 +51,18 @@ class Place:
 
 
 class ProblemError(ClientError):
-    """The service refused, with a problem document (RFC 9457).
+    """The service refused a request with a problem document (RFC 9457).
 
     Attributes
     ----------
     status, type, title, detail, request_id
-        As in the document; `type` is stable, such as "/problems/unusable-data".
+        Fields of the document; `type` is stable, such as "/problems/unusable-data".
     errors
-        Where, when the data or the request are to blame.
+        The faults, if the data or the request are at fault.
     document
-        All of it.
+        The whole document.
     retry_after
-        Seconds after which the service wants to be asked again, None when it doesn't say.
+        Seconds after which the service asks for a retry, None if it doesn't.
     """
 
     def __init__(self, status: int, document: Mapping[str, Any], retry_after: float | None = None) -> None:
@@ -81,11 +81,11 @@ class ProblemError(ClientError):
 
     @classmethod
     def of(cls, answer: httpx.Response, retry_after: float | None) -> Self:
-        """The exception of an answer that is no success."""
+        """Make the exception for an error response."""
         try:
             document = answer.json()
         except ValueError:
             document = None
-        if not isinstance(document, dict):  # not ours: a proxy's page, or another service
+        if not isinstance(document, dict):  # from a proxy or another service
             document = {"title": answer.reason_phrase, "detail": answer.text[:200].strip()}
         return cls(answer.status_code, document, retry_after)

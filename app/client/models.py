@@ -1,4 +1,4 @@
-"""The client's calls about models."""
+"""Client calls for models."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -15,42 +15,42 @@ from app.client.streams import events_of
 from app.client.transport import Call
 from app.client.views import Dataset, Event, Json, Model, without_none
 
-ENDS = frozenset({"succeeded", "failed", "cancelled", "deleted"})  # the last of a stream is one of them
+ENDS = frozenset({"succeeded", "failed", "cancelled", "deleted"})  # kinds of the last event of a stream
 MODEL_FILE = "application/vnd.bartserve.model"
 
 
 class Models(Calls):
-    """Fit, wait, follow, stop, go on, remove, move."""
+    """Calls that fit, follow, continue, cancel, delete and transfer models."""
 
     def fit(self, dataset: str | Dataset, target: str, **settings: Any) -> Model:
-        """Begin to fit a model; it is durably accepted when this returns.
+        """Start to fit a model; it is durably accepted when this returns.
 
         Parameters
         ----------
         dataset
-            What `upload` gave, or an id.
+            A dataset returned by `upload`, or an id.
         target
             The column to predict.
         **settings
-            As in POST /models: name, features, holdout, num_trees, num_chains, num_draws, seed, ...
+            Fields of POST /models: name, features, holdout, num_trees, num_chains, num_draws, seed, ...
         """
         body = {"dataset_id": id_of(dataset), "target": target, **without_none(settings)}
         return Model.of(self._json(Call("POST", "/models", json=body, keyed=True)))
 
     def estimate(self, dataset: str | Dataset, target: str, **settings: Any) -> Json:
-        """What `fit` with the same arguments would take: seconds, memory_bytes, slots, the settings resolved.
+        """Estimate the cost of `fit` with the same arguments: seconds, memory_bytes, slots, settings.
 
-        Nothing is started; what `fit` refuses is refused.
+        Nothing is started; arguments that `fit` refuses are refused.
         """
         body = {"dataset_id": id_of(dataset), "target": target, **without_none(settings)}
         return self._json(Call("POST", "/models/estimate", json=body, repeatable=True))
 
     def models(self) -> Iterator[Model]:
-        """Your models, newest first."""
+        """Return an iterator over your models, newest first."""
         return (Model.of(item) for item in self._pages("/models"))
 
     def model(self, model: str | Model) -> Model:
-        """A model as it is now."""
+        """Return the present state of a model."""
         return Model.of(self._get(address("models", model)))
 
     def wait(
@@ -60,19 +60,19 @@ class Models(Calls):
         progress: Callable[[Model], None] | None = None,
         seconds: float | None = None,
     ) -> Model:
-        """The model once it has succeeded; `progress` sees it at every look.
+        """Wait until a model has succeeded and return it; `progress` is called with it at every poll.
 
         Raises
         ------
         FitError
-            It failed or was cancelled.
+            The model failed or was cancelled.
         WaitedTooLongError
-            It took longer than `seconds`; it goes on.
+            The fit took longer than `seconds`; it continues.
         """
 
         def look() -> Model:
             nonlocal model
-            model = self.model(model)  # from now on by its id: of a name there may be a newer one soon
+            model = self.model(model)  # from now on by id, since a newer model may get the name
             return model
 
         found = self._look(look, progress, seconds)
@@ -81,39 +81,39 @@ class Models(Calls):
         return found
 
     def cancel(self, model: str | Model) -> Model:
-        """Stop it at its next slice; what was drawn is kept."""
+        """Cancel a model at its next slice; its draws are kept."""
         return Model.of(self._json(Call("POST", address("models", model, "cancel"))))
 
     def retry(self, model: str | Model) -> Model:
-        """Continue a cancelled or failed one."""
+        """Continue a cancelled or failed model."""
         return Model.of(self._json(Call("POST", address("models", model, "retry"))))
 
     def extend(self, model: str | Model, num_draws: int) -> Model:
-        """Continue a finished one for `num_draws` more kept draws of each chain."""
+        """Continue a finished model for `num_draws` more kept draws per chain."""
         path = address("models", model, "extend")
         return Model.of(self._json(Call("POST", path, json={"num_draws": num_draws}, keyed=True)))
 
     def delete_model(self, model: str | Model) -> None:
-        """Remove it with its draws."""
+        """Delete a model with its draws."""
         self._transport.send(Call("DELETE", address("models", model), repeatable=True))
 
     def events(self, model: str | Model) -> Iterator[Event]:
-        """The log of a model, oldest first."""
+        """Yield the events in a model's log, oldest first."""
         for item in self._pages(address("models", model, "events")):
             yield Event(item["sequence"], item["kind"], item["detail"], item["at"])
 
     def follow(self, model: str | Model, *, after: int | None = None) -> Iterator[Event]:
-        """What happens to a model from event `after` on, and its progress, until it has ended.
+        """Yield the events of a model after number `after`, and its progress, until it has ended.
 
-        A stream that breaks is taken up again after the last event that was seen.
+        A broken stream is resumed after the last event received.
         """
         path, kind, pause = address("models", model, "events"), "", LOOK_FIRST
         while kind not in ENDS:
             call = Call("GET", path, accept="text/event-stream", last_event_id=after, repeatable=True)
             with self._transport.open(call) as answer, suppress(httpx.TransportError):
                 if answer.status_code == httpx.codes.NO_CONTENT:
-                    return  # its end was seen before
-                told = answer.headers.get("Bartserve-Model-Id")  # a name may mean a newer model meanwhile
+                    return  # its last event was received before
+                told = answer.headers.get("Bartserve-Model-Id")  # a newer model may get the name meanwhile
                 path = address("models", told, "events") if told else path
                 for event in events_of(answer.iter_lines()):
                     after = event.sequence if event.sequence is not None else after
@@ -124,7 +124,7 @@ class Models(Calls):
                 pause = min(LOOK_LAST, 2 * pause)
 
     def download(self, model: str | Model, path: str | Path) -> Path:
-        """Write the model to a file that `sampler.load` reads and `upload_model` takes."""
+        """Write a model to a file for `bartserve.load` and `upload_model`."""
         answer = self._transport.send(
             Call("GET", address("models", model, "file"), accept=MODEL_FILE, repeatable=True)
         )
@@ -132,7 +132,7 @@ class Models(Calls):
         return Path(path)
 
     def upload_model(self, path: str | Path, *, name: str | None = None) -> Model:
-        """Make a model file a finished model of the service."""
+        """Import a model file as a finished model of the service."""
         with opened(path) as body:
             call = Call(
                 "POST",

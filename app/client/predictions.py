@@ -1,4 +1,4 @@
-"""The client's calls that ask a model: predictions, explanations, its draws."""
+"""Client calls for predictions, explanations and draws."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ Interval = Literal["credible", "predictive"]
 
 
 class Predictions(Calls):
-    """Predict rows now or a dataset in the background, and explain."""
+    """Calls that predict rows at once or a dataset in the background, and explain models."""
 
     def predict(
         self,
@@ -31,19 +31,19 @@ class Predictions(Calls):
         Parameters
         ----------
         model
-            What `fit` gave, an id, or a name: then the newest succeeded model of that name.
+            A model returned by `fit`, an id, or a name, which means the newest succeeded model of that name.
         rows
             A list of dicts, a dict of lists or arrays, the path of a file, or a data frame.
         level
-            The probability an interval holds, or several.
+            The level of the intervals, or several levels.
         interval
             "predictive" for a new outcome, "credible" for its expectation; unless given, predictive for
             numbers, and for classes credible, of their probabilities.
         quantiles
             Further quantiles of the same distribution.
         **wanted
-            As in POST /models/{id}/predict: draws, mcse, rhat, require, samples, target; and of a file how it
-            is written, as `upload` takes it: separator, decimal, encoding, header, ...
+            Fields of POST /models/{id}/predict: draws, mcse, rhat, require, samples, target; and for a file
+            the reading options of `upload`: separator, decimal, encoding, header, ...
         """
         path = address("models", model, "predict")
         levels = [level] if isinstance(level, (int, float)) else list(level)
@@ -63,7 +63,7 @@ class Predictions(Calls):
             return Prediction.of(self._json(call))
 
     def predict_dataset(self, model: str | Model, dataset: str | Dataset, **wanted: Any) -> PredictionJob:
-        """Begin to predict every row of a stored dataset; `wanted` as in POST /models/{id}/predictions."""
+        """Start to predict every row of a stored dataset; `wanted` as in POST /models/{id}/predictions."""
         body = {"dataset_id": id_of(dataset), **without_none(wanted)}
         return PredictionJob.of(self._json(Call("POST", address("models", model, "predictions"), json=body)))
 
@@ -74,7 +74,7 @@ class Predictions(Calls):
         progress: Callable[[PredictionJob], None] | None = None,
         seconds: float | None = None,
     ) -> Any:
-        """The result of `predict_dataset` as a pyarrow table, in the order of the dataset's rows.
+        """Return the result of `predict_dataset` as a pyarrow table, in the order of the dataset's rows.
 
         Raises as `wait`.
         """
@@ -85,26 +85,26 @@ class Predictions(Calls):
         return self._arrow(f"{path}/result")
 
     def diagnostics(self, model: str | Model, **wanted: Any) -> Json:
-        """R-hat, effective sample sizes, traces, moves, tree sizes, and the verdict with its reasons."""
+        """Return R-hat, effective sample sizes, traces, moves, tree sizes and the verdict."""
         return self._get(address("models", model, "diagnostics"), **wanted)
 
     def growth(self, model: str | Model, **wanted: Any) -> Json:
-        """R-hat and effective sample sizes as the draws grew, also during the fit."""
+        """Return R-hat and effective sample sizes by number of draws, also during the fit."""
         return self._get(f"{address('models', model, 'diagnostics')}/growth", **wanted)
 
     def importance(self, model: str | Model, level: float = 0.9) -> list[Json]:
-        """The share of the split rules that use each feature, largest first: name, mean, lower, upper."""
+        """Return each feature's share of the split rules, largest first: name, mean, lower, upper."""
         found: list[Json] = self._get(address("models", model, "variable-importance"), level=level)[
             "features"
         ]
         return found
 
     def partial_dependence(self, model: str | Model, features: Sequence[str], **wanted: Any) -> Json:
-        """How predictions move with one or two features; `wanted` as in POST .../partial-dependence."""
+        """Return how predictions change with features; `wanted` as in POST .../partial-dependence."""
         path = address("models", model, "partial-dependence")
         body = {"features": list(features), **without_none(wanted)}
         return self._json(Call("POST", path, json=body, repeatable=True))
 
     def draws(self, model: str | Model, *, f: bool = False, draws: int | None = None) -> Any:
-        """The posterior's draws as a pyarrow table: chain, draw, sigma and, on request, f."""
+        """Return the posterior draws as a pyarrow table: chain, draw, sigma and, on request, f."""
         return self._arrow(address("models", model, "draws"), f=f, draws=draws)

@@ -1,4 +1,4 @@
-"""Server-sent events as they are read from a line stream (the parts of the WHATWG format that are in use)."""
+"""Parser of server-sent events from a stream of lines (the parts of the WHATWG format in use)."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -7,7 +7,7 @@ from app.client.views import Event, Json
 
 
 def events_of(lines: Iterable[str]) -> Iterator[Event]:
-    """The events of a stream; what is cut off in the middle of one is left out."""
+    """Yield the events of a stream; an incomplete last event is dropped."""
     kind, number, data = "message", None, ""
     for line in lines:
         if not line:
@@ -26,5 +26,5 @@ def events_of(lines: Iterable[str]) -> Iterator[Event]:
 
 
 def _event(number: int | None, kind: str, document: Json) -> Event:
-    """The log's events have a time and a detail; progress is its own detail."""
+    """Make an event; events of the log have a time and a detail, progress is its own detail."""
     return Event(number, kind, document.get("detail", document), document.get("at"))

@@ -1,4 +1,4 @@
-"""One HTTP exchange with a service: the key, repetitions where they are safe, errors as exceptions."""
+"""HTTP exchange with a service: the key, safe retries, and errors as exceptions."""
 
 import contextlib
 import email.utils
@@ -15,13 +15,13 @@ import httpx
 from app.client.errors import ClientError, NoAnswerError, ProblemError
 
 JSON = "application/json"
-LATER = frozenset({429, 503})  # refused before anything was done: asking again is always safe
-GATEWAY = frozenset({502, 504})  # a proxy that lost the service: it may have been done
+LATER = frozenset({429, 503})  # refused before any change: a retry is always safe
+GATEWAY = frozenset({502, 504})  # the proxy lost the service, which may have processed the request
 IN_FLIGHT = "/problems/request-in-flight"
 FIRST_PAUSE, LAST_PAUSE = (
     0.25,
     8.0,
-)  # seconds before the first repetition, and at most, where none are asked for
+)  # first and longest pause before a retry, if the service asks for none
 TIMEOUT = httpx.Timeout(connect=5.0, read=120.0, write=120.0, pool=30.0)
 
 
@@ -32,9 +32,9 @@ class Call:
     Parameters
     ----------
     repeatable
-        It may be done twice without harm, so that a lost connection is no reason to give up.
+        It is safe to repeat, so it is retried after a lost connection.
     keyed
-        It makes something: it goes with an Idempotency-Key, which makes it repeatable.
+        It creates an object: an Idempotency-Key makes it repeatable.
     """
 
     method: str
@@ -50,7 +50,7 @@ class Call:
 
 
 class Transport:
-    """Sends calls; see `app.client.Client` for the parameters."""
+    """Sender of calls; see `app.client.Client` for the parameters."""
 
     def __init__(self, http: httpx.Client, *, retries: int, patience_seconds: float) -> None:
         self.http = http
@@ -58,20 +58,20 @@ class Transport:
         self._patience = patience_seconds
 
     def send(self, call: Call) -> httpx.Response:
-        """The answer, which is a success.
+        """Send a call and return the successful response.
 
         Raises
         ------
         ProblemError
-            The service refused, and goes on refusing.
+            The service refused, also after retries.
         NoAnswerError
-            It can't be reached, or broke off and the call is not known to be repeatable.
+            The service can't be reached, or the connection broke and the call is not repeatable.
         """
         return self._answered(call, stream=False)
 
     @contextlib.contextmanager
     def open(self, call: Call) -> Iterator[httpx.Response]:
-        """The same with its body yet to be read; closed at the end."""
+        """Send a call and yield the successful response, with its body still unread; close it at the end."""
         with contextlib.closing(self._answered(call, stream=True)) as answer:
             yield answer
 
@@ -86,7 +86,7 @@ class Transport:
                 if pause is None or attempt == self._retries or time.monotonic() + pause > deadline:
                     raise
                 time.sleep(pause)
-        raise AssertionError("the loop ends by an answer or an error")
+        raise AssertionError("the loop ends with a response or an error")
 
     def _once(self, call: Call, headers: Mapping[str, str], *, stream: bool) -> httpx.Response:
         if call.content is not None and not isinstance(call.content, bytes):
@@ -122,13 +122,13 @@ class Transport:
     def _no_answer(self, error: httpx.TransportError) -> NoAnswerError:
         said = str(error) or type(error).__name__
         return NoAnswerError(
-            f"No answer from {self.http.base_url}: {said}. Is the service running there "
-            "(bartserve up, or BARTSERVE_URL for another address)?"
+            f"No response from {self.http.base_url}: {said}. Is the service running there "
+            "(bartserve up, or BARTSERVE_URL for another URL)?"
         )
 
 
 def _pause(error: ClientError, call: Call, attempt: int) -> float | None:
-    """Seconds until the call may be sent again; None: not at all."""
+    """Return the seconds until a retry, or None if there must be none."""
     again = call.repeatable or call.keyed
     if isinstance(error, ProblemError):
         worth = error.status in LATER or error.type == IN_FLIGHT or (error.status in GATEWAY and again)
@@ -137,12 +137,12 @@ def _pause(error: ClientError, call: Call, attempt: int) -> float | None:
     else:
         unsent = isinstance(error.__cause__, (httpx.ConnectError, httpx.ConnectTimeout))
         worth = unsent or again
-    # Longer after each attempt, and not the same for everybody.
+    # Exponential backoff with jitter.
     return min(LAST_PAUSE, FIRST_PAUSE * 2.0**attempt) * random.uniform(0.75, 1.25) if worth else None
 
 
 def _retry_after(text: str | None) -> float | None:
-    """Seconds of a Retry-After header, which has them or a date."""
+    """Return the seconds of a Retry-After header, which holds a number or a date."""
     if text is None:
         return None
     try:

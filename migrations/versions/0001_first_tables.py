@@ -1,4 +1,4 @@
-"""first tables."""
+"""Create the first tables."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -149,7 +149,7 @@ def upgrade() -> None:
         batch.create_index(batch.f("ix_units_state_created_at"), ["state", "created_at"], unique=False)
 
     if op.get_bind().dialect.name == "postgresql":
-        # The blocks are compressed already: keep Postgres from trying again.
+        # The blocks are already compressed: keep Postgres from compressing them again.
         for table in ("draw_blocks", "dataset_blocks"):
             op.execute(f"ALTER TABLE {table} ALTER COLUMN data SET STORAGE EXTERNAL")
 

@@ -1,4 +1,4 @@
-"""answers to requests that carry an Idempotency-Key."""
+"""Add the responses to requests with an Idempotency-Key."""
 
 import sqlalchemy as sa
 from alembic import op

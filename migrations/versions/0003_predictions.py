@@ -1,4 +1,4 @@
-"""predictions of stored datasets."""
+"""Add background predictions of stored datasets."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -82,7 +82,7 @@ def upgrade() -> None:
         batch.create_index(batch.f("ix_units_model_id"), ["model_id"], unique=False)
 
     if op.get_bind().dialect.name == "postgresql":
-        # The blocks are compressed already: keep Postgres from trying again.
+        # The blocks are already compressed: keep Postgres from compressing them again.
         op.execute("ALTER TABLE prediction_blocks ALTER COLUMN data SET STORAGE EXTERNAL")
 
 

@@ -1,4 +1,4 @@
-"""the log of what happens to models."""
+"""Add the event log of models."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""what the columns of a dataset hold, and how its file was read."""
+"""Add column profiles and reading reports of datasets."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -15,6 +15,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    # Not in batch mode, which makes the table anew: blocks and models refer to it.
+    # Not in batch mode, which recreates the table, to which blocks and models refer.
     op.drop_column("datasets", "read_as")
     op.drop_column("datasets", "profiles")

@@ -1,4 +1,4 @@
-"""a key's owner apart from its name."""
+"""Separate a key's owner from its name."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0005"
 branch_labels = None
 depends_on = None
 
-USUAL = ["read", "predict", "train"]  # what every key could do until now
+USUAL = ["read", "predict", "train"]  # the permissions of every earlier key
 
 
 def upgrade() -> None:

@@ -1,4 +1,4 @@
-"""the held-out rows of a model, one by one."""
+"""Add predictions of the held-out rows of a model."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -14,5 +14,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    # Not in batch mode, which makes the table anew: units and draws refer to it.
+    # Not in batch mode, which recreates the table, to which units and draws refer.
     op.drop_column("models", "held_out")

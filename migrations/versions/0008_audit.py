@@ -1,4 +1,4 @@
-"""the log of who changed what."""
+"""Add the audit log."""
 
 import sqlalchemy as sa
 from alembic import op

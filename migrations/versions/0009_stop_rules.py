@@ -1,4 +1,4 @@
-"""what ended a fit with stop rules, and when its time is over."""
+"""Add the reason and the deadline of fits with stop rules."""
 
 import sqlalchemy as sa
 from alembic import op

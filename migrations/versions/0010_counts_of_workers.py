@@ -1,4 +1,4 @@
-"""what a worker has counted since it began."""
+"""Add counters of workers."""
 
 import sqlalchemy as sa
 from alembic import op

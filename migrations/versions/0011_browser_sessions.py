@@ -1,4 +1,4 @@
-"""who is signed in by a browser."""
+"""Add browser sessions."""
 
 import sqlalchemy as sa
 from alembic import op

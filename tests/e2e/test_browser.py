@@ -126,14 +126,14 @@ def test_a_page_recovers_when_the_service_or_the_network_was_away(window, servic
 
         (api,) = [pid for pid, line in service.descendants().items() if " api " in f"{line} "]
         os.kill(api, signal.SIGKILL)
-        window.until(lambda: "cut off" in page.inner_text("[data-live-status]"))
+        window.until(lambda: "was lost" in page.inner_text("[data-live-status]"))
         window.shoot_one("cut-off")
         seen = _iteration(page)
         window.until(lambda: _iteration(page) > seen)
-        assert "cut off" not in page.inner_text("[data-live-status]")
+        assert "was lost" not in page.inner_text("[data-live-status]")
 
         page.context.set_offline(True)
-        window.until(lambda: "cut off" in page.inner_text("[data-live-status]"))
+        window.until(lambda: "was lost" in page.inner_text("[data-live-status]"))
         page.context.set_offline(False)
         seen = _iteration(page)
         window.until(lambda: _iteration(page) > seen)

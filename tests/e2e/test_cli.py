@@ -163,7 +163,7 @@ def test_a_model_goes_on(asked):
     assert "verdict   " in extended.stderr
     assert "60 draws kept" in asked("bartserve models show longer").stdout
     assert refused.returncode == 1
-    assert "The service says no" in refused.stderr
+    assert "The service refused" in refused.stderr
 
 
 def test_a_slip_is_told_and_leaves_nothing_behind(asked):

@@ -93,8 +93,8 @@ FOLDED = (
                 "start",
                 "Start of the chains",
                 CHOICES["start"][0],
-                "Trees without splits; trees drawn one after the other by a particle filter; or trees without "
-                "splits, with the data weighted less in the first half of the burn-in.",
+                "Trees without splits; trees drawn by a particle filter; or no splits, with the data "
+                "weighted less in the first half of the burn-in.",
                 "word",
                 (("smc", "smc: drawn trees"), ("annealed", "annealed: gradual weight of the data")),
             ),

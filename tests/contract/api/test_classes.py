@@ -12,7 +12,7 @@ def test_two_classes_give_a_probability_in_the_users_labels(client, settings, fa
     model = fitted(client, settings, text=two_classes(), family=family, holdout=0.25)
     assert model["settings"]["family"] == "probit"
     held = model["holdout"]
-    assert held["note"] == "The model that is served was fitted without these rows."
+    assert held["note"] == "The served model was fitted without these rows."
     assert held["log_loss"] < held["base_log_loss"]
     assert 0.6 < held["accuracy"] <= 1
 
