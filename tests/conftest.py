@@ -1,4 +1,4 @@
-"""Fixtures that every test may ask for: databases, fresh for each test, and a broker."""
+"""Fixtures for all tests: databases, fresh for each test, and a broker."""
 
 import shutil
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Measure what each test costs; let no property test depend on how busy the machine is."""
+    """Measure the cost of each test, and make property tests independent of the machine's load."""
     timeless = [HealthCheck.too_slow, HealthCheck.data_too_large]
     hypothesis.settings.register_profile("timeless", deadline=None, suppress_health_check=timeless)
     hypothesis.settings.load_profile("timeless")
@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tiers; without an expression in `-m` leave `long` tests out."""
+    """Mark the tiers; deselect `long` tests unless `-m` is given."""
     tiers.mark(items)
     if config.option.shuffle is not None:
         tiers.shuffle(items, config.option.shuffle)
@@ -41,14 +41,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[servers.Postgres]:
-    """A real Postgres, started once per test process."""
+    """Start a real Postgres, once per test process."""
     with servers.postgres() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def valkey_url() -> Iterator[str]:
-    """A real Valkey, started once per test process."""
+    """Start a real Valkey, once per test process."""
     with servers.valkey() as url:
         yield url
 
@@ -70,7 +70,7 @@ def _sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path, dialect: str) -> Iterator[str]:
-    """A database without tables."""
+    """Create a database without tables."""
     if dialect == "sqlite":
         yield f"sqlite:///{tmp_path / 'empty.db'}"
         return
@@ -82,13 +82,13 @@ def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path, dialect: 
 
 @pytest.fixture(params=DIALECTS)
 def dialect(request: pytest.FixtureRequest) -> str:
-    """Both databases, one after the other; parametrise indirectly to have only one."""
+    """Parametrise over both databases; parametrise indirectly to use only one."""
     return str(request.param)
 
 
 @pytest.fixture
 def database(request: pytest.FixtureRequest, tmp_path: Path, dialect: str) -> Iterator[Database]:
-    """A fresh database at head, SQLite and Postgres in turn."""
+    """Create a fresh database at head, on SQLite and Postgres in turn."""
     if dialect == "sqlite":
         file = tmp_path / "bartserve.db"
         shutil.copy(request.getfixturevalue("_sqlite_template"), file)

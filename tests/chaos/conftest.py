@@ -1,10 +1,10 @@
-"""The report of what was done to a service, at the end."""
+"""Report of the chaos suite at the end of the session."""
 
 from tests.support import chaos_report as report
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Kills by kind, invariants, digests; nothing where the tests ran in other processes."""
+    """Print kills by kind, checked invariants and digests; nothing if the tests ran in other processes."""
     if report.ENTRIES:
         terminalreporter.section("chaos")
         for line in report.lines():

@@ -1,4 +1,4 @@
-"""One embedded service that tests of clients share: each makes its own datasets and models in it."""
+"""Fixture for one embedded service shared by the tests of clients, which create their own objects in it."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from tests.support.waiting import eventually
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory) -> Iterator[Up]:
-    """A ready `bartserve up`."""
+    """Start `bartserve up` and wait until it is ready."""
     folder = tmp_path_factory.mktemp("service")
     with running_up(folder / "data") as up:
         eventually(up.ready, 180, up.log.read_text())

@@ -228,7 +228,7 @@ def _dataset_of(asked) -> str:
         ("bartserve predict cars weight=1", "cylinders"),
         ("bartserve predict cars weight", "weight can't be opened"),
         ("bartserve models show no-such-model", "no model with this id or name"),
-        ("bartserve datasets show nothing", "no dataset of the id or name nothing"),
+        ("bartserve datasets show nothing", "no dataset with the id or name nothing"),
         ("bartserve fit cars.csv --target mpg --set numtrees=5", "numtrees: there is no such field; did you"),
         ("bartserve predict cars new.csv --level 90", "level.0: Input should be less than 1"),
         ("bartserve models --url http://127.0.0.1:9", "Is the service running there"),

@@ -238,7 +238,7 @@ def test_waiting_has_an_end(client):
     """`seconds` ends the wait with its own error; the fit goes on."""
     dataset = client.upload(CARS)
     model = client.fit(dataset, "mpg", **(SHORT | {"num_draws": 1000, "thin": 100}))
-    with pytest.raises(WaitedTooLongError, match="goes on"):
+    with pytest.raises(WaitedTooLongError, match="continues"):
         client.wait(model, seconds=0.2)
     assert client.model(model).is_open
     client.delete_model(model)

@@ -1,4 +1,4 @@
-"""Compiled kernels for the tests that put questions to the engine."""
+"""Compiled kernels for the tests that compare the engine with its plain twins."""
 
 import pytest
 
@@ -7,5 +7,5 @@ from sampler.kernels.jit import warm
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled():
-    """All kernels, once, so that no test pays for compiling."""
+    """Compile all kernels once, so that no test pays for it."""
     warm()

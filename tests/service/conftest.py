@@ -1,4 +1,4 @@
-"""The two ways to run: embedded on SQLite, and on Postgres with Valkey."""
+"""Fixtures for the two forms of the service: embedded on SQLite, and on Postgres with Valkey."""
 
 import pytest
 
@@ -8,5 +8,5 @@ from tests.support.service_fixtures import dialect, service  # noqa: F401  fixtu
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernels():
-    """Compiled once, before any test counts seconds."""
+    """Compile the kernels once, before any test measures seconds."""
     warm()

@@ -1,4 +1,4 @@
-"""Compiled kernels for every statistical test; the long form ends with a report."""
+"""Compiled kernels for all statistical tests, and the report of the long form."""
 
 import pytest
 
@@ -9,13 +9,13 @@ from tests.support.statistical_report import report_lines
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled():
-    """All kernels, once, so that no test pays for compiling."""
+    """Compile all kernels once, so that no test pays for it."""
     warm()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-    """A test's p-values go with its report, from whatever process it ran in."""
+    """Attach a test's p-values to its report, whichever process it ran in."""
     noted.clear()
     try:
         return (yield)
@@ -24,7 +24,7 @@ def pytest_runtest_call(item):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """What was tested, the smallest p-values, and how often a right sampler would fail."""
+    """Print the tests, the smallest p-values, and the rate at which a correct sampler would fail."""
     calls = [
         report
         for outcome in ("passed", "failed")

@@ -1,4 +1,4 @@
-"""What the tests of the API say again and again."""
+"""Helpers for API tests."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ CSV = {"Content-Type": "text/csv"}
 
 
 def problem(response: httpx.Response, status: int, slug: str | None = None) -> dict[str, Any]:
-    """The problem document of a refusal, checked to be one."""
+    """Return the problem document of an error response after checking its format."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     body = response.json()
@@ -29,7 +29,7 @@ def problem(response: httpx.Response, status: int, slug: str | None = None) -> d
 
 
 def places(body: dict[str, Any]) -> list[tuple[str | None, int | None]]:
-    """Column and row of each thing a problem document names."""
+    """Return column and row of each fault in a problem document."""
     return [(entry["column"], entry["row"]) for entry in body["errors"]]
 
 
@@ -39,12 +39,12 @@ def post_csv(client: httpx.Client, text: str | bytes, **query: str) -> httpx.Res
 
 
 def post_json(client: httpx.Client, path: str, text: str) -> httpx.Response:
-    """A JSON text as it stands, whatever it holds."""
+    """Post a JSON text unchanged."""
     return client.post(path, content=text.encode(), headers={"Content-Type": "application/json"})
 
 
 def table(num_rows: int = 30) -> str:
-    """A small data set: y depends on a number and on a category."""
+    """Make a small table in which y depends on a number and a category."""
     lines = ["y,size,colour,note"]
     colours = ("red", "green", "blue")
     for row in range(num_rows):
@@ -59,7 +59,7 @@ def as_json(value: Any) -> str:
 
 
 def make_key(database: Database, name: str, **given: Any) -> keys.MadeKey:
-    """A key as `bartserve keys create` makes it."""
+    """Create an API key as `bartserve keys create` does."""
     with session_scope(database.engine) as session:
         return keys.create(session, name=name, **given)
 
@@ -69,7 +69,7 @@ def bearer(key: keys.MadeKey) -> dict[str, str]:
 
 
 def two_classes(num_rows: int = 80) -> str:
-    """A table whose outcome is `yes` where x is large."""
+    """Make a table whose outcome is `yes` where x is large."""
     rng = np.random.default_rng(3)
     x = rng.uniform(size=num_rows)
     outcome = np.where(x + 0.2 * rng.normal(size=num_rows) > 0.5, "yes", "no")

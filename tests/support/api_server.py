@@ -1,4 +1,4 @@
-"""A real uvicorn in a thread."""
+"""Real uvicorn server in a thread."""
 
 import contextlib
 import threading
@@ -11,7 +11,7 @@ from app.settings import Settings
 
 @contextlib.contextmanager
 def serving(settings: Settings) -> Iterator[str]:
-    """The address of the application of those settings, on loopback whatever they say of the host."""
+    """Serve the application with the settings and yield its URL, on loopback whatever `host` says."""
     server = make_server(settings, port=0)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""A headless Chromium whose every complaint and request is remembered, and pictures of what it shows."""
+"""Headless Chromium that records every error and request, and takes screenshots."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 ROOT = Path(__file__).parents[2]
 SHOTS = Path(os.environ.get("BARTSERVE_SCREENSHOTS", ROOT / "screenshots"))
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-SECONDS = 300  # for whatever a page does: the machine may be busy, and compile kernels first
+SECONDS = 300  # patience with a page: the machine may be busy or compile kernels first
 needs_chromium = pytest.mark.skipif(
     CHROMIUM is None,
     reason="no Chromium was found: the pages were not tried in a browser (apt install chromium)",
@@ -22,7 +22,7 @@ needs_chromium = pytest.mark.skipif(
 
 
 class Watched:
-    """A browser window whose every complaint and every request is remembered."""
+    """A browser window that records every error and request."""
 
     def __init__(self, context: Any, base: str) -> None:
         self.page = context.new_page()
@@ -43,7 +43,7 @@ class Watched:
             self.trouble.append(f"asked outside: {request.url}")
 
     def _failed(self, request: Any) -> None:
-        # A stream and what a page still loads are cut off when the page is left.
+        # Leaving a page aborts its streams and pending loads.
         if "ERR_ABORTED" not in (request.failure or ""):
             self.trouble.append(f"failed: {request.url} {request.failure}")
 
@@ -51,13 +51,13 @@ class Watched:
         self.page.goto(self.base + path, wait_until="load")
 
     def until(self, what: Callable[[], Any]) -> None:
-        """Wait for something, however long it takes within reason; the browser works meanwhile."""
+        """Wait for a condition while the browser works."""
         deadline = time.monotonic() + SECONDS
 
         def there() -> Any:
             try:
                 return what()
-            except PlaywrightError as error:  # the page loaded itself anew just then: look again
+            except PlaywrightError as error:  # the page was just reloading: try again
                 if "context was destroyed" in str(error) or "not attached" in str(error):
                     return None
                 raise
@@ -67,7 +67,7 @@ class Watched:
             self.page.wait_for_timeout(50)
 
     def pictures(self) -> int:
-        """How many there are, when all of them are shown."""
+        """Count the images once all of them are shown."""
         for image in self.page.query_selector_all("figure img"):
             image.scroll_into_view_if_needed()
         self.until(
@@ -76,26 +76,26 @@ class Watched:
         return len(self.page.query_selector_all("figure img"))
 
     def fits(self) -> None:
-        """Nothing is wider than the window."""
+        """Check that nothing is wider than the window."""
         wider = self.page.evaluate(
             "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         )
         assert wider <= 0, f"{self.page.url} is {wider} pixels too wide"
 
     def lists_fit(self) -> None:
-        """On a telephone nothing of a list is cut off, or has to be pushed aside to be seen."""
+        """Check that lists on a telephone show everything without horizontal scrolling."""
         self.page.set_viewport_size({"width": 390, "height": 900})
         for box in self.page.query_selector_all(".scroll:has(> .table)"):
             assert box.evaluate("box => box.scrollWidth - box.clientWidth") <= 0, self.page.url
         self.page.set_viewport_size({"width": 1280, "height": 900})
 
     def shoot_one(self, name: str) -> None:
-        """Keep what is seen at this moment."""
+        """Take one screenshot."""
         SHOTS.mkdir(exist_ok=True, parents=True)
         self.page.screenshot(path=SHOTS / f"{name}.png", full_page=True)
 
     def shoot(self, name: str) -> None:
-        """Keep what is seen, wide and narrow, light and dark."""
+        """Take screenshots, wide and narrow, light and dark."""
         SHOTS.mkdir(exist_ok=True, parents=True)
         for width in (1280, 390):
             for scheme in ("light", "dark"):
@@ -118,7 +118,7 @@ def chromium() -> Iterator[Any]:
 
 
 def watched(browser: Any, address: str) -> Iterator[Watched]:
-    """A window on a service; at the end nothing may have gone wrong in it."""
+    """Open a window on a service; at the end, check that no error was recorded."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     window = Watched(context, address)
     yield window

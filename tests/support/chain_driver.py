@@ -1,4 +1,4 @@
-"""The engine under test: chains on coded data with every constant absolute, and its draws as plain trees."""
+"""The engine under test: chains on coded data with absolute constants, and its draws as plain trees."""
 
 from collections import Counter
 from dataclasses import replace
@@ -15,13 +15,13 @@ from sampler.settings import Settings
 from sampler.training import Training
 from tests.reference.enumerator import LEAF, MISSING
 
-# y up to 1,000 stays inside the grid (heavy tails of the noise), and rounding moves nothing measurable
+# y up to 1,000 stays inside the grid (heavy tails of the noise), and rounding has no measurable effect
 STEP = 2.0**-15
 RESTRUCTURED = {"grow": 0.3, "prune": 0.3, "restructure": 0.4}
 
 
 def training(codes, y, *, weights=None, prior=None, **settings):
-    """Training data as the engine takes them; prior: absolute constants, the grid step among them."""
+    """Make training data for the engine; `prior` has absolute constants, including the grid step."""
     codes = np.ascontiguousarray(codes, np.uint8)
     y = np.asarray(y, float)
     num_codes = np.array([max([int(c) for c in column if c != MISSING], default=-1) + 1 for column in codes])
@@ -32,7 +32,7 @@ def training(codes, y, *, weights=None, prior=None, **settings):
 
 
 def of_toy(toy, prior=None, **settings):
-    """The engine on an enumerated problem: the same constants; noise known unless `prior` says else."""
+    """Set up the engine for an enumerated problem with its constants; noise is known unless in `prior`."""
     prior = {
         "leaf_sd": toy.leaf_variance**0.5,
         "alpha": toy.alpha,
@@ -42,25 +42,25 @@ def of_toy(toy, prior=None, **settings):
 
 
 def move_sets():
-    """The named move sets; "default" gives way to another name of the same mix."""
+    """Return the named move sets; "default" is dropped for another name of the same mix."""
     names = sorted(MOVE_SETS, key=lambda name: name != "default")
     return sorted({tuple(sorted(MOVE_SETS[name].items())): name for name in names}.values())
 
 
 def mixes():
-    """The named move sets, and one with the move that no name has."""
+    """Return the named move sets, and one with the move that no set has."""
     return [*move_sets(), RESTRUCTURED]
 
 
 def draws_of(data, chain=0):
-    """All kept draws of one whole chain."""
+    """Return all kept draws of a whole chain."""
     running = Chain.start(data, chain)
     running.run(running.iterations)
     return running.take()
 
 
 def with_outcome(chain, y):
-    """Let a chain go on with another y: trees, leaf values, sigma and random numbers stay."""
+    """Replace the outcome of a running chain, keeping trees, leaf values, sigma and random numbers."""
     chain.training = replace(chain.training, y=np.asarray(y, float))
     if chain.training.settings.family == "probit":
         chain._outcome = chain._outcome._replace(labels=np.asarray(y, np.uint8))
@@ -68,7 +68,7 @@ def with_outcome(chain, y):
 
 
 def f_of(chain):
-    """f of the chain's state at its rows, from the running residual."""
+    """Return f of the chain's state at its rows, from the running residual."""
     constants, rows = chain.training.constants, len(chain.training.y)
     probit = chain.training.settings.family == "probit"
     outcome = chain._outcome.latent[:rows] if probit else chain.training.grid_y
@@ -76,7 +76,7 @@ def f_of(chain):
 
 
 def tree_keys(draws):
-    """The bytes of every tree without its leaf values, [draw][tree]: equal keys are equal trees."""
+    """Return the bytes of every tree without leaf values, [draw][tree]: equal keys are equal trees."""
     nodes = np.stack([(draws.feature + 1).astype(np.uint8), draws.cut, draws.missing_left], axis=1)
     raw, start = nodes.tobytes(), (3 * draws.tree_start).tolist()
     flat = [raw[a:b] for a, b in pairwise(start)]
@@ -85,7 +85,7 @@ def tree_keys(draws):
 
 
 def decode(key):
-    """A tree key as the twins' nested tuples."""
+    """Convert a tree key to the nested tuples of the twins."""
 
     def read(at):
         if key[at] == 0:
@@ -101,7 +101,7 @@ def decode(key):
 
 
 def tree_counts(toy, draws):
-    """How often each tree of `toy.trees` was drawn, a last cell for trees outside the support; m = 1."""
+    """Count the draws of each tree of `toy.trees`, with a last cell for trees outside the support; m = 1."""
     counts = np.zeros(len(toy.trees) + 1)
     for key, number in Counter(key for (key,) in tree_keys(draws)).items():
         counts[toy.index.get(toy.canonical(decode(key)), -1)] += number
@@ -109,7 +109,7 @@ def tree_counts(toy, draws):
 
 
 def partition_counts(forest, draws):
-    """How often each tuple of row partitions was drawn, a last cell for what is outside the support."""
+    """Count the draws of each tuple of row partitions, with a last cell for those outside the support."""
     toy, places = forest.toy, {}
     shape = (len(forest.grams),) * forest.num_trees
     counts = np.zeros(len(forest.tuples) + 1)
@@ -124,7 +124,7 @@ def partition_counts(forest, draws):
 
 
 def leaf_places(tree, codes):
-    """For every row of codes [p, n] the pre-order place of the node whose leaf it reaches."""
+    """Return for every row of codes [p, n] the pre-order position of its leaf."""
     place = np.zeros(codes.shape[1], int)
 
     def walk(node, rows, at):
@@ -142,7 +142,7 @@ def leaf_places(tree, codes):
 
 
 def fits(draws, codes, constants):
-    """f at rows of codes, [draw, row], by walking down every tree in plain Python."""
+    """Compute f at rows of codes, [draw, row], by walking down every tree in plain Python."""
     places, out = {}, np.empty((draws.num_draws, codes.shape[1]))
     for d, keys in enumerate(tree_keys(draws)):
         total = np.zeros(codes.shape[1])
@@ -155,7 +155,7 @@ def fits(draws, codes, constants):
 
 
 def plant(chain, sampled, sigma2):
-    """Set a chain's state to a forest that the twins sampled, values on the chain's grid, and to sigma^2."""
+    """Set a chain's state to a forest sampled by the twins (values on the chain's grid) and sigma^2."""
     step = chain.training.constants.step
     while chain._forests[0].leaf.shape[1] < max(tree.num_leaves for tree in sampled.trees) + 1:
         chain._enlarge_trees()
@@ -168,7 +168,7 @@ def plant(chain, sampled, sigma2):
 
 
 def _plant_tree(node, leaf, sampled, values):
-    """Write one tree into the engine's tables: nodes and leaves numbered in pre-order."""
+    """Write one tree into the engine's tables, nodes and leaves numbered in pre-order."""
     numbers = {"node": 0, "leaf": 0}
 
     def write(tree, parent):
@@ -189,7 +189,7 @@ def _plant_tree(node, leaf, sampled, values):
 
 
 def wide_training(moves="default"):
-    """Few trees of hundreds of leaves: slots that take two bytes."""
+    """Make training data for few trees with hundreds of leaves, whose slots take two bytes."""
     rng = np.random.default_rng(8)
     X = rng.uniform(size=(1500, 5))
     prior = {"alpha": 0.9999, "beta": 0.02, "sigma": 0.02, "leaf_sd": 1.0}

@@ -1,10 +1,10 @@
-"""What the chaos suite did, added up over its tests, printed at the end (`conftest.py`)."""
+"""Totals of the chaos suite over its tests, printed at the end (`conftest.py`)."""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# Of what is done to a service, what ends a process with SIGKILL.
+# The disturbances that end a process with SIGKILL.
 KILLS = frozenset(
     {
         "child of a worker",
@@ -22,24 +22,24 @@ KILLS = frozenset(
 
 @dataclass(frozen=True)
 class Entry:
-    """One test's part."""
+    """Contribution of one test."""
 
     what: str
     did: Mapping[str, int]
-    checked: int  # models whose invariants were read from the database's own history
-    compared: int  # models whose draws were compared with an undisturbed fit's, byte for byte
+    checked: int  # models whose invariants were checked in the database
+    compared: int  # models whose draws were compared with those of an undisturbed fit, byte for byte
 
 
 ENTRIES: list[Entry] = []
 
 
 def add(what: str, did: Mapping[str, int], *, checked: int, compared: int) -> None:
-    """Report what a test did and checked; only what held gets here."""
+    """Record what a test did and checked, after all its checks have passed."""
     ENTRIES.append(Entry(what, did, checked, compared))
 
 
 def lines() -> list[str]:
-    """The report."""
+    """Return the lines of the report."""
     total: Counter[str] = Counter()
     told = []
     for entry in ENTRIES:

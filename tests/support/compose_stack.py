@@ -1,4 +1,4 @@
-"""Stands for the engine of docker-compose.yml: runs its services' own commands with their own environment."""
+"""Stand-in for the engine of docker-compose.yml: runs the services' own commands with their environment."""
 
 import os
 import re
@@ -17,25 +17,25 @@ from tests.support.servers import valkey_binary
 
 ROOT = Path(__file__).parents[2]
 PASSWORD = "p@ss/word: of the test"
-SLOWER = 30  # seconds that a busy machine may add to any end
+SLOWER = 30  # extra seconds on a busy machine
 Service = dict[str, Any]
 
 
 def services() -> dict[str, Service]:
-    """The services of the file, by name."""
+    """Return the services of the file by name."""
     read: dict[str, Service] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
     return read
 
 
 class Host:
-    """One machine: secrets in a folder, ports that are free, servers' names led to where they are.
+    """One machine: secrets in a folder, free ports, and the servers' names mapped to their places.
 
     Parameters
     ----------
     database_url
-        Where the test's own Postgres is; its host stands for `postgres`.
+        URL of the test's own Postgres, which replaces the host `postgres`.
     folder
-        For everything that is written.
+        Folder for all files.
     """
 
     def __init__(self, database_url: str, folder: Path) -> None:
@@ -48,7 +48,7 @@ class Host:
             (self.secrets / name).write_text(PASSWORD + "\n")
 
     def environment(self, service: str) -> dict[str, str]:
-        """What the file gives the service, with paths and names of this machine."""
+        """Return the service's environment from the file, with paths and names of this machine."""
         given = {
             name: self._here(value) for name, value in self.stack[service].get("environment", {}).items()
         }
@@ -62,7 +62,7 @@ class Host:
         return text.replace("redis:6379", f"127.0.0.1:{self.ports['redis']}")
 
     def line(self, service: str, command: list[str]) -> list[str]:
-        """A command as the file has it, but for ports, paths and the names of programs here."""
+        """Return a command from the file, except for ports, paths and the names of programs here."""
         words = [str(self.ports["api"]) if word == "8000" else self._here(word) for word in command]
         if service == "redis":
             server = f"{valkey_binary()} --bind 127.0.0.1 --port {self.ports['redis']} --dir {self.folder}"
@@ -76,7 +76,7 @@ class Host:
         return words
 
     def nginx_conf(self) -> Path:
-        """The proxy's configuration with this machine's paths and ports, and deadlines of a second."""
+        """Return the proxy's configuration with this machine's paths and ports, and timeouts of a second."""
         text = (ROOT / "deploy" / "nginx.conf").read_text()
         text = text.replace("/tmp/", f"{self.folder}/").replace(
             "listen 8080", f"listen 127.0.0.1:{self.ports['proxy']}"
@@ -84,13 +84,13 @@ class Host:
         text = text.replace("http://api:8000", f"http://127.0.0.1:{self.ports['api']}")
         text = re.sub(r"(client_(?:header|body)_timeout) \d+s", r"\1 1s", text)
         if os.geteuid() == 0:
-            text = "user root;\n" + text  # the test's folders are root's own
+            text = "user root;\n" + text  # the test's folders belong to root
         path = self.folder / "nginx.conf"
         path.write_text(text)
         return path
 
     def run(self, service: str, command: list[str]) -> subprocess.CompletedProcess[str]:
-        """A command in the service, to its end."""
+        """Run a command of the service to its end."""
         return subprocess.run(
             self.line(service, command),
             env=self.environment(service),
@@ -101,14 +101,14 @@ class Host:
         )
 
     def healthy(self, service: str) -> bool:
-        """What the service's own health check says."""
+        """Return the result of the service's own health check."""
         kind, *command = self.stack[service]["healthcheck"]["test"]
         assert kind == "CMD"
         return self.run(service, command).returncode == 0
 
     @contextmanager
     def running(self, service: str) -> Iterator[subprocess.Popen[bytes]]:
-        """The service's command as long as the block lasts; then stopped by its signal, in its time."""
+        """Run the service's command during the block, then stop it by its signal within its time."""
         with (self.folder / f"{service}.log").open("wb") as log:
             process = subprocess.Popen(
                 self.line(service, self.stack[service]["command"]),

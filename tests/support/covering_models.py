@@ -1,4 +1,4 @@
-"""Small models with absolute constants, drawn from by the twins and fitted by the engine: a covering set."""
+"""Covering set of small models with absolute constants, sampled by the twins and fitted by the engine."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from tests.support.chain_driver import STEP, training
 
 @dataclass(frozen=True)
 class Model:
-    """A gaussian model on fixed codes; the last `num_new` rows are new ones, never trained on."""
+    """A gaussian model on fixed codes; the last `num_new` rows are never used for training."""
 
     name: str
     num_rows: int
@@ -42,11 +42,11 @@ class Model:
 
     @property
     def leaf_sd(self):
-        """f has a standard deviation like the noise's: neither pins the other."""
+        """Leaf sd at which the sd of f resembles that of the noise, so that neither dominates."""
         return 0.8 / np.sqrt(self.num_trees)
 
     def draw(self, rng):
-        """(forest at all rows, sigma^2) from the prior."""
+        """Draw (forest at all rows, sigma^2) from the prior."""
         forest = draw_forest(
             self.codes,
             self.num_trees,
@@ -61,14 +61,14 @@ class Model:
         return forest, 1.0 if self.family == "probit" else draw_sigma2(self.nu, self.lambda_, rng)
 
     def outcome(self, f, sigma2, rng):
-        """y at the training rows."""
+        """Draw y at the training rows."""
         if self.family == "probit":
             return (f[: self.num_rows] + rng.normal(size=self.num_rows) > 0).astype(float)
         sd = np.sqrt(sigma2 / (1.0 if self.weights is None else self.weights))
         return f[: self.num_rows] + sd * rng.normal(size=self.num_rows)
 
     def log_likelihood(self, y, f, sigma2):
-        """log p(y | f, sigma2) up to a constant; f [.., all rows]."""
+        """Return log p(y | f, sigma2) up to a constant; f [.., all rows]."""
         if self.family == "probit":
             return log_ndtr((2 * y - 1) * f[..., : self.num_rows]).sum(-1)
         w = 1.0 if self.weights is None else self.weights
@@ -76,7 +76,7 @@ class Model:
         return -0.5 * self.num_rows * np.log(sigma2) - 0.5 * squares / sigma2
 
     def training(self, y, **settings):
-        """What the engine fits."""
+        """Return the training data for the engine."""
         prior = {
             "offset": self.offset, "leaf_sd": self.leaf_sd, "alpha": self.alpha, "beta": self.beta,
         }  # fmt: skip
@@ -88,7 +88,7 @@ class Model:
         )  # fmt: skip
 
 
-# between them: one, few and many trees; trees beyond the 8 leaves of the vector path; rows below, at and past
+# together: one, few and many trees; trees beyond the 8 leaves of the vector path; rows below, at and beyond
 # the padding; two codes and 250; missing values; a heavy-tailed noise; weights; two classes
 COVERING: list[dict] = [
     {"name": "few trees", "num_rows": 24, "num_trees": 3},

@@ -1,8 +1,8 @@
-"""Processor seconds of every test and of every shared fixture, with all processes that they start.
+"""Processor seconds of every test and shared fixture, including all child processes.
 
-Wall-clock durations say little on a busy machine; processor time says what a test costs wherever it runs.
-Fixtures of a wider scope, which the first test that asks happens to set up, are listed apart from the tests.
-Limits on what a test may cost are the lint of the suite: where one is dearer, the quick tier fails.
+Wall-clock durations mean little on a busy machine; processor time is the cost of a test anywhere. Fixtures of
+a wider scope, which happen to be set up by the first test that uses them, are listed separately. The limits
+on the cost of a test act as a lint of the suite: if a test exceeds its limit, the quick tier fails.
 """
 
 import os
@@ -15,28 +15,28 @@ import pytest
 
 from tests.support.tiers import QUICK, is_marked
 
-LIMITS = {"tests/unit/": 2.0, "tests/": 10.0}  # seconds; the first that fits holds
-BUSY = 2.0  # times the seconds, where the cores are shared: what a busy machine may add
+LIMITS = {"tests/unit/": 2.0, "tests/": 10.0}  # seconds; the first match applies
+BUSY = 2.0  # factor on the limits for cores shared with other processes
 TICKS = os.sysconf("SC_CLK_TCK")
 SLOWEST = 20
 
 
 class CpuTime:
-    """A pytest plugin that measures; its limits hold for tests that aren't marked `slow` or `long`."""
+    """Pytest plugin that measures tests and limits those not marked `slow` or `long`."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.shared: list[float] = []  # seconds of the shared fixtures set up in the present phase
+        self.shared: list[float] = []  # seconds of the shared fixtures set up in the current phase
         self.inside = 0
         self.tests: dict[str, float] = defaultdict(float)
         self.fixtures: dict[str, list[float]] = defaultdict(list)
         self.limited: set[str] = set()
-        path = os.environ.get("BARTSERVE_TEST_COSTS")  # a file to which what each test took is added
+        path = os.environ.get("BARTSERVE_TEST_COSTS")  # file to which the cost of each test is appended
         self.costs = None if path is None or hasattr(config, "workerinput") else Path(path)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest):
-        """Keep the seconds of fixtures that tests share apart."""
+        """Account for shared fixtures separately."""
         if fixturedef.scope == "function" or self.inside:
             return (yield)
         self.inside += 1
@@ -66,7 +66,7 @@ class CpuTime:
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Gather what the processes of the tests measured, in the process that reports."""
+        """Collect measurements of the test processes in the reporting process."""
         self.tests[report.nodeid] += getattr(report, "cpu_seconds", 0.0)
         for name, seconds in getattr(report, "cpu_fixtures", []):
             self.fixtures[name].append(seconds)
@@ -77,7 +77,7 @@ class CpuTime:
                 file.write(f"{self.tests[report.nodeid]:.3f}\t{report.nodeid}\n")
 
     def too_dear(self) -> list[str]:
-        """The tests above their limit, with their seconds."""
+        """Return the tests above their limit, with their seconds."""
         return [
             f"{seconds:.1f} s of {limit:g} s: {test}"
             for test, seconds in self.tests.items()
@@ -85,7 +85,7 @@ class CpuTime:
         ]
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail a session that passed but for its cost."""
+        """Fail an otherwise passing session with tests above their limit."""
         quick = self.config.option.markexpr == QUICK and not hasattr(self.config, "workerinput")
         if quick and session.exitstatus == 0 and self.too_dear():
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -113,12 +113,12 @@ FIXTURES = pytest.StashKey[list[tuple[str, float]]]()
 
 
 def limit_of(test: str) -> float:
-    """The seconds that a test may take, by where it is."""
+    """Return a test's limit in seconds, by its folder."""
     return next(limit for place, limit in LIMITS.items() if test.startswith(place))
 
 
 def spent() -> float:
-    """Processor seconds of this process and of all below it, ended or running."""
+    """Return the processor seconds of this process and all descendants, finished or running."""
     own = resource.getrusage(resource.RUSAGE_SELF)
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return (

@@ -1,4 +1,4 @@
-"""A database of one test, and the choice of one dialect."""
+"""Database for one test, and the choice of one dialect."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ DIALECTS = ("sqlite", "postgres")
 
 @dataclass(frozen=True)
 class Database:
-    """A database of one test, at head."""
+    """A database for one test, at head."""
 
     dialect: str
     url: str
@@ -18,5 +18,5 @@ class Database:
 
 
 def only(dialect: str) -> pytest.MarkDecorator:
-    """Run a test that asks for `database` on that one only."""
+    """Run a test that uses `database` only on this dialect."""
     return pytest.mark.parametrize("dialect", [dialect], indirect=True)

@@ -1,6 +1,6 @@
-"""Processes that kill themselves at a commit: forked, so that compiled kernels needn't be loaded again.
+"""Processes that kill themselves at a commit; forked, so that compiled kernels need not be loaded again.
 
-The hook listens to SQLAlchemy from outside; nothing in the service knows of it.
+The hook listens to SQLAlchemy from outside; the service doesn't know of it.
 """
 
 import os
@@ -13,19 +13,19 @@ from typing import Any
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-WHEN = ("before", "after")  # the commit has happened, or hasn't
+WHEN = ("before", "after")  # relative to the commit
 TABLE = {"before": "before_commit", "after": "after_commit"}
 
 
 def die_at_commit(when: str, number: int) -> None:
-    """SIGKILL for this process, just before or just after its so manyth commit of a change."""
+    """Kill this process with SIGKILL just before or after its n-th commit of a change (`number`)."""
     left = [number]
 
     def count(session: Session) -> None:
         if session.get_bind().get_execution_options().get("bartserve_read_only"):
             return
         if when == "before":
-            session.flush()  # everything is sent, nothing committed
+            session.flush()  # everything sent, nothing committed
         left[0] -= 1
         if left[0] == 0:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -34,14 +34,14 @@ def die_at_commit(when: str, number: int) -> None:
 
 
 def in_a_child(act: Callable[[], Any]) -> int:
-    """The exit code of a forked process that does it; negative: the signal that ended it."""
+    """Run `act` in a forked process and return its exit code; negative: the signal that ended it."""
     sys.stdout.flush()
     pid = os.fork()
     if pid == 0:
         code = 0
         try:
             act()
-        except BaseException:  # noqa: BLE001  it must not come back into pytest
+        except BaseException:  # noqa: BLE001  it must not return into pytest
             traceback.print_exc()
             code = 1
         finally:

@@ -1,4 +1,4 @@
-"""Starting and watching a real embedded service, as a newcomer would."""
+"""Helpers that start and watch a real embedded service."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ def free_port() -> int:
 
 
 def clean_environment() -> dict[str, str]:
-    """This process's environment without settings meant for another service."""
+    """Return this process's environment without settings for other services."""
     return {name: value for name, value in os.environ.items() if not name.startswith("BARTSERVE_")}
 
 
@@ -43,7 +43,7 @@ class Up:
         return False
 
     def descendants(self) -> dict[int, str]:
-        """The process ids below it, with their command lines."""
+        """Return the ids of its descendants with their command lines."""
         return {pid: line for pid, line in _processes() if str(self.process.pid) in _ancestors(pid)}
 
 
@@ -72,7 +72,7 @@ def _ancestors(pid: int) -> set[str]:
 
 
 def alive(pid: int) -> bool:
-    """Whether the process runs (a zombie does not)."""
+    """Return whether the process runs (a zombie doesn't)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
@@ -87,7 +87,7 @@ def running_up(
     cwd: Path | None = None,
     command: Sequence[str] = (sys.executable, "-m", "app.cli"),
 ) -> Iterator[Up]:
-    """A `bartserve up` on a free port; stopped at the end, whatever happened."""
+    """Run `bartserve up` on a free port; stop it at the end, whatever happened."""
     port = free_port()
     log = data_dir.parent / f"{data_dir.name}.log"
     command = [*command, "up", "--port", str(port), "--data-dir", str(data_dir)]

@@ -1,7 +1,7 @@
 """Digests of short fits of every method and move set.
 
-`python -m tests.support.fit_digests [CASE ...]` renews them; without cases, every one.
-Renew one only where its draws or its file were meant to change.
+`python -m tests.support.fit_digests [CASE ...]` rewrites them; without cases, all of them.
+Rewrite a digest only after an intended change of its draws or its file.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ _SEARCH = {
     "search": {"iterations": 1, "first": 2, "most": 2, "chains": 1, "draws": 20, "samples": 2},
 }  # fmt: skip
 
-# outcome ("number", "two" or "three" classes), whether rows are weighted, and what `fit` is given
+# outcome ("number", "two" or "three" classes), whether rows are weighted, and arguments of `fit`
 CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "bart": ("number", False, _SHORT),
     "bart-cgm": ("number", False, _SHORT | {"moves": "cgm"}),
@@ -77,7 +77,7 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
 
 
 def data(outcome: str) -> tuple[dict[str, list[Any]], list[Any], list[float]]:
-    """Columns with missing values and categories, outcomes, and weights."""
+    """Make columns with missing values and categories, outcomes, and weights."""
     rng = np.random.default_rng(7)
     x = rng.uniform(size=(ROWS, 2)).round(3)
     kind = rng.choice(["a", "b", "c"], ROWS)
@@ -98,7 +98,7 @@ def data(outcome: str) -> tuple[dict[str, list[Any]], list[Any], list[float]]:
 
 
 def fitted(case: str) -> Posterior:
-    """The fit of a case."""
+    """Fit a case."""
     outcome, weighted, settings = CASES[case]
     X, y, weights = data(outcome)
     with warnings.catch_warnings():
@@ -107,7 +107,7 @@ def fitted(case: str) -> Posterior:
 
 
 def digests(case: str, folder: Path) -> dict[str, str]:
-    """Digests of a case: of its bytes, of its saved file, and of what it predicts once loaded."""
+    """Return digests of a case: of its bytes, its saved file, and its predictions once loaded."""
     posterior = fitted(case)
     path = folder / f"{case}.bart"
     posterior.save(path)
@@ -121,7 +121,7 @@ def digests(case: str, folder: Path) -> dict[str, str]:
 
 
 def machine() -> dict[str, str]:
-    """The processor and libraries on which last digits of floats depend."""
+    """Return the processor and libraries that determine the last digits of floats."""
     return {"processor": llvm.get_host_cpu_name()} | {
         name: version(name) for name in ("numba", "numpy", "scipy", "nutpie")
     }
@@ -132,7 +132,7 @@ def _digest(content: bytes) -> str:
 
 
 def main(cases: list[str], folder: Path) -> None:
-    """Write the digests of the cases, or of all."""
+    """Write the digests of the given cases, or of all."""
     record = json.loads(FILE.read_text()) if FILE.exists() and cases else {"cases": {}}
     if record.get("machine", machine()) != machine():
         raise SystemExit("these digests are another machine's: renew all of them, without naming cases")

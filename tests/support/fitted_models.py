@@ -1,4 +1,4 @@
-"""Really fitted small models, their units run in this process by the worker's own functions."""
+"""Small models fitted for real, by running the worker's functions in this process."""
 
 from app.settings import Settings
 from tests.support.api_calls import post_csv, table
@@ -9,7 +9,7 @@ SMALL = {"num_trees": 10, "num_chains": 2, "num_draws": 40, "num_burnin": 60, "t
 
 
 def run_units(settings: Settings) -> int:
-    """Work on every claimable unit; how many there were."""
+    """Work on every claimable unit and return their number."""
     context = Context(settings, "tests")
     try:
         return sum(1 for _ in iter(lambda: run_one(context), False))
@@ -18,7 +18,7 @@ def run_units(settings: Settings) -> int:
 
 
 def fitted(client, settings: Settings, *, text: str | None = None, **more) -> dict:
-    """A succeeded model of y by size and colour, as GET shows it."""
+    """Fit a model of y by size and colour, and return it as GET shows it."""
     dataset = post_csv(client, text or table(60)).json()
     body = {"dataset_id": dataset["id"], "target": "y"} | SMALL | more
     made = client.post("/models", json=body)

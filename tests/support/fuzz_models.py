@@ -1,7 +1,7 @@
-"""Model files that know their format: parts changed under checksums and lengths that fit.
+"""Fuzzing of model files: parts changed under valid checksums and lengths.
 
-`make fuzz` feeds them to the process that reads models of others. A file taken must then answer
-everything that a model is asked, in the same memory: what a reader accepts, the service will hold.
+`make fuzz` feeds them to the process that reads uploaded models. An accepted file must then answer every
+request for a model within the same memory.
 """
 
 import copy
@@ -22,9 +22,9 @@ from sampler.storage.model_file import START, read_parts, write_model
 from sampler.storage.soft_draws import SoftDraws
 from tests.support.random_forests import random_draws
 
-HEADER = START  # the header begins as the file does
+HEADER = START  # the header begins like the file
 BLOCK_CHECKSUM = slice(8, 12)
-# Of the heads of blocks: where each number is, and how it is written.
+# Position and format of each number in the head of a block.
 FIELDS = [(4, "<B"), (5, "<B"), (6, "<B"), (7, "<B"), (12, "<I"), (16, "<I"), (20, "<Q"), (28, "<Q")]
 SOFT_FIELDS = [(20, "<I"), (24, "<I"), (36, "<d")]
 WHOLE = [0, 1, 2, 3, 7, 254, 255, 256, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**53 + 1, 2**63, 2**64 - 1]
@@ -50,13 +50,13 @@ ALWAYS = [None, True, False, *WHOLE, *(-whole for whole in WHOLE), 10**400, *FLO
 class File:
     """A model file in parts, any of which may be wrong."""
 
-    index: dict  # what is said besides the lengths of the parts, or in place of them
+    index: dict  # entries besides the lengths of the parts, or replacing them
     text: object
     arrays: bytes
     chains: list
 
     def to_bytes(self) -> bytes:
-        """The file, its checksums right."""
+        """Encode the file with correct checksums."""
         header = sealed(b"BARTHEAD", json.dumps(self.text).encode("utf-8", "surrogatepass"), self.arrays)
         index = {
             "header": len(header),
@@ -67,13 +67,13 @@ class File:
 
 
 def sealed(magic: bytes, text: bytes, parts: bytes) -> bytes:
-    """A file or a header with the length of its text and the checksum of what it holds."""
+    """Encode a file or a header with the length of its text and the checksum of its content."""
     body = struct.pack("<I", len(text)) + text + parts
     return magic + struct.pack("<HI", 1, zlib.crc32(body)) + body
 
 
 def sealed_block(block: bytes) -> bytes:
-    """A block with the checksum of what it holds."""
+    """Encode a block with the checksum of its content."""
     if len(block) < BLOCK_CHECKSUM.stop:
         return block
     rest = block[: BLOCK_CHECKSUM.start] + block[BLOCK_CHECKSUM.stop :]
@@ -81,7 +81,7 @@ def sealed_block(block: bytes) -> bytes:
 
 
 def taken_apart(data: bytes) -> File | None:
-    """The parts of a file that lists them."""
+    """Split a file into the parts that it lists."""
     try:
         header, chains, statistics, _ = read_parts(data)
         (length,) = struct.unpack_from("<I", header, HEADER.size - 4)
@@ -92,7 +92,7 @@ def taken_apart(data: bytes) -> File | None:
 
 
 def mutated(corpus: list[bytes], dice: random.Random) -> bytes:
-    """One of the corpus, changed in a few places."""
+    """Return one of the corpus with a few changes."""
     file = None
     while file is None:
         file = taken_apart(dice.choice(corpus))
@@ -101,7 +101,7 @@ def mutated(corpus: list[bytes], dice: random.Random) -> bytes:
         for _ in range(dice.choice([1, 1, 1, 2, 3])):
             dice.choice(changes)(file, dice)
         return file.to_bytes()
-    except (RecursionError, ValueError):  # deeper than JSON is written
+    except (RecursionError, ValueError):  # deeper than JSON can be written
         return b"BARTMODL"
 
 
@@ -116,7 +116,7 @@ def _change_index(file: File, dice: random.Random) -> None:
 
 
 def _changed(value: object, dice: random.Random) -> object:
-    """The value with one place in it changed."""
+    """Return the value with one place in it changed."""
     places: list[tuple] = []
     waiting = [value]
     while waiting:
@@ -128,7 +128,7 @@ def _changed(value: object, dice: random.Random) -> object:
         waiting += [found[key] for key in keys if isinstance(found[key], dict | list)]
     if not places:
         return _any(value, dice)
-    # top fields as often as the many places of schema and cuts
+    # top-level fields as often as the many places of schema and cuts
     chosen = [place for place in places if place[0] is value] if dice.random() < 0.3 else places
     inside, key = dice.choice(chosen or places)
     kind = dice.randrange(8)
@@ -146,7 +146,7 @@ def _changed(value: object, dice: random.Random) -> object:
 
 
 def _any(value: object, dice: random.Random) -> object:
-    """Another value in the place of one."""
+    """Return another value in place of the given one."""
     kind = dice.randrange(6)
     if kind == 0 and isinstance(value, int | float) and value == value:
         return value + dice.choice([-1, 1, 0.5]) if dice.random() < 0.5 else value * dice.choice([2, -1])
@@ -168,7 +168,7 @@ def _change_arrays(file: File, dice: random.Random) -> None:
     text = file.text if isinstance(file.text, dict) else {}
     cuts = text.get("num_cuts")
     kind = dice.randrange(4)
-    if kind == 0 and isinstance(cuts, list):  # more reference rows than a fit keeps, all there
+    if kind == 0 and isinstance(cuts, list):  # more reference rows than a fit keeps, all present
         text["num_reference"] = rows = dice.choice([0, 1, 199, 201, 1000, 5000])
         size = 8 * sum(count for count in cuts if isinstance(count, int) and abs(count) < 1000)
         file.arrays = file.arrays[: max(size, 0)] + dice.randbytes(min(rows * len(cuts), 1 << 20))
@@ -214,7 +214,7 @@ def _change_block(file: File, dice: random.Random) -> None:
 
 
 def read(data: bytes) -> None:
-    """Do with a file what the service does; raises ServiceError or MemoryError for one that is refused."""
+    """Process a file as the service does; raises ServiceError or MemoryError if it is refused."""
     out = io.BytesIO()
     found = json.loads(json.dumps(model(io.BytesIO(data), out, {}), allow_nan=False))
     try:
@@ -224,7 +224,7 @@ def read(data: bytes) -> None:
 
 
 def _ask(found: dict, parts: bytes) -> None:
-    """Everything that a stored model is asked; refusals of a question are answers."""
+    """Send every request that a stored model answers; errors are valid answers."""
     header, at = parts[: found["header"]], found["header"]
     blocks: list[list[bytes]] = []
     for chain in found["chains"]:
@@ -282,7 +282,7 @@ def _soft(seed: int) -> SoftDraws:
 
 
 def seeds() -> list[bytes]:
-    """A file of each kind of draws; loads the kernels that read them."""
+    """Return a file of each kind of draws; loads the kernels that read them."""
     warm("prediction")
     forests = [random_draws(seed, 4, 3, 5, num_codes=20) for seed in range(2)]
     classes = ["no", "yes", "no"] * 10

@@ -2,11 +2,10 @@
 
     python -m tests.support.fuzz_readers [--inputs 100000] [--seed 0] [--reader csv parquet ...]
 
-Inputs are mutated from a corpus; one that takes a step from line to line that none took before joins it. Each
-must be a table or a refusal; anything else is printed with the input, and the command fails. The readers run
-in forks with limited memory and time, as in the service: one that the kernel ends is counted, as a refusal.
-Model files are mutated by `tests.support.fuzz_models`, which knows their format, and one that is taken must
-answer whatever a model is asked.
+Inputs are mutated from a corpus; an input with a new line-to-line step joins it. Each must be read as a table
+or refused; any other result is printed with the input, and the command fails. The readers run in forks with
+limited memory and time, as in the service: one that the kernel kills counts as a refusal. Model files are
+mutated by `tests.support.fuzz_models`, which knows their format; an accepted one must answer every request.
 """
 
 import argparse
@@ -34,7 +33,7 @@ from sampler.posterior import untrusted
 from tests.support import fuzz_models
 
 LIMITS = ReaderLimits(bytes=1 << 22, cells=1 << 18)
-BATCH = 200  # inputs of one fork
+BATCH = 200  # inputs per fork
 MEMORY, SECONDS = 512 << 20, 60
 ROWS = pa.table(
     {
@@ -102,7 +101,7 @@ CSV = [
 
 @dataclass(frozen=True)
 class Reader:
-    """What is fed: its first inputs, how they are changed, who reads one, and in which folder steps count."""
+    """A reader to fuzz: first inputs, their mutation, the reading function, and the folder to trace."""
 
     seeds: Callable[[], list[bytes]]
     mutated: Callable[[list[bytes], random.Random], bytes]
@@ -111,7 +110,7 @@ class Reader:
 
 
 def mutated(corpus: list[bytes], dice: random.Random) -> bytes:
-    """One of the corpus, changed in a few places."""
+    """Return one of the corpus with a few changes."""
     data = bytearray(dice.choice(corpus))
     for _ in range(dice.choice([1, 1, 2, 4, 16])):
         at = dice.randrange(len(data) + 1)
@@ -168,7 +167,7 @@ READERS = {
 
 
 def reached(reader: Reader, data: bytes) -> tuple[frozenset, str | None]:
-    """The steps from line to line that reading takes, and what went wrong."""
+    """Return the line-to-line steps that reading takes, and the error."""
     steps: set[tuple[str, int, int]] = set()
     before: dict[object, int] = {}
 
@@ -185,7 +184,7 @@ def reached(reader: Reader, data: bytes) -> tuple[frozenset, str | None]:
         reader.read(data)
     except (ServiceError, MemoryError, pa.ArrowMemoryError):
         return frozenset(steps), None
-    except BaseException:  # noqa: BLE001  whatever it is, it is told
+    except BaseException:  # noqa: BLE001  any error is reported
         return frozenset(steps), traceback.format_exc()
     finally:
         sys.settrace(None)
@@ -195,7 +194,7 @@ def reached(reader: Reader, data: bytes) -> tuple[frozenset, str | None]:
 def _batch(
     reader: Reader, inputs: list[bytes], seen: set
 ) -> tuple[list[tuple[int, frozenset, str | None]], bool]:
-    """What is new or wrong of some inputs, found in a fork; and whether the kernel ended it."""
+    """Return the new or wrong results of some inputs, run in a fork, and whether the kernel killed it."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -222,7 +221,7 @@ def _batch(
 
 
 def fuzz(name: str, inputs: int, seed: int, batch: int = BATCH) -> int:
-    """Feed a reader, `batch` inputs in each fork; how many went wrong."""
+    """Feed a reader, `batch` inputs per fork, and return the number of failures."""
     dice, reader = random.Random(f"{name} {seed}"), READERS[name]
     corpus, seen, wrong, ended = list(reader.seeds()), set(), 0, 0
     fed: list[bytes] = list(corpus)

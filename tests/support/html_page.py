@@ -1,4 +1,4 @@
-"""What the tests ask of a page: is it one, does it hold to the policy, where do its links and forms go."""
+"""Checks of HTML pages: validity, content security policy, links and forms."""
 
 import re
 from dataclasses import dataclass, field
@@ -10,13 +10,13 @@ import httpx
 ACCEPT = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 SVG = "{http://www.w3.org/2000/svg}"
 POLICY = "default-src 'self'; object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
-OWN = re.compile(r"(/[^/]|/$|\?|#)")  # an address on this service
+OWN = re.compile(r"(/[^/]|/$|\?|#)")  # a URL on this service
 VOID = {"meta", "link", "input", "img", "source", "br", "rect", "path", "circle", "progress"}
 
 
 @dataclass
 class Page(HTMLParser):
-    """A parsed page; every breach of the policy it noticed is in `breaches`."""
+    """A parsed page; `breaches` lists every breach of the policy."""
 
     text: str = ""
     breaches: list[str] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Page(HTMLParser):
 
 
 def page_of(response: httpx.Response, status: int = 200) -> Page:
-    """The page in an answer, checked: its policy, its form, its landmarks, its labels."""
+    """Return the page of a response after checking its policy, structure, landmarks and labels."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "text/html; charset=utf-8"
     assert response.headers["content-security-policy"] == POLICY
@@ -95,7 +95,7 @@ def page_of(response: httpx.Response, status: int = 200) -> Page:
 
 
 def checked_svg(content: bytes) -> ET.Element:
-    """The document of a chart, checked to run and to fetch nothing."""
+    """Return a chart's document after checking that it runs and loads nothing."""
     root = ET.fromstring(content)
     assert root.tag == f"{SVG}svg"
     for element in root.iter():

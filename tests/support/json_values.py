@@ -1,4 +1,4 @@
-"""JSON values of all kinds, many of them nearly right, and sending them: what anyone may post."""
+"""Strategies for JSON values of all kinds, many nearly valid, and their sending."""
 
 import json
 from typing import Any
@@ -67,6 +67,6 @@ def check(response) -> None:
 
 
 def send(client, path: str, body: Any) -> None:
-    # NaN and Infinity as Python writes them, half surrogate pairs as escapes: all that a sender can send
+    # NaN and Infinity as Python writes them, half surrogate pairs as escapes: everything a client can send
     text = json.dumps(body)
     check(client.post(path, content=text.encode(), headers={"Content-Type": "application/json"}))

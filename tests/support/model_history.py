@@ -1,4 +1,4 @@
-"""What must hold of a database whatever was killed, read from its own rows."""
+"""Invariants of a database after any kill, checked on its rows."""
 
 from itertools import pairwise
 
@@ -12,7 +12,7 @@ ENDS = {"succeeded", "failed", "cancelled"}
 
 
 def check(engine, model_id: str, *, succeeded: bool = True) -> None:
-    """The invariants of one model: its log, its units, its blocks of draws."""
+    """Check the invariants of one model: its log, its units, its blocks of draws."""
     with session_scope(engine, read_only=True) as session:
         model = session.get_one(Model, model_id)
         log = events.page(session, model_id, 0, 10_000)
@@ -22,7 +22,7 @@ def check(engine, model_id: str, *, succeeded: bool = True) -> None:
         draws.read(session, model_id)  # verifies every checksum
     _check_log(log)
     for unit in units:
-        # Each claim is one attempt and raises the token by one; only a sweep may raise it further.
+        # Each claim is one attempt and raises the token by one; only a sweep may raise it more.
         assert 0 <= unit.attempts <= unit.token <= unit.attempts + 1, unit.id
     by_chain = {chain.ordinal: [] for chain in chains}
     for block in sorted(blocks, key=lambda block: (block.chain, block.seq)):
@@ -58,7 +58,7 @@ def _is_recovery(event: ModelEvent) -> bool:
 
 
 def _check_blocks(chain: Unit, blocks: list[DrawBlock]) -> None:
-    """No draw is missing, none is there twice."""
+    """Check that no draw is missing or duplicated."""
     assert [block.seq for block in blocks] == [*range(len(blocks))]
     first = 0
     for block in blocks:

@@ -1,4 +1,4 @@
-"""The modules of kernels by their names, every kernel open to Python."""
+"""Modules of kernels by name, with every kernel callable in plain Python."""
 
 from functools import cache
 from importlib import import_module

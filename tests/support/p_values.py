@@ -1,22 +1,22 @@
-"""Tests of hypotheses with a stated false-alarm rate, and the report they print."""
+"""Hypothesis tests with a stated false-alarm rate, and their report."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
-ALARM = 1e-4  # a right sampler fails one test with at most this probability, for its fixed seeds
+ALARM = 1e-4  # largest probability that a correct sampler fails one test, over choices of its fixed seeds
 
 noted: list[float] = []  # p-values of the running test, for the report (conftest)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a comparison of counts with a law came to."""
+    """Result of comparing counts with a law."""
 
     p: float
     total_variation: float
-    expected_variation: float  # the same for independent draws from the law itself
+    expected_variation: float  # the same for independent draws from the law
 
     def __str__(self):
         return (
@@ -25,7 +25,7 @@ class Verdict:
 
 
 def pooled(counts, expected, least):
-    """Cells merged, the rarest first, until each is expected `least` times: (counts, expected)."""
+    """Merge cells, rarest first, until each is expected `least` times: (counts, expected)."""
     order = np.argsort(expected, kind="stable")
     seen, wanted, start = [], [], 0
     total = np.cumsum(expected[order])
@@ -41,9 +41,9 @@ def pooled(counts, expected, least):
 
 
 def chi_square(counts, probabilities, least=8.0):
-    """Pearson's test of independent counts against a law; cells expected below `least` are merged.
+    """Run Pearson's test of independent counts against a law; merge cells expected below `least`.
 
-    counts outside the law's support must be given as a cell of probability 0: any such count is p = 0.
+    Counts outside the law's support must be given as a cell of probability 0: any such count gives p = 0.
     """
     counts = np.asarray(counts, float)
     probabilities = np.asarray(probabilities, float) / np.sum(probabilities)
@@ -59,17 +59,17 @@ def chi_square(counts, probabilities, least=8.0):
 
 
 def uniform_ranks(ranks, num_draws, bins=16):
-    """p of ranks 0..num_draws being uniform; num_draws + 1 must be a multiple of the bins."""
+    """Return p of ranks 0..num_draws being uniform; num_draws + 1 must be a multiple of the bins."""
     assert (num_draws + 1) % bins == 0
     counts = np.bincount(np.asarray(ranks) * bins // (num_draws + 1), minlength=bins)
     shape = chi_square(counts, np.ones(bins))
-    # chi-square alone is blind to a small shift: the mean rank has its own test, at half the rate each
+    # chi-square alone misses small shifts: the mean rank has its own test, each at half the rate
     z = (np.mean(ranks) - num_draws / 2) / np.sqrt(((num_draws + 1) ** 2 - 1) / 12 / len(ranks))
     return min(1.0, 2 * min(shape.p, 2 * float(stats.norm.sf(abs(z)))))
 
 
 def same_law(a, b):
-    """p of two samples of independent numbers having one law: Kolmogorov-Smirnov and Welch's test."""
+    """Return p of two samples of independent numbers having one law: Kolmogorov-Smirnov and Welch's test."""
     a, b = np.asarray(a, float), np.asarray(b, float)
     ks = stats.ks_2samp(a, b).pvalue
     spread = np.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
@@ -78,20 +78,20 @@ def same_law(a, b):
 
 
 def rank_of(truth, draws, rng):
-    """The rank of the truth among draws, ties broken at random."""
+    """Return the rank of the truth among draws, ties broken at random."""
     draws = np.asarray(draws)
     ties = int((draws == truth).sum())
     return int((draws < truth).sum()) + int(rng.integers(ties + 1))
 
 
 def holds(p):
-    """Note a p-value for the report, and fail below the alarm."""
+    """Record a p-value for the report, and fail below the alarm."""
     noted.append(float(p))
     assert p > ALARM, f"p {p:.3g}"
 
 
 def all_above(results, alarm=ALARM):
-    """Print a line a test and fail naming those below the alarm, each at its share of it (Bonferroni)."""
+    """Print one line per test and fail on those below the alarm, shared among them (Bonferroni)."""
     bad = []
     noted.extend(map(float, results.values()))
     for name, p in results.items():
@@ -102,7 +102,7 @@ def all_above(results, alarm=ALARM):
 
 
 def mean_is(draws, expected, batches=50):
-    """p of the columns of draws [draw, row] having these means, by batch means (draws may be correlated)."""
+    """Return p of the columns of correlated draws [draw, row] having these means, by batch means."""
     size = len(draws) // batches
     means = np.asarray(draws)[: size * batches].reshape(batches, size, -1).mean(1)
     t = (means.mean(0) - expected) / (means.std(0, ddof=1) / np.sqrt(batches))

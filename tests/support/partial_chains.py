@@ -1,4 +1,4 @@
-"""Chains taken part of the way, by the worker's own functions, and given back at will."""
+"""Chains run part of the way by the worker's functions, and released at will."""
 
 from app.settings import Settings
 from app.store import draws
@@ -11,7 +11,7 @@ from worker.fit_spec import prepare_problem, read_rows, read_spec, split
 
 
 def take_chains(engine, *kept: int) -> list[Claim]:
-    """Claim a chain for each number, and sample it until it has so many draws; it stays claimed."""
+    """Claim a chain per number and sample it to that many draws; it stays claimed."""
     return [_take(engine, number) for number in kept]
 
 

@@ -1,4 +1,4 @@
-"""Random forests for tests of storage and prediction, and the plainest walk down their trees."""
+"""Random forests for tests of storage and prediction, and a plain walk down their trees."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from sampler.storage.draws import Draws
 
 
 def random_draws(seed, num_draws=3, num_trees=4, num_features=5, grow=0.45, num_codes=255, leaf_sd=20_000):
-    """Draws with trees grown at random, of any shape and depth, or as the default prior does ("prior")."""
+    """Return draws with trees grown at random, of any shape and depth, or as the prior does ("prior")."""
     rng = np.random.default_rng(seed)
     starts, feature, cut, side, leaf = [0], [], [], [], []
     for _ in range(num_draws * num_trees):
@@ -39,7 +39,7 @@ def random_draws(seed, num_draws=3, num_trees=4, num_features=5, grow=0.45, num_
 
 
 def random_codes(seed, num_features, num_rows, missing=0.2):
-    """uint8 [feature, row] with missing values."""
+    """Return codes, uint8 [feature, row], with missing values."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, 255, (num_features, num_rows)).astype(np.uint8)
     codes[rng.random(codes.shape) < missing] = MISSING
@@ -47,7 +47,7 @@ def random_codes(seed, num_features, num_rows, missing=0.2):
 
 
 def walk(draws, codes):
-    """Sums of the leaves reached, int64 [draw, row], one node at a time, straight from the definition."""
+    """Return sums of the leaves reached, int64 [draw, row], node by node as defined."""
     sums = np.zeros((draws.num_draws, codes.shape[1]), dtype=np.int64)
     for row in range(codes.shape[1]):
         for tree in range(draws.num_draws * draws.num_trees):
@@ -61,7 +61,7 @@ def walk(draws, codes):
 
 
 def _skip(feature, node):
-    """The node after the subtree that starts here."""
+    """Return the node after the subtree that starts here."""
     unfinished = 1
     while unfinished:
         unfinished += 1 if feature[node] >= 0 else -1

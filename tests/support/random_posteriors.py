@@ -1,4 +1,4 @@
-"""Posteriors without a chain: a real problem's header and random trees."""
+"""Posteriors without a chain: a real header and random trees."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ NUM_ROWS = 80
 
 
 def make_problem(seed=0, **settings):
-    """A problem of three numbers with holes and a category, every constant given."""
+    """Make a problem of three numbers with missing values and a category, with all constants given."""
     rng = np.random.default_rng(seed)
     X = {f"x{j}": np.round(rng.normal(size=NUM_ROWS), 6) for j in (1, 2, 3)} | {
         "c": ["a", "b", "d", "e"] * 20
@@ -21,13 +21,13 @@ def make_problem(seed=0, **settings):
 
 
 def make_draws(seed=0, num_draws=(12, 12), num_trees=7):
-    """Draws of chains for `make_problem`'s seven coded columns."""
+    """Make draws of chains for the seven coded columns of `make_problem`."""
     return [random_draws(100 * seed + c, d, num_trees, 7, "prior") for c, d in enumerate(num_draws)]
 
 
 def make_posterior(seed=0, num_draws=(12, 12)):
-    """The posterior, its table, and its draws per chain."""
-    warm("prediction")  # a service that is starting in this process does so at the same time
+    """Return a posterior, its table, and its draws per chain."""
+    warm("prediction")  # a service starting in this process does so too
     problem, X = make_problem(seed)
     chains = make_draws(seed, num_draws)
     blocks = [[pack(draws[:5]), pack(draws[5:])] if draws.num_draws else [] for draws in chains]

@@ -1,4 +1,4 @@
-"""Every route there is, as the application knows them: what is tested of each can't forget a new one."""
+"""All routes as the application knows them, so that tests of every route can't miss a new one."""
 
 import re
 from typing import Any
@@ -14,7 +14,7 @@ ABSENT |= {"key_id": "x"}
 
 
 def every_route() -> list[tuple[str, str]]:
-    """Method and path template of each, once."""
+    """Return method and path template of each route, once."""
     app = create_app(Settings(database_url="sqlite:///never-opened"))
     found = {
         (method, str(route.path))
@@ -26,24 +26,24 @@ def every_route() -> list[tuple[str, str]]:
 
 
 def guarded_routes() -> list[tuple[str, str]]:
-    """Those that ask who is there."""
+    """Return the routes that require authentication."""
     return [(method, path) for method, path in every_route() if not path.startswith(OPEN)]
 
 
 def fields(path: str) -> list[str]:
-    """The names in a path template."""
+    """Return the names in a path template."""
     return re.findall(r"{(\w+)[:}]", path)
 
 
 def address(path: str, **named: str) -> str:
-    """The address of a path template, of things that aren't there unless named."""
+    """Fill a path template, with ids of absent objects unless given."""
     unknown = [field for field in fields(path) if field not in ABSENT | named]
     assert not unknown, f"say in tests/support/routes.py what {unknown} of {path} may be"
     return re.sub(r"{(\w+)[^}]*}", lambda field: (ABSENT | named)[field[1]], path)
 
 
 def body_for(path: str, dataset_id: str) -> dict[str, Any]:
-    """What can be sent to a path as JSON, where a POST needs something."""
+    """Return a JSON body for a path, if its POST needs one."""
     by_end = {
         "predict": {"rows": [{"size": 1, "colour": "red"}]},
         "predictions": {"dataset_id": dataset_id},

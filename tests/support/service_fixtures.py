@@ -1,4 +1,4 @@
-"""The two ways to run: embedded on SQLite, and on Postgres with Valkey."""
+"""Fixtures for the two forms of the service: embedded on SQLite, and on Postgres with Valkey."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.support.worker_service import make_service
 
 @pytest.fixture(params=["embedded", "team"])
 def service(request, tmp_path, warm_parent):
-    """A service without workers; a test starts them."""
+    """Create a service without workers, which tests start."""
     broker = request.getfixturevalue("valkey_url") if request.param == "team" else None
     with make_service(request.getfixturevalue("database"), broker, tmp_path, warm_parent) as made:
         yield made
@@ -15,6 +15,6 @@ def service(request, tmp_path, warm_parent):
 
 @pytest.fixture
 def dialect(request):
-    """Embedded means SQLite, a team Postgres."""
+    """Return the database of the form: SQLite if embedded, else Postgres."""
     kind = request.node.callspec.params["service"]
     return {"embedded": "sqlite", "team": "postgres"}[kind]

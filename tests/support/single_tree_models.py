@@ -1,4 +1,4 @@
-"""Data for models of one tree, and questions to them."""
+"""Data and requests for single-tree models."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ KINDS = ("a", "b", "c")
 
 
 def numbers(num_rows: int = 120) -> str:
-    """A step in x, noisier above it."""
+    """Make a step in x with more noise above it."""
     rng = np.random.default_rng(5)
     x = rng.uniform(size=num_rows)
     y = np.where(x < 0.5, 1.0, 4.0) + rng.normal(size=num_rows) * np.where(x < 0.5, 0.1, 1.0)
@@ -14,7 +14,7 @@ def numbers(num_rows: int = 120) -> str:
 
 
 def kinds(num_rows: int = 120) -> str:
-    """Three classes, by thirds of x."""
+    """Make three classes, by thirds of x."""
     rng = np.random.default_rng(6)
     x = rng.uniform(size=num_rows)
     return "x,y\n" + "".join(f"{a:.4f},{KINDS[int(3 * a)]}\n" for a in x)

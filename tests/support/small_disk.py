@@ -1,4 +1,4 @@
-"""A file system of a few megabytes, and what fills it up."""
+"""A file system of a few megabytes, and a file that fills it."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ ROOM = 96 << 20
 
 @contextlib.contextmanager
 def small_disk(place: Path, room: int = ROOM) -> Iterator[None]:
-    """A file system of its own with little room."""
+    """Mount a file system with little room."""
     if os.geteuid() != 0 or shutil.which("mount") is None:
         pytest.skip("only root can mount a small file system to fill")
     place.mkdir(exist_ok=True)
@@ -30,9 +30,9 @@ def small_disk(place: Path, room: int = ROOM) -> Iterator[None]:
 
 
 def fill_up(place: Path) -> Path:
-    """A file that takes all room that is left."""
+    """Write a file that takes all remaining room."""
     ballast = place / "ballast"
-    with ballast.open("wb", buffering=0) as file:  # what is buffered would fail again when it is closed
+    with ballast.open("wb", buffering=0) as file:  # buffered data would fail again at close
         for size in (1 << 20, 1 << 10, 1):
             with contextlib.suppress(OSError):
                 while True:

@@ -1,4 +1,4 @@
-"""The report of the statistical suites: what was tested, how many p-values, the smallest of them."""
+"""Report of the statistical suites: tests, number of p-values, and the smallest."""
 
 import ast
 from collections import defaultdict
@@ -8,7 +8,7 @@ from tests.support.p_values import ALARM
 
 
 def report_lines(calls):
-    """The report of finished tests (with `nodeid`, `passed` and `user_properties`), as lines."""
+    """Return the report of finished tests (with `nodeid`, `passed` and `user_properties`) as lines."""
     files, found = defaultdict(list), []
     for call in calls:
         files[call.nodeid.partition("::")[0]].append(call)
@@ -34,7 +34,7 @@ def report_lines(calls):
 
 
 def _about(file):
-    """The first line of a test file's docstring."""
+    """Return the first line of a test file's docstring."""
     path = Path(__file__).parents[2] / file
     text = ast.get_docstring(ast.parse(path.read_text())) if path.exists() else ""
     return (text or "").partition("\n")[0]

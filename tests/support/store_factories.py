@@ -1,4 +1,4 @@
-"""Small things to store."""
+"""Factories of small stored objects."""
 
 import pyarrow as pa
 
@@ -50,7 +50,7 @@ def claim(engine, worker="w1", lease=60.0):
 
 
 def remove_all(engine):
-    """What dispatchers do with what was deleted; how many batches it took."""
+    """Remove deleted rows as dispatchers do, and return the number of batches."""
     batches = 0
     while True:
         with session_scope(engine) as session:
@@ -60,7 +60,7 @@ def remove_all(engine):
 
 
 def expire(engine, claimed):
-    """As if the worker had not been heard of for longer than its lease."""
+    """Expire the lease of a unit, as if its worker had sent no heartbeats."""
     from sqlalchemy import update
 
     from app.store.tables import Unit

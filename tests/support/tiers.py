@@ -1,8 +1,8 @@
-"""Which tests run when: `make test` runs the quick tier, `make test-slow` the slow one.
+"""Test tiers: `make test` runs the quick tier, `make test-slow` the slow one.
 
-A test is slow by its marker, or because it repeats at length what a quick one shows: further cases of a
-statistical test, and behaviour of the API and of workers on the second database. Every test without a marker
-keeps one quick case at least, so what the documents claim is always tried. Long tests run where asked for.
+A test is slow by its marker, or because it repeats a quick test at length: further cases of a statistical
+test, and the API and workers on the second database. Every test without a marker keeps at least one quick
+case, so every claim of the documents is always tested. Long tests run only on request.
 """
 
 import random
@@ -11,13 +11,13 @@ from collections.abc import Iterable
 import pytest
 
 QUICK = "not slow and not long"  # the expression of `make test`
-ONE_CASE = ("tests/statistical/",)  # where the first case of each test is quick
-BOTH_DATABASES = ("tests/contract/store/", "tests/chaos/")  # where both are quick
+ONE_CASE = ("tests/statistical/",)  # here only the first case of each test is quick
+BOTH_DATABASES = ("tests/contract/store/", "tests/chaos/")  # here both are quick
 SECOND = {"dialect": "postgres", "service": "team"}
 
 
 def mark(items: Iterable[pytest.Item]) -> None:
-    """Mark what is slow by its place and its parameters."""
+    """Mark slow tests by their place and parameters."""
     seen: set[str] = set()
     items = list(items)
     on_first = {name_of(item) for item in items if not is_second(item)}
@@ -46,16 +46,16 @@ def shuffle(items: list[pytest.Item], seed: int) -> None:
 
 
 def name_of(item: pytest.Item) -> str:
-    """The test's name without its parameters."""
+    """Return the test's name without its parameters."""
     return item.nodeid.partition("[")[0]
 
 
 def is_marked(item: pytest.Item) -> bool:
-    """Whether a marker says that the test isn't quick."""
+    """Return whether a marker says that the test isn't quick."""
     return any(item.get_closest_marker(name) for name in ("slow", "long"))
 
 
 def is_second(item: pytest.Item) -> bool:
-    """Whether a test runs on the database or in the form that usually comes second."""
+    """Return whether a test runs on the database, or in the form, that usually comes second."""
     parameters = getattr(getattr(item, "callspec", None), "params", {})
     return any(parameters.get(name) == value for name, value in SECOND.items())

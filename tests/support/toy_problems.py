@@ -1,14 +1,14 @@
-"""Tiny problems that the tests share: the published toy, gaps and dummies, missing values, weights."""
+"""Tiny problems shared by tests: the published toy, gaps and dummies, missing values, weights."""
 
 import numpy as np
 
 from tests.reference.enumerator import Toy
 
 GOLDEN_X = np.array([[0, 1, 3], [1, 0, 3], [1, 2, 3], [2, 2, 3], [3, 1, 3]])
-# iterations after which the slowest direction of grow and prune alone keeps about a third (second eigenvalues
+# iterations after which the slowest mode of grow and prune alone decays to about a third (second eigenvalues
 # .993, .997, .992): draws that far apart count as independent
 FORGETS = {"golden": 150, "gapped": 350, "missing": 150, "weighted": 150}
-PARTICLES_FORGET = 30  # iterations of particle Gibbs that do the same
+PARTICLES_FORGET = 30  # the same for particle Gibbs
 GOLDEN_Y = np.array([0.3, -0.4, 0.1, 0.45, -0.2])
 
 

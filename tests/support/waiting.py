@@ -1,4 +1,4 @@
-"""Waiting for what another process or thread does."""
+"""Waiting for another process or thread."""
 
 import contextlib
 import time
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def eventually(what: Callable[[], T], seconds: float = 120.0, why: str | Callable[[], str] = "") -> T:
-    """Return the first true value of `what`, or fail after `seconds`, saying why.
+    """Return the first true value of `what`, or fail after `seconds` with the reason `why`.
 
     A service that can't be reached counts as not yet.
     """

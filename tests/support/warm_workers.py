@@ -1,7 +1,7 @@
 """Workers forked from a process that has imported everything and loaded the kernels.
 
-A fresh worker spends seconds of processor time on that before it does anything, a forked one milliseconds. It
-is the same program otherwise: `bartserve worker` in a session of its own, with its own environment.
+A fresh worker spends seconds of processor time on this before it does anything, a forked one milliseconds.
+Otherwise it is the same program: `bartserve worker` in its own session, with its own environment.
 """
 
 import contextlib
@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 
 SINGLE_THREADED = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-MOST_BYTES = 1 << 20  # of a request: an environment
+MOST_BYTES = 1 << 20  # largest request, an environment
 
 
 class WarmParent:
-    """The process that workers are forked from."""
+    """The process from which workers are forked."""
 
     def __init__(self) -> None:
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -36,37 +36,37 @@ class WarmParent:
             )
 
     def fork(self, environment: dict[str, str], log: int, lifeline: int) -> "WarmWorker":
-        """A worker with that environment, whose output goes to `log`, and which ends when `lifeline` does."""
+        """Fork a worker with an environment and a log; it ends when `lifeline` closes."""
         request = json.dumps(environment).encode()
         socket.send_fds(self._ours, [request], [log, lifeline])
         return WarmWorker(self, int(json.loads(self._ours.recv(64))))
 
     def exit_code(self, pid: int) -> int | None:
-        """The code that a worker ended with, if it has."""
+        """Return the exit code of a worker that has ended, else None."""
         self._ours.send(json.dumps(pid).encode())
         code = json.loads(self._ours.recv(64))
         return None if code is None else int(code)
 
     def close(self) -> None:
-        """End it, not its workers."""
+        """Stop this process, but not its workers."""
         self._ours.close()
         self._process.wait()
 
 
 class WarmWorker:
-    """A forked worker, with what `subprocess.Popen` has."""
+    """A forked worker with the interface of `subprocess.Popen`."""
 
     def __init__(self, parent: WarmParent, pid: int) -> None:
         self.parent, self.pid, self.returncode = parent, pid, None
 
     def poll(self) -> int | None:
-        """Its exit code, if it has ended."""
+        """Return the exit code if it has ended."""
         if self.returncode is None:
             self.returncode = self.parent.exit_code(self.pid)
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit code, when it has ended."""
+        """Wait for its end and return the exit code."""
         end = None if timeout is None else time.monotonic() + timeout
         while (code := self.poll()) is None:
             if end is not None and time.monotonic() > end:
@@ -80,20 +80,20 @@ class WarmWorker:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """SIGKILL, for it and not for its children."""
+        """Kill it with SIGKILL, but not its children."""
         self.send_signal(signal.SIGKILL)
 
 
 @pytest.fixture(scope="session")
 def warm_parent() -> Iterator[WarmParent]:
-    """One for the session."""
+    """Start one parent per session."""
     parent = WarmParent()
     yield parent
     parent.close()
 
 
 def serve(control: socket.socket) -> None:
-    """Fork a worker for each environment, and tell how workers ended, until the other side is gone."""
+    """Fork a worker for each environment and report exit codes, until the other side closes."""
     codes: dict[int, int] = {}
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, MOST_BYTES, 2)
@@ -108,7 +108,7 @@ def serve(control: socket.socket) -> None:
                 be_worker(request, *descriptors, leads_session)
             for descriptor in (*descriptors, leads_session):
                 os.close(descriptor)
-            os.read(in_session, 1)  # until the child leads a session: a group that can be killed
+            os.read(in_session, 1)  # wait until the child leads a session, a group that can be killed
             os.close(in_session)
             control.send(json.dumps(pid).encode())
             continue
@@ -119,7 +119,7 @@ def serve(control: socket.socket) -> None:
 
 
 def be_worker(environment: dict[str, str], log: int, lifeline: int, leads_session: int) -> None:
-    """Become `bartserve worker` and end; `leads_session` is closed as soon as it leads a session."""
+    """Become `bartserve worker`; close `leads_session` once this process leads a session."""
     from app import cli
     from app.supervisor import LIFELINE
 
@@ -146,7 +146,7 @@ def be_worker(environment: dict[str, str], log: int, lifeline: int, leads_sessio
 
 
 def main() -> None:
-    """Import all that a worker does, load the kernels, and serve."""
+    """Import everything a worker needs, load the kernels, and serve."""
     import worker.celery_app
     import worker.context
     import worker.dispatcher

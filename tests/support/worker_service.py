@@ -1,4 +1,4 @@
-"""Real workers, as processes, on a real database, with or without a real broker."""
+"""Real workers as processes on a real database, with or without a real broker."""
 
 import contextlib
 import hashlib
@@ -40,19 +40,19 @@ SHORT = {
     "seed": 5,
     "holdout": 0.2,
 }
-# A second or more per chain, most of it sampling, in slices of a twentieth: time to interfere.
+# A second or more per chain, mostly sampling, in slices of a twentieth: time to interfere.
 LONG = {"num_trees": 200, "num_chains": 2, "num_burnin": 300, "num_draws": 200, "thin": 25, "seed": 6}
 
 
 @dataclass
 class Service:
-    """A database and maybe a broker, and the workers that a test starts on them."""
+    """A database, optionally a broker, and the workers that a test starts on them."""
 
     engine: Engine
     environment: dict[str, str]
     log: Path
-    lifeline: int  # its other end is ours alone: workers end with this process, however it ends
-    parent: WarmParent | None = None  # to fork workers from, unless their kernels are to be cold
+    lifeline: int  # only this process holds the other end: workers end with it, however it ends
+    parent: WarmParent | None = None  # parent of forked workers, unless they must start with cold kernels
     workers: list[subprocess.Popen | WarmWorker] = field(default_factory=list)
 
     def start_worker(self, slots=2, **environment) -> subprocess.Popen | WarmWorker:
@@ -74,7 +74,7 @@ class Service:
         return process
 
     def freeze(self, worker: subprocess.Popen) -> None:
-        """SIGSTOP of a worker and its children, between writes: SQLite has one writer, frozen or not."""
+        """Send SIGSTOP to a worker and its children between writes: SQLite has one writer, frozen or not."""
 
         def between_writes() -> bool:
             os.killpg(worker.pid, signal.SIGSTOP)
@@ -130,19 +130,19 @@ class Service:
             models.cancel(session, OWNER, model_id)
 
     def eventually(self, what, seconds=120.0):
-        """The first true value of `what`; fails with the workers' own words."""
+        """Return the first true value of `what`; on failure show the workers' logs."""
         return eventually(what, seconds, self._log_tail)
 
     def _log_tail(self) -> str:
         return self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
 
     def ended(self, model_id: str, seconds=120.0) -> Model:
-        """The model when it has ended."""
+        """Return the model when it has ended."""
         self.eventually(lambda: self.model(model_id).finished_at is not None, seconds)
         return self.model(model_id)
 
     def sampling(self, model_id: str, seconds=120.0) -> list[Unit]:
-        """The chains, when one is under way with draws already stored."""
+        """Return the chains once one is running with stored draws."""
 
         def under_way():
             found = self.chains(model_id)
@@ -151,12 +151,12 @@ class Service:
         return self.eventually(under_way, seconds)
 
     def digest(self, model_id: str) -> str:
-        """Of every byte of every draw."""
+        """Return a digest of every byte of every draw."""
         with session_scope(self.engine, read_only=True) as session:
             return _digest(draws.read(session, model_id))
 
     def undisturbed_digest(self, model_id: str) -> str:
-        """The same, of the model's chains run by the sampler alone, in one go, in this process, once."""
+        """Return the digest of the model's chains run by the sampler alone in this process, once."""
         with session_scope(self.engine, read_only=True) as session:
             spec = read_spec(session, model_id)
             training, _ = split(spec, read_rows(session, spec))
@@ -183,13 +183,13 @@ def _digest(chains: list[list[bytes]]) -> str:
 
 
 def children(process: subprocess.Popen) -> list[int]:
-    """The process ids right below a process, whichever of its threads made them."""
+    """Return the ids of a process's direct children, whichever thread created them."""
     lists = [file.read_text().split() for file in Path(f"/proc/{process.pid}/task").glob("*/children")]
     return [int(pid) for pids in lists for pid in pids]
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs (a zombie doesn't)."""
+    """Return whether a process runs (a zombie doesn't)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -198,7 +198,7 @@ def alive(pid: int) -> bool:
 
 @contextlib.contextmanager
 def make_service(database, redis_url, folder, parent=None) -> Iterator[Service]:
-    """A service on that database and broker; nothing of it is left running."""
+    """Make a service on a database and broker; at the end nothing of it keeps running."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BARTSERVE_")}
     environment |= {
         "BARTSERVE_DATA_DIR": str(folder),

@@ -1,4 +1,4 @@
-"""Kernels run as they do in the service: compiled for their one signature, refusing any other."""
+"""Kernels as in the service: compiled for their single signature, refusing any other."""
 
 import pytest
 
@@ -9,7 +9,7 @@ COMPILED = {"bart", "cart", "kernels", "posterior", "soft", "storage"}  # folder
 
 @pytest.fixture(scope="session")
 def all_kernels():
-    """Compile or load every kernel, once for a process of tests."""
+    """Compile or load every kernel, once per test process."""
     warm()
 
 

@@ -1,4 +1,4 @@
-"""How units end, and with them the models and predictions that they belong to.
+"""End of units, and of the models and predictions that they belong to.
 
 Lock order: rows of units (several: by id), then the prediction's row, then the model's (`app.store.tables`).
 """

@@ -1,4 +1,4 @@
-"""How the units of a background prediction end it; `app.store.queue.lifecycle` does so for models."""
+"""End of the units of background predictions; `app.store.queue.lifecycle` is the same for models."""
 
 from typing import Any
 

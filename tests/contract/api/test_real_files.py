@@ -196,7 +196,7 @@ def test_a_real_file_is_uploaded_trained_on_and_predicted_from(client, settings,
 
 
 EXPECTED = {
-    "iris, from scikit-learn, counts in the header": "Names of columns are numbers (150, 4)",
+    "iris, from scikit-learn, counts in the header": "Column names are numbers (150, 4)",
     "a share, from matplotlib, years of two digits": "years of two digits are not read as dates",
     "diamonds, from pyarrow, an old Parquet file with an index": "identifies rows, like row numbers",
     "teeth, from R, by write.table": "identifies rows, like row numbers",

@@ -110,7 +110,7 @@ def test_what_a_fit_takes_is_estimated_before_it_starts(browser, client):
     longer = page_of(browser.post("/ui/models/estimate", data=form | {"num_draws": "250000"}))
 
     told = re.search(
-        r"About (.+?) once a worker is there, and (\d+) MB of memory", " ".join(page.words.split())
+        r"About (.+?) once there is a worker, and (\d+) MB of memory", " ".join(page.words.split())
     )
     assert told is not None
     assert f"About {told[1]} " not in longer.words

@@ -82,7 +82,7 @@ def test_a_strange_variable_is_told_with_the_nearest_setting(monkeypatch):
     monkeypatch.setenv("BARTSERVE_QOUTA", "1")
     ran = CliRunner().invoke(app, ["config"])
     assert ran.exit_code == 0
-    assert ran.stderr.startswith("The environment variable BARTSERVE_QOUTA is no setting")
+    assert ran.stderr.startswith("The environment variable BARTSERVE_QOUTA is not a setting")
     monkeypatch.setenv("BARTSERVE_LIFELINE_FD", "0")  # `up` has told it
     assert not CliRunner().invoke(app, ["config"]).stderr
 
