@@ -1,8 +1,8 @@
-"""The server as every process runs it: uvicorn, with deadlines that it doesn't have of its own.
+"""The HTTP server: uvicorn with additional deadlines and limits.
 
-Measured on uvicorn 0.54: a connection with half of its headers sent, or that never reads its answer, stays
-open for as long as the other side likes; headers may be of any length. `app.web.middleware.limits` sees to
-slow bodies.
+Measured on uvicorn 0.54: a connection that has sent half of its headers, or never reads its response, stays
+open as long as the client likes; headers may be of any length. `app.web.middleware.limits` handles slow
+bodies.
 """
 
 import asyncio
@@ -26,29 +26,29 @@ from app.settings import Settings
 from app.web.errors import MEDIA_TYPE, PLAIN
 
 MAX_HEAD_BYTES = 64 * 1024
-LINGER_SECONDS = 5.0  # for the rest of a body whose request was answered without it
+LINGER_SECONDS = 5.0  # for the rest of a body after an early response
 STOP_SECONDS = 10
 RETRY = "Retry-After: 2\r\n"
-# RFC 9110, section 7.2 (Host = uri-host [":" port]): no userinfo, no blanks; and an absolute request target.
+# RFC 9110, section 7.2 (Host = uri-host [":" port]): no userinfo, no spaces; and an absolute request target.
 HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(:[0-9]*)?")
 ABSOLUTE = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE)
 
 
 class Deadlines(HttpToolsProtocol):
-    """One connection: its headers in time and not too long, its answer read in time, not one too many.
+    """One connection with limits on the time and size of headers, on slow readers, and on connections.
 
-    What it refuses by itself is a problem document as well.
+    Its own refusals are problem documents too.
     """
 
     head_seconds = 20.0
     write_seconds = 60.0
-    write_rate = 1024  # bytes per second that a reader must take of an answer
+    write_rate = 1024  # bytes per second that a client must read of a response
     most = 800
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request; refuse the connection when there are too many."""
+        """Start the header deadline; refuse the connection when there are too many."""
         self._timer: asyncio.TimerHandle | None = None
-        self._watching: asyncio.TimerHandle | None = None  # what becomes of an answer that isn't taken
+        self._watching: asyncio.TimerHandle | None = None  # checks that the response is being read
         self._head_bytes = 0
         self._in_head, self._in_body = True, False
         super().connection_made(transport)
@@ -58,58 +58,58 @@ class Deadlines(HttpToolsProtocol):
             self._set(self.head_seconds, self._late)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the deadlines."""
+        """Cancel the deadlines."""
         self._cancel()
         self._stop_watching()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count what is part of the headers."""
+        """Count the bytes of the headers."""
         if self.transport.is_closing():
-            return  # refused: what it still sends isn't read
+            return  # refused: the rest isn't read
         self._head_bytes += len(data) if self._in_head else 0
         super().data_received(data)
         if self._in_head and self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self._refuse(431)
 
     def on_message_begin(self) -> None:
-        """A request begins: on a connection that was kept, too."""
+        """Start the header deadline of a further request on a kept connection."""
         super().on_message_begin()
         if not self._in_head:
-            self._in_head, self._head_bytes = True, 1  # something of it has come
+            self._in_head, self._head_bytes = True, 1  # its first bytes have arrived
             self._set(self.head_seconds, self._late)
 
     def on_headers_complete(self) -> None:
-        """Its headers are there."""
+        """Cancel the header deadline and check the request target."""
         self._in_head, self._in_body = False, True
         self._cancel()
         check_target(self.url, self.headers, self.parser.get_http_version())
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """All of it is there."""
+        """Cancel the deadline at the end of the request."""
         self._in_body = False
         self._cancel()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """It has been answered; if its body is still under way, not for long."""
+        """Limit the time for the rest of a body that follows an early response."""
         super().on_response_complete()
         if self._in_body and not self.transport.is_closing():
             self._set(LINGER_SECONDS, self.transport.close)
 
     def pause_writing(self) -> None:
-        """Nobody takes the answer for now."""
+        """Start to watch a response that the client doesn't read."""
         super().pause_writing()
         self._watch(self._unread())
 
     def _watch(self, before: int) -> None:
-        """Give the answer up when too little of it has been taken since `before` bytes were left."""
+        """Abort the connection if the client has read too little since `before` bytes were left."""
 
         def look() -> None:
             left = self._unread()
             if before - left < self.write_rate * self.write_seconds:
-                # To close would be to wait for the reader; so would the system, for all that it keeps.
+                # A plain close would wait for the reader, and so would the kernel for its buffer.
                 held = self.transport.get_extra_info("socket")
                 held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 self.transport.abort()
@@ -125,20 +125,20 @@ class Deadlines(HttpToolsProtocol):
             self._watching = None
 
     def _unread(self) -> int:
-        """Bytes of answers that the other side has not received: kept here, and by the system if it tells."""
+        """Return the bytes not yet received by the client: ours and, where known, the kernel's."""
         kept, sent = self.transport.get_write_buffer_size(), self.transport.get_extra_info("socket")
-        # The system takes more only when a good part of what it keeps, up to some MB, is gone.
+        # The kernel accepts more only after a good part of its buffer, up to some MB, is sent.
         with contextlib.suppress(OSError, ValueError, AttributeError):
             kept += struct.unpack("i", fcntl.ioctl(sent.fileno(), termios.TIOCOUTQ, bytes(4)))[0]
         return kept
 
     def resume_writing(self) -> None:
-        """The answer is being taken."""
+        """Stop watching a response that is being read again."""
         super().resume_writing()
         self._stop_watching()
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  the parser's own words
-        """What is no HTTP is refused like everything else."""
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  the parser's message
+        """Refuse malformed HTTP with a problem document."""
         self._refuse(400)
 
     def _late(self) -> None:
@@ -171,10 +171,10 @@ class Deadlines(HttpToolsProtocol):
 
 
 def check_target(target: bytes, headers: list[tuple[bytes, bytes]], version: str) -> None:
-    """Raise ValueError for a request that leaves in doubt whom it is for, as RFC 9112, section 3.2, wants.
+    """Raise ValueError for a request with an ambiguous host, as RFC 9112, section 3.2, requires.
 
-    That is one with two Host headers or (of HTTP/1.1) none, one with a Host that is none, such as a name
-    with userinfo, and one whose target is the absolute address of another host.
+    Such a request has two Host headers, none (in HTTP/1.1), a malformed one, such as a name with userinfo, or
+    a target with the absolute URL of another host.
     """
     hosts = [value for name, value in headers if name == b"host"]
     if len(hosts) > 1 or (not hosts and version != "1.0") or not all(map(HOST.fullmatch, hosts)):
@@ -183,29 +183,29 @@ def check_target(target: bytes, headers: list[tuple[bytes, bytes]], version: str
         return
     absolute = ABSOLUTE.match(target)
     if absolute is None or [absolute[1].lower()] != [host.lower() for host in hosts]:
-        raise ValueError("the target is of another host")
+        raise ValueError("the target names another host")
 
 
 class Server(uvicorn.Server):
-    """uvicorn waits for open answers before it tells the app that it stops; a stream would never end."""
+    """Server that ends event streams at shutdown; uvicorn alone would wait for them forever."""
 
     def __init__(self, config: uvicorn.Config, feed: Feed) -> None:
         super().__init__(config)
         self._feed = feed
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the streams, then as uvicorn does."""
+        """End the streams, then shut down as uvicorn does."""
         self._feed.close()
         await super().shutdown(sockets)
 
 
 def server(settings: Settings, *, port: int | None = None) -> Server:
-    """A server of the application of those settings.
+    """Make a server of the application with these settings.
 
     Parameters
     ----------
     port
-        Another one than the settings say, on loopback whatever they say of the host.
+        Overrides the port of the settings, and the host with loopback.
     """
     limits = {
         "head_seconds": settings.head_seconds,
@@ -221,7 +221,7 @@ def server(settings: Settings, *, port: int | None = None) -> Server:
         http=type("Limited", (Deadlines,), limits),
         ws="none",
         lifespan="on",
-        log_config=None,  # `app.logging` has set it up
+        log_config=None,  # configured by `app.logging`
         log_level="warning",
         access_log=False,  # a line per request is written by `app.web.middleware.metrics`
         server_header=False,

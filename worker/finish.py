@@ -1,4 +1,4 @@
-"""A `finish` unit: the verdict on a model's chains, and the score on its held-out rows."""
+"""A `finish` unit: the verdict on a model's chains, and the scores on its held-out rows."""
 
 import math
 from typing import Any
@@ -23,7 +23,7 @@ from worker.scoring import look_at, score
 
 
 def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
-    """Judge the model and end it, or let its chains draw on; raises as `worker.chain.run_chain`."""
+    """Judge the model and end it, or let its chains continue; raises as `worker.chain.run_chain`."""
     load_kernels(watch, PREDICTION)
     with session_scope(context.engine, read_only=True) as session:
         blocks = draws.read(session, claim.model_id)
@@ -32,7 +32,7 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
         chains = models.chains(session, [claim.model_id])[claim.model_id]
     time_up = _beat(watch)
     if header is None or not blocks:
-        raise OutOfTimeError("Its time was over before any chain had kept a draw: retry it, or give it more.")
+        raise OutOfTimeError("The time was over before any chain had a kept draw: retry, or allow more time.")
     rules = model.settings.get("stop") if model.stopped is None else None
     drawn = [chain.statistics or {} for chain in chains if chain.num_draws]
     posterior = Posterior.from_blocks(header, blocks, drawn)
@@ -72,13 +72,13 @@ def _go_on(context: Context, claim: Claim, settings: Json, header: bytes, seen: 
 
 
 def _cut(model: Model, header: bytes, posterior: Posterior) -> units.Cut:
-    """The model as its draws are: those that every chain has, of the chains that have any."""
+    """Reduce the model to its draws: those that every chain with draws has."""
     asked = model.settings["num_chains"]
     counts = {"num_draws": posterior.num_draws, "num_chains": posterior.num_chains}
     warnings = [*model.warnings]
     if posterior.num_chains < asked:
         left = f"{posterior.num_chains} of {asked}"
-        warnings.append(f"when its time was over only {left} chains had draws: the model has these alone")
+        warnings.append(f"when the time was over, only {left} chains had draws: the model consists of these")
     return units.Cut(model.settings | counts, with_counts(header, **counts), warnings)
 
 
@@ -100,7 +100,7 @@ def _score(
 
 
 def _beat(watch: Watch) -> bool:
-    """A sign of life; whether the model's time is over, which is no reason not to finish it."""
+    """Send a heartbeat; return whether the model's time is over (the finish continues anyway)."""
     directive = watch.beat()
     if directive in {Directive.CANCEL, Directive.DRAIN}:
         raise Stopped(directive)
@@ -108,7 +108,7 @@ def _beat(watch: Watch) -> bool:
 
 
 def json_safe(value: Any) -> Any:
-    """The value with plain numbers and null for what JSON has no word for (NaN, infinities)."""
+    """Return the value with plain numbers, and null for NaN and infinities, which JSON lacks."""
     if isinstance(value, dict):
         return {str(name): json_safe(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

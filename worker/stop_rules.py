@@ -1,7 +1,7 @@
-"""How stop rules end a fit: looked at only when all chains have the same number of draws.
+"""End of a fit by stop rules, which are checked only when all chains have the same number of draws.
 
-Those numbers depend on the request alone, so the same request stops at the same draws, on any machines. Only
-a limit of time depends on how fast they are.
+These numbers depend only on the request, so the same request stops at the same draws on any machine. Only a
+time limit depends on the machine's speed.
 """
 
 from app.store.tables import Json
@@ -11,7 +11,7 @@ RULES, TIME, DRAWS = "rules", "max_seconds", "max_draws"  # what can end a fit
 
 
 def what_ends(seen: StopCheck, settings: Json, *, time_up: bool, cut: bool) -> str | None:
-    """What ends the fit now, None when it goes on; `cut`: some chain has fewer draws than it was to have."""
+    """Return what ends the fit now, None if it continues; `cut`: a chain has fewer draws than planned."""
     if cut:
         return TIME
     if seen.satisfied:

@@ -1,1 +1,1 @@
-"""The HTTP API, a file for each kind of thing."""
+"""The HTTP API: one module of routes per kind of object."""

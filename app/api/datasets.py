@@ -26,7 +26,7 @@ router = APIRouter(prefix="/datasets", tags=["datasets"], route_class=GuardedRou
 
 
 class ColumnView(BaseModel):
-    """What a column holds."""
+    """Summary of a column."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -34,74 +34,78 @@ class ColumnView(BaseModel):
     kind: str = Field(description="number, boolean, category, text (over 50 levels), date or unusable.")
     missing: int = Field(description="Rows without a value.")
     distinct: int
-    min: float | str | None = Field(description="Of numbers; dates as ISO 8601 text.")
+    min: float | str | None = Field(description="The smallest number; dates as ISO 8601 text.")
     max: float | str | None
-    levels: list[str] = Field(description="Of a category.")
-    note: str = Field(description="What may be wrong with it; empty when nothing is.")
+    levels: list[str] = Field(description="The levels of a category.")
+    note: str = Field(description="A possible problem with the column; empty if there is none.")
 
 
 class HistogramView(BaseModel):
-    """How often values lie between edges; the last bin holds its upper edge too."""
+    """Counts of values between edges; the last bin includes its upper edge."""
 
-    edges: list[float] | list[str] = Field(description="One more than counts; of dates as ISO 8601 text.")
+    edges: list[float] | list[str] = Field(description="One more than the counts; dates as ISO 8601 text.")
     counts: list[int]
 
 
 class FrequentView(BaseModel):
-    """One value and the rows that have it."""
+    """One value and its number of rows."""
 
     value: bool | float | str = Field(description="Dates as ISO 8601 text; long texts end in three dots.")
     count: int
 
 
 class ProfileView(BaseModel):
-    """A column in more figures, made at its upload."""
+    """Distribution of a column, computed at upload."""
 
-    mean: float | None = Field(description="Of numbers; of booleans the share of true ones.")
-    sd: float | None = Field(description="Of numbers.")
+    mean: float | None = Field(description="The mean of numbers; for booleans the share of true values.")
+    sd: float | None = Field(description="The standard deviation of numbers.")
     quantiles: dict[str, float | str] = Field(
-        description="Of numbers and dates, by level (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)."
+        description="Quantiles of numbers and dates, by level (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)."
     )
-    histogram: HistogramView | None = Field(description="Of numbers and dates.")
+    histogram: HistogramView | None = Field(description="For numbers and dates.")
     top: list[FrequentView] = Field(description="The ten most frequent values, most frequent first.")
 
 
 class ProfiledColumnView(ColumnView):
-    """What a column holds, in more figures."""
+    """Summary and distribution of a column."""
 
-    profile: ProfileView | None = Field(description="null for what was uploaded before there were any.")
+    profile: ProfileView | None = Field(description="Null for datasets uploaded before profiles existed.")
 
 
 class MissingView(BaseModel):
-    """A spelling of a missing value that the file has."""
+    """A spelling of a missing value found in the file."""
 
     text: str
     count: int
 
 
 class ReadAsView(BaseModel):
-    """How the file was understood; what belongs to delimited files is null for others."""
+    """Report of how the file was read; fields for delimited files are null for other formats."""
 
     summary: str = Field(
-        description="In a line, as: read as: semicolons, UTF-8, 3 columns (3 numbers), 40 rows."
+        description="One line, such as: read as: semicolons, UTF-8, 3 columns (3 numbers), 40 rows."
     )
     format: Literal["csv", "parquet", "arrow"]
     compression: Literal["gzip"] | None
     encoding: str | None = None
-    encoding_guessed: bool | None = Field(None, description="It might be another: look at the letters.")
-    separator: str | None = Field(None, description="Also null for a single column.")
+    encoding_guessed: bool | None = Field(
+        None, description="Whether the encoding is uncertain: check some words."
+    )
+    separator: str | None = Field(None, description="Null also for a single column.")
     quoting: str | None = Field(
         None,
         validation_alias=AliasChoices("quote", "quoting"),
-        description="What encloses values: double, single or none.",
+        description="The quote character: double, single or none.",
     )
     escape: str | None = Field(
-        None, description="How a quote is written within quotes: doubled or backslash."
+        None, description="How a quote within quotes is written: doubled or backslash."
     )
     header: bool | None = None
-    header_line: int | None = Field(None, description="Where the header stands, counted from 1.")
-    decimal: Literal["point", "comma"] | None = Field(None, description="null where nothing tells.")
-    dates: DateOrder | None = Field(None, description="The order of dates, where some have it.")
+    header_line: int | None = Field(None, description="The line of the header, counted from 1.")
+    decimal: Literal["point", "comma"] | None = Field(None, description="Null if no column reveals it.")
+    dates: DateOrder | None = Field(
+        None, description="The order of day and month, if a column has such dates."
+    )
     missing: list[MissingView] | None = Field(None, description="At most twenty, most frequent first.")
 
 
@@ -115,21 +119,21 @@ class DatasetView(BaseModel):
     num_rows: int
     columns: list[ColumnView]
     read_as: ReadAsView | None = Field(
-        description="How the file was understood; null for what was uploaded before this was kept."
+        description="How the file was read; null for datasets uploaded before this was stored."
     )
     warnings: list[str]
-    num_bytes: int = Field(description="As stored.")
+    num_bytes: int = Field(description="The stored size.")
     created_at: datetime
 
 
 class ProfiledDatasetView(DatasetView):
-    """A dataset, its inferred schema, and the figures of each column."""
+    """A dataset, its inferred schema, and the distribution of each column."""
 
     columns: list[ProfiledColumnView]  # type: ignore[assignment]
 
     @classmethod
     def of(cls, dataset: "Dataset") -> Self:
-        """The view of a dataset whose profiles were read."""
+        """Make the view of a dataset whose profiles are loaded."""
         profiles = dataset.profiles or repeat(None)
         columns = [
             {**column, "profile": profile} for column, profile in zip(dataset.columns, profiles, strict=False)
@@ -138,12 +142,12 @@ class ProfiledDatasetView(DatasetView):
 
 
 class DatasetPage(BaseModel):
-    """Some datasets, newest first."""
+    """A page of datasets, newest first."""
 
     model_config = ConfigDict(from_attributes=True)
 
     items: list[DatasetView]
-    next_cursor: str | None = Field(description="Where the next page begins; null on the last.")
+    next_cursor: str | None = Field(description="The cursor of the next page; null on the last page.")
 
 
 class Preview(BaseModel):
@@ -170,11 +174,11 @@ def upload_dataset(
     query: Annotated[UploadQuery, Query()],
     key: Key = None,
 ) -> Response:
-    """Upload a table: CSV and its like, Parquet, or an Arrow stream or file, also compressed with gzip.
+    """Upload a table: CSV or similar, Parquet, or an Arrow stream or file, optionally compressed with gzip.
 
-    As the raw body, or as a multipart file. How a delimited file is written (its separator, quotes, encoding,
-    decimal sign, spellings of missing values) is found by itself and told in `read_as`; each can be said as a
-    parameter instead. 422 names the column and row of what can't be used.
+    Send it as the raw body or as a multipart file. The format of a delimited file (separator, quotes,
+    encoding, decimal sign, spellings of missing values) is detected and reported in `read_as`; each can be
+    set by a parameter instead. 422 names the column and row of unusable data.
     """
     called = datasets.name_for(received.name if query.name is None else query.name, received.filename)
     options = query.options(received.promised)
@@ -182,7 +186,7 @@ def upload_dataset(
     asked = of_file(request, owner, key, received.file, *told)
 
     def make() -> StoredResponse:
-        # The file is read before the transaction begins: none waits for it.
+        # The file is read before the transaction begins, which stays short.
         with (
             datasets.parsed(received.file, options, settings.max_body_bytes) as parsed,
             transactions() as session,
@@ -199,14 +203,14 @@ def upload_dataset(
 @router.get("", responses=responses())
 @needs(READ)
 def list_datasets(session: Reading, owner: Owner, limit: Limit = 50, cursor: Cursor = None) -> DatasetPage:
-    """Your datasets, newest first."""
+    """List your datasets, newest first."""
     return DatasetPage.model_validate(datasets.list_page(session, owner, limit, cursor))
 
 
 @router.get("/{dataset_id}", responses=responses())
 @needs(READ)
 def get_dataset(dataset_id: str, session: Reading, owner: Owner) -> ProfiledDatasetView:
-    """A dataset, its inferred schema, and the figures of each column."""
+    """Return a dataset, its inferred schema, and the distribution of each column."""
     return ProfiledDatasetView.of(datasets.get(session, owner, dataset_id, profiles=True))
 
 
@@ -216,14 +220,14 @@ def preview_dataset(
     dataset_id: str,
     session: Reading,
     owner: Owner,
-    rows: Annotated[int, Query(ge=1, le=1000, description="How many.")] = 20,
+    rows: Annotated[int, Query(ge=1, le=1000, description="The number of rows.")] = 20,
 ) -> Preview:
-    """The first rows."""
+    """Return the first rows."""
     return Preview(rows=datasets.preview(session, owner, dataset_id, rows))
 
 
 @router.delete("/{dataset_id}", status_code=204, responses=responses(409))
 @needs(TRAIN)
 def delete_dataset(dataset_id: str, session: Deleting, owner: Owner) -> None:
-    """Remove a dataset; 409 while a model was or is being fitted to it."""
+    """Delete a dataset; 409 while a model was or is being fitted to it."""
     datasets.delete(session, owner, dataset_id)

@@ -17,12 +17,12 @@ EXAMPLE = 'bart_models{state="running"} 1.0\nbart_models{state="succeeded"} 3.0\
     responses={
         **responses(),
         200: {
-            "description": "Prometheus' text format.",
+            "description": "Metrics in the Prometheus text format.",
             "content": {CONTENT_TYPE: {"schema": {"type": "string"}, "example": EXAMPLE}},
         },
     },
 )
 @needs(METRICS)
 def get_metrics(request: Request) -> Response:
-    """What to watch, for Prometheus. Beyond loopback it takes a key with the scope `metrics`."""
+    """Return the metrics for Prometheus. Beyond loopback this requires a key with the scope `metrics`."""
     return Response(request.app.state.scrape.text(), headers={"Content-Type": CONTENT_TYPE})

@@ -1,4 +1,4 @@
-"""Models over HTTP: accept, look, stop, remove."""
+"""Models over HTTP: creating, viewing, cancelling and deleting them."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -44,17 +44,17 @@ FILE_TOO: dict[str, Any] = {
             "in": "query",
             "required": False,
             "schema": {"anyOf": [{"type": "string"}, {"type": "null"}]},
-            "description": "Of the model in a model file.",
+            "description": "The name of the model in a model file.",
         }
     ],
 }
-LOOK_AGAIN = "1"  # seconds after which the state of a new model is worth asking for
+LOOK_AGAIN = "1"  # Retry-After in seconds for the state of a new model
 
 State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 
 class ChainView(BaseModel):
-    """How far a chain is."""
+    """Progress of a chain."""
 
     chain: int
     state: Literal["queued", "running", "done", "failed", "cancelled"]
@@ -64,47 +64,47 @@ class ChainView(BaseModel):
 
 
 class ProgressView(BaseModel):
-    """How far a model is."""
+    """Progress of a model."""
 
-    fraction: float = Field(description="Of its iterations, 0 to 1; 1 when it has succeeded.")
-    iterations_per_second: float | None = Field(description="Of all running chains together.")
-    eta_seconds: float | None = Field(description="Left, at the present rate.")
+    fraction: float = Field(description="The share of iterations done, 0 to 1; 1 when it has succeeded.")
+    iterations_per_second: float | None = Field(description="The total over all running chains.")
+    eta_seconds: float | None = Field(description="Remaining seconds at the present rate.")
     chains: list[ChainView]
 
 
 class ErrorView(BaseModel):
-    """Why a model failed."""
+    """The reason for a failure."""
 
     type: str
     detail: str
 
 
 class StoppedView(BaseModel):
-    """What ended a fit with stop rules, and what was seen then."""
+    """Reason why a fit with stop rules ended, and the figures at that time."""
 
-    by: Literal["rules", "max_seconds", "max_draws"] = Field(description="rules: all that were given held.")
-    draws: int = Field(description="Kept per chain.")
-    held: dict[str, bool] = Field(description="By rule, but for limits of time and draws.")
+    by: Literal["rules", "max_seconds", "max_draws"] = Field(description="rules: all given rules were met.")
+    draws: int = Field(description="Kept draws per chain.")
+    held: dict[str, bool] = Field(description="Whether each rule was met, without limits of time and draws.")
     verdict: str
-    rhat: float | None = Field(description="The largest that max_rhat looks at.")
-    ess: float | None = Field(description="The smallest that min_ess looks at; null when it wasn't asked.")
+    rhat: float | None = Field(description="The largest R-hat that max_rhat considers.")
+    ess: float | None = Field(description="The smallest ESS that min_ess considers; null without that rule.")
 
 
 class ModelView(BaseModel):
-    """A model: fitted, being fitted, or ended before its time."""
+    """A model: fitted, being fitted, or ended early."""
 
     id: str
     name: str | None
     state: State
     dataset_id: str | None
     target: str
-    settings: dict[str, Any] = Field(description="All of them, resolved.")
+    settings: dict[str, Any] = Field(description="All settings, resolved.")
     progress: ProgressView
-    draws: int = Field(description="Kept per chain so far.")
+    draws: int = Field(description="Kept draws per chain so far.")
     verdict: Literal["converged", "approximate", "not_converged"] | None
     diagnostics: dict[str, Any] | None
-    holdout: dict[str, Any] | None = Field(description="Scores on the rows held out.")
-    stopped: StoppedView | None = Field(None, description="Of a fit with stop rules: what ended it.")
+    holdout: dict[str, Any] | None = Field(description="Scores on the held-out rows.")
+    stopped: StoppedView | None = Field(None, description="Why a fit with stop rules ended.")
     error: ErrorView | None
     warnings: list[str]
     created_at: datetime
@@ -113,27 +113,27 @@ class ModelView(BaseModel):
 
 
 class ModelPage(BaseModel):
-    """Some models, newest first."""
+    """A page of models, newest first."""
 
     items: list[ModelView]
-    next_cursor: str | None = Field(description="Where the next page begins; null on the last.")
+    next_cursor: str | None = Field(description="The cursor of the next page; null on the last page.")
 
 
 class EstimateView(BaseModel):
-    """What a fit would take. Time is that of slots with a core each; within a factor of 1.5 of 21 fits."""
+    """The estimated cost of a fit. Time assumes a core per slot; it was within a factor of 1.5 in 21 fits."""
 
-    seconds: float = Field(description="From its first chain to its end, once it is its turn.")
-    most_seconds: float = Field(description="The same for a fit whose stop rules never hold.")
-    slots: int = Field(description="Chains that this service works on at once; 0: no worker is there now.")
-    memory_bytes: int = Field(description="Of a worker's process, at most.")
-    memory_limit_bytes: int | None = Field(description="What a worker has for one fit; null: not known.")
+    seconds: float = Field(description="Duration from the start of the first chain to the end.")
+    most_seconds: float = Field(description="Duration if the stop rules are never met.")
+    slots: int = Field(description="Chains that this service runs at once; 0: there is no worker now.")
+    memory_bytes: int = Field(description="Peak memory of a worker process.")
+    memory_limit_bytes: int | None = Field(description="Memory that a worker has for one fit; null: unknown.")
     seconds_limit: float | None = Field(
-        description="The longest `most_seconds` of a fit (BARTSERVE_FIT_SECONDS); null: any."
+        description="The largest accepted `most_seconds` (BARTSERVE_FIT_SECONDS); null: unlimited."
     )
     fits: bool = Field(
-        description="Whether a worker has the memory, and the fit ends in time; else it would be refused."
+        description="Whether a worker has the memory and the fit is not too long; else it would be refused."
     )
-    settings: dict[str, Any] = Field(description="All of them, resolved.")
+    settings: dict[str, Any] = Field(description="All settings, resolved.")
     warnings: list[str]
 
 
@@ -143,7 +143,7 @@ class EstimateView(BaseModel):
     response_model=ModelView,
     responses={
         **responses(409, 413, 415),
-        201: {"model": ModelView, "description": "Of a model file: the finished model."},
+        201: {"model": ModelView, "description": "The finished model, for a model file."},
     },
     openapi_extra=FILE_TOO,
 )
@@ -158,11 +158,12 @@ def create_model(
     asked: TheAsked,
     after: BackgroundTasks,
 ) -> Response:
-    """Fit a model in the background. 202 means that it is durably accepted; `Location` is where to look.
+    """Fit a model in the background. 202 means that the fit is durably accepted; `Location` is its URL.
 
-    Everything that can be refused is refused now: 422 names the field, or the column and row of the data.
-    A model file (what `posterior.save` writes, up to 128 MiB) becomes a finished model at once: 201. Its
-    verdict is found anew.
+    All checks happen now: 422 names the field, or the column and row of the data.
+
+    A model file (written by `posterior.save`, up to 128 MiB) becomes a finished model at once: 201. Its
+    verdict is computed anew.
     """
 
     def make() -> StoredResponse:
@@ -182,10 +183,10 @@ def create_model(
 def estimate_model(
     body: ModelRequest, engine: TheEngine, session: Reading, settings: TheSettings, owner: Owner
 ) -> EstimateView:
-    """What a fit would take, in memory and time, and its settings, all resolved; nothing is started.
+    """Estimate the memory and duration of a fit, and resolve its settings; nothing is started.
 
-    The body is that of `POST /models`, and what that refuses is refused here, but for a fit that no worker
-    has the memory for, or that would take too long: then `fits` is false.
+    The body and the checks are those of `POST /models`, except that a fit which needs too much memory or time
+    is not refused: `fits` is false.
     """
     found = creation.estimated(engine, owner, body.fit_request(), health.slots(session, settings))
     return EstimateView(
@@ -202,7 +203,7 @@ def estimate_model(
 
 
 def accepted(shown: dict[str, Any]) -> StoredResponse:
-    """That a model, as the service shows it, was taken on: 202 and where to look."""
+    """Make the 202 response with the URL of a new or continued model."""
     headers = {"Location": f"/models/{shown['id']}", "Retry-After": LOOK_AGAIN}
     return StoredResponse(202, headers, ModelView.model_validate(shown).model_dump_json().encode())
 
@@ -210,7 +211,7 @@ def accepted(shown: dict[str, Any]) -> StoredResponse:
 @router.get("", responses=responses())
 @needs(READ)
 def list_models(session: Reading, owner: Owner, limit: Limit = 50, cursor: Cursor = None) -> ModelPage:
-    """Your models, newest first."""
+    """List your models, newest first."""
     items, next_cursor = models.list_page(session, owner, limit, cursor)
     return ModelPage.model_validate({"items": items, "next_cursor": next_cursor})
 
@@ -218,14 +219,14 @@ def list_models(session: Reading, owner: Owner, limit: Limit = 50, cursor: Curso
 @router.get("/{model_id}", responses=responses())
 @needs(READ)
 def get_model(model_id: str, session: Reading, owner: Owner) -> ModelView:
-    """A model with its progress."""
+    """Return a model with its progress."""
     return ModelView.model_validate(models.view(session, owner, model_id))
 
 
 @router.post("/{model_id}/cancel", responses=responses(409))
 @needs(TRAIN)
 def cancel_model(model_id: str, session: Writing, owner: Owner) -> ModelView:
-    """Stop a model that is queued or running, at its next slice; what was drawn is kept."""
+    """Cancel a queued or running model at its next slice; its draws are kept."""
     return ModelView.model_validate(models.cancel(session, owner, model_id))
 
 
@@ -234,7 +235,7 @@ def cancel_model(model_id: str, session: Writing, owner: Owner) -> ModelView:
 def delete_model(
     model_id: str, session: Deleting, predictor: ThePredictor, owner: Owner, response: Response
 ) -> None:
-    """Remove a model with its draws; one that is running stops. 409 for a name that several models have."""
+    """Delete a model with its draws; a running one stops. 409 for a name that several models share."""
     found = models.delete(session, owner, model_id)
     predictor.cache.drop(found)
     response.headers["Bartserve-Model-Id"] = found

@@ -30,10 +30,10 @@ class _Json(StrictRoute):
 
 
 class _File(StrictRoute):
-    """Meets the same address when the content type says that it is a file."""
+    """Route for the same path with the content type of a file."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """No match for JSON, or what is neither."""
+        """Match only requests with a file."""
         if scope["type"] == "http" and content_type(scope) not in FILES:
             return Match.NONE, {}
         return super().matches(scope)
@@ -46,7 +46,7 @@ CELL: dict[str, Any] = {
     "anyOf": [{"type": kind} for kind in ("number", "string", "boolean", "null")],
 }
 Share = Annotated[float, Field(gt=0, lt=1)]
-# Checked by the service in a thread, cell by cell; here they are only documented.
+# Checked cell by cell in the service, in a thread; here they are only documented.
 Rows = Annotated[
     list[Any],
     WithJsonSchema(
@@ -69,63 +69,67 @@ IntervalKind = Annotated[
 
 
 class PredictionOptions(BaseModel):
-    """What to say of each row."""
+    """Requested figures for each row."""
 
     level: Share | Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
-        0.9, description="The probability an interval holds; one or several."
+        0.9, description="The level of the intervals; one or several."
     )
     interval: IntervalKind = None
     quantiles: Annotated[list[Share], Field(max_length=MAX_QUANTILES)] | None = Field(
-        None, description="Further quantiles, of the same distribution as the intervals."
+        None, description="Further quantiles of the same distribution as the intervals."
     )
     draws: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Use the first so many kept draws of each chain: the same answer for ever."
+        None, description="Use only the first so many kept draws of each chain: the answer never changes."
     )
-    mcse: bool = Field(False, description="The Monte Carlo standard error of the mean and of each bound.")
-    rhat: bool = Field(False, description="R-hat of the draws at each row: do the chains agree there?")
+    mcse: bool = Field(
+        False, description="Also return Monte Carlo standard errors of the mean and of each bound."
+    )
+    rhat: bool = Field(False, description="Also return R-hat of the draws at each row.")
     require: Literal["converged", "approximate"] | None = Field(
-        None, description="Refuse with 409 when the verdict on the very rows asked is worse."
+        None, description="Refuse with 409 if the verdict on these rows is worse."
     )
     samples: Annotated[int, Field(ge=1, le=MAX_SAMPLES)] | None = Field(
-        None, description="So many draws of the regression function at each row, evenly spaced among all."
+        None, description="Number of draws of the regression function per row, evenly spaced among all."
     )
-    target: Literal["all", "mean"] = Field("all", description="mean: only that, as fast as can be.")
+    target: Literal["all", "mean"] = Field("all", description="mean: only the mean, as fast as possible.")
 
     def predict_request(self, **data: Any) -> PredictRequest:
-        """The same as the service wants it."""
+        """Convert to the service's request."""
         options = {name: getattr(self, name) for name in PredictionOptions.model_fields if name != "level"}
         levels = self.level if isinstance(self.level, list) else [self.level]
         return PredictRequest(**data, levels=levels, **options)
 
 
 class PredictBody(PredictionOptions):
-    """The rows to predict, and what to say of each."""
+    """Rows to predict, and the requested figures."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     rows: Rows | None = Field(
         None,
-        description="Objects of values by the columns' names; or else columns. Where a number belongs true "
-        "and false count as 1 and 0; a time without a zone is taken as UTC.",
+        description="Objects of values by column name; alternatively use columns. For numbers, true and "
+        "false count as 1 and 0; a time without a zone is in UTC.",
     )
-    columns: Columns | None = Field(None, description="Lists of values by the columns' names; or else rows.")
+    columns: Columns | None = Field(
+        None, description="Lists of values by column name; alternatively use rows."
+    )
 
 
 class WantedQuery(PredictionOptions, ReadingQuery):
-    """The same as parameters of the address, beside a file, and how that is to be read."""
+    """Requested figures and reading options as query parameters, for rows in a file."""
 
     model_config = ConfigDict(extra="forbid")
 
     level: Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
-        [0.9], description="The probability an interval holds; repeat it for several."
+        [0.9], description="The level of the intervals; repeatable."
     )
 
 
-Figures = list[float | None] | list[list[float | None]]  # [row], or of several classes [row][class]
+Figures = list[float | None] | list[list[float | None]]  # [row], or for several classes [row][class]
 
 
 class IntervalView(BaseModel):
-    """Equal-tailed intervals at one level, a bound per row (and class)."""
+    """Equal-tailed intervals at one level, with a bound per row (and class)."""
 
     level: float
     lower: Figures
@@ -133,14 +137,14 @@ class IntervalView(BaseModel):
 
 
 class QuantileView(BaseModel):
-    """One quantile, a value per row (and class)."""
+    """One quantile, with a value per row (and class)."""
 
     q: float
     values: Figures
 
 
 class ErrorsView(BaseModel):
-    """Monte Carlo standard errors, in the shape of what they belong to."""
+    """Monte Carlo standard errors, in the shape of the estimates."""
 
     mean: Figures
     intervals: list[IntervalView]
@@ -152,18 +156,18 @@ class FlagView(BaseModel):
 
     column: str
     flag: Literal["outside_range", "unseen_level", "missing"] = Field(
-        description="Beyond every training value, a level never seen, or missing where none was in training."
+        description="Outside the range of training, an unseen level, or missing without missing in training."
     )
 
 
 class PredictionView(BaseModel):
-    """The answer, in the order of the rows."""
+    """Predictions, in the order of the rows."""
 
     model_id: str
-    draws: int = Field(description="Kept draws of each chain that were used.")
+    draws: int = Field(description="Kept draws used per chain.")
     interval: Literal["credible", "predictive"]
     classes: list[str] | None = Field(
-        description="Of two classes the figures are the probability of the second; of more, of each: "
+        description="For two classes the figures are the probability of the second; for more, of each: "
         "[row][class]. Null for numbers."
     )
     mean: list[float] | list[list[float]]
@@ -171,30 +175,30 @@ class PredictionView(BaseModel):
     intervals: list[IntervalView]
     quantiles: list[QuantileView]
     verdict: Literal["converged", "approximate", "not_converged"] | None = Field(
-        description="Whether the model's chains agree."
+        description="The convergence verdict of the model."
     )
     rows_verdict: Literal["converged", "approximate", "not_converged"] | None = Field(
-        description="The same at the rows asked, when rhat or require asked for it."
+        description="The convergence verdict at these rows, if rhat or require was given."
     )
     mcse: ErrorsView | None
-    rhat: Figures | None = Field(description="Per row; null where the chains don't move.")
-    samples: list[list[float]] | list[list[list[float]]] | None = Field(description="Draws of each row.")
-    flags: list[list[FlagView]] = Field(description="What is unusual about each row, at most ten of one.")
+    rhat: Figures | None = Field(description="R-hat per row; null where the chains don't move.")
+    samples: list[list[float]] | list[list[list[float]]] | None = Field(description="Draws per row.")
+    flags: list[list[FlagView]] = Field(description="Unusual cells of each row, at most ten per row.")
     warnings: list[str]
 
 
 OPENAPI: dict[str, Any] = {"requestBody": {"content": dict.fromkeys(FILES, BINARY)}}
 TABLES: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "JSON, or by `Accept` a table with the columns mean, sd, lower_90, upper_90, ... and "
-        "flags; Bartserve-* headers say which model answered.",
+        "description": "JSON or, by `Accept`, a table with the columns mean, sd, lower_90, upper_90, ... and "
+        "flags; Bartserve-* headers identify the model.",
         "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (CSV, ARROW)},
     }
 }
 FormOfAnswer = Annotated[Form, Depends(chosen_form)]
 
 
-# First, so that it is asked first: it lets JSON pass.
+# Registered before the JSON route, so that it is tried first.
 @files.post("/{model_id}/predict", include_in_schema=False)
 @needs(PREDICT)
 async def predict_file(
@@ -206,7 +210,7 @@ async def predict_file(
     owner: Owner,
     form: FormOfAnswer,
 ) -> Response:
-    """The same for rows in a file, with what is wanted as query parameters."""
+    """Predict rows in a file, with options as query parameters."""
     check_coding(request)
     options = wanted.options(FILES[content_type(request.scope)])
     body = await request.body()
@@ -236,19 +240,18 @@ async def predict(
     owner: Owner,
     form: FormOfAnswer,
 ) -> Response:
-    """Predict new rows with intervals. `model_id` may be a name: then its newest succeeded model answers.
+    """Predict new rows with intervals. If `model_id` is a name, its newest succeeded model answers.
 
-    Columns are matched by name. Columns of the training data that the model doesn't use are ignored and named
-    in the warnings, as are levels never seen; any other name, an absent column and a value of another type
-    are a 422. The rows may also come as CSV, Parquet or an (uncompressed) Arrow stream. Then what is wanted,
-    and how the file is to be read, are parameters of the address:
-    `?level=0.5&level=0.9&interval=predictive&decimal=comma`. Beside JSON, which holds them itself, they are
-    refused, but for values that are the default: some generated clients always send those.
+    Columns are matched by name. Columns of the training data that the model doesn't use are ignored and
+    listed in the warnings, as are unseen levels; an unknown column, a missing column or a value of another
+    type is a 422. Rows may also come as CSV, Parquet or an (uncompressed) Arrow stream. Then the options,
+    including those for reading the file, are query parameters:
+    `?level=0.5&level=0.9&interval=predictive&decimal=comma`. With a JSON body, which holds the options
+    itself, query parameters are refused unless they equal the default, since some generated clients always
+    send them.
     """
     if misplaced := of_a_file.model_dump(exclude_defaults=True):
-        told = (
-            "it stands in the address, where it is for rows in a file; beside JSON rows put it into the body"
-        )
+        told = "query parameters are for rows in a file; with JSON rows put the option into the body"
         raise InvalidRequestError(errors=[Fault(name, None, told) for name in sorted(misplaced)])
     asked = body.predict_request(rows=body.rows, columns=body.columns)
     return await gate.run(lambda: _rendered(predictor.answer(owner, model_id, asked), form))

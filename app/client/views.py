@@ -1,4 +1,4 @@
-"""What a service answers, as typed values; `document` holds all of it, also what is new."""
+"""Typed views of the service's responses; `document` holds the complete response, including new fields."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,14 +25,14 @@ class Dataset:
 
     @classmethod
     def of(cls, document: Json) -> Self:
-        """From the service's document."""
+        """Make it from the service's document."""
         names = ("id", "name", "num_rows", "columns", "warnings")
         return cls(**{name: document[name] for name in names}, document=document)
 
 
 @dataclass(frozen=True)
 class Chain:
-    """How far a chain is; `phase` is compiling, burn_in or sampling, or None before it has begun."""
+    """Progress of a chain; `phase` is compiling, burn_in or sampling, or None before the start."""
 
     number: int
     state: str
@@ -43,16 +43,16 @@ class Chain:
 
 @dataclass(frozen=True)
 class Model:
-    """A model: fitted, being fitted, or ended before its time."""
+    """A model: fitted, being fitted, or ended early."""
 
     id: str
     name: str | None
     state: str  # queued, running, succeeded, failed, cancelled
     dataset_id: str | None
     target: str
-    draws: int  # kept per chain so far
+    draws: int  # kept draws per chain so far
     verdict: str | None  # converged, approximate, not_converged
-    fraction: float  # of its iterations
+    fraction: float  # share of iterations done
     iterations_per_second: float | None
     eta_seconds: float | None
     chains: list[Chain]
@@ -65,7 +65,7 @@ class Model:
 
     @classmethod
     def of(cls, document: Json) -> Self:
-        """From the service's document."""
+        """Make it from the service's document."""
         same = (
             "id",
             "name",
@@ -101,7 +101,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a model; `sequence` is None of what the log doesn't keep (progress)."""
+    """An event of a model; `sequence` is None for progress, which the log doesn't keep."""
 
     sequence: int | None
     kind: str
@@ -111,7 +111,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Interval:
-    """Equal-tailed intervals at one level: a bound per row."""
+    """Equal-tailed intervals at one level, with one bound per row."""
 
     level: float
     lower: Floats
@@ -120,9 +120,10 @@ class Interval:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Predictions, one value per row (for more than two classes one row of values per row).
+    """Predictions, one value per row (for more than two classes, one value per row and class).
 
-    `interval` says whether intervals are of a new outcome ("predictive") or of its expectation ("credible").
+    `interval` is the kind of the intervals: of a new outcome ("predictive") or of its expectation
+    ("credible").
     """
 
     model_id: str
@@ -140,7 +141,7 @@ class Prediction:
 
     @classmethod
     def of(cls, document: Json) -> Self:
-        """From the service's document."""
+        """Make it from the service's document."""
         return cls(
             model_id=document["model_id"],
             draws=document["draws"],
@@ -161,19 +162,19 @@ class Prediction:
 
     @property
     def lower(self) -> Floats:
-        """The lower bounds of the first level that was asked for."""
+        """Lower bounds at the first requested level."""
         return self.intervals[0].lower
 
     @property
     def upper(self) -> Floats:
-        """The upper bounds of the same."""
+        """Upper bounds at the first requested level."""
         return self.intervals[0].upper
 
     def __len__(self) -> int:
         return len(self.mean)
 
     def to_dict(self) -> dict[str, Floats]:
-        """Columns by name: mean, sd, lower_90, upper_90, ..., as the service names them in tables."""
+        """Return columns by name: mean, sd, lower_90, upper_90, ..., as in the service's tables."""
         wide = {"mean": self.mean}
         if self.sd is not None:
             wide["sd"] = self.sd
@@ -191,7 +192,7 @@ class Prediction:
         return found
 
     def to_pandas(self) -> Any:
-        """The same as a data frame; pandas must be installed."""
+        """Return the columns as a data frame; requires pandas."""
         import pandas as pd  # type: ignore[import-untyped]
 
         return pd.DataFrame(self.to_dict())
@@ -199,7 +200,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class PredictionJob:
-    """Predictions of a stored dataset, made in the background."""
+    """A background prediction of a stored dataset."""
 
     id: str
     model_id: str
@@ -212,7 +213,7 @@ class PredictionJob:
 
     @classmethod
     def of(cls, document: Json) -> Self:
-        """From the service's document."""
+        """Make it from the service's document."""
         return cls(
             **{name: document[name] for name in ("id", "model_id", "dataset_id", "state", "warnings")},
             fraction=document["progress"]["fraction"],
@@ -227,7 +228,7 @@ class PredictionJob:
 
 
 def without_none(values: Mapping[str, Any]) -> Json:
-    """What was given: the service has its own defaults."""
+    """Return the given values without None, for which the service has defaults."""
     return {name: value for name, value in values.items() if value is not None}
 
 

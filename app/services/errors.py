@@ -1,17 +1,17 @@
-"""What can go wrong on purpose: small classes with a status, rendered in one place (`app.web.errors`)."""
+"""Expected errors: small classes with an HTTP status, rendered in one place (`app.web.errors`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import ClassVar, Protocol
 
-ENOUGH = 1000  # faults are not looked for beyond so many
-MAX_DETAIL = 500  # characters of a fault: the sampler repeats the value, whose length is the sender's choice
-SHOWN = 100  # entries of `errors` in an answer; `detail` says how many more there are
+ENOUGH = 1000  # faults collected at most
+MAX_DETAIL = 500  # characters of a fault: the sampler repeats values, which may be of any length
+SHOWN = 100  # entries of `errors` in a response; `detail` gives the number of the others
 
 
 class Located(Protocol):
-    """What the sampler's own problems with data look like."""
+    """Interface of the sampler's problems with data."""
 
     @property
     def column(self) -> str | None: ...
@@ -22,7 +22,7 @@ class Located(Protocol):
 
 
 class RefusedSetting(Protocol):
-    """What the sampler's `SettingsError` looks like."""
+    """Interface of the sampler's `SettingsError`."""
 
     @property
     def field(self) -> str | None: ...
@@ -33,12 +33,12 @@ class RefusedSetting(Protocol):
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing wrong with what was sent.
+    """One fault in a request or in data.
 
-    `column` is a column of the data or a field of the request, None when the whole is meant. `row` is the
-    1-based data row (the header of a CSV file doesn't count). `detail` is a sentence that doesn't repeat
-    the value sent. `code` says what is wrong for programs, where that is known; `field` is the place to the
-    last step, as `prior.k`, where `column` is `prior`.
+    `column` is a column of the data or a field of the request, None when the fault concerns the whole. `row`
+    is the 1-based data row (the header of a CSV file doesn't count). `detail` is a sentence that doesn't
+    repeat the value sent. `code` identifies the kind of fault for programs, where there is one; `field` is
+    the full path, such as `prior.k`, where `column` is `prior`.
     """
 
     column: str | None
@@ -49,18 +49,18 @@ class Fault:
 
     @classmethod
     def of(cls, problem: Located, column: str | None = None) -> "Fault":
-        """The sampler's problem with data; `column`: the user's name of what it knows by its role."""
+        """Convert the sampler's problem with data; `column` is the user's name for it, if it has a role."""
         return cls(column or problem.column, problem.row, problem.detail[:MAX_DETAIL])
 
     @classmethod
     def of_setting(cls, error: RefusedSetting, names: Mapping[str, str] | None = None) -> "Fault":
-        """The sampler's refusal of a setting; `names`: what the request calls the sampler's settings."""
+        """Convert the sampler's refusal of a setting; `names` maps its settings to request fields."""
         field = error.field and (names or {}).get(error.field, error.field)
         column = field and field.partition(".")[0]
         return cls(column, None, error.called(field or "")[:MAX_DETAIL], error.code, field)
 
     def to_json(self) -> dict[str, str | int | None]:
-        """An entry of `errors` in a problem document."""
+        """Return the entry of `errors` in a problem document."""
         entry: dict[str, str | int | None] = {"column": self.column, "row": self.row, "detail": self.detail}
         return entry if self.code is None else entry | {"code": self.code}
 
@@ -68,29 +68,29 @@ class Fault:
         return self.told("column ")
 
     def told(self, noun: str) -> str:
-        """The whole sentence; `noun` stands before the name of a column."""
+        """Return the fault as one sentence; `noun` precedes the name of a column."""
         where = [f"{noun}{self.column}"] if self.column is not None else []
         where += [f"row {self.row}"] if self.row is not None else []
         return f"{', '.join(where)}: {self.detail}" if where else self.detail
 
 
 class ServiceError(Exception):
-    """Base: `status`, `slug` (the problem type) and `title` belong to the class, the rest to the case.
+    """Base class of expected errors; `status`, `slug` (the problem type) and `title` belong to the class.
 
     Parameters
     ----------
     detail
-        What happened and what to do; made from `errors` when left out.
+        What happened and what to do; derived from `errors` when omitted.
     errors
-        Where, when the data or the request are to blame.
+        The faults, when the data or the request caused the error.
     retry_after
-        Seconds after which trying again makes sense.
+        Seconds after which a retry makes sense.
     """
 
     status: ClassVar[int] = 500
     slug: ClassVar[str] = "internal-error"
-    title: ClassVar[str] = "Something went wrong on our side"
-    noun: ClassVar[str] = "column "  # what a fault's place is called
+    title: ClassVar[str] = "Internal server error"
+    noun: ClassVar[str] = "column "  # precedes the name of a fault's column
 
     def __init__(
         self, detail: str = "", errors: Iterable[Fault] = (), *, retry_after: int | None = None
@@ -103,7 +103,7 @@ class ServiceError(Exception):
 
 
 def enough(faults: Iterable[Fault]) -> list[Fault]:
-    """The first of what may be a million faults: nobody reads more, and each takes memory."""
+    """Return the first `ENOUGH` faults: there may be a million, nobody reads more, and each takes memory."""
     return list(islice(faults, ENOUGH))
 
 
@@ -116,15 +116,15 @@ def _told(faults: Sequence[Fault], noun: str) -> str:
 
 
 class NotFoundError(ServiceError):
-    """No such thing, or not yours."""
+    """The object doesn't exist or belongs to another owner."""
 
-    status, slug, title = 404, "not-found", "There is no such thing"
+    status, slug, title = 404, "not-found", "Not found"
 
 
 class ConflictError(ServiceError):
-    """The state of the thing forbids it now."""
+    """The current state of the object forbids the request."""
 
-    status, slug, title = 409, "conflict", "The state of the thing forbids this"
+    status, slug, title = 409, "conflict", "Conflict with the current state"
 
 
 class NotFinishedError(ConflictError):
@@ -134,91 +134,91 @@ class NotFinishedError(ConflictError):
 
 
 class InUseError(ConflictError):
-    """Something else still needs it."""
+    """Other objects still need this one."""
 
-    slug, title = "in-use", "Something else still needs this"
+    slug, title = "in-use", "Still in use"
 
 
 class TooLargeError(ServiceError):
-    """More than this service takes."""
+    """The request or its work exceeds a limit of the service."""
 
-    status, slug, title = 413, "too-large", "That is more than this service takes"
+    status, slug, title = 413, "too-large", "Too large"
 
 
 class UnsupportedMediaError(ServiceError):
-    """A content type nobody here reads."""
+    """The content type is not supported."""
 
-    status, slug, title = 415, "unsupported-media-type", "That content type is not read here"
+    status, slug, title = 415, "unsupported-media-type", "Unsupported media type"
 
 
 class InvalidRequestError(ServiceError):
-    """A field of the request is absent, unknown or out of range."""
+    """A field of the request is missing, unknown or out of range."""
 
-    status, slug, title = 422, "invalid-request", "The request can't be carried out as it is"
+    status, slug, title = 422, "invalid-request", "Invalid request"
     noun = ""  # a field of the request, by its name
 
 
 class UnusableDataError(ServiceError):
-    """The data can't be used as they are; `errors` says what, where."""
+    """The data can't be used; `errors` names the places and reasons."""
 
-    status, slug, title = 422, "unusable-data", "The data can't be used as they are"
+    status, slug, title = 422, "unusable-data", "Unusable data"
 
 
 class UnusableModelError(InvalidRequestError):
-    """What was sent is no model file, or one that this version can't use."""
+    """The upload is not a model file, or not one that this version can use."""
 
-    slug, title = "unusable-model", "The model file can't be used"
+    slug, title = "unusable-model", "Unusable model file"
 
 
 class QuotaError(ServiceError):
-    """More than one owner may have at once."""
+    """The request exceeds the owner's quota."""
 
-    status, slug, title = 429, "quota", "That is more than your share"
+    status, slug, title = 429, "quota", "Quota exceeded"
 
 
 class TooManyRequestsError(ServiceError):
-    """Requests come faster than one owner may send them."""
+    """The owner sends requests faster than the rate limit."""
 
-    status, slug, title = 429, "too-many-requests", "Requests come too fast"
+    status, slug, title = 429, "too-many-requests", "Too many requests"
 
 
 class BusyError(ServiceError):
-    """Too much asked at once; later it works."""
+    """The service is overloaded now; a later retry can succeed."""
 
-    status, slug, title = 503, "busy", "The service is busy"
+    status, slug, title = 503, "busy", "Service busy"
 
 
 class AbandonedError(ServiceError):
-    """Who asked has hung up: nobody reads this. The status is the one that proxies log then."""
+    """The client closed the connection; nobody reads the response. The status is the one that proxies log."""
 
-    status, slug, title = 499, "abandoned", "Nobody waits for this answer any more"
+    status, slug, title = 499, "abandoned", "Client closed the request"
 
 
 class UnavailableError(ServiceError):
-    """A part the service needs doesn't answer."""
+    """A component that the service needs doesn't respond."""
 
-    status, slug, title = 503, "unavailable", "A part of the service doesn't answer"
+    status, slug, title = 503, "unavailable", "Service unavailable"
 
 
 class DiskFullError(UnavailableError):
-    """The database's disk has no room."""
+    """The database's disk is full."""
 
-    slug, title = "disk-full", "The disk is full"
+    slug, title = "disk-full", "Disk full"
 
 
 class UnauthorizedError(ServiceError):
-    """No key in force came with the request."""
+    """The request has no valid API key."""
 
-    status, slug, title = 401, "unauthorized", "An API key is needed"
+    status, slug, title = 401, "unauthorized", "API key required"
 
 
 class ForbiddenError(ServiceError):
-    """The request comes from where it may not come from."""
+    """The request comes from a forbidden origin or client."""
 
-    status, slug, title = 403, "forbidden", "This request is not allowed"
+    status, slug, title = 403, "forbidden", "Forbidden"
 
 
 class ScopeMissingError(ForbiddenError):
-    """The key is in force, and not for this."""
+    """The key is valid but lacks the required scope."""
 
-    slug, title = "scope-missing", "The key is not for this"
+    slug, title = "scope-missing", "Missing scope"

@@ -1,1 +1,1 @@
-"""HTTP for the API and the dashboard alike: middleware, dependencies, errors, bodies in and answers out."""
+"""HTTP shared by the API and the dashboard: middleware, dependencies, errors, request and response bodies."""

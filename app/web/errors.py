@@ -1,4 +1,4 @@
-"""Every error as RFC 9457 problem+json: one shape, one place that renders it."""
+"""Errors as RFC 9457 problem documents: one format, rendered in one place."""
 
 import json
 import logging
@@ -22,71 +22,71 @@ from app.web.known_fields import known_fields, no_such_field
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
 FULL_RETRY_SECONDS = 60
-PROBLEM = "bartserve.problem"  # where the scope of a refused request has the problem's type
-UNREACHABLE = (OperationalError, InterfaceError, PoolTimeoutError)  # what a database that is away raises
-OUTER = frozenset({"body", "query", "path", "header"})  # what a path into a request begins with
-DATA = frozenset({"rows", "columns"})  # what holds data: names in there are anything
+PROBLEM = "bartserve.problem"  # key in the scope for the problem type of a refused request
+UNREACHABLE = (OperationalError, InterfaceError, PoolTimeoutError)  # errors of an unreachable database
+OUTER = frozenset({"body", "query", "path", "header"})  # first steps of a path into a request
+DATA = frozenset({"rows", "columns"})  # fields with data, which may have any names inside
 log = logging.getLogger(__name__)
 # (scope, document, headers) -> the page for whoever looks at pages; None for other clients.
 ProblemPage = Callable[[Mapping[str, Any], Mapping[str, Any], Mapping[str, str]], Response | None]
 
 
 class Problem(BaseModel):
-    """What every error looks like (RFC 9457)."""
+    """A problem document, the body of every error (RFC 9457)."""
 
     class Entry(BaseModel):
-        """One thing wrong, and where."""
+        """One fault and its place."""
 
         column: str | None = Field(description="A column of the data, or a field of the request.")
         row: int | None = Field(description="The data row, counted from 1; a CSV header doesn't count.")
-        detail: str = Field(description="What is wrong and what to do.")
+        detail: str = Field(description="The fault and its remedy.")
         code: str | None = Field(
             None,
-            description="What is wrong, for programs, where a setting or a verdict is: `unknown`, "
+            description="The kind of fault, for programs, if a setting or a verdict is at fault: `unknown`, "
             "`not_accepted`, `out_of_range`, `too_large`, `not_applicable`, `contradiction`; "
             "`rows_disagree`, `sigma_disagrees`, `one_chain`, `evidence_disagrees`, `too_few_draws`.",
         )
 
-    type: str = Field(description="A stable relative URI that names the kind of problem.")
-    title: str = Field(description="The kind of problem in words; the same for every case of a type.")
-    status: int = Field(description="The HTTP status.")
-    detail: str = Field(description="This very case, and what to do.")
-    request_id: str = Field(description="As in the X-Request-ID header and in the logs.")
-    errors: list[Entry] = Field(description="Where, when the data or the request are to blame.")
+    type: str = Field(description="A stable relative URI that identifies the kind of problem.")
+    title: str = Field(description="A short name of the kind of problem; constant for each type.")
+    status: int = Field(description="The HTTP status code.")
+    detail: str = Field(description="An explanation of this occurrence, and what to do.")
+    request_id: str = Field(description="The id in the X-Request-ID header and in the logs.")
+    errors: list[Entry] = Field(description="The faults, if the data or the request are at fault.")
 
 
-# HTTP's own refusals, which no service raises: status -> (type, title, what to do)
+# Errors of HTTP itself, which no service raises: status -> (type, title, detail)
 PLAIN = {
-    400: ("bad-request", "The request can't be read", "The request could not be read as HTTP."),
+    400: ("bad-request", "Bad request", "The request is not valid HTTP."),
     404: (
         "not-found",
-        "There is no such thing",
-        "Nothing is at this address; GET /openapi.json lists what is.",
+        "Not found",
+        "There is no resource at this URL; GET /openapi.json lists all.",
     ),
     405: (
         "method-not-allowed",
-        "This address doesn't take that method",
-        "The Allow header names the methods this address takes.",
+        "Method not allowed",
+        "The Allow header lists the methods of this URL.",
     ),
     408: (
         "too-slow",
-        "The request came too slowly",
-        "The service doesn't wait any longer for the rest of it; send it again, faster.",
+        "Request timeout",
+        "The request arrived too slowly; send it again, faster.",
     ),
-    413: ("too-large", "That is more than this service takes", "Send less at once."),
-    415: ("unsupported-media-type", "That content type is not read here", "Send another content type."),
-    431: ("headers-too-large", "The headers are too long", "Send shorter headers: 64 KiB in all."),
+    413: ("too-large", "Too large", "Send less at once."),
+    415: ("unsupported-media-type", "Unsupported media type", "Send another content type."),
+    431: ("headers-too-large", "Request headers too large", "Send at most 64 KiB of headers."),
     500: (
         "internal-error",
-        "Something went wrong on our side",
-        "It has been logged under this request_id; the same request may work later.",
+        "Internal server error",
+        "The error was logged under this request_id; a retry may succeed later.",
     ),
-    503: ("busy", "The service is busy", "There are too many connections; try again."),
+    503: ("busy", "Service busy", "There are too many connections; try again."),
 }
 
 
 def titles() -> dict[str, str]:
-    """The title of every problem type there is."""
+    """Return the title of every problem type."""
     found = {slug: title for slug, title, _ in PLAIN.values()}
     left = [ServiceError]
     while left:
@@ -97,7 +97,7 @@ def titles() -> dict[str, str]:
 
 
 def request_id_of(scope: Mapping[str, Any]) -> str:
-    """The id of the request that the edge gave it."""
+    """Return the id that the outermost middleware gave to the request."""
     return str(scope.get("bartserve.request_id", ""))
 
 
@@ -110,7 +110,7 @@ def render(
     faults: Sequence[Fault] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """A problem document as a response; as a page for whoever looks at pages."""
+    """Render a problem document, as a page for a browser that shows pages."""
     body = {
         "type": f"/problems/{slug}",
         "title": title,
@@ -126,13 +126,13 @@ def render(
         shown: Response | None = page(scope, body, dict(headers or {}))
         if shown is not None:
             return shown
-    # ASCII only: a name with half a surrogate pair must not break the answer that refuses it.
+    # ASCII only: a name with half a surrogate pair must not break the error response.
     content = json.dumps(body, allow_nan=False).encode("ascii")
     return Response(content, status, dict(headers or {}), media_type=MEDIA_TYPE)
 
 
 def render_error(scope: Mapping[str, Any], error: ServiceError) -> Response:
-    """A service error as a response."""
+    """Render a service error."""
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     if error.status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
@@ -140,25 +140,25 @@ def render_error(scope: Mapping[str, Any], error: ServiceError) -> Response:
 
 
 def render_unreachable(scope: Mapping[str, Any], error: Exception) -> Response:
-    """That the database is away, as a response; the reason goes to the log alone."""
+    """Render the failure of the database; the reason is only logged."""
     if is_disk_full(error):
         log.error("request %s: the database's disk is full", request_id_of(scope))
-        told = "The disk of the database is full: delete what you don't need, or give it more room."
+        told = "The disk of the database is full: delete objects you don't need, or enlarge the disk."
         return render_error(scope, errors.DiskFullError(told, retry_after=FULL_RETRY_SECONDS))
-    log.error("request %s: the database doesn't answer: %s", request_id_of(scope), error)
-    told = "The database doesn't answer; try again soon."
+    log.error("request %s: the database doesn't respond: %s", request_id_of(scope), error)
+    told = "The database doesn't respond; try again soon."
     return render_error(scope, errors.UnavailableError(told, retry_after=RETRY_SECONDS))
 
 
 def render_plain(scope: Mapping[str, Any], status: int, headers: Mapping[str, str] | None = None) -> Response:
-    """One of HTTP's own refusals as a response."""
+    """Render an error of HTTP itself."""
     phrase = HTTPStatus(status).phrase
     slug, title, detail = PLAIN.get(status, (phrase.lower().replace(" ", "-"), phrase, phrase))
     return render(scope, status, slug, title, detail, headers=headers)
 
 
 def install(app: FastAPI, page: ProblemPage | None = None) -> None:
-    """Make every error of the app a problem document, or what `page` makes of it for a person."""
+    """Install handlers that render every error of the app as a problem document."""
     app.state.problem_page = page
 
     async def service_error(request: Request, error: Exception) -> Response:
@@ -169,7 +169,7 @@ def install(app: FastAPI, page: ProblemPage | None = None) -> None:
         assert isinstance(error, HTTPException)
         headers = dict(error.headers or {})
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            # The router names the methods of the first route of that path, not of them all.
+            # The router lists only the methods of the path's first route.
             headers["Allow"] = _methods(app, request.url.path) or headers.get("Allow", "")
         return render_plain(request.scope, error.status_code, headers)
 
@@ -190,7 +190,7 @@ def install(app: FastAPI, page: ProblemPage | None = None) -> None:
 
 
 def _methods(app: FastAPI, path: str) -> str:
-    """What an address takes, as the Allow header has it; nothing for one that isn't documented."""
+    """Return the value of the Allow header for a path; empty for an undocumented one."""
     found = {
         method.upper()
         for pattern, methods in app.openapi()["paths"].items()
@@ -201,9 +201,9 @@ def _methods(app: FastAPI, path: str) -> str:
 
 
 def faults_of(findings: Sequence[Any], known: Collection[str] = ()) -> list[Fault]:
-    """Pydantic's findings, one for each place: a union reports once for each of its branches.
+    """Convert pydantic's findings to one fault per place; a union reports once for each of its branches.
 
-    `known` are the fields there are, for whoever misspelt one.
+    `known` are the known fields, for suggestions.
     """
     found: dict[tuple[str | None, int | None], Fault] = {}
     inside: set[tuple[str | int | None, int | None]] = set()
@@ -216,12 +216,12 @@ def faults_of(findings: Sequence[Any], known: Collection[str] = ()) -> list[Faul
         steps = _fields(entry["loc"])
         if len(steps) > 1 and steps[0] not in DATA:
             inside.add((steps[0], None))
-    # Of a union's branches the one that looked inside says more than those that wanted something else.
+    # In a union, the branch that descended into the value says more than those that rejected its type.
     return [fault for where, fault in found.items() if where not in inside]
 
 
 def place(path: Sequence[str | int]) -> tuple[str | None, int | None]:
-    """Column and row of a path into a request: `rows` and `columns` hold data, the rest are fields."""
+    """Return column and row of a path into a request: `rows` and `columns` hold data, the rest are fields."""
     steps = [step for step in path if step not in OUTER]
     if steps[:1] == ["rows"] and len(steps) > 1 and isinstance(steps[1], int):
         return (str(steps[2]) if len(steps) > 2 else None), steps[1] + 1
@@ -232,14 +232,14 @@ def place(path: Sequence[str | int]) -> tuple[str | None, int | None]:
 
 
 def _fields(path: Sequence[str | int]) -> list[str | int]:
-    """The steps of a path without the branches of unions, as pydantic calls them: they are no place."""
+    """Return the steps of a path without pydantic's names of union branches."""
     return [
         step for step in path if step not in OUTER and not str(step).startswith(("list[", "constrained-"))
     ]
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What a route documents: these problems besides the ones every route may answer with."""
+    """Return a route's documented problems: these statuses and those common to all routes."""
     schema = {"$ref": "#/components/schemas/Problem"}
     return {
         status: {

@@ -1,4 +1,4 @@
-"""The JSON body that asks for a fit; its fields follow from the definition of the settings."""
+"""The request for a fit: fields of `POST /models`, also filled by the dashboard's form."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,7 +10,7 @@ from sampler.settings import SETTINGS, Setting
 
 
 def _check_texts(given: Any) -> Any:
-    """One complaint, where pydantic has one for each entry."""
+    """Report one fault, where pydantic would report one per entry."""
     if isinstance(given, dict):
         strange = next((name for name, kind in given.items() if not isinstance(kind, str)), None)
         if strange is not None:
@@ -20,49 +20,51 @@ def _check_texts(given: Any) -> Any:
 
 def _check_few(given: Any) -> Any:
     if isinstance(given, dict) and len(given) > 20:
-        raise ValueError("there are fewer moves than that")
+        raise ValueError("at most 20 entries are accepted")
     return given
 
 
 class StopRequest(BaseModel):
-    """When a fit has drawn enough: when all of these hold, or its time or its draws are at an end.
+    """Stop rules of a fit: it ends when all of them are met, or at its limit of time or draws.
 
-    They are looked at first when every chain has kept `num_draws`, then at half as many more, and so on: at
-    numbers that depend on the request alone. So the same request gives the same bytes, but for
-    `max_seconds`, which depends on how fast the machine is.
+    They are checked first when every chain has `num_draws` kept draws, then at half as many more, and so on:
+    at numbers that depend only on the request. So the same request gives the same bytes, except with
+    `max_seconds`, which depends on the speed of the machine.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    verdict: Literal["converged", "approximate"] | None = Field(None, description="That, or a better one.")
+    verdict: Literal["converged", "approximate"] | None = Field(
+        None, description="This verdict or a better one."
+    )
     max_rhat: Annotated[float, Field(gt=1, le=10)] | None = Field(
-        None, description="Of f at 95% of the reference rows, and of sigma."
+        None, description="Largest R-hat of f at 95% of the reference rows, and of sigma."
     )
     min_ess: Annotated[float, Field(gt=0, le=1e9)] | None = Field(
-        None, description="Bulk and tail, of f at 95% of the reference rows, and of sigma."
+        None, description="Smallest bulk and tail ESS of f at 95% of the reference rows, and of sigma."
     )
     max_seconds: Annotated[float, Field(gt=0, le=31_536_000)] | None = Field(
         None,
-        description="Since a worker first took it up. Then chains end where they are; what all of them have "
-        "is the model, and a chain without a draw is left out.",
+        description="Seconds since a worker first claimed the fit. Then chains end where they are; the model "
+        "consists of the draws that all of them have, and chains without draws are dropped.",
     )
     max_draws: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Kept per chain; 16 times num_draws unless given."
+        None, description="Most kept draws per chain; 16 times num_draws by default."
     )
 
 
 class _DataRequest(BaseModel):
-    """The rows to learn from, and the roles of their columns."""
+    """The dataset of a fit, and the roles of its columns."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     dataset_id: str
-    target: str = Field(description="The column to predict: numbers, or classes where `family` says so.")
+    target: str = Field(description="The column to predict: numbers, or classes depending on `family`.")
     features: Annotated[list[str], Field(fail_fast=True)] | None = Field(
-        None, description="Columns to learn from; null: all that are usable."
+        None, description="Columns to use as features; null: all usable ones."
     )
     columns: Annotated[dict[str, str], BeforeValidator(_check_texts)] | None = Field(
-        None, description="Kinds to use instead of the inferred ones: number, boolean, category, date."
+        None, description="Kinds that override the inferred ones: number, boolean, category, date."
     )
     weights: str | None = Field(None, description="A column of positive precision weights.")
 
@@ -77,7 +79,7 @@ TYPES: dict[str, Any] = {
 
 
 def _field(setting: Setting) -> Any:
-    """The field of a setting, with its range documented; the sampler checks it, with a sentence."""
+    """Make the field of a setting with its documented range; the sampler validates it."""
 
     def extend(schema: dict[str, Any]) -> None:
         if setting.limits is not None:
@@ -87,7 +89,7 @@ def _field(setting: Setting) -> Any:
 
 
 def _seed_last(schema: dict[str, Any]) -> None:
-    """Document the seed and the name after what a model is."""
+    """Move seed and name to the end of the documented properties."""
     documented = schema["properties"]
     documented |= {name: documented.pop(name) for name in ("seed", "name")}
 
@@ -103,7 +105,7 @@ else:
 
 
 class ModelRequest(_SettingsRequest):
-    """What to fit. Everything but the dataset and the target has a default."""
+    """A request for a fit. Everything except the dataset and the target has a default."""
 
     model_config = ConfigDict(json_schema_extra=_seed_last)
 
@@ -115,12 +117,12 @@ class ModelRequest(_SettingsRequest):
     )
     stop: StopRequest | None = Field(None, description="Sample until these rules hold.")
     holdout: Annotated[float, Field(ge=0, le=0.9)] | None = Field(
-        None, description="The fraction of rows kept back and scored; the model never sees them."
+        None, description="The fraction of rows held out from fitting and used for scores."
     )
-    name: str | None = Field(None, description="Stands for the model's id wherever one does.")
+    name: str | None = Field(None, description="A name that can replace the model's id everywhere.")
 
     def fit_request(self) -> FitRequest:
-        """The same as the service wants it."""
+        """Convert to the service's request."""
         given = {name: value for name in SETTINGS if (value := getattr(self, name, None)) is not None}
         return FitRequest(
             dataset_id=self.dataset_id,

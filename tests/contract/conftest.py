@@ -1,4 +1,4 @@
-"""The service under test: the real application behind real servers, on a real database, without a worker."""
+"""Fixtures for the real application behind a real server on a real database, without a worker."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from tests.support.plain_http import Client
 
 @pytest.fixture(scope="session", autouse=True)
 def _reader_process() -> Iterator[None]:
-    """Keep the process that readers of files are forked from: each server would start it anew, and end it."""
+    """Keep one fork server for readers alive, since each test server would start and stop its own."""
     close = readers.close
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(readers, "close", lambda: None)
@@ -49,7 +49,7 @@ def client(settings: Settings, _servers) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def team(settings: Settings, _servers) -> Iterator[httpx.Client]:
-    """A service that listens beyond loopback, as far as it knows."""
+    """Serve as if listening beyond loopback, so that keys are required."""
     beyond = settings.model_copy(update={"host": "0.0.0.0"})
     with Client(base_url=_servers.address(beyond), timeout=30) as client:
         yield client

@@ -1,4 +1,4 @@
-"""Going on with models that have ended: retry, extend."""
+"""Continuation of models that have ended: retry and extend."""
 
 from typing import Any
 
@@ -21,12 +21,12 @@ MAX_DRAWS = LIMITS["num_draws"][1]
 
 
 def retry(session: Session, owner: str, model_id: str) -> dict[str, Any]:
-    """Continue a cancelled or failed model from where its chains ended; the model as `models.view` shows it.
+    """Continue a cancelled or failed model where its chains ended; return it as `models.view` does.
 
     Raises
     ------
     NotFoundError
-        There is no such model.
+        The model doesn't exist.
     ConflictError
         It hasn't ended, or has succeeded.
     """
@@ -34,7 +34,7 @@ def retry(session: Session, owner: str, model_id: str) -> dict[str, Any]:
     if model.state == SUCCEEDED:
         raise ConflictError("The model has succeeded: POST /models/{id}/extend draws more.")
     if model.state not in {CANCELLED, FAILED}:
-        told = "is being cancelled: ask again when it says cancelled" if model.cancel_requested else "goes on"
+        told = "is being cancelled: retry it afterwards" if model.cancel_requested else "is not finished"
         raise ConflictError(f"The model is {model.state} and {told}.")
     quotas.check_queued(session, owner)
     store.retry(session, model)
@@ -43,20 +43,20 @@ def retry(session: Session, owner: str, model_id: str) -> dict[str, Any]:
 
 
 def extend(session: Session, owner: str, model_id: str, num_draws: int, *, slots: int = 0) -> dict[str, Any]:
-    """Draw so many more kept draws with every chain of a succeeded model; shown as `models.view` does.
+    """Draw `num_draws` more kept draws in every chain of a succeeded model; return it as `models.view` does.
 
-    `slots` chains are worked on at once (0: no worker is there; one is supposed).
+    `slots` chains run at once (0: there is no worker; one is assumed).
 
     Raises
     ------
     NotFoundError
-        There is no such model.
+        The model doesn't exist.
     ConflictError
-        It hasn't succeeded, or its chains aren't here (it came as a file).
+        It hasn't succeeded, or has no stored chain states (it was imported).
     InvalidRequestError
-        That would be more draws than a model may have, or than a worker has memory or a fit has time for.
+        The total exceeds the maximum of draws, a worker's memory, or the longest duration of a fit.
     QuotaError
-        The owner has as much queued or stored as may be.
+        The owner's quota of queued work or stored bytes is exhausted.
     """
     model = _locked(session, owner, model_id)
     if model.state in {CANCELLED, FAILED}:
@@ -70,12 +70,12 @@ def extend(session: Session, owner: str, model_id: str, num_draws: int, *, slots
         raise ConflictError(str(error)) from None
     total = int(settings.get("num_draws", 0)) + num_draws
     if total > MAX_DRAWS:
-        told = f"each chain would have {total} draws, where {MAX_DRAWS} is the most"
+        told = f"each chain would have {total} draws; the maximum is {MAX_DRAWS}"
         raise InvalidRequestError(errors=[Fault("num_draws", None, told)])
     chains = int(settings.get("num_chains", 0))
     header = model_store.header(session, model.id)
     if header is None or not chains or store.checkpoints(session, model.id) != chains:
-        raise ConflictError("The model came without the states of its chains: they can't be continued.")
+        raise ConflictError("The model has no stored states of its chains: they can't be continued.")
     if model.dataset_id is not None:
         dataset = datasets.get(session, owner, model.dataset_id)
         columns = coded_columns(settings.get("columns") or {}, datasets.summaries_of(dataset))
@@ -98,5 +98,5 @@ def _locked(session: Session, owner: str, model_id: str) -> Model:
 
 def _seen(session: Session, owner: str, model_id: str) -> dict[str, Any]:
     session.flush()
-    session.expire_all()  # updates went past the session's copies
+    session.expire_all()  # the updates bypassed the session's copies
     return models.view(session, owner, model_id)

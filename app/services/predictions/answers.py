@@ -1,4 +1,4 @@
-"""Answers as JSON, CSV or an Arrow stream."""
+"""Predictions as JSON, CSV or an Arrow stream."""
 
 import io
 import json
@@ -17,14 +17,14 @@ from sampler.posterior.answer_columns import by_class, columns
 from sampler.posterior.row_diagnostics import Errors, RowsVerdict
 
 Floats = NDArray[np.float64]
-# What a spreadsheet would run as a formula when a cell begins with it.
+# First characters that make a spreadsheet run a cell as a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 FORMULA = r"^[=+\-@\t\r]"
 
 
 @dataclass(frozen=True)
 class PredictionAnswer:
-    """What is said of the rows asked."""
+    """Prediction of the requested rows with its options and diagnostics."""
 
     model_id: str
     verdict: str | None
@@ -34,11 +34,11 @@ class PredictionAnswer:
     rhat: Floats | None = None
     rows_verdict: RowsVerdict | None = None
     samples: Floats | None = None  # [row, draw], or of several classes [row, class, draw]
-    notes: Sequence[str] = ()  # warnings of how the rows were read
-    classes: tuple[str, ...] | None = None  # of two, the second's probability is predicted, else each one's
+    notes: Sequence[str] = ()  # warnings from reading the rows
+    classes: tuple[str, ...] | None = None  # predicted: P(second) of two, else each one's
 
     def facts(self) -> dict[str, Any]:
-        """What holds for all rows together."""
+        """Return the facts that apply to all rows together."""
         return {
             "model_id": self.model_id,
             "draws": self.prediction.draws,
@@ -49,7 +49,7 @@ class PredictionAnswer:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The contract's answer as JSON values."""
+        """Return the response document as JSON values."""
         prediction = self.prediction
         return {
             **self.facts(),
@@ -64,7 +64,7 @@ class PredictionAnswer:
         }
 
     def to_table(self) -> pa.Table:
-        """The same as columns, what holds for all rows in the schema's metadata."""
+        """Return the response as columns, with the facts on all rows in the schema's metadata."""
         named = columns(
             self.prediction,
             only_mean=self.only_mean,
@@ -78,17 +78,17 @@ class PredictionAnswer:
 
 
 def with_facts(table: pa.Table, facts: Mapping[str, Any]) -> pa.Table:
-    """The table with `bartserve` among its metadata: the facts as JSON."""
+    """Return the table with the facts as JSON under `bartserve` in its metadata."""
     return table.replace_schema_metadata({"bartserve": json.dumps(facts)})
 
 
 def to_arrow(table: pa.Table) -> bytes:
-    """An Arrow stream."""
+    """Encode a table as an Arrow stream."""
     return b"".join(arrow_parts(table.schema, table.to_batches()))
 
 
 def arrow_parts(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-    """An Arrow stream of batches as they come."""
+    """Encode batches as an Arrow stream, piece by piece."""
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, schema) as writer:
         for batch in batches:
@@ -100,9 +100,9 @@ def arrow_parts(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterato
 
 
 def to_csv(table: pa.Table, *, header: bool = True) -> bytes:
-    """CSV in which no text begins like a formula; missing values are empty cells.
+    """Encode a table as CSV in which no text begins like a formula; missing values are empty cells.
 
-    A file has no metadata: where there are intervals a last column, `interval`, says which they are.
+    CSV has no metadata, so tables with intervals get a last column, `interval`, with their kind.
     """
     facts = json.loads((table.schema.metadata or {}).get(b"bartserve", b"{}"))
     if table.column_names != ["mean"] and "interval" in facts:
@@ -136,7 +136,7 @@ def _bounds(given: Prediction | Errors) -> dict[str, Any]:
 
 
 def _finite(values: Floats) -> list[Any]:
-    """As JSON has it: no infinity."""
+    """Return values as a list for JSON, with None for numbers that are not finite."""
     if np.isfinite(values).all():
         return list(values.tolist())
     figures = values.astype(object)

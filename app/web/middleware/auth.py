@@ -1,4 +1,8 @@
-"""Who may: on loopback whoever is on this machine, but no web page; anywhere else whoever holds a key."""
+"""Authentication.
+
+On loopback any local client is trusted except pages of other sites (Host and Origin are checked); elsewhere
+an API key is required.
+"""
 
 import hmac
 import math
@@ -30,40 +34,40 @@ from app.settings import is_loopback
 from app.web.errors import UNREACHABLE, render_error, render_unreachable, request_id_of
 from app.web.scopes import KEY
 
-MAX_WAITING = 40  # requests in line for a thread
+MAX_WAITING = 40  # requests waiting for a thread
 RETRY_SECONDS = 2
 WINDOW = 10  # seconds over which requests are counted
-CSRF = "bartserve.csrf"  # where the scope of a browser's session has what its forms must send
+CSRF = "bartserve.csrf"  # in the ASGI scope: the CSRF token of a browser session
 COOKIE = "bartserve_session"
-PUBLIC = "bartserve.public_url"  # where the scope has the address that browsers know, when it was set
-FOREIGN = "This service doesn't answer to web pages of other sites."
+PUBLIC = "bartserve.public_url"  # in the ASGI scope: the public URL, if set
+FOREIGN = "This service refuses requests from web pages of other sites."
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-# Asked without a look at any key. It opens nothing by itself: a route that is not `keyless` asks for one.
+# Paths that skip authentication. This grants nothing: a route that is not `keyless` still requires a key.
 OPEN = ("/health/", "/ui/static", "/ui/sign-in")
 
 
 class Access:
-    """ASGI middleware that finds out with which key a request comes, or answers 401 or 403.
+    """ASGI middleware that determines the key of a request, or responds with 401 or 403.
 
-    It stands before the routes, so that a stranger can't learn which exist. What a key must be for is
-    asked by the route that the request meets (`app.web.scopes`).
+    It precedes routing, so that a client without a key can't learn which routes exist. The matched route
+    checks the key's scopes (`app.web.scopes`).
 
     Parameters
     ----------
     app
-        What is inside.
+        The inner application.
     host
-        The address the service listens on: loopback asks no key.
+        The address the service listens on: on loopback no key is required.
     authenticate
-        The key in force that a text is, None for any other; may block.
+        Returns the valid key for a text, else None; may block.
     recall
-        The key of a browser session's token, None for any other; may block.
+        Returns the key for a browser session's token, else None; may block.
     limits
-        What one owner may have at once.
+        Quotas per owner.
     per_second
-        Requests one owner may send, over `WINDOW` seconds; None: any number.
+        Requests per second and owner, averaged over `WINDOW` seconds; None: unlimited.
     public_url
-        Where browsers reach the service, when a proxy stands before it.
+        The URL at which browsers reach the service through a proxy.
     """
 
     def __init__(
@@ -88,7 +92,7 @@ class Access:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         if scope["type"] == "websocket":
-            await send({"type": "websocket.close"})  # there are none, so nobody has to be let in
+            await send({"type": "websocket.close"})  # the service has no WebSockets
             return
         scope["bartserve.asks_keys"] = not self.loopback
         scope[PUBLIC] = self.public_url
@@ -116,17 +120,17 @@ class Access:
             await self.app(scope, receive, send)
 
     async def _counted(self, scope: Scope, error: ServiceError) -> ServiceError:
-        """The refusal of a request without a key in force; another one when its address sends too many."""
+        """Count a request without a valid key by address; return its error, or one for too many."""
         if self.rate is None or not isinstance(error, UnauthorizedError):
             return error
         try:
-            await self.rate.count(f"\n{(scope.get('client') or ('',))[0]}")  # no owner has such a name
+            await self.rate.count(f"\n{(scope.get('client') or ('',))[0]}")  # never an owner's name
         except TooManyRequestsError as too_many:
             return too_many
         return error
 
     async def _key_of(self, headers: Headers, scope: Scope) -> tuple[Key, Callable[[], bool]]:
-        """The key of a request, and what asks later whether it, or its browser's session, is in force."""
+        """Return the key of a request, and a function that checks its validity again later."""
         kind, _, presented = headers.get("authorization", "").partition(" ")
         key, ask = None, partial(self.authenticate, presented.strip())
         if kind.lower() == "bearer":
@@ -139,8 +143,8 @@ class Access:
                 check_own(headers, scope)
         if key is None:
             raise UnauthorizedError(
-                "Send a key in force as the header  Authorization: Bearer KEY  "
-                "(whoever runs the service makes one with  bartserve keys create)."
+                "Send a valid key in the header  Authorization: Bearer KEY  "
+                "(the operator of the service creates one with  bartserve keys create)."
             )
         return key, lambda: ask() is not None
 
@@ -150,35 +154,35 @@ def _always() -> bool:
 
 
 def cookie_of(scope: Scope) -> str:
-    """The name of a session's cookie: where all is TLS one that no other host, and no plain page, can set."""
+    """Return the name of the session cookie; with TLS, one that no other host or plain page can set."""
     return f"__Host-{COOKIE}" if (scope[PUBLIC] or "").startswith("https:") else COOKIE
 
 
 def token_of(headers: Headers, scope: Scope) -> str:
-    """The session's token that a browser sent; empty when it sent none."""
+    """Return the session token sent by a browser; empty if there is none."""
     return cookie_parser(headers.get("cookie", "")).get(cookie_of(scope), "")
 
 
 def check_own(headers: Headers, scope: Scope) -> None:
-    """Of a browser's session: what changes something must come from our own pages, and say so.
+    """Check that a change requested in a browser session comes from our own pages.
 
-    Forms say it by a field, which their route checks (`app.dashboard.forms.fields`); any other request by a
+    Forms prove it by a field, which their route checks (`app.dashboard.forms.fields`); other requests by a
     header.
 
     Raises
     ------
     ForbiddenError
-        Another site sent it, or nobody who knows the session.
+        The request comes from another site, or lacks the CSRF token.
     """
     check_sender(headers, scope)
     if scope["method"] in SAFE or scope["path"].startswith("/ui/"):
         return
     if not hmac.compare_digest(headers.get("x-csrf-token", "").encode(), scope[CSRF].encode()):
-        raise ForbiddenError("A browser's session sends X-CSRF-Token: load the page again, then try again.")
+        raise ForbiddenError("The X-CSRF-Token of the browser session is missing or wrong: reload the page.")
 
 
 def check_sender(headers: Headers, scope: Scope) -> None:
-    """Raise ForbiddenError for what a page of another site sent, as far as a browser tells."""
+    """Raise ForbiddenError for a request from another site's page, as far as the browser reveals it."""
     origin = headers.get("origin", "").lower()
     host = origin.partition("://")[2]
     if "origin" in headers and origin != scope[PUBLIC] and host != headers.get("host", "").lower():
@@ -187,41 +191,41 @@ def check_sender(headers: Headers, scope: Scope) -> None:
 
 
 def check_site(headers: Headers) -> None:
-    """Raise ForbiddenError for what a browser says that another site asked for."""
+    """Raise ForbiddenError if the browser marks the request as initiated by another site."""
     if headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
         raise ForbiddenError(FOREIGN)
 
 
 def check_line() -> None:
-    """Raise BusyError while so many requests wait for a thread that another one would wait for long.
+    """Raise BusyError when too many requests wait for a thread.
 
-    Measured without: at five times the rate that the service can answer, answers came after 37 s.
+    Measured without this check: at five times the sustainable rate, responses came after 37 s.
     """
     if current_default_thread_limiter().statistics().tasks_waiting >= MAX_WAITING:
-        raise BusyError("Too much is asked for at once; try again.", retry_after=RETRY_SECONDS)
+        raise BusyError("There are too many requests at once; try again.", retry_after=RETRY_SECONDS)
 
 
 class Rate:
-    """How often each owner may ask this process."""
+    """Rate limit per owner in this process."""
 
     def __init__(self, per_second: int) -> None:
         self._item = RateLimitItemPerSecond(per_second * WINDOW, WINDOW)
         self._limiter = FixedWindowRateLimiter(MemoryStorage())
 
     async def count(self, owner: str) -> None:
-        """One more request; raises TooManyRequestsError when it is one too many."""
+        """Count one more request; raises TooManyRequestsError beyond the limit."""
         if not await self._limiter.hit(self._item, owner):
             window = await self._limiter.get_window_stats(self._item, owner)
             raise TooManyRequestsError(
-                f"You may send {self._item.amount} requests in {WINDOW} seconds.",
+                f"The limit is {self._item.amount} requests in {WINDOW} seconds.",
                 retry_after=max(1, math.ceil(window.reset_time - time.time())),
             )
 
 
 def check_local(headers: Headers, scope: Scope) -> None:
-    """Keep web pages out: a page elsewhere (Origin), or a name that was pointed at this machine (Host).
+    """Refuse web pages of other origins (Origin), and other host names that resolve to this machine (Host).
 
-    A link on another page (a notebook's) may lead here: a person sees where it does.
+    A link on another page (such as a notebook) may lead here, because the user sees where it goes.
 
     Raises
     ------
@@ -234,7 +238,9 @@ def check_local(headers: Headers, scope: Scope) -> None:
     except ValueError:
         name = ""
     if not is_loopback(name):
-        raise ForbiddenError("This service is for its own machine: address it as 127.0.0.1 or localhost.")
+        raise ForbiddenError(
+            "This service is only for its own machine: address it as 127.0.0.1 or localhost."
+        )
     origin = headers.get("origin")
     if origin is not None and origin.lower() != f"{scope['scheme']}://{host}".lower():
         raise ForbiddenError(FOREIGN)

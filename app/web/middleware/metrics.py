@@ -1,4 +1,4 @@
-"""Count every request and leave a line for it in the log."""
+"""Middleware that counts and logs requests."""
 
 import logging
 import re
@@ -10,13 +10,13 @@ from app.services import metrics
 from app.services.metrics import NO_ROUTE
 from app.web.errors import PROBLEM, request_id_of
 
-QUIET = ("/health/", "/metrics")  # asked every few seconds by machines: no line in the log unless they fail
+QUIET = ("/health/", "/metrics")  # polled every few seconds by machines: logged only on failure
 ID = re.compile(r"[a-z]{2,4}_[0-9a-f]{20}")
 log = logging.getLogger("app.api.requests")
 
 
 class Measured:
-    """ASGI middleware around all others: counts every answer, and leaves a line in the log."""
+    """Outermost ASGI middleware: counts every response and logs a line."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -26,7 +26,7 @@ class Measured:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, status = time.perf_counter(), 499  # hung up before it was answered, as proxies call it
+        began, status = time.perf_counter(), 499  # the status that proxies log for an early disconnect
 
         async def send_and_see(message: Message) -> None:
             nonlocal status
@@ -52,7 +52,7 @@ def _record(scope: Scope, status: int, seconds: float) -> None:
         elif route.endswith("/predict"):
             metrics.predict_rejected.labels(problem).inc()
     quiet = route.startswith(QUIET) and status < 500
-    # The template, not the path: a path may hold a name that somebody gave to a model.
+    # The template, not the path, which may contain a model's name.
     given = {
         name: value for name, value in (scope.get("path_params") or {}).items() if ID.fullmatch(str(value))
     }
