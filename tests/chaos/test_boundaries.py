@@ -1,4 +1,4 @@
-"""Killed at every commit of a fit in turn, just before it and just after: the same bytes, nothing lost."""
+"""Kills at every commit of a fit in turn, just before it and just after: the same bytes, nothing lost."""
 
 import signal
 
@@ -41,7 +41,7 @@ def service(database, tmp_path):
 
 
 def work(url: str) -> None:
-    """What a worker's child does, until nothing is left."""
+    """Run a worker's child until no work is left."""
     settings = Settings(database_url=url, lease_seconds=600.0, slice_seconds=1e-6)
     context = Context(settings, "wrk_chaos", forks=False)
     while run_one(context):
@@ -50,7 +50,7 @@ def work(url: str) -> None:
 
 
 def lapse(engine) -> None:
-    """As if the lease of whatever was being worked on had ended."""
+    """Expire the leases of all units in progress."""
     with session_scope(engine) as session:
         session.execute(update(Unit).where(Unit.state == "running").values(lease_until=0.0))
 

@@ -1,4 +1,4 @@
-"""What is promised in seconds, by the clock, where that takes long."""
+"""Promises in seconds, measured by the clock, where that takes long."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A database that dies in mid-commit: what was being committed has happened or it hasn't."""
+"""A database that dies during a commit: the commit has happened completely or not at all."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""A disk without room, under the database: what is refused leaves nothing, what was accepted is whole."""
+"""A full disk under the database: refused changes leave nothing, accepted ones are complete."""
 
 import contextlib
 import signal

@@ -1,7 +1,4 @@
-"""Kills, pauses, wiped brokers and cut sessions at random, by seed, of real processes: the same bytes.
-
-Fits are asked for over HTTP, again under the same Idempotency-Key until accepted: the API is killed too.
-"""
+"""Random kills, pauses, wiped brokers and cut sessions, by seed, of real processes: the same bytes."""
 
 import contextlib
 import os
@@ -147,13 +144,13 @@ class Storm:
         return [chain for chain in found if chain.state in {"queued", "running"}]
 
     def at_work(self) -> bool:
-        """Whether a living worker has chains in hand that got somewhere, or all that there was is done."""
+        """Return whether a living worker has chains that progressed, or all work is done."""
         under_way = self.chains()
         started = any(chain.state == "running" and chain.iteration for chain in under_way)
         return bool(children(self.worker())) and (started or not under_way)
 
     def gets_somewhere(self) -> bool:
-        """Whether no chain was claimed twice without progress: after the third time it counts as poison."""
+        """Return whether no chain was claimed twice without progress: three such claims fail it."""
         return bool(self.worker()) and all(chain.stalled_attempts < 2 for chain in self.chains())
 
     def kill_child(self) -> None:
@@ -228,7 +225,7 @@ FORMS = [SHORT_FORM, pytest.param(LONG_FORM, marks=pytest.mark.long)]
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("count", FORMS)
 def test_a_storm(service, request, count):  # noqa: F811
-    """Whatever happened, every accepted fit succeeds with the draws of an undisturbed one."""
+    """Every accepted fit succeeds with the draws of an undisturbed one."""
     team = request.node.callspec.params["service"] == "team"
     storm(service, request.getfixturevalue("valkey_url") if team else None, 20261121, count)
 

@@ -1,4 +1,4 @@
-"""The dashboard in a real Chromium: from an empty service, by a file, to a prediction with its interval."""
+"""The dashboard in a real Chromium: from an empty service to a prediction with its interval."""
 
 import json
 import os

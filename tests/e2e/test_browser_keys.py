@@ -1,4 +1,4 @@
-"""The pages of a team's service in a real Chromium: signing in, keys, workers, and what a key may not do."""
+"""A team's service in a real Chromium: sign-in, keys, workers, and missing scopes."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The command line for people, against a running service and with one started for a command."""
+"""The command line against a running service, and with one started for a command."""
 
 import csv
 import io
@@ -31,7 +31,7 @@ CAR = [
 
 @dataclass(frozen=True)
 class Run:
-    """What a command left: its exit code and what it wrote."""
+    """Result of a command: its exit code and output."""
 
     returncode: int
     stdout: str
@@ -180,7 +180,7 @@ def test_a_slip_is_told_and_leaves_nothing_behind(asked):
 
 
 def test_models_and_datasets_are_listed_shown_saved_and_removed(asked):
-    """What was made is found again by name, leaves as a file, and goes."""
+    """Created objects are found by name, saved to a file, and deleted."""
     listed = asked("bartserve models")
     (line,) = [line for line in listed.stdout.splitlines() if " cars " in line]
     model = line.split()[0]

@@ -62,7 +62,7 @@ def test_upload_tells_the_schema_and_lists_find_it(client):
 
 
 def test_a_data_frame_a_parquet_file_and_a_compressed_one_are_uploaded(client, tmp_path):
-    """The same table in every form is the same table; the index of a data frame is no column."""
+    """A table is the same in every format; the index of a data frame is dropped."""
     frame = pd.DataFrame({"x": range(20), "y": [k / 4 for k in range(20)]}, index=range(5, 25))
     frame.to_parquet(tmp_path / "t.parquet", index=False)
     with gzip.open(tmp_path / "t.csv.gz", "wt") as file:
@@ -138,7 +138,7 @@ def test_wait_shows_progress_and_ends_with_the_model(client, fitted):
 
 
 def test_predict_takes_rows_columns_frames_and_files(client, fitted, tmp_path):
-    """The same rows in every form get the same answer, as arrays and as a data frame."""
+    """Rows get the same prediction in every format, as arrays and as a data frame."""
     frame = pd.DataFrame(NEW)
     path = tmp_path / "new.csv"
     frame.to_csv(path, index=False)
@@ -192,7 +192,7 @@ def test_the_model_explains_itself(client, fitted):
 
 
 def test_a_model_travels_as_a_file(client, fitted, tmp_path):
-    """What `download` writes, `sampler.load` reads and `upload_model` takes: the same bits everywhere."""
+    """A downloaded file loads in a notebook and imports into the service with the same bits."""
     path = client.download(fitted, tmp_path / "cars.bart")
 
     back = client.upload_model(path, name="travelled")

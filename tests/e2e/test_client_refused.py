@@ -1,4 +1,4 @@
-"""The Python client against servers that refuse, break off, or are others."""
+"""The Python client against servers that refuse, break off, or are not bartserve."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""The stack of docker-compose.yml, without an engine: each service's own command with its own environment."""
+"""The stack of docker-compose.yml without an engine: each service's own command and environment."""
 
 import re
 import shlex
@@ -54,7 +54,7 @@ def test_every_service_has_a_health_check_and_waits_for_what_it_needs(stack):
 
 
 def test_only_the_proxy_is_published_and_only_on_loopback(stack):
-    """Nothing of the stack listens on the host's outer addresses, and nothing but the proxy on any."""
+    """No service listens on an outer address of the host, and only the proxy on any."""
     assert [name for name, service in stack.items() if service.get("ports")] == ["proxy"]
     assert all(port.startswith("127.0.0.1:") for port in stack["proxy"]["ports"])
 

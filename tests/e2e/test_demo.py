@@ -1,4 +1,4 @@
-"""The first of the README's two commands does the main job, and the README shows what it prints."""
+"""`make demo` runs the main workflow, and the README shows its output."""
 
 import re
 import subprocess

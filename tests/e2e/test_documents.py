@@ -1,4 +1,4 @@
-"""What the documents say is run as it stands: every Python and curl block, against a real service."""
+"""Examples in the documents, run unchanged: every Python and curl block, against a real service."""
 
 import doctest
 import importlib
@@ -136,7 +136,7 @@ def test_the_keys_of_the_page_about_deployment(tmp_path, monkeypatch):
 
 
 def rows_at_hand() -> dict[str, np.ndarray]:
-    """What the examples of a notebook suppose: rows with an outcome, and new ones."""
+    """Provide the data that examples of a notebook assume: rows with an outcome, and new ones."""
     generator = np.random.default_rng(0)
     X = generator.uniform(size=(60, 3))
     y = X[:, 0] + generator.normal(size=60) / 5
@@ -274,6 +274,6 @@ def test_the_formula_of_the_documents_is_the_service_s():
 
 
 def _plain(value: float) -> str:
-    """As the documents write it: 2.2e-6."""
+    """Format a number as the documents do: 2.2e-6."""
     digits, _, power = f"{value:.1e}".partition("e")
     return f"{digits.removesuffix('.0')}e{int(power)}"

@@ -1,4 +1,4 @@
-"""The logs of a running service: JSON where a file or a machine reads them, with ids and without data."""
+"""Logs of a running service: JSON for files and machines, with ids and without data."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The commands that migrate, and those that must not run on a schema that isn't theirs."""
+"""Commands that migrate, and commands that must not run on another version's schema."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""`bartserve up`: starts, supervises, refuses a second one, and leaves nothing behind."""
+"""`bartserve up`: starts, supervises, refuses a second instance, and leaves nothing behind."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The wheel works elsewhere: everything the service needs travels in it."""
+"""The wheel works elsewhere: it contains everything the service needs."""
 
 import subprocess
 import sys

@@ -264,7 +264,7 @@ def _blocks(toy, tree, turns=()):
 
 
 def restructure(toy, tree, probs, counts=True):
-    """Another tree with the same leaves' rows; `counts=False` leaves the numbers of ways out."""
+    """Return another tree with the same leaves' rows; `counts=False` omits the numbers of choices."""
     if tree == LEAF:
         return []
     old, ways = _below(toy, tree, (), strict=False)[0], _ways(toy, tree)

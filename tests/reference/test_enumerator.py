@@ -60,7 +60,7 @@ def test_prior_sums_to_one(make, sides):
 
 @pytest.mark.parametrize("make", [golden, missing])
 def test_sides_collapse(make):
-    """Where no row is missing the side is a fair coin: collapsing it changes no probability."""
+    """Collapsing the side of missing values, a fair coin where none are missing, changes no probability."""
     stored, collapsed = make(sides="stored"), make()
     law = np.zeros(len(collapsed.trees))
     for tree, p in zip(stored.trees, stored.posterior, strict=True):

@@ -1,4 +1,4 @@
-"""What a worker's children count reaches the database with its beats, and survives the children."""
+"""Counters of a worker's children reach the database with its heartbeats and outlive the children."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A worker, embedded or in a team, takes an accepted model to its end."""
+"""A worker, embedded or in a team, completes an accepted model."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What was killed, paused or moved ends the same, bit for bit."""
+"""Killed, paused or moved fits end with the same bits."""
 
 import contextlib
 import os

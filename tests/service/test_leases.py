@@ -1,4 +1,4 @@
-"""No stretch of a unit outlasts its lease; no worker claims what it runs; a lost lease is called one."""
+"""No part of a unit outlasts its lease, no worker claims its own unit, and lost leases are reported."""
 
 import threading
 from contextlib import ExitStack
@@ -136,7 +136,7 @@ def test_a_worker_never_claims_what_it_runs(database, context):
 
 
 def test_a_lost_lease_is_called_one(database, context):
-    """Who was alive and late says so: the model's error speaks of leases, not of memory."""
+    """The error of a late but living worker's model speaks of leases, not of memory."""
     service = Service(database.engine, {}, context.settings.data_dir / "log", -1)
     model_id = service.create_model(friedman_table(60), **QUICK)
 

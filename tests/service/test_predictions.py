@@ -1,4 +1,4 @@
-"""Background predictions by real workers: killed, stopped, cancelled, and the same bytes."""
+"""Background predictions by real workers: killed, stopped or cancelled, with the same bytes."""
 
 import hashlib
 import os
@@ -80,7 +80,7 @@ def ended(service, prediction_id, seconds=120.0) -> BatchPrediction:
 
 
 def digest(service, prediction_id) -> str:
-    """Of every byte of the result, as it is stored."""
+    """Return a digest of every stored byte of the result."""
     found = hashlib.sha256()
     for seq in range(blocks(service, prediction_id)):
         with session_scope(service.engine, read_only=True) as session:
@@ -89,7 +89,7 @@ def digest(service, prediction_id) -> str:
 
 
 def undisturbed_digest(service, model_id, dataset_id) -> str:
-    """The same predictions, made in this process in one go."""
+    """Return the digest of the predictions made in this process in one go."""
     made = again(service, model_id, dataset_id)
     environment = service.environment
     settings = Settings(database_url=environment["BARTSERVE_DATABASE_URL"], redis_url=None)

@@ -1,4 +1,4 @@
-"""Retried and extended models end as one that ran through would have."""
+"""Retried and extended models equal uninterrupted ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Two owners on one worker: a fit without end of the one, a small fit and a prediction of the other."""
+"""Two owners on one worker: an endless fit of one, a small fit and a prediction of the other."""
 
 import time
 

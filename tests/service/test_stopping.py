@@ -1,4 +1,4 @@
-"""Stop rules: the same draws whatever happens on the way, and each outcome recorded."""
+"""Stop rules: the same draws whatever happens meanwhile, and every outcome recorded."""
 
 import contextlib
 import os
@@ -45,7 +45,7 @@ def header(service, model_id):
 
 
 def check_ended(service, model_id):
-    """By its rules, at the first look at which they hold, with the draws of a fit of just that length."""
+    """Check that the fit ended at the first check with all rules met, like a fit of that length."""
     model = service.ended(model_id, 120)
     assert (model.state, model.error, model.stopped["by"]) == ("succeeded", None, "rules")
     count = model.stopped["draws"]
@@ -64,7 +64,7 @@ def check_ended(service, model_id):
 
 
 def ess(posterior, num_draws):
-    """What `min_ess` is about, of the first so many draws of each chain."""
+    """Return the figure that `min_ess` checks, for the first draws of each chain."""
     of_f = row_diagnostics.agreement(posterior, posterior.reference, num_draws)
     sigma = posterior.sigma[None, :, :num_draws]
     of_sigma = min(rhat_ess.ess_bulk(sigma)[0], rhat_ess.ess_tail(sigma)[0])
@@ -185,9 +185,9 @@ def test_rules_that_never_hold_end_at_the_most_draws(service):
 @pytest.mark.slow
 @pytest.mark.parametrize("service", ["embedded"], indirect=True)
 def test_time_ends_a_fit_with_what_all_chains_have(service):
-    """When its time is over chains end where they are, a chain without a draw is no part of the model.
+    """At the time limit chains end where they are, and chains without draws are dropped.
 
-    What the model answered keeps its answer when it is extended.
+    The model's earlier predictions don't change when it is extended.
     """
     settings = LONG | {"num_draws": 4000, "num_chains": 3}
     model_id = service.create_model(**settings, **stopping_at(max_seconds=600.0, max_draws=4000))
@@ -221,7 +221,7 @@ def test_time_ends_a_fit_with_what_all_chains_have(service):
 @pytest.mark.slow
 @pytest.mark.parametrize("service", ["embedded"], indirect=True)
 def test_time_that_is_over_before_any_draw(service):
-    """Nothing to judge: failed, with the reason; a retry has as much time again."""
+    """A fit without draws fails with the reason; a retry has the whole time again."""
     model_id = service.create_model(**LONG | {"num_burnin": 1_000_000}, **stopping_at(max_seconds=0.5))
     service.start_worker()
     model = service.ended(model_id)

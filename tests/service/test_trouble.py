@@ -1,4 +1,4 @@
-"""Bells stay few, compiling can be cancelled, poison stops, a cut database costs time only."""
+"""Doorbells stay few, compiling can be cancelled, hopeless units fail, a lost database only costs time."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ embedded = pytest.mark.parametrize("service", ["embedded"], indirect=True)
 @pytest.mark.slow
 @team
 def test_bells_are_bounded(service, valkey_url):
-    """However much waits, and though nobody answers, the queue has no more bells than the worker slots."""
+    """The queue never has more doorbells than the worker has slots, even if nobody answers."""
     broker = redis_client(valkey_url)
     key = service.environment["BARTSERVE_KEY_PREFIX"] + BELL_QUEUE
     for seed in range(10):
@@ -165,7 +165,7 @@ def test_cancel_takes_effect_at_once(service, phase):
 
 
 def _everything(service, model_id):
-    """Of a model: its row's state, its units, its draws and its log."""
+    """Return a model's state, units, draws and log."""
     with session_scope(service.engine, read_only=True) as session:
         log = [(event.sequence, event.kind) for event in events.page(session, model_id, 0, 1000)]
     rows = [(unit.token, unit.state, unit.iteration, unit.updated_at) for unit in service.chains(model_id)]

@@ -1,4 +1,4 @@
-"""Different move sets are different roads to one posterior: their chains together look like one sampler's."""
+"""Different move sets sample one posterior: their pooled chains look like one sampler's."""
 
 import numpy as np
 import pytest

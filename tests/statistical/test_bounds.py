@@ -1,4 +1,4 @@
-"""No kernel reads or writes beyond its arrays: every move set, family and size of tree, bounds checked."""
+"""No kernel accesses memory outside its arrays: every move set, family and tree size, with bounds checks."""
 
 import os
 import subprocess

@@ -140,7 +140,7 @@ def check_probit(num_trees, moves, num_draws):
 
 @pytest.mark.parametrize("trap", [name for name, trap in TRAPS.items() if trap[3] in ("golden", "gapped")])
 def test_power(trap):
-    """The same number of draws rejects the law that a published mistake would settle to."""
+    """The test rejects the law that a published mistake would give, with the same number of draws."""
     mix, options, forced, name = TRAPS[trap]
     toy = forest_of(name, 1).toy
     wrong = np.maximum(stationary(transition(toy, mix, options, forced)), 1e-12)
@@ -151,7 +151,7 @@ def test_power(trap):
 
 @cache
 def engine_counts(name):
-    """How often the engine drew each tree of a problem, in a short run."""
+    """Return the engine's counts of each tree of a problem in a short run."""
     return tree_counts(forest_of(name, 1).toy, run(name, 1, "growprune", SHORT)[0])
 
 

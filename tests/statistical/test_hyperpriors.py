@@ -47,7 +47,7 @@ def drawn(codes, rng, *, sparse):
 
 
 def looked_at(f, sigma2, y, k, shares, num_leaves):
-    """What is compared."""
+    """Return the compared quantities."""
     one = {
         "log k": np.log(k), "leaves": np.mean(num_leaves), "f squared": f[0] ** 2 / (1 + f[0] ** 2),
         "log sigma2": np.log(sigma2), "spread of y": np.log(y.var() + 0.01),
@@ -107,7 +107,7 @@ def test_joint(moves):
 @pytest.mark.parametrize("moves", MOVES, ids=str)
 @pytest.mark.parametrize("options", [CHI, CHI | SPARSE], ids=["k", "k and shares"])
 def test_joint_long(options, moves):
-    """The same with ten times the work, k also by itself."""
+    """The joint test with ten times the work, and k also by itself."""
     all_above(compare(options, moves, 1500, 30), ALARM)
 
 
@@ -140,7 +140,7 @@ def test_prior_recovered():
 
 
 def test_sparse_finds_the_columns():
-    """Of 200 columns the five of Friedman's function come out on top, all chains pooled."""
+    """The five columns of Friedman's function rank first among 200, with all chains pooled."""
     rng = np.random.default_rng(1)
     X = rng.random((250, 200))
     y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]

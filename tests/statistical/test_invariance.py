@@ -1,4 +1,4 @@
-"""What must change no bit: the scale of y, monotone features, row order, pieces of a run, other processes."""
+"""Invariance, bit for bit: scale of y, monotone features, row order, pieces of a run, other processes."""
 
 import hashlib
 import subprocess
@@ -145,7 +145,7 @@ def test_stopped_anywhere(moves):
 
 
 def test_stopped_anywhere_wide():
-    """The same when a tree has more leaves than a byte can number."""
+    """Interrupted runs are equal when a tree has more leaves than a byte can number."""
     data = wide()
     whole = Chain.start(data, 0)
     whole.run(whole.iterations)
@@ -169,7 +169,7 @@ def test_residual_is_exact(moves):
     "moves", [name for name in move_sets() if name != "pg"] + [MIXED, RESTRUCTURED], ids=str
 )
 def test_residual_is_exact_wide(moves):
-    """The same for trees past 256 leaves, grown and shrunk by every move, particles among local ones."""
+    """The residual is exact for trees beyond 256 leaves, grown and shrunk by every move."""
     assert check_residual(wide(moves), 5) > 256, "the problem no longer grows wide trees"
 
 
@@ -215,7 +215,7 @@ def digest(every=None):
 
 
 def test_other_process():
-    """The same seed gives the same bytes in another process, stopped and resumed after every iteration."""
+    """A seed gives the same bytes in another process, stopped and resumed after every iteration."""
     code = "from tests.statistical.test_invariance import digest; print(digest(1))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == digest()

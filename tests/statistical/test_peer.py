@@ -1,4 +1,4 @@
-"""Another package, set to our cuts, leaf minimum, lambda and leaf prior, has our posterior."""
+"""The posterior of another package, set to our cuts, leaf minimum, lambda and leaf prior, equals ours."""
 
 import runpy
 from pathlib import Path

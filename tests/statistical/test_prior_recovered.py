@@ -1,4 +1,4 @@
-"""With the likelihood off the chain has the prior: trees, leaves and noise, for features of any scale."""
+"""Without the likelihood the chain has the prior: trees, leaves and noise, for features of any scale."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_toy(make, moves):
 
 @pytest.mark.parametrize("make", [golden, missing])
 def test_toy_restructured(make):
-    """The same of trees that are often restructured."""
+    """The prior is recovered for trees with frequent restructures."""
     check_toy(make, RESTRUCTURED)
 
 

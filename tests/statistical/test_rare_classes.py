@@ -1,4 +1,4 @@
-"""Where one class is rare its probability changes in the tails of columns: cut points have to reach there."""
+"""A rare class, whose probability changes in the tails of columns, needs cut points there."""
 
 import numpy as np
 from scipy.special import ndtr

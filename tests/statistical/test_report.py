@@ -1,4 +1,4 @@
-"""The report at the end of `make statistical` says what was tested, and what stands out."""
+"""The report of `make statistical` lists the tests and the smallest p-values."""
 
 from types import SimpleNamespace
 
@@ -27,7 +27,7 @@ def test_report():
 
 
 def test_noted():
-    """What a test compares is noted, and fails below its alarm."""
+    """A compared p-value is recorded, and fails below its alarm."""
     before = len(noted)
     holds(0.3)
     all_above({"a": 0.2, "b": 0.9})

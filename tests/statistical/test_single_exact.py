@@ -77,7 +77,7 @@ def test_trees(name, model, moves):
 @pytest.mark.parametrize("moves", MOVES)
 @pytest.mark.parametrize(("name", "model"), CASES)
 def test_trees_long(name, model, moves):
-    """The same at a total variation several times smaller."""
+    """The law of trees at a total variation several times smaller."""
     check_trees(name, model, moves, LONG)
 
 

@@ -60,7 +60,7 @@ def test_filter(name, model, moves):
 @pytest.mark.parametrize("moves", ["optimal", "prior"])
 @pytest.mark.parametrize(("name", "model"), CASES)
 def test_filter_long(name, model, moves):
-    """The same with five times the precision."""
+    """The filter's law with five times the precision."""
     check_filter(name, model, moves, LONG_RUNS)
 
 

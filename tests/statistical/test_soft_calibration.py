@@ -50,7 +50,7 @@ class Case:
 
     @property
     def settings(self):
-        """How a method is run."""
+        """Return the settings of a method's run."""
         if self.method == "dcc-tree":
             return {"num_burnin": 100, "num_draws": 200, "search": SEARCH}
         return {"num_burnin": 500, "num_draws": DRAWS, "thin": 20}

@@ -102,12 +102,12 @@ def test_topologies(classes):
 @pytest.mark.parametrize("method", ["rjhmc-df", "rjhmc-dfi"])
 @pytest.mark.parametrize("classes", [False, True])
 def test_topologies_long(method, classes):
-    """The same, longer."""
+    """The law of topologies in longer runs."""
     check_chains(method, classes, 24, 6000)
 
 
 def test_a_warm_up_leaves_no_large_trees():
-    """Of six rows: at the first draw chains are at trees such as the posterior has."""
+    """With six rows, the first draws of chains have trees like those of the posterior."""
     knobs = {"num_burnin": 300, "num_draws": 1, "thin": 1, "num_chains": 8}
     training = prepare(X[:, None], Y, method="rjhmc-dfi", prior=PRIOR | ABSOLUTE, **knobs).training
     leaves = []
@@ -171,5 +171,5 @@ def test_search(classes):
 @pytest.mark.long
 @pytest.mark.parametrize("classes", [False, True])
 def test_search_long(classes):
-    """The same, more runs."""
+    """The search in more runs."""
     check_search(classes, 60)

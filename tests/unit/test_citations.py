@@ -1,4 +1,4 @@
-"""Every citation of a page of the documentation leads to a heading that is there."""
+"""Citations of the documentation lead to existing headings."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def files() -> list[Path]:
-    """What people read: sources and pages."""
+    """Return sources and pages that people read."""
     found = [path for name in SOURCES for path in (ROOT / name).rglob("*") if path.suffix in {".py", ".md"}]
     return [ROOT / "README.md", *found]
 

@@ -1,4 +1,4 @@
-"""What is refused or judged is said as data: a field and a code, beside a sentence that nobody need read."""
+"""Errors and verdicts are data: a field and a code, besides a sentence for people."""
 
 import ast
 import json
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def refusal(**given):
-    """What `Settings.resolve` and the prior's check say of a setting that can't be."""
+    """Return the error of `Settings.resolve` or of the prior's check for an invalid setting."""
     prior = given.pop("prior", {})
     with pytest.raises(SettingsError) as caught:
         checked_prior(prior, Settings.resolve(**given))
@@ -89,7 +89,7 @@ def test_a_request_calls_a_setting_by_its_own_name():
     ],
 )
 def test_a_form_marks_the_field_that_is_named(fault, name):
-    """By the place alone, whatever the sentence says."""
+    """The form finds the field by its name, whatever the sentence."""
     assert field_of(fault) == name
 
 

@@ -166,7 +166,7 @@ def test_auto_family_looks_at_the_outcome(y, family):
 
 
 def test_warnings_about_the_data_are_shown():
-    """What was left out is said when fitting, and kept."""
+    """Dropped columns are reported by the fit, and stored."""
     X = {"x": np.arange(60.0), "name": [f"n{i}" for i in range(60)]}
     with pytest.warns(DataWarning, match="name is left out"):
         posterior = fit(X, np.sin(np.arange(60.0)), **SHORT)
@@ -346,7 +346,7 @@ class ZMQInteractiveShell:
 
 
 def test_bars_in_a_notebook_without_widgets(monkeypatch):
-    """Where there is no ipywidgets the bars are text in a place of its own, and nothing warns."""
+    """Without ipywidgets, progress bars are text in their own output, without warnings."""
     shown = []
 
     class Place:

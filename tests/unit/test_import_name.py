@@ -1,4 +1,4 @@
-"""`bartserve`, the name that people import: thin, lazy, and clear about what it can't do."""
+"""`bartserve`, the import name: thin, lazy, and clear about missing parts."""
 
 import importlib.metadata
 import os
@@ -154,7 +154,7 @@ def test_the_command_without_the_service_says_one_sentence(tmp_path, missing):
 
 @pytest.mark.parametrize("package", ["app", "sampler", "worker"])
 def test_no_process_imports_from_the_working_folder(package):
-    """Whoever starts Python says -P or -I: the working folder may have an `app/` of its own."""
+    """Every start of Python uses -P or -I, since the working folder may have its own `app/`."""
     sources = [path.read_text() for path in (ROOT / package).rglob("*.py")]
     starts = [start for text in sources for start in re.findall(r"sys\.executable(.*)", text)]
     assert package == "worker" or starts

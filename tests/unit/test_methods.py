@@ -1,4 +1,4 @@
-"""A method is one entry: what depends on it follows from the entry."""
+"""A method is one entry, from which everything specific to it follows."""
 
 import re
 from dataclasses import fields, replace

@@ -43,7 +43,7 @@ def check_tests_exist(text):
 
 
 def is_quick(file, name):
-    """Whether nothing marks a test or its file as slow or long; it must be there."""
+    """Return whether neither a test nor its file, which must exist, is marked slow or long."""
     tree = ast.parse((ROOT / file).read_text())
     tests = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     assert name in tests, f"{file} has no {name}"
@@ -61,7 +61,7 @@ def is_attribute(node):
 
 
 def is_parametrize(mark):
-    """Whether a decorator gives cases, of which the first is a quick one whatever marks others have."""
+    """Return whether a decorator gives cases; the first is quick whatever the marks of others."""
     return isinstance(mark, ast.Call) and is_attribute(mark.func) and mark.func.attr == "parametrize"
 
 

@@ -1,4 +1,4 @@
-"""A setting is defined once: what HTTP takes, what a worker passes on and what is stored follow from it."""
+"""A setting is defined once: the HTTP field, the worker's argument and the stored value follow from it."""
 
 import inspect
 import subprocess
@@ -70,7 +70,7 @@ def test_every_setting_is_described():
 
 
 def test_a_keyword_that_is_no_setting():
-    """As of any function, a keyword that isn't known is a TypeError that names it."""
+    """An unknown keyword is a TypeError that names it, as for any function."""
     with pytest.raises(TypeError, match="unexpected keyword argument 'num_tree'"):
         Settings.resolve(num_tree=3)
 

@@ -1,4 +1,4 @@
-"""The estimators are scikit-learn's own kind: its checks pass, pipelines and searches take them."""
+"""Estimators follow scikit-learn: its checks pass, and pipelines and searches accept them."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""The structure of the source: no circle of imports, short folders, one meaning for each public class."""
+"""Structure of the source: no circular imports, short folders, one meaning per public class."""
 
 import ast
 from collections import defaultdict

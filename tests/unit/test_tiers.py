@@ -1,4 +1,4 @@
-"""What is quick and what is slow, and that what is dear is noticed."""
+"""Tiers of tests, and the detection of expensive tests."""
 
 from itertools import pairwise
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ from tests.support.cpu_time import BUSY, CpuTime
 
 
 class Item:
-    """As much of a collected test as the tiers look at."""
+    """A collected test, reduced to what the tiers use."""
 
     def __init__(self, nodeid, *marks, **params):
         self.nodeid, self.marks = nodeid, set(marks)
@@ -51,7 +51,7 @@ def test_repetition_is_slow_and_every_test_keeps_a_quick_case():
 
 
 def test_a_shuffle_keeps_modules_together_and_follows_its_seed():
-    """The same seed gives the same order, another seed another; no test is lost."""
+    """Equal seeds give equal orders, different ones differ; no test is lost."""
     nodes = [f"tests/{module}.py::{test}" for module in "abcdef" for test in range(6)]
 
     def order(seed):

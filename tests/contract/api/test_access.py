@@ -1,4 +1,4 @@
-"""Who may: this machine without a key, everyone else with one, nobody sees what is another's."""
+"""Access: this machine without a key, others with one, and no view of other owners' objects."""
 
 from datetime import timedelta
 
@@ -62,7 +62,7 @@ def anns(team, database):
 
 @pytest.mark.both_databases
 def test_on_every_route_what_is_anothers_is_not_there(team, database, anns):
-    """Another owner's things are 404, never 403, on every route that names one; they stay."""
+    """Objects of other owners are 404, never 403, on every route that names one, and stay unchanged."""
     ann, ids = anns
     bob = bearer(make_key(database, "bob", scopes=keys.SCOPES))
     named = [route for route in guarded_routes() if set(fields(route[1])) & set(ids)]
@@ -133,7 +133,7 @@ def test_on_loopback_every_route_looks_at_host_and_origin(client):
 
 @only("sqlite")
 def test_on_loopback_a_link_leads_here_and_nothing_else_does(client):
-    """What a browser says that another site asked for is refused, but where a person follows a link."""
+    """Requests that another site initiated are refused, except a link that the user follows."""
     link = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Sec-Fetch-Site": "cross-site"}
     for site in ("none", "same-origin"):
         assert client.get("/models", headers={"Sec-Fetch-Site": site}).status_code == 200

@@ -1,4 +1,4 @@
-"""Requests that meet: each is answered as if it had come alone, before or after the other."""
+"""Concurrent requests: each is answered as if it had come alone, before or after the other."""
 
 import sys
 import threading
@@ -13,7 +13,7 @@ from tests.support.fitted_models import SMALL, fitted
 
 
 def together(*work) -> list:
-    """What each of the calls gives, all begun at the same moment."""
+    """Return the results of calls that all start at the same moment."""
     barrier = threading.Barrier(len(work))
     given: list = [None] * len(work)
 
@@ -30,7 +30,7 @@ def together(*work) -> list:
 
 
 def test_a_dataset_is_deleted_while_a_model_is_accepted_on_it(client):
-    """Either the model is there and the dataset is needed, or the dataset is gone: never a 500."""
+    """The model exists and the dataset is needed, or the dataset is gone: never a 500."""
     seen = Counter()
     for _ in range(12):
         dataset_id = post_csv(client, table()).json()["id"]

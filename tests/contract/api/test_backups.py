@@ -1,4 +1,4 @@
-"""Backups as docs/deploy.md says, its own commands: what was restored is the same service."""
+"""Backups by the commands of docs/deploy.md: the restored service is the same."""
 
 import os
 import re
@@ -25,7 +25,7 @@ INSIDE = "docker compose exec -T postgres "  # what the command is run in, where
 
 @pytest.fixture
 def restored(request, database, settings: Settings, tmp_path) -> Iterator["Backup"]:
-    """How to back up the test's database, and a place to restore it to."""
+    """Return the backup commands for the test's database, and a place to restore it to."""
     if database.dialect == "sqlite":
         yield OfSqlite(settings, tmp_path / "new")
     else:

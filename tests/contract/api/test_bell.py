@@ -1,4 +1,4 @@
-"""The API rings the workers' bell after the commit; without a broker that answers it is just as well."""
+"""The API sends doorbells after the commit; without a responding broker everything else works."""
 
 import socket
 import time
@@ -13,7 +13,7 @@ from tests.support.databases import only
 
 @only("sqlite")
 def test_an_accepted_fit_rings_once_per_chain(settings, valkey_url):
-    """As many messages as chains, with nothing in them but the task's name."""
+    """One message per chain, with nothing in it but the task's name."""
     broker = servers.redis_client(valkey_url)
     prefix = f"test-{time.monotonic_ns()}:"
     with_broker = settings.model_copy(update={"redis_url": valkey_url, "key_prefix": prefix})

@@ -1,4 +1,4 @@
-"""Small bodies that would grow large: refused quickly, in little memory, while others are served."""
+"""Small bodies that expand enormously: refused quickly, in little memory, while others are served."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""How far a model can be trusted, over HTTP: agreement as it grew, and the rows it never saw."""
+"""Trust in a model over HTTP: convergence by number of draws, and held-out rows."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Files that would take the memory, the time or process of their reader: refused; others are served."""
+"""Files that exhaust the memory, time or process of their reader: refused, while others are served."""
 
 import gzip
 import io
@@ -149,7 +149,7 @@ def test_a_reader_that_takes_too_long_is_refused():
 
 
 def test_readers_are_born_again():
-    """Whoever kills the process that readers are forked from costs the next one a moment."""
+    """The fork server of readers is restarted after a kill, at the cost of a moment."""
     own = Readers()
     try:
         assert run(b"a,b\n1,2\n", ReaderLimits(), own)["num_rows"] == 1
@@ -161,7 +161,7 @@ def test_readers_are_born_again():
 
 
 def test_few_are_read_at_once():
-    """Who comes when all places and all seats in the line are taken is told to come back."""
+    """A file beyond all places and the queue gets a 503 with Retry-After."""
     own = Readers(at_once=1)
     with own._place():
         taken = 0

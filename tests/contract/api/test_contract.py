@@ -1,7 +1,4 @@
-"""The live service under schemathesis, both databases: every answer is as the OpenAPI document promises.
-
-`make contract` asks many times more than `make test` does.
-"""
+"""The live service under schemathesis on both databases: responses match the OpenAPI document."""
 
 import os
 import time
@@ -66,7 +63,7 @@ def known(client, settings, database) -> dict[str, str]:
 
 
 def check(case: Case, response, more=()) -> None:
-    """What holds for every answer."""
+    """Check the properties that hold for every response."""
     case.validate_response(response, checks=[*CHECKS, *more])
     for name, value in PROMISED.items():
         assert response.headers[name] == [value], name
@@ -120,7 +117,7 @@ def _every_case(strategy, method: str, address: str, known: dict[str, str], mode
 
 
 def test_workflows_by_links(client, known):
-    """What was made is looked at, used, changed and removed, in any order, as the document's links say."""
+    """Created objects are viewed, used, changed and deleted, in any order, following the document's links."""
     address = str(client.base_url).rstrip("/")
     schema = schemathesis.openapi.from_url(f"{address}/openapi.json").exclude(path_regex="/events$")
     assert "links" in client.get("/openapi.json").json()["paths"]["/models"]["post"]["responses"]["202"]

@@ -1,4 +1,4 @@
-"""A fit that no worker has the memory for is refused at once, with the estimate and the formula."""
+"""Estimated costs: a fit that no worker has the memory for is refused at once, with the formula."""
 
 import pytest
 
@@ -182,7 +182,7 @@ def test_a_fit_is_estimated_before_it_starts(client, database, settings):
 
 @only("sqlite")
 def test_a_fit_of_weeks_is_refused(client, settings):
-    """By its estimated time, with the setting; the estimate says so; a limit of its own lets it in."""
+    """A fit is refused by its estimated time, as its estimate says; a time limit admits it."""
     body = {"dataset_id": post_csv(client, table()).json()["id"], "target": "y"}
     weeks = body | {"num_chains": 64, "num_burnin": 1_000_000, "thin": 100_000, "num_draws": 1000}
 
@@ -207,7 +207,7 @@ def test_a_fit_of_weeks_is_refused(client, settings):
 
 
 def test_an_estimate_refuses_what_a_fit_refuses_but_says_what_does_not_fit(client):
-    """The same 422 for the same body; too much memory is an answer, not an error."""
+    """An estimate gives the same 422 for the same body, except that too much memory is a result."""
     body = {"dataset_id": post_csv(client, table()).json()["id"], "target": "y"}
     for wrong in ({"target": "none"}, {"num_trees": 0}, {"prior": {"k": -1}}, {"extra": 1}):
         refused = problem(client.post("/models", json=body | wrong), 422)

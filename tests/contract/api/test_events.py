@@ -1,4 +1,4 @@
-"""GET /models/{id}/events: the log of a model, in pages and as a stream that can be cut off anywhere."""
+"""GET /models/{id}/events: a model's log, in pages and as a stream that can be interrupted anywhere."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""What a fitted model says of itself over HTTP."""
+"""Explanations of a fitted model over HTTP."""
 
 import json
 
@@ -34,7 +34,7 @@ def ask(client, model: dict | str, what: str, **query):
 
 
 def test_diagnostics_are_those_of_the_notebook(client, model):
-    """The same report as of the model's file, by id and by name, with the stored verdict."""
+    """Diagnostics equal the report of the model's file, by id and by name, with the stored verdict."""
     report = ask(client, model, "diagnostics")
 
     assert report.pop("model_id") == model["id"]
@@ -48,7 +48,7 @@ def test_diagnostics_are_those_of_the_notebook(client, model):
 
 
 def test_traces_are_thinned_on_the_server(client, model):
-    """As many points as are asked for, of sigma's own draws."""
+    """Traces have the requested number of points, taken from sigma's own draws."""
     traces = ask(client, model, "diagnostics", points=9)["traces"]
     sigma = of_file(client, model).sigma
 
@@ -95,7 +95,7 @@ def dependence(client, model: dict, **body):
 
 
 def test_partial_dependence_is_that_of_the_notebook(client, model):
-    """Of one feature and of two, at every level asked: the figures of the model's file, bit for bit."""
+    """Partial dependence on one and two features, at every level, equals the model file's bit for bit."""
     posterior = of_file(client, model)
     for features, shape in ((["size"], (19,)), (["colour"], (3,)), (["colour", "size"], (3, 19))):
         response = dependence(client, model, features=features, level=[0.5, 0.9])
@@ -112,7 +112,7 @@ def test_partial_dependence_is_that_of_the_notebook(client, model):
 
 
 def test_partial_dependence_of_ones_own_grid_rows_and_draws(client, model):
-    """What predicting the same rows with the feature set says, averaged; curves of single rows likewise."""
+    """Averages equal predictions of the same rows with the feature set; so do curves of single rows."""
     rows = [{"size": 3, "colour": "red"}, {"size": None, "colour": "blue"}, {"size": 9, "colour": "green"}]
     answer = dependence(
         client, model, features=["size"], grid={"size": [2, None]}, rows=rows, draws=7, ice=True

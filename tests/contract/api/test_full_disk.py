@@ -1,4 +1,4 @@
-"""A disk without room: it is called one, reading goes on, and deleting makes room."""
+"""A full disk: it is reported as such, reading continues, and deleting makes room."""
 
 import httpx
 import psycopg
@@ -65,7 +65,7 @@ def test_deleting_makes_room_on_a_full_disk(service, monkeypatch):
 
 
 def test_only_a_full_disk_is_called_one():
-    """Another failure of the database is not; a database in memory has no reserve."""
+    """Other failures of the database are reported differently; a database in memory has no reserve."""
     engine = create_engine("sqlite://")
     reserve.keep(engine)
     reserve.let_go_if_full(engine)

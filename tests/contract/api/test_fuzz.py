@@ -1,4 +1,4 @@
-"""Nothing that anyone sends gets a 5xx, and every refusal is a problem document."""
+"""Fuzzed requests: none gets a 5xx, and every error is a problem document."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What `bartserve check worker` asks: does a worker of this very machine beat?"""
+"""Checks behind `bartserve check worker`: whether a worker on this machine sends heartbeats."""
 
 import socket
 
@@ -10,7 +10,7 @@ from tests.support.databases import only
 
 
 def test_only_a_fresh_beat_of_this_machine_counts(settings, database):
-    """Another machine's worker is no sign of ours."""
+    """A worker on another machine doesn't count."""
     assert not worker_beats_here(settings)
     for host, beats in (("elsewhere", False), (socket.gethostname(), True)):
         with session_scope(database.engine) as session:

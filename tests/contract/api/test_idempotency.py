@@ -1,4 +1,4 @@
-"""Idempotency-Key: a request sent again makes nothing twice."""
+"""Idempotency-Key: a repeated request creates nothing twice."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +33,7 @@ def count(database, kind=Model):
 
 
 def test_a_request_sent_again_is_answered_again(client, database, body):
-    """The same status, headers of its own and bytes, marked as a replay; one model, its chains once."""
+    """A repeated request gets the same status, headers and bytes, marked as a replay; one model exists."""
     first = send(client, body, "a key")
     client.post(f"{first.headers['location']}/cancel")
     again = send(client, body, "a key")
@@ -48,7 +48,7 @@ def test_a_request_sent_again_is_answered_again(client, database, body):
 
 
 def test_a_key_stands_for_one_request(client, database, body):
-    """Another body under the same key is a 422; without a key, and under another one, things are made."""
+    """Another body under the same key is a 422; without a key, and under another one, objects are created."""
     send(client, body, "k")
     refused = send(client, body | {"seed": 9}, "k")
 
@@ -102,7 +102,7 @@ def test_a_request_in_flight_is_a_409(client, database, body, monkeypatch):
 
 
 def test_many_at_once_make_one(client, database, body):
-    """Of many equal requests at the same moment one makes the model, whatever the others are told."""
+    """One of many equal concurrent requests creates the model, whatever the others get."""
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: send(client, body, "k"), range(16)))
 
@@ -142,7 +142,7 @@ def test_after_a_day_a_key_is_free(client, database, body):
 
 
 def test_an_upload_honours_a_key(client, database):
-    """The same file under the same key, raw or as multipart with new boundaries, makes one dataset."""
+    """A file under the same key, raw or as multipart with new boundaries, makes one dataset."""
     key = {"Idempotency-Key": "k"}
     data = table(20).encode()
     raw = {"content": data, "headers": key | {"Content-Type": "text/csv"}}

@@ -1,4 +1,4 @@
-"""API keys: how they are made, kept, rotated and ended; and what each may be used for."""
+"""API keys: creation, storage, rotation and revocation, and the scopes of routes."""
 
 import contextlib
 from datetime import timedelta
@@ -81,7 +81,7 @@ def test_every_route_asks_for_its_scope(team, database):
 
 
 def test_a_key_is_shown_once_and_only_its_hash_is_kept(database):
-    """What is stored holds no part of the secret; the form lets a scanner and a checksum recognise it."""
+    """The stored row has no part of the secret; the form lets scanners and the checksum recognise a key."""
     made = make_key(database, "ann", owner="team")
     with session_scope(database.engine) as session:
         (row,) = keys.list_keys(session)
@@ -198,8 +198,7 @@ def test_what_is_said_of_keys_is_checked(database):
 
 @only("sqlite")
 def test_names_of_keys_are_each_owners_own(database):
-    """Nobody learns of another owner's names; by a name of several owners nothing is ended, nor by an id
-    that is a name."""
+    """Names of other owners stay hidden; an ambiguous name, or an id that is a name, revokes nothing."""
     with session_scope(database.engine) as session:
         ann = keys.create(session, name="ci", owner="ann")
         bob = keys.create(session, name="ci", owner="bob")

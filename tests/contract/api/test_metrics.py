@@ -91,7 +91,7 @@ def test_every_promised_name_is_there_and_labels_are_few(client, settings, count
 
 
 def test_requests_count_by_template(client):
-    """Whatever the id, the route is one label; what met no route is one too."""
+    """A route is one label whatever the id; requests without a route are one label too."""
     before = read(client)
     for number in range(3):
         client.get(f"/models/mdl_{number:020x}")
@@ -166,7 +166,7 @@ def test_the_queue_is_what_the_database_says_now(client, database):
 
 
 def test_workers_counts_add_up(client, counting):
-    """What a worker wrote with its beat is there in Prometheus' form, as its own series."""
+    """Counters that a worker wrote with its heartbeat appear in Prometheus format, as its own series."""
     samples = read(client)
 
     assert value(samples, "bart_chain_iterations_total", worker="w1") == 4

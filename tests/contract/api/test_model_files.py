@@ -1,4 +1,4 @@
-"""Models travel: service to notebook, notebook to service and back, with the same bits."""
+"""Transfer of models from service to notebook and back, with the same bits."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def figures(answer: dict) -> list:
 
 
 def test_a_fitted_model_leaves_as_a_file(client, settings, tmp_path):
-    """What `GET .../file` gives predicts the same bits in another process, and saves to the same bytes."""
+    """The downloaded file predicts the same bits in another process, and saves to the same bytes."""
     model = fitted(client, settings, name="mine")
     response = get_file(client, model)
     assert response.status_code == 200
@@ -217,7 +217,7 @@ LIES = {
 @pytest.mark.parametrize("lie", LIES)
 @only("sqlite")
 def test_files_that_lie_under_fitting_checksums_are_refused(client, lie):
-    """What could not be stored, shown or predicted with later is refused when it comes."""
+    """Files with valid checksums are refused if they could not be stored, shown or used for predictions."""
     problem(post_file(client, forged(make_posterior()[0].to_bytes(), LIES[lie])), 422, "unusable-model")
     assert client.get("/models").json()["items"] == []
 

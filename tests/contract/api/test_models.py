@@ -1,4 +1,4 @@
-"""POST, GET and DELETE /models, and cancelling: everything but the fitting itself."""
+"""POST, GET and DELETE /models, and cancelling, without the fitting itself."""
 
 import re
 
@@ -52,7 +52,7 @@ def test_a_fit_is_accepted_with_everything_resolved(client, dataset_id):
 
 
 def test_particle_gibbs_and_hyperpriors_are_settings(client):
-    """What a notebook can fit is asked for by the same names, and shown resolved."""
+    """Settings of a notebook's fit have the same names here, and are shown resolved."""
     dataset_id = post_csv(client, table(60)).json()["id"]
 
     asked = {"moves": {"pg": 0.2, "grow": 0.4, "prune": 0.4}, "particles": 20, "start": "smc"}
@@ -262,7 +262,7 @@ def test_a_field_that_is_misspelt_is_told_the_right_one(client, dataset_id):
 
 @only("sqlite")
 def test_unknown_ids(client, dataset_id):
-    """Whatever stands where an id belongs, it is a 404, also what no database could hold."""
+    """A malformed or unknown id is a 404, even one that no database could store."""
     problem(fit(client, "ds_unknown"), 404, "not-found")
     problem(fit(client, "x' OR 1=1 --"), 404)
     for strange in ("mdl_1", "x", "%00", "%ff", "a b", "..%2f..", "é", "x" * 3000):
@@ -294,7 +294,7 @@ BAD_JSON = {
 @pytest.mark.parametrize("case", BAD_JSON)
 @only("sqlite")
 def test_json_is_read_strictly(client, case):
-    """What other parsers let pass in silence is a 422 that names the key."""
+    """JSON that other parsers silently accept is a 422 that names the key."""
     text, where, told = BAD_JSON[case]
 
     body = problem(post_json(client, "/models", text), 422)

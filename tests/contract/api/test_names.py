@@ -1,4 +1,4 @@
-"""A model's name stands wherever its id does."""
+"""A model's name can replace its id everywhere."""
 
 import json
 
@@ -30,7 +30,7 @@ def told_by(answer) -> str:
 
 
 def test_every_call_takes_a_name(client, settings):
-    """What comes back for the name is what comes back for the id, and holds the id."""
+    """Responses for the name equal those for the id, and contain the id."""
     model = fitted(client, settings, name="mine", holdout=0.2)
     bodies = {
         "predict": {"rows": client.get(f"/datasets/{model['dataset_id']}/preview?rows=1").json()["rows"]},

@@ -1,4 +1,4 @@
-"""No spelling of a path gives a key more than the plain one: what a key must be for hangs on the route."""
+"""Spellings of paths give a key no more access than the plain path: scopes belong to the route."""
 
 import http.client
 import json
@@ -106,7 +106,7 @@ def test_no_spelling_of_a_path_gives_a_key_more(team, database, things, every):
 
 @only("sqlite")
 def test_no_path_with_a_control_character_reaches_a_router(client):
-    """Not even for whoever may do everything: 404, before any route is asked."""
+    """Control characters in a path are a 404 before any route is tried, even with every scope."""
     with Raw(client.base_url.host, client.base_url.port) as raw:
         for code in (*range(0x20), 0x7F):
             assert raw.status("GET", f"/models%{code:02X}", {}, None) == 404

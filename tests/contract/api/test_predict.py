@@ -160,7 +160,7 @@ BAD_ROWS = {
 @pytest.mark.parametrize("case", BAD_ROWS)
 @only("sqlite")
 def test_rows_that_do_not_fit_are_refused_with_their_place(client, model, case):
-    """By row and by column alike: never a confident wrong number."""
+    """Invalid rows are refused by row and by column alike, never silently predicted."""
     rows, where = BAD_ROWS[case]
 
     body = problem(predict(client, model, rows=rows), 422, "unusable-data")
@@ -191,7 +191,7 @@ def test_json_that_is_no_row_is_refused_with_its_place(client, model):
 
 @only("sqlite")
 def test_requests_that_make_no_sense_are_refused_by_name(client, model):
-    """Neither or both of rows and columns, none or too many rows, levels out of range, unknown words."""
+    """Rows and columns together or absent, bad numbers of rows, levels and unknown fields are refused."""
     for body in (
         {},
         {"rows": ROWS, "columns": {"size": [1]}},

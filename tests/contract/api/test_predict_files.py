@@ -1,4 +1,4 @@
-"""Rows as files, answers as tables, and what is known of the very rows asked."""
+"""Rows in files, responses as tables, and diagnostics of the requested rows."""
 
 import gzip
 import io
@@ -172,7 +172,7 @@ def test_errors_are_those_of_the_draws_used(client, model, database):
 
 
 def test_samples_are_draws_of_the_function(client, model):
-    """As many as asked, all of them when all are asked; more than there are is refused."""
+    """Samples are as many as requested, up to all draws; more than exist are refused."""
     all_ = np.array(ask(client, model, samples=80).json()["samples"])
 
     assert all_.shape == (3, 80)
@@ -258,7 +258,7 @@ def test_content_types_nobody_reads(client, model):
 
 @only("sqlite")
 def test_csv_cells_mean_what_they_meant_in_training(client, settings):
-    """By the model's kinds: the level 1 is not a number, true is a boolean, a date is read as one."""
+    """CSV cells are read by the model's kinds: the level 1 is not a number, true is a boolean."""
     lines = ["y,zip,flag,day,x"]
     lines += [
         f"{row % 7},{row % 3 + 1},{'true' if row % 2 else 'false'},2026-01-{row % 28 + 1:02},{row}"
@@ -307,7 +307,7 @@ def test_csv_answers_hold_no_formulas(client, settings):
 
 @only("sqlite")
 def test_beside_json_rows_the_address_says_nothing(client, settings):
-    """What would be passed over in silence is refused, defaults aside; the document tells of it for files."""
+    """Query parameters beside JSON are refused unless they are defaults; OpenAPI has them for files."""
     made = fitted(client, settings)
     asked = {
         "params": {"interval": "predictive", "decimal": "comma"},

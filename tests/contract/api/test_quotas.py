@@ -1,4 +1,4 @@
-"""What one owner may have at once, and the line that every change leaves."""
+"""Quotas per owner, and the audit entry of every change."""
 
 import json
 import logging
@@ -94,7 +94,7 @@ def test_the_header_of_a_model_file_counts_as_stored(settings, database):
 
 
 def test_queued_fits(settings, database):
-    """As many fits and background predictions as may be are open, never one more, also when asked at once."""
+    """The allowed number of fits and background predictions is open, never one more, even concurrently."""
     with limited(settings, database, quota_queued=3) as (ann, bob):
         dataset = post_csv(ann, table()).json()["id"]
         model = fit(ann, dataset).json()["id"]
@@ -113,7 +113,7 @@ def test_queued_fits(settings, database):
 
 @only("sqlite")
 def test_predictions_at_once(settings, database):
-    """Of many requests at once that compute, the owner's share is answered and the rest told to come back."""
+    """One owner's share of concurrent computations is served, the rest get a 429."""
     with limited(settings, database, quota_predictions=1) as (ann, bob):
         model = fit(ann, post_csv(ann, table(60)).json()["id"]).json()["id"]
         run_units(settings)

@@ -1,8 +1,4 @@
-"""Files of many origins as people have them: uploaded, trained on and predicted from, through HTTP.
-
-The data come in packages that are installed anyway; some lie there as files with oddities of their own, and
-others are written here in the dialects of those who use them.
-"""
+"""Real files of many origins: uploaded, fitted and predicted through HTTP."""
 
 import csv
 import gzip
@@ -45,7 +41,7 @@ def columnar(write: str, frame: pd.DataFrame) -> bytes:
 
 
 def german(frame: pd.DataFrame) -> bytes:
-    """As a German spreadsheet saves it: semicolons, decimal commas, Windows ends of lines."""
+    """Format a table as a German spreadsheet does: semicolons, decimal commas, Windows line ends."""
     return frame.to_csv(sep=";", decimal=",", index=False, lineterminator="\r\n").encode("cp1252")
 
 

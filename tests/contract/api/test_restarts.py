@@ -1,4 +1,4 @@
-"""POST /models/{id}/retry and /extend, and asking a model before its end."""
+"""POST /models/{id}/retry and /extend, and predictions before a model's end."""
 
 import pytest
 from sqlalchemy import update
@@ -72,7 +72,7 @@ def test_answers_that_pin_draws_stay(client, settings, database, model_id):
 
 
 def test_a_cancelled_model_answers_and_is_retried(client, settings, database, model_id):
-    """What was drawn answers; retried, the model ends as one that was never cancelled."""
+    """A cancelled model predicts from its draws; retried, it equals one that was never cancelled."""
     claims = take_chains(database.engine, 10, 20)
     client.post(f"/models/{model_id}/cancel")
     refused = problem(client.post(f"/models/{model_id}/retry"), 409, "conflict")
@@ -164,7 +164,7 @@ def test_extend_tells_what_it_does(client, settings, model_id):
 
 
 def test_a_name_keeps_answering_while_its_model_is_extended(client, settings):
-    """By name, a model that is being extended answers, not an older one of that name."""
+    """Requests by name use the model that is being extended, not an older one."""
     older = fitted(client, settings, name="cars")
     newer = fitted(client, settings, name="cars")
     client.post(f"/models/{newer['id']}/extend", json={"num_draws": 5})

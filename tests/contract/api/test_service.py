@@ -1,4 +1,4 @@
-"""What holds for every route: problem documents, ids, headers, health, the OpenAPI document and its page."""
+"""Properties of every route: problem documents, ids, headers, health, the OpenAPI document and its page."""
 
 import re
 
@@ -61,7 +61,7 @@ def test_request_ids_come_back(client):
 
 @only("sqlite")
 def test_every_answer_carries_the_security_headers(client):
-    """Also errors: no sniffing, no framing, no foreign scripts, nothing kept by caches."""
+    """Security headers are on every response: no sniffing, framing, foreign scripts or caching."""
     for response in (client.get("/datasets"), client.get("/nowhere"), client.get("/docs")):
         headers = response.headers
         assert headers["x-content-type-options"] == "nosniff"
@@ -94,7 +94,7 @@ def test_ready_needs_the_schema(settings, empty_database_url):
 
 @only("sqlite")
 def test_a_database_that_is_away_is_a_503(settings, tmp_path):
-    """Not a 500: the request may be tried again, and the answer says when."""
+    """An unreachable database is a 503 with Retry-After, not a 500."""
     away = settings.model_copy(update={"database_url": f"sqlite:///{tmp_path}/no/such/folder/x.db"})
     with serving(away) as address, plain_http.Client(base_url=address) as client:
         for path in ("/health/ready", "/datasets", "/models", "/models/mdl_1"):
@@ -163,7 +163,7 @@ def test_the_page_of_the_api_asks_nothing_elsewhere(client):
 @pytest.mark.parametrize("text", ["%zz", "%00", "%ff%fe", "\u00e9", "x" * 5000, "..%2f..%2fetc%2fpasswd"])
 @only("sqlite")
 def test_strange_paths_and_queries_are_no_server_error(client, text):
-    """Whatever stands in an address: 4xx as a problem document."""
+    """Strange paths and queries are a 4xx problem document."""
     for path in (f"/{text}", f"/datasets/{text}", f"/models/{text}/predict", f"/datasets?cursor={text}"):
         response = client.post(path, json={"rows": [{}]}) if "predict" in path else client.get(path)
         assert 400 <= response.status_code < 500, (path, response.text)

@@ -1,4 +1,4 @@
-"""Methods of one tree through the service: accepted, fitted by the worker's functions, asked in every way."""
+"""Single-tree methods through the service: accepted, fitted by the worker's functions, and queried."""
 
 import io
 
@@ -121,7 +121,7 @@ def test_classes(client, settings):
 
 
 def test_classes_of_a_dataset(client, settings):
-    """The same in the background: JSON [row][class], and one column for each class in Arrow."""
+    """Background predictions have JSON [row][class], and one Arrow column per class."""
     model = fitted(client, settings, text=kinds(), method="bcart", family="categorical", **ONE)
     made = client.post(f"/models/{model['id']}/predictions", json={"dataset_id": model["dataset_id"]})
     assert made.status_code == 202, made.text

@@ -1,4 +1,4 @@
-"""Who is slow, endless or absent gets a refusal or a closed connection: raw sockets, the real server."""
+"""Slow, endless or absent clients get an error or a closed connection: raw sockets, the real server."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ pytestmark = only("sqlite")
 
 @pytest.fixture
 def place(database, settings):
-    """Where a service with little patience listens."""
+    """Serve with short timeouts and return the address."""
     hasty = {"body_seconds": 1.0, "body_bytes_per_second": 1000, "head_seconds": 1.0, "write_seconds": 1.0}
     with serving(settings.model_copy(update=hasty | {"max_connections": 20})) as address:
         yield listening(address)
@@ -165,7 +165,7 @@ def test_a_request_that_is_for_nobody_in_particular(place, head):
 
 
 def test_a_request_with_an_absolute_target(place):
-    """Which a proxy may send, when it names the host that is asked."""
+    """An absolute target, which a proxy may send, is accepted if it names the requested host."""
     head = b"GET http://LOCALHOST/health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     with talking(place, head) as connection:
         assert heard(connection).startswith(b"HTTP/1.1 200 ")
@@ -208,7 +208,7 @@ def test_an_answer_that_nobody_reads(place):
 
 
 def _open(connection: socket.socket) -> bool:
-    """Whether the other side still holds the connection: one that was reset says so."""
+    """Return whether the server still holds the connection; a reset shows that it doesn't."""
     return connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0 and _sends(connection)
 
 

@@ -1,4 +1,4 @@
-"""Large answers: who reads slowly gets them whole, who hardly reads is given up."""
+"""Large responses: slow readers get them whole, connections of stalled readers are aborted."""
 
 import socket
 import threading
@@ -39,7 +39,7 @@ def large():
 
 
 def test_an_answer_that_is_read_slowly_comes_whole(large):
-    """However long it takes, while somebody reads it."""
+    """A response arrives completely however slowly it is read."""
     began, count = time.monotonic(), 0
     while part := large.recv(200_000):
         count += len(part)

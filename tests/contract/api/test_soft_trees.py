@@ -1,4 +1,4 @@
-"""Trees of soft splits through the service: fitted in slices by the worker's functions, asked every way."""
+"""Soft trees through the service: fitted in slices by the worker's functions, and queried."""
 
 import numpy as np
 import pytest

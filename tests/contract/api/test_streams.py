@@ -1,4 +1,4 @@
-"""Streams of events: they end with what let them in, and one owner's leave room for others."""
+"""Event streams end when access ends, and one owner's streams leave room for others."""
 
 import contextlib
 import time
@@ -81,7 +81,7 @@ def test_streams_end_with_their_key(team, database, way):
 
 
 def test_a_browsers_streams_end_when_it_signs_out(team, person, database):
-    """Of its session alone: the key stays in force."""
+    """Signing out ends only the session's streams: the key stays valid."""
     ann = make_key(database, "ann")
     one, several = paths(queued(team, bearer(ann), 1)[0])
     person.post("/ui/sign-in", data={"key": ann.secret})

@@ -1,4 +1,4 @@
-"""The same service as the API's tests have it, asked as a browser asks."""
+"""The service of the API tests, used as by a browser."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Charts: SVG at addresses of their own, in two themes and two shapes, kept by whoever has them."""
+"""Charts: SVG at their own URLs, in two themes and two shapes, cached by clients."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def svg_of(response) -> ET.Element:
 
 
 def sources(page) -> list[str]:
-    """Where the pictures of a page come from, every variant."""
+    """Return the URLs of a page's images, all variants."""
     return re.findall(r'(?:src|srcset)="(/ui/models/[^"]*\.svg[^"]*)"', page.text)
 
 
@@ -164,7 +164,7 @@ def test_what_a_page_offers_to_copy_gives_what_the_page_shows(browser, client, s
 
 
 def test_a_chart_goes_with_its_model(client, monkeypatch):
-    """Also one that was drawn before, and is still kept in memory."""
+    """Charts of a deleted model are gone, even those cached in memory."""
     drawn = []
     chart = (lambda *_: {}, lambda *_: drawn.append(1) or b"<svg/>")
     monkeypatch.setitem(CHARTS, "importance", chart)

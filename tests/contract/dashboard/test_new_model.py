@@ -1,4 +1,4 @@
-"""The form of a new model: everything that `POST /models` takes, refused alike, in the right place."""
+"""The form of a new model: every field of `POST /models`, with the same errors at the right fields."""
 
 import json
 import re
@@ -24,14 +24,14 @@ TREE_PRIOR = {*single.DEFAULTS, *single.CLASS_DEFAULTS, *single.ABSOLUTE}
 
 @pytest.fixture
 def form(browser, client):
-    """What the form sends untouched, with a target."""
+    """Return the fields of the untouched form, with a target."""
     dataset = post_csv(client, table(60)).json()
     hidden = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}")).hidden
     return hidden | {"target": "y", "features": ["size", "colour"]}
 
 
 def test_every_setting_has_a_field_with_a_default_and_a_sentence(browser, form):
-    """What `POST /models`, its stop rules and the sampler's priors know is on the page, each explained."""
+    """Every setting of `POST /models`, its stop rules and the sampler's priors is on the page, explained."""
     page = page_of(browser.get(f"/ui/models/new?dataset={form['dataset_id']}"))
 
     fields = {control["name"] for control in page.controls} | set(page.hidden)

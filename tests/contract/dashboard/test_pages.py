@@ -1,4 +1,4 @@
-"""Pages as a browser without JavaScript has them."""
+"""Pages as a browser without JavaScript shows them."""
 
 import json
 import re
@@ -203,7 +203,7 @@ def test_hostile_names_are_shown_as_they_are(browser, client, settings):
 
 
 def test_errors_are_pages_for_browsers_and_problems_for_clients(browser, client):
-    """The same refusal: words and a way on for a person, a problem document for a program."""
+    """An error is a page with a next step for a person, and a problem document for a program."""
     page = page_of(browser.get("/ui/models/mdl_none"), 404)
     assert "There is no model with this id" in page.words
     assert "/ui/models" in page.links
@@ -217,7 +217,7 @@ def test_errors_are_pages_for_browsers_and_problems_for_clients(browser, client)
 
 
 def test_a_form_sent_by_another_site_is_refused(browser, client):
-    """By its Origin, and by what the browser says of where the request comes from."""
+    """Forms from another site are refused by their Origin or Sec-Fetch-Site header."""
     dataset = post_csv(client, table()).json()
     for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
         page_of(browser.post(f"/ui/datasets/{dataset['id']}/delete", headers=headers), 403)
@@ -287,7 +287,7 @@ def test_the_form_says_how_a_file_is_written(browser, client):
 
 
 def test_the_python_of_every_page_runs(browser, client, settings, tmp_path, monkeypatch):
-    """What pages show as the same in Python is run as it stands."""
+    """The Python code that pages show runs unchanged."""
     (tmp_path / "data.csv").write_text(table(20))
     monkeypatch.chdir(tmp_path)
     model = fitted(client, settings, name="mine", holdout=0.2)

@@ -1,4 +1,4 @@
-"""Signing in where keys are asked for: sessions, tokens of forms, and who may see what."""
+"""Sign-in where keys are required: sessions, CSRF tokens, and access."""
 
 import re
 from datetime import timedelta
@@ -178,7 +178,7 @@ def test_a_key_has_only_so_many_sessions(database, monkeypatch):
 
 
 def test_a_session_sees_its_owners_things_and_does_what_its_key_may(person, team, database):
-    """Another owner's things are not there; a key without a scope is told which it takes."""
+    """Objects of other owners are hidden; a missing scope is named."""
     ann, bob = make_key(database, "ann"), make_key(database, "bob", scopes=["read"])
     made = team.post("/datasets", content=table().encode(), headers=CSV | bearer(ann)).json()
     sign_in(person, bob)
@@ -217,7 +217,7 @@ def test_keys_are_made_shown_once_rotated_and_revoked_by_an_admin(person, team, 
 
 
 def test_no_page_makes_or_shows_an_operators_key(person, browser, database):
-    """Neither an admin's page nor, on loopback, anybody's: not by a new key, nor by rotating one."""
+    """No page creates or rotates an operator's key, neither for an admin nor on loopback."""
     boss = make_key(database, "boss", owner="ann", scopes=["admin"])
     ops = make_key(database, "ops", owner="ann", scopes=["operator"])
     sign_in(person, boss)

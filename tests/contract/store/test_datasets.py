@@ -1,4 +1,4 @@
-"""Datasets: what was stored comes back, only what is asked is read, damage is noticed."""
+"""Datasets: stored values are returned, only requested columns are read, damage is detected."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""Races: many threads at once, on both databases, and no promise breaks."""
+"""Races of many threads on both databases: no promise breaks."""
 
 import threading
 import time
@@ -47,7 +47,7 @@ def test_nothing_is_claimed_twice(database):
 
 
 def test_exactly_one_finish_unit(database):
-    """However the last chains of a model end together, its finish unit is there once."""
+    """Exactly one finish unit exists however the last chains of a model end together."""
     made = [create_model(database.engine, num_chains=THREADS) for _ in range(5)]
     for model in made:
         claims = [claim(database.engine) for _ in range(THREADS)]

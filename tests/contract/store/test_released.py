@@ -1,4 +1,4 @@
-"""Databases of every released revision, as they were left, upgraded and asked again what they answered."""
+"""Databases of every released revision, upgraded and compared with their recorded responses."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def loaded(url: str, revision: str) -> None:
 
 
 def _copy(source: sqlite3.Connection, url: str, revision: str) -> None:
-    """To Postgres, in the schema that the migrations up to that revision make there."""
+    """Copy a database to Postgres, in the schema of its revision."""
     engine = make_engine(url)
     with engine.connect() as connection:
         command.upgrade(schema.config(connection), revision)
@@ -58,7 +58,7 @@ def _copy(source: sqlite3.Connection, url: str, revision: str) -> None:
 
 
 def _as(kind, value):
-    """What SQLite keeps as text or a number."""
+    """Convert a value that SQLite stores as text or a number."""
     if value is None:
         return None
     if isinstance(kind, JSON):

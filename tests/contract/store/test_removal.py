@@ -1,4 +1,4 @@
-"""What is deleted is gone at once for whoever asks, and removed in batches that a crash only interrupts."""
+"""Deleted objects disappear at once, and their rows are removed in batches that a crash only interrupts."""
 
 import pytest
 from sqlalchemy import func, select

@@ -1,4 +1,4 @@
-"""The schema: migrations and tables agree, on both databases, whoever migrates."""
+"""The schema: migrations and tables agree on both databases."""
 
 import sqlite3
 import threading
@@ -36,7 +36,7 @@ def test_an_empty_database_is_not_at_head(empty_database_url):
 
 
 def test_two_migrations_at_once(empty_database_url):
-    """Of two processes that migrate one database at once, one waits, and both succeed."""
+    """One of two processes that migrate a database at the same time waits, and both succeed."""
     failures = []
 
     def migrate():
@@ -123,7 +123,7 @@ def test_sqlite_is_durable_and_checks_foreign_keys(tmp_path):
 
 
 def test_api_and_worker_leave_another_schema_alone(database):
-    """What both ask before they start: a database older or newer than the code is named, and not touched."""
+    """A database older or newer than the code is reported at the start, and not changed."""
     assert schema.mismatch(database.url) is None
     for other in ("0001", "9999"):
         with database.engine.begin() as connection:

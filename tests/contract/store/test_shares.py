@@ -1,4 +1,4 @@
-"""Owners share the workers: whose turn it is, and when a chain gives way."""
+"""Shares of owners: the order of claims, and when a chain yields."""
 
 import pytest
 from sqlalchemy import update
@@ -34,7 +34,7 @@ def models_of(engine, *owners, num_chains=4):
 
 
 def test_the_owner_with_the_fewest_running_units_is_served(database):
-    """However many chains one owner queued first, the other's are claimed in turn; of one owner by age."""
+    """Claims alternate between owners however many chains one has queued; within an owner they go by age."""
     made = models_of(database.engine, ANN, ANN, BOB)
     owners = {made[ANN]: ANN, made[BOB]: BOB}
     claims = [claim(database.engine) for _ in range(8)]

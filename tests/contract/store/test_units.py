@@ -1,4 +1,4 @@
-"""Units of work: one holder at a time, nothing written by a former one, every end settles the model."""
+"""Units of work: one holder at a time, no writes by a former one, and every end settles the model."""
 
 import pytest
 from sqlalchemy import func, select, update
@@ -97,7 +97,7 @@ def test_an_expired_lease_goes_to_another_worker(database):
 
 @pytest.mark.parametrize("write", ["heartbeat", "slice", "finish", "release", "stop", "fail"])
 def test_a_former_holder_writes_nothing(database, write):
-    """Whatever a worker back from the dead tries, it fails and leaves no trace."""
+    """Every write of a worker whose unit was taken over fails and leaves no trace."""
     model = create_model(database.engine, num_chains=1)
     dead = claim(database.engine, "dead")
     expire(database.engine, dead)
@@ -163,7 +163,7 @@ def test_drain_gives_the_unit_back_unblamed(database):
 
 
 def test_cancel_ends_queued_chains_at_once_and_running_ones_at_their_slice(database):
-    """What runs is told at its next slice, keeps that slice's draws, and then the model is cancelled."""
+    """A running chain sees the cancel at its next slice and keeps its draws; then the model ends."""
     model = create_model(database.engine, num_chains=3)
     claimed = claim(database.engine)
     with session_scope(database.engine) as session:
@@ -260,7 +260,7 @@ def test_a_failing_chain_fails_its_model(database):
 
 
 def test_a_deleted_model_is_gone_and_its_worker_finds_out(database):
-    """Nothing of a deleted model is left, and a slice that comes after writes nothing."""
+    """A deleted model leaves nothing, and a later slice writes nothing."""
     model = create_model(database.engine)
     claimed = claim(database.engine)
     with session_scope(database.engine) as session:

@@ -72,7 +72,7 @@ def main(wanted: list[str]) -> None:
 
 
 def take(source: str, revision: str) -> None:
-    """What one revision left, in the tables of another."""
+    """Copy the rows that one revision left into the tables of another."""
     told = json.loads((HERE / f"{source}.json").read_text()) | {"taken_from": source}
     if revision < BATCHES:
         told["prediction"] = None
@@ -103,7 +103,7 @@ def released() -> dict[str, str]:
 
 
 def git(*arguments: str) -> str:
-    """What git says."""
+    """Return the output of git."""
     done = subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
     return done.stdout
 
@@ -158,7 +158,7 @@ def talked(client: httpx.Client) -> dict[str, Any]:
 
 
 def until(look: Any, field: str) -> dict[str, Any]:
-    """What it shows once that field has a value."""
+    """Poll the response until the field has a value, and return it."""
     deadline = time.monotonic() + MINUTES
     while not (shown := look())[field]:
         assert time.monotonic() < deadline, shown

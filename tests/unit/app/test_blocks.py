@@ -1,4 +1,4 @@
-"""Blocks of stored columns: what goes in comes out, in few bytes."""
+"""Blocks of stored columns: values are restored, and the bytes are few."""
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +40,7 @@ def test_every_block_is_read_as_it_was(kind, cells):
 
 
 def test_blocks_are_about_as_small_as_parquet():
-    """Of decimals, counts, levels, dates, names and noise, together no larger than Parquet's zstd files."""
+    """Blocks of typical columns are together no larger than Parquet with zstd."""
     import io
 
     import pyarrow.parquet as pq

@@ -34,7 +34,7 @@ def test_the_longest_unused_goes_first():
 
 
 def test_what_is_too_large_is_given_and_not_kept():
-    """And throws nothing else out."""
+    """A value larger than the cache evicts nothing."""
     cache = Cache(100)
     cache.get("small", lambda: Thing(60))
 
@@ -70,7 +70,7 @@ def test_many_who_ask_at_once_share_one_load():
 
 
 def test_a_load_that_fails_is_tried_again():
-    """Whoever waited gets the error, the next one a new try."""
+    """Waiting callers get the error, the next one retries."""
     cache = Cache(100)
 
     def fail() -> Thing:
@@ -82,7 +82,7 @@ def test_a_load_that_fails_is_tried_again():
 
 
 def test_dropping():
-    """What is dropped is loaded anew, and its bytes are free."""
+    """A dropped value is loaded again, and its bytes are freed."""
     cache = Cache(100)
     cache.get("a", lambda: Thing(70))
     cache.drop("a")

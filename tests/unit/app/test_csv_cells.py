@@ -1,4 +1,4 @@
-"""CSV that leaves the service runs nothing in a spreadsheet, and reads back as what it was."""
+"""CSV output runs nothing in a spreadsheet, and reads back unchanged."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Reading delimited files: cells come through as written, whatever the dialect, and the dialect is told."""
+"""Reading of delimited files: cells are unchanged in any dialect, and the dialect is reported."""
 
 import csv
 import io
@@ -47,7 +47,7 @@ def written(names, rows, **dialect) -> str:
 )
 @settings(deadline=None)
 def test_what_a_writer_wrote_is_read_back(table, delimiter, end, all_quoted, encoding):
-    """Whatever the delimiter, the ends of lines, the quoting and the encoding, once the sender says them."""
+    """Written tables are read back for any delimiter, line end, quoting and encoding, if these are given."""
     names, rows = table
     quoting = csv.QUOTE_ALL if all_quoted else csv.QUOTE_MINIMAL
     content = written(names, rows, delimiter=delimiter, lineterminator=end, quoting=quoting).encode(encoding)
@@ -62,7 +62,7 @@ def test_what_a_writer_wrote_is_read_back(table, delimiter, end, all_quoted, enc
 @given(tables(), st.sampled_from([",", ";", "\t", "|"]), st.booleans())
 @settings(deadline=None)
 def test_the_delimiter_is_found(table, delimiter, with_bom):
-    """What nobody says is found out, as long as every cell is quoted."""
+    """The delimiter is detected as long as every cell is quoted."""
     names, rows = table
     content = written(names, rows, delimiter=delimiter, quoting=csv.QUOTE_ALL)
     _, found = read(content.encode("utf-8-sig" if with_bom else "utf-8"))
@@ -94,7 +94,7 @@ DIALECTS = {
 
 @pytest.mark.parametrize("case", DIALECTS)
 def test_dialects_that_people_have(case):
-    """The same table, however it was written; what was decided is told."""
+    """A table is the same however it was written; every decision is reported."""
     text, told = DIALECTS[case]
 
     table, found = read(text.encode())
@@ -105,7 +105,7 @@ def test_dialects_that_people_have(case):
 
 
 def test_quotes_escaped_by_backslashes():
-    """As databases write them."""
+    """Backslash escapes, as databases write them, are read."""
     table, found = read(b'a,b\n"say \\"hi\\", twice",1\n"plain",2\n')
 
     assert found == {"a": ['say "hi", twice', "plain"], "b": ["1", "2"]}
@@ -184,7 +184,7 @@ def test_other_letters_are_not_guessed(encoding):
 @given(st.binary(max_size=200))
 @settings(deadline=None)
 def test_any_bytes_are_a_table_or_a_refusal(content):
-    """Nothing else ever comes out of the reader."""
+    """The reader returns a table or refuses, for any bytes."""
     try:
         table, found = read(content)
     except ServiceError:

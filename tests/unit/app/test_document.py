@@ -51,7 +51,7 @@ def test_no_parameter_hides_what_generated_code_uses(document):
 
 
 def test_every_call_has_an_example_and_a_server_is_named(document):
-    """Of its parameters, its body or its answer; each example is as its schema says."""
+    """Examples of parameters, bodies or responses match their schemas."""
     assert [server["url"] for server in document["servers"]] == ["/", "http://127.0.0.1:8000"]
     lacking = []
     for path, method, operation in operations(document):
@@ -72,7 +72,7 @@ def test_every_call_has_an_example_and_a_server_is_named(document):
 
 
 def test_a_models_name_is_said_to_stand_for_its_id(document):
-    """Wherever a path has the id of a model."""
+    """Every path with a model's id documents the name."""
     told = {
         parameter["description"]
         for _, _, operation in operations(document)

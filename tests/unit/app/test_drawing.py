@@ -1,4 +1,4 @@
-"""Charts as documents: what they hold, whatever the names and figures are."""
+"""Charts as documents: their content, whatever the names and figures are."""
 
 import re
 import subprocess
@@ -45,7 +45,7 @@ def test_hostile_names_and_bare_figures_can_be_drawn(theme):
 
 
 def test_themes_differ_in_colours_alone():
-    """The same words at the same places, whichever theme."""
+    """Themes have the same words at the same places."""
     feature = [{"name": "a", "mean": 0.5, "lower": 0.4, "upper": 0.6}]
     light, dark = (effects.importance(feature, ChartStyle(theme)).decode() for theme in ("light", "dark"))
     assert light != dark
@@ -60,7 +60,7 @@ def test_themes_differ_in_colours_alone():
 
 @pytest.mark.slow
 def test_the_service_starts_without_the_drawing_libraries():
-    """Neither matplotlib nor ArviZ's plots, which take seconds, are there before a chart is asked for."""
+    """Matplotlib and ArviZ's plots, which take seconds to import, are absent before the first chart."""
     code = (
         "import sys, app.application; "
         "slow = ('matplotlib', 'arviz_plots', 'xarray', 'scipy.stats'); "

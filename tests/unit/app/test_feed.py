@@ -1,4 +1,4 @@
-"""What one stream tells of several models, without a database."""
+"""Messages of one stream about several models, without a database."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def news(state, *kinds, first=1, progress=0.0):
 
 
 def told(stream):
-    """What waits, taken, as (model, number, kind, whether it is the end)."""
+    """Take the waiting messages as (model, number, kind, whether it is the end)."""
     waiting, stream.waiting = stream.waiting, []
     return [(model, one.sequence, one.kind, one.ends) for model, one in waiting]
 
@@ -75,7 +75,7 @@ def test_a_long_log_comes_whole_before_its_end(last):
 
 
 def test_from_the_newest_on_only_progress_and_the_end_are_told():
-    """As lists of models want it."""
+    """A stream from the newest event sends only progress and the end, as lists of models need."""
     stream = stream_of(a=NEWEST)
     stream.feed({"a": news("running", "created")}, {"a": 0})
     stream.feed({"a": news("failed", "failed", first=2)}, {"a": 0})

@@ -1,4 +1,4 @@
-"""Every reader of files, fed with inputs mutated where they reach new lines; the long form is a command."""
+"""Readers of files, fed with inputs mutated towards new lines; `make fuzz` is the long form."""
 
 import pytest
 
@@ -15,6 +15,6 @@ def _kernels() -> None:
 
 @pytest.mark.parametrize("reader", READERS)
 def test_whatever_bytes_are_taken_or_refused(reader):
-    """Nothing else comes out of a reader; `make fuzz` feeds them as long as one likes."""
+    """A reader accepts or refuses any bytes; `make fuzz` runs this for as long as desired."""
     batch = BATCHES.get(reader, 200)
     assert fuzz(reader, inputs=2 * batch, seed=1, batch=batch) == 0

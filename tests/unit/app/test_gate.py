@@ -1,4 +1,4 @@
-"""`app.web.middleware.concurrency`: as many at once as there are cores, the others wait a bounded time."""
+"""`app.web.middleware.concurrency`: as many at once as there are cores, others wait a limited time."""
 
 import threading
 import time
@@ -61,7 +61,7 @@ def test_who_would_wait_too_long_is_told_so():
 
 
 def test_one_owner_never_has_every_place():
-    """As many long pieces of one owner as may be: the other's short one runs beside them, at once."""
+    """Short work of one owner runs at once beside the most long work that another may run."""
     go_on = threading.Event()
     most, busy, lock = 0, 0, threading.Lock()
 

@@ -1,4 +1,4 @@
-"""Kernels that come with an image: for what nearly every server has, and put where they are sought."""
+"""Kernels of a container image: compiled for a baseline, and copied to the cache folder."""
 
 import os
 import subprocess
@@ -40,7 +40,7 @@ def test_the_baseline_is_chosen_only_where_the_processor_has_it(monkeypatch):
 
 
 def test_kernels_of_a_baseline_have_a_folder_of_their_own(tmp_path):
-    """What was compiled for the baseline is found again on any machine, and not mixed with native kernels."""
+    """Baseline kernels are found on any machine, and not mixed with native ones."""
 
     def folder(**environment: str) -> str:
         ran = subprocess.run(

@@ -1,4 +1,4 @@
-"""Log lines: what they say, and what they never say."""
+"""Content of log lines."""
 
 import json
 import logging
@@ -21,7 +21,7 @@ def record(message: str, *arguments: object, error: bool = False, **extra: objec
 
 
 def test_a_line_is_one_json_object():
-    """Whatever is in a message, it stays one line of ASCII with time, level, event, message and fields."""
+    """Any message stays one line of ASCII with time, level, event, message and fields."""
     line = JsonLines().format(record("two\nlines of %s", "\u2028 \ud800", event="told", token=3, secret="s"))
 
     assert "\n" not in line
@@ -34,7 +34,7 @@ def test_a_line_is_one_json_object():
 
 
 def test_fields_are_bound_for_a_block():
-    """What `bound` gives is in every line of the block, an inner one adding to the outer, and gone after."""
+    """Bound fields are in every line of the block, inner ones adding to outer ones, and gone afterwards."""
     with bound(request_id="r1"):
         with bound(model_id="mdl_1"):
             inner = json.loads(JsonLines().format(record("x")))

@@ -26,7 +26,7 @@ COLUMNS = st.one_of(
 @given(COLUMNS)
 @settings(deadline=None)
 def test_a_profile_is_json_and_counts_every_row(array):
-    """Whatever a column holds: finite figures, and histogram, distinct and missing add up to its rows."""
+    """Figures are finite, and histogram, distinct and missing add up to the rows, for any column."""
     summary, profile = summarise("x", pa.chunked_array([array]))
 
     json.dumps(profile, allow_nan=False)

@@ -26,7 +26,7 @@ def generate() -> ModuleType:
 
 
 def test_the_openapi_document_is_current(generate):
-    """What is promised over HTTP changes only where somebody sees it in a diff."""
+    """Changes to the HTTP API are visible in the diff of the checked-in document."""
     assert (DOCS / "openapi.json").read_text() == generate.as_json(generate.document()), AGAIN
 
 

@@ -1,4 +1,4 @@
-"""Settings: a wrong one is a sentence without its value, a strange one is told, all can be listed."""
+"""Settings: errors without values, unknown variables reported, and a complete listing."""
 
 import re
 
@@ -50,7 +50,7 @@ def test_a_wrong_setting_is_one_sentence_without_secrets(monkeypatch, name, valu
 
 
 def test_several_wrong_settings_are_told_at_once(monkeypatch):
-    """Nobody mends one after the other."""
+    """All invalid settings are reported together."""
     monkeypatch.setenv("BARTSERVE_PORT", "x")
     monkeypatch.setenv("BARTSERVE_WORKER_SLOTS", "0")
     with pytest.raises(SettingError, match=r"^BARTSERVE_PORT: .*; BARTSERVE_WORKER_SLOTS: .*\.$"):

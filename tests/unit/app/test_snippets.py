@@ -1,4 +1,4 @@
-"""Commands to copy: what stands there is what runs."""
+"""Commands to copy read as they run."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""`app.web.json_body.parse`: what others let pass is refused by name, everything else is as json reads it."""
+"""`app.web.json_body.parse`: refuses by name what others accept, and parses the rest as json does."""
 
 import json
 
@@ -19,7 +19,7 @@ VALUES = st.recursive(
 @given(VALUES)
 @settings(deadline=None)
 def test_plain_json_is_read_as_it_is(value):
-    """What is finite, storable and has no doubled key comes through unchanged, escaped or not."""
+    """Finite, storable JSON without duplicate keys is unchanged, escaped or not."""
     assert value == parse(json.dumps(value).encode())
     assert value == parse(json.dumps(value, ensure_ascii=False).encode())
 
@@ -62,7 +62,7 @@ def test_what_is_no_json_is_refused(body):
 
 
 def test_every_bad_place_is_named_at_once():
-    """So that a request is mended once."""
+    """All faults are reported together."""
     with pytest.raises(InvalidRequestError) as caught:
         parse(b'{"rows": [{"x": NaN}, {"x": 1}, {"x": 1, "y": NaN}]}')
 

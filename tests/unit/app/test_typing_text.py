@@ -1,4 +1,4 @@
-"""Columns of text become what they hold, and never a number that may be another."""
+"""Text columns are typed by their content, and ambiguous numbers stay text."""
 
 import math
 
@@ -133,7 +133,7 @@ def test_dates_with_and_without_a_zone():
 
 
 def test_a_column_of_missing_values_only_is_a_number_without_any():
-    """Whatever it was meant to be, there is nothing to tell."""
+    """A column of missing values becomes a number column."""
     column = typed({"x": [word.upper() for word in MISSING]})[0]["x"][0]
 
     assert (column.type, column.null_count) == (pa.float64(), len(MISSING))

@@ -1,4 +1,4 @@
-"""The alert rules and the dashboard for Grafana ask for metrics and labels that there are."""
+"""The alert rules and the Grafana dashboard use existing metrics and labels."""
 
 import json
 import re
@@ -113,7 +113,7 @@ def test_every_metric_that_is_asked_for_exists_with_its_labels(samples):
 
 
 def test_the_reasons_that_alerts_name_are_problem_types():
-    """What is refused for want of capacity is called as the service calls it."""
+    """Reasons of capacity errors in alerts are problem types of the service."""
     text = (DEPLOY / "alerts.yml").read_text()
     for kind in (BusyError, UnavailableError, QuotaError):
         assert kind.slug in text

@@ -1,4 +1,4 @@
-"""Figures as people read them, and the defaults that they are told."""
+"""Formatting of figures, and displayed defaults."""
 
 import pytest
 

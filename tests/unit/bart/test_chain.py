@@ -1,4 +1,4 @@
-"""Chains: valid states, the same bytes wherever they are cut, and errors that say what to do."""
+"""Chains: valid states, the same bytes wherever they are interrupted, and helpful errors."""
 
 import numpy as np
 import pytest
@@ -137,7 +137,7 @@ def test_more_leaves_than_a_byte_numbers():
 
 
 def test_seed_and_chain_decide_the_bytes():
-    """The same seed and chain, the same draws; another of either, others; however many chains."""
+    """Equal seed and chain give equal draws, however many chains; different ones differ."""
 
     def draws(seed, chain, num_chains):
         running = Chain.start(training(seed=seed, num_chains=num_chains), chain)

@@ -1,4 +1,4 @@
-"""Model files of others: every length and count is bounded before anything is made of it."""
+"""Model files from others: every length and count is checked before it is used."""
 
 import json
 import struct
@@ -57,7 +57,7 @@ def test_a_long_index_is_not_decoded(file, monkeypatch):
 
 
 def test_a_long_header_is_not_decoded(file, monkeypatch):
-    """As the index; what a model of thousands of columns needs is taken."""
+    """Too long headers and indices are refused, those of thousands of columns accepted."""
     file.text["new"] = "x" * MAX_HEADER_TEXT
     data, loads = file.to_bytes(), json.loads
     monkeypatch.setattr(
@@ -81,7 +81,7 @@ def test_sizes_are_judged_before_draws_are_unpacked(file, monkeypatch):
     "moves", [{"grow": 5}, {"grow": None}, {"grow": [1]}, [1], 5, {"grow": {"proposed": 1}}]
 )
 def test_counts_of_moves_are_counts(file, moves):
-    """Of whatever JSON they are."""
+    """Counts of moves must be counts, whatever the JSON."""
     file.index["statistics"] = [{"moves": moves}] * 2
     refused(file, "counts of moves")
 
@@ -97,7 +97,7 @@ def test_a_short_block_of_another_kind(file, length):
 @pytest.mark.parametrize("depth", [MAX_DEPTH, 300, 900])
 @pytest.mark.parametrize("where", ["statistics", "constants"])
 def test_what_is_stored_is_not_nested_deeply(file, where, depth):
-    """What writes JSON again gives up at depths that its readers still take."""
+    """Deep nesting is refused, since JSON writers fail at depths that readers accept."""
     value: object = 1
     for _ in range(depth):
         value = [value]
@@ -109,7 +109,7 @@ def test_what_is_stored_is_not_nested_deeply(file, where, depth):
 
 
 def test_a_file_ends_with_its_parts(file):
-    """Nothing is taken that nobody reads."""
+    """Extra bytes at the end are refused."""
     data = file.to_bytes()
     (length,) = struct.unpack_from("<I", data, 14)
     refused(

@@ -1,4 +1,4 @@
-"""Every pass over the rows equals its plain NumPy twin, for any number of leaves and any number of rows."""
+"""Passes over rows equal their plain NumPy twins, for any number of leaves and rows."""
 
 import contextlib
 import ctypes
@@ -63,7 +63,7 @@ def padded(values, fill):
 
 
 def goes_left(codes, cut, side):
-    """Where rows go by a rule (cut, missing side)."""
+    """Return which rows go left by a rule (cut, missing side)."""
     return np.where(codes == 255, side == 1, codes <= cut)
 
 

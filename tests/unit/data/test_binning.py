@@ -1,4 +1,4 @@
-"""Codes say exactly which side of every cut point a value is on."""
+"""Codes determine the side of every cut point on which a value lies."""
 
 import numpy as np
 import pytest

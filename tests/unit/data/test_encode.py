@@ -1,4 +1,4 @@
-"""New rows are matched by name; whatever doesn't fit is named, never guessed."""
+"""New rows are matched by name; mismatches are reported, never guessed."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Rows that are held out."""
+"""Held-out rows."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from sampler import holdout_rows
 
 @pytest.mark.parametrize("fraction", [0.0, 0.2, 0.25, 0.5, 0.999])
 def test_the_held_out_part(fraction):
-    """So many rows, each once, in order, the same for the same seed, and at least one left to learn from."""
+    """The rows have the right number, each once, in order, equal for equal seeds, with one left to fit."""
     rows = holdout_rows(397, fraction, seed=3)
 
     assert len(rows) == min(round(397 * fraction), 396)
@@ -18,7 +18,7 @@ def test_the_held_out_part(fraction):
 
 
 def test_the_held_out_rows_follow_the_seed():
-    """Another seed holds out other rows; no fraction holds out none; the least part is one row."""
+    """Another seed holds out other rows; no fraction holds out none; the smallest part is one row."""
     assert not np.array_equal(holdout_rows(100, 0.3, 1), holdout_rows(100, 0.3, 2))
     assert len(holdout_rows(100, None, 1)) == 0
     assert len(holdout_rows(10, 0.001, 1)) == 1

@@ -1,4 +1,4 @@
-"""What becomes of a table's columns in a fit, and every way the data can be wrong."""
+"""Preparation of a table's columns for a fit, and every way the data can be invalid."""
 
 import math
 
@@ -124,7 +124,7 @@ def test_constant_column_stays():
 
 
 def test_header_is_the_same_bytes_and_comes_back():
-    """The same problem has the same header, which holds the schema, the grid and up to 200 rows."""
+    """Equal problems have equal headers, with the schema, the grid and up to 200 rows."""
     X, outcome = table(), y()
     problem = problem_of(X, outcome)
     assert problem.header() == problem_of(X, outcome).header()
@@ -358,7 +358,7 @@ def test_extreme_targets_are_refused_by_name(scale):
 @pytest.mark.parametrize("method", ["bart", "bcart", "rjhmc-df"])
 @pytest.mark.parametrize("scale", [1e-99, 1e99])
 def test_targets_and_weights_at_the_ends_of_what_is_taken(method, scale):
-    """Whatever isn't refused has finite positive constants."""
+    """Accepted extremes have finite positive constants."""
     outcome, weights = RNG.normal(size=N), RNG.uniform(1, 9, N)
     for other in (1e-99, 1e99):
         constants = prepare(

@@ -1,4 +1,4 @@
-"""Any table becomes the same typed columns."""
+"""Tables of any library become the same typed columns."""
 
 import datetime as dt
 import math
@@ -55,7 +55,7 @@ def test_every_library_gives_the_same_columns(make):
 
 
 def test_time_zones_are_converted_to_utc():
-    """The same instant is the same number, whatever zone it is told in."""
+    """An instant is the same number in any time zone."""
     zone = dt.timezone(dt.timedelta(hours=6))
     cells = [dt.datetime(2020, 1, 1, 6, tzinfo=zone), None]
     for column in (cells, pa.array(cells), pl.Series(cells), pd.Series(cells)):
@@ -181,7 +181,7 @@ IDS = [2**53 + 1, 2**53 + 3, 2**53 + 5, -(2**53) - 1]
     ],
 )
 def test_large_integers_keep_all_their_digits(make):
-    """Whoever holds them, integers that float64 would merge are levels of their own, spelled as written."""
+    """Integers that float64 would merge are separate levels, spelled as written, in any library."""
     problems = []
     labels = to_labels(read_column(make(IDS), "id"), problems)
 
@@ -214,7 +214,7 @@ def test_rounded_whole_numbers_are_told():
 
 
 def test_masked_arrays_keep_their_mask():
-    """What is behind the mask is missing, in a table as in a column, whatever the type."""
+    """Masked values are missing, in a table as in a column, for any type."""
     table = read(np.ma.masked_equal([[1.0, -999.0], [-999.0, 4.0]], -999.0))
     np.testing.assert_array_equal(table.column("x1").numbers, [1.0, np.nan])
     np.testing.assert_array_equal(table.column("x2").numbers, [np.nan, 4.0])

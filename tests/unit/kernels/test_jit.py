@@ -1,4 +1,4 @@
-"""A cold start compiles what is asked for and no more, tells how far it is, and stops when it is told to."""
+"""A cold start compiles only what is needed, reports progress, and stops on request."""
 
 import os
 import shutil
@@ -135,7 +135,7 @@ def test_groups_of_a_fit(moves):
 
 
 def test_warm():
-    """What the test session has compiled is known to be there, by settings and by name."""
+    """Kernels compiled by the session are reported as present, by settings and by name."""
     warm()
     assert is_warm()
     assert is_warm(GROUP)
@@ -143,7 +143,7 @@ def test_warm():
 
 
 def test_the_helper_of_a_cold_start_runs():
-    """What a second interpreter is told to run can be run: wherever the module stands, it is found."""
+    """The module that a second interpreter runs is found wherever it is."""
     subprocess.run(
         [sys.executable, "-c", _helper_code([])], check=True, cwd=Path(sampler.__file__).parents[1]
     )

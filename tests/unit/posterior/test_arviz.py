@@ -1,4 +1,4 @@
-"""The draws in the shapes that ArviZ wants."""
+"""Draws in the shapes of ArviZ."""
 
 import sys
 
@@ -11,7 +11,7 @@ from tests.support.random_posteriors import make_posterior
 
 
 def test_shapes_are_chain_draw_row():
-    """What `arviz_base.from_dict` takes as a posterior: chains first, then draws."""
+    """Shapes are those of a posterior in `arviz_base.from_dict`: chains first, then draws."""
     posterior, X, _ = make_posterior()
     found = draws_of(posterior)
     assert found["sigma"].shape == (2, 12)

@@ -1,4 +1,4 @@
-"""What a notebook asks of a posterior, by its definitions."""
+"""Assessments of a posterior in a notebook equal their definitions."""
 
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ def test_stop_rules_hold_by_the_posteriors_own_figures():
 
 
 def test_scores_of_numbers_are_those_of_the_predictive_law():
-    """Of any number of rows, even one; `quick` leaves two figures out; bad outcomes are named by row."""
+    """Scores work for any number of rows; `quick` omits two figures; invalid outcomes are named by row."""
     posterior, X, _ = make_posterior(num_draws=(40, 50))
     y = np.random.default_rng(1).normal(10, 1, 80)
     told = posterior.score(X, y)
@@ -89,7 +89,7 @@ def law(weighted, spread, seed=0):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("spread", [0.5, 30.0])  # the integral, and the sum over pairs
 def test_crps_is_the_integral_of_the_squared_distance_of_distributions(weighted, spread):
-    """Of a mixture of normals as of its definition, integrated finely."""
+    """CRPS of a mixture of normals equals its definition, integrated finely."""
     mixture = law(weighted, spread)
     y = np.array([-2.0, 0.0, 1.0, 5.0]) * spread
     low, high = -10 * spread - 10, 10 * spread + 10
@@ -106,7 +106,7 @@ def test_crps_is_the_integral_of_the_squared_distance_of_distributions(weighted,
 
 
 def test_quantiles_and_their_losses():
-    """As much of the law is below a quantile as it says, and at the true one the mean loss is least."""
+    """Quantiles have the right probability below them, and the true one minimises the mean loss."""
     mixture = law(weighted=True, spread=1.0)
     for q in (0.05, 0.5, 0.95):
         assert mixture.below(mixture.quantile(q)) == pytest.approx(q, abs=1e-12)

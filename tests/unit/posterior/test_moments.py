@@ -1,4 +1,4 @@
-"""The passes over draws of each row, against numpy."""
+"""Passes over the draws of each row equal numpy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A posterior answers the same whoever asks, wherever it was stored."""
+"""A posterior gives the same predictions however it was made or stored."""
 
 import dataclasses
 import hashlib
@@ -89,7 +89,7 @@ def test_rows_do_not_depend_on_their_company():
 
 
 def test_answers_do_not_depend_on_the_size_of_blocks(monkeypatch):
-    """However few draws may be held at a time, the answer is the same bytes."""
+    """Predictions have the same bytes however few draws are held at a time."""
     posterior, _, _ = make_posterior()
     many = {name: column * 20 for name, column in ROWS.items()}
     whole = posterior.predict(many, 0.9, "predictive")
@@ -220,7 +220,7 @@ def test_the_smallest_noise():
 
 
 def test_warnings_travel_with_the_answer():
-    """What is odd about the rows is said with the prediction."""
+    """Predictions carry warnings about unusual rows."""
     posterior, _, _ = make_posterior()
     warnings = posterior.predict(ROWS | {"y": [0, 0, 0]}).warnings
     assert any("'z'" in warning for warning in warnings)

@@ -1,4 +1,4 @@
-"""The report on a posterior says what its parts say."""
+"""The report on a posterior agrees with its parts."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_report_of_a_posterior():
 
 
 def test_report_of_few_draws_and_no_counts():
-    """What can't be known is None."""
+    """Unknown figures are None."""
     report = diagnose(make_posterior(num_draws=(3, 3))[0], [])
     assert report["f"]["rhat"] == [None] * 80
     assert report["sigma"]["mcse_mean"] is None

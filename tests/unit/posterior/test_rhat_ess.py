@@ -1,4 +1,4 @@
-"""Agreement of chains: the figures equal arviz-stats', and the verdict is the documented one."""
+"""Convergence: figures equal arviz-stats, and the verdict is the documented one."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def chains(shape, seed=0):
     ids=["rhat", "ess_bulk", "ess_tail", "ess_mean", "mcse_mean", "mcse_quantile"],
 )
 def test_equals_arviz(shape, ours, theirs):
-    """The same figure as arviz-stats for every kind of chain (R-hat needs two chains there)."""
+    """Figures equal those of arviz-stats for every kind of chain (R-hat needs two chains there)."""
     x = chains(shape)
     expected = np.array([theirs(quantity) for quantity in x])
     seen = np.isfinite(expected)

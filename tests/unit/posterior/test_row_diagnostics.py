@@ -1,4 +1,4 @@
-"""What is known of the very rows asked: flags, Monte Carlo errors, R-hat."""
+"""Diagnostics of the requested rows: flags, Monte Carlo errors, R-hat."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The density of soft trees as its formulas, its gradient as differences, its evidence as integrals say."""
+"""Soft trees: density equals its formulas, gradient its differences, evidence its integrals."""
 
 import numpy as np
 import pytest
@@ -86,7 +86,7 @@ def test_padding_and_values_alone(classes):
 
 
 def test_arrays_of_rows_begin_at_cache_lines():
-    """What has a number for each row is in whole lines, in the room and in the buffer of the library."""
+    """Arrays over rows occupy whole cache lines, in the workspace and in the library's buffer."""
     x, y = problem(0, 2, np.random.default_rng(1), rows=24)
     x[:, 0] = np.arange(24) / 24  # no two rows alike: whole registers without padding
     shape, rows = make_shape(SHAPES["balanced"]), make_rows(x, y)
@@ -101,7 +101,7 @@ def test_arrays_of_rows_begin_at_cache_lines():
 
 @pytest.mark.parametrize("classes", [0, 3])
 def test_sharp_splits(classes):
-    """Where rows go one way for certain, and thresholds between them, the slow form has the same density."""
+    """With certain splits, and thresholds between rows, the slow form has the same density."""
     rng = np.random.default_rng(classes)
     x, y = problem(classes, 2, rng)
     shape, rows = make_shape(SHAPES["deep"]), make_rows(x, y, classes)
@@ -137,7 +137,7 @@ def test_digamma():
 
 
 def test_exp_of_negative():
-    """As the library's to the last digit but one, wherever it is used; one at zero exactly."""
+    """The exponential equals the library's up to the last digit but one, and is exactly one at zero."""
     at = -np.concatenate([np.linspace(0, 3, 3001), np.geomspace(1e-300, SATURATED, 3001)])
     found = np.array([vector_math.exp_of_negative(x) for x in at])
     np.testing.assert_allclose(found, np.exp(at), rtol=2.3e-16 * 2, atol=0)
@@ -146,7 +146,7 @@ def test_exp_of_negative():
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 30])
 def test_sums(n):
-    """Of whole registers and of what is left over."""
+    """Sums are right for whole registers and for remainders."""
     one, other = np.random.default_rng(n).normal(size=(2, n))
     assert vector_math.dot(one, other) == pytest.approx(one @ other, abs=1e-13)
     assert vector_math.total_of(one) == pytest.approx(one.sum(), abs=1e-13)
@@ -189,7 +189,7 @@ def test_evidence_of_classes():
 
 
 def test_hard_limit():
-    """As splits sharpen, rows are in one leaf each and the classes' likelihood is the hard tree's."""
+    """As splits sharpen, the classes' likelihood approaches that of the hard tree."""
     x, y = problem(3, 1, np.random.default_rng(5))
     shape = make_shape([1, 0, 0])
     rows = make_rows(x, y, classes=3)

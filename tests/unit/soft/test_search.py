@@ -1,4 +1,4 @@
-"""Divide, Conquer, Combine: evidences of topologies, which of them is drawn on, and what a run gives."""
+"""Divide, Conquer, Combine: evidences of topologies, the choice among them, and the draws of a run."""
 
 import numpy as np
 import pytest
@@ -121,7 +121,7 @@ def test_weights_too_far_apart_for_one_scale():
 
 
 def test_few_samples_fill_a_run():
-    """Where there are too few, heavy ones stand twice with half the weight each."""
+    """Too few samples are filled up by repeating heavy ones with half the weight."""
     chosen, log_weight = filled(np.array([4, 7]), np.log([3.0, 1.0]), 5)
     assert len(chosen) == 5
     assert np.exp(log_weight)[chosen == 4].sum() == pytest.approx(3)

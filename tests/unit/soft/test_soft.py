@@ -1,4 +1,4 @@
-"""The record of soft trees: exact, checked, and the same for ever."""
+"""Stored soft trees: exact, checked, and stable in format."""
 
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def same(one, other):
     values=st.integers(1, 4),
 )
 def test_soft_draws_come_back_bit_for_bit(seed, num_draws, num_trees, features, values):
-    """Whatever the topologies, every number is read back exactly; the same draws, the same bytes."""
+    """Every number is restored exactly for any topologies; equal draws have equal bytes."""
     draws = random_draws(seed, num_draws, num_trees, features, values)
 
     data = pack_soft(draws)
@@ -97,7 +97,7 @@ def test_every_truncation_is_noticed():
 
 
 def test_the_two_kinds_are_told_apart():
-    """Whoever packs and unpacks any draws gets soft ones back as such; their own reader takes no others."""
+    """Generic packing restores soft draws as such; their own reader accepts no others."""
     sharp, draws = (FIXTURE.parent / "draws_v1.bin").read_bytes(), random_draws(3)
 
     assert draw_codec.pack(draws) == pack_soft(draws)

@@ -1,4 +1,4 @@
-"""Trees of soft splits in a notebook: what is stored, predicted, resumed and refused."""
+"""Soft trees in a notebook: stored, predicted, resumed and refused."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ SEARCH = {"iterations": 4, "first": 20, "chains": 2, "draws": 40, "samples": 4}
 
 @pytest.mark.parametrize("method", ["rjhmc-dfi", "dcc-tree"])
 def test_a_prior_far_from_the_outcomes(method):
-    """Where outcomes are many sds of the prior away chains find them too: starts and jumps know them."""
+    """Chains find outcomes many prior sds away, because starts and jumps account for them."""
     X, y = steps()
     prior = {"mean": 0.0, "leaf_sd": 1.0, "sigma_scale": 1.5, "sharpness": 0.001}
     more = {"num_burnin": 40, "num_draws": 100, "thin": 1, "search": SEARCH} if method == "dcc-tree" else {}

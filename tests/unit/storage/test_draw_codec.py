@@ -1,4 +1,4 @@
-"""Draws survive storage bit for bit, and anything else is refused."""
+"""Stored draws are restored bit for bit, and anything else is refused."""
 
 import hashlib
 import struct

@@ -1,4 +1,4 @@
-"""`sampler.storage.model_header`: what a model knows beside its draws, as bytes."""
+"""`sampler.storage.model_header`: the stored facts of a model besides its draws."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""How long it takes, by what the settings say, until lost work goes on, and how much of it is lost."""
+"""Bounds from the settings on the delay until lost work continues, and on the amount lost."""
 
 from types import SimpleNamespace
 

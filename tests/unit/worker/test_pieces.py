@@ -1,4 +1,4 @@
-"""Pieces of the worker that need neither a process nor a database."""
+"""Parts of the worker that need neither a process nor a database."""
 
 import math
 
@@ -31,7 +31,7 @@ def stumps(num_draws, num_trees, seed=0):
 
 @pytest.mark.parametrize("cuts", [[], [1], [70], [131], [132], [40, 41, 130, 262, 299], list(range(1, 300))])
 def test_blocks_do_not_depend_on_slices(cuts):
-    """Wherever slices fall, and with a resume after each, the last written blocks are the same."""
+    """The last written blocks are equal wherever slices fall, with a resume after each."""
     num_trees, num_draws = 200, 300
     draws = stumps(num_draws, num_trees)
     whole = {block.seq: block for block in BlockWriter(num_trees).add(draws)}
@@ -47,13 +47,13 @@ def test_blocks_do_not_depend_on_slices(cuts):
 
 
 def test_a_block_holds_at_least_one_draw():
-    """However large the forest, a block has a draw; nothing to store gives no block."""
+    """A block has at least one draw, however large the forest; without draws there is no block."""
     assert draws_per_block(10_000_000) == 1
     assert BlockWriter(10).add(None) == []
 
 
 def test_errors_become_sentences():
-    """What ends a model is said in its own words when foreseen, shortly when not."""
+    """Expected errors are stored in their own words, unexpected ones shortened."""
     assert sentence(DataError("The target is constant.")) == {
         "type": "data",
         "detail": "The target is constant.",
