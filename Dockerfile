@@ -1,4 +1,4 @@
-# Two stages: the first installs the pinned dependencies and the wheel, the second carries only what runs.
+# Two stages: the first installs the pinned dependencies and the wheel, the second has only run-time files.
 ARG PYTHON=python:3.11.13-slim-bookworm
 FROM ${PYTHON} AS build
 WORKDIR /src
@@ -7,7 +7,7 @@ COPY locks/run.txt locks/run.txt
 RUN /opt/bartserve/bin/pip install --no-cache-dir --require-hashes -r locks/run.txt
 COPY . .
 RUN /opt/bartserve/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
-    # Kernels are found again by the times of their sources, of which layers keep whole seconds.
+    # Cached kernels are found by the modification times of their sources, which layers round to seconds.
     && find /opt/bartserve -path '*/sampler/*' -name '*.py' -exec touch --date=@1700000000 {} + \
     && /opt/bartserve/bin/python -m compileall -q /opt/bartserve/lib/python3.11/site-packages/sampler
 
@@ -20,7 +20,7 @@ ENV PATH=/opt/bartserve/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     BARTSERVE_KERNELS=baseline
 USER bartserve
-# For a processor that nearly every server has; another one compiles its own at its start, once.
+# Compiled for a baseline of nearly every server; other processors compile their own kernels at the first start.
 RUN XDG_CACHE_HOME=/opt/kernels bartserve warm
 ENV XDG_CACHE_HOME=/var/lib/bartserve/cache \
     BARTSERVE_KERNELS_SEED=/opt/kernels/bartserve \

@@ -1,4 +1,4 @@
-# Every command sets up what it needs: a .venv with the pinned dependencies of locks/.
+# Every command sets up its own needs: a .venv with the pinned dependencies of locks/.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,62 +11,62 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal --durations 20
 
 .PHONY: help demo up test test-slow coverage statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load site
 
-help: ## say what each command does
+help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-demo: $(RUN_READY) ## upload real data, train, and predict with intervals, through HTTP
+demo: $(RUN_READY) ## upload real data, fit a model and predict with intervals, through HTTP
 	@$(BIN)/bartserve demo
 
 up: $(RUN_READY) ## start the embedded service on http://127.0.0.1:8000
 	@$(BIN)/bartserve up
 
-test: $(DEV_READY) ## run the quick tests: a short one for every claim and promise
-	@$(BIN)/bartserve warm  # once on a machine, so that no test waits for a compiler
+test: $(DEV_READY) ## run the quick tests: one for every claim and promise
+	@$(BIN)/bartserve warm  # once per machine, so that no test waits for the compiler
 	$(PYTEST) -m "not slow and not long"
 
-test-slow: $(DEV_READY) ## run all other tests, at length, on both databases and in a browser
+test-slow: $(DEV_READY) ## run the slow tests, on both databases and in a browser
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 	    echo "no Chromium was found: the pages are not tried in a browser (apt install chromium)"
 	@$(BIN)/bartserve warm
 	$(PYTEST) -m "slow and not long"
 
-coverage: $(DEV_READY) ## run the quick tests and print what they leave out, lines and branches
+coverage: $(DEV_READY) ## run the quick tests and print the lines and branches that they miss
 	$(PYTEST) -m "not slow and not long" --cov --cov-report term
 
-statistical: $(DEV_READY) $(BENCH_READY) ## run the long statistical suites, a peer among them, and print their report
+statistical: $(DEV_READY) $(BENCH_READY) ## run the long statistical suites, including a peer package, and print their report
 	$(BIN)/python -m pytest -m long -n 2 -o timeout=3600 tests/statistical tests/unit -rA
 
-fuzz: $(DEV_READY) ## feed every reader of files with mutated inputs, for some minutes
+fuzz: $(DEV_READY) ## feed mutated inputs to every reader of files, for some minutes
 	$(BIN)/python -m tests.support.fuzz_readers
 
-chaos: $(DEV_READY) ## kill, pause and cut every part some hundred times, and report
+chaos: $(DEV_READY) ## kill, pause and disconnect every part some hundred times, and report
 	$(BIN)/python -m pytest -m "long or not long" -s -p no:warnings tests/chaos
 
-bench: $(BENCH_READY) ## install the peers and measure the sampler beside them (about ten minutes)
+bench: $(BENCH_READY) ## install peer packages and compare the sampler's speed with theirs (about ten minutes)
 	$(BIN)/python benchmarks/sampler_speed.py
 	$(BIN)/python benchmarks/prediction_speed.py
 
-contract: $(DEV_READY) ## ask the live service tens of thousands of questions: all answered as documented?
+contract: $(DEV_READY) ## check tens of thousands of responses of the live service against the OpenAPI document
 	BARTSERVE_CONTRACT_EXAMPLES=$${BARTSERVE_CONTRACT_EXAMPLES:-200} \
 	    $(BIN)/python -m pytest -n 2 --timeout 7200 tests/contract/api/test_contract.py
 
-audit: $(DEV_READY) ## known holes in the dependencies that run, if the source can be reached
+audit: $(DEV_READY) ## list known vulnerabilities of the run-time dependencies, if their source is reachable
 	$(BIN)/python .ci/audit.py
 
-load: $(DEV_READY) ## ten minutes of load on the team stack: two API processes, Postgres, Valkey, a worker
+load: $(DEV_READY) ## put load on the team stack for ten minutes: two API processes, Postgres, Valkey, a worker
 	$(BIN)/python benchmarks/load.py --seconds 600
 
-lint: $(DEV_READY) ## style, types and the import arrows
+lint: $(DEV_READY) ## check style, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(DEV_READY) ## let ruff write the layout
+format: $(DEV_READY) ## format the code with ruff
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock: $(DEV_READY) ## pin every dependency anew, with hashes and without addresses
+lock: $(DEV_READY) ## renew the pins of all dependencies, with hashes and without addresses
 	$(PIP) install --require-hashes -r locks/uv.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    pyproject.toml --extra service --group build -o locks/run.txt
@@ -77,24 +77,24 @@ lock: $(DEV_READY) ## pin every dependency anew, with hashes and without address
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    --group site -o locks/site.txt
 
-docs: $(DEV_READY) ## write the HTTP reference and the OpenAPI document anew
+docs: $(DEV_READY) ## regenerate the HTTP reference, the OpenAPI document and the page of settings
 	$(BIN)/python docs/generate.py
 
-site: $(SITE_READY) ## build the documentation as web pages into build/site, every link checked
+site: $(SITE_READY) ## build the documentation as web pages into build/site and check its links
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/site/bin/mkdocs build --strict --quiet --site-dir build/site
 	@echo "build/site/index.html"
 
-pictures: $(DEV_READY) ## make the pictures of docs/tutorial.md anew, with a service of their own
+pictures: $(DEV_READY) ## redraw the pictures of docs/tutorial.md, with their own service
 	$(BIN)/python docs/pictures.py
 
-secrets: ## make the passwords of docker-compose.yml, once
+secrets: ## create the passwords of docker-compose.yml, once
 	@mkdir -p -m 0700 secrets
 	@for name in postgres_password redis_password; do \
 	    test -s secrets/$$name || (umask 022; head -c 24 /dev/urandom | od -An -tx1 | tr -d ' \n' > secrets/$$name); \
 	done
-	@echo "secrets/ has the passwords of the stack; keep it, and out of version control"
+	@echo "secrets/ has the passwords of the stack; keep it safe and out of version control"
 
-clean: ## remove what the commands made
+clean: ## delete the files created by the commands
 	rm -rf $(VENV) build dist
 
 $(BIN)/python:
@@ -121,7 +121,7 @@ $(BENCH_READY): locks/bench.txt $(RUN_READY)
 	@$(PIP) install --require-hashes -r locks/bench.txt
 	@touch $@
 
-# Apart from the rest: what builds pages shares no pins with what runs.
+# Separate: the tools that build pages share no pins with the run-time dependencies.
 $(SITE_READY): locks/site.txt | $(BIN)/python
 	@echo "installing what builds the pages (first run only)"
 	@$(BIN)/python -m venv $(VENV)/site
