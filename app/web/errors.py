@@ -27,7 +27,7 @@ UNREACHABLE = (OperationalError, InterfaceError, PoolTimeoutError)  # errors of 
 OUTER = frozenset({"body", "query", "path", "header"})  # first steps of a path into a request
 DATA = frozenset({"rows", "columns"})  # fields with data, which may have any names inside
 log = logging.getLogger(__name__)
-# (scope, document, headers) -> the page for whoever looks at pages; None for other clients.
+# (scope, document, headers) -> a page for browsers; None for other clients.
 ProblemPage = Callable[[Mapping[str, Any], Mapping[str, Any], Mapping[str, str]], Response | None]
 
 

@@ -63,7 +63,7 @@ def test_the_door_refuses_lets_in_and_leads_on(window, team):
     window.shoot("sign-in")
     sign_in(window, team[1]["ann"][:-1])
     assert page.get_attribute("#key", "aria-invalid") == "true"
-    assert "no key in force" in page.inner_text("[role=alert]")
+    assert "not a valid key" in page.inner_text("[role=alert]")
     window.shoot("sign-in-refused")
 
     sign_in(window, team[1]["ann"])

@@ -172,7 +172,7 @@ def test_what_happened_begins_with_the_newest_and_leads_back_to_the_first(browse
     told, path = [], at
     while path:
         page = page_of(browser.get(path))
-        log = re.search(r"What happened(.*?)The same in curl", page.words, re.DOTALL)[1]
+        log = re.search(r"Events(.*?)With curl", page.words, re.DOTALL)[1]
         told.append(re.findall(r"number (\d+?)(?=\d{4}-|\s|$)", log))
         assert ("created" in log) == (not [link for link in page.links if "before=" in link])
         assert (f"{at}#log" in page.links) == (path != at)
