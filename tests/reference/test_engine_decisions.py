@@ -43,7 +43,7 @@ class Planted:
         return self.chain._data, self.chain._forests[0], self.chain._models[0], self.chain._work
 
     def grows(self, tree, slot, rule, u):
-        """Whether the engine accepts splitting the leaf numbered `slot` in pre-order."""
+        """Return whether the engine accepts splitting the leaf numbered `slot` in pre-order."""
         data, forest, model, work = self.put(tree, u)
         work.rule[:3] = rule
         tree_update.pass_rows(data, forest, model, work, 0, slot)
@@ -51,14 +51,14 @@ class Planted:
         return tree_update.decide_grow(data, forest, model, work, 0, slot)
 
     def prunes(self, tree, at, u):
-        """Whether the engine accepts pruning the split numbered `at` in pre-order."""
+        """Return whether the engine accepts pruning the split numbered `at` in pre-order."""
         data, forest, model, work = self.put(tree, u)
         tree_update.pass_rows(data, forest, model, work, 0, -1)
         tree_update.load_leaves(forest, model, work, 0)
         return tree_update.decide_prune(forest, model, work, 0, at)
 
     def changes(self, tree, at, rule, u):
-        """Whether the engine accepts a new rule for the split numbered `at` in pre-order."""
+        """Return whether the engine accepts a new rule for the split numbered `at` in pre-order."""
         data, forest, model, work = self.ready(tree, u)
         work.rule[:3] = rule
         if tree_tables.is_bottom(forest.node[0], at):
@@ -69,7 +69,7 @@ class Planted:
         return change_and_swap.try_rule(data, forest, model, work, 0, at, labels)
 
     def swaps(self, tree, child, u):
-        """Whether the engine accepts exchanging the rules of a split and its parent."""
+        """Return whether the engine accepts exchanging the rules of a split and its parent."""
         data, forest, model, work = self.ready(tree, u)
         return change_and_swap.swap_at(data, forest, model, work, 0, child)
 

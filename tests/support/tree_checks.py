@@ -1,4 +1,4 @@
-"""What must hold of every state of a chain: a registry of checks over its trees, slots and residual."""
+"""Invariants of every state of a chain: a registry of checks on its trees, slots and residual."""
 
 import numpy as np
 
@@ -6,13 +6,13 @@ CHECKS = []
 
 
 def check(function):
-    """Register a check: it takes (chain, tree number) and asserts."""
+    """Register a check, which takes (chain, tree number) and asserts."""
     CHECKS.append(function)
     return function
 
 
 def check_all(chain):
-    """Every check on every tree, then the residual."""
+    """Run every check on every tree, then check the residual."""
     for tree in range(len(chain.leaf_counts)):
         for one in CHECKS:
             one(chain, tree)
@@ -20,13 +20,13 @@ def check_all(chain):
 
 
 def tables(chain, tree):
-    """(splits, leaves) of a tree: the used rows of its tables."""
+    """Return (splits, leaves) of a tree: the used rows of its tables."""
     leaves = int(chain._forests[0].num_leaves[tree])
     return chain._forests[0].node[tree, : leaves - 1], chain._forests[0].leaf[tree, :leaves]
 
 
 def members(chain, tree):
-    """Training rows at every split and leaf, walked from the root: {split number or ~slot: rows}."""
+    """Return training rows at every split and leaf, walked from the root: {split number or ~slot: rows}."""
     nodes, _ = tables(chain, tree)
     codes, at = chain.training.codes, {}
 
@@ -44,7 +44,7 @@ def members(chain, tree):
 
 
 def slot_numbers(chain, tree):
-    """The leaf slot of every training row."""
+    """Return the leaf slot of every training row."""
     forest, n = chain._forests[0], chain.training.codes.shape[1]
     high = forest.high[forest.plane[tree], :n].astype(int) if forest.plane[tree] >= 0 else 0
     return forest.slots[tree, :n].astype(int) + 256 * high
@@ -52,13 +52,13 @@ def slot_numbers(chain, tree):
 
 @check
 def every_node_holds_rows(chain, tree):
-    """No split sends all rows one way."""
+    """Check that no split sends all rows one way."""
     assert all(len(rows) > 0 for rows in members(chain, tree).values())
 
 
 @check
 def every_node_is_reached_once(chain, tree):
-    """The tables hold exactly one tree: each split and leaf reached, parents and depths as walked."""
+    """Check that the tables hold exactly one tree: each node reached once, with its parent and depth."""
     nodes, leaves = tables(chain, tree)
     found = members(chain, tree)
     assert sorted(found) == sorted([*range(len(nodes)), *(~slot for slot in range(len(leaves)))])
@@ -75,7 +75,7 @@ def every_node_is_reached_once(chain, tree):
 
 @check
 def cuts_are_on_the_node_s_own_range(chain, tree):
-    """A cut lies between the lowest and highest code at its node; present | missing has both."""
+    """Check that cuts lie between the lowest and highest code at the node; present | missing has both."""
     nodes, _ = tables(chain, tree)
     for place, rows in members(chain, tree).items():
         if place < 0:
@@ -92,7 +92,7 @@ def cuts_are_on_the_node_s_own_range(chain, tree):
 
 @check
 def slots_and_counts_are_those_of_the_rules(chain, tree):
-    """Every row's slot is the leaf its codes lead to; counts (weights) are exact."""
+    """Check that every row's slot is the leaf its codes lead to, and that counts (weights) are exact."""
     slots, weights = slot_numbers(chain, tree), chain.training.grid_weights
     for place, rows in members(chain, tree).items():
         if place < 0:
@@ -103,7 +103,7 @@ def slots_and_counts_are_those_of_the_rules(chain, tree):
 
 @check
 def growable_leaves_are_those_with_two_different_rows(chain, tree):
-    """The flag of every leaf is whether two of its rows differ in some column."""
+    """Check each leaf's flag for two rows that differ in some column."""
     _, leaves = tables(chain, tree)
     for place, rows in members(chain, tree).items():
         if place < 0:
@@ -112,7 +112,7 @@ def growable_leaves_are_those_with_two_different_rows(chain, tree):
 
 
 def residual_is_what_trees_leave(chain):
-    """The residual kept up by the sweep is y minus the sum of all leaf values, exactly."""
+    """Check that the sweep's residual equals y minus the sum of all leaf values exactly."""
     total = np.zeros(chain.training.codes.shape[1], np.int64)
     for tree in range(len(chain.leaf_counts)):
         total += tables(chain, tree)[1][slot_numbers(chain, tree), 0]
