@@ -89,7 +89,7 @@ def test_a_worker_killed_at_every_commit(service, database, when, step):
 
 @pytest.mark.parametrize("when", WHEN)
 def test_an_api_killed_as_it_accepts(database, when):
-    """Killed at the commit of a fit: it is accepted whole or not at all, and its key tells which."""
+    """Killed at the commit of a fit, the API has accepted it completely or not at all, as its key shows."""
     settings = Settings(database_url=database.url)
 
     def upload():

@@ -19,7 +19,7 @@ LOST_SECONDS = 10.0  # of sampling, at most
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_lost_worker_is_replaced_in_time(service, request):  # noqa: F811
-    """SIGKILL of a whole worker while another one is idle: its chain is claimed, and goes on, in time."""
+    """After SIGKILL of a whole worker, an idle one claims and continues its chain in time."""
     kind = request.node.callspec.params["service"]
     for name in ("LEASE_SECONDS", "SLICE_SECONDS", "DISPATCH_SECONDS"):
         del service.environment[f"BARTSERVE_{name}"]  # as they come

@@ -134,7 +134,7 @@ class Storm:
         self.api.start()
 
     def worker(self):
-        """The newest that lives; the one told to stop may have been the last."""
+        """Return the newest living worker; the one told to stop may have been the last."""
         alive = [worker for worker in self.service.workers if worker.poll() is None]
         return alive[-1] if alive else self.service.start_worker()
 

@@ -108,10 +108,7 @@ CUT = ("ERR_CONNECTION", "ERR_INTERNET_DISCONNECTED", "ERR_INCOMPLETE_CHUNKED", 
 
 @pytest.mark.slow
 def test_a_page_recovers_when_the_service_or_the_network_was_away(window, service):
-    """Live progress goes on without a reload after the API was killed, and after the network was gone.
-
-    The model was cancelled and retried before, so that its log holds an end that is none.
-    """
+    """Live progress continues without a reload after a killed API and after a lost network."""
     page = window.page
     with Client(service.address) as client:
         model = client.fit(

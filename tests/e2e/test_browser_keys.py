@@ -20,7 +20,7 @@ TOLD = ("status of 401", "status of 403")  # the console repeats what the page s
 
 @pytest.fixture(scope="module")
 def team(tmp_path_factory) -> Iterator[tuple[str, dict[str, str]]]:
-    """A service that asks for keys, its address, and two keys: of all scopes, and of one who looks."""
+    """Run a service that requires keys; return its URL, a key with all scopes and one that only reads."""
     url = f"sqlite:///{tmp_path_factory.mktemp('team') / 'team.db'}"
     schema.migrate(url)
     engine = make_engine(url)
@@ -55,7 +55,7 @@ def sign_in(window: Watched, key: str) -> None:
 
 
 def test_the_door_refuses_lets_in_and_leads_on(window, team):
-    """A wrong key is told why at its field; a right one leads to where the stranger wanted to go."""
+    """An invalid key is reported at its field; a valid one leads to the requested page."""
     page = window.page
     window.go("/ui/service")
     assert page.url.startswith(f"{window.base}/ui/sign-in?next=")

@@ -153,7 +153,7 @@ def test_classes_are_found_fitted_and_predicted(asked):
 
 @pytest.mark.slow
 def test_a_model_goes_on(asked):
-    """`extend` takes further draws and tells the verdict anew; what can't be done is a sentence."""
+    """`extend` draws more and reports the new verdict; impossible requests are one sentence."""
     asked(f"bartserve fit cars.csv --target mpg --name longer {shlex.join(FAST)}")
 
     extended = asked("bartserve models extend longer 10")
@@ -245,7 +245,7 @@ def test_what_went_wrong_is_one_sentence(asked, line, said):
 
 @pytest.mark.slow
 def test_the_embedded_service_is_started_for_a_command_and_kept_data(tmp_path):
-    """Without a service one is started on the data folder, and told so; the next command finds the model."""
+    """Without a service, one is started on the data folder and reported; the next command finds the model."""
     data = str(tmp_path / "data")
     fitted = bartserve("fit", str(CARS), "--target", "mpg", "--data-dir", data, *FAST, cwd=tmp_path)
     assert fitted.returncode == 0, fitted.stderr + fitted.stdout
@@ -257,7 +257,7 @@ def test_the_embedded_service_is_started_for_a_command_and_kept_data(tmp_path):
 
 
 def test_a_service_on_the_data_folder_is_found(service, tmp_path):
-    """A running `up` is asked by whoever uses its data folder, wherever it listens."""
+    """Commands on a data folder use the `up` that runs on it, wherever it listens."""
     folder = next(
         word
         for word in Path(f"/proc/{service.process.pid}/cmdline").read_text().split("\0")

@@ -78,7 +78,7 @@ def test_a_data_frame_a_parquet_file_and_a_compressed_one_are_uploaded(client, t
 
 
 def test_a_file_is_read_as_the_caller_says(client):
-    """Every part of the dialect and the kinds of columns are arguments; a word that is none is refused."""
+    """Every reading option and the kinds of columns are arguments; an unknown word is refused."""
     text = b"1,500|1/2/2026|x|7\n2,500|3/2/2026|?|8\n" * 10
     dataset = client.upload(
         text,
@@ -235,7 +235,7 @@ def test_cancel_retry_and_extend(client):
 
 
 def test_waiting_has_an_end(client):
-    """`seconds` ends the wait with its own error; the fit goes on."""
+    """`seconds` ends the wait with its own error; the fit continues."""
     dataset = client.upload(CARS)
     model = client.fit(dataset, "mpg", **(SHORT | {"num_draws": 1000, "thin": 100}))
     with pytest.raises(WaitedTooLongError, match="continues"):

@@ -76,7 +76,7 @@ BUSY = said(503, {"type": "/problems/busy", "title": "Busy", "detail": "later"},
 
 
 def test_busy_and_limited_services_are_asked_again():
-    """503 and 429 are repeated after Retry-After, with the whole body, whatever the call is."""
+    """503 and 429 are retried after Retry-After, with the whole body, for any call."""
     limited = said(429, {"title": "Too many"}, Retry_After="0")
     with stubborn([BUSY, limited, said(201, DATASET)]) as (url, seen), Client(url) as client:
         assert client.upload(CARS).id == "d"
@@ -86,7 +86,7 @@ def test_busy_and_limited_services_are_asked_again():
 
 
 def test_repetition_ends():
-    """A service that stays busy is told to the caller after the retries, or when the pause is too long."""
+    """The error is raised after the retries, or if the pause would be too long."""
     with stubborn([BUSY]) as (url, seen), Client(url, retries=2) as client:
         with pytest.raises(ProblemError, match="later") as refused:
             client.dataset("d")

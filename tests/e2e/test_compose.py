@@ -98,7 +98,7 @@ def test_images_are_pinned_to_a_version(stack):
 
 
 def test_the_image_is_of_two_stages_and_pinned(stack):
-    """Packages by their hashes alone; of the first stage only what runs is copied; nobody is root there."""
+    """Packages are pinned by hash, only run-time files are copied from the first stage, nobody is root."""
     build, run = (ROOT / "Dockerfile").read_text().split("\nFROM ${PYTHON}")[1:]
     installs = re.findall(r"pip install (.*)", build)
     assert "AS build" in build
@@ -233,7 +233,7 @@ def _ended(address: tuple[str, int], sent: bytes) -> bytes:
 
 
 def test_secrets_come_from_files(tmp_path, monkeypatch):
-    """A setting may be in a file; passwords are put into their URLs, whatever characters they have."""
+    """Settings can be in files; passwords are inserted into URLs, whatever their characters."""
     (tmp_path / "password").write_text("p@ss/w:ord\n")
     monkeypatch.setenv("BARTSERVE_DATABASE_URL", "postgresql://me@host:5432/db")
     monkeypatch.setenv("BARTSERVE_DATABASE_PASSWORD_FILE", str(tmp_path / "password"))

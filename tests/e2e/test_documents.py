@@ -57,7 +57,7 @@ def curl(command: str, service: Up, known: dict[str, str]) -> dict:
 
 
 def commands(block: str) -> list[str]:
-    """The commands of a shell block: a line that ends with a backslash or inside quotes goes on."""
+    """Split a shell block into commands: a backslash or an open quote continues a line."""
     found, open_ = [], ""
     for line in block.splitlines():
         open_ += line + "\n"
@@ -100,7 +100,7 @@ def test_the_page_about_the_verdict_runs(place, capsys):
 
 @pytest.mark.slow
 def test_the_page_about_bart_runs():
-    """Its notebook: what it says is the same is the same, and what it says of noise and trees is so."""
+    """The page's notebook runs, and its statements on equality, noise and trees hold."""
     session: dict = {}
     for block in blocks(DOCS / "how-bart-works.md", "python"):
         exec(compile(block, "how-bart-works.md", "exec"), session)
@@ -184,7 +184,7 @@ def test_the_python_reference_runs():
 
 
 def test_every_page_with_python_is_run():
-    """A page whose blocks nobody runs would be wrong one day, and nobody would know."""
+    """Every page with Python blocks is run by a test."""
     pages = {path.name for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")] if blocks(path, "python")}
     assert pages == set(re.findall(r'"([\w-]+\.md)", "python"\)', Path(__file__).read_text()))
 

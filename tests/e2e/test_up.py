@@ -43,7 +43,7 @@ def test_up_runs_beside_packages_of_the_same_names(tmp_path):
 
 @pytest.mark.slow
 def test_a_second_up_on_the_folder_is_refused(tmp_path):
-    """Two services never share a data folder: the second says why in one sentence and exits with 1."""
+    """A second service on a data folder exits with 1 and one sentence."""
     with running_up(tmp_path / "data") as up:
         eventually(up.ready, 60, up.log.read_text())
 

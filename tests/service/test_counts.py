@@ -34,7 +34,7 @@ def test_iterations_slices_jobs_and_bells_are_counted(service):
 
 
 def test_what_a_killed_child_counted_stays(service):
-    """kill -9 of a child takes nothing back; the chain that goes on is counted as resumed."""
+    """Counts survive kill -9 of a child; the continued chain counts as resumed."""
     model_id = service.create_model(**LONG | {"num_draws": 5000})  # it is cancelled at the end
     process = service.start_worker()
     service.eventually(lambda: counted(service, counters.ITERATIONS) > 0, 60)

@@ -46,7 +46,7 @@ def test_the_held_out_score(service):
 
 
 def test_what_cannot_be_fitted_fails_with_a_sentence(service):
-    """A model whose data can't be used ends as failed and says why; the worker goes on to the next."""
+    """A model with unusable data fails with the reason; the worker continues with the next."""
     failing = service.create_model(target="town", **SHORT)
     fine = service.create_model(**SHORT)
     service.start_worker()

@@ -34,7 +34,7 @@ def test_a_killed_child_costs_time_only(service):
 
 @pytest.mark.slow
 def test_killed_idle_children_are_replaced(service):
-    """SIGKILL of processes that wait for a bell: the worker still hears it."""
+    """After SIGKILL of idle children the worker still receives doorbells."""
     worker = service.start_worker()
     first = service.eventually(lambda: len(children(worker)) == 3 and children(worker))
     model_id = service.create_model(**SHORT)

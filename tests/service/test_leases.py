@@ -56,7 +56,7 @@ def context(database):
 
 
 def slowed(stack, owner, name):
-    """Let the first call wait until it may go on: events that say that it has begun, and that it may."""
+    """Block the first call: one event reports its start, another lets it continue."""
     began, go_on, original = threading.Event(), threading.Event(), getattr(owner, name)
 
     def slow(*args, **kwargs):

@@ -35,7 +35,7 @@ def fitted_header(service, model_id):
 
 
 def test_a_cancelled_model_is_retried(service):
-    """Cancelled in mid-chain, twice, and retried: the draws of a fit that nobody disturbed."""
+    """A model cancelled twice and retried has the draws of an undisturbed fit."""
     model_id = service.create_model(**LONG)
     service.start_worker()
     for _ in range(2):

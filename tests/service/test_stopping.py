@@ -160,7 +160,7 @@ def test_a_cancelled_fit_with_rules_is_retried(service):
 @pytest.mark.slow
 @pytest.mark.parametrize("service", ["embedded"], indirect=True)
 def test_rules_that_never_hold_end_at_the_most_draws(service):
-    """The verdict asked for isn't reached: `max_draws` ends it, and says what was not held; then extend."""
+    """`max_draws` ends a fit with unmet rules and records them; it can be extended."""
     rules = stopping_at(max_rhat=1.0001, verdict="approximate", max_draws=50)
     model_id = service.create_model(**SMALL, **rules)
     service.start_worker()

@@ -54,7 +54,7 @@ def test_cancel_while_compiling(service, tmp_path):
 
 
 def test_poison_stops_after_three_attempts(service, tmp_path):
-    """A model that takes its worker with it each time fails, and says why, after three attempts."""
+    """A model that kills its worker every time fails with the reason after three attempts."""
     model_id = service.create_model(**SHORT | {"num_chains": 1})
     worker = service.start_worker(slots=1, XDG_CACHE_HOME=str(tmp_path / "cold"))
     for attempt in (1, 2, 3):
@@ -84,7 +84,7 @@ def test_nothing_is_open_between_looks(service):
 
 @team
 def test_cut_database_sessions_cost_time_only(service):
-    """Every session ended by the database, again and again: the fit goes on, same draws."""
+    """The fit continues with the same draws although the database ends every session repeatedly."""
     model_id = service.create_model(**LONG)
     service.start_worker()
     service.sampling(model_id)
@@ -121,7 +121,7 @@ def _attempt(service, model_id):
 
 
 def test_workers_remove_what_was_deleted(service):
-    """A model deleted in mid-fit ends for its worker, which removes its rows and goes on with the next."""
+    """A worker whose model is deleted removes its rows and continues with the next."""
     model_id = service.create_model(**LONG | {"num_draws": 2000})
     service.start_worker()
     service.sampling(model_id)

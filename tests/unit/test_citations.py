@@ -36,5 +36,5 @@ def test_every_cited_heading_is_there():
 
 
 def test_no_page_that_readers_lack_is_cited():
-    """The mathematics that the code needs is in docs/maths.md, not in notes that nobody has."""
+    """Code cites the mathematics in docs/maths.md, not private notes."""
     assert [str(path) for path in files() if PRIVATE.search(path.read_text())] == []

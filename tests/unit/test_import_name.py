@@ -58,7 +58,7 @@ def test_importing_it_imports_nothing_else(tmp_path):
 @pytest.mark.parametrize("shape", ["package", "module"])
 @pytest.mark.parametrize(("package", "name"), [("app", "Client"), ("sampler", "fit")])
 def test_a_package_of_the_same_name_is_named(tmp_path, package, name, shape):
-    """One sentence says which file hides ours; the other names go on working."""
+    """One sentence names the file that hides our package; the other names keep working."""
     file = tmp_path / (f"{package}/__init__.py" if shape == "package" else f"{package}.py")
     file.parent.mkdir(exist_ok=True)
     file.touch()

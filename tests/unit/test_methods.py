@@ -52,7 +52,7 @@ def test_another_entry_is_another_method(monkeypatch):
 
 
 def test_nobody_asks_for_a_method_by_name():
-    """Outside of the entries code asks what a method holds, not which one it is."""
+    """Outside the entries, code uses a method's properties, not its name."""
     asks = re.compile(r"method(?:\"\])? (?:==|!=|in) [\[(\"{]")
     found = [
         f"{file.relative_to(ROOT)}: {line.strip()}"

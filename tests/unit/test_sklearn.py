@@ -82,7 +82,7 @@ def test_tables_keep_their_categories(make):
 
 
 def test_rows_of_weight_zero_are_left_out(data):
-    """A row without weight says nothing."""
+    """Rows with weight zero have no effect."""
     X, y = data
     weights = np.r_[np.ones(150), np.zeros(50)]
     some = BARTRegressor(**SHORT, random_state=0).fit(X, y, sample_weight=weights).predict(X)

@@ -45,7 +45,7 @@ ASKED = {"level": [0.5, 0.9], "interval": "predictive", "quantiles": [0.1], "mcs
 
 
 def test_a_dataset_is_predicted_in_the_background(client, settings, model, dataset_id):
-    """From 202 to a result equal to what `predict` says of the same rows, in every form."""
+    """A background result equals `predict` for the same rows, in every format."""
     response = start(client, model, dataset_id, **ASKED)
 
     assert response.status_code == 202, response.text
@@ -156,7 +156,7 @@ def test_cancelling(client, settings, model, dataset_id):
 
 
 def test_a_running_one_learns_of_its_end(client, database, model, dataset_id):
-    """Cancelled or deleted under way: the worker is told at its next beat, or finds its lease gone."""
+    """A worker learns of a cancel or deletion at its next heartbeat, or loses its lease."""
     with session_scope(database.engine) as session:
         register(session, Worker(id="w", host="h", pid=1, slots=2, beat_at=0, phase="working"))
     for method, path in [("POST", "/cancel"), ("DELETE", "")]:
@@ -192,7 +192,7 @@ def test_the_dataset_stays_while_it_is_predicted(client, settings, model, datase
 
 
 def test_a_deleted_model_takes_its_predictions_along(client, settings, model, dataset_id):
-    """Done or waiting: nothing of them is left, and nobody works on them."""
+    """Predictions of a deleted model are removed, finished or not, and never continued."""
     done = start(client, model, dataset_id).json()
     run_units(settings)
     waiting = start(client, model, dataset_id).json()
@@ -230,7 +230,7 @@ def test_predictions_come_before_fits(client, settings, model, dataset_id, datab
 
 
 def test_what_is_another_owners_is_not_there(client, database, model, dataset_id):
-    """404 on every route, in no list, and nobody predicts another's dataset."""
+    """Other owners' predictions are 404 on every route and in no list; their datasets can't be predicted."""
     with session_scope(database.engine) as session:
         dataset = session.get_one(Dataset, dataset_id)
         mine = {"owner": dataset.owner, "model_id": model["id"], "dataset": dataset}

@@ -74,7 +74,7 @@ def test_others_are_served_meanwhile(client):
 
 @only("sqlite")
 def test_long_texts_are_not_shown_whole(client):
-    """Levels of a hundred thousand letters are neither listed nor previewed whole."""
+    """Levels of a hundred thousand characters are neither listed nor previewed completely."""
     long = "x" * 100_000
     made = post_csv(client, f"a,b\n1,{long}\n2,{long}y\n3,z\n").json()
 

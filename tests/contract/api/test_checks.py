@@ -19,7 +19,7 @@ def of_file(client, model: dict) -> Posterior:
 
 
 def test_growth_is_the_notebooks_own_figures_at_each_count(client, settings):
-    """R-hat and effective draws of the first so many draws are those of the sampler's functions."""
+    """R-hat and ESS at each number of draws equal those of the sampler's functions."""
     model = fitted(client, settings)
     told = client.get(f"/models/{model['id']}/diagnostics/growth").json()
     posterior = of_file(client, model)

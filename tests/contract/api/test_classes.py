@@ -29,7 +29,7 @@ def test_two_classes_give_a_probability_in_the_users_labels(client, settings, fa
 
 
 def test_a_predictive_interval_of_a_class_is_refused(client, settings):
-    """A class has a probability; an interval for the class itself means nothing: 422 that says so."""
+    """A predictive interval of a class is meaningless: 422 with an explanation."""
     model = fitted(client, settings, text=two_classes(), family="probit")
 
     answer = client.post(

@@ -36,7 +36,7 @@ def parquet_bomb(rows: int, columns: int) -> bytes:
 
 
 def arrow_bomb() -> bytes:
-    """A text of 9,000 letters that a dictionary repeats a million times."""
+    """Make a text of 9,000 characters that a dictionary repeats a million times."""
     values = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1_000_000, np.int8)), ["x" * 9_000])
     batch = pa.record_batch([values, pa.array(np.zeros(1_000_000))], names=["a", "y"])
     sink = io.BytesIO()
@@ -68,7 +68,7 @@ BOMBS = {
 @pytest.mark.parametrize("case", BOMBS)
 @only("sqlite")
 def test_bombs_are_refused(client, case):
-    """A problem document that says what to do; the next upload works."""
+    """A bomb gets a problem document with advice, and the next upload works."""
     make, headers, statuses = BOMBS[case]
     content = make()
     assert len(content) < 2_000_000
@@ -82,7 +82,7 @@ def test_bombs_are_refused(client, case):
 
 @only("sqlite")
 def test_the_service_answers_while_bombs_are_read(client):
-    """Several at once: who asks something else is answered, and this process grows by none of them."""
+    """Other requests are answered during several bombs, and this process doesn't grow."""
 
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -120,7 +120,7 @@ def run(content: bytes, limits: ReaderLimits, using: Readers = readers) -> dict:
 
 
 def test_a_reader_that_takes_too_much_memory_is_refused():
-    """The limit is the kernel's, and the refusal says what to do."""
+    """The kernel enforces the limit, and the error gives advice."""
     rows = pa.table({"x": np.random.default_rng(0).normal(size=4_000_000), "y": np.zeros(4_000_000)})
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
@@ -248,7 +248,7 @@ def test_columnar_files_become_datasets(client, case):
 
 @only("sqlite")
 def test_columnar_files_that_cannot_be_used_are_refused_with_their_place(client):
-    """Nested columns and infinite values by name and row; what is no Parquet says so."""
+    """Nested columns and infinite values are reported by name and row, and invalid Parquet as such."""
 
     def send(columns) -> dict:
         sink = io.BytesIO()
@@ -302,7 +302,7 @@ def open_full(mode):
 @pytest.mark.parametrize("place", ["the upload", "the reader"])
 @only("sqlite")
 def test_a_full_disk_is_not_the_sender_s_fault(client, monkeypatch, place):
-    """A 503 that says when to come back, wherever the room ran out."""
+    """A full disk is a 503 with Retry-After, wherever it fills up."""
     if place == "the upload":
         monkeypatch.setattr("app.web.uploads.TemporaryFile", lambda: open_full("wb"))
     else:

@@ -50,7 +50,7 @@ QUIET = settings(
 
 @pytest.fixture
 def known(client, settings, database) -> dict[str, str]:
-    """A service with a worker, so to speak, and the ids of things that are really there."""
+    """Set up a service with a fitted model, and return the ids of its objects."""
     worker = Worker(id="w", host="h", pid=1, slots=1, beat_at=0.0, phase="ready")
     with session_scope(database.engine) as session:
         workers.register(session, worker)
@@ -82,7 +82,7 @@ def ask(case: Case, address: str):
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["good", "bad"])
 def test_every_operation_as_documented(client, known, mode):
-    """Good and bad data for every operation, on things that are there and that aren't: never a surprise."""
+    """Valid and invalid requests for every operation, on present and absent objects, match the document."""
     address = str(client.base_url).rstrip("/")
     schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
     asked = 0

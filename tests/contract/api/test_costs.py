@@ -25,7 +25,7 @@ def settings(settings):
 
 
 def test_too_many_draws_for_a_worker(client):
-    """422 that says how much it would take, how much there is, and the formula; no model is made."""
+    """A 422 gives the needed and the available memory and the formula; no model is created."""
     body = {"dataset_id": post_csv(client, table()).json()["id"], "target": "y"}
 
     told = problem(client.post("/models", json=body | {"num_draws": 100_000}), 422, "fit-too-large")["detail"]
@@ -49,7 +49,7 @@ def test_an_extension_is_checked_as_a_whole(client, settings):
 
 
 def test_the_formula_said_is_the_formula_used():
-    """The sentence in the refusal, computed as it stands, gives the estimate."""
+    """The formula in the error, evaluated, gives the estimate."""
     rows, columns, trees, chains, draws = 100_000, 30, 200, 4, 250
     process = FORMULA.partition(" MiB")[0]
     assert process == str(costs.PROCESS // MIB)
@@ -131,7 +131,7 @@ def test_looks_at_stop_rules_take_their_time():
 
 
 def test_particles_take_memory_for_their_rows():
-    """A particle filter's estimate has room for the rows that each particle lists, and says so."""
+    """The estimate of a particle filter includes the rows that each particle lists."""
     one = Settings.resolve(method="bcart", num_draws=1000).to_json()
     filtered = Settings.resolve(method="smc", num_draws=1000).to_json()
 

@@ -140,7 +140,7 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 @only("sqlite")
 def test_what_is_no_table_is_refused_with_its_place(client, case):
-    """Each is a 422 that names column and row where there is one, and says what to do."""
+    """Unusable files are a 422 with column and row where there are any, and advice."""
     content, where, told = BAD[case]
 
     body = problem(post_csv(client, content), 422, "unusable-data")
@@ -152,7 +152,7 @@ def test_what_is_no_table_is_refused_with_its_place(client, case):
 
 @only("sqlite")
 def test_every_ragged_row_is_named(client):
-    """All of them at once, so that a file is mended once."""
+    """All ragged rows are reported together."""
     text = "a,b\n" + "1\n1,2\n" * 20
 
     body = problem(post_csv(client, text), 422)
@@ -163,7 +163,7 @@ def test_every_ragged_row_is_named(client):
 
 @only("sqlite")
 def test_media_types(client):
-    """A content type that isn't read is a 415 that says what to send; a broken multipart body is a 422."""
+    """An unsupported content type is a 415 with the supported ones; a broken multipart body is a 422."""
     for kind in ("application/x-www-form-urlencoded", "application/json", "image/png"):
         body = problem(client.post("/datasets", content=b"a,b\n", headers={"Content-Type": kind}), 415)
         assert "text/csv" in body["detail"]
@@ -187,7 +187,7 @@ def test_large_bodies_are_refused_declared_or_not(client):
 
 
 def test_lists_come_in_pages_that_stay_stable(client):
-    """Newest first; a cursor continues where the page ended, whatever is added meanwhile."""
+    """Pages go from the newest on; a cursor continues after the last item despite new ones."""
     ids = [post_csv(client, "a,b\n1,2\n").json()["id"] for _ in range(5)]
 
     first = client.get("/datasets", params={"limit": 2}).json()
@@ -247,7 +247,7 @@ def test_names_are_checked(client, query):
 
 
 def test_training_reads_only_the_columns_it_needs(client, settings, database):
-    """Blocks of the other columns could be damaged, and nobody would notice: they are not even fetched."""
+    """Damaged blocks of other columns go unnoticed, since they are not even read."""
     made = post_csv(client, table(60)).json()
     fit = {"dataset_id": made["id"], "target": "y", "features": ["size"], **SMALL}
     model = client.post("/models", json=fit).headers["location"]

@@ -34,7 +34,7 @@ def log(client, model_id):
 
 
 def follow(client, model_id, after=None, most=None):
-    """The events of a stream as (id, kind, data), to its end or so many."""
+    """Return the events of a stream as (id, kind, data), up to its end or a number."""
     headers = STREAM if after is None else STREAM | {"Last-Event-ID": str(after)}
     told, fields = [], {}
     with client.stream("GET", f"/models/{model_id}/events", headers=headers) as response:
@@ -85,7 +85,7 @@ def test_the_log_tells_what_happened(client, settings, database, model_id):
 
 
 def test_a_recovered_chain_is_logged(client, database, model_id):
-    """A chain whose worker vanished and that another one took over says so."""
+    """A chain taken over from a lost worker is logged as recovered."""
     with session_scope(database.engine) as session:
         units.claim(session, "w1", -1.0)
     with session_scope(database.engine) as session:
@@ -115,7 +115,7 @@ def test_pages_of_the_log(client, settings, model_id):
 
 
 def test_a_stream_tells_it_as_it_happens(client, settings, model_id):
-    """Log and progress while the model is fitted; the last thing told is its end, and the stream ends."""
+    """A stream sends events and progress during the fit, then the final event, and ends."""
     told = []
     reader = threading.Thread(target=lambda: told.extend(follow(client, model_id)))
     reader.start()
@@ -133,7 +133,7 @@ def test_a_stream_tells_it_as_it_happens(client, settings, model_id):
 
 
 def test_a_stream_goes_on_where_it_was_cut_off(client, settings, model_id):
-    """With Last-Event-ID nothing is told twice and nothing is missing, wherever the stream was cut off."""
+    """With Last-Event-ID no event is repeated or missing, wherever the stream was interrupted."""
     run_units(settings)
     whole = follow(client, model_id)
     for cut in range(1, len(whole)):
@@ -159,7 +159,7 @@ def test_a_stream_of_a_deleted_model_ends(client, database, model_id):
 
 
 def test_one_reader_feeds_all_streams(client, settings, model_id, monkeypatch):
-    """Twelve followers cost the database as many looks as one, and all are told the same."""
+    """Twelve streams cost the database as many queries as one, and all get the same events."""
     looks, really = [], Feed._look
     monkeypatch.setattr(Feed, "_look", lambda self, after: (looks.append(after), really(self, after))[1])
     told = [[] for _ in range(12)]
@@ -184,7 +184,7 @@ def test_one_reader_feeds_all_streams(client, settings, model_id, monkeypatch):
 
 
 def test_a_follower_who_left_is_forgotten(client, model_id, monkeypatch):
-    """A stream whose reader is gone ends with the next thing it would tell, and nobody looks any more."""
+    """A stream of a disconnected client ends at its next event, and polling stops."""
     monkeypatch.setattr("app.services.fits.event_stream.IDLE_SECONDS", 0.2)
     looks, really = [], Feed._look
     monkeypatch.setattr(Feed, "_look", lambda self, after: (looks.append(after), really(self, after))[1])

@@ -20,7 +20,7 @@ def test_only_a_fresh_beat_of_this_machine_counts(settings, database):
 
 @only("sqlite")
 def test_a_database_that_is_away_is_no_beat(settings, tmp_path):
-    """False instead of an exception: the check says so with its exit code."""
+    """An unreachable database gives False instead of an exception; the exit code reports it."""
     away = settings.model_copy(update={"database_url": f"sqlite:///{tmp_path}/no/such/x.db"})
 
     assert not worker_beats_here(away)

@@ -77,7 +77,7 @@ def test_a_strange_key_is_refused(client, database, body, key):
 
 
 def test_a_request_in_flight_is_a_409(client, database, body, monkeypatch):
-    """While the first is being worked on the second is told to wait; then it gets the first one's answer."""
+    """A repeated request gets a 409 while the first is processed, and its response afterwards."""
     begun, go_on = threading.Event(), threading.Event()
     really = creation.plan
 

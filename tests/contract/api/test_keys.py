@@ -59,7 +59,7 @@ def wanted(method: str, path: str) -> set[str]:
 
 @only("sqlite")
 def test_every_route_asks_for_its_scope(team, database):
-    """Every route under every scope: 403 unless the key is for it, and the document says the same."""
+    """Every route is a 403 for every scope that it doesn't accept, as documented."""
     held = {scope: bearer(make_key(database, scope, scopes=[scope])) for scope in keys.SCOPES}
     documented = team.get("/openapi.json", headers=held[keys.READ]).json()["paths"]
     for method, path in guarded_routes():
@@ -258,7 +258,7 @@ def test_the_command_line_needs_only_the_database(database, settings, run):
 
 
 def test_the_command_line_without_tables_says_so(tmp_path, run):
-    """A database that nobody has migrated is a sentence, not a traceback."""
+    """A database without tables is reported in one sentence, not as a traceback."""
     refused = run(f"sqlite:///{tmp_path / 'new.db'}", "list")
 
     assert (refused.exit_code, refused.stdout) == (1, "")

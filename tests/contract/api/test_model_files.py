@@ -288,7 +288,7 @@ def test_small_files_that_grow_large_are_refused(client):
 
 @only("sqlite")
 def test_a_file_that_takes_too_much_is_refused(client, monkeypatch):
-    """The kernel holds a reader of models to its memory and its seconds, whatever it decodes."""
+    """The kernel limits the memory and time of a reader of models, whatever it decodes."""
     draws = random_draws(0, 2000, 7, 7, "prior")
     data = write_model(make_problem()[0].header(), [[pack(draws)]], [])
     assert post_file(client, data).status_code == 201
@@ -311,7 +311,7 @@ def test_no_file_is_decoded_where_others_are_served(client, monkeypatch):
 
 @only("sqlite")
 def test_what_is_forged_with_care_is_no_server_error(client):
-    """Parts changed under right checksums: refused, or a model that answers whatever it is asked."""
+    """Files changed under valid checksums are refused, or give a model that answers every request."""
     dice, files, taken = random.Random(16), fuzz_models.seeds(), 0
     for _ in range(40):
         response = post_file(client, fuzz_models.mutated(files, dice))

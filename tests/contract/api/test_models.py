@@ -228,7 +228,7 @@ OUT_OF_RANGE = {
 @pytest.mark.parametrize("field", OUT_OF_RANGE)
 @only("sqlite")
 def test_settings_out_of_range_are_refused_by_name(client, dataset_id, field):
-    """422 names the field and says what is accepted; nothing is made."""
+    """A 422 names the field and the accepted values; nothing is created."""
     for value in OUT_OF_RANGE[field]:
         body = problem(fit(client, dataset_id, **{field: value}), 422, "invalid-request")
 

@@ -85,7 +85,7 @@ def test_what_is_no_name_is_not_found(client):
 
 @pytest.mark.parametrize("name", ["a/b", ".", "..", "mdl_x"])
 def test_a_name_that_could_stand_in_no_address_is_refused(client, name):
-    """It would be a model that nobody can ask for by its name."""
+    """Names that can't be part of a URL are refused."""
     dataset = post_csv(client, table(20)).json()
     body = {"dataset_id": dataset["id"], "target": "y", "name": name} | SMALL
     assert "part of URLs" in problem(client.post("/models", json=body), 422)["errors"][0]["detail"]

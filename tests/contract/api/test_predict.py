@@ -84,7 +84,7 @@ def test_predictive_intervals_are_wider(client, model):
 
 
 def test_pinned_draws_are_the_first_ones(client, model):
-    """`draws` uses the first so many of each chain, says so, and can't exceed what there is."""
+    """`draws` selects the first draws of each chain, is reported, and can't exceed the present number."""
     some, all_ = predict(client, model, rows=ROWS, draws=7).json(), predict(client, model, rows=ROWS).json()
 
     assert (some["draws"], all_["draws"]) == (7, 40)
@@ -95,7 +95,7 @@ def test_pinned_draws_are_the_first_ones(client, model):
 
 
 def test_a_name_means_its_newest_succeeded_model(client, model, settings):
-    """The answer says which one it was; models of the name that haven't succeeded don't count."""
+    """A name means its newest succeeded model, whose id the response contains."""
     assert predict(client, "mine", rows=ROWS).json()["model_id"] == model["id"]
     newer = fitted(client, settings, name="mine", seed=4)
     waiting = {"dataset_id": model["dataset_id"], "target": "y", "name": "mine", **SMALL}

@@ -139,7 +139,7 @@ def test_flags_say_what_training_never_saw(client, model):
 
 
 def test_required_verdicts_are_those_of_the_rows_asked(client, model):
-    """R-hat per row on request; `require` is judged by the rows themselves, and says so."""
+    """R-hat is returned per row on request, and `require` refers to the verdict on the rows."""
     answer = ask(client, model, rhat=True).json()
     worse = answer["rows_verdict"] == "not_converged"
 

@@ -38,7 +38,7 @@ def limited(settings, database, **quotas):
 
 
 def refused(response: httpx.Response, slug: str = "quota") -> str:
-    """The sentence of a 429 that says when to come back."""
+    """Return the detail of a 429 after checking its Retry-After."""
     body = problem(response, 429, slug)
     assert 1 <= int(response.headers["retry-after"]) <= 3600
     return body["detail"]
@@ -134,7 +134,7 @@ def test_predictions_at_once(settings, database):
 
 @only("sqlite")
 def test_requests_come_too_fast(settings, database):
-    """Beyond so many requests in ten seconds an owner waits, with any of its keys; nobody else does."""
+    """The rate limit counts an owner's requests with any of its keys, and affects no other owner."""
     with limited(settings, database, quota_requests_per_second=2) as (ann, bob):
         again = bearer(make_key(database, "second", owner="ann"))
         statuses = [ann.get("/datasets").status_code for _ in range(45)]
@@ -202,7 +202,7 @@ COMPUTES = {"/models/estimate", "/models/{model_id}/predict", "/models/{model_id
 
 
 def test_every_change_leaves_a_line(settings, database, caplog):
-    """Each route that changes something: a row of who, what, when and id, and the same as a log line."""
+    """Each change is a row with actor, action, time and id, and the same as a log line."""
     caplog.set_level(logging.INFO, "bartserve.audit")
     done: set[tuple[str, str]] = set()
     admin = make_key(database, "boss", owner="ann", scopes=["admin"])

@@ -97,7 +97,7 @@ def test_a_cancelled_model_answers_and_is_retried(client, settings, database, mo
 
 
 def test_a_failed_model_is_retried(client, settings, database, model_id):
-    """A chain that failed goes on from its last slice; its error is gone, and no draw is lost."""
+    """A failed chain continues from its last slice without losing draws; its error is cleared."""
     claims = take_chains(database.engine, 10, 20)
     with session_scope(database.engine) as session:
         units.fail(session, claims[0], {"type": "internal", "detail": "A cosmic ray."})
@@ -173,7 +173,7 @@ def test_a_name_keeps_answering_while_its_model_is_extended(client, settings):
 
 
 def test_what_can_not_be_continued_is_refused(client, settings, model_id):
-    """The wrong state is a 409 that says what to do instead, a strange number a 422, nothing a 404."""
+    """A wrong state is a 409 with advice, an invalid number a 422, an absent model a 404."""
     for path in ("retry", "extend"):
         problem(client.post(f"/models/mdl_none/{path}", json={"num_draws": 5}), 404)
     extend = f"/models/{model_id}/extend"

@@ -17,7 +17,7 @@ from tests.support.databases import only
 
 @only("sqlite")
 def test_http_refusals_are_problem_documents_too(client):
-    """404 and 405 of the router look like every other error; 405 says what is allowed."""
+    """The router's 404 and 405 have the format of other errors; 405 lists the allowed methods."""
     problem(client.get("/nowhere"), 404, "not-found")
     problem(client.get("/datasets/"), 404)
     for path, methods in [("/datasets", "GET, POST"), ("/models/x", "DELETE, GET"), ("/docs", "GET")]:
@@ -85,7 +85,7 @@ def test_ready_needs_a_beat(client, database):
 
 
 def test_ready_needs_the_schema(settings, empty_database_url):
-    """On a database that was never migrated: alive, not ready, and it says what to run; nothing is a 500."""
+    """On a database without tables the service is alive but not ready, with advice; nothing is a 500."""
     fresh = settings.model_copy(update={"database_url": empty_database_url})
     with serving(fresh) as address, plain_http.Client(base_url=address) as client:
         assert client.get("/health/live").status_code == 200

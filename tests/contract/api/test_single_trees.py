@@ -152,7 +152,7 @@ def test_rows_with_weights(client, settings, method):
 
 
 def test_what_a_tree_cannot_use_is_refused_before_the_202(client):
-    """Each refusal is a 422 that says what goes instead."""
+    """Each refusal is a 422 with the alternative."""
     dataset = post_csv(client, numbers()).json()
     body = {"dataset_id": dataset["id"], "target": "y", "method": "bcart"}
 
@@ -173,7 +173,7 @@ def test_what_a_tree_cannot_use_is_refused_before_the_202(client):
 
 
 def test_no_predictive_interval_of_a_class(client, settings):
-    """A class has a probability; an interval for the class itself means nothing: 422 that says so."""
+    """A predictive interval of a class is meaningless: 422 with an explanation."""
     model = fitted(client, settings, text=kinds(), method="bcart", family="categorical", **ONE)
     answer = client.post(
         f"/models/{model['id']}/predict", json={"rows": [{"x": 0.5}], "interval": "predictive"}
@@ -183,7 +183,7 @@ def test_no_predictive_interval_of_a_class(client, settings):
 
 
 def test_weighted_particles(client, settings):
-    """A particle filter is fitted, judged by its runs and weights, asked in every way, and can't go on."""
+    """A particle filter is fitted, judged by its runs and weights, and queried; it can't be extended."""
     filtered = ONE | {"num_draws": 200, "num_burnin": None, "thin": None, "num_chains": 4}
     model = fitted(client, settings, text=numbers(), method="smc", holdout=0.2, **filtered)
     assert model["progress"]["fraction"] == 1

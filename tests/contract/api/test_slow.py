@@ -178,7 +178,7 @@ def test_what_is_no_http(place):
 
 
 def test_a_request_answered_before_its_body_came(place):
-    """The rest of a body that nobody reads doesn't keep the connection."""
+    """The unread rest of a body doesn't keep the connection open."""
     stranger = HEAD.replace(b"localhost", b"evil.example")
     with talking(place, stranger + b"Content-Length: 1000\r\n\r\n{") as connection:
         assert heard(connection).startswith(b"HTTP/1.1 403 ")
@@ -224,7 +224,7 @@ def _sends(connection: socket.socket) -> bool:
 
 
 def test_too_many_connections(place):
-    """One too many is told so at once, as a problem document; when others go there is room again."""
+    """A connection beyond the limit gets a problem document at once; closed ones make room."""
     with contextlib.ExitStack() as stack:
         said = []
         for _ in range(25):

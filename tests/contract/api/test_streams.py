@@ -35,7 +35,7 @@ def person(team):
 
 
 def queued(client, headers, count):
-    """The ids of models that nobody fits."""
+    """Return ids of queued models that no worker fits."""
     dataset = client.post("/datasets", content=table(60).encode(), headers=CSV | headers).json()["id"]
     asked = {"dataset_id": dataset, "target": "y"} | SMALL
     return [client.post("/models", json=asked, headers=headers).json()["id"] for _ in range(count)]
@@ -57,7 +57,7 @@ def paths(model_id):
 
 @pytest.mark.parametrize("way", ["revoked", "expired"])
 def test_streams_end_with_their_key(team, database, way):
-    """A key that was revoked or has expired ends its open streams, and nobody else's."""
+    """A revoked or expired key ends its own open streams only."""
     ann, again = make_key(database, "ann"), make_key(database, "again", owner="ann")
     (model_id,) = queued(team, bearer(ann), 1)
     end = make_key(database, "end", owner="ann")
@@ -95,7 +95,7 @@ def test_a_browsers_streams_end_when_it_signs_out(team, person, database):
 
 
 def test_streams_of_one_owner_leave_room_for_others(settings, database):
-    """An owner has so many, and follows so many models; a model followed twice counts once."""
+    """Streams and followed models per owner are limited; a model followed twice counts once."""
     ann, bob = (bearer(make_key(database, name)) for name in ("ann", "bob"))
     limits = {"host": "0.0.0.0", "quota_streams": 2, "max_connections": 8}
     with (

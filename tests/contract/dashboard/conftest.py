@@ -9,7 +9,7 @@ from tests.support.shared_database import _shared_postgres, _shared_sqlite, data
 
 @pytest.fixture
 def browser(client):
-    """A client that asks for pages and goes where forms send it."""
+    """Return a client that requests pages and follows the redirects of forms."""
     with plain_http.Client(
         base_url=client.base_url, headers=ACCEPT, follow_redirects=True, timeout=60
     ) as made:

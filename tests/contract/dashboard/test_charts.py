@@ -98,7 +98,7 @@ def test_two_classes_have_their_own_pictures(browser, client, settings):
 
 
 def test_a_model_that_is_being_fitted_shows_its_chains(browser, client, settings, database):
-    """From the draws there are: traces and figures, and a prediction; what needs the end says so."""
+    """A model being fitted has traces, diagnostics and predictions from its present draws."""
     dataset = post_csv(client, table(60)).json()
     made = client.post("/models", json={"dataset_id": dataset["id"], "target": "y"} | SMALL).json()
     at = f"/ui/models/{made['id']}"
@@ -145,7 +145,7 @@ def test_charts_are_drawn_at_once_by_many_and_stay_themselves(client, settings):
 
 
 def test_what_a_page_offers_to_copy_gives_what_the_page_shows(browser, client, settings):
-    """The Python block of a prediction is run as it stands, the curl block where there is curl."""
+    """The Python block of a prediction runs unchanged, the curl block where curl is installed."""
     model = fitted(client, settings)
     page = page_of(browser.get(f"/ui/models/{model['id']}/predict", params={"f0": "7", "f1": 'it\'s "red"'}))
     blocks = re.findall(r"<pre[^>]*><code>(.*?)</code>", page.text, re.DOTALL)

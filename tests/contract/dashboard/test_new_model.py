@@ -125,7 +125,7 @@ def test_a_refusal_stands_at_its_field_in_an_open_group(browser, form):
 
 
 def test_the_estimate_brings_the_request_to_copy(browser, client, form):
-    """The command beside the form asks the API for what the form asks for."""
+    """The command beside the form is the request that the form makes."""
     filled = {"prior.k": "3", "stop.max_rhat": "1.2", "kind:size": "category", "num_draws": "40"}
     answer = browser.post("/ui/models/estimate", data=form | filled)
 

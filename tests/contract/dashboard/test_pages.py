@@ -55,7 +55,7 @@ def test_every_page_that_links_lead_to_is_there(browser, client, settings):
 
 
 def test_an_empty_service_says_how_to_begin(browser):
-    """The first page has a form for a file, and says that no worker is there."""
+    """The first page has an upload form, and reports the missing worker."""
     page = page_of(browser.get("/"))
 
     (upload,) = (form for form in page.forms if form.get("enctype") == "multipart/form-data")
@@ -245,7 +245,7 @@ def test_static_files_are_kept_for_good_by_their_address(browser):
 
 
 def test_the_list_follows_its_models_in_one_stream(browser, client):
-    """Progress of each, told apart by its id, and an end when one has ended; others' models are not there."""
+    """One stream has the progress of each model by id, and its end, without other owners' models."""
     dataset = post_csv(client, table(60)).json()
     body = {"dataset_id": dataset["id"], "target": "y"} | SMALL
     made = [client.post("/models", json=body).json()["id"] for _ in range(2)]
@@ -265,7 +265,7 @@ def test_the_list_follows_its_models_in_one_stream(browser, client):
 
 
 def test_the_form_says_how_a_file_is_written(browser, client):
-    """Every part of the dialect and the kinds of columns; a word that is none is named."""
+    """The form has every reading option and the kinds of columns; an unknown word is reported."""
     rows = "1,5|1/2/2026|x|7\n2,5|3/2/2026|?|8\n" * 12
     told = {"separator": "bar", "decimal": "comma", "header": "false", "dates": "day-first"}
     told |= {"missing": "?, x y", "encoding": "utf-8", "quoting": "none"}

@@ -32,7 +32,7 @@ def sign_in(person, key, **more):
 
 
 def test_a_stranger_is_led_to_the_door_and_then_to_where_they_wanted(person, team, database):
-    """Any page leads to the form; with a key in force to that page, with another text back to the form."""
+    """Pages redirect to the sign-in form; a valid key leads to the requested page, others don't."""
     ann = make_key(database, "ann")
     door = person.get("/ui/models?limit=3")
     page = page_of(door)
@@ -122,7 +122,7 @@ def test_every_form_must_carry_its_sessions_token(person, database):
 
 
 def test_with_its_token_a_form_is_taken_from_our_own_pages_only(person, database):
-    """The page's own form works; the same sent by another site's page doesn't, whatever it knows."""
+    """The page's own form works; the same form from another site is refused even with the token."""
     sign_in(person, make_key(database, "ann"))
     form = page_of(person.get("/ui/datasets")).hidden
     sent = {"data": form, "files": {"file": ("t.csv", table())}}

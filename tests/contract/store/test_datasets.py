@@ -47,7 +47,7 @@ def test_only_asked_columns_are_read(database):
 
 
 def test_a_dataset_deleted_while_it_is_read_is_gone(database):
-    """Rows whose blocks went away between two queries are an error that says so, never fewer rows."""
+    """Blocks deleted between two queries are an error, never fewer rows."""
     dataset = save_dataset(database.engine)
     with session_scope(database.engine) as session:
         session.execute(delete(DatasetBlock).where(DatasetBlock.dataset_id == dataset.id))

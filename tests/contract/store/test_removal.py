@@ -160,7 +160,7 @@ def test_nothing_is_made_of_what_was_deleted(database):
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_killed_while_removing(database, when):
-    """SIGKILL at each commit of a removal in turn: whoever comes next goes on, and the others' draws stay."""
+    """After SIGKILL at each commit of a removal in turn, the next process continues; others' draws stay."""
     engine = database.engine
     kept = fill(engine)
     others = rows(engine)

@@ -28,7 +28,7 @@ def test_head_is_known(database):
 
 
 def test_an_empty_database_is_not_at_head(empty_database_url):
-    """Readiness can tell a database that nobody has migrated."""
+    """Readiness detects a database without tables."""
     engine = make_engine(empty_database_url)
 
     assert not schema.at_head(engine)

@@ -71,7 +71,7 @@ def test_a_chain_gives_way_to_who_has_nothing(database):
 
 
 def test_no_more_chains_give_way_than_units_wait(database):
-    """Four chains of one owner and one waiting of another: one gives way; with a share each nobody does."""
+    """One of an owner's four chains yields to one waiting unit; with equal shares none does."""
     models_of(database.engine, ANN)
     claims = [claim(database.engine) for _ in range(4)]
     models_of(database.engine, BOB, num_chains=1)

@@ -144,7 +144,7 @@ def test_the_last_chain_brings_the_finish(database):
 
 
 def test_drain_gives_the_unit_back_unblamed(database):
-    """A draining worker learns it at its slice, gives the unit back, claims nothing more; another goes on."""
+    """A draining worker returns the unit at its slice and claims no more; another continues it."""
     create_model(database.engine, num_chains=1)
     with session_scope(database.engine) as session:
         workers.register(session, Worker(id="w1", host="h", pid=1, slots=2, beat_at=0.0, phase="ready"))
@@ -205,7 +205,7 @@ def test_cancel_reaches_a_unit_given_back(database):
 
 
 def test_the_sweep_ends_cancelled_units_of_lost_workers(database):
-    """A worker that vanished after the cancel doesn't leave the model running for ever."""
+    """A worker lost after the cancel doesn't leave the model running forever."""
     model = create_model(database.engine, num_chains=1)
     claimed = claim(database.engine)
     with session_scope(database.engine) as session:
@@ -247,7 +247,7 @@ def test_progress_clears_the_count_of_attempts(database):
 
 
 def test_a_failing_chain_fails_its_model(database):
-    """The error is kept as a sentence, waiting chains end, running ones are told at their slice."""
+    """The error is stored as a sentence, queued chains end, running ones at their slice."""
     model = create_model(database.engine, num_chains=3)
     failing, running = claim(database.engine), claim(database.engine)
     with session_scope(database.engine) as session:

@@ -23,7 +23,7 @@ CELLS = [
 
 @pytest.mark.parametrize(("kind", "cells"), CELLS)
 def test_every_block_is_read_as_it_was(kind, cells):
-    """Every value and every missing one, of every kind, whatever way was the shortest."""
+    """Present and missing values of every kind are restored from every encoding."""
 
     @given(st.lists(st.none() | cells, max_size=40))
     @settings(deadline=None)

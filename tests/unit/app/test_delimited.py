@@ -113,14 +113,14 @@ def test_quotes_escaped_by_backslashes():
 
 
 def test_quotes_that_are_no_quotes():
-    """A sender who says that there are none gets every cell as it stands."""
+    """With quoting=none, cells keep their quote characters."""
     _, found = read(b'a\tb\n5" pipe\t"x\n6\ty"\n', quote="none")
 
     assert found == {"a": ['5" pipe', "6"], "b": ['"x', 'y"']}
 
 
 def test_a_file_without_a_header():
-    """Its columns are numbered, once the sender says that there is none."""
+    """With header=false, columns are numbered."""
     _, found = read(b"1,2\n3,4\n", header=False)
 
     assert found == {"column_1": ["1", "3"], "column_2": ["2", "4"]}
@@ -152,7 +152,7 @@ def test_a_row_longer_than_a_block_is_refused():
     ],
 )
 def test_western_text_is_read_as_windows_1252_and_said(encoding, text):
-    """The guess is told, with a line that shows it."""
+    """The guessed encoding is reported, with a line that shows it."""
     table, found = read(text.encode(encoding))
 
     rows = [line.split(",") for line in text.splitlines()]
@@ -172,7 +172,7 @@ WORDS = {
 
 @pytest.mark.parametrize("encoding", WORDS)
 def test_other_letters_are_not_guessed(encoding):
-    """An encoding that can't be told is asked for, and then read."""
+    """An undetectable encoding is an error, and can be given."""
     content = f"a,b\n{WORDS[encoding]},1\n{WORDS[encoding]},2\n".encode(encoding)
 
     with pytest.raises(UnusableDataError, match="encoding="):

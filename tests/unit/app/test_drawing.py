@@ -20,7 +20,7 @@ HOSTILE = '$x_{<script>"&\u202e\n'
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_hostile_names_and_bare_figures_can_be_drawn(theme):
-    """Names that are markup or mathematics are letters; one point, one level or none drawn is no error."""
+    """Markup and mathematics in names are plain text; charts of one or no point are valid."""
     look = ChartStyle(theme, "narrow", half=True)
     feature = {"name": HOSTILE * 20, "mean": 0.5, "lower": 0.0, "upper": 1.0}
     root = checked(effects.importance([feature], look))
@@ -73,7 +73,7 @@ def test_the_service_starts_without_the_drawing_libraries():
 
 
 def test_shapes_of_a_tree():
-    """Leaves are spread evenly, a split is above the middle of its parts; probabilities are told."""
+    """Leaves are evenly spaced, a split is above the middle of its parts; probabilities are labelled."""
     nodes, edges = shapes.laid_out("((..).)")
     assert nodes == [(1 / 6, 2), (0.5, 2), (1 / 3, 1), (5 / 6, 1), (7 / 12, 0)]
     assert edges == [(2, 0), (2, 1), (4, 2), (4, 3)]

@@ -134,7 +134,7 @@ class _Hangs:
 
 
 def test_work_ends_when_its_client_goes():
-    """The flag is seen between two pieces; the place is free again; who was in line isn't any more."""
+    """After a disconnect, work stops at its next check, its place is free, and queued work is removed."""
     pieces = 0
 
     def work() -> None:
@@ -177,7 +177,7 @@ def test_errors_of_work_are_its_own():
 
 
 def test_the_line_is_bounded():
-    """Beyond its length nobody waits at all: each one in line keeps its request in memory."""
+    """Work beyond the length of the queue is refused at once, since queued requests take memory."""
     refused = 0
 
     async def main() -> None:
@@ -200,7 +200,7 @@ def test_the_line_is_bounded():
 
 
 def test_a_full_line_is_not_joined():
-    """While many wait for a thread a new request is told to come back; when they are through it is let in."""
+    """New requests get a 503 while many wait for a thread, and are admitted afterwards."""
 
     async def main() -> None:
         limiter, go_on = current_default_thread_limiter(), threading.Event()

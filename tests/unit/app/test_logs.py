@@ -53,7 +53,7 @@ def test_people_get_plain_lines():
 
 
 def test_statements_keep_their_values_to_themselves(tmp_path):
-    """An exception of the database, logged whole, tells the statement and none of the data in it."""
+    """A logged exception of the database has the statement but none of its data."""
     engine = make_engine(f"sqlite:///{tmp_path / 'x.db'}")
     with pytest.raises(SQLAlchemyError), engine.begin() as connection:
         connection.execute(text("INSERT INTO nowhere VALUES (:value)"), {"value": "a secret of somebody's"})

@@ -9,7 +9,7 @@ from app.dashboard import snippets
 
 
 def test_no_letter_of_a_command_hides_or_turns_others():
-    """Levels of a category are data and may be anything; in a command such letters are escaped, in place."""
+    """Invisible and direction-changing characters in levels are escaped in commands."""
     level = "safe\u202egnihtemos\u2066\u200b\u00ad"
     scope = {"type": "http", "scheme": "http", "server": ("127.0.0.1", 1), "path": "/", "headers": []}
     request = Request(scope | {"bartserve.public_url": None})

@@ -86,7 +86,7 @@ def test_other_columns_decide_what_a_comma_is():
 
 
 def test_a_doubt_is_told():
-    """The note of the column says what may be meant, and what to say."""
+    """The note of an ambiguous column gives both readings and the options."""
     found, _ = typed({"x": ["1,234"], "d": ["1/2/2026"]})
 
     assert "?decimal=comma or ?decimal=point" in found["x"][1]
@@ -116,7 +116,7 @@ def test_dates_as_people_write_them(cells):
 
 
 def test_other_columns_decide_the_order_of_dates():
-    """Days below 13 are read as a column beside them is, or as the sender says."""
+    """Days below 13 are read in the order of another column or of the given option."""
     assert values({"x": ["1/2/2026"], "y": ["31/1/2026"]})["x"][0].month == 2
     assert values({"x": ["1/2/2026"]}, dates="month-first")["x"][0].month == 1
 
@@ -164,7 +164,7 @@ def test_words_that_may_be_levels_are_told():
     ],
 )
 def test_a_kind_that_is_asked_for_is_kept_or_refused_with_the_row(kind, cells, row):
-    """Never text where the sender says numbers."""
+    """A requested kind is kept, or refused with the row; it never becomes text."""
     _, typing = typed({"x": cells}, kinds={"x": kind})
 
     assert [(fault.column, fault.row) for fault in typing.faults] == [("x", row)]
@@ -186,7 +186,7 @@ def test_infinite_values_are_named_but_not_all_of_a_million():
 
 
 def test_points_between_thousands_beside_decimal_points_are_told():
-    """Points twice in a cell are no decimal points; where others have these it stays text, and is told."""
+    """Cells with two points stay text, with a note, where other columns have decimal points."""
     doubt = {"x": ["1.234", "2.345.678", "7"]}
 
     assert values(doubt)["x"] == [1234, 2345678, 7]
@@ -212,7 +212,7 @@ def test_points_between_thousands_beside_decimal_points_are_told():
     ],
 )
 def test_a_cell_that_is_no_date_is_told(cells, words):
-    """A column of dates but for a cell is text, and its note says which cell."""
+    """A column of dates with one other cell is text, and the note names the cell."""
     found, _ = typed({"d": cells})
 
     assert found["d"][0].type == pa.string()
