@@ -247,7 +247,7 @@ class Chain:
             for forest, model in zip(self._forests, self._models, strict=True):
                 squares = forest_sweep.sweep_forest(data, forest, model, work)
             sweep.draw_sigma2(outcome, self._noise, squares, work.random)
-            if work.state[state.BROKEN]:
+            if work.pending.state[state.BROKEN]:
                 return iteration + 1, state.OUT_OF_GRID
             if keeps:
                 for forest, kept in zip(self._forests, self._kept, strict=True):
@@ -322,7 +322,7 @@ class Chain:
         first = self._models[0]
         first.residual[: self._data.num_rows] = self.training.grid_y
         self._outcome.latent[:] = 0
-        self._work.state[[BROKEN, PREVIOUS, KEEP]] = 0, -1, -1
+        self._work.pending.state[[BROKEN, PREVIOUS, KEEP]] = 0, -1, -1
         for forest, model in zip(self._forests, self._models, strict=True):
             rebuild(self._data, forest, model)
             recount(self._data, forest, model)
@@ -341,8 +341,9 @@ class Chain:
             self._forests[number] = old._replace(node=new.node, leaf=new.leaf, count=new.count)
         work = self._work
         fresh = make_work(self._data, capacity, work.random, self.training.settings, rows=False)
-        fresh.old[: len(work.old)] = work.old  # of a tree that particles are about to replace
-        self._work = fresh._replace(state=work.state, mask=work.mask, member=work.member)
+        fresh.leaves.old[: len(work.leaves.old)] = work.leaves.old  # of a tree that particles will replace
+        fresh.pending.state[:] = work.pending.state
+        self._work = fresh._replace(marks=work.marks)
 
     def _add_planes(self) -> None:
         """A high byte per row for each tree that is about to have more leaves than a byte can number."""

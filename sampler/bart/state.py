@@ -164,38 +164,53 @@ def make_work(
     """Room to work in, and the random numbers' state."""
     from sampler.bart.kernels import state  # noqa: PLC0415
 
-    restructures = "restructure" in settings.moves
-    width = data.codes.shape[1] if rows else 0
+    restructured = capacity if "restructure" in settings.moves else 1
+    width, columns, room = data.codes.shape[1] if rows else 0, len(data.codes), capacity + 16
     return state.Work(
-        delta=np.zeros(capacity + 16, np.int32),
-        old=np.zeros(capacity + 16, np.int32),
-        sums=np.zeros(capacity + 16, np.int64),
-        lanes=np.zeros((4, capacity + 16), np.int64),
-        total=np.zeros(capacity + 16),
-        size=np.zeros(capacity + 16),
-        rule=np.zeros(3, np.int64),
-        span=np.zeros(3, np.int64),
-        state=np.zeros(state.STATE_SIZE, np.int64),
-        columns=np.zeros(len(data.codes), np.int32),
-        mask=np.zeros(width, np.uint8),
-        member=np.zeros(width, np.uint8),
         random=np.array(random, np.uint64),
-        values=np.zeros(2048, np.int64),
-        bins=np.zeros((2, 256), np.int64),
-        code_sum=np.zeros((2, 256), np.int64),
-        code_count=np.zeros((2, 256), np.int64),
-        code_rows=np.zeros((2, 256), np.int64),
-        terms=np.zeros((2, 512)),
-        factors=np.zeros((2, 512)),
-        info=np.zeros((2, 9), np.int64),
-        order=np.zeros(capacity, np.int32),
-        stack=np.zeros(capacity, np.int32),
-        label=np.zeros(capacity, np.int32),
-        moved=np.zeros(capacity, np.int64),
-        blocks=np.zeros(capacity, np.int32),
-        shelf=np.zeros((capacity if restructures else 1, 6), np.int32),
-        leaf_ranges=np.zeros((capacity if restructures else 1, len(data.codes), 3), np.int32),
-        node_ranges=np.zeros((capacity if restructures else 1, len(data.codes), 3), np.int32),
+        leaves=state.LeafSums(
+            old=np.zeros(room, np.int32),
+            total=np.zeros(room),
+            size=np.zeros(room),
+            sums=np.zeros(room, np.int64),
+            lanes=np.zeros((4, room), np.int64),
+        ),
+        pending=state.PendingChange(
+            state=np.zeros(state.PENDING_SIZE, np.int64), delta=np.zeros(room, np.int32)
+        ),
+        proposal=state.RuleProposal(
+            rule=np.zeros(3, np.int64), span=np.zeros(3, np.int64), columns=np.zeros(columns, np.int32)
+        ),
+        marks=state.RowMarks(mask=np.zeros(width, np.uint8), member=np.zeros(width, np.uint8)),
+        codes=state.CodeSums(
+            values=np.zeros(2048, np.int64),
+            sizes=np.zeros(1024, np.int64),
+            bins=np.zeros((2, 256), np.int64),
+            sums=np.zeros((2, 256), np.int64),
+            counts=np.zeros((2, 256), np.int64),
+            rows=np.zeros((2, 256), np.int64),
+            terms=np.zeros((2, 512)),
+            factors=np.zeros((2, 512)),
+            info=np.zeros((2, 9), np.int64),
+        ),
+        below=state.SplitsBelow(
+            order=np.zeros(capacity, np.int32),
+            split_label=np.zeros(capacity, np.int32),
+            label=np.zeros(capacity, np.int32),
+            moved=np.zeros(capacity, np.int64),
+            growable=np.zeros(capacity, np.int32),
+            slot_of=np.zeros(256, np.int64),
+        ),
+        rebuilt=state.RebuiltTree(
+            order=np.zeros(restructured, np.int32),
+            spans=np.zeros((restructured, 2), np.int32),
+            depths=np.zeros(restructured, np.int32),
+            shelf=np.zeros((restructured, 6), np.int32),
+            leaf_ranges=np.zeros((restructured, columns, 3), np.int32),
+            node_ranges=np.zeros((restructured, columns, 3), np.int32),
+            bad=np.zeros((2, 256), np.int64),
+        ),
+        stack=np.zeros(room, np.int32),
     )
 
 

@@ -45,7 +45,7 @@ class Planted:
     def grows(self, tree, slot, rule, u):
         """Return whether the engine accepts splitting the leaf numbered `slot` in pre-order."""
         data, forest, model, work = self.put(tree, u)
-        work.rule[:3] = rule
+        work.proposal.rule[:3] = rule
         tree_update.pass_rows(data, forest, model, work, 0, slot)
         tree_update.load_leaves(forest, model, work, 0)
         return tree_update.decide_grow(data, forest, model, work, 0, slot)
@@ -60,7 +60,7 @@ class Planted:
     def changes(self, tree, at, rule, u):
         """Return whether the engine accepts a new rule for the split numbered `at` in pre-order."""
         data, forest, model, work = self.ready(tree, u)
-        work.rule[:3] = rule
+        work.proposal.rule[:3] = rule
         if tree_tables.is_bottom(forest.node[0], at):
             change_bottom.mark_split(data, forest, work, 0, at)
             return change_bottom.decide_change(data, forest, model, work, 0, at)

@@ -107,7 +107,7 @@ def number_labels(
 @kernel(allocates=False)
 def gather_rows(data: Data, forest: Forest, work: Work, tree: Int, everywhere: Bool, outside: Byte) -> None:
     """Member = 0 for the rows below the top, `outside` for the others, PAD for those that pad."""
-    member, label = work.member, work.label
+    member, label = work.marks.member, work.below.label
     slots, high = forest.slots[tree], forest.high[plane_of(forest, tree)]
     if everywhere:
         member[:] = 0
@@ -203,16 +203,18 @@ def log_column(constant: Ints, found: Int, law: Floats2, num_columns: Int, colum
 def log_rule(data: Data, prior: TreePrior, work: Work, node: Ints2, at: Int) -> Float:
     """Log p_rule of a split whose rows have its label, its side included; -inf if the rule is invalid."""
     column, cut = np.int64(node[at, FEATURE]), node[at, CUT]
-    label = np.uint8(work.stack[at])
-    low, high, gaps = code_range(work.member, data.codes[column], label)
+    label = np.uint8(work.below.split_label[at])
+    low, high, gaps = code_range(work.marks.member, data.codes[column], label)
     if cut == PRESENT_OR_MISSING:
         if gaps == 0 or high < low:
             return -np.inf
     elif cut < low or cut >= high:
         return -np.inf
-    found = list_constant(data, work.member, label, work.columns)
+    found = list_constant(data, work.marks.member, label, work.proposal.columns)
     ways = 2 * (high - low) + gaps  # a coin where nothing is missing
-    return log_column(work.columns, found, prior.shares, len(data.codes), column) - math.log(float(ways))
+    return log_column(work.proposal.columns, found, prior.shares, len(data.codes), column) - math.log(
+        float(ways)
+    )
 
 
 @kernel(allocates=False)
@@ -224,10 +226,10 @@ def walk_down(
     Returns the log prior of the listed splits' rules, without the top one's unless `whole`; -inf, and the
     rows not sent down, at the first invalid rule. Not `last`: only the prior is wanted.
     """
-    node, label = forest.node[tree], work.stack
+    node, label = forest.node[tree], work.below.split_label
     total = 0.0
     for k in range(splits):
-        at = work.order[k]
+        at = work.below.order[k]
         if k > 0 or whole:
             total += log_rule(data, forest.prior, work, node, at)
             if total == -np.inf:
@@ -235,31 +237,31 @@ def walk_down(
         left, right = node[at, LEFT], node[at, RIGHT]
         if not last and left < 0 and right < 0:
             continue
-        own, new = label[at], label[right] if right >= 0 else work.label[~right]
+        own, new = label[at], label[right] if right >= 0 else work.below.label[~right]
         cut, side = shifted(node[at, CUT], node[at, SIDE])
         right_weight = send_down(
-            work.member, data.codes[node[at, FEATURE]], np.uint8(own), cut, side, np.uint8(new),
+            work.marks.member, data.codes[node[at, FEATURE]], np.uint8(own), cut, side, np.uint8(new),
             model.weights, data.num_rows,
         )  # fmt: skip
-        work.moved[new] = right_weight
-        work.moved[own] -= right_weight
+        work.below.moved[new] = right_weight
+        work.below.moved[own] -= right_weight
     return total
 
 
 @kernel(allocates=False)
 def sum_by_label(data: Data, forest: Forest, model: Model, work: Work, tree: Int, labels: Int) -> None:
-    """Give the rows below the top their old values back, and sum them by label, into `Work.sums`."""
+    """Give the rows below the top their old values back, and sum them by label, into `Work.leaves.sums`."""
     num_leaves = np.int64(forest.num_leaves[tree])
-    work.delta[: max(num_leaves, MOST_LEAVES)] = 0
+    work.pending.delta[: max(num_leaves, MOST_LEAVES)] = 0
     largest: Int = np.int64(0)
     for slot in range(num_leaves):
-        if work.label[slot] != NOWHERE:
-            work.delta[slot] = work.old[slot]
-            largest = max(largest, abs(np.int64(work.old[slot])))
-            work.old[slot] = 0
+        if work.below.label[slot] != NOWHERE:
+            work.pending.delta[slot] = work.leaves.old[slot]
+            largest = max(largest, abs(np.int64(work.leaves.old[slot])))
+            work.leaves.old[slot] = 0
     widen(model, largest)
     before = slots_of(forest, tree, num_leaves)
-    now = Slots(work.member, before.high, False, labels + 1)
+    now = Slots(work.marks.member, before.high, False, labels + 1)
     trial = Trial(data.codes[0], np.int64(-1), np.uint8(0), np.uint8(0))
     move_and_sum(model, work, data.num_rows, before, now, trial)
 
@@ -267,7 +269,7 @@ def sum_by_label(data: Data, forest: Forest, model: Model, work: Work, tree: Int
 @kernel(allocates=False)
 def take_labels(data: Data, forest: Forest, work: Work, tree: Int, slot_of: Longs) -> None:
     """The rows below the top take the slots of their labels."""
-    slots, high, member = forest.slots[tree], forest.high[plane_of(forest, tree)], work.member
+    slots, high, member = forest.slots[tree], forest.high[plane_of(forest, tree)], work.marks.member
     wide = forest.num_leaves[tree] > BYTE_LEAVES
     for i in range(data.num_rows):
         slot = slot_of[member[i]]
@@ -294,41 +296,42 @@ def decide_reshape(
     sum_by_label(data, forest, model, work, tree, labels)
     size_unit, total_unit = units(model)
     for slot in range(num_leaves):
-        label = work.label[slot]
+        label = work.below.label[slot]
         if label == NOWHERE:
             continue
-        ratio -= log_evidence(model, work.size[slot], work.total[slot])
+        ratio -= log_evidence(model, work.leaves.size[slot], work.leaves.total[slot])
         ratio += log_evidence(
-            model, size_unit * float(work.moved[label]), total_unit * float(work.sums[TRIAL + label])
+            model,
+            size_unit * float(work.below.moved[label]),
+            total_unit * float(work.leaves.sums[TRIAL + label]),
         )
         if leaf[slot, GROWABLE]:
             ratio -= log_stay(forest.prior, np.int64(leaf[slot, DEPTH]))
     if threshold >= ratio:
         return False
-    growable = work.stack  # by label: the splits' labels have served
+    growable = work.below.growable
     for slot in range(num_leaves):
-        label = work.label[slot]
+        label = work.below.label[slot]
         if label != NOWHERE:
             growable[label] = splittable(
-                data.codes, work.member, np.uint8(label), data.num_rows, data.codes[0], np.uint8(EVERY_CODE),
+                data.codes, work.marks.member, np.uint8(label), data.num_rows, data.codes[0], np.uint8(EVERY_CODE),
                 np.uint8(0), True,
             )  # fmt: skip
             if growable[label]:
                 ratio += log_stay(forest.prior, np.int64(leaf[slot, DEPTH]))
     if threshold >= ratio:
         return False
-    slot_of = work.bins[0]
+    slot_of = work.below.slot_of
     slot_of[:] = NOWHERE
     for slot in range(num_leaves):
-        label = work.label[slot]
+        label = work.below.label[slot]
         if label != NOWHERE:
             slot_of[label] = slot
-            forest.count[tree, slot] = work.moved[label]
-            work.total[slot] = total_unit * float(work.sums[TRIAL + label])
-            work.size[slot] = size_unit * float(work.moved[label])
+            forest.count[tree, slot] = work.below.moved[label]
+            work.leaves.total[slot] = total_unit * float(work.leaves.sums[TRIAL + label])
+            work.leaves.size[slot] = size_unit * float(work.below.moved[label])
             leaf[slot, GROWABLE] = growable[label]
     take_labels(data, forest, work, tree, slot_of)
-    slot_of[:] = 0
     return True
 
 
@@ -336,8 +339,8 @@ def decide_reshape(
 def look_below(forest: Forest, work: Work, tree: Int, top: Int) -> Int:
     """List the splits at and below one, and number the leaves there; returns how many leaves."""
     node, num_leaves = forest.node[tree], np.int64(forest.num_leaves[tree])
-    splits = list_splits(node, top, work.order, work.stack)
-    return number_labels(node, work.order, splits, work.stack, work.label, num_leaves)
+    splits = list_splits(node, top, work.below.order, work.stack)
+    return number_labels(node, work.below.order, splits, work.below.split_label, work.below.label, num_leaves)
 
 
 @kernel(inline=True, allocates=False)
@@ -345,18 +348,18 @@ def walk_again(
     data: Data, forest: Forest, model: Model, work: Work, tree: Int, labels: Int, whole: Bool
 ) -> Float:
     """`walk_down` of all rows below the top by new rules."""
-    gather_again(work.member, np.uint8(labels))
-    work.moved[0] = 0
+    gather_again(work.marks.member, np.uint8(labels))
+    work.below.moved[0] = 0
     for slot in range(forest.num_leaves[tree]):
-        if work.label[slot] != NOWHERE:
-            work.moved[0] += forest.count[tree, slot]
+        if work.below.label[slot] != NOWHERE:
+            work.below.moved[0] += forest.count[tree, slot]
     return walk_down(data, forest, model, work, tree, labels - 1, whole, True)
 
 
 @kernel(inline=True, allocates=False)
 def try_rule(data: Data, forest: Forest, model: Model, work: Work, tree: Int, top: Int, labels: Int) -> Bool:
-    """Give a split the rule in `Work.rule`, or not, the rows below gathered."""
-    node, rule = forest.node[tree], work.rule
+    """Give a split the rule in `Work.proposal.rule`, or not, the rows below gathered."""
+    node, rule = forest.node[tree], work.proposal.rule
     before = walk_down(data, forest, model, work, tree, labels - 1, False, False)
     feature, cut, side = node[top, FEATURE], node[top, CUT], node[top, SIDE]
     node[top, FEATURE], node[top, CUT], node[top, SIDE] = rule[0], rule[1], rule[2]
@@ -374,7 +377,7 @@ def change_any(data: Data, forest: Forest, model: Model, work: Work, tree: Int) 
     A split above more than MOST_BELOW leaves stays as it is: their number is the same before and after, so
     that leaves the posterior as it is too.
     """
-    num_leaves, rule = np.int64(forest.num_leaves[tree]), work.rule
+    num_leaves, rule = np.int64(forest.num_leaves[tree]), work.proposal.rule
     if num_leaves == 1:
         return False
     top = below(work.random, num_leaves - 1)
@@ -386,14 +389,14 @@ def change_any(data: Data, forest: Forest, model: Model, work: Work, tree: Int) 
     gather_rows(data, forest, work, tree, top == 0, np.uint8(labels))
     draw_rule(
         data,
-        work.member,
+        work.marks.member,
         np.uint8(0),
         top == 0,
         work.random,
         forest.prior.shares,
-        work.columns,
+        work.proposal.columns,
         rule,
-        work.span,
+        work.proposal.span,
     )
     return try_rule(data, forest, model, work, tree, top, labels)
 

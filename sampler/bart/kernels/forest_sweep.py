@@ -59,7 +59,7 @@ def keep_draw(forest: Forest, work: Work, kept: KeptDraws, scalars: Floats) -> N
     for tree in range(num_trees):
         kept.tree_start[draw * num_trees + tree] = position
         position = write_tree(
-            forest.node[tree], forest.leaf[tree], np.int64(forest.num_leaves[tree]), work.old,
+            forest.node[tree], forest.leaf[tree], np.int64(forest.num_leaves[tree]), work.stack,
             kept.feature, kept.cut, kept.missing_left, kept.leaf, position,
         )  # fmt: skip
     kept.tree_start[(draw + 1) * num_trees] = position
@@ -69,7 +69,7 @@ def keep_draw(forest: Forest, work: Work, kept: KeptDraws, scalars: Floats) -> N
 @kernel(inline=True, allocates=False)
 def settle_forest(data: Data, forest: Forest, model: Model, work: Work) -> Float:
     """Apply the change of the forest's last tree; returns the weighted squares of what is left of y."""
-    state = work.state
+    state = work.pending.state
     before = slots_of(forest, state[PREVIOUS], state[PENDING_LEAVES])
     squares = settle(model, work, data.num_rows, before)
     finish_prune(data, forest, work)
@@ -84,7 +84,7 @@ def sweep_forest(data: Data, forest: Forest, model: Model, work: Work) -> Float:
     There must be room (`room_for_iteration`).
     """
     places = places_of((data, forest, model, work))
-    work.state[PREVIOUS] = work.state[KEEP] = -1
+    work.pending.state[PREVIOUS] = work.pending.state[KEEP] = -1
     for tree in range(len(forest.num_leaves)):
         update_tree(data, forest, model, work, places, tree)
     return settle_forest(data, forest, model, work)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sampler.kernels.arrays import MISSING, Bool, Byte, Bytes, Bytes2, Int, Int32, Ints, Longs, Longs2
+from sampler.bart.kernels.state import CodeSums, LeafPair
+from sampler.kernels.arrays import MISSING, Bool, Byte, Bytes, Bytes2, Int, Ints, Longs
 from sampler.kernels.jit import kernel
 
 COUNT_SHIFT = 40  # a bin holds a count above and a sum below this bit
@@ -12,16 +13,20 @@ SIZE_SHIFT = 37  # of weights, which sum to less (`Training.weight_unit`): the r
 HISTOGRAM_BLOCK = 2048  # rows: a sum of |partial residual| < 2^27 stays inside 40 bits
 
 
+@kernel(inline=True, allocates=False)
+def rows_of_pair(pair: LeafPair, start: Int, stop: Int) -> LeafPair:
+    """The pair in a range of rows."""
+    return LeafPair(pair.slots[start:stop], pair.left, pair.right, pair.left_old, pair.right_old)
+
+
 @kernel(allocates=False)
-def partial_residuals(
-    slots: Bytes, left: Byte, right: Byte, residual: Ints, left_old: Int32, right_old: Int32, values: Longs
-) -> None:
+def partial_residuals(pair: LeafPair, residual: Ints, values: Longs) -> None:
     """A count of one and the partial residual (residual + old value), packed; 0 for other leaves' rows."""
     one = np.int64(1) << COUNT_SHIFT
-    for i in range(len(slots)):
-        slot = slots[i]
-        inside = (slot == left) | (slot == right)
-        value = one + residual[i] + (left_old if slot == left else right_old)
+    for i in range(len(pair.slots)):
+        slot = pair.slots[i]
+        inside = (slot == pair.left) | (slot == pair.right)
+        value = one + residual[i] + (pair.left_old if slot == pair.left else pair.right_old)
         values[i] = value if inside else 0
 
 
@@ -55,52 +60,45 @@ def unpack_bins(bins: Longs, width: Int, more: Bool, sums: Longs, counts: Longs)
 
 @kernel(allocates=False)
 def histograms(
-    slots: Bytes, left: Byte, right: Byte, residual: Ints, left_old: Int32, right_old: Int32,
-    first: Bytes, second: Bytes, first_width: Int, second_width: Int,
-    values: Longs, bins: Longs2, sums: Longs2, counts: Longs2,
+    pair: LeafPair, residual: Ints, first: Bytes, second: Bytes, first_width: Int, second_width: Int,
+    into: CodeSums,
 ) -> None:  # fmt: skip
     """Sums and counts of two leaves' partial residuals by code of two columns; codes below their widths."""
-    for start in range(0, len(slots), HISTOGRAM_BLOCK):
-        stop = min(start + HISTOGRAM_BLOCK, len(slots))
-        partial_residuals(slots[start:stop], left, right, residual[start:stop], left_old, right_old, values)
-        scatter_pair(first[start:stop], second[start:stop], values, bins[0], bins[1])
-        unpack_bins(bins[0], first_width, start > 0, sums[0], counts[0])
-        unpack_bins(bins[1], second_width, start > 0, sums[1], counts[1])
+    bins = into.bins
+    for start in range(0, len(pair.slots), HISTOGRAM_BLOCK):
+        stop = min(start + HISTOGRAM_BLOCK, len(pair.slots))
+        partial_residuals(rows_of_pair(pair, start, stop), residual[start:stop], into.values)
+        scatter_pair(first[start:stop], second[start:stop], into.values, bins[0], bins[1])
+        unpack_bins(bins[0], first_width, start > 0, into.sums[0], into.counts[0])
+        unpack_bins(bins[1], second_width, start > 0, into.sums[1], into.counts[1])
 
 
 @kernel(allocates=False)
-def weighted_residuals(
-    slots: Bytes, left: Byte, right: Byte, residual: Ints, left_old: Int32, right_old: Int32, weights: Ints,
-    values: Longs, sizes: Longs,
-) -> None:  # fmt: skip
+def weighted_residuals(pair: LeafPair, residual: Ints, weights: Ints, values: Longs, sizes: Longs) -> None:
     """Weight x partial residual, and a count of one packed with the weight; 0 for other leaves' rows."""
     one = np.int64(1) << SIZE_SHIFT
-    for i in range(len(slots)):
-        slot = slots[i]
-        inside = (slot == left) | (slot == right)
+    for i in range(len(pair.slots)):
+        slot = pair.slots[i]
+        inside = (slot == pair.left) | (slot == pair.right)
         weight = np.int64(weights[i])
-        value = weight * (np.int64(residual[i]) + (left_old if slot == left else right_old))
+        value = weight * (np.int64(residual[i]) + (pair.left_old if slot == pair.left else pair.right_old))
         values[i] = value if inside else 0
         sizes[i] = one + weight if inside else 0
 
 
 @kernel(allocates=False)
 def weighted_histograms(
-    slots: Bytes, left: Byte, right: Byte, residual: Ints, left_old: Int32, right_old: Int32,
-    first: Bytes, second: Bytes, weights: Ints, num_rows: Int,
-    room: Longs, sums: Longs2, counts: Longs2, rows: Longs2,
-) -> None:  # fmt: skip
-    """The same with weights, which also need the number of rows of each code; `room` for 2,048."""
+    pair: LeafPair, residual: Ints, weights: Ints, first: Bytes, second: Bytes, num_rows: Int, into: CodeSums
+) -> None:
+    """Sums and weights of two leaves' rows by code of two columns, and the number of rows of each code."""
+    values, sizes, sums, counts = into.values, into.sizes, into.sums, into.counts
     sums[:] = 0
     counts[:] = 0
-    half = len(room) // 2
-    values, sizes = room[:half], room[half:]
-    for start in range(0, num_rows, half):
-        stop = min(start + half, num_rows)
-        weighted_residuals(
-            slots[start:stop], left, right, residual[start:stop], left_old, right_old, weights[start:stop],
-            values, sizes,
-        )  # fmt: skip
+    block = len(sizes)
+    for start in range(0, num_rows, block):
+        stop = min(start + block, num_rows)
+        rows = rows_of_pair(pair, start, stop)
+        weighted_residuals(rows, residual[start:stop], weights[start:stop], values, sizes)
         for i in range(stop - start):
             a, b = first[start + i], second[start + i]
             sums[0, a] += values[i]
@@ -109,7 +107,7 @@ def weighted_histograms(
             counts[1, b] += sizes[i]
     for which in range(2):
         for code in range(counts.shape[1]):
-            rows[which, code] = counts[which, code] >> SIZE_SHIFT
+            into.rows[which, code] = counts[which, code] >> SIZE_SHIFT
             counts[which, code] &= (np.int64(1) << SIZE_SHIFT) - 1
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sampler.kernels.arrays import Byte, Bytes, Int, Int32, Ints
+from sampler.bart.kernels.state import LeafPair
+from sampler.kernels.arrays import Byte, Bytes, Int, Ints
 from sampler.kernels.jit import kernel
 
 
@@ -27,51 +28,47 @@ def unmark_pair(slots: Bytes, high: Bytes, left: Int, right: Int, num_rows: Int,
 
 
 @kernel(allocates=False)
-def reroute_pair(
-    residual: Ints, slots: Bytes, left: Byte, right: Byte, left_old: Int32, right_old: Int32,
-    column: Bytes, cut: Byte, side: Byte,
-) -> None:  # fmt: skip
+def reroute_pair(residual: Ints, pair: LeafPair, column: Bytes, cut: Byte, side: Byte) -> None:
     """Give the rows of two leaves their old values back (a new leaf may mix both) and a new rule."""
+    slots, left, right = pair.slots, pair.left, pair.right
     for i in range(len(slots)):
         slot = slots[i]
         inside = (slot == left) | (slot == right)
-        old = left_old if slot == left else right_old
+        old = pair.left_old if slot == left else pair.right_old
         residual[i] = np.int32(residual[i] + (old if inside else np.int32(0)))
         new = left if np.uint8(column[i] + side) <= cut else right
         slots[i] = new if inside else slot
 
 
 @kernel(allocates=False)
-def give_back(
-    residual: Ints, slots: Bytes, first: Byte, second: Byte, first_old: Int32, second_old: Int32
-) -> None:
+def give_back(residual: Ints, pair: LeafPair) -> None:
     """Give the rows of two leaves their old values back."""
-    for i in range(len(slots)):
-        slot = slots[i]
-        inside = (slot == first) | (slot == second)
-        old = first_old if slot == first else second_old
+    for i in range(len(pair.slots)):
+        slot = pair.slots[i]
+        inside = (slot == pair.left) | (slot == pair.right)
+        old = pair.left_old if slot == pair.left else pair.right_old
         residual[i] = np.int32(residual[i] + (old if inside else np.int32(0)))
 
 
 @kernel(allocates=False)
 def left_part(
-    slots: Bytes, left: Byte, right: Byte, residual: Ints, left_old: Int32, right_old: Int32,
-    column: Bytes, cut: Byte, side: Byte, weights: Ints, num_rows: Int,
-) -> tuple[Int, Int]:  # fmt: skip
+    residual: Ints, weights: Ints, pair: LeafPair, column: Bytes, cut: Byte, side: Byte, num_rows: Int
+) -> tuple[Int, Int]:
     """Sum of partial residuals and count of the rows of two leaves that a rule sends left."""
+    slots, left, right = pair.slots, pair.left, pair.right
     total = count = np.int64(0)
     if len(weights) > 0:
         for i in range(num_rows):
             slot = slots[i]
             inside = ((slot == left) | (slot == right)) & (np.uint8(column[i] + side) <= cut)
             weight = np.int64(weights[i]) if inside else np.int64(0)
-            total += weight * (np.int64(residual[i]) + (left_old if slot == left else right_old))
+            total += weight * (np.int64(residual[i]) + (pair.left_old if slot == left else pair.right_old))
             count += weight
         return total, count
     for i in range(num_rows):
         slot = slots[i]
         inside = ((slot == left) | (slot == right)) & (np.uint8(column[i] + side) <= cut)
-        value = np.int64(residual[i]) + (left_old if slot == left else right_old)
+        value = np.int64(residual[i]) + (pair.left_old if slot == left else pair.right_old)
         total += value if inside else 0
         count += np.int64(inside)
     return total, count

@@ -43,13 +43,12 @@ from sampler.kernels.random import uniform
 from sampler.kernels.rules import PRESENT_OR_MISSING, num_rules
 
 LOW, HIGH, GAPS = 0, 1, 2  # of a column's codes at a node: lowest and highest present, whether any is missing
-FIRST, LAST = LEFT, RIGHT  # of a split still to be made: where its blocks begin and end
 
 
 @kernel(allocates=False)
 def find_ranges(data: Data, forest: Forest, work: Work, tree: Int) -> None:
     """The code range of every column in every leaf of a tree, into `leaf_ranges`."""
-    ranges = work.leaf_ranges
+    ranges = work.rebuilt.leaf_ranges
     num_leaves = np.int64(forest.num_leaves[tree])
     slots, high = forest.slots[tree], forest.high[plane_of(forest, tree)]
     wide = num_leaves > BYTE_LEAVES
@@ -107,13 +106,16 @@ def log_rule(ranges: Ints2, law: Floats2, column: Int, cut: Int) -> Float:
 
 @kernel(allocates=False)
 def log_prior(forest: Forest, work: Work, tree: Int, splits: Int) -> Float:
-    """Log prior of a tree; `stack` has the depth of each split."""
+    """Log prior of a tree, with each split's depth and ranges in `Work.rebuilt`."""
     node, leaf = forest.node[tree], forest.leaf[tree]
     total = 0.0
     for at in range(splits):
-        total += log_split(forest.prior, np.int64(work.stack[at]))
+        total += log_split(forest.prior, np.int64(work.rebuilt.depths[at]))
         total += log_rule(
-            work.node_ranges[at], forest.prior.shares, np.int64(node[at, FEATURE]), np.int64(node[at, CUT])
+            work.rebuilt.node_ranges[at],
+            forest.prior.shares,
+            np.int64(node[at, FEATURE]),
+            np.int64(node[at, CUT]),
         )
     for slot in range(splits + 1):
         if leaf[slot, GROWABLE]:
@@ -124,7 +126,7 @@ def log_prior(forest: Forest, work: Work, tree: Int, splits: Int) -> Float:
 @kernel(inline=True, allocates=False)
 def blocks_of(work: Work) -> Blocks:
     """The leaves' blocks and the room to look at them."""
-    return Blocks(work.blocks, work.leaf_ranges, work.code_sum, work.rule)
+    return Blocks(work.rebuilt.order, work.rebuilt.leaf_ranges, work.rebuilt.bad, work.proposal.rule)
 
 
 @kernel(inline=True, allocates=False)
@@ -151,7 +153,7 @@ def log_ways(forest: Forest, work: Work, tree: Int, splits: Int) -> Float:
     """The log number of ways to choose a tree's rules among those that cut none of its leaves."""
     total = 0.0
     for k in range(splits):
-        number = list_leaves(forest.node[tree], np.int64(work.order[k]), work.blocks, work.stack)
+        number = list_leaves(forest.node[tree], np.int64(work.below.order[k]), work.rebuilt.order, work.stack)
         total += math.log(float(count_clean(blocks_of(work), 0, number)))
     return total
 
@@ -163,19 +165,23 @@ def build(forest: Forest, work: Work, tree: Int) -> Float:
     Splits are made in the order of their numbers; the leaves' own rows of the table are left to
     `settle_leaves`.
     """
-    node, order = forest.node[tree], work.blocks
+    node, order, spans = forest.node[tree], work.rebuilt.order, work.rebuilt.spans
     num_leaves = np.int64(forest.num_leaves[tree])
     for slot in range(num_leaves):
         order[slot] = slot
-    node[0, FIRST], node[0, LAST], node[0, PARENT] = 0, num_leaves, ABSENT
+    spans[0, 0], spans[0, 1], node[0, PARENT] = 0, num_leaves, ABSENT
     made, ways = 1, 0.0
     for at in range(num_leaves - 1):
-        first, last = np.int64(node[at, FIRST]), np.int64(node[at, LAST])
+        first, last = np.int64(spans[at, 0]), np.int64(spans[at, 1])
         number = draw_clean(blocks_of(work), work.random, first, last)
         if number == 0:
             return -np.inf
         ways += math.log(float(number))
-        node[at, FEATURE], node[at, CUT], node[at, SIDE] = work.rule[0], work.rule[1], work.rule[2]
+        node[at, FEATURE], node[at, CUT], node[at, SIDE] = (
+            work.proposal.rule[0],
+            work.proposal.rule[1],
+            work.proposal.rule[2],
+        )
         middle = sort_blocks(blocks_of(work), first, last)
         for side in (LEFT, RIGHT):
             start = first if side == LEFT else middle
@@ -184,7 +190,7 @@ def build(forest: Forest, work: Work, tree: Int) -> Float:
                 node[at, side] = ~order[start]
             else:
                 node[at, side] = made
-                node[made, FIRST], node[made, LAST], node[made, PARENT] = start, stop, at
+                spans[made, 0], spans[made, 1], node[made, PARENT] = start, stop, at
                 made += 1
     return ways
 
@@ -212,9 +218,11 @@ def copy_splits(source: Ints2, target: Ints2, splits: Int) -> None:
 def settle(data: Data, forest: Forest, work: Work, tree: Int) -> Float:
     """Whatever follows from a tree's table of splits and its leaves' ranges; returns its log prior."""
     node, splits = forest.node[tree], np.int64(forest.num_leaves[tree]) - 1
-    list_splits(node, 0, work.order, work.stack)
-    settle_leaves(node, forest.leaf[tree], work.order, splits, work.stack)
-    merge_ranges(node, work.order, splits, work.leaf_ranges, work.node_ranges, len(data.codes))
+    list_splits(node, 0, work.below.order, work.stack)
+    settle_leaves(node, forest.leaf[tree], work.below.order, splits, work.rebuilt.depths)
+    merge_ranges(
+        node, work.below.order, splits, work.rebuilt.leaf_ranges, work.rebuilt.node_ranges, len(data.codes)
+    )
     return log_prior(forest, work, tree, splits)
 
 
@@ -227,13 +235,13 @@ def restructure(data: Data, forest: Forest, work: Work, tree: Int) -> Bool:
     find_ranges(data, forest, work, tree)
     ratio = -settle(data, forest, work, tree)
     ratio -= log_ways(forest, work, tree, splits)
-    copy_splits(forest.node[tree], work.shelf, splits)
+    copy_splits(forest.node[tree], work.rebuilt.shelf, splits)
     ways = build(forest, work, tree)
     if ways > -np.inf:
         ratio += ways + settle(data, forest, work, tree)
         if math.log(uniform(work.random)) < ratio:
             return True
-    copy_splits(work.shelf, forest.node[tree], splits)
+    copy_splits(work.rebuilt.shelf, forest.node[tree], splits)
     settle(data, forest, work, tree)
     return False
 

@@ -29,6 +29,7 @@ from sampler.bart.kernels.state import (
     KEEP,
     LAST,
     Forest,
+    LeafPair,
     Work,
     step_signature,
 )
@@ -57,16 +58,16 @@ from sampler.kernels.rules import PRESENT_OR_MISSING, try_column
 @kernel(inline=True, allocates=False)
 def settle_prune(data: Data, forest: Forest, model: Model, work: Work, tree: Int) -> None:
     """Relabel a tree that has just been pruned: its merged rows, of two old values, get them back first."""
-    state, old = work.state, work.old
+    state, old = work.pending.state, work.leaves.old
     keep, drop, last = state[KEEP], state[DROP], state[LAST]
     slots = forest.slots[tree]
     if last + 1 > BYTE_LEAVES:
         high = forest.high[plane_of(forest, tree)]
-        mark_pair(slots, high, keep, drop, data.num_rows, work.mask)
-        give_back(model, work.mask, np.uint8(1), np.uint8(2), old[keep], old[drop])
+        mark_pair(slots, high, keep, drop, data.num_rows, work.marks.mask)
+        give_back(model, LeafPair(work.marks.mask, np.uint8(1), np.uint8(2), old[keep], old[drop]))
         relabel_pruned_wide(slots, high, keep, drop, last, data.num_rows)
     else:
-        give_back(model, slots, np.uint8(keep), np.uint8(drop), old[keep], old[drop])
+        give_back(model, LeafPair(slots, np.uint8(keep), np.uint8(drop), old[keep], old[drop]))
         relabel_pruned(slots, np.uint8(keep), np.uint8(drop), np.uint8(last))
     widen(model, max(abs(np.int64(old[keep])), abs(np.int64(old[drop]))))
     old[drop] = old[last]
@@ -99,7 +100,7 @@ def load_children(
     side: Int,
 ) -> None:
     """Counts, sums and sizes of the two leaves of a drawn rule; their rows hold no old value any more."""
-    code_sum, code_count = work.code_sum[which], work.code_count[which]
+    code_sum, code_count = work.codes.sums[which], work.codes.counts[which]
     left = left_count = right = right_count = np.int64(0)
     middle = min(cut + 1, width)
     for code in range(middle):
@@ -115,10 +116,10 @@ def load_children(
         right += code_sum[MISSING]
         right_count += code_count[MISSING]
     size_unit, total_unit = units(model)
-    work.total[a], work.total[b] = total_unit * float(left), total_unit * float(right)
-    work.size[a], work.size[b] = size_unit * float(left_count), size_unit * float(right_count)
+    work.leaves.total[a], work.leaves.total[b] = total_unit * float(left), total_unit * float(right)
+    work.leaves.size[a], work.leaves.size[b] = size_unit * float(left_count), size_unit * float(right_count)
     forest.count[tree, a], forest.count[tree, b] = left_count, right_count
-    work.old[a] = work.old[b] = 0
+    work.leaves.old[a] = work.leaves.old[b] = 0
 
 
 @kernel(allocates=False)
@@ -133,56 +134,60 @@ def draw_split_rule(data: Data, forest: Forest, model: Model, work: Work, tree: 
     bottoms = num_bottom(node, num_leaves)
     if bottoms == 0:
         return False
-    if work.state[KEEP] >= 0:
+    if work.pending.state[KEEP] >= 0:
         settle_prune(data, forest, model, work, tree)
     at = nth_bottom(node, num_leaves, below(random, bottoms))
     a, b = np.int64(~node[at, LEFT]), np.int64(~node[at, RIGHT])
     own, other = np.int64(node[at, FEATURE]), try_column(random, forest.prior.shares, len(data.codes))
     wide = num_leaves > BYTE_LEAVES
-    slots = work.mask if wide else forest.slots[tree]
+    slots = work.marks.mask if wide else forest.slots[tree]
     left, right = np.uint8(1 if wide else a), np.uint8(2 if wide else b)
     if wide:
-        mark_pair(forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.mask)
-    left_old, right_old = work.old[a], work.old[b]
-    rows_apart = sum_by_code(model, work, data, slots, left, right, left_old, right_old, own, other)
-    code_rows = work.code_rows if rows_apart else work.code_count
+        mark_pair(
+            forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.marks.mask
+        )
+    pair = LeafPair(slots, left, right, work.leaves.old[a], work.leaves.old[b])
+    rows_apart = sum_by_code(model, data, pair, own, other, work.codes)
+    code_rows = work.codes.rows if rows_apart else work.codes.counts
     stay = math.exp(log_stay(forest.prior, np.int64(leaf[a, DEPTH])))
     largest = -np.inf
     columns = 1 if own == other else 2
     which: Int
     for which in range(columns):
         column = own if which == 0 else other
-        info = work.info[which]
+        info = work.codes.info[which]
         look_at_groups(data, slots, left, right, column, code_rows[which], info)
         if info[RULES] > 0:
             term = weigh_rules(
                 model,
-                work.code_sum[which],
-                work.code_count[which],
+                work.codes.sums[which],
+                work.codes.counts[which],
                 stay,
                 info,
-                work.terms[which],
-                work.factors[which],
+                work.codes.terms[which],
+                work.codes.factors[which],
             )
             largest = max(largest, term)
-    own_sum = sum_rules(work.info[0], work.terms[0], work.factors[0], largest)
-    own_weight = own_sum / float(work.info[0, RULES])
+    own_sum = sum_rules(work.codes.info[0], work.codes.terms[0], work.codes.factors[0], largest)
+    own_weight = own_sum / float(work.codes.info[0, RULES])
     other_sum = other_weight = 0.0
-    if columns == 2 and work.info[1, RULES] > 0:
-        other_sum = sum_rules(work.info[1], work.terms[1], work.factors[1], largest)
-        other_weight = other_sum / float(work.info[1, RULES])
+    if columns == 2 and work.codes.info[1, RULES] > 0:
+        other_sum = sum_rules(work.codes.info[1], work.codes.terms[1], work.codes.factors[1], largest)
+        other_weight = other_sum / float(work.codes.info[1, RULES])
     which = np.int64(uniform(random) * (own_weight + other_weight) >= own_weight)
     column = other if which == 1 else own
-    info = work.info[which]
-    cut, side = pick_rule(info, work.factors[which], other_sum if which == 1 else own_sum, random)
+    info = work.codes.info[which]
+    cut, side = pick_rule(info, work.codes.factors[which], other_sum if which == 1 else own_sum, random)
     if column == own and cut == node[at, CUT] and side == node[at, SIDE]:
         return False
     node[at, FEATURE], node[at, CUT], node[at, SIDE] = column, cut, side
     key, shift = shifted(cut, side)
-    reroute_pair(model, slots, left, right, left_old, right_old, data.codes[column], key, shift)
+    reroute_pair(model, pair, data.codes[column], key, shift)
     if wide:
-        unmark_pair(forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.mask)
-    widen(model, max(abs(np.int64(left_old)), abs(np.int64(right_old))))
+        unmark_pair(
+            forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.marks.mask
+        )
+    widen(model, max(abs(np.int64(pair.left_old)), abs(np.int64(pair.right_old))))
     leaf[a, GROWABLE], leaf[b, GROWABLE] = children_growable(info, cut, side)
     load_children(forest, model, work, tree, which, data.high[column] + 1, a, b, cut, side)
     return True

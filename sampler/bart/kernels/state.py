@@ -17,6 +17,7 @@ from sampler.kernels.arrays import (
     Floats,
     Floats2,
     Int,
+    Int32,
     Ints,
     Ints2,
     Ints3,
@@ -36,13 +37,13 @@ GROW, PRUNE, CHANGE_NOG, CHANGE, SWAP, RESTRUCTURE, RULE, PG = 0, 1, 2, 3, 4, 5,
 NUM_MOVES = 8
 
 
-# Work.state
+# PendingChange.state
 PREVIOUS, PENDING_LEAVES, KEEP, DROP, LAST, BROKEN = 0, 1, 2, 3, 4, 5
 
-STATE_SIZE = 6
+PENDING_SIZE = 6
 
 
-# Work.sums: the trial's sum and count come first, the leaves' sums from TRIAL on
+# LeafSums.sums: the trial's sum and count come first, the leaves' sums from TRIAL on
 TRIAL = 2
 
 MOST_LEAVES = 8  # that the fused passes tell apart
@@ -86,6 +87,16 @@ class Trial(NamedTuple):
     side: Byte
 
 
+class LeafPair(NamedTuple):
+    """The two leaves of one split, whose rows a move may part anew."""
+
+    slots: Bytes  # [rows]
+    left: Byte  # in `slots`
+    right: Byte
+    left_old: Int32  # old values, grid steps
+    right_old: Int32
+
+
 class Outcome(NamedTuple):
     """What a chain explains, beside the rows of its leaf models."""
 
@@ -109,44 +120,93 @@ class Schedule(NamedTuple):
     thin: Int
 
 
+class LeafSums(NamedTuple):
+    """Leaves of the tree under update, by slot, capacity + 16 of them."""
+
+    old: Ints  # value before the update, grid steps; 0 where the rows hold none of it
+    total: Floats  # the model's total (`leaf_models.operations`), for normal leaves of partial residuals
+    size: Floats  # the model's size, for normal leaves of weights
+    sums: Longs  # [2 + leaves], the trial's left sum and count, then each leaf's sum
+    lanes: Longs2  # [4, leaves], sums under way
+
+
+class PendingChange(NamedTuple):
+    """What the last tree's update left to the next pass over rows."""
+
+    state: Longs  # [PENDING_SIZE]: which tree, its leaves, how a prune relabels; whether a row left the grid
+    delta: Ints  # [capacity + 16], old less new leaf value by the last tree's slots, grid steps
+
+
+class RuleProposal(NamedTuple):
+    """A rule proposed, and what its draw needs."""
+
+    rule: Longs  # [3], feature, cut, side
+    span: Longs  # [3], lowest and highest code and whether any is missing, of a column at a node
+    columns: Ints  # [p], columns listed
+
+
+class RowMarks(NamedTuple):
+    """Marks of rows."""
+
+    mask: Bytes  # [rows], a leaf, or a pair of leaves as 1 and 2, of a tree whose slots take two bytes
+    member: Bytes  # [rows], rows of the node that a move is about, by label
+
+
+class CodeSums(NamedTuple):
+    """Sums over rows by code of two columns, and what the exact rule draw makes of them."""
+
+    values: Longs  # [2048], a block of rows: partial residuals, packed with counts where rows have no weights
+    sizes: Longs  # [1024], a block of rows: weights packed with counts
+    bins: Longs2  # [2, 256], packed sums under way; 0 between calls
+    sums: Longs2  # [2, 256]
+    counts: Longs2  # [2, 256], rows, or their weights
+    rows: Longs2  # [2, 256], rows where counts are weights
+    terms: Floats2  # [2, 512], of each rule: its evidence is factor e^term
+    factors: Floats2  # [2, 512]
+    info: Longs2  # [2, INFO_SIZE], the columns at the node
+
+
+class SplitsBelow(NamedTuple):
+    """The splits and leaves at and below one split, for a move that sends its rows down again."""
+
+    order: Ints  # [capacity], splits, parents first
+    split_label: Ints  # [capacity], by split: the label of its left-most leaf
+    label: Ints  # [capacity], by slot: labels of the leaves below, from 0 on; -1 of others
+    moved: Longs  # [capacity], by label: rows, or their weight
+    growable: Ints  # [capacity], by label
+    slot_of: Longs  # [256], by label
+
+
+class RebuiltTree(NamedTuple):
+    """A tree that a restructure builds above the same leaves; of one row only where there is no such move."""
+
+    order: Ints  # [capacity], leaves, those of a split side by side
+    spans: Ints2  # [capacity, 2], of a split still to be made: where its leaves begin and end in `order`
+    depths: Ints  # [capacity], of splits
+    shelf: Ints2  # [capacity, 6], the splits that the tree had
+    leaf_ranges: Ints3  # [capacity, p, 3], lowest and highest code present, whether any is missing
+    node_ranges: Ints3  # [capacity, p, 3]
+    bad: Longs2  # [2, 256], cuts that would part a leaf
+
+
 class Work(NamedTuple):
     """Room to work, and the random numbers."""
 
-    delta: Ints  # [capacity], the pending change of the last tree's leaf values, by its slots
-    old: Ints  # [capacity]
-    sums: Longs  # [2 + capacity]: the trial's left sum and count, then each leaf's sum
-    lanes: Longs2  # [4, capacity], sums under way
-    total: Floats  # [capacity], partial residual sum of each leaf
-    size: Floats  # [capacity], count (or weight) of each leaf
-    rule: Longs  # [3], the proposed rule: feature, cut, side
-    span: Longs  # [3], low, high, missing of a column at a node
-    state: Longs  # [STATE_SIZE]
-    columns: Ints  # [p]
-    mask: Bytes  # [rows]
-    member: Bytes  # [rows], rows of the node that a move is about
     random: Words  # [4]
-    values: Longs  # [2048], the rule draw's packed partial residuals
-    bins: Longs2  # [2, 256], and their histograms under way, of two columns
-    code_sum: Longs2  # [2, 256]
-    code_count: Longs2  # [2, 256]
-    code_rows: Longs2  # [2, 256], where rows have weights
-    terms: Floats2  # [2, 512]
-    factors: Floats2  # [2, 512]
-    info: Longs2  # [2, 9]
-    order: Ints  # [capacity], splits below the top of a move that reshapes, parents first
-    stack: Ints  # [capacity], then the label of each of them: its left-most leaf's
-    label: Ints  # [capacity], of the leaves below it, in a numbering of their own; -1 of the others
-    moved: Longs  # [capacity], weight (or rows) by label
-    blocks: Ints  # [capacity], leaves in the order of a restructured tree
-    shelf: Ints2  # [capacity, 6], the splits that a restructured tree had
-    leaf_ranges: Ints3  # [capacity, p, 3], of codes: lowest and highest present, whether any is missing
-    node_ranges: Ints3  # [capacity, p, 3], the same of splits
+    leaves: LeafSums
+    pending: PendingChange
+    proposal: RuleProposal
+    marks: RowMarks
+    codes: CodeSums
+    below: SplitsBelow
+    rebuilt: RebuiltTree
+    stack: Ints  # [capacity + 16], splits and leaves still to visit
 
 
 class KeptDraws(NamedTuple):
-    """Room for kept draws of one forest; `fill` is (draws, nodes) so far."""
+    """Room for kept draws of one forest, as `Draws` has them."""
 
-    fill: Longs
+    fill: Longs  # [2], draws and nodes so far
     scalars: Floats2  # [draws, named scalars]
     tree_start: Longs
     feature: Ints

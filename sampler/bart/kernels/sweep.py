@@ -45,7 +45,7 @@ def draw_sigma2(outcome: Outcome, noise: Floats, squares: Float, random: Words) 
 @kernel(inline=True, allocates=False, entry=True)
 def begin_iteration(outcome: Outcome, model: Normal, work: Work) -> None:
     """Draw the latent outcomes, if any."""
-    work.state[PREVIOUS] = work.state[KEEP] = -1
+    work.pending.state[PREVIOUS] = work.pending.state[KEEP] = -1
     if len(outcome.labels) > 0 and model.noise[LIKELIHOOD] != 0.0:
         draw_latent(outcome.labels, model.residual, outcome.latent, outcome.offset, outcome.step, work.random)
         measure(model)
@@ -85,7 +85,7 @@ def sweep(
             update_tree(data, forest, model, work, places, tree)
         end_iteration(data, forest, model, outcome, work)
         iteration += 1
-        if work.state[BROKEN] != 0:
+        if work.pending.state[BROKEN] != 0:
             return iteration, OUT_OF_GRID
         if keeps:
             keep_draw(forest, work, kept, outcome.scalars)

@@ -82,20 +82,20 @@ def mark_wide(data: Data, forest: Forest, work: Work, tree: Int, slot: Int) -> B
     """The number of a leaf's rows in a byte array: its slot in the tree's own, or 1 in the mask made here."""
     if forest.num_leaves[tree] <= BYTE_LEAVES:
         return np.uint8(slot)
-    mark_leaf(forest.slots[tree], forest.high[plane_of(forest, tree)], slot, data.num_rows, work.mask)
+    mark_leaf(forest.slots[tree], forest.high[plane_of(forest, tree)], slot, data.num_rows, work.marks.mask)
     return np.uint8(1)
 
 
 @kernel(inline=True, allocates=False)
 def propose_grow(data: Data, forest: Forest, work: Work, tree: Int) -> Int:
-    """A growable leaf, uniformly, and a rule from the prior (in work.rule); -1 when no leaf can grow."""
+    """A growable leaf, uniformly, and a rule from the prior (in work.proposal.rule); -1 when no leaf can grow."""
     num_leaves = np.int64(forest.num_leaves[tree])
     growable = num_growable(forest.leaf[tree], num_leaves)
     if growable == 0:
         return -1
     slot = nth_growable(forest.leaf[tree], num_leaves, below(work.random, growable))
     leaf = mark_wide(data, forest, work, tree, slot)
-    slots = forest.slots[tree] if num_leaves <= BYTE_LEAVES else work.mask
+    slots = forest.slots[tree] if num_leaves <= BYTE_LEAVES else work.marks.mask
     draw_rule(
         data,
         slots,
@@ -103,9 +103,9 @@ def propose_grow(data: Data, forest: Forest, work: Work, tree: Int) -> Int:
         num_leaves == 1,
         work.random,
         forest.prior.shares,
-        work.columns,
-        work.rule,
-        work.span,
+        work.proposal.columns,
+        work.proposal.rule,
+        work.proposal.span,
     )
     return slot
 
@@ -116,15 +116,15 @@ def pass_rows(data: Data, forest: Forest, model: Model, work: Work, tree: Int, s
 
     Then a pruned previous tree can be relabelled: its two leaves' rows had different changes.
     """
-    state = work.state
+    state = work.pending.state
     previous = state[PREVIOUS]
     before = state[PENDING_LEAVES]
     if previous < 0:
         previous, before = tree, np.int64(forest.num_leaves[tree])
-        work.delta[: max(before, MOST_LEAVES)] = 0
+        work.pending.delta[: max(before, MOST_LEAVES)] = 0
     now = np.int64(forest.num_leaves[tree])
-    column = data.codes[work.rule[0] if slot >= 0 else 0]
-    cut, side = shifted(work.rule[1], work.rule[2])
+    column = data.codes[work.proposal.rule[0] if slot >= 0 else 0]
+    cut, side = shifted(work.proposal.rule[1], work.proposal.rule[2])
     move_and_sum(
         model, work, data.num_rows, slots_of(forest, previous, before), slots_of(forest, tree, now),
         Trial(column, np.int64(slot), cut, side),
@@ -135,7 +135,7 @@ def pass_rows(data: Data, forest: Forest, model: Model, work: Work, tree: Int, s
 @kernel(inline=True, allocates=False)
 def finish_prune(data: Data, forest: Forest, work: Work) -> None:
     """Relabel the rows of the previous tree if it was pruned."""
-    state = work.state
+    state = work.pending.state
     tree = state[PREVIOUS]
     if tree < 0 or state[KEEP] < 0:
         return
@@ -155,9 +155,9 @@ def load_leaves(forest: Forest, model: Model, work: Work, tree: Int) -> None:
     for k in range(forest.num_leaves[tree]):
         old = forest.leaf[tree, k, VALUE]
         count = forest.count[tree, k]
-        work.old[k] = old
-        work.total[k] = total_unit * partial_sum(model, work.sums[TRIAL + k], count, old)
-        work.size[k] = size_unit * float(count)
+        work.leaves.old[k] = old
+        work.leaves.total[k] = total_unit * partial_sum(model, work.leaves.sums[TRIAL + k], count, old)
+        work.leaves.size[k] = size_unit * float(count)
 
 
 @kernel(inline=True, allocates=False)
@@ -178,10 +178,10 @@ def decide_grow(
     num_leaves = np.int64(forest.num_leaves[tree])
     depth = leaf[slot, DEPTH]
     size_unit, total_unit = units(model)
-    left_count = work.sums[1]
-    left_total = total_unit * partial_sum(model, work.sums[0], left_count, work.old[slot])
+    left_count = work.leaves.sums[1]
+    left_total = total_unit * partial_sum(model, work.leaves.sums[0], left_count, work.leaves.old[slot])
     left_size = size_unit * float(left_count)
-    right_total, right_size = work.total[slot] - left_total, work.size[slot] - left_size
+    right_total, right_size = work.leaves.total[slot] - left_total, work.leaves.size[slot] - left_size
     parent = leaf[slot, ABOVE]
     bottoms = num_bottom(node, num_leaves) + 1
     if parent != ABSENT and is_bottom(node, parent):
@@ -194,20 +194,20 @@ def decide_grow(
     if threshold >= ratio:
         return False
     number = mark_wide(data, forest, work, tree, slot)
-    slots = forest.slots[tree] if num_leaves <= BYTE_LEAVES else work.mask
-    column = data.codes[work.rule[0]]
-    cut, side = shifted(work.rule[1], work.rule[2])
+    slots = forest.slots[tree] if num_leaves <= BYTE_LEAVES else work.marks.mask
+    column = data.codes[work.proposal.rule[0]]
+    cut, side = shifted(work.proposal.rule[1], work.proposal.rule[2])
     left = splittable(data.codes, slots, number, data.num_rows, column, cut, side, True)
     right = splittable(data.codes, slots, number, data.num_rows, column, cut, side, False)
     if threshold >= ratio + (np.int64(left) + np.int64(right)) * log_stay(forest.prior, depth + 1):
         return False
-    grow_leaf(node, leaf, num_leaves, slot, work.rule, left, right)
+    grow_leaf(node, leaf, num_leaves, slot, work.proposal.rule, left, right)
     forest.num_leaves[tree] += 1
     forest.count[tree, num_leaves] = forest.count[tree, slot] - left_count
     forest.count[tree, slot] = left_count
-    work.old[num_leaves] = work.old[slot]
-    work.total[slot], work.total[num_leaves] = left_total, right_total
-    work.size[slot], work.size[num_leaves] = left_size, right_size
+    work.leaves.old[num_leaves] = work.leaves.old[slot]
+    work.leaves.total[slot], work.leaves.total[num_leaves] = left_total, right_total
+    work.leaves.size[slot], work.leaves.size[num_leaves] = left_size, right_size
     if num_leaves + 1 > BYTE_LEAVES:
         high = forest.high[plane_of(forest, tree)]
         relabel_grown_wide(forest.slots[tree], high, column, slot, cut, side, num_leaves, data.num_rows)
@@ -230,7 +230,9 @@ def decide_prune(forest: Forest, model: Model, work: Work, tree: Int, at: Int) -
     growable = num_growable(leaf, num_leaves) - children + 1
     moves = forest.prior.moves
     choices = moves[GROW] * num_bottom(node, num_leaves) / (moves[PRUNE] * growable)
-    ratio = math.log(choices) - split_gain(model, work.size[a], work.total[a], work.size[b], work.total[b])
+    ratio = math.log(choices) - split_gain(
+        model, work.leaves.size[a], work.leaves.total[a], work.leaves.size[b], work.leaves.total[b]
+    )
     ratio -= log_split(forest.prior, depth) - log_stay(forest.prior, depth)
     ratio -= children * log_stay(forest.prior, depth + 1)
     if math.log(uniform(work.random)) >= ratio:
@@ -238,21 +240,24 @@ def decide_prune(forest: Forest, model: Model, work: Work, tree: Int, at: Int) -
     keep, drop, last = min(a, b), max(a, b), num_leaves - 1
     prune_node(node, leaf, num_leaves, at)
     forest.num_leaves[tree] -= 1
-    work.total[keep], work.size[keep] = work.total[a] + work.total[b], work.size[a] + work.size[b]
+    work.leaves.total[keep], work.leaves.size[keep] = (
+        work.leaves.total[a] + work.leaves.total[b],
+        work.leaves.size[a] + work.leaves.size[b],
+    )
     forest.count[tree, keep] = forest.count[tree, a] + forest.count[tree, b]
-    work.total[drop], work.size[drop] = work.total[last], work.size[last]
+    work.leaves.total[drop], work.leaves.size[drop] = work.leaves.total[last], work.leaves.size[last]
     forest.count[tree, drop] = forest.count[tree, last]
-    work.state[KEEP], work.state[DROP], work.state[LAST] = keep, drop, last
+    work.pending.state[KEEP], work.pending.state[DROP], work.pending.state[LAST] = keep, drop, last
     return True
 
 
 @kernel(inline=True, allocates=False)
 def draw_leaves(forest: Forest, model: Model, work: Work, tree: Int) -> None:
     """Draw every leaf value; the residual's change, by the rows' slots, is left to the next pass."""
-    leaf, state, delta = forest.leaf[tree], work.state, work.delta
+    leaf, state, delta = forest.leaf[tree], work.pending.state, work.pending.delta
     num_leaves = np.int64(forest.num_leaves[tree])
     for k in range(num_leaves):
-        value = np.rint(draw_leaf(model, work.size[k], work.total[k], work.random))
+        value = np.rint(draw_leaf(model, work.leaves.size[k], work.leaves.total[k], work.random))
         if abs(value) > GRID_LIMIT:
             state[BROKEN] = 1
             value = 0.0
@@ -262,12 +267,12 @@ def draw_leaves(forest: Forest, model: Model, work: Work, tree: Int) -> None:
         labels += 1
         keep, drop, last = state[KEEP], state[DROP], state[LAST]
         moved = leaf[drop, VALUE] if drop != last else leaf[keep, VALUE]
-        delta[last] = work.old[last] - moved
-        delta[drop] = work.old[drop] - leaf[keep, VALUE]
+        delta[last] = work.leaves.old[last] - moved
+        delta[drop] = work.leaves.old[drop] - leaf[keep, VALUE]
     largest = np.int64(0)
     for k in range(labels):
         if state[KEEP] < 0 or (k != state[DROP] and k != state[LAST]):
-            delta[k] = work.old[k] - leaf[k, VALUE]
+            delta[k] = work.leaves.old[k] - leaf[k, VALUE]
         largest = max(largest, abs(np.int64(delta[k])))
     delta[labels:MOST_LEAVES] = 0
     state[PREVIOUS], state[PENDING_LEAVES] = tree, labels

@@ -17,7 +17,7 @@ from sampler.bart.kernels.leaf_models.weighted_pass import (
     WEIGHTED,
     make_weighted,
 )
-from sampler.bart.kernels.state import Slots, Trial
+from sampler.bart.kernels.state import CodeSums, LeafPair, Slots, Trial
 from sampler.kernels import arrays
 from sampler.kernels.jit import address, warm
 from tests.support.open_kernels import (
@@ -283,14 +283,15 @@ def test_histograms(rng, n, weighted):
     columns = [codes_of(rng, n), codes_of(rng, n, highest=5)]
     weights = rng.integers(0, 2**23, n).astype(np.int32)
     sums, counts, found = (np.full((2, 256), 99, np.int64) for _ in range(3))
-    pair = (np.uint8(1), np.uint8(3), padded(residual, 0), np.int32(-50), np.int32(70))
-    slots_, (first, second) = padded(slots, 255), [padded(column, 0) for column in columns]
+    values, sizes, bins = np.full(2048, 5, np.int64), np.full(1024, 5, np.int64), np.zeros((2, 256), np.int64)
+    terms, info = np.zeros((2, 512)), np.zeros((2, 9), np.int64)
+    into = CodeSums(values, sizes, bins, sums, counts, found, terms, terms, info)
+    pair = LeafPair(padded(slots, 255), np.uint8(1), np.uint8(3), np.int32(-50), np.int32(70))
+    (first, second), all_rows = [padded(column, 0) for column in columns], padded(residual, 0)
     if weighted:
-        room = np.full(2048, 5, np.int64)
-        histograms.weighted_histograms(slots_, *pair, first, second, weights, n, room, sums, counts, found)
+        histograms.weighted_histograms(pair, all_rows, weights, first, second, n, into)
     else:
-        values, bins = np.zeros(2048, np.int64), np.zeros((2, 256), np.int64)
-        histograms.histograms(slots_, *pair, first, second, 21, 6, values, bins, sums, counts)
+        histograms.histograms(pair, all_rows, first, second, 21, 6, into)
         assert not bins.any()
     inside = (slots == 1) | (slots == 3)
     w = weights.astype(np.int64) if weighted else np.ones(n, np.int64)
@@ -370,17 +371,8 @@ def test_rerouting_gives_old_values_back(rng):
     column = padded(codes_of(rng, n), 0)
     key, shift = rows.shifted(8, 0)
     after, moved = residual.copy(), slots.copy()
-    pairs.reroute_pair(
-        after,
-        moved,
-        np.uint8(0),
-        np.uint8(2),
-        np.int32(40),
-        np.int32(-60),
-        column,
-        np.uint8(key),
-        np.uint8(shift),
-    )
+    pair = LeafPair(moved, np.uint8(0), np.uint8(2), np.int32(40), np.int32(-60))
+    pairs.reroute_pair(after, pair, column, np.uint8(key), np.uint8(shift))
     np.testing.assert_array_equal(after, residual + np.select([slots == 0, slots == 2], [40, -60], 0))
     inside = (slots == 0) | (slots == 2)
     np.testing.assert_array_equal(moved, np.where(inside, np.where(goes_left(column, 8, 0), 0, 2), slots))
@@ -396,8 +388,9 @@ def test_left_part(rng, weighted):
     weights = rng.integers(0, 9, n).astype(np.int32)
     key, shift = rows.shifted(8, 1)
     got = pairs.left_part(
-        slots, np.uint8(0), np.uint8(2), residual, np.int32(40), np.int32(-60), column,
-        np.uint8(key), np.uint8(shift), weights if weighted else weights[:0], n,
+        residual, weights if weighted else weights[:0],
+        LeafPair(slots, np.uint8(0), np.uint8(2), np.int32(40), np.int32(-60)), column, np.uint8(key),
+        np.uint8(shift), n,
     )  # fmt: skip
     w = weights.astype(np.int64) if weighted else np.ones(n, np.int64)
     here = ((slots == 0) | (slots == 2)) & goes_left(column, 8, 1)

@@ -10,7 +10,17 @@ import numpy as np
 from sampler.bart.kernels import histograms, pairs
 from sampler.bart.kernels.leaf_models import residual_pass
 from sampler.bart.kernels.leaf_models.residual_bound import BLOCK, measure_bound, set_bound, widen_bound
-from sampler.bart.kernels.state import BROKEN, GRID_LIMIT, MOST_LEAVES, VALUE, Slots, Trial, Work
+from sampler.bart.kernels.state import (
+    BROKEN,
+    GRID_LIMIT,
+    MOST_LEAVES,
+    VALUE,
+    CodeSums,
+    LeafPair,
+    Slots,
+    Trial,
+    Work,
+)
 from sampler.kernels import rows
 from sampler.kernels.arrays import (
     Bool,
@@ -110,23 +120,39 @@ def move_and_sum(model: Normal, work: Work, num_rows: Int, before: Slots, now: S
     small = max(before.leaves, now.leaves) <= MOST_LEAVES
     if small and len(model.weights) > 0:
         residual_pass.weighted_pass(
-            model.passes, model.residual, before, work.delta, now, trial, num_rows, model.weights, work.sums
+            model.passes,
+            model.residual,
+            before,
+            work.pending.delta,
+            now,
+            trial,
+            num_rows,
+            model.weights,
+            work.leaves.sums,
         )
     elif small and model.bound[BLOCK] > 0:
         residual_pass.fused_pass(
             model.passes,
             model.residual,
             before,
-            work.delta,
+            work.pending.delta,
             now,
             trial,
             num_rows,
             model.bound[BLOCK],
-            work.sums,
+            work.leaves.sums,
         )
     else:
         residual_pass.scatter_pass(
-            model.residual, before, work.delta, now, trial, model.weights, num_rows, work.sums, work.lanes
+            model.residual,
+            before,
+            work.pending.delta,
+            now,
+            trial,
+            model.weights,
+            num_rows,
+            work.leaves.sums,
+            work.leaves.lanes,
         )
 
 
@@ -151,13 +177,13 @@ def settle(model: Normal, work: Work, num_rows: Int, before: Slots) -> Float:
         before.low,
         before.high,
         before.wide,
-        work.delta,
+        work.pending.delta,
         before.leaves,
         model.weights,
         num_rows,
     )
     if largest > GRID_LIMIT:
-        work.state[BROKEN] = 1
+        work.pending.state[BROKEN] = 1
     set_bound(model.bound, largest)
     return model.noise[UNIT] * squares
 
@@ -167,44 +193,30 @@ def widen(model: Normal, change: Int) -> None:
     widen_bound(model.residual, model.bound, change)
 
 
-def give_back(
-    model: Normal, slots: Bytes, first: Byte, second: Byte, first_old: Int32, second_old: Int32
-) -> None:
+def give_back(model: Normal, pair: LeafPair) -> None:
     """Add the old values of two leaves to their rows' residual."""
-    pairs.give_back(model.residual, slots, first, second, first_old, second_old)
+    pairs.give_back(model.residual, pair)
 
 
-def reroute_pair(
-    model: Normal, slots: Bytes, left: Byte, right: Byte, left_old: Int32, right_old: Int32,
-    column: Bytes, cut: Byte, side: Byte,
-) -> None:  # fmt: skip
+def reroute_pair(model: Normal, pair: LeafPair, column: Bytes, cut: Byte, side: Byte) -> None:
     """Add the old values of two leaves to their rows' residual, and send the rows by a new rule."""
-    pairs.reroute_pair(model.residual, slots, left, right, left_old, right_old, column, cut, side)
+    pairs.reroute_pair(model.residual, pair, column, cut, side)
 
 
 def left_part(
-    model: Normal, slots: Bytes, left: Byte, right: Byte, left_old: Int32, right_old: Int32,
-    column: Bytes, cut: Byte, side: Byte, num_rows: Int,
-) -> tuple[Int, Int]:  # fmt: skip
+    model: Normal, pair: LeafPair, column: Bytes, cut: Byte, side: Byte, num_rows: Int
+) -> tuple[Int, Int]:
     """Sum of partial residuals and count of the rows of two leaves that a rule sends left."""
-    return pairs.left_part(
-        slots, left, right, model.residual, left_old, right_old, column, cut, side, model.weights, num_rows
-    )
+    return pairs.left_part(model.residual, model.weights, pair, column, cut, side, num_rows)
 
 
-def sum_by_code(
-    model: Normal, work: Work, data: Data, slots: Bytes, left: Byte, right: Byte, left_old: Int32,
-    right_old: Int32, own: Int, other: Int,
-) -> Bool:  # fmt: skip
+def sum_by_code(model: Normal, data: Data, pair: LeafPair, own: Int, other: Int, into: CodeSums) -> Bool:
     """Sums of partial residuals and counts by code; numbers of rows only where rows have weights."""
+    first, second = data.codes[own], data.codes[other]
     if len(model.weights) > 0:
         histograms.weighted_histograms(
-            slots, left, right, model.residual, left_old, right_old, data.codes[own], data.codes[other],
-            model.weights, data.num_rows, work.values, work.code_sum, work.code_count, work.code_rows,
-        )  # fmt: skip
+            pair, model.residual, model.weights, first, second, data.num_rows, into
+        )
         return True
-    histograms.histograms(
-        slots, left, right, model.residual, left_old, right_old, data.codes[own], data.codes[other],
-        data.high[own] + 1, data.high[other] + 1, work.values, work.bins, work.code_sum, work.code_count,
-    )  # fmt: skip
+    histograms.histograms(pair, model.residual, first, second, data.high[own] + 1, data.high[other] + 1, into)
     return False

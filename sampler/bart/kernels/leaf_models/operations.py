@@ -16,7 +16,7 @@ from numba.extending import overload
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sampler.bart.kernels.state import Slots, Trial, Work
+    from sampler.bart.kernels.state import CodeSums, LeafPair, Slots, Trial, Work
     from sampler.kernels.arrays import Bool, Byte, Bytes, Data, Float, Floats, Int, Int32, Ints2, Words
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -93,8 +93,8 @@ def pair_term(
 def move_and_sum(model: Any, work: Work, num_rows: Int, before: Slots, now: Slots, trial: Trial) -> None:
     """Apply the pending change of leaf values to the rows, then sum them.
 
-    `Work.delta` has the change by the slots `before`; beyond the leaves it must be 0 up to MOST_LEAVES. Sums
-    by the slots `now` go to `Work.sums` from TRIAL on, the trial's left sum and count to its first places.
+    `Work.pending.delta` has the change by the slots `before`; beyond the leaves it must be 0 up to MOST_LEAVES. Sums
+    by the slots `now` go to `Work.leaves.sums` from TRIAL on, the trial's left sum and count to its first places.
     """
     raise NotImplementedError
 
@@ -128,39 +128,29 @@ def widen(model: Any, change: Int) -> None:
 
 
 @by_leaf_model
-def give_back(
-    model: Any, slots: Bytes, first: Byte, second: Byte, first_old: Int32, second_old: Int32
-) -> None:
+def give_back(model: Any, pair: LeafPair) -> None:
     """Take this tree's old values out of the rows of two leaves: their new old value is 0."""
     raise NotImplementedError
 
 
 @by_leaf_model
-def reroute_pair(
-    model: Any, slots: Bytes, left: Byte, right: Byte, left_old: Int32, right_old: Int32,
-    column: Bytes, cut: Byte, side: Byte,
-) -> None:  # fmt: skip
-    """`give_back` of two sister leaves, whose rows then take the slots that a new rule says."""
+def reroute_pair(model: Any, pair: LeafPair, column: Bytes, cut: Byte, side: Byte) -> None:
+    """`give_back`, then the slots that a new rule of the pair's split says."""
     raise NotImplementedError
 
 
 @by_leaf_model
 def left_part(
-    model: Any, slots: Bytes, left: Byte, right: Byte, left_old: Int32, right_old: Int32,
-    column: Bytes, cut: Byte, side: Byte, num_rows: Int,
-) -> tuple[Int, Int]:  # fmt: skip
+    model: Any, pair: LeafPair, column: Bytes, cut: Byte, side: Byte, num_rows: Int
+) -> tuple[Int, Int]:
     """Sum, old value 0, and count of the rows of two leaves that a rule sends left."""
     raise NotImplementedError
 
 
 @by_leaf_model
-def sum_by_code(
-    model: Any, work: Work, data: Data, slots: Bytes, left: Byte, right: Byte, left_old: Int32,
-    right_old: Int32, own: Int, other: Int,
-) -> Bool:  # fmt: skip
+def sum_by_code(model: Any, data: Data, pair: LeafPair, own: Int, other: Int, into: CodeSums) -> Bool:
     """Sums, old value 0, and counts of the rows of two leaves by code of two columns.
 
-    They go to `Work.code_sum` and `Work.code_count`; the numbers of rows, unless counts are just these, to
-    `Work.code_rows`. Returns whether that was needed.
+    Returns whether numbers of rows are in `into.rows`; else they are the counts.
     """
     raise NotImplementedError

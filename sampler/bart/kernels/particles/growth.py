@@ -325,7 +325,7 @@ def become(
             splits += 1
     largest = np.int64(0)
     for k in range(forest.num_leaves[tree]):
-        largest = max(largest, abs(np.int64(work.old[k])))
+        largest = max(largest, abs(np.int64(work.leaves.old[k])))
     table[0, PARENT] = leaf[0, ABOVE] = ABSENT
     for at in range(made):
         child, own = np.int64(node[at, CHILD]), place[at]
@@ -350,9 +350,9 @@ def become(
         leaf[slot, VALUE], leaf[slot, DEPTH] = 0, node[at, LEVEL]
         leaf[slot, GROWABLE] = rows_differ(data, rows)
         forest.count[tree, slot] = total[at, SIZE]
-        work.old[slot] = 0
-        work.total[slot] = total_unit * float(total[at, TOTAL])
-        work.size[slot] = size_unit * float(total[at, SIZE])
+        work.leaves.old[slot] = 0
+        work.leaves.total[slot] = total_unit * float(total[at, TOTAL])
+        work.leaves.size[slot] = size_unit * float(total[at, SIZE])
     forest.num_leaves[tree] = num_leaves
     for i in range(data.num_rows):
         model.residual[i] = swarm.partial[i]

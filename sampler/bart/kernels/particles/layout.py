@@ -75,7 +75,7 @@ def lay_out(data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, 
         if wide:
             slot += 256 * np.int64(high[i])
         cursor[slot] += 1
-        swarm.partial[i] = model.residual[i] + work.old[slot]
+        swarm.partial[i] = model.residual[i] + work.leaves.old[slot]
     node[0, ORIGIN], node[0, LEVEL] = (0 if num_leaves > 1 else ~0), 0
     last = 1
     for at in range(made):
@@ -84,7 +84,9 @@ def lay_out(data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, 
             node[at, CHILD] = NONE
             node[at, ROWS] = cursor[~origin]
             total[at, SIZE] = forest.count[tree, ~origin]
-            total[at, TOTAL] = work.sums[2 + ~origin] + forest.count[tree, ~origin] * work.old[~origin]
+            total[at, TOTAL] = (
+                work.leaves.sums[2 + ~origin] + forest.count[tree, ~origin] * work.leaves.old[~origin]
+            )
             continue
         for k in range(3):  # feature, cut, side
             node[at, k] = table[origin, k]

@@ -111,12 +111,12 @@ def sweep_particles(
         if state[PHASE] != KEEPING:
             end_iteration(data, forest, model, outcome, work)
             state[PHASE] = KEEPING
-        if is_kept(schedule, iteration) and work.state[BROKEN] == 0:
+        if is_kept(schedule, iteration) and work.pending.state[BROKEN] == 0:
             if not room_for_draw(forest, kept):
                 return iteration, NEEDS_ROOM
             keep_draw(forest, work, kept, outcome.scalars)
         state[PHASE] = BEGIN
         iteration += 1
-        if work.state[BROKEN] != 0:
+        if work.pending.state[BROKEN] != 0:
             return iteration, OUT_OF_GRID
     return iteration, DONE
