@@ -55,7 +55,7 @@ class Chain:
     """
 
     def __init__(self, training: Training, chain: int, leaves: int) -> None:
-        """Use `start` or `resume`; `leaves`: room in each tree."""
+        """Make the arrays, with room for `leaves` leaves in each tree (see `start`, `resume`)."""
         warm(training.settings)
         for group in groups_of(training):
             warm(group)
@@ -84,7 +84,7 @@ class Chain:
 
     @classmethod
     def start(cls, training: Training, chain: int) -> Chain:
-        """A chain at its first state: every tree a stump of value 0, sigma at its estimate."""
+        """Start a chain: every tree a stump of value 0, sigma at its estimate."""
         self = cls(training, chain, FIRST_LEAVES)
         for forest in self._forests:
             forest.leaf[:, 0] = (0, -1, 0, can_split(self._data))
@@ -95,7 +95,7 @@ class Chain:
 
     @classmethod
     def resume(cls, training: Training, checkpoint: bytes) -> Chain:
-        """The chain that `checkpoint` was taken of, bit for bit.
+        """Restore the chain that `checkpoint` was taken of, bit for bit.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class Chain:
 
     @property
     def phase(self) -> str:
-        """`burn_in` or `sampling`."""
+        """Phase of the next iteration, `burn_in` or `sampling`."""
         return "burn_in" if self.iteration < self.training.settings.num_burnin else "sampling"
 
     @property
@@ -144,7 +144,7 @@ class Chain:
         return np.concatenate([forest.num_leaves for forest in self._forests])
 
     def run(self, iterations: int) -> int:
-        """Do up to that many iterations, without the GIL; returns how many were done (fewer only at the end).
+        """Run up to `iterations` iterations without the GIL; return how many (fewer only at the end).
 
         Raises
         ------
@@ -175,7 +175,7 @@ class Chain:
         return self.iteration - before
 
     def _sweep(self, stop: int) -> tuple[int, int]:
-        """Iterations up to `stop`, or until something is needed: how many are done, and what.
+        """Iterate up to `stop` or until room is needed; return iterations done so far and the need.
 
         One call does as many as are of one kind with nothing to draw between them.
         """
@@ -197,7 +197,7 @@ class Chain:
         return reached, need
 
     def _temper(self, stop: int) -> int:
-        """Set the likelihood's power for the next iteration; until which one, `stop` at most, it stays.
+        """Set the likelihood's power for the next iteration; return up to which one it stays, at most `stop`.
 
         It depends on the iteration alone: a resumed chain has it too.
         """
@@ -214,14 +214,14 @@ class Chain:
         return min(stop, self.iteration + 1)
 
     def _schedule(self, stop: int) -> Schedule:
-        """The iterations from the present one to `stop`, and those that are kept."""
+        """Make the schedule of the iterations from the present one to `stop`."""
         from sampler.bart.kernels.state import Schedule  # noqa: PLC0415
 
         settings = self.training.settings
         return Schedule(self.iteration, stop, settings.num_burnin, settings.thin)
 
     def _of_one_forest(self) -> OneForest:
-        """What the compiled sweeps of a chain of one forest take first."""
+        """Collect the first arguments of the compiled sweeps of one forest."""
         return self._data, self._forests[0], self._models[0], self._outcome, self._work, self._kept[0]
 
     def _sweep_one_forest(self, stop: int) -> tuple[int, int]:
@@ -231,7 +231,7 @@ class Chain:
         return int(reached), int(need)
 
     def _sweep_forests(self, stop: int) -> tuple[int, int]:
-        """Iterations of all forests in their order, each on what the others leave of y, then the noise."""
+        """Iterate over several forests, each on what the others leave of y, then draw the noise."""
         from sampler.bart.kernels import forest_sweep, state, sweep  # noqa: PLC0415
 
         data, outcome, work = self._data, self._outcome, self._work
@@ -255,7 +255,7 @@ class Chain:
         return stop, state.DONE
 
     def take(self) -> Draws | None:
-        """The draws kept since the last take, or None; they are the caller's now."""
+        """Hand over the draws kept since the last take; None if there are none."""
         if self._kept[0].fill[0] == 0:
             return None
         first, *others = [
@@ -274,7 +274,7 @@ class Chain:
         return [make_kept(0, 0, plan.num_trees, len(self._scalars)) for plan in self._plans]
 
     def checkpoint(self) -> bytes:
-        """The state between iterations, small; draws not yet taken are not in it."""
+        """Pack the state between iterations; draws not yet taken are not part of it."""
         parts = [self._work.random, *self._state()]
         for forest in self._forests:
             parts += [*_moves_and_sizes(forest), *_tables(forest)]
@@ -282,12 +282,12 @@ class Chain:
         return write_checkpoint(self.training, numbers, b"".join(part.tobytes() for part in parts))
 
     def _state(self) -> list[NDArray[Any]]:
-        """What is random besides the forests: the noise, scalars of the family, hyperparameters."""
+        """Random state besides the forests, as views: noise, scalars of the family, hyperparameters."""
         hyper = self._hyper.state(self._models[0]) if self._hyper else []
         return [self._noise[:1], self._outcome.scalars[1:], *hyper]
 
     def statistics(self) -> dict[str, Any]:
-        """What the moves did so far: `{"moves": {"grow": {"proposed": .., "accepted": ..}, ..}}`."""
+        """Count the moves so far: `{"moves": {"grow": {"proposed": .., "accepted": ..}, ..}}`."""
         counters = np.sum([forest.counters for forest in self._forests], axis=0)
         moves = {
             name: {"proposed": int(proposed), "accepted": int(accepted)}
@@ -297,11 +297,11 @@ class Chain:
         return {"moves": moves}
 
     def residual(self) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-        """What the trees leave of y, in grid steps, int32 [n]; kept up by the sweep, never recomputed."""
+        """Copy the residual y minus all trees, in grid steps, int32 [n], as the sweep keeps it up to date."""
         return self._models[0].residual[: self._data.num_rows].copy()
 
     def reweigh(self, weights: NDArray[np.int32], unit: float) -> None:
-        """Give the rows other weights, int32 [n], of that unit: leaves count anew."""
+        """Set the rows' weights, int32 [n] in units of `unit`, and count the leaves' weights anew."""
         from sampler.bart.kernels.forest_sweep import recount  # noqa: PLC0415
         from sampler.bart.kernels.leaf_models.normal import UNIT  # noqa: PLC0415
 
@@ -311,7 +311,7 @@ class Chain:
             recount(self._data, forest, model)
 
     def _recompute(self) -> None:
-        """Slots, counts and residual from the trees."""
+        """Recompute slots, counts and residual from the trees."""
         from sampler.bart.kernels.forest_sweep import rebuild, recount  # noqa: PLC0415
         from sampler.bart.kernels.leaf_models.residual_bound import measure_bound  # noqa: PLC0415
         from sampler.bart.kernels.state import BROKEN, KEEP, PREVIOUS  # noqa: PLC0415
@@ -329,7 +329,7 @@ class Chain:
         measure_bound(first.residual, first.bound)
 
     def _enlarge_trees(self) -> None:
-        """Twice the room for leaves in every tree, or more if particles found a larger one."""
+        """Double the room for leaves in every tree, or more if particles grew a larger one."""
         room = self._forests[0].leaf.shape[1]
         capacity = 2 * room
         while self._particles and capacity < self._particles.leaves:
@@ -346,7 +346,7 @@ class Chain:
         self._work = fresh._replace(marks=work.marks)
 
     def _add_planes(self) -> None:
-        """A high byte per row for each tree that is about to have more leaves than a byte can number."""
+        """Add a high byte per row to each tree that is about to have more leaves than a byte can number."""
         for number, forest in enumerate(self._forests):
             outgrows = forest.num_leaves >= 255
             if self._particles and self._particles.leaves > 255:  # of the tree under way; none after the last
@@ -360,7 +360,7 @@ class Chain:
                 self._forests[number] = forest._replace(high=high)
 
     def _enlarge_kept(self, stop: int) -> None:
-        """Room for the draws up to iteration `stop`, by the forests as they are; never less than before."""
+        """Make room for the draws up to iteration `stop`, by the present sizes; never less than before."""
         settings = self.training.settings
         due = (
             max(stop - settings.num_burnin, 0) // settings.thin
@@ -381,12 +381,12 @@ class Chain:
 
 
 def _moves_and_sizes(forest: Forest) -> list[NDArray[Any]]:
-    """What a checkpoint has of a forest before its tables, as views."""
+    """Move counters and tree sizes of a forest as a checkpoint holds them, as views."""
     return [forest.counters, forest.num_leaves]
 
 
 def _tables(forest: Forest) -> list[NDArray[Any]]:
-    """The splits and leaves of each tree in turn, as views."""
+    """Tables of splits and leaves, tree by tree, as views."""
     return [
         table
         for tree, leaves in enumerate(forest.num_leaves)
@@ -395,7 +395,7 @@ def _tables(forest: Forest) -> list[NDArray[Any]]:
 
 
 def _draws_of(kept: KeptDraws, num_trees: int) -> Draws:
-    """The kept draws of one forest."""
+    """Copy the kept draws of one forest."""
     draws, nodes = (int(value) for value in kept.fill)
     return Draws(
         num_trees=num_trees,

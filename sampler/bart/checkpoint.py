@@ -1,4 +1,4 @@
-"""A chain's state between two iterations as bytes: small, checked, and bound to its data and settings."""
+"""Checkpoints: a chain's state between two iterations as bytes, with a checksum and bound to its training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEADER = struct.Struct("<4sIIIqqqi")  # magic, checksum, fingerprint, chain, ite
 
 
 def write_checkpoint(training: Training, numbers: tuple[int, int, int, int], body: bytes) -> bytes:
-    """Chain number, iteration, kept draws and leaves there is room for, then the arrays' bytes."""
+    """Pack `numbers` (chain, iteration, kept draws, room for leaves) and the bytes of the arrays."""
     packed = zlib.compress(body, 1)
     fields = (training.fingerprint, *numbers, len(MOVE_NAMES))
     check = zlib.crc32(HEADER.pack(MAGIC, 0, *fields) + packed)
@@ -27,7 +27,7 @@ def write_checkpoint(training: Training, numbers: tuple[int, int, int, int], bod
 
 
 def read_checkpoint(checkpoint: bytes, training: Training) -> tuple[tuple[int, int, int, int], bytes]:
-    """What `write_checkpoint` was given.
+    """Return the numbers and bytes that `write_checkpoint` was given.
 
     Raises
     ------
@@ -48,13 +48,13 @@ def read_checkpoint(checkpoint: bytes, training: Training) -> tuple[tuple[int, i
 
 
 class Reader:
-    """Arrays one after another from the body of a checkpoint."""
+    """Reader of arrays one after another from the body of a checkpoint."""
 
     def __init__(self, body: bytes) -> None:
         self.body, self.at = body, 0
 
     def take(self, dtype: Any, count: int) -> np.ndarray[Any, Any]:
-        """The next `count` values."""
+        """Take the next `count` values."""
         values = np.frombuffer(self.body, dtype, count, self.at)
         self.at += values.nbytes
         return values

@@ -1,4 +1,4 @@
-"""Hyper-parameters that a chain draws between iterations: k of the leaf prior, and the columns' shares."""
+"""Hyperparameters drawn between iterations: k of the leaf prior, and the columns' shares (DART)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def drawn(constants: Constants) -> bool:
 
 
 def groups_of(training: Training) -> tuple[str, ...]:
-    """The kernels that a prior and weights need beyond those of the settings."""
+    """List the groups of kernels that a prior and weights need beyond those of the settings."""
     hyper = (GROUP,) if drawn(training.constants) else ()
     return (*hyper, *((WEIGHTS,) if training.weights is not None else ()))
 
@@ -53,7 +53,7 @@ def theta_grid(constants: Constants, num_columns: int) -> Floats:
 
 
 class Hyper:
-    """What one chain draws between iterations; all of it is in its checkpoint."""
+    """Hyperparameters of one chain; all of their state is in its checkpoint."""
 
     def __init__(self, data: Data, training: Training) -> None:
         from sampler.bart.particle_gibbs import make_swarm  # noqa: PLC0415
@@ -75,19 +75,19 @@ class Hyper:
         return shares
 
     def with_shares(self, forest: Forest) -> Forest:
-        """The forest with an array for the shares, where rules are drawn by them."""
+        """Return the forest with an array for the shares, empty unless they are drawn."""
         shares = np.zeros((2, self._tables.shape[1]) if self._constants.sparse else (0, 0))
         return forest._replace(prior=forest.prior._replace(shares=shares))
 
     def set_shares(self, forest: Forest) -> None:
-        """Let the forest's rules be drawn by the shares as they are."""
+        """Copy the present shares to the forest's prior."""
         from sampler.bart.kernels import hyperpriors as hyper  # noqa: PLC0415  # kernels load with the first chain
 
         if self._constants.sparse:
             hyper.set_shares(forest.prior.shares, self._tables[0])
 
     def step(self, data: Data, forest: Forest, model: Normal, work: Work) -> None:
-        """Draw everything given the forest."""
+        """Draw the hyperparameters given the forest."""
         from sampler.bart.kernels import hyperpriors as hyper  # noqa: PLC0415
 
         constants = self._constants
@@ -103,7 +103,7 @@ class Hyper:
             )
 
     def state(self, model: Normal) -> list[NDArray[Any]]:
-        """What a checkpoint holds, as views."""
+        """Values that a checkpoint holds, as views."""
         return [model.variance, self._theta, self._tables[0]]
 
     def _make_room(self, leaves: int, data: Data) -> None:

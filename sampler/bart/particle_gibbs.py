@@ -1,4 +1,4 @@
-"""Particle Gibbs as a chain runs it: the particles' arrays, and more of them when a tree needs more."""
+"""Particle Gibbs of a chain: the particles' arrays, enlarged when a tree needs more room."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Particles:
         return self._turn
 
     def end_turn(self) -> None:
-        """The iteration is done."""
+        """Note that the iteration is done."""
         self._turn = None
 
     @property
@@ -67,7 +67,7 @@ class Particles:
         return (int(self._swarm.fill[max(self._swarm.state[CHOSEN], 0), MADE]) + 1) // 2
 
     def sweep(self, chain: OneForest, schedule: Schedule) -> tuple[int, int]:
-        """Iterations of a schedule: how many are done, and what is needed to go on."""
+        """Iterate by a schedule; return the iterations done so far and what is needed to go on."""
         from sampler.bart.kernels.particles.sweep import PARTICLES, sweep_particles  # noqa: PLC0415
 
         fresh = schedule.iteration == 0 and self._settings.start == "smc"
@@ -86,14 +86,14 @@ class Particles:
         return self._share >= 1.0
 
     def enlarge(self) -> None:
-        """Twice the room for nodes; what was in them is drawn again."""
+        """Double the room for nodes; their content is drawn again."""
         old = self._swarm
         fresh = _make_nodes(old.node.shape[0], 2 * old.node.shape[1])
         self._swarm = old._replace(**fresh)
 
 
 def make_swarm(data: Data, particles: int, nodes: int = FIRST_NODES) -> Swarm:
-    """Room for so many trees laid out."""
+    """Make room for `particles` trees of `nodes` nodes."""
     from sampler.bart.kernels.particles.layout import Swarm  # noqa: PLC0415
     from sampler.bart.kernels.particles.sweep import SWARM_STATE  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""CGM10's prior, calibrated to data or given in absolute constants.
+"""Prior of Chipman, George and McCulloch (2010), calibrated to data or given in absolute constants.
 
 The mathematics: docs/maths.md#leaf-prior, docs/maths.md#noise-prior.
 """
@@ -59,7 +59,7 @@ def calibrate(
     prior: Mapping[str, Any] | None = None,
     _codes: NDArray[np.uint8] | None = None,
 ) -> Constants:
-    """The prior's constants.
+    """Calibrate the prior to data.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def _calibrate_probit(
 
 
 def _hyperpriors(knobs: Mapping[str, Any], num_columns: int) -> dict[str, Any]:
-    """The hyperpriors' constants; resolved even where they are off."""
+    """Resolve the constants of the hyperpriors, even where they are off."""
     k, degrees = float(knobs["k"]), float(knobs.get("k_df", 0.0))
     return {
         "k": k,
@@ -159,7 +159,7 @@ def _hyperpriors(knobs: Mapping[str, Any], num_columns: int) -> dict[str, Any]:
 
 
 def grid_step(reach: float, sigma: float, rows: float) -> float:
-    """The grid of residuals and leaf values: a power of two, so that scaling y by one changes no bit.
+    """Step of the grid of residuals and leaf values, a power of two: scaling y by one changes no bit.
 
     2^20 steps to the reach of y, finer where a leaf that holds every row would be known to few steps. `rows`
     is their number, or the sum of their weights.
@@ -176,7 +176,7 @@ def _known_to(family: str) -> dict[str, Any]:
 
 
 def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
-    """The prior entries that the family knows: those given, each checked, and the defaults of the others.
+    """Check the entries of the prior, and add the defaults of the others that the family knows.
 
     Raises
     ------
@@ -215,7 +215,7 @@ def _is_used(name: str, given: Mapping[str, Any]) -> bool:
 
 
 def weight_warnings(training: Training, _schema: Schema) -> list[str]:
-    """A sum of trees adds up weights as whole numbers, and has no room for one that is as good as nothing."""
+    """Warn of weights too small beside the largest: sums of trees add weights up as whole numbers."""
     if not training.unweighed.any():
         return []
     assert training.weights is not None

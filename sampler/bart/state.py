@@ -1,4 +1,4 @@
-"""A chain's arrays, made from its training: rows, forests with their leaf models, and room to work."""
+"""Arrays of a chain made from its training: rows, forests with their leaf models, and room to work."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ForestPlan:
 
 
 def plan_forests(training: Training) -> tuple[ForestPlan, ...]:
-    """The forests of a chain, in the order in which a sweep updates them and a draw lists them."""
+    """List the forests of a chain in the order in which a sweep updates them and a draw has them."""
     constants, settings = training.constants, training.settings
     mean = ForestPlan(
         "mean", settings.num_trees, constants.alpha, constants.beta, constants.leaf_sd, settings.moves
@@ -48,7 +48,7 @@ def plan_forests(training: Training) -> tuple[ForestPlan, ...]:
 
 
 def name_scalars(_training: Training) -> tuple[str, ...]:
-    """Scalars that are kept with each draw; all but sigma are also in a checkpoint as they are."""
+    """Name the scalars kept with each draw; all but sigma are copied to checkpoints as they are."""
     return ("sigma",)
 
 
@@ -91,7 +91,7 @@ def make_outcome(training: Training, num_scalars: int) -> Outcome:
 
 
 def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Normal]:
-    """The forests' leaf models: rows, weights and noise are shared."""
+    """Make the forests' leaf models, which share rows, weights and noise."""
     from sampler.bart.kernels.leaf_models import normal  # noqa: PLC0415
     from sampler.bart.kernels.leaf_models.residual_bound import BOUND_SIZE  # noqa: PLC0415
     from sampler.bart.kernels.leaf_models.residual_pass import FUSED  # noqa: PLC0415
@@ -117,7 +117,7 @@ def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Norma
 
 
 def make_tree_prior(plan: ForestPlan, model: Any) -> TreePrior:
-    """The prior of a forest's trees, and its moves compiled for its leaf model."""
+    """Make the prior of a forest's trees, with its moves compiled for its leaf model."""
     from sampler.bart.kernels.tree_prior import TreePrior  # noqa: PLC0415
     from sampler.kernels.groups import MOVES as COMPILED  # noqa: PLC0415
 

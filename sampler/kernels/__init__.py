@@ -1,1 +1,1 @@
-"""What all compiled kernels share: the registry, its cache, random numbers, rows and rules."""
+"""Common parts of all compiled kernels: registry, cache of machine code, random numbers, rows and rules."""

@@ -25,7 +25,7 @@ u1, i4, i8, u8, f8, void, boolean = (
 
 
 def array(dtype: types.Type, dimensions: int = 1) -> types.Array:
-    """A C-contiguous array type."""
+    """Make a C-contiguous array type."""
     return types.Array(dtype, dimensions, "C")
 
 
@@ -54,7 +54,7 @@ Model = Annotated[Any, "leaf model"]  # whichever a group of kernels is compiled
 
 @cache
 def numba_type(hint: Any, model: type | None = None) -> Any:
-    """The numba type of an annotation: a name above, None, a NamedTuple or tuple of such, or `Model`."""
+    """Find the numba type of an annotation: a name above, None, `Model`, a NamedTuple or a tuple of such."""
     if hint in (None, type(None)):
         return void
     if hint == Model:
@@ -73,7 +73,7 @@ def numba_type(hint: Any, model: type | None = None) -> Any:
 
 
 def signature_of(function: Any, model: type | None = None) -> Any:
-    """The numba signature that a function's annotations say, with a leaf model in place of `Model`."""
+    """Read a numba signature from a function's annotations, with a leaf model in place of `Model`."""
     hints = get_type_hints(function, include_extras=True)
     result = numba_type(hints.pop("return"), model)
     return result(*(numba_type(hint, model) for hint in hints.values()))

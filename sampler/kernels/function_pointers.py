@@ -58,12 +58,12 @@ def call_pass(_context: Any, address: Any, arguments: Any) -> Any:
 
 @_intrinsic  # type: ignore[untyped-decorator]
 def call_step(_context: Any, address: Any, arguments: Any) -> Any:
-    """Call a move (`shapes.step_t`) with integers, the first of them from `places_of`."""
+    """Call a move (`bart.kernels.state.step_signature`) with integers, the first of them from `places_of`."""
     return types.int64(address, arguments), _codegen_step
 
 
 @_intrinsic  # type: ignore[untyped-decorator]
 def places_of(_context: Any, members: Any) -> Any:
-    """Where copies of a tuple's members stand, valid until the caller returns: for calls by reference."""
+    """Copy a tuple's members and return their addresses, valid until the caller returns."""
     tuple_of: Any = types.UniTuple
     return tuple_of(types.int64, len(members))(members), _codegen_places

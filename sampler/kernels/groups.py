@@ -1,4 +1,4 @@
-"""The compiled kernels, by the groups that `sampler.kernels.jit.warm` compiles or loads."""
+"""Groups of compiled kernels, as `sampler.kernels.jit.warm` compiles or loads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled kernels: the one decorator with numba's flags, and `warm`, which compiles them group by group.
+"""Compilation of kernels: one decorator with numba's flags, and `warm`, which compiles group by group.
 
 A group is what one kind of work needs beyond others (`kernels.GROUPS`), so that a move or method that nobody
 asked for costs nobody a compile. Several processes share the work of one cold start: each takes a group that
@@ -45,7 +45,7 @@ _loaded: set[str] = set()
 
 @dataclass
 class Kernel:
-    """One kernel; `pointer` kernels are called through their address."""
+    """Kernel of one function; `pointer` kernels are called through their address."""
 
     name: str
     function: Any
@@ -114,7 +114,7 @@ def kernel(
 
 
 def _keep_from_python(compiled: Any) -> None:
-    """A call from Python would jump to nowhere: it is refused."""
+    """Refuse calls from Python, which would jump to nowhere."""
 
     def add_overload(result: Any) -> None:
         compiled.overloads[tuple(result.signature.args)] = result
@@ -141,7 +141,7 @@ def pointer_kernel(
 
 
 def address(entry: Kernel, leaf_model: type | None = None) -> int:
-    """Where a pointer kernel stands in this process."""
+    """Return the address of a pointer kernel in this process."""
     return int(entry.build(leaf_model).address)
 
 
@@ -201,7 +201,7 @@ def load_ready() -> None:
 
 
 def _groups(what: Settings | str | None) -> list[str]:
-    """The groups that `what` needs, each after those that it needs itself."""
+    """List the groups that `what` needs, each after those that it needs itself."""
     from sampler.kernels.groups import GROUPS  # noqa: PLC0415  # kept out of `import sampler`
 
     if what is None:
@@ -215,7 +215,7 @@ def _groups(what: Settings | str | None) -> list[str]:
 
 
 def _kernels(group: str) -> list[Kernel]:
-    """A group's kernels, in the order of their definitions: a kernel follows those it calls."""
+    """List a group's kernels in the order of their definitions: a kernel follows those it calls."""
     from sampler.kernels.groups import GROUPS  # noqa: PLC0415
 
     modules = [f"sampler.{module}" for module in GROUPS[group].modules]
@@ -225,7 +225,7 @@ def _kernels(group: str) -> list[Kernel]:
 
 
 def leaf_model(group: str) -> type | None:
-    """The leaf model that a group is compiled for."""
+    """Return the leaf model that a group is compiled for."""
     from sampler.kernels.groups import GROUPS  # noqa: PLC0415
 
     module, _, name = GROUPS[group].leaf_model.rpartition(".")
@@ -270,7 +270,7 @@ def _compile_group(name: str, tell: Tell, done: int, total: int) -> bool:
 
 @contextmanager
 def _helper(names: list[str]) -> Iterator[None]:
-    """A second process that compiles too, where there is a second core; it ends with this one."""
+    """Run a second process that compiles too, where there is a second core; it ends with this one."""
     if os.environ.get("BARTSERVE_COMPILE_ALONE") or len(names) < 2 or _cores() < 2:
         yield
         return
@@ -295,12 +295,12 @@ def _helper(names: list[str]) -> Iterator[None]:
 
 
 def _helper_code(names: list[str]) -> str:
-    """What a second interpreter runs to compile groups beside this process."""
+    """Write the code by which a second interpreter compiles groups beside this process."""
     return f"from {__name__} import help_parent; help_parent({os.getpid()}, {names!r})"
 
 
 def help_parent(parent: int, names: list[str]) -> None:
-    """What the helper does: compile groups as long as the process that started it lives."""
+    """Compile groups as long as the process `parent` lives."""
 
     def tell(_done: int, _total: int) -> None:
         if os.getppid() != parent:
@@ -315,7 +315,7 @@ def _cores() -> int:
 
 @contextmanager
 def _cache_in_our_folder() -> Iterator[None]:
-    """Numba's cache folder is ours for this moment only: other libraries' caches stay where they are."""
+    """Point numba's cache to our folder for a moment only: other libraries' caches stay where they are."""
     with _lock:
         before = config.CACHE_DIR
         config.CACHE_DIR = str(jit_cache.folder())

@@ -1,4 +1,4 @@
-"""The folder of machine code on disk, which many processes share.
+"""Folder of machine code on disk, which many processes share.
 
 Numba's own cache does not notice an edit in another file and breaks when several processes fill it at once.
 So the folder is named by everything the machine code depends on; what compiles together is a group, which one
@@ -29,7 +29,7 @@ SOURCES = Path(__file__).parents[1]
 
 @cache
 def folder() -> Path:
-    """The cache folder of exactly this code, numba and processor, made if absent."""
+    """Find the cache folder of exactly this code, numba and processor; make it if absent."""
     name = f"kernels-{_fingerprint()}"
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bartserve"
     with suppress(OSError):
@@ -46,7 +46,7 @@ def is_complete(group: str) -> bool:
 
 
 def mark_complete(group: str) -> None:
-    """Say that everything of a group is on disk."""
+    """Mark a group as completely on disk."""
     partial = _marker(group).with_suffix(f".{os.getpid()}")
     partial.touch()
     partial.replace(_marker(group))

@@ -85,7 +85,7 @@ def count_clean(room: Blocks, first: Int, last: Int) -> Int:
 
 @kernel(allocates=False)
 def draw_clean(room: Blocks, random: Words, first: Int, last: Int) -> Int:
-    """One of those rules, uniformly, into `room.rule`; returns how many there are."""
+    """Draw one of those rules uniformly into `room.rule`; return their number."""
     number = count_clean(room, first, last)
     if number == 0:
         return 0

@@ -22,7 +22,7 @@ def encode_trees(
     feature_bits: Int,
     leaf_bits: Int,
 ) -> Int:
-    """Write every node into zeroed words; the bits written, or -1 if they would pass `num_bits`."""
+    """Write every node into zeroed words; return the bits written, or -1 if they would pass `num_bits`."""
     escape = (np.uint64(1) << np.uint64(leaf_bits)) - np.uint64(1)
     position = 0
     for node in range(len(feature)):

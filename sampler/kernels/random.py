@@ -1,4 +1,4 @@
-"""Random numbers in compiled code: the whole generator is four words, so a checkpoint can hold it.
+"""Random numbers in compiled code; the generator's state is four words.
 
 xoshiro256++ (Blackman and Vigna 2021), seeded by numpy's SeedSequence; normals by the ziggurat in Doornik's
 form (2005, 128 boxes, the box number and the uniform from different bits); gammas by Marsaglia and Tsang
@@ -42,7 +42,7 @@ EDGE, SHARE = _ziggurat()
 
 @kernel(inline=True, allocates=False, entry=True)
 def next_word(random: Words) -> Word:
-    """64 random bits (xoshiro256++)."""
+    """Draw 64 random bits (xoshiro256++)."""
     s0, s1, s2, s3 = random[0], random[1], random[2], random[3]
     x = s0 + s3
     result = ((x << np.uint64(23)) | (x >> np.uint64(41))) + s0
@@ -58,13 +58,13 @@ def next_word(random: Words) -> Word:
 
 @kernel(inline=True, allocates=False, entry=True)
 def uniform(random: Words) -> Float:
-    """A uniform number inside (0, 1), an odd multiple of 2^-53: its logarithm is finite."""
+    """Draw a uniform number inside (0, 1), an odd multiple of 2^-53: its logarithm is finite."""
     return (float(next_word(random) >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
 @kernel(inline=True, allocates=False, entry=True)
 def below(random: Words, bound: Int) -> Int:
-    """A uniform integer in 0..bound-1, without bias (Lemire 2019); bound < 2^32."""
+    """Draw a uniform integer in 0..bound-1, without bias (Lemire 2019); bound < 2^32."""
     wide = np.uint64(bound)
     product = (next_word(random) >> np.uint64(32)) * wide
     low = product & MASK32
@@ -78,7 +78,7 @@ def below(random: Words, bound: Int) -> Int:
 
 @kernel(allocates=False)
 def _tail(random: Words, negative: Bool) -> Float:
-    """A normal beyond TAIL (Marsaglia 1964)."""
+    """Draw a normal variable beyond TAIL (Marsaglia 1964)."""
     while True:
         x = math.log(uniform(random)) / TAIL
         y = math.log(uniform(random))
@@ -88,7 +88,7 @@ def _tail(random: Words, negative: Bool) -> Float:
 
 @kernel(allocates=False, entry=True)
 def normal(random: Words) -> Float:
-    """A standard normal."""
+    """Draw a standard normal variable."""
     while True:
         word = next_word(random)
         u = float(np.int64(word) >> 11) * 2.0**-52  # in [-1, 1)
@@ -106,7 +106,7 @@ def normal(random: Words) -> Float:
 
 @kernel(allocates=False)
 def gamma(random: Words, shape: Float) -> Float:
-    """A gamma number of scale 1; a shape below 1 is boosted."""
+    """Draw a gamma variable of scale 1; a shape below 1 is boosted."""
     boost = 1.0
     if shape < 1.0:
         boost = uniform(random) ** (1.0 / shape)

@@ -66,7 +66,7 @@ def splittable(
 
 @kernel(allocates=False)
 def shifted(cut: Int, side: Int) -> tuple[Byte, Byte]:
-    """A rule as one comparison: a code goes left iff uint8(code + side) <= uint8(cut + side).
+    """Shift a rule to one comparison: a code goes left iff uint8(code + side) <= uint8(cut + side).
 
     With the missing on the left, adding 1 wraps their code 255 to 0.
     """
@@ -75,7 +75,7 @@ def shifted(cut: Int, side: Int) -> tuple[Byte, Byte]:
 
 @kernel(allocates=False)
 def relabel_grown(slots: Bytes, column: Bytes, leaf: Byte, cut: Byte, side: Byte, new: Byte) -> None:
-    """The rows of a leaf that its new rule sends right take the new slot."""
+    """Give the rows of a leaf that its new rule sends right the new slot."""
     for i in range(len(slots)):
         right = (slots[i] == leaf) & (np.uint8(column[i] + side) > cut)
         slots[i] = new if right else slots[i]
@@ -83,7 +83,7 @@ def relabel_grown(slots: Bytes, column: Bytes, leaf: Byte, cut: Byte, side: Byte
 
 @kernel(allocates=False)
 def relabel_pruned(slots: Bytes, keep: Byte, drop: Byte, last: Byte) -> None:
-    """Slot `drop` joins `keep`, and `last` takes the number that became free."""
+    """Join slot `drop` to `keep`, and give `last` the number that became free."""
     for i in range(len(slots)):
         slot = slots[i]
         joined = keep if slot == drop else slot
@@ -94,7 +94,7 @@ def relabel_pruned(slots: Bytes, keep: Byte, drop: Byte, last: Byte) -> None:
 def relabel_grown_wide(
     slots: Bytes, high: Bytes, column: Bytes, leaf: Int, cut: Byte, side: Byte, new: Int, num_rows: Int
 ) -> None:
-    """`relabel_grown` for slots of two bytes."""
+    """Relabel as `relabel_grown`, for slots of two bytes."""
     for i in range(num_rows):
         if slots[i] + 256 * np.int64(high[i]) == leaf and np.uint8(column[i] + side) > cut:
             slots[i] = np.uint8(new & 255)
@@ -103,7 +103,7 @@ def relabel_grown_wide(
 
 @kernel(allocates=False)
 def relabel_pruned_wide(slots: Bytes, high: Bytes, keep: Int, drop: Int, last: Int, num_rows: Int) -> None:
-    """`relabel_pruned` for slots of two bytes."""
+    """Relabel as `relabel_pruned`, for slots of two bytes."""
     for i in range(num_rows):
         slot = slots[i] + 256 * np.int64(high[i])
         if slot == drop:
@@ -116,7 +116,7 @@ def relabel_pruned_wide(slots: Bytes, high: Bytes, keep: Int, drop: Int, last: I
 
 @kernel(allocates=False)
 def mark_leaf(slots: Bytes, high: Bytes, leaf: Int, num_rows: Int, mask: Bytes) -> None:
-    """Mask = 1 for the rows of a leaf of a tree whose slots take two bytes."""
+    """Set `mask` to 1 for the rows of a leaf of a tree whose slots take two bytes, else 0."""
     for i in range(num_rows):
         mask[i] = np.uint8(slots[i] + 256 * np.int64(high[i]) == leaf)
 
@@ -125,7 +125,7 @@ def mark_leaf(slots: Bytes, high: Bytes, leaf: Int, num_rows: Int, mask: Bytes) 
 def settle(
     residual: Ints, slots: Bytes, high: Bytes, wide: Bool, delta: Ints, now: Int, weights: Ints, num_rows: Int
 ) -> tuple[Float, Int]:
-    """Apply a tree's change of leaf values; returns the residual's sum of squares and largest size.
+    """Apply a tree's change of leaf values; return the residual's sum of squares and largest absolute value.
 
     `now` 0: there is no change to apply. The sum is taken in integers, so the order of rows is no matter:
     |residual| < 2^25, and the weights sum to less than 2^37 (`Training.weight_unit`).
@@ -159,7 +159,7 @@ def settle(
 
 @kernel(allocates=False)
 def largest_absolute(residual: Ints) -> Int:
-    """The largest absolute value of the residual."""
+    """Find the largest absolute value of the residual."""
     low, high = np.int32(0), np.int32(0)
     for i in range(len(residual)):
         low = min(low, residual[i])
@@ -171,7 +171,7 @@ def largest_absolute(residual: Ints) -> Int:
 def route(
     codes: Bytes2, node: Ints2, num_leaves: Int32, slots: Bytes, high: Bytes, wide: Bool, num_rows: Int
 ) -> None:
-    """The leaf slot of every row, by walking down a tree; rows that pad get PAD."""
+    """Walk every row down a tree to its leaf slot; rows that pad get PAD."""
     for i in range(len(slots)):
         at = 0 if num_leaves > 1 else ~0
         while at >= 0:
@@ -186,7 +186,7 @@ def route(
 
 @kernel(allocates=False, entry=True)
 def find_examples(column: Bytes, num_rows: Int, examples: Ints2) -> None:
-    """The first few rows of each code of a column, -1 where there are no more."""
+    """Find the first few rows of each code of a column, -1 where there are no more."""
     examples[:] = -1
     for i in range(num_rows):
         code = column[i]

@@ -1,4 +1,8 @@
-"""Rules drawn from their prior at a node: a column among those that differ there, then a cut and a side."""
+"""Rules drawn from their prior at a node: a column among those that differ there, then a cut and a side.
+
+Columns have equal probabilities, or `shares` float64 [2, p], their shares and running sums ([0, 0]: equal).
+A column's codes at a node are `span` int64 [3]: lowest and highest present code, and whether any is missing.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ PRESENT_OR_MISSING = 254
 
 @kernel(inline=True, allocates=False)
 def num_rules(low: Int, high: Int, missing: Int) -> Int:
-    """Rules of a column whose present codes span low..high: cuts, by side if some are missing, and one more.
+    """Count a column's rules with present codes low..high: cuts, by side if some are missing, and one more.
 
     n_adj of docs/maths.md#cuts-and-codes, docs/maths.md#missing-values: without missing values the side is a
     coin and not counted.
@@ -27,7 +31,7 @@ def num_rules(low: Int, high: Int, missing: Int) -> Int:
 
 @kernel(inline=True, allocates=False)
 def look_at_column(data: Data, slots: Bytes, leaf: Byte, everywhere: Bool, column: Int, span: Longs) -> Int:
-    """The number of rules of a column at a node; its low, high and missing go to `span`."""
+    """Count the rules of a column at a node; its low, high and missing go to `span`."""
     if everywhere:
         span[0], span[1], span[2] = data.low[column], data.high[column], data.missing[column]
     else:
@@ -36,15 +40,15 @@ def look_at_column(data: Data, slots: Bytes, leaf: Byte, everywhere: Bool, colum
 
 
 @kernel(allocates=False)
-def try_column(random: Words, law: Floats2, num_columns: Int) -> Int:
-    """Any column by its share, or all alike where there is no law."""
-    if len(law) == 0:
+def try_column(random: Words, shares: Floats2, num_columns: Int) -> Int:
+    """Draw any column by its share, or uniformly where there are no shares."""
+    if len(shares) == 0:
         return below(random, num_columns)
-    wanted = uniform(random) * law[1, num_columns - 1]
+    wanted = uniform(random) * shares[1, num_columns - 1]
     low, high = np.int64(0), np.int64(num_columns - 1)
     while low < high:
         middle = (low + high) // 2
-        if law[1, middle] > wanted:
+        if shares[1, middle] > wanted:
             high = middle
         else:
             low = middle + 1
@@ -52,16 +56,16 @@ def try_column(random: Words, law: Floats2, num_columns: Int) -> Int:
 
 
 @kernel(allocates=False)
-def redraw_column(random: Words, law: Floats2, columns: Ints, found: Int) -> Int:
-    """One of the first `found` columns listed, by its share or all alike."""
-    if len(law) == 0:
+def redraw_column(random: Words, shares: Floats2, columns: Ints, found: Int) -> Int:
+    """Draw one of the first `found` columns listed, by its share or uniformly."""
+    if len(shares) == 0:
         return np.int64(columns[below(random, found)])
     total = 0.0
     for k in range(found):
-        total += law[0, columns[k]]
+        total += shares[0, columns[k]]
     left = uniform(random) * total
     for k in range(found):
-        left -= law[0, columns[k]]
+        left -= shares[0, columns[k]]
         if left < 0.0:
             return np.int64(columns[k])
     return np.int64(columns[found - 1])
@@ -74,18 +78,18 @@ def draw_column(
     leaf: Byte,
     everywhere: Bool,
     random: Words,
-    law: Floats2,
+    shares: Floats2,
     columns: Ints,
     span: Longs,
 ) -> Int:
-    """A column of V(node), by its share; its low, high and missing go to `span`. V must not be empty.
+    """Draw a column of V(node), which is not empty, by its share; its low, high and missing go to `span`.
 
     Any column is drawn and a constant one redrawn; after a few failures V(node) is listed instead, which
     leaves the law as it is and bounds the work when thousands of columns are constant.
     """
     num_columns = len(data.codes)
     for _ in range(BLIND_DRAWS):
-        column = try_column(random, law, num_columns)
+        column = try_column(random, shares, num_columns)
         if look_at_column(data, slots, leaf, everywhere, column, span) > 0:
             return column
     found = 0
@@ -93,14 +97,14 @@ def draw_column(
         if look_at_column(data, slots, leaf, everywhere, column, span) > 0:
             columns[found] = column
             found += 1
-    column = redraw_column(random, law, columns, found)
+    column = redraw_column(random, shares, columns, found)
     look_at_column(data, slots, leaf, everywhere, column, span)
     return column
 
 
 @kernel(inline=True, allocates=False)
 def draw_cut(random: Words, low: Int, high: Int, missing: Int, rule: Longs) -> None:
-    """A rule uniform on those of a column: rule[1] the cut, rule[2] whether the missing go left."""
+    """Draw a rule uniform on those of a column: rule[1] the cut, rule[2] whether the missing go left."""
     width = high - low
     if missing:
         which = below(random, 2 * width + 1)
@@ -123,11 +127,11 @@ def draw_rule(
     leaf: Byte,
     everywhere: Bool,
     random: Words,
-    law: Floats2,
+    shares: Floats2,
     columns: Ints,
     rule: Longs,
     span: Longs,
 ) -> None:
-    """A rule from its prior at a node that can be split: rule = (feature, cut, side)."""
-    rule[0] = draw_column(data, slots, leaf, everywhere, random, law, columns, span)
+    """Draw a rule from its prior at a node that can be split: rule = (feature, cut, side)."""
+    rule[0] = draw_column(data, slots, leaf, everywhere, random, shares, columns, span)
     draw_cut(random, span[0], span[1], span[2], rule)

@@ -66,7 +66,7 @@ EVERY_CODE = 255  # a cut that sends all left
 
 @kernel(inline=True, allocates=False)
 def list_splits(node: Ints2, top: Int, order: Ints, stack: Ints) -> Int:
-    """The splits at and below one, parents first, into `order`; returns how many."""
+    """List the splits at and below `top`, parents first, into `order`; return their number."""
     stack[0] = top
     waiting, found = 1, 0
     while waiting > 0:
@@ -85,7 +85,7 @@ def list_splits(node: Ints2, top: Int, order: Ints, stack: Ints) -> Int:
 def number_labels(
     node: Ints2, order: Ints, splits: Int, of_split: Ints, of_leaf: Ints, num_leaves: Int
 ) -> Int:
-    """Labels of the listed splits and of the leaves below them; returns how many leaves these are."""
+    """Label the listed splits and the leaves below them; return the number of these leaves."""
     of_leaf[:num_leaves] = NOWHERE
     of_split[order[0]] = 0
     made = 1
@@ -106,7 +106,7 @@ def number_labels(
 
 @kernel(allocates=False)
 def gather_rows(data: Data, forest: Forest, work: Work, tree: Int, everywhere: Bool, outside: Byte) -> None:
-    """Member = 0 for the rows below the top, `outside` for the others, PAD for those that pad."""
+    """Set `RowMarks.member` to 0 for rows below the top, `outside` for others, PAD for padding."""
     member, label = work.marks.member, work.below.label
     slots, high = forest.slots[tree], forest.high[plane_of(forest, tree)]
     if everywhere:
@@ -123,7 +123,7 @@ def gather_rows(data: Data, forest: Forest, work: Work, tree: Int, everywhere: B
 
 @kernel(allocates=False)
 def gather_again(member: Bytes, outside: Byte) -> None:
-    """Every row below the top has label 0 again (`outside` is the least of the other labels)."""
+    """Reset the labels of rows below the top to 0; `outside` is the least of the other labels."""
     for i in range(len(member)):
         member[i] = np.uint8(0) if member[i] < outside else member[i]
 
@@ -132,7 +132,7 @@ def gather_again(member: Bytes, outside: Byte) -> None:
 def send_down(
     member: Bytes, column: Bytes, label: Byte, cut: Byte, side: Byte, new: Byte, weights: Ints, num_rows: Int
 ) -> Int:
-    """The rows of a label that a rule sends right take a new one; their number, or their weight."""
+    """Relabel the rows of a label that a rule sends right; return their number, or their weight."""
     moved: Int = np.int64(0)
     if len(weights) > 0:
         for i in range(num_rows):
@@ -152,7 +152,7 @@ def send_down(
 
 @kernel(allocates=False)
 def list_constant(data: Data, member: Bytes, label: Byte, columns: Ints) -> Int:
-    """The columns of which all rows of a label have one code, ascending in `columns`; returns how many."""
+    """List the columns with one code over a label's rows, ascending, in `columns`; return their number."""
     first: Int = np.int64(-1)
     seen = 0
     found = len(data.codes)
@@ -185,9 +185,9 @@ def list_constant(data: Data, member: Bytes, label: Byte, columns: Ints) -> Int:
 
 
 @kernel(inline=True, allocates=False)
-def log_column(constant: Ints, found: Int, law: Floats2, num_columns: Int, column: Int) -> Float:
+def log_column(constant: Ints, found: Int, shares: Floats2, num_columns: Int, column: Int) -> Float:
     """Log probability of a column that differs at a node, by its share among those that do."""
-    if len(law) == 0:
+    if len(shares) == 0:
         return -math.log(float(num_columns - found))
     mass = 0.0
     k = 0
@@ -195,8 +195,8 @@ def log_column(constant: Ints, found: Int, law: Floats2, num_columns: Int, colum
         if k < found and constant[k] == j:
             k += 1
         else:
-            mass += law[0, j]
-    return math.log(law[0, column]) - math.log(mass)
+            mass += shares[0, j]
+    return math.log(shares[0, column]) - math.log(mass)
 
 
 @kernel(inline=True, allocates=False)
@@ -221,7 +221,7 @@ def log_rule(data: Data, prior: TreePrior, work: Work, node: Ints2, at: Int) -> 
 def walk_down(
     data: Data, forest: Forest, model: Model, work: Work, tree: Int, splits: Int, whole: Bool, last: Bool
 ) -> Float:
-    """Send the rows below the top to their leaves by the rules as they are; weights by label are in `moved`.
+    """Send the rows below the top to their leaves by the present rules, counting them by label in `moved`.
 
     Returns the log prior of the listed splits' rules, without the top one's unless `whole`; -inf, and the
     rows not sent down, at the first invalid rule. Not `last`: only the prior is wanted.
@@ -250,7 +250,7 @@ def walk_down(
 
 @kernel(allocates=False)
 def sum_by_label(data: Data, forest: Forest, model: Model, work: Work, tree: Int, labels: Int) -> None:
-    """Give the rows below the top their old values back, and sum them by label, into `Work.leaves.sums`."""
+    """Give the rows below the top their old values back, and sum them by label into `LeafSums.sums`."""
     num_leaves = np.int64(forest.num_leaves[tree])
     work.pending.delta[: max(num_leaves, MOST_LEAVES)] = 0
     largest: Int = np.int64(0)
@@ -268,7 +268,7 @@ def sum_by_label(data: Data, forest: Forest, model: Model, work: Work, tree: Int
 
 @kernel(allocates=False)
 def take_labels(data: Data, forest: Forest, work: Work, tree: Int, slot_of: Longs) -> None:
-    """The rows below the top take the slots of their labels."""
+    """Give the rows below the top the slots of their labels."""
     slots, high, member = forest.slots[tree], forest.high[plane_of(forest, tree)], work.marks.member
     wide = forest.num_leaves[tree] > BYTE_LEAVES
     for i in range(data.num_rows):
@@ -284,7 +284,7 @@ def decide_reshape(
     data: Data, forest: Forest, model: Model, work: Work,
     tree: Int, labels: Int, ratio: Float,
 ) -> Bool:  # fmt: skip
-    """Rows sent down by new rules, whose prior ratio is given: accept (rows and leaves follow) or not.
+    """Accept or reject new rules whose rows were sent down; `ratio` is the log ratio of priors.
 
     A leaf's valid-split factor is at most 1, so whether its rows differ is looked at only when the move would
     be accepted without them.
@@ -314,8 +314,8 @@ def decide_reshape(
         label = work.below.label[slot]
         if label != NOWHERE:
             growable[label] = splittable(
-                data.codes, work.marks.member, np.uint8(label), data.num_rows, data.codes[0], np.uint8(EVERY_CODE),
-                np.uint8(0), True,
+                data.codes, work.marks.member, np.uint8(label), data.num_rows, data.codes[0],
+                np.uint8(EVERY_CODE), np.uint8(0), True,
             )  # fmt: skip
             if growable[label]:
                 ratio += log_stay(forest.prior, np.int64(leaf[slot, DEPTH]))
@@ -337,7 +337,7 @@ def decide_reshape(
 
 @kernel(inline=True, allocates=False)
 def look_below(forest: Forest, work: Work, tree: Int, top: Int) -> Int:
-    """List the splits at and below one, and number the leaves there; returns how many leaves."""
+    """List and label the splits and leaves at and below `top`; return the number of leaves."""
     node, num_leaves = forest.node[tree], np.int64(forest.num_leaves[tree])
     splits = list_splits(node, top, work.below.order, work.stack)
     return number_labels(node, work.below.order, splits, work.below.split_label, work.below.label, num_leaves)
@@ -347,7 +347,7 @@ def look_below(forest: Forest, work: Work, tree: Int, top: Int) -> Int:
 def walk_again(
     data: Data, forest: Forest, model: Model, work: Work, tree: Int, labels: Int, whole: Bool
 ) -> Float:
-    """`walk_down` of all rows below the top by new rules."""
+    """Send all rows below the top down again by new rules (`walk_down`)."""
     gather_again(work.marks.member, np.uint8(labels))
     work.below.moved[0] = 0
     for slot in range(forest.num_leaves[tree]):
@@ -358,7 +358,7 @@ def walk_again(
 
 @kernel(inline=True, allocates=False)
 def try_rule(data: Data, forest: Forest, model: Model, work: Work, tree: Int, top: Int, labels: Int) -> Bool:
-    """Give a split the rule in `Work.proposal.rule`, or not, the rows below gathered."""
+    """Propose the rule in `RuleProposal.rule` for a split whose rows are gathered, and decide."""
     node, rule = forest.node[tree], work.proposal.rule
     before = walk_down(data, forest, model, work, tree, labels - 1, False, False)
     feature, cut, side = node[top, FEATURE], node[top, CUT], node[top, SIDE]
@@ -372,7 +372,7 @@ def try_rule(data: Data, forest: Forest, model: Model, work: Work, tree: Int, to
 
 @kernel(allocates=False)
 def change_any(data: Data, forest: Forest, model: Model, work: Work, tree: Int) -> Bool:
-    """A new rule from the prior at a split uniform among all; the others stay and may become invalid.
+    """Propose a rule from the prior at a split uniform among all (docs/maths.md#change), and decide.
 
     A split above more than MOST_BELOW leaves stays as it is: their number is the same before and after, so
     that leaves the posterior as it is too.
@@ -414,7 +414,7 @@ def exchange_rules(node: Ints2, top: Int, child: Int, twin: Int) -> None:
 
 @kernel(allocates=False)
 def swap_at(data: Data, forest: Forest, model: Model, work: Work, tree: Int, child: Int) -> Bool:
-    """Exchange a split's rule and its parent's, or not; if its sibling has the same rule, both get it."""
+    """Propose to exchange a split's rule (and its twin's, if equal) and its parent's, and decide."""
     node = forest.node[tree]
     top = np.int64(node[child, PARENT])
     twin = np.int64(node[top, RIGHT] if node[top, LEFT] == child else node[top, LEFT])
@@ -437,7 +437,7 @@ def swap_at(data: Data, forest: Forest, model: Model, work: Work, tree: Int, chi
 
 @kernel(allocates=False)
 def swap_rules(data: Data, forest: Forest, model: Model, work: Work, tree: Int) -> Bool:
-    """Exchange the rules of a split and one of its children that is a split, uniform among such pairs.
+    """Propose a swap at a pair of parent and child split, uniform among all (docs/maths.md#swap).
 
     As with CHANGE, pairs above more than MOST_BELOW leaves stay.
     """
@@ -449,7 +449,7 @@ def swap_rules(data: Data, forest: Forest, model: Model, work: Work, tree: Int) 
 
 
 def _change_any_step(data: Any, forest: Any, model: Any, work: Any, tree: Int) -> Int:
-    """`change_any` by address."""
+    """Make the move `change_any` by address."""
     return np.int64(change_any(data[0], forest[0], model[0], work[0], tree))
 
 
@@ -457,7 +457,7 @@ CHANGE_ANY_STEP = pointer_kernel(__name__, step_signature, _change_any_step)
 
 
 def _swap_rules_step(data: Any, forest: Any, model: Any, work: Any, tree: Int) -> Int:
-    """`swap_rules` by address."""
+    """Make the move `swap_rules` by address."""
     return np.int64(swap_rules(data[0], forest[0], model[0], work[0], tree))
 
 

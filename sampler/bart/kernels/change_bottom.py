@@ -36,14 +36,14 @@ MEMBER = np.uint8(1)  # in Work.marks.member
 
 @kernel(allocates=False)
 def mark_member(slots: Bytes, left: Byte, right: Byte, member: Bytes) -> None:
-    """Member = 1 for the rows of two leaves, else 0."""
+    """Set `member` to 1 for the rows of two leaves, else 0."""
     for i in range(len(slots)):
         member[i] = np.uint8((slots[i] == left) | (slots[i] == right))
 
 
 @kernel(inline=True, allocates=False)
 def decide_change(data: Data, forest: Forest, model: Model, work: Work, tree: Int, at: Int) -> Bool:
-    """Accept or reject the rule in `Work.proposal.rule` for a split above two leaves, whose rows are `Work.marks.member`.
+    """Accept or reject `RuleProposal.rule` for a split above two leaves, whose rows are `RowMarks.member`.
 
     The number of rules at the split is the same before and after, so it cancels against the proposal.
     """
@@ -92,7 +92,7 @@ def decide_change(data: Data, forest: Forest, model: Model, work: Work, tree: In
 
 @kernel(inline=True, allocates=False)
 def mark_split(data: Data, forest: Forest, work: Work, tree: Int, at: Int) -> None:
-    """`Work.marks.member` = MEMBER for the rows of a split above two leaves; `Work.marks.mask` 1 and 2 in a wide tree."""
+    """Mark the rows of a split above two leaves in `member`, and in `mask` where slots take two bytes."""
     node = forest.node[tree]
     a, b = np.int64(~node[at, LEFT]), np.int64(~node[at, RIGHT])
     if forest.num_leaves[tree] > BYTE_LEAVES:
@@ -125,7 +125,7 @@ def change_at(data: Data, forest: Forest, model: Model, work: Work, tree: Int, a
 
 @kernel(allocates=False)
 def change_bottom(data: Data, forest: Forest, model: Model, work: Work, tree: Int) -> Bool:
-    """CHANGE at a split uniform on W(T)."""
+    """Propose a rule from the prior at a split uniform on W(T), and decide."""
     node, num_leaves = forest.node[tree], np.int64(forest.num_leaves[tree])
     bottoms = num_bottom(node, num_leaves)
     if bottoms == 0:
@@ -135,7 +135,7 @@ def change_bottom(data: Data, forest: Forest, model: Model, work: Work, tree: In
 
 
 def _change_bottom_step(data: Any, forest: Any, model: Any, work: Any, tree: Int) -> Int:
-    """`change_bottom` by address."""
+    """Make the move `change_bottom` by address."""
     return np.int64(change_bottom(data[0], forest[0], model[0], work[0], tree))
 
 

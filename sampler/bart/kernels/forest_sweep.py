@@ -1,4 +1,4 @@
-"""The steps of a sweep that concern one forest, whatever its leaf model."""
+"""Steps of a sweep that concern one forest, for any leaf model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sampler.kernels.rows import route
 
 @kernel(inline=True, allocates=False, entry=True)
 def room_for_iteration(forest: Forest, kept: KeptDraws, keeps: Bool) -> Int:
-    """Whether every array has room for one more leaf in each tree, and for the draw if it is kept."""
+    """Check for room for one more leaf in each tree, and for the draw if it is kept; DONE or the need."""
     nodes = 0
     for tree in range(len(forest.num_leaves)):
         num_leaves = forest.num_leaves[tree]
@@ -68,7 +68,7 @@ def keep_draw(forest: Forest, work: Work, kept: KeptDraws, scalars: Floats) -> N
 
 @kernel(inline=True, allocates=False)
 def settle_forest(data: Data, forest: Forest, model: Model, work: Work) -> Float:
-    """Apply the change of the forest's last tree; returns the weighted squares of what is left of y."""
+    """Apply the change of the last tree; return the residual's weighted sum of squares (`settle`)."""
     state = work.pending.state
     before = slots_of(forest, state[PREVIOUS], state[PENDING_LEAVES])
     squares = settle(model, work, data.num_rows, before)
@@ -79,7 +79,7 @@ def settle_forest(data: Data, forest: Forest, model: Model, work: Work) -> Float
 
 @kernel(allocates=False, entry=True)
 def sweep_forest(data: Data, forest: Forest, model: Model, work: Work) -> Float:
-    """Update every tree of a forest once; returns the weighted squares of what is left of y.
+    """Update every tree of a forest once; return the residual's weighted sum of squares (`settle`).
 
     There must be room (`room_for_iteration`).
     """
@@ -104,7 +104,7 @@ def rebuild(data: Data, forest: Forest, model: Model) -> None:
 
 @kernel(allocates=False, entry=True)
 def recount(data: Data, forest: Forest, model: Model) -> None:
-    """Count the rows of every leaf, or their weights: due whenever weights change."""
+    """Count the rows of every leaf, or their weights: needed whenever weights change."""
     weighted = len(model.weights) > 0
     for tree in range(len(forest.num_leaves)):
         slots = slots_of(forest, tree, np.int64(forest.num_leaves[tree]))

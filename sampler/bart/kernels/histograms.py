@@ -1,4 +1,4 @@
-"""The rule draw's passes over rows: sums by code of a column, and rows of one code that differ elsewhere."""
+"""Passes of the rule draw over rows: sums by code of a column, and rows of one code that differ elsewhere."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ HISTOGRAM_BLOCK = 2048  # rows: a sum of |partial residual| < 2^27 stays inside 
 
 @kernel(inline=True, allocates=False)
 def rows_of_pair(pair: LeafPair, start: Int, stop: Int) -> LeafPair:
-    """The pair in a range of rows."""
+    """Restrict a pair to a range of rows."""
     return LeafPair(pair.slots[start:stop], pair.left, pair.right, pair.left_old, pair.right_old)
 
 
 @kernel(allocates=False)
 def partial_residuals(pair: LeafPair, residual: Ints, values: Longs) -> None:
-    """A count of one and the partial residual (residual + old value), packed; 0 for other leaves' rows."""
+    """Pack a count of 1 with the partial residual (residual + old value) of each row; 0 outside the pair."""
     one = np.int64(1) << COUNT_SHIFT
     for i in range(len(pair.slots)):
         slot = pair.slots[i]
@@ -41,7 +41,7 @@ def scatter_pair(first: Bytes, second: Bytes, values: Longs, first_bins: Longs, 
 
 @kernel(inline=True, allocates=False)
 def unpack_bin(bins: Longs, code: Int, more: Bool, sums: Longs, counts: Longs) -> None:
-    """A bin's sum (the low 40 bits, signed) and count (the rest), added where there is `more`; empties it."""
+    """Move a bin's sum (low 40 bits, signed) and count (the rest) out of it, adding if `more`."""
     low = 64 - COUNT_SHIFT
     total = (bins[code] << low) >> low
     count = (bins[code] - total) >> COUNT_SHIFT
@@ -52,7 +52,7 @@ def unpack_bin(bins: Longs, code: Int, more: Bool, sums: Longs, counts: Longs) -
 
 @kernel(inline=True, allocates=False)
 def unpack_bins(bins: Longs, width: Int, more: Bool, sums: Longs, counts: Longs) -> None:
-    """The bins of the codes below a width, and that of missing values."""
+    """Unpack the bins of the codes below `width`, and the bin of missing values."""
     for code in range(width):
         unpack_bin(bins, code, more, sums, counts)
     unpack_bin(bins, MISSING, more, sums, counts)
@@ -63,7 +63,7 @@ def histograms(
     pair: LeafPair, residual: Ints, first: Bytes, second: Bytes, first_width: Int, second_width: Int,
     into: CodeSums,
 ) -> None:  # fmt: skip
-    """Sums and counts of two leaves' partial residuals by code of two columns; codes below their widths."""
+    """Sum and count two leaves' partial residuals by code of two columns; codes are below the widths."""
     bins = into.bins
     for start in range(0, len(pair.slots), HISTOGRAM_BLOCK):
         stop = min(start + HISTOGRAM_BLOCK, len(pair.slots))
@@ -75,7 +75,7 @@ def histograms(
 
 @kernel(allocates=False)
 def weighted_residuals(pair: LeafPair, residual: Ints, weights: Ints, values: Longs, sizes: Longs) -> None:
-    """Weight x partial residual, and a count of one packed with the weight; 0 for other leaves' rows."""
+    """Weight x partial residual of each row, and its weight packed with a count of 1; 0 outside the pair."""
     one = np.int64(1) << SIZE_SHIFT
     for i in range(len(pair.slots)):
         slot = pair.slots[i]
@@ -90,7 +90,7 @@ def weighted_residuals(pair: LeafPair, residual: Ints, weights: Ints, values: Lo
 def weighted_histograms(
     pair: LeafPair, residual: Ints, weights: Ints, first: Bytes, second: Bytes, num_rows: Int, into: CodeSums
 ) -> None:
-    """Sums and weights of two leaves' rows by code of two columns, and the number of rows of each code."""
+    """Sum two leaves' weighted rows by code of two columns, and count the rows of each code."""
     values, sizes, sums, counts = into.values, into.sizes, into.sums, into.counts
     sums[:] = 0
     counts[:] = 0

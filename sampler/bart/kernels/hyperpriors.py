@@ -1,4 +1,4 @@
-"""Hyper-parameters between iterations: k of the leaf prior, and the shares of the columns (DART).
+"""Draws of hyperparameters: k of the leaf prior, and the shares of the columns (DART).
 
 Shares s ~ Dirichlet(theta/p, ..); a split has column j with probability s_j / (sum of s over the columns that
 can split its node), so Dirichlet(theta/p + counts) is not their conditional. With s = gammas over their sum,
@@ -25,7 +25,7 @@ LOWEST = -690.0  # of a log share, relative to the largest: its share is still a
 def draw_leaf_variance(
     forest: Forest, variance: Floats, random: Words, unit2: Float, degrees: Float, scale2: Float
 ) -> None:
-    """Tau^2 = unit^2 / k^2 given all leaf values, k = scale x chi(degrees): k^2 is a gamma."""
+    """Draw tau^2 = unit^2 / k^2 given all leaf values; k = scale x chi(degrees), so that k^2 is a gamma."""
     squares = count = 0.0
     for tree in range(len(forest.num_leaves)):
         for slot in range(forest.num_leaves[tree]):
@@ -38,7 +38,7 @@ def draw_leaf_variance(
 
 @kernel(allocates=False)
 def log_gamma_draw(random: Words, shape: Float) -> Float:
-    """The logarithm of a gamma number of scale 1, however small its shape."""
+    """Draw the logarithm of a gamma variable of scale 1, however small its shape."""
     if shape >= 1.0:
         return math.log(gamma(random, shape))
     return math.log(gamma(random, shape + 1.0)) + math.log(uniform(random)) / shape
@@ -63,7 +63,7 @@ def look_at_splits(
     Returns 0, or the leaves of a tree that there is no room for.
     """
     columns = len(data.codes)
-    law, valid = forest.prior.shares[0], tables[3]
+    share, valid = forest.prior.shares[0], tables[3]
     for tree in range(len(forest.num_leaves)):
         if forest.num_leaves[tree] == 1:
             continue
@@ -77,7 +77,7 @@ def look_at_splits(
             mass = 0.0
             for j in range(columns):
                 valid[j] = 1.0 if varies(data.codes[j], rows) else 0.0
-                mass += valid[j] * law[j]
+                mass += valid[j] * share[j]
             u = min(-math.log(uniform(work.random)) / (total * mass), 1e300)
             for j in range(columns):
                 tables[2, j] += valid[j] * u
@@ -87,7 +87,7 @@ def look_at_splits(
 
 @kernel(allocates=False, entry=True)
 def set_shares(shares: Floats2, log_share: Floats) -> None:
-    """Shares and their running sums from normalised logarithms."""
+    """Set shares and their running sums, float64 [2, p], from their logarithms."""
     largest = -np.inf
     for j in range(len(log_share)):
         largest = max(largest, log_share[j])
@@ -104,7 +104,7 @@ def set_shares(shares: Floats2, log_share: Floats) -> None:
 
 @kernel(allocates=False)
 def draw_theta(grid: Floats2, sum_log: Float, random: Words) -> Int:
-    """A place on the grid of theta [theta / p; log prior + log normaliser] given the sum of log shares."""
+    """Draw a place on the grid of theta [theta / p; log prior + log normaliser] by the sum of log shares."""
     largest = -np.inf
     for k in range(grid.shape[1]):
         largest = max(largest, grid[1, k] + grid[0, k] * sum_log)
@@ -130,7 +130,7 @@ def draw_shares(
     grid: Floats2,
     theta: Int,
 ) -> Int:
-    """One Gibbs step of the shares and of theta (a place on its grid, which is returned; -1: more room).
+    """Draw the shares, then theta; return its place on the grid, or -1 if more room for nodes is needed.
 
     `tables` [4, p]: log shares, counts, rates, and which columns can split a node.
     """

@@ -11,7 +11,7 @@ from sampler.kernels.jit import kernel
 
 @kernel(allocates=False)
 def mark_pair(slots: Bytes, high: Bytes, left: Int, right: Int, num_rows: Int, mask: Bytes) -> None:
-    """Mask = 1 and 2 for the rows of two leaves of a tree whose slots take two bytes."""
+    """Set `mask` to 1 and 2 for the rows of two leaves of a tree whose slots take two bytes."""
     for i in range(num_rows):
         slot = slots[i] + 256 * np.int64(high[i])
         mask[i] = np.uint8(1 if slot == left else (2 if slot == right else 0))
@@ -19,7 +19,7 @@ def mark_pair(slots: Bytes, high: Bytes, left: Int, right: Int, num_rows: Int, m
 
 @kernel(allocates=False)
 def unmark_pair(slots: Bytes, high: Bytes, left: Int, right: Int, num_rows: Int, mask: Bytes) -> None:
-    """The slots that `mask` says."""
+    """Set the slots of the rows that `mask` marks as 1 and 2."""
     for i in range(num_rows):
         if mask[i] != 0:
             slot = left if mask[i] == 1 else right

@@ -1,4 +1,4 @@
-"""The latent outcomes of probit (Albert and Chib 1993; docs/maths.md#probit)."""
+"""Latent outcomes of probit (Albert and Chib 1993; docs/maths.md#probit)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SWITCH = 0.45  # above it the exponential envelope accepts more often than the n
 
 @kernel(allocates=False)
 def normal_above(random: Words, low: Float) -> Float:
-    """A standard normal given that it exceeds `low`, by rejection: exact in both tails."""
+    """Draw a standard normal given that it exceeds `low`, by rejection: exact in both tails."""
     if low < SWITCH:
         while True:
             z = normal(random)

@@ -1,4 +1,4 @@
-"""The radical restructure of Wu, Tjelmeland and West (2007) for one tree of a forest.
+"""Radical restructure of Wu, Tjelmeland and West (2007) for one tree of a forest.
 
 The mathematics: docs/maths.md#restructure.
 
@@ -47,7 +47,7 @@ LOW, HIGH, GAPS = 0, 1, 2  # of a column's codes at a node: lowest and highest p
 
 @kernel(allocates=False)
 def find_ranges(data: Data, forest: Forest, work: Work, tree: Int) -> None:
-    """The code range of every column in every leaf of a tree, into `leaf_ranges`."""
+    """Find the code range of every column in every leaf of a tree, into `RebuiltTree.leaf_ranges`."""
     ranges = work.rebuilt.leaf_ranges
     num_leaves = np.int64(forest.num_leaves[tree])
     slots, high = forest.slots[tree], forest.high[plane_of(forest, tree)]
@@ -72,7 +72,7 @@ def find_ranges(data: Data, forest: Forest, work: Work, tree: Int) -> None:
 def merge_ranges(
     node: Ints2, order: Ints, splits: Int, leaf_ranges: Ints3, node_ranges: Ints3, columns: Int
 ) -> None:
-    """A split's ranges are its children's together; children first."""
+    """Merge the leaves' ranges into those of the splits above, children first."""
     for k in range(splits - 1, -1, -1):
         at = order[k]
         for j in range(columns):
@@ -88,7 +88,7 @@ def merge_ranges(
 
 
 @kernel(inline=True, allocates=False)
-def log_rule(ranges: Ints2, law: Floats2, column: Int, cut: Int) -> Float:
+def log_rule(ranges: Ints2, shares: Floats2, column: Int, cut: Int) -> Float:
     """Log p_rule of a rule at a node of these ranges, its side included (a coin where nothing is missing)."""
     low, high, gaps = ranges[column, LOW], ranges[column, HIGH], ranges[column, GAPS]
     if cut == PRESENT_OR_MISSING:
@@ -99,8 +99,8 @@ def log_rule(ranges: Ints2, law: Floats2, column: Int, cut: Int) -> Float:
     mass = 0.0
     for j in range(len(ranges)):
         if num_rules(ranges[j, LOW], ranges[j, HIGH], ranges[j, GAPS]) > 0:
-            mass += 1.0 if len(law) == 0 else law[0, j]
-    share = 1.0 if len(law) == 0 else law[0, column]
+            mass += 1.0 if len(shares) == 0 else shares[0, j]
+    share = 1.0 if len(shares) == 0 else shares[0, column]
     return math.log(share / mass) - math.log(float(2 * (high - low) + gaps))
 
 
@@ -125,13 +125,13 @@ def log_prior(forest: Forest, work: Work, tree: Int, splits: Int) -> Float:
 
 @kernel(inline=True, allocates=False)
 def blocks_of(work: Work) -> Blocks:
-    """The leaves' blocks and the room to look at them."""
+    """Collect the leaves' blocks and the room to look at them."""
     return Blocks(work.rebuilt.order, work.rebuilt.leaf_ranges, work.rebuilt.bad, work.proposal.rule)
 
 
 @kernel(inline=True, allocates=False)
 def list_leaves(node: Ints2, top: Int, blocks: Ints, stack: Ints) -> Int:
-    """The leaves below a split, into `blocks`; returns how many."""
+    """List the leaves below a split in `blocks`; return their number."""
     stack[0] = top
     waiting, found = 1, 0
     while waiting > 0:
@@ -150,7 +150,7 @@ def list_leaves(node: Ints2, top: Int, blocks: Ints, stack: Ints) -> Int:
 
 @kernel(allocates=False)
 def log_ways(forest: Forest, work: Work, tree: Int, splits: Int) -> Float:
-    """The log number of ways to choose a tree's rules among those that cut none of its leaves."""
+    """Log the number of ways to choose a tree's rules among those that cut none of its leaves."""
     total = 0.0
     for k in range(splits):
         number = list_leaves(forest.node[tree], np.int64(work.below.order[k]), work.rebuilt.order, work.stack)
@@ -160,7 +160,7 @@ def log_ways(forest: Forest, work: Work, tree: Int, splits: Int) -> Float:
 
 @kernel(allocates=False)
 def build(forest: Forest, work: Work, tree: Int) -> Float:
-    """Another tree with the same leaves, in place of the old one; the log number of ways, -inf if it failed.
+    """Build another tree with the same leaves in place; return the log number of ways, -inf if it failed.
 
     Splits are made in the order of their numbers; the leaves' own rows of the table are left to
     `settle_leaves`.
@@ -208,7 +208,7 @@ def settle_leaves(node: Ints2, leaf: Ints2, order: Ints, splits: Int, depths: In
 
 @kernel(inline=True, allocates=False)
 def copy_splits(source: Ints2, target: Ints2, splits: Int) -> None:
-    """The first rows of a table of splits."""
+    """Copy the first rows of a table of splits."""
     for at in range(splits):
         for k in range(source.shape[1]):
             target[at, k] = source[at, k]
@@ -216,7 +216,7 @@ def copy_splits(source: Ints2, target: Ints2, splits: Int) -> None:
 
 @kernel(allocates=False)
 def settle(data: Data, forest: Forest, work: Work, tree: Int) -> Float:
-    """Whatever follows from a tree's table of splits and its leaves' ranges; returns its log prior."""
+    """Find the depths and ranges that follow from a tree's table of splits; return its log prior."""
     node, splits = forest.node[tree], np.int64(forest.num_leaves[tree]) - 1
     list_splits(node, 0, work.below.order, work.stack)
     settle_leaves(node, forest.leaf[tree], work.below.order, splits, work.rebuilt.depths)
@@ -247,7 +247,7 @@ def restructure(data: Data, forest: Forest, work: Work, tree: Int) -> Bool:
 
 
 def _restructure_step(data: Any, forest: Any, _model: Any, work: Any, tree: Int) -> Int:
-    """`restructure` by address."""
+    """Make the move `restructure` by address."""
     return np.int64(restructure(data[0], forest[0], work[0], tree))
 
 

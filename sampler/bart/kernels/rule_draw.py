@@ -1,4 +1,4 @@
-"""The exact draw of one split rule (docs/maths.md#exact-rule-draw): no proposal, no rejection.
+"""Exact draw of one split rule (docs/maths.md#exact-rule-draw): no proposal, no rejection.
 
 At a split whose children are leaves, the sums of partial residuals by code give the evidence of every rule
 of a column at once, so the rule can be drawn from its full conditional among all rules of two columns: the
@@ -59,7 +59,7 @@ def exp_negative(x: Float) -> Float:
 
 @kernel(inline=True, allocates=False)
 def occupied(counts: Longs, width: Int) -> tuple[Int, Int, Int, Int]:
-    """Of the occupied present codes: lowest, next one up, next one below the highest, highest.
+    """Find four occupied codes: the lowest, the next one up, the next one below the highest, the highest.
 
     All are the same when only one code is occupied, and -1 when none is.
     """
@@ -85,7 +85,7 @@ def occupied(counts: Longs, width: Int) -> tuple[Int, Int, Int, Int]:
 def look_at_groups(
     data: Data, slots: Bytes, left: Byte, right: Byte, column: Int, counts: Longs, info: Longs
 ) -> None:
-    """What the valid-split factors of a column's rules need, into `info` (its columns are named above).
+    """Find what the valid-split factors of a column's rules need, into `info` (its columns are named above).
 
     A child with two occupied codes of the column can be split. Only the rows of the lowest code, of the
     highest and the missing ones can be a child alone, so only these groups are looked at.
@@ -114,7 +114,7 @@ def look_at_groups(
 
 @kernel(inline=True, allocates=False)
 def highest_of(values: Floats) -> Float:
-    """The largest value, by four at a time: one comparison need not wait for the last."""
+    """Find the largest value, four at a time: one comparison need not wait for the last."""
     a = b = c = d = -np.inf
     whole = len(values) // 4
     for k in range(whole):
@@ -136,7 +136,7 @@ def left_parts(
     totals: Floats,
     sizes: Floats,
 ) -> tuple[Int, Int]:
-    """Total and size of the left part of every cut of a range of codes, starting with those given.
+    """Total and size of the left part at every cut of a range of codes, starting from a sum and a count.
 
     Returns the sum and count of the last.
     """
@@ -159,7 +159,7 @@ def multiply(values: Floats, factor: Float) -> None:
 def weigh_rules(
     model: Model, sums: Longs, counts: Longs, stay: Float, info: Longs, terms: Floats, factors: Floats
 ) -> Float:
-    """Every rule's e^(l(left) + l(right)) s(left) s(right) as factors e^terms; returns the largest term.
+    """Weigh every rule by e^(l(left) + l(right)) s(left) s(right) = factors e^terms; return the largest term.
 
     `stay` is s of a child that can be split. A cut stands at its number with the missing on the right (or
     none), at CODES + its number with them on the left; the rule present | missing is LAST_TERM.
@@ -237,13 +237,13 @@ def sum_rules(info: Longs, terms: Floats, factors: Floats, largest: Float) -> Fl
 
 @kernel(inline=True, allocates=False)
 def flip(random: Words) -> Int:
-    """A fair coin."""
+    """Flip a fair coin."""
     return np.int64(next_word(random) >> np.uint64(63))
 
 
 @kernel(allocates=False)
 def pick_rule(info: Longs, factors: Floats, total: Float, random: Words) -> tuple[Int, Int]:
-    """A rule (cut, side) by its weight; with nothing missing the side is a coin."""
+    """Draw a rule (cut, side) by its weight; with nothing missing the side is a coin."""
     low, high = info[LOW], info[HIGH]
     left = uniform(random) * total
     if info[GAPS] != 0:

@@ -1,4 +1,4 @@
-"""The rule draw as a step of a tree update: choose the split, draw, and carry the rows over."""
+"""Step of a tree update that draws a rule: choose the split, draw, and carry the rows over."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def load_children(
     cut: Int,
     side: Int,
 ) -> None:
-    """Counts, sums and sizes of the two leaves of a drawn rule; their rows hold no old value any more."""
+    """Set counts, totals and sizes of the leaves of a drawn rule; their rows hold no old value any more."""
     code_sum, code_count = work.codes.sums[which], work.codes.counts[which]
     left = left_count = right = right_count = np.int64(0)
     middle = min(cut + 1, width)
@@ -194,7 +194,7 @@ def draw_split_rule(data: Data, forest: Forest, model: Model, work: Work, tree: 
 
 
 def _draw_split_rule_step(data: Any, forest: Any, model: Any, work: Any, tree: Int) -> Int:
-    """`draw_split_rule` by address."""
+    """Make the move `draw_split_rule` by address."""
     return np.int64(draw_split_rule(data[0], forest[0], model[0], work[0], tree))
 
 

@@ -1,4 +1,4 @@
-"""The state that the kernels of sums of trees share: trees, room to work, kept draws."""
+"""State that the kernels of sums of trees share: forests, room to work, kept draws."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class LeafPair(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a chain explains, beside the rows of its leaf models."""
+    """Outcome of a chain besides the rows of its leaf models: labels, grid, prior of the noise."""
 
     labels: Bytes  # [n], 0 or 1 for probit, else empty
     latent: Ints  # [rows], probit's outcome less the offset, grid steps; 0 between calls is as good
@@ -131,7 +131,7 @@ class LeafSums(NamedTuple):
 
 
 class PendingChange(NamedTuple):
-    """What the last tree's update left to the next pass over rows."""
+    """Change that the last tree's update left to the next pass over rows."""
 
     state: Longs  # [PENDING_SIZE]: which tree, its leaves, how a prune relabels; whether a row left the grid
     delta: Ints  # [capacity + 16], old less new leaf value by the last tree's slots, grid steps
@@ -220,6 +220,6 @@ Places = tuple[Int, Int, Int, Int]
 
 
 def step_signature(model: type) -> Any:
-    """The signature of a move that is called through its address, for a leaf model."""
+    """Signature of a move that is called through its address, for a leaf model."""
     pointer: Any = types.CPointer
     return i8(*(pointer(numba_type(kind)) for kind in (Data, Forest, model, Work)), i8)

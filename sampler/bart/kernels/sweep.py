@@ -34,7 +34,7 @@ OneForest = tuple[Data, Forest, Normal, Outcome, Work, KeptDraws]  # what whole 
 
 @kernel(inline=True, allocates=False, entry=True)
 def draw_sigma2(outcome: Outcome, noise: Floats, squares: Float, random: Words) -> None:
-    """sigma^2 from its conditional, (nu scale + sum of squares) / chi-square(nu + n), unless it is known."""
+    """Draw sigma^2 from its conditional, (nu scale + squares) / chi-square(nu + n), unless it is known."""
     if not outcome.sigma_fixed:
         power = noise[LIKELIHOOD]
         scale = outcome.nu * outcome.scale + power * squares
@@ -68,7 +68,7 @@ def sweep(
     kept: KeptDraws,
     schedule: Schedule,
 ) -> tuple[Int, Int]:
-    """Run iterations of a chain of one forest; returns the iterations done and why it came back.
+    """Run iterations of a chain of one forest; return the iterations done and why it came back.
 
     That is DONE or what is needed, found before an iteration starts, so that the call can simply be repeated
     once it is there, and the chain is the same however often that happens.

@@ -1,4 +1,4 @@
-"""The prior of a forest's trees by depth (docs/maths.md#tree-prior), and the shares of columns and moves."""
+"""Prior of a forest's trees by depth (docs/maths.md#tree-prior), with the shares of columns and of moves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sampler.kernels.jit import kernel
 
 
 class TreePrior(NamedTuple):
-    """What a forest's trees are drawn from and by: a node of depth d splits with p = alpha (1 + d)^-beta."""
+    """Prior and moves of a forest's trees: a node of depth d splits with p = alpha (1 + d)^-beta."""
 
     alpha: Float
     beta: Float
@@ -22,7 +22,7 @@ class TreePrior(NamedTuple):
 
 @kernel(inline=True, allocates=False)
 def log_stay(prior: TreePrior, depth: Int) -> Float:
-    """log(1 - p) at a depth; shallow depths are tabled."""
+    """Log probability 1 - p that a node of a depth stays a leaf; shallow depths are tabled."""
     if depth < prior.depths.shape[1]:
         return prior.depths[0, depth]
     return math.log1p(-prior.alpha * (1.0 + depth) ** -prior.beta)
@@ -30,7 +30,7 @@ def log_stay(prior: TreePrior, depth: Int) -> Float:
 
 @kernel(inline=True, allocates=False)
 def log_split(prior: TreePrior, depth: Int) -> Float:
-    """Log p at a depth."""
+    """Log probability p that a node of a depth splits."""
     if depth < prior.depths.shape[1]:
         return prior.depths[1, depth]
     return math.log(prior.alpha) - prior.beta * math.log1p(depth)

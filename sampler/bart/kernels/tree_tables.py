@@ -1,4 +1,4 @@
-"""Edits and looks at one tree's node and leaf tables (kernels.shapes says what their columns are)."""
+"""Operations on one tree's tables of splits and leaves (their columns are named in `arrays` and `state`)."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from sampler.kernels.jit import kernel
 
 @kernel(inline=True, allocates=False)
 def plane_of(forest: Forest, tree: Int) -> Int:
-    """The row of `high` with the high bytes of a tree's slots (any row if it has none)."""
+    """Return the row of `high` with the high bytes of a tree's slots (any row if it has none)."""
     return max(np.int64(forest.plane[tree]), 0)
 
 
 @kernel(inline=True, allocates=False)
 def slots_of(forest: Forest, tree: Int, leaves: Int) -> Slots:
-    """The slots of the rows of a tree of that many leaves."""
+    """Collect the rows' slots in a tree of `leaves` leaves."""
     return Slots(forest.slots[tree], forest.high[plane_of(forest, tree)], leaves > BYTE_LEAVES, leaves)
 
 
@@ -126,7 +126,7 @@ def num_bottom(node: Ints2, num_leaves: Int) -> Int:
 
 @kernel(inline=True, allocates=False)
 def nth_bottom(node: Ints2, num_leaves: Int, n: Int) -> Int:
-    """The n-th (from 0) split whose children are both leaves."""
+    """Return the n-th split (from 0) whose children are both leaves."""
     for at in range(num_leaves - 1):
         if is_bottom(node, at):
             if n == 0:
@@ -146,7 +146,7 @@ def num_growable(leaf: Ints2, num_leaves: Int) -> Int:
 
 @kernel(inline=True, allocates=False)
 def nth_growable(leaf: Ints2, num_leaves: Int, n: Int) -> Int:
-    """The n-th (from 0) growable leaf's slot."""
+    """Return the slot of the n-th growable leaf (from 0)."""
     for slot in range(num_leaves):
         if leaf[slot, GROWABLE]:
             if n == 0:
@@ -160,7 +160,7 @@ def write_tree(
     node: Ints2, leaf: Ints2, num_leaves: Int, stack: Ints,
     feature: Ints, cut: Bytes, missing_left: Bytes, value: Ints, start: Int,
 ) -> Int:  # fmt: skip
-    """Write a tree in pre-order from position `start`; returns the position after it."""
+    """Write a tree in pre-order from position `start`; return the position after it."""
     stack[0] = 0 if num_leaves > 1 else ~0
     waiting = 1
     while waiting > 0:

@@ -79,7 +79,7 @@ from sampler.kernels.rules import draw_rule
 
 @kernel(inline=True, allocates=False)
 def mark_wide(data: Data, forest: Forest, work: Work, tree: Int, slot: Int) -> Byte:
-    """The number of a leaf's rows in a byte array: its slot in the tree's own, or 1 in the mask made here."""
+    """Return the number of a leaf in a byte per row: its slot, or 1 in `RowMarks.mask`, made here."""
     if forest.num_leaves[tree] <= BYTE_LEAVES:
         return np.uint8(slot)
     mark_leaf(forest.slots[tree], forest.high[plane_of(forest, tree)], slot, data.num_rows, work.marks.mask)
@@ -88,7 +88,7 @@ def mark_wide(data: Data, forest: Forest, work: Work, tree: Int, slot: Int) -> B
 
 @kernel(inline=True, allocates=False)
 def propose_grow(data: Data, forest: Forest, work: Work, tree: Int) -> Int:
-    """A growable leaf, uniformly, and a rule from the prior (in work.proposal.rule); -1 when no leaf can grow."""
+    """Propose a growable leaf, uniformly, and a rule from the prior; return its slot, -1 for none."""
     num_leaves = np.int64(forest.num_leaves[tree])
     growable = num_growable(forest.leaf[tree], num_leaves)
     if growable == 0:
@@ -150,7 +150,7 @@ def finish_prune(data: Data, forest: Forest, work: Work) -> None:
 
 @kernel(inline=True, allocates=False)
 def load_leaves(forest: Forest, model: Model, work: Work, tree: Int) -> None:
-    """Partial residual sums and sizes of the leaves, and their old values, by slot."""
+    """Load old values, totals and sizes of the leaves after a pass."""
     size_unit, total_unit = units(model)
     for k in range(forest.num_leaves[tree]):
         old = forest.leaf[tree, k, VALUE]
@@ -288,7 +288,7 @@ def call_move(forest: Forest, places: Places, tree: Int, move: Int) -> Bool:
 
 @kernel(inline=True, allocates=False)
 def draw_move(random: Words, moves: Floats) -> Int:
-    """GROW to RESTRUCTURE, by their probabilities."""
+    """Draw a move from GROW to RESTRUCTURE by its probability."""
     u = uniform(random)
     for move in range(RESTRUCTURE):
         if u < moves[move]:
@@ -299,7 +299,7 @@ def draw_move(random: Words, moves: Floats) -> Int:
 
 @kernel(inline=True, allocates=False)
 def update_tree(data: Data, forest: Forest, model: Model, work: Work, places: Places, tree: Int) -> None:
-    """One step of the chain for one tree, leaf values integrated out, then its leaf values.
+    """Update one tree, its leaf values integrated out, then draw these.
 
     `places`: of data, forest, model and work, for the moves that are called by address.
     """

@@ -42,7 +42,7 @@ from sampler.kernels.random import below, uniform
 
 @kernel(allocates=False)
 def count_nodes(tree: Tree) -> tuple[Int, Int, Int]:
-    """Leaves that can be split, splits above two leaves, and splits."""
+    """Count the leaves that can be split, the splits above two leaves, and the splits."""
     growable, prunable, splits = 0, 0, 0
     for at in range(tree.size[0]):
         if tree.node[at, FEATURE] == LEAF:
@@ -55,7 +55,7 @@ def count_nodes(tree: Tree) -> tuple[Int, Int, Int]:
 
 @kernel(allocates=False)
 def grow(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, scratch: Floats2) -> Bool:
-    """Split a leaf by a rule from the prior."""
+    """Propose to split a leaf by a rule from the prior, and decide."""
     node = tree.node
     growable, prunable, _ = count_nodes(tree)
     if growable == 0:
@@ -96,7 +96,7 @@ def grow(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, s
 
 @kernel(allocates=False)
 def prune(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, scratch: Floats2) -> Bool:
-    """Join two leaves."""
+    """Propose to join two leaves, and decide."""
     node = tree.node
     growable, prunable, _ = count_nodes(tree)
     if prunable == 0:
@@ -128,7 +128,7 @@ def prune(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, 
 
 @kernel(allocates=False)
 def change(rows: TreeRows, tree: Tree, trial: Tree, room: Room, random: Words) -> Bool:
-    """A new rule from the prior for any split."""
+    """Propose a rule from the prior at any split, and decide."""
     splits = count_nodes(tree)[2]
     if splits == 0:
         return False
@@ -147,7 +147,7 @@ def change(rows: TreeRows, tree: Tree, trial: Tree, room: Room, random: Words) -
 
 @kernel(allocates=False)
 def swap(rows: TreeRows, tree: Tree, trial: Tree, room: Room, random: Words) -> Bool:
-    """Exchange the rules of a split and of a child that is one; of both children when theirs are the same."""
+    """Propose to exchange the rules of a split and its child (both, if theirs are equal), and decide."""
     node = tree.node
     pairs = 0
     for k in range(1, tree.size[0]):

@@ -96,7 +96,7 @@ def gain(
     explained: Float,
     base: Float,
 ) -> Float:
-    """What a split of a leaf, its left statistics in `room.left`, adds to the log likelihood."""
+    """Gain in log likelihood by a split of a leaf whose left statistics are in `room.left`."""
     for k in range(len(room.left)):
         room.right[k] = tree.stat[at, k] - room.left[k]
     settle_leaf(rows, room.left, scratch, 0)
@@ -140,7 +140,7 @@ def weigh_column(
     explained: Float,
     base: Float,
 ) -> Int:
-    """The gain of every rule of a column into `room.terms`; how many there are.
+    """Find the gain of every rule of a column, into `room.terms`; return the number of rules.
 
     Without missing rows a term for each cut; else two for each, the missing right and left, and a last one
     for "present | missing".
@@ -173,7 +173,7 @@ def weigh_column(
 
 @kernel(allocates=False)
 def choose_rule(room: Room, random: Words, column: Int, number: Int, total: Float) -> None:
-    """One rule of a column in proportion to e^term, whose log sum is `total`, into `room.rule`."""
+    """Draw a rule of a column in proportion to e^term, whose log sum is `total`, into `room.rule`."""
     u = uniform(random)
     place, seen = np.int64(0), math.exp(room.terms[0] - total)
     while seen < u and place < number - 1:
@@ -193,7 +193,7 @@ def choose_rule(room: Room, random: Words, column: Int, number: Int, total: Floa
 def decide_best(
     rows: TreeRows, tree: Tree, room: Room, random: Words, at: Int, scratch: Floats2
 ) -> tuple[Float, Bool]:
-    """Stop or split by the one-step optimal proposal: the log weight earned, and whether to split."""
+    """Stop or split by the one-step optimal proposal; return the log weight earned and whether to split."""
     own, explained = totals(tree)
     base = log_likelihood(rows, own, explained)
     total, columns = -math.inf, np.int64(0)
@@ -225,7 +225,7 @@ def decide_best(
 def visit(
     rows: TreeRows, tree: Tree, room: Room, random: Words, at: Int, best: Bool, scratch: Floats2
 ) -> Float:
-    """Decide on a node of a particle; the log weight that earns."""
+    """Decide on a node of a particle; return the log weight earned."""
     node = tree.node
     if not node[at, SPLITTABLE]:
         return 0.0
@@ -264,7 +264,7 @@ def advance(
     best: Bool,
     scratch: Floats2,
 ) -> tuple[Int, Int]:
-    """Let the particles from `first` on, at most so many, decide on a node each.
+    """Let the particles from `first` on, a limited number, decide on a node each.
 
     Returns the particle that is next, and how many were done already.
     """

@@ -1,4 +1,4 @@
-"""The radical restructure of Wu, Tjelmeland and West (2007): another tree with the very same leaves' rows.
+"""Radical restructure of Wu, Tjelmeland and West (2007): another tree with the same rows in its leaves.
 
 As reconstructed in docs/maths.md#restructure: a tree is built from the top by rules, uniform among all that
 are valid at the node and cut none of the blocks of rows that the leaves hold.
@@ -31,13 +31,13 @@ from sampler.kernels.random import uniform
 
 @kernel(inline=True, allocates=False)
 def blocks_of(room: Room) -> Blocks:
-    """The leaves' blocks and the room to look at them."""
+    """Collect the leaves' blocks and the room to look at them."""
     return Blocks(room.blocks, room.block, room.bad, room.rule)
 
 
 @kernel(allocates=False)
 def log_ways(tree: Tree, room: Room) -> Float:
-    """The log number of ways to choose this tree's rules; `room.blocks` comes out in any order.
+    """Log the number of ways to choose this tree's rules; `room.blocks` comes out in any order.
 
     The blocks of a subtree are contiguous, since its nodes are visited before those of the next one.
     """
@@ -58,7 +58,7 @@ def log_ways(tree: Tree, room: Room) -> Float:
 
 @kernel(allocates=False)
 def build(tree: Tree, trial: Tree, room: Room, random: Words) -> Bool:
-    """A tree with the leaves of `tree` into `trial`, rules only; False where a node had no clean rule."""
+    """Build a tree with the leaves of `tree` in `trial`, rules only; False where a node had no clean rule."""
     node, span = trial.node, trial.span
     number = 0
     for leaf in range(tree.size[0]):
@@ -92,7 +92,7 @@ def build(tree: Tree, trial: Tree, room: Room, random: Words) -> Bool:
 
 @kernel(allocates=False)
 def restructure(rows: TreeRows, tree: Tree, trial: Tree, room: Room, random: Words) -> Bool:
-    """Another tree with the same leaves' rows; the likelihood stays."""
+    """Propose another tree with the same rows in its leaves, and decide; the likelihood stays."""
     if tree.size[0] == 1:
         return False
     for leaf in range(tree.size[0]):

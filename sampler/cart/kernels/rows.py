@@ -37,7 +37,7 @@ BLIND_DRAWS = 8  # columns drawn before all are looked at
 
 @kernel(allocates=False)
 def span_of(rows: TreeRows, order: Ints, start: Int, end: Int, column: Int, found: Longs) -> Int:
-    """The number of rules of a column over the rows listed; its low, high and missing go to `found`."""
+    """Count the rules of a column over the rows listed; its low, high and missing go to `found`."""
     if end - start == len(order):
         found[0], found[1], found[2] = rows.low[column], rows.high[column], rows.missing[column]
     else:
@@ -76,13 +76,13 @@ def splittable(
 
 @kernel(inline=True, allocates=False)
 def goes_left(code: Int, cut: Int, side: Int) -> Bool:
-    """Where a rule sends a code."""
+    """Tell whether a rule sends a code left."""
     return side != 0 if code == MISSING else code <= cut
 
 
 @kernel(allocates=False)
 def count_columns(rows: TreeRows, order: Ints, start: Int, end: Int, found: Longs) -> Int:
-    """How many columns have a valid rule over the rows listed."""
+    """Count the columns that have a valid rule over the rows listed."""
     number = 0
     for column in range(len(rows.codes)):
         number += span_of(rows, order, start, end, column, found) > 0
@@ -93,7 +93,7 @@ def count_columns(rows: TreeRows, order: Ints, start: Int, end: Int, found: Long
 def draw_rule(
     rows: TreeRows, order: Ints, start: Int, end: Int, random: Words, columns: Ints, rule: Longs, found: Longs
 ) -> None:
-    """A rule from its prior over rows that can be split: rule = (column, cut, side)."""
+    """Draw a rule from its prior over rows that can be split: rule = (column, cut, side)."""
     column = np.int64(-1)
     for _ in range(BLIND_DRAWS):
         tried = below(random, len(rows.codes))
@@ -131,7 +131,7 @@ def log_rule(found: Longs) -> Float:
 def partition(
     rows: TreeRows, order: Ints, start: Int, end: Int, shelf: Ints, column: Int, cut: Int, side: Int
 ) -> Int:
-    """Put the rows listed that go left before the others, keeping their order; where the others begin."""
+    """Put the rows listed that go left before the others, in order; return where the others begin."""
     codes = rows.codes[column]
     at, held = start, 0
     for k in range(start, end):
@@ -148,7 +148,7 @@ def partition(
 
 @kernel(inline=True, allocates=False)
 def add_weighed(rows: TreeRows, row: Int, stat: Longs) -> None:
-    """Add what a row that has a weight is to the sums of its leaf."""
+    """Add a row that has a weight to the sums of its leaf."""
     stat[SUM] += rows.weighed[row, 0]
     stat[SQUARES] += rows.weighed[row, 1]
     stat[WEIGHT] += rows.weighed[row, 2]
@@ -156,7 +156,7 @@ def add_weighed(rows: TreeRows, row: Int, stat: Longs) -> None:
 
 @kernel(inline=True, allocates=False)
 def moments_of(rows: TreeRows, stat: Longs) -> tuple[Float, Float, Float]:
-    """The weight of a leaf's rows, and their weighted sums of outcomes and of squares, in grid steps."""
+    """Sum the weights of a leaf's rows, their weighted outcomes and weighted squares, in grid steps."""
     if len(rows.weighed):
         prior = rows.prior
         return (
@@ -220,7 +220,7 @@ def tally_left(
 
 @kernel(allocates=False)
 def settle_leaf(rows: TreeRows, stat: Longs, term: Floats2, leaf: Int) -> None:
-    """What a leaf with these statistics adds to the log likelihood of its tree.
+    """Find what a leaf with these statistics adds to the log likelihood of its tree.
 
     The mathematics: docs/maths.md#single-trees.
     """
@@ -252,7 +252,7 @@ def settle_leaf(rows: TreeRows, stat: Longs, term: Floats2, leaf: Int) -> None:
 
 @kernel(allocates=False, entry=True)
 def log_likelihood(rows: TreeRows, own: Float, explained: Float) -> Float:
-    """Of a tree whose leaves' terms add up to these; without the mean-shift model's constant."""
+    """Log likelihood of a tree from its leaves' summed terms, without the mean-shift model's constant."""
     prior = rows.prior
     if rows.model != MEAN_SHIFT or prior[LIKELIHOOD] == 0.0:
         return own

@@ -1,4 +1,4 @@
-"""The arrays of single-tree samplers, their numba types, and the names of their columns.
+"""Arrays of single-tree samplers, and the names of their columns.
 
 Rows are not labelled with leaves but listed leaf by leaf: `order` holds the row numbers so that the rows of
 every node, split or leaf, are one contiguous span. All sums are of whole numbers, exact and free of order, so
@@ -63,7 +63,7 @@ class TreeRows(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """One tree; `size` [1] counts its nodes."""
+    """Nodes and rows of one tree; `size` [1] counts the nodes."""
 
     size: Longs
     node: Ints2  # [capacity, NODE_SIZE]
@@ -74,7 +74,7 @@ class Tree(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Room to work."""
+    """Scratch arrays of the moves."""
 
     rule: Longs  # [3]
     found: Longs  # [3], span of a column at a node

@@ -49,7 +49,7 @@ from sampler.kernels.random import gamma, normal, uniform
 def draw_leaf(
     rows: TreeRows, tree: Tree, at: Int, variance: Float, random: Words, value: Floats2, place: Int
 ) -> Float:
-    """A leaf's parameters given its rows into `value[place]`; its variance times its rows, in grid steps."""
+    """Draw a leaf's parameters into `value[place]`; return its variance times its rows, in steps^2."""
     prior = rows.prior
     seen = prior[LIKELIHOOD] != 0.0
     if rows.model == CLASSES:
@@ -128,7 +128,7 @@ def cart_sweep(
     kept: KeptTrees,
     plan: Longs,
 ) -> tuple[Int, Int]:
-    """Iterations from `plan[0]` up to `plan[1]`; a draw is kept every `plan[3]` after the first `plan[2]`.
+    """Iterate from `plan[0]` up to `plan[1]`; a draw is kept every `plan[3]` after the first `plan[2]`.
 
     Returns the iteration reached and why it came back. `plan[4]` is 1 when a draw is due that found no room.
     """

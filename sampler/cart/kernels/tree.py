@@ -48,7 +48,7 @@ def is_prunable(tree: Tree, at: Int) -> Bool:
 
 @kernel(allocates=False, entry=True)
 def totals(tree: Tree) -> tuple[Float, Float]:
-    """The sums of the leaves' terms."""
+    """Sum the leaves' terms."""
     own, explained = 0.0, 0.0
     for at in range(tree.size[0]):
         if tree.node[at, FEATURE] == LEAF:
@@ -59,7 +59,7 @@ def totals(tree: Tree) -> tuple[Float, Float]:
 
 @kernel(allocates=False)
 def copy_node(source: Tree, old: Int, into: Tree, new: Int) -> None:
-    """One node with its figures; element by element, since numba allocates to copy slices."""
+    """Copy one node with its figures; element by element, since numba allocates to copy slices."""
     for k in range(NODE_SIZE):
         into.node[new, k] = source.node[old, k]
     for k in range(2):
@@ -125,7 +125,7 @@ def plant(rows: TreeRows, tree: Tree) -> None:
 
 @kernel(allocates=False)
 def copy_tree(source: Tree, into: Tree, start: Int, end: Int) -> None:
-    """All nodes, and the rows listed from `start` to `end`."""
+    """Copy all nodes, and the rows listed from `start` to `end`."""
     size = source.size[0]
     into.size[0] = size
     for at in range(size):

@@ -1,4 +1,4 @@
-"""How deep trees are."""
+"""Depths of trees."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sampler.kernels.jit import kernel
 
 @kernel(allocates=False, entry=True)
 def tree_depths(tree_start: Longs, feature: Ints, waiting: Ints, depth: Ints) -> None:
-    """The depth of each tree's deepest leaf, 0 for a lone one; `waiting` has room for a tree's nodes.
+    """Find the depth of each tree's deepest leaf, 0 for a lone one; `waiting` has room for a tree's nodes.
 
     In pre-order a leaf is followed by the right child of the nearest split that still waits for one:
     `waiting` holds the depths of those, the nearest last.

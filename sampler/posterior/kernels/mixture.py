@@ -71,7 +71,7 @@ def _sums_at(shift: Floats, inverse: Floats, q: Float, room: Floats2, sums: Floa
 
 @kernel()
 def _moments(centre: Floats, sigma: Floats, moments: Floats) -> None:
-    """Standard deviation, skewness and excess kurtosis of a mixture with mean zero."""
+    """Compute standard deviation, skewness and excess kurtosis of a mixture with mean zero."""
     second, third, fourth = 0.0, 0.0, 0.0
     for d in range(len(centre)):
         f2, s2 = centre[d] * centre[d], sigma[d] * sigma[d]

@@ -10,7 +10,7 @@ TILE = 32  # rows and draws turned at once: both sides of a tile stay in the nea
 
 @kernel(entry=True)
 def moments(sums: Ints2, total: Longs, mean: Floats, squares: Floats) -> None:
-    """Of `sums` [draw, row] the exact total, the mean, and the sum of squares about it, per row.
+    """Find the exact total of `sums` [draw, row], the mean, and the sum of squares about it, per row.
 
     Each row is summed over draws in order, so it has the same answer whatever rows come along.
     """
@@ -31,7 +31,7 @@ def moments(sums: Ints2, total: Longs, mean: Floats, squares: Floats) -> None:
 
 @kernel(entry=True)
 def turn(sums: Ints2, steps: Ints2) -> None:
-    """`sums` [draw, row] as `steps` [row, draw], tile by tile."""
+    """Transpose `sums` [draw, row] to `steps` [row, draw], tile by tile."""
     num_draws, num_rows = sums.shape
     for first_row in range(0, num_rows, TILE):
         end_row = min(first_row + TILE, num_rows)

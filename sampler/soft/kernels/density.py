@@ -1,4 +1,4 @@
-"""The log density of a tree of soft splits and its gradient, in the space without bounds.
+"""Log density of a tree of soft splits and its gradient, in the space without bounds.
 
 The mathematics: docs/maths.md#soft-trees.
 
@@ -27,7 +27,7 @@ from sampler.soft.kernels.vector_math import (
 
 @kernel(allocates=False, entry=True)
 def break_stick(shifts: Floats, u: Floats, direction: Floats) -> Float:
-    """The simplex that some logits stand for, into `direction`; the log of its Jacobian.
+    """Turn logits into a point of the simplex, `direction`, by stick-breaking; return the log Jacobian.
 
     `shifts` [len(u)] are log(logits still to come, and this one): so zeros stand for the middle.
     """
@@ -46,7 +46,7 @@ def break_stick(shifts: Floats, u: Floats, direction: Floats) -> Float:
 
 @kernel(allocates=False)
 def stick_gradient(shifts: Floats, u: Floats, direction: Floats, slope: Floats, into: Floats) -> None:
-    """The gradient by the logits, of a function with this slope by the simplex plus the log Jacobian."""
+    """Turn a slope by the simplex into the gradient by the logits, that of the log Jacobian included."""
     columns = len(direction)
     after = slope[columns - 1] * direction[columns - 1]
     for k in range(columns - 2, -1, -1):
@@ -58,7 +58,7 @@ def stick_gradient(shifts: Floats, u: Floats, direction: Floats, slope: Floats, 
 
 @kernel(inline=True, allocates=False)
 def route(rows: SoftRows, shape: SoftShape, width: Float, room: SoftRoom) -> None:
-    """The probabilities of going right and left, of every split of the room at every row."""
+    """Find the probabilities of going right and left at every split of the room for every row."""
     columns, n = rows.x.shape
     narrow = 1.0 / width
     for j in range(len(shape.axis)):
@@ -82,7 +82,7 @@ def route(rows: SoftRows, shape: SoftShape, width: Float, room: SoftRoom) -> Non
 
 @kernel(inline=True, allocates=False)
 def flow_down(shape: SoftShape, room: SoftRoom, leaves: Int) -> None:
-    """What of each row's flow comes to each split, and to each leaf if asked, from what it is at the root."""
+    """Send each row's flow from the root down to each split, and to each leaf if asked."""
     for node in range(len(shape.right)):
         if shape.right[node]:
             slot, right = shape.slot[node], shape.right[node]
@@ -100,7 +100,7 @@ def _share(here: Floats, share: Floats, into: Floats) -> None:
 
 @kernel(inline=True, allocates=False)
 def start_alike(room: SoftRoom) -> None:
-    """A flow of one of each row: the flow at nodes is the probability of coming there."""
+    """Start a flow of 1 at the root for each row: a node's flow is the probability of coming there."""
     root = room.flow[0]
     for i in range(len(root)):
         root[i] = 1.0
@@ -108,7 +108,7 @@ def start_alike(room: SoftRoom) -> None:
 
 @kernel(inline=True, allocates=False)
 def count_classes(rows: SoftRows, shape: SoftShape, room: SoftRoom) -> None:
-    """The expected count of each class in each leaf, into `table`."""
+    """Find the expected count of each class in each leaf, into `table`."""
     for node in range(len(shape.right)):
         if shape.right[node]:
             continue
@@ -119,7 +119,7 @@ def count_classes(rows: SoftRows, shape: SoftShape, room: SoftRoom) -> None:
 
 @kernel(allocates=False)
 def _class_likelihood(rows: SoftRows, leaves: Int, room: SoftRoom) -> Float:
-    """Of the counts in `table`, which become the slopes by them."""
+    """Log likelihood of the class counts in `table`, which become the slopes by them."""
     alpha = rows.prior[state.CONCENTRATION]
     all_of_them = alpha * rows.classes
     total = leaves * rows.prior[state.OF_LEAF]
@@ -138,7 +138,7 @@ def _class_likelihood(rows: SoftRows, leaves: Int, room: SoftRoom) -> Float:
 
 @kernel(inline=True, allocates=False)
 def average_below(rows: SoftRows, shape: SoftShape, u: Floats, room: SoftRoom) -> None:
-    """Expectations over the leaves below each node: of means, or of the slopes of the classes."""
+    """Average over the leaves below each node: means, or the slopes of the classes."""
     n = rows.x.shape[1]
     splits = len(shape.axis)
     first = splits + (len(u) - splits - (0 if rows.classes else splits + 2))
@@ -161,7 +161,7 @@ def average_below(rows: SoftRows, shape: SoftShape, u: Floats, room: SoftRoom) -
 
 @kernel(inline=True, allocates=False)
 def _prior(rows: SoftRows, shape: SoftShape, u: Floats, slope: Floats, room: SoftRoom) -> Float:
-    """The log prior with Jacobians; its gradient by the thresholds, means and sigma; the splits."""
+    """Log prior with Jacobians; its gradient by thresholds, means and sigma; the number of splits."""
     sticks, splits, law = rows.x.shape[0] - 1, len(shape.axis), rows.prior
     total, at, apart = law[state.OF_TREE], splits, 1.0
     for j in range(splits):
@@ -193,7 +193,7 @@ def _prior(rows: SoftRows, shape: SoftShape, u: Floats, slope: Floats, room: Sof
 
 @kernel(inline=True, allocates=False)
 def _likelihood(rows: SoftRows, shape: SoftShape, width: Float, u: Floats, room: SoftRoom) -> Float:
-    """The log likelihood; how much each row pulls, its residual over the variance or one, is the root's flow.
+    """Log likelihood; each row's pull, its residual over the variance or 1, becomes the root's flow.
 
     Of numbers, the squares over sigma squared are left in `table`, for the slope by sigma.
     """
@@ -218,7 +218,7 @@ def _likelihood(rows: SoftRows, shape: SoftShape, width: Float, u: Floats, room:
 
 @kernel(inline=True, allocates=False)
 def _leaf_slopes(rows: SoftRows, shape: SoftShape, u: Floats, slope: Floats, room: SoftRoom) -> None:
-    """What the likelihood adds to the slopes by means and sigma; of classes, the leaves' slopes at rows."""
+    """Add the likelihood's part to the slopes by means and sigma; of classes, the leaves' slopes at rows."""
     if rows.classes:
         average_below(rows, shape, u, room)
         return
@@ -238,7 +238,7 @@ def _leaf_slopes(rows: SoftRows, shape: SoftShape, u: Floats, slope: Floats, roo
 
 @kernel(inline=True, allocates=False)
 def _tilt(rows: SoftRows, shape: SoftShape, node: Int, room: SoftRoom) -> Float:
-    """What the likelihood gains as rows move right of a split by its width; by its direction, in `slope`."""
+    """Slope of the likelihood as rows move right of a split by its width; by its direction, in `slope`."""
     j = shape.slot[node]
     right, left, gain = room.below[shape.right[node]], room.below[node + 1], room.below[node]
     go, stay, flow = room.right[j], room.left[j], room.flow[node]
@@ -254,7 +254,7 @@ def _tilt(rows: SoftRows, shape: SoftShape, node: Int, room: SoftRoom) -> Float:
 def density(
     rows: SoftRows, shape: SoftShape, width: Float, u: Floats, slope: Floats, room: SoftRoom
 ) -> Float:
-    """The log of likelihood, priors (but the topology's) and Jacobians at u; its gradient into `slope`.
+    """Log density at u: likelihood, priors (but the topology's) and Jacobians; its gradient into `slope`.
 
     `width` is h, the sharpness of the splits in units of the scaled columns.
     """
@@ -296,7 +296,7 @@ def densities(
     slope: Floats,
     into: Floats,
 ) -> None:
-    """The log density at each of the points [point, u], no gradient; `slope` [u] is room to work."""
+    """Log density at each of the points [point, u], without gradient; `slope` [u] is scratch."""
     for i in range(len(points)):
         into[i] = _prior(rows, shape, points[i], slope, room)
         if rows.prior[state.LIKELIHOOD] != 0.0:

@@ -32,7 +32,7 @@ def _change_axis(
     random: Words,
     work: Floats2,
 ) -> Float:
-    """Propose a column for one split, and now and then a threshold from its prior; the density after it."""
+    """Propose a column for one split, at times a threshold from its prior; return the log density then."""
     j = below(random, len(shape.axis))
     before, threshold = shape.axis[j], u[j]
     shape.axis[j] = below(random, rows.x.shape[0])
@@ -67,7 +67,7 @@ def transitions(
     random: Words,
     work: Floats2,
 ) -> Float:
-    """One transition at each of the widths in turn; the log density at u then, at the last of them.
+    """Make one transition at each of the widths in turn; return the log density at u for the last of them.
 
     `scale` [u] are rough standard deviations, `work` [4, u] is room to work. `tune` holds the log step,
     counts what was accepted, and moves the step at its rate towards an acceptance of .8 (0: not at all).
@@ -120,7 +120,7 @@ def transitions(
 def draw_classes(
     rows: SoftRows, shape: SoftShape, width: Float, room: SoftRoom, random: Words, into: Floats2
 ) -> None:
-    """Probabilities of the classes in each leaf, drawn from their Dirichlet law, of the room's splits."""
+    """Draw each leaf's probabilities of the classes from their Dirichlet law, given the splits."""
     for leaf in range(len(into)):
         for k in range(rows.classes):
             room.table[leaf, k] = 0.0

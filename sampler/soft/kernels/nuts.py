@@ -1,4 +1,4 @@
-"""The log density of a tree of soft splits as a library for sampling calls it: through its address.
+"""Log density of a tree of soft splits as a sampling library calls it: through its address.
 
 Everything it needs stands in one buffer of 64-bit words, `pack_model`'s, room to work included: so one buffer
 serves one thread.
@@ -87,7 +87,7 @@ COPY = pointer_kernel(__name__, _copy_t, _copy, arrays=True)
 
 
 def pack_model(rows: SoftRows, shape: SoftShape, width: float) -> NDArray[np.float64]:
-    """The buffer of a topology over some rows.
+    """Pack a topology and its rows into one buffer.
 
     It begins at a cache line, and what has a number for each row comes first: so with rows padded to whole
     registers none of these is in two lines.

@@ -28,7 +28,7 @@ def soft_values(
     reach: Floats,
     into: Floats3,
 ) -> None:
-    """Expected leaf values of the chosen trees at rows x [row, p], into [tree, row, k].
+    """Average the leaf values of the chosen trees at rows x [row, p], into [tree, row, k].
 
     Nodes of a tree are in pre-order from `start`; `right` is the right child, counted from there. So many
     leaves as start - first_split come before those of a tree. `reach` [node] is room to work.

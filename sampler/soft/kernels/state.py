@@ -1,4 +1,4 @@
-"""The arrays of one tree of soft splits, their numba types, and the names of their columns.
+"""Arrays of one tree of soft splits, and the names of their columns.
 
 Nodes are numbered in pre-order: the left child of split node i is i + 1, the right one `right[i]`. Parameters
 live in one vector u without bounds: the logit of each split's threshold, the stick-breaking logits of each
@@ -50,7 +50,7 @@ class SoftShape(NamedTuple):
 
 
 class SoftRoom(NamedTuple):
-    """Room to work."""
+    """Scratch arrays of the density."""
 
     right: Floats2  # [split, n], the probability of going right, and its complement
     left: Floats2
@@ -63,7 +63,7 @@ class SoftRoom(NamedTuple):
 
 
 def zeros(*shape: int) -> Floats:
-    """Zeros that begin at a cache line: registers are filled from one then, not from two."""
+    """Make an array of zeros that begins at a cache line, so that registers are filled from one, not two."""
     size = math.prod(shape)
     found = np.zeros(size + LINE)
     return found[-(found.ctypes.data // found.itemsize) % LINE :][:size].reshape(shape)

@@ -1,4 +1,4 @@
-"""Functions of numbers that the density of soft splits is made of, written for whole vector registers.
+"""Elementary functions for the density of soft splits, written for whole vector registers.
 
 The C library's exp takes one number at a time, and took most of the time of a density: `exp_of_negative`
 is plain arithmetic, so that loops over rows compile to vectors. Sums may be taken in any order, so that they
@@ -55,7 +55,7 @@ def sigmoid(a: Float) -> Float:
 
 @kernel(allocates=False)
 def digamma(x: Float) -> Float:
-    """The derivative of the log gamma function at x > 0, to 1e-12."""
+    """Compute the derivative of the log gamma function at x > 0, to 1e-12."""
     shifted = 0.0
     while x < ASYMPTOTIC:
         shifted -= 1.0 / x
@@ -67,7 +67,7 @@ def digamma(x: Float) -> Float:
 
 @kernel(inline=True, allocates=False, any_order=True)
 def dot(one: Floats, other: Floats) -> Float:
-    """The sum of products."""
+    """Sum products."""
     total = 0.0
     for i in range(len(one)):
         total += one[i] * other[i]
@@ -76,7 +76,7 @@ def dot(one: Floats, other: Floats) -> Float:
 
 @kernel(inline=True, allocates=False, any_order=True)
 def total_of(one: Floats) -> Float:
-    """The sum."""
+    """Sum values."""
     total = 0.0
     for i in range(len(one)):
         total += one[i]

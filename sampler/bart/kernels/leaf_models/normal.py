@@ -60,7 +60,7 @@ def units(model: Normal) -> tuple[Float, Float]:
 
 
 def partial_sum(_model: Normal, total: Int, count: Int, old: Int32) -> Float:
-    """The partial residuals' sum: each row's residual and the leaf's own value."""
+    """Sum the partial residuals: each row's residual plus the leaf's own value."""
     return float(total + count * old)
 
 
@@ -85,14 +85,14 @@ def split_gain(
 
 
 def draw_leaf(model: Normal, size: Float, total: Float, random: Words) -> Float:
-    """A leaf value from its conditional (docs/maths.md#leaf-prior), not yet rounded to the grid."""
+    """Draw a leaf value from its conditional (docs/maths.md#leaf-prior), not yet rounded to the grid."""
     sigma2, tau2 = model.noise[SIGMA2], model.variance[0]
     spread = sigma2 + size * tau2
     return (tau2 * total + math.sqrt(sigma2 * tau2 * spread) * normal(random)) / spread
 
 
 def pair_terms(model: Normal, total: Float, size: Float, terms: Floats, factors: Floats) -> None:
-    """From the left parts' totals and sizes: e^(l(left) + l(right)) as factors e^terms, in their place."""
+    """Evidence of many rules, e^(l(left) + l(right)) = factors e^terms, in place of left sizes and totals."""
     sigma2, tau2 = model.noise[SIGMA2], model.variance[0]
     half = 0.5 * tau2 / sigma2
     for k in range(len(terms)):
@@ -171,7 +171,7 @@ def take_out(model: Normal, slots: Slots, leaf: Ints2, num_rows: Int) -> None:
 
 
 def settle(model: Normal, work: Work, num_rows: Int, before: Slots) -> Float:
-    """Apply the last change to the residual; its weighted sum of squares, and its bound."""
+    """Apply the last change to the residual, and bound it; return its weighted sum of squares."""
     squares, largest = rows.settle(
         model.residual,
         before.low,
@@ -211,7 +211,7 @@ def left_part(
 
 
 def sum_by_code(model: Normal, data: Data, pair: LeafPair, own: Int, other: Int, into: CodeSums) -> Bool:
-    """Sums of partial residuals and counts by code; numbers of rows only where rows have weights."""
+    """Sum partial residuals and counts by code; count rows apart only where they have weights."""
     first, second = data.codes[own], data.codes[other]
     if len(model.weights) > 0:
         histograms.weighted_histograms(

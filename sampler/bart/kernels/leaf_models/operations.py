@@ -1,4 +1,4 @@
-"""The operations of a leaf model. Inside kernels, each is the function of its name in the model's module.
+"""Operations of a leaf model; inside kernels each is the function of its name in the model's module.
 
 A leaf's rows are known by two whole numbers: `count` (of rows, or of their weights) and `sum` (of whatever
 the model adds up over rows, with the leaf's value `old` in place). `size` and `total` are the numbers that
@@ -48,7 +48,7 @@ def units(model: Any) -> tuple[Float, Float]:
 
 @by_leaf_model
 def partial_sum(model: Any, total: Int, count: Int, old: Int32) -> Float:
-    """The sum over a leaf's rows without this tree, from their sum with the value `old` in place."""
+    """Sum over a leaf's rows without this tree, from their sum with the value `old` in place."""
     raise NotImplementedError
 
 
@@ -68,7 +68,7 @@ def split_gain(
 
 @by_leaf_model
 def draw_leaf(model: Any, size: Float, total: Float, random: Words) -> Float:
-    """A leaf value from its conditional, in grid steps, not yet rounded."""
+    """Draw a leaf value from its conditional, in grid steps, not yet rounded."""
     raise NotImplementedError
 
 
@@ -93,15 +93,15 @@ def pair_term(
 def move_and_sum(model: Any, work: Work, num_rows: Int, before: Slots, now: Slots, trial: Trial) -> None:
     """Apply the pending change of leaf values to the rows, then sum them.
 
-    `Work.pending.delta` has the change by the slots `before`; beyond the leaves it must be 0 up to MOST_LEAVES. Sums
-    by the slots `now` go to `Work.leaves.sums` from TRIAL on, the trial's left sum and count to its first places.
+    `PendingChange.delta` has the change by the slots `before`, 0 beyond the leaves up to MOST_LEAVES. Sums
+    by the slots `now` go to `LeafSums.sums` from TRIAL on, the trial's left sum and count to its start.
     """
     raise NotImplementedError
 
 
 @by_leaf_model
 def measure(model: Any) -> None:
-    """Find again whatever the model knows of its rows as a whole."""
+    """Measure again what the model knows of its rows as a whole, such as a bound."""
     raise NotImplementedError
 
 
@@ -135,7 +135,7 @@ def give_back(model: Any, pair: LeafPair) -> None:
 
 @by_leaf_model
 def reroute_pair(model: Any, pair: LeafPair, column: Bytes, cut: Byte, side: Byte) -> None:
-    """`give_back`, then the slots that a new rule of the pair's split says."""
+    """Take the old values out of a pair's rows (`give_back`), then give these the slots of a new rule."""
     raise NotImplementedError
 
 
@@ -149,7 +149,7 @@ def left_part(
 
 @by_leaf_model
 def sum_by_code(model: Any, data: Data, pair: LeafPair, own: Int, other: Int, into: CodeSums) -> Bool:
-    """Sums, old value 0, and counts of the rows of two leaves by code of two columns.
+    """Sum, with old value 0, and count the rows of two leaves by code of two columns.
 
     Returns whether numbers of rows are in `into.rows`; else they are the counts.
     """

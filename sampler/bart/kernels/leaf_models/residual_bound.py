@@ -1,4 +1,4 @@
-"""The bound on the residual, which says how many rows a sum of 32 bits may take."""
+"""Bound on the residual, which limits the rows whose sum fits 32 bits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BOUND, BLOCK, BOUND_SIZE = 0, 1, 2  # of |residual|; rows a block, 0 if even 64 
 
 @kernel(inline=True, allocates=False)
 def choose_block(bound: Longs) -> None:
-    """The most rows whose sum must fit an int32, from the bound on the residual; 0 if even 64 might not."""
+    """Choose the largest block of rows whose sum fits an int32; 0 if even 64 rows might not."""
     block = LARGEST_BLOCK
     while block >= SMALLEST_BLOCK and block * bound[BOUND] >= 2**31:
         block //= 2

@@ -1,4 +1,4 @@
-"""The pass that a tree update costs: move the residual by the last tree's change, sum it by leaf.
+"""Passes over the rows for a tree update: move the residual by the last tree's change, sum it by leaf.
 
 A partial residual's sum in a leaf is the residual's sum plus count x old leaf value, so nothing is added
 back. Up to 8 leaves the leaf is found by a chain of selects, which vectorises where an indexed scatter does
@@ -45,7 +45,7 @@ _fused_t = void(
 
 
 def make_fused(before: Int, now: Int) -> Callable[..., None]:
-    """The fused pass for `before` leaves at most in the previous tree and `now` in the current one.
+    """Make the fused pass for at most `before` leaves in the previous tree and `now` in the current one.
 
     Its arguments: residual, the previous tree's slots and change of leaf values, the current tree's slots,
     the trial rule's column, its leaf (NO_LEAF for no trial), cut + side and side, rows (a multiple of 64),
@@ -118,7 +118,7 @@ FUSED = [pointer_kernel(__name__, _fused_t, make_fused(before, now)) for before 
 
 @kernel(inline=True, allocates=False)
 def byte_leaf(trial: Trial) -> Byte:
-    """The trial's leaf as the fused passes take it."""
+    """Return the trial's leaf as a byte, NO_LEAF for no trial."""
     return np.uint8(trial.leaf if trial.leaf >= 0 else NO_LEAF)
 
 
@@ -127,7 +127,7 @@ def fused_pass(
     passes: Longs, residual: Ints, before: Slots, delta: Ints, now: Slots, trial: Trial, num_rows: Int,
     block: Int, sums: Longs,
 ) -> None:  # fmt: skip
-    """The fused pass for trees of 8 leaves at most, the padding rows taken out."""
+    """Run the fused pass for trees of at most 8 leaves, and take the padding rows out of the sums."""
     which = BUCKET[before.leaves] * len(BUCKETS) + BUCKET[now.leaves]
     rows = len(residual)
     arguments = (
@@ -147,7 +147,7 @@ def weighted_pass(
     passes: Longs, residual: Ints, before: Slots, delta: Ints, now: Slots, trial: Trial, num_rows: Int,
     weights: Ints, sums: Longs,
 ) -> None:  # fmt: skip
-    """The fused pass with weights."""
+    """Run the fused pass with weights, int32 [n]."""
     which = WEIGHTS + BEFORE_BUCKET[before.leaves] * len(NOW) + NOW_BUCKET[now.leaves]
     arguments = (
         residual, before.low, delta, now.low, trial.column, byte_leaf(trial), trial.cut, trial.side, num_rows,

@@ -1,4 +1,4 @@
-"""The fused pass where rows have weights: sums of weight x residual, exact in 64 bits.
+"""Fused passes for rows with weights: sums of weight x residual, exact in 64 bits.
 
 Half as many rows fit a register as without weights. Few kernels, by the leaves that each can tell apart in
 the previous and in the current tree: the previous one's selects are cheap.
@@ -32,7 +32,7 @@ _weighted_t = void(
 
 
 def make_weighted(before: Int, now: Int) -> Callable[..., None]:
-    """The fused pass (`residual_pass.make_fused`) with weights int32 [rows] in place of a block of rows.
+    """Make the fused pass (`residual_pass.make_fused`) with weights int32 [rows] in place of a block of rows.
 
     The caller pads nothing: rows are those of the data, and sums of 64 bits can't overflow (`Training`
     chooses the weights' unit so).

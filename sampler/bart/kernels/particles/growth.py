@@ -73,7 +73,7 @@ def rows_differ(data: Data, rows: Ints) -> Bool:
 
 @kernel(allocates=False)
 def look_at_rows(data: Data, rows: Ints, column: Int, span: Longs) -> Int:
-    """The number of rules of a column at a node of these rows; its low, high and missing go to `span`."""
+    """Count the rules of a column over the rows listed; its low, high and missing go to `span`."""
     if len(rows) == data.num_rows:
         span[0], span[1], span[2] = data.low[column], data.high[column], data.missing[column]
         return num_rules(span[0], span[1], span[2])
@@ -90,12 +90,12 @@ def look_at_rows(data: Data, rows: Ints, column: Int, span: Longs) -> Int:
 
 @kernel(allocates=False)
 def draw_rule_of_rows(
-    data: Data, rows: Ints, random: Words, law: Floats2, columns: Ints, span: Longs, rule: Longs
+    data: Data, rows: Ints, random: Words, shares: Floats2, columns: Ints, span: Longs, rule: Longs
 ) -> None:
-    """A rule from its prior at a node of these rows, which must differ (`rules.draw_rule` for a list)."""
+    """Draw a rule from its prior over the rows listed, which must differ (`rules.draw_rule` for a list)."""
     column: Int = np.int64(-1)
     for _ in range(BLIND_DRAWS):
-        tried = try_column(random, law, len(data.codes))
+        tried = try_column(random, shares, len(data.codes))
         if look_at_rows(data, rows, tried, span) > 0:
             column = tried
             break
@@ -105,7 +105,7 @@ def draw_rule_of_rows(
             if look_at_rows(data, rows, j, span) > 0:
                 columns[found] = j
                 found += 1
-        column = redraw_column(random, law, columns, found)
+        column = redraw_column(random, shares, columns, found)
         look_at_rows(data, rows, column, span)
     rule[0] = column
     draw_cut(random, span[0], span[1], span[2], rule)
@@ -217,7 +217,7 @@ def copy_particle(swarm: Swarm, source: Int, target: Int) -> None:
 
 @kernel(allocates=False)
 def draw_particle(weight: Floats, particles: Int, random: Words) -> Int:
-    """A particle by its log weight."""
+    """Draw a particle by its log weight."""
     largest = -np.inf
     for c in range(particles):
         largest = max(largest, weight[c])
@@ -234,7 +234,7 @@ def draw_particle(weight: Floats, particles: Int, random: Words) -> Int:
 
 @kernel(allocates=False)
 def resample(swarm: Swarm, work: Work, particles: Int, conditional: Bool) -> None:
-    """Multinomial offspring of all particles for the free ones; equal weights afterwards.
+    """Replace the free particles by multinomial offspring of all; weights are equal afterwards.
 
     Free particles are exchangeable, so one child of each parent that is free itself stays where it is.
     """
@@ -270,7 +270,7 @@ def run_particles(
     data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, tree: Int,
     particles: Int, conditional: Bool,
 ) -> Int:  # fmt: skip
-    """The particle that the tree becomes; 0 is the tree itself when `conditional`.
+    """Grow the particles and draw the one that the tree becomes; 0 is the tree itself when `conditional`.
 
     NO_ROOM: the generator is put back; ask again with more room for nodes.
     """
@@ -305,7 +305,7 @@ def run_particles(
 def become(
     data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, tree: Int, particle: Int
 ) -> None:
-    """The tree becomes a particle: tables, slots and sums anew; its rows hold no old value any more.
+    """Make a particle the chain's tree: tables, slots and sums; its rows hold no old value any more.
 
     Splits and leaves are numbered breadth first, so the root is split 0. There must be room for them.
     """

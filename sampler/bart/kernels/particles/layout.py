@@ -1,4 +1,4 @@
-"""A tree laid out breadth first with its rows in order, so that every node's rows are contiguous."""
+"""Layout of a tree breadth first with its rows in order, so that every node's rows are contiguous."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HEAD, MADE = 0, 1  # columns of Swarm.fill
 
 
 class Swarm(NamedTuple):
-    """Trees laid out, the particles of particle Gibbs; the first axis is the particle where there is one."""
+    """Particles of particle Gibbs, trees laid out; the first axis is the particle where there is one."""
 
     node: Ints3  # [particle, nodes, NODE_SIZE]
     sum: Longs3  # [particle, nodes, 2], partial residuals and weights
@@ -57,7 +57,7 @@ class Swarm(NamedTuple):
 
 @kernel(allocates=False)
 def lay_out(data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, tree: Int) -> Bool:
-    """A tree of the chain as particle 0: nodes breadth first, rows by leaf; False if there is no room.
+    """Lay a tree out as particle 0: nodes breadth first, rows by leaf; False if there is no room.
 
     Its sums are those of the leaves in `Work`, which must be this tree's.
     """

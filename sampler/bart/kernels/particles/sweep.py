@@ -93,7 +93,7 @@ def sweep_particles(
     data: Data, forest: Forest, model: Normal, outcome: Outcome, work: Work, swarm: Swarm, kept: KeptDraws,
     schedule: Schedule, conditional: Bool,
 ) -> tuple[Int, Int]:  # fmt: skip
-    """Run iterations of a chain of one forest; returns the iterations done and why it came back.
+    """Run iterations of a chain of one forest; return the iterations done and why it came back.
 
     Not `conditional`: every tree is drawn afresh, whatever it was.
     """
