@@ -115,7 +115,7 @@ class Models(Calls):
                     return  # its last event was received before
                 told = answer.headers.get("Bartserve-Model-Id")  # a newer model may get the name meanwhile
                 path = address("models", told, "events") if told else path
-                for event in events_of(answer.iter_lines()):
+                for event in events_of(answer):
                     after = event.sequence if event.sequence is not None else after
                     kind, pause = event.kind, LOOK_FIRST
                     yield event

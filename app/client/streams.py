@@ -1,30 +1,32 @@
-"""Parser of server-sent events from a stream of lines (the parts of the WHATWG format in use)."""
+"""Events of a model, from a stream of server-sent events."""
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from app.client.views import Event, Json
+import httpx
+from httpx_sse import EventSource, SSEError
 
-
-def events_of(lines: Iterable[str]) -> Iterator[Event]:
-    """Yield the events of a stream; an incomplete last event is dropped."""
-    kind, number, data = "message", None, ""
-    for line in lines:
-        if not line:
-            if data:
-                yield _event(number, kind, json.loads(data))
-            kind, number, data = "message", None, ""
-            continue
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if name == "event":
-            kind = value
-        elif name == "id":
-            number = int(value) if value.isdecimal() else None
-        elif name == "data":
-            data += value
+from app.client.errors import ClientError
+from app.client.views import Event
 
 
-def _event(number: int | None, kind: str, document: Json) -> Event:
-    """Make an event; events of the log have a time and a detail, progress is its own detail."""
-    return Event(number, kind, document.get("detail", document), document.get("at"))
+def events_of(answer: httpx.Response) -> Iterator[Event]:
+    """Yield the events of a stream; an incomplete last event is dropped.
+
+    Raises
+    ------
+    ClientError
+        The answer is no stream of events, or an event is no JSON.
+    """
+    last = ""
+    try:
+        for message in EventSource(answer).iter_sse():
+            if not message.data:
+                continue  # a comment that keeps the connection open, after an event with an id
+            document = message.json()
+            # By the format an id holds until the next one: progress, which has none, shows the last event's.
+            number = int(message.id) if message.id.isdecimal() and message.id != last else None
+            last = message.id
+            # Events of the log have a time and a detail; progress is its own detail.
+            yield Event(number, message.event, document.get("detail", document), document.get("at"))
+    except (SSEError, ValueError) as error:
+        raise ClientError(f"{answer.url} was answered by something that isn't bartserve.") from error

@@ -170,6 +170,42 @@ def test_a_broken_stream_is_taken_up_again():
     assert seen[1]["Last-Event-ID"] == "1"
 
 
+def test_a_stream_is_read_as_its_format_has_it():
+    """Data in two lines, separators that end no line, comments, an id that holds until the next."""
+    told = {"detail": {"said": "a\u2028b\u0085c"}, "at": "t"}
+    stream = (
+        "retry: 5\r\nid: 1\r\nevent: created\r\ndata: {\r\ndata:}\r\n\r\n"
+        ": still here\n\n"
+        f"id: 2\nevent: told\ndata: {json.dumps(told, ensure_ascii=False)}\n\n"
+        'event: progress\ndata: {"fraction": 0.5}\n\n'
+        ": still here\n\n"
+        'id: 3\nevent: succeeded\ndata: {"detail": {}}\n\n'
+    ).encode()
+    with (
+        stubborn([lambda: (200, {"Content-Type": "text/event-stream"}, stream)]) as (url, _),
+        Client(url) as client,
+    ):
+        events = list(client.follow("m"))
+
+    assert [(event.sequence, event.kind, event.detail) for event in events] == [
+        (1, "created", {}),
+        (2, "told", told["detail"]),
+        (None, "progress", {"fraction": 0.5}),
+        (3, "succeeded", {}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"), [("text/html", b"<html>"), ("text/event-stream", b"data: hello\n\n")]
+)
+def test_a_stream_of_another_server_is_an_error(kind, body):
+    """`follow` doesn't ask for ever where no events come."""
+    with stubborn([lambda: (200, {"Content-Type": kind}, body)]) as (url, seen), Client(url) as client:
+        with pytest.raises(ClientError, match="isn't bartserve"):
+            next(client.follow("m"))
+        assert len(seen) == 1
+
+
 def test_another_server_is_no_surprise():
     """An answer that isn't ours is an error with its first words, never a KeyError."""
     page = lambda: (404, {"Content-Type": "text/html"}, b"<html>nothing here</html>")  # noqa: E731
