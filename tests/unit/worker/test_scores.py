@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import binomtest
 
 from sampler import fit
-from sampler.posterior.assessment.scoring import coverage
+from sampler.posterior.assessment.scoring import binomial_interval, coverage
 from worker.fit_spec import ModelRows
 from worker.scoring import look_at, score
 
@@ -19,6 +19,18 @@ def test_a_coverage_carries_its_own_binomial_interval(inside, rows):
     exact = binomtest(inside, rows).proportion_ci(0.95, method="exact")
     assert (exact.low, exact.high) == pytest.approx((found["lower"], found["upper"]))
     assert found["lower"] <= found["coverage"] <= found["upper"]
+
+
+@pytest.mark.parametrize("rows", [1, 60, 1_000_000])
+def test_a_binomial_interval_is_right_to_the_last_digits(rows):
+    """Where the interval has a closed form it is that: of none, one, and all."""
+    none, one, all_ = (binomial_interval(count, rows) for count in (0, 1, rows))
+
+    assert none[0] == 0
+    assert none[1] == pytest.approx(-np.expm1(np.log(0.025) / rows), rel=1e-13)
+    assert one[0] == pytest.approx(-np.expm1(np.log(0.975) / rows), rel=1e-13)
+    assert all_[0] == pytest.approx(np.exp(np.log(0.025) / rows), rel=1e-13)
+    assert all_[1] == 1
 
 
 def test_a_class_that_training_rows_lack_was_given_no_probability():
