@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import signal
@@ -64,6 +65,9 @@ def _load_kernels() -> None:
     from sampler.kernels.jit import load_ready  # noqa: PLC0415
 
     load_ready()
+    # What is loaded now stays: without this the first collection of each child would copy all of its pages.
+    gc.collect()
+    gc.freeze()
 
 
 def _make_worker(context: Context) -> tuple[Any, Dispatcher]:

@@ -13,12 +13,13 @@ T = TypeVar("T")
 def eventually(what: Callable[[], T], seconds: float = 120.0, why: str | Callable[[], str] = "") -> T:
     """Return the first true value of `what`, or fail after `seconds` with the reason `why`.
 
-    A service that can't be reached counts as not yet.
+    A service that can't be reached counts as not yet. The longer it takes the less often it is asked, but
+    ten times a second: on a busy machine asking would take the processor from what is waited for.
     """
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    start = time.monotonic()
+    while (elapsed := time.monotonic() - start) < seconds:
         with contextlib.suppress(httpx.HTTPError):
             if value := what():
                 return value
-        time.sleep(0.02)
+        time.sleep(min(0.1, 0.01 + elapsed / 20))
     raise AssertionError(f"not within {seconds} s: {why() if callable(why) else why}")

@@ -5,12 +5,14 @@ Otherwise it is the same program: `bartserve worker` in its own session, with it
 """
 
 import contextlib
+import gc
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,18 +148,40 @@ def be_worker(environment: dict[str, str], log: int, lifeline: int, leads_sessio
 
 
 def main() -> None:
-    """Import everything a worker needs, load the kernels, and serve."""
+    """Import all that a worker does, load the kernels, fit a model for what only that needs, and serve."""
+    import celery.concurrency.prefork
+    import celery.worker.worker  # noqa: F401
+    import kombu.transport.redis
+    import kombu.transport.virtual  # noqa: F401
+
     import worker.celery_app
-    import worker.context
     import worker.dispatcher
     import worker.main
-    import worker.pool
-    import worker.units  # noqa: F401
-    from sampler import Chain, Posterior  # noqa: F401
+    import worker.pool  # noqa: F401
     from sampler.kernels.jit import load_ready
 
     load_ready()
+    with tempfile.TemporaryDirectory() as place:
+        fit_a_model(f"sqlite:///{place}/bartserve.db")
+    gc.collect()
+    gc.freeze()  # shared with the workers: their collections leave it alone
     serve(socket.socket(fileno=os.dup(0)))
+
+
+def fit_a_model(url: str) -> None:
+    """Fit a model by a worker's own functions in this process."""
+    from app.settings import Settings
+    from app.store import schema
+    from tests.support.worker_service import SHORT, Service
+    from worker.context import Context
+    from worker.units import run_one
+
+    schema.migrate(url)
+    context = Context(Settings(database_url=url), "warm", forks=False)
+    Service(context.engine, {}, Path("unused"), 0).create_model(**SHORT)
+    while run_one(context):
+        pass
+    context.close()
 
 
 if __name__ == "__main__":

@@ -78,6 +78,8 @@ class Service:
 
         def between_writes() -> bool:
             os.killpg(worker.pid, signal.SIGSTOP)
+            # One in the middle of a system call, such as locking the database, stops at its end.
+            eventually(lambda: all(map(stopped, [worker.pid, *children(worker)])), 30)
             if self.engine.dialect.name != "sqlite":
                 return True
             database = sqlite3.connect(str(self.engine.url.database), timeout=1.0)
@@ -188,12 +190,22 @@ def children(process: subprocess.Popen) -> list[int]:
     return [int(pid) for pids in lists for pid in pids]
 
 
+def stopped(pid: int) -> bool:
+    """Return whether every thread of a process has stopped, or it has ended."""
+    return {_state(file) for file in Path(f"/proc/{pid}/task").glob("*/stat")} <= {"T", "Z"}
+
+
 def alive(pid: int) -> bool:
     """Return whether a process runs (a zombie doesn't)."""
+    return _state(Path(f"/proc/{pid}/stat")) != "Z"
+
+
+def _state(stat: Path) -> str:
+    """Return the letter of a process or thread; one that is gone counts as a zombie."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return stat.read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return "Z"
 
 
 @contextlib.contextmanager
