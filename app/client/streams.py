@@ -29,4 +29,4 @@ def events_of(answer: httpx.Response) -> Iterator[Event]:
             # Events of the log have a time and a detail; progress is its own detail.
             yield Event(number, message.event, document.get("detail", document), document.get("at"))
     except (SSEError, ValueError) as error:
-        raise ClientError(f"{answer.url} was answered by something that isn't bartserve.") from error
+        raise ClientError(f"The response to GET {answer.url.path} doesn't come from bartserve.") from error
