@@ -56,14 +56,15 @@ class Hyper:
     """Hyperparameters of one chain; all of their state is in its checkpoint."""
 
     def __init__(self, data: Data, training: Training) -> None:
+        from sampler.bart.kernels.hyperpriors import ShareTables  # noqa: PLC0415  # kernels load late
         from sampler.bart.particle_gibbs import make_swarm  # noqa: PLC0415
 
         constants = training.constants
         self._constants = constants
         self._unit2 = (constants.leaf_sd * constants.k / constants.step) ** 2
         columns = len(data.codes)
-        self._tables = np.zeros((4, columns))
-        self._tables[0] = -math.log(columns)
+        self._shares = ShareTables(*np.zeros((4, columns)))
+        self._shares.log_share[:] = -math.log(columns)
         self._swarm = make_swarm(data, 1)
         self._grid = theta_grid(constants, columns) if constants.sparse else np.zeros((2, 0))
         self._theta = np.array([float(len(self._grid[0]) // 2)])  # place on the grid
@@ -71,12 +72,12 @@ class Hyper:
     @property
     def shares(self) -> Floats:
         """The columns' probabilities, float64 [p]."""
-        shares: Floats = np.exp(self._tables[0])
+        shares: Floats = np.exp(self._shares.log_share)
         return shares
 
     def with_shares(self, forest: Forest) -> Forest:
         """Return the forest with an array for the shares, empty unless they are drawn."""
-        shares = np.zeros((2, self._tables.shape[1]) if self._constants.sparse else (0, 0))
+        shares = np.zeros((2, len(self._shares.log_share)) if self._constants.sparse else (0, 0))
         return forest._replace(prior=forest.prior._replace(shares=shares))
 
     def set_shares(self, forest: Forest) -> None:
@@ -84,7 +85,7 @@ class Hyper:
         from sampler.bart.kernels import hyperpriors as hyper  # noqa: PLC0415  # kernels load with the first chain
 
         if self._constants.sparse:
-            hyper.set_shares(forest.prior.shares, self._tables[0])
+            hyper.set_shares(forest.prior.shares, self._shares.log_share)
 
     def step(self, data: Data, forest: Forest, model: Normal, work: Work) -> None:
         """Draw the hyperparameters given the forest."""
@@ -99,12 +100,12 @@ class Hyper:
             self._make_room(int(forest.num_leaves.max()), data)
             theta = int(self._theta[0])
             self._theta[0] = hyper.draw_shares(
-                data, forest, model, work, self._swarm, self._tables, self._grid, theta
+                data, forest, model, work, self._swarm, self._shares, self._grid, theta
             )
 
     def state(self, model: Normal) -> list[NDArray[Any]]:
         """Values that a checkpoint holds, as views."""
-        return [model.variance, self._theta, self._tables[0]]
+        return [model.variance, self._theta, self._shares.log_share]
 
     def _make_room(self, leaves: int, data: Data) -> None:
         from sampler.bart.particle_gibbs import make_swarm  # noqa: PLC0415

@@ -1,4 +1,10 @@
-"""Passes over the rows of a tree: code ranges of a leaf, relabelling, routing, settling the residual."""
+"""Passes over the rows of a tree: code ranges of a leaf, relabelling, routing, settling the residual.
+
+`slots` uint8 [rows] has each row's leaf slot, or its low byte where `high` uint8 [rows] has another one; rows
+are padded to a multiple of LANES with PAD, `num_rows` counts those of the data. `column` uint8 [rows] has the
+codes of one column, `codes` uint8 [p, rows] those of all. A rule is `cut` and `side` as `shifted` gives them.
+`residual` int32 [rows] and `delta` int32 [leaves] are in grid steps, `weights` int32 [n] in units (empty: 1).
+"""
 
 from __future__ import annotations
 

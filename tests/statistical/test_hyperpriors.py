@@ -70,7 +70,7 @@ def compare(options, moves, replications, sweeps):
             )
             chain = Chain.start(data, 0)
         if sparse:
-            chain._hyper._tables[0] = np.log(np.maximum(shares, 1e-290))
+            chain._hyper._shares.log_share[:] = np.log(np.maximum(shares, 1e-290))
         with_outcome(chain, y)
         plant(chain, forest, sigma2)
         unit2 = chain._hyper._unit2

@@ -1,4 +1,7 @@
-"""Passes of the rule draw over rows: sums by code of a column, and rows of one code that differ elsewhere."""
+"""Passes of the rule draw over rows: sums by code of a column, and rows of one code that differ elsewhere.
+
+Parameters are as in `sampler.kernels.rows`; `first` and `second` uint8 [rows] have the codes of two columns.
+"""
 
 from __future__ import annotations
 

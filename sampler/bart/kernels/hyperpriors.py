@@ -9,6 +9,7 @@ All in logarithms: a gamma of shape theta/p is often smaller than any float.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,15 @@ from sampler.kernels.jit import kernel
 from sampler.kernels.random import gamma, uniform
 
 LOWEST = -690.0  # of a log share, relative to the largest: its share is still a number
+
+
+class ShareTables(NamedTuple):
+    """The columns' shares and what their draw needs, float64 [p] each."""
+
+    log_share: Floats
+    count: Floats  # type: ignore[assignment]  # splits on the column
+    rate: Floats  # of the column's gamma: 1 and the u of the nodes that it can split
+    valid: Floats  # 1 where the column can split the node at hand, else 0
 
 
 @kernel(allocates=False, entry=True)
@@ -56,14 +66,14 @@ def varies(codes: Bytes, rows: Ints) -> Bool:
 
 @kernel(allocates=False)
 def look_at_splits(
-    data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, tables: Floats2, total: Float
+    data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, shares: ShareTables, total: Float
 ) -> Float:
-    """Add each split to its column's count (tables[1]), and its u to the rates of its columns (tables[2]).
+    """Add each split to its column's `count`, and its u to the `rate` of each column that can split its node.
 
     Returns 0, or the leaves of a tree that there is no room for.
     """
     columns = len(data.codes)
-    share, valid = forest.prior.shares[0], tables[3]
+    share, valid = forest.prior.shares[0], shares.valid
     for tree in range(len(forest.num_leaves)):
         if forest.num_leaves[tree] == 1:
             continue
@@ -80,8 +90,8 @@ def look_at_splits(
                 mass += valid[j] * share[j]
             u = min(-math.log(uniform(work.random)) / (total * mass), 1e300)
             for j in range(columns):
-                tables[2, j] += valid[j] * u
-            tables[1, node[at, FEATURE]] += 1.0
+                shares.rate[j] += valid[j] * u
+            shares.count[node[at, FEATURE]] += 1.0
     return 0.0
 
 
@@ -126,27 +136,24 @@ def draw_shares(
     model: Model,
     work: Work,
     swarm: Swarm,
-    tables: Floats2,
+    shares: ShareTables,
     grid: Floats2,
     theta: Int,
 ) -> Int:
-    """Draw the shares, then theta; return its place on the grid, or -1 if more room for nodes is needed.
-
-    `tables` [4, p]: log shares, counts, rates, and which columns can split a node.
-    """
+    """Draw the shares, then theta; return its place on the grid, or -1 if more room for nodes is needed."""
     columns = len(data.codes)
-    log_share = tables[0]
+    log_share, count, rate = shares.log_share, shares.count, shares.rate
     shape = grid[0, theta]  # theta / p
     for j in range(columns):
-        tables[1, j], tables[2, j] = 0.0, 1.0
+        count[j], rate[j] = 0.0, 1.0
     # the sum of the gammas is independent of the shares: any draw of it will do
     total = gamma(work.random, shape * columns)
     total = max(total, 1e-300)
-    if look_at_splits(data, forest, model, work, swarm, tables, total) > 0.0:
+    if look_at_splits(data, forest, model, work, swarm, shares, total) > 0.0:
         return -1
     largest = -np.inf
     for j in range(columns):
-        log_share[j] = log_gamma_draw(work.random, shape + tables[1, j]) - math.log(tables[2, j])
+        log_share[j] = log_gamma_draw(work.random, shape + count[j]) - math.log(rate[j])
         largest = max(largest, log_share[j])
     mass = 0.0
     for j in range(columns):

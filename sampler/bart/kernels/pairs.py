@@ -1,4 +1,4 @@
-"""Passes over the rows of two leaves that a new rule will part anew."""
+"""Passes over the rows of two leaves that a new rule will part anew; parameters as in `kernels.rows`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Operations on one tree's tables of splits and leaves (their columns are named in `arrays` and `state`)."""
+"""Operations on one tree's tables of splits and leaves.
+
+`node` int32 [capacity, 6] has a row for each split, `leaf` int32 [capacity, 4] one for each leaf slot; their
+columns are named in `sampler.kernels.arrays` and `state`. A tree of `num_leaves` leaves uses the first
+num_leaves - 1 and num_leaves rows. `at` is the number of a split, `slot` that of a leaf.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rows of a node of a single tree: spans of codes, rules from their prior, partitions, statistics."""
+"""Rows of a node of a single tree: spans of codes, rules from their prior, partitions, statistics.
+
+The rows listed are `order` int32 from `start` to `end`; a rule is `rule` int64 [3], column, cut and side.
+"""
 
 from __future__ import annotations
 
