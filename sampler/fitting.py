@@ -222,7 +222,7 @@ def extend(
     if total > LIMITS["num_draws"][1]:
         most = LIMITS["num_draws"][1]
         raise SettingsError(
-            f"each chain would have {total} draws, where {most} is the most",
+            f"each chain would have {total} draws; the maximum is {most}",
             field="num_draws",
             code="out_of_range",
         )
@@ -241,7 +241,7 @@ def extend(
             return [resume_chain(training, checkpoint) for checkpoint in origin.checkpoints]
         except PackedError as error:
             raise DataError(
-                f"the chains can't go on ({error}): give the rows, in their order, that the fit was given"
+                f"the chains can't continue ({error}): give the rows of the fit, in the same order"
             ) from error
 
     return _run(replace(problem, training=training), resume, posterior.drawn(), progress=progress)

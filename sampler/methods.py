@@ -378,7 +378,7 @@ def check_extends(method: str) -> None:
     """Raise SettingsError for a method whose draws all come at the end."""
     if METHODS[method].engine.at_once:
         raise SettingsError(
-            f"method {method} gives all its draws together: fit again with more, rather than extend",
+            f"method {method} returns all its draws at once: fit again with more, rather than extend",
             field="method",
             code="not_applicable",
         )

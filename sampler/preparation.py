@@ -260,7 +260,7 @@ def _copies(design: NDArray[np.float64], outcome: NDArray[np.float64], schema: S
             same = np.array_equal(coded[0], outcome)
         if same:
             warnings.append(
-                f"{column.name} holds the very values of the target: predictions only repeat it; leave it "
+                f"{column.name} has exactly the values of the target: predictions only repeat it; leave it "
                 "out of the features unless new rows have it too"
             )
     return warnings
@@ -277,8 +277,8 @@ def _outlier_warning(outcome: NDArray[np.float64], target: Column) -> list[str]:
         return []
     times = f"{distance / (high - low):,.0f} times the range of the middle half of the values"
     return [
-        f"{target.name}: {outcome[row]:g} in row {row + 1} is {times} away from their median, and sets the "
-        "noise of all predictions: correct it if it is a slip, or learn from a logarithm"
+        f"{target.name}: {outcome[row]:g} in row {row + 1} is {times} away from their median, and determines "
+        "the noise of all predictions: correct it if it is an error, or fit its logarithm"
     ]
 
 
@@ -296,7 +296,7 @@ def _read_features(
             size = (
                 f"{table.num_rows} rows of more than {len(design) - 1} coded columns (a category takes many)"
             )
-            raise DataError(f"this is too large: {size}; name fewer features")
+            raise DataError(f"the table is too large: {size}; use fewer features")
     if problems:
         raise DataError(problems)
     return tuple(used), np.stack(design)
@@ -330,7 +330,7 @@ def _checked_cuts(cuts: Any, schema: Schema) -> dict[str, NDArray[np.float64]]:
     unknown = sorted(set(cuts) - {column.name for column in schema.columns})
     if unknown:
         raise SettingsError(
-            f'prior["cuts"] names {unknown[0]!r}, which is no feature', field="prior.cuts", code="unknown"
+            f'prior["cuts"] names {unknown[0]!r}, which is not a feature', field="prior.cuts", code="unknown"
         )
     return {name: _given_cuts(name, points) for name, points in cuts.items()}
 

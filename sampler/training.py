@@ -69,7 +69,7 @@ class Training:
         largest = float(np.max(np.abs(self.y - self.constants.offset))) / self.constants.step
         if not largest < 2**25:  # also catches NaN
             raise SettingsError(
-                "y leaves the grid: give a larger prior step, or leave step out",
+                "y exceeds the grid: give a larger prior step, or leave step out",
                 field="prior.step",
                 code="out_of_range",
             )

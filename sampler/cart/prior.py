@@ -133,7 +133,7 @@ def calibrate_tree(
         raise DataError("weights must be positive: leave rows of weight 0 out")
     if weights is not None and float(np.min(weights)) < LEAST_WEIGHT * float(np.sum(weights)):
         raise DataError(
-            f"weights: the least, {np.min(weights):.3g}, can't be told from 0 beside the sum of all, "
+            f"weights: the smallest, {np.min(weights):.3g}, is negligible beside the sum of all, "
             f"{np.sum(weights):.3g}: leave such rows out"
         )
     scale_of_weights = 1.0 if weights is None else float(np.mean(weights))

@@ -183,7 +183,7 @@ def _new_values(
 def _warn_missing(column: Column, count: int, warnings: list[str]) -> None:
     if not count:
         return
-    never = "" if column.missing else ", though none was in training: such an answer is a guess"
+    never = "" if column.missing else ", though none was in training: such a prediction is a guess"
     warnings.append(f"{column.name}: missing in {_rows(count)}{never}")
 
 
@@ -192,8 +192,8 @@ def _warn_outside(column: Column, count: int, warnings: list[str]) -> None:
         return
     show = days_to_text if column.kind == "date" else "{:.6g}".format
     warnings.append(
-        f"{column.name}: outside what training saw ({show(column.min)} to {show(column.max)}) in "
-        f"{_rows(count)}: trees answer there as at the edge, and no interval grows with the distance"
+        f"{column.name}: outside the training range ({show(column.min)} to {show(column.max)}) in "
+        f"{_rows(count)}: trees predict there as at the edge, and intervals don't widen with the distance"
     )
 
 

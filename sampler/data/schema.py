@@ -136,7 +136,7 @@ class Schema:
 def _column(data: Mapping[str, Any]) -> Column:
     column = Column(**{**data, "levels": tuple(data["levels"])})
     if column.kind not in KINDS or not all(isinstance(text, str) for text in (column.name, *column.levels)):
-        raise ValueError(f"a column of kind {column.kind!r} or with names that are no text")
+        raise ValueError(f"a column of unknown kind {column.kind!r}, or with names that are not text")
     return column
 
 

@@ -82,7 +82,8 @@ def read_target(
         raise DataError([DataProblem(name, None, detail)])
     if max(-low, high) > MOST or high - low < 1 / MOST:
         size = f"up to {max(-low, high):.3g} with a range of {high - low:.3g}"
-        detail = f"the target is {size}; rescale it: sizes to {MOST:g} and ranges from {1 / MOST:g} are taken"
+        limits = f"values up to {MOST:g} and ranges from {1 / MOST:g} are accepted"
+        detail = f"the target is {size}; rescale it: {limits}"
         raise DataError([DataProblem(name, None, detail)])
     return Column(name, "number", (), 0, low, high), numbers
 
@@ -107,7 +108,7 @@ def _read_classes(raw: RawColumn, *, two: bool) -> tuple[Column, NDArray[np.floa
         )
         raise DataError([DataProblem(raw.name, None, f"the target has {len(classes)} classes: {advice}")])
     if len(classes) > MAX_CLASSES:
-        detail = f"the target has {len(classes)} classes, where up to {MAX_CLASSES} are taken"
+        detail = f"the target has {len(classes)} classes; at most {MAX_CLASSES} are accepted"
         raise DataError([DataProblem(raw.name, None, detail)])
     number = {name: float(place) for place, name in enumerate(classes)}
     return Column(raw.name, "category", classes), np.array([number[name] for name in names])[index]
@@ -169,7 +170,7 @@ def read_weights(weights: Any, num_rows: int) -> NDArray[np.float64]:
     bad = ~((raw.numbers > 0) & np.isfinite(raw.numbers))
     _reject_rows("weights", bad, "a weight must be positive and finite; leave rows of weight 0 out")
     beyond = (raw.numbers > MOST) | (raw.numbers < 1 / MOST)
-    told = f"a weight must be between {1 / MOST:g} and {MOST:g}: multiply all by one number"
+    told = f"a weight must be between {1 / MOST:g} and {MOST:g}: rescale all weights by a common factor"
     _reject_rows("weights", beyond, told)
     return raw.numbers
 
@@ -189,7 +190,7 @@ def _not_numeric(raw: RawColumn) -> str:
         row, cell = next(((row, cell) for row, cell in texts if _is_word(cell)), texts[0])
         advice = f"row {row} holds {cell!r}; choose a numeric column, leave such rows out{_as_classes(raw)}"
     elif raw.type == "boolean":
-        advice = 'say family="probit", make it a number (0 and 1), or choose a numeric column'
+        advice = 'set family="probit", make it a number (0 and 1), or choose a numeric column'
     return f"the target must be numeric, and this is {found.get(raw.type, raw.dtype)}: {advice}"
 
 
@@ -197,9 +198,9 @@ def _as_classes(raw: RawColumn) -> str:
     """Suggest a way to fit the target as classes, where its number of levels allows it; "" otherwise."""
     classes = len({*(raw.cells or ())} - {None})
     if classes == 2:
-        return ', or say family="auto" where these are two classes'
+        return ', or set family="auto" if these are two classes'
     if 2 < classes <= MAX_CLASSES:
-        return f', or say method="bcart" and family="auto" where these are {classes} classes'
+        return f', or set method="bcart" and family="auto" if these are {classes} classes'
     return ""
 
 

@@ -146,7 +146,7 @@ def partial_dependence(
     ]
     if not all(values) or not codes.shape[1]:
         raise SettingsError(
-            "grid: there must be a point of each feature, and a row to average over",
+            "grid: there must be at least one point for each feature, and one row to average over",
             field="grid",
             code="not_accepted",
         )
@@ -159,7 +159,7 @@ def partial_dependence(
     cells = math.prod(shape) * draws * (classes or 1)
     if most < min(codes.shape[1], FEWEST_ROWS) or cells > MAX_AVERAGES:
         raise SettingsError(
-            "grid: these are too many points at once: give shorter grids, or pin fewer draws",
+            "grid: there are too many points: give shorter grids, or pin fewer draws",
             field="grid",
             code="too_large",
         )
@@ -231,7 +231,7 @@ def _checked(wish: Wish, names: Sequence[str]) -> list[str]:
     chosen = list(wish.features)
     if isinstance(wish.features, str) or not 1 <= len(chosen) <= 2 or len(set(chosen)) < len(chosen):
         raise SettingsError(
-            "features: partial dependence is of one feature or two different ones, given as a list",
+            "features: partial dependence takes a list of one feature or two different ones",
             field="features",
             code="not_accepted",
         )
@@ -245,7 +245,7 @@ def _checked(wish: Wish, names: Sequence[str]) -> list[str]:
             )
     if wish.ice and len(chosen) > 1:
         raise SettingsError(
-            "ice: single rows have curves of one feature only", field="ice", code="not_applicable"
+            "ice: curves of single rows are for one feature only", field="ice", code="not_applicable"
         )
     return chosen
 

@@ -279,7 +279,7 @@ class Posterior:
         """
         if self.origin is None:
             raise SettingsError(
-                "this model came without the states of its chains (a service's file has none): fit again "
+                "this model has no states of its chains (a service's file never has): fit again "
                 "with more draws",
                 field=None,
                 code="unavailable",

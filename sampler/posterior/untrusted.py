@@ -98,7 +98,7 @@ def _read(data: bytes) -> Contents:
 def _check_count(num_chains: int) -> None:
     most = LIMITS["num_chains"][1]
     if num_chains > most:
-        raise PackedError(f"the model is too large to be taken: {num_chains} chains, where up to {most} are")
+        raise PackedError(f"the model is too large: {num_chains} chains, where up to {most} are accepted")
 
 
 def _check_sizes(header: Header, heads: Sequence[tuple[int, int, int]]) -> None:
@@ -123,13 +123,13 @@ def _check_header(header: Header) -> None:
     try:
         settings = Settings.from_json(header.settings)
     except (SettingsError, TypeError) as error:
-        raise PackedError(f"the model's settings are none that this version knows: {error}") from None
+        raise PackedError(f"this version doesn't accept the model's settings: {error}") from None
     _check_texts(header)
     for column in (*schema.columns, schema.target):
         _check_column(column)
     names = [column.name for column in schema.columns]
     if len(set(names)) < len(names):
-        raise _wrong("two of its columns have one name")
+        raise _wrong("two of its columns have the same name")
     if settings.family == "probit" and len(schema.target.levels) != 2:
         raise _wrong("its target doesn't have two classes")
     if (settings.family != "gaussian") != (len(schema.target.levels) > 1):
@@ -143,7 +143,7 @@ def _check_header(header: Header) -> None:
 
 def _check_texts(header: Header) -> None:
     if not isinstance(header.warnings, list) or not isinstance(header.weighted, bool):
-        raise _wrong("its warnings or weights are not described as such")
+        raise _wrong("its warnings or weights have the wrong type")
     left_out = [text for item in header.schema.left_out for text in (item.name, item.why)]
     if not all(isinstance(text, str) for text in [*header.warnings, *header.schema.ignored, *left_out]):
         raise _wrong("a warning or a name is not text")
@@ -156,12 +156,12 @@ def _check_column(column: Column) -> None:
     ends = all(end is None or _is_number(end) for end in (column.min, column.max))
     levels = len(set(column.levels)) == len(column.levels)
     if not (counts and ends and levels and isinstance(column.from_text, bool)):
-        raise _wrong(f"column {column.name[:100]!r} is not described as columns are")
+        raise _wrong(f"column {column.name[:100]!r} has an invalid description")
 
 
 def _check_statistics(statistics: Sequence[Mapping[str, Any]], num_chains: int) -> None:
     if len(statistics) not in (0, num_chains):
-        raise _wrong("it doesn't have statistics of each chain")
+        raise _wrong("it doesn't have statistics for each chain")
     _check_plain(list(statistics))
     if len(repr(statistics)) > MAX_TEXT:
         raise _wrong("its statistics are too long")

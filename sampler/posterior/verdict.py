@@ -295,7 +295,7 @@ def _advice(verdict: Verdict, agreement: Agreement, sigma_rhat: float | None, ch
     times = math.ceil(min(max(factor, 1.5), 20)) if math.isfinite(factor) else 20
     usable = "The intervals are usable, with some Monte Carlo error. " if verdict == "approximate" else ""
     return (
-        f"{usable}For more, draw longer chains (num_draws={draws * times} or thin {times} times as large, "
+        f"{usable}To improve, draw longer chains (num_draws={draws * times} or thin {times} times as large, "
         f"and a longer num_burnin) or pool more of them (num_chains={chains * 2})."
     )
 

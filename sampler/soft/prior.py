@@ -130,7 +130,7 @@ def calibrate_soft(
     if len(design) > MOST_COLUMNS:
         raise DataError(
             f"method {settings.method} takes up to {MOST_COLUMNS} coded columns (a category is one for each "
-            f"level), and there are {len(design)}: name fewer features"
+            f"level), and there are {len(design)}: use fewer features"
         )
     if weights is not None and not np.all(weights > 0):
         raise DataError("weights must be positive: leave rows of weight 0 out")

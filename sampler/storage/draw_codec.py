@@ -112,7 +112,7 @@ def _checksum(head: bytes, body: bytes) -> int:
 def unpack(data: bytes) -> Draws:
     """Decode a block exactly; raise PackedError when it is not a block, damaged, or of a newer format."""
     if len(data) < HEAD.size or not data.startswith(MAGIC):
-        raise PackedError("this is no block of draws")
+        raise PackedError("this is not a block of draws")
     if data[5] == FORESTS:
         return unpack_forests(data, unpack)
     if data[5] == SOFT_TREES:
@@ -128,7 +128,7 @@ def unpack(data: bytes) -> Draws:
             f"{SHARP_TREES} or {SINGLE_TREES}"
         )
     if _checksum(data[: HEAD.size], data[HEAD.size :]) != checksum:
-        raise PackedError("the block of draws is damaged: its checksum doesn't fit")
+        raise PackedError("the block of draws is damaged: its checksum doesn't match")
     num_words = (num_bits + 63) // 64
     more = len(data) - HEAD.size - 8 * (num_draws + num_words)
     fits = more == 0 if kind == SHARP_TREES else more >= 0
@@ -161,14 +161,14 @@ def unpack(data: bytes) -> Draws:
         draws.leaf,
     )
     if status != packing.DONE:
-        raise PackedError("the block of draws is damaged: its trees don't add up")
+        raise PackedError("the block of draws is damaged: its trees are inconsistent")
     return draws if kind == SHARP_TREES else _with_values(draws, data[len(data) - more :])
 
 
 def sizes(data: bytes) -> tuple[int, int, int]:
     """Read the numbers of draws, trees per draw and nodes from a block's head; raise PackedError."""
     if len(data) < HEAD.size or not data.startswith(MAGIC):
-        raise PackedError("this is no block of draws")
+        raise PackedError("this is not a block of draws")
     head = HEAD.unpack_from(data)
     if head[2] == SOFT_TREES:
         from sampler.storage.soft_codec import HEAD as SOFT_HEAD  # noqa: PLC0415

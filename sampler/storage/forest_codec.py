@@ -72,7 +72,7 @@ def unpack_forests(data: bytes, unpack: Callable[[bytes], Draws]) -> Draws:
     if version > VERSION:
         raise PackedError(f"the block of draws has format {version}; this version reads up to {VERSION}")
     if _checksum(data[: HEAD.size], data[HEAD.size :]) != checksum:
-        raise PackedError("the block of draws is damaged: its checksum doesn't fit")
+        raise PackedError("the block of draws is damaged: its checksum doesn't match")
     at = HEAD.size + text + 8 * num_draws * num_scalars
     names = data[HEAD.size : HEAD.size + text].decode(errors="replace").split("\0")[:-1]
     if len(data) < at or num_forests < 1 or len({*names}) != num_scalars + num_forests - 1:
@@ -83,7 +83,7 @@ def unpack_forests(data: bytes, unpack: Callable[[bytes], Draws]) -> Draws:
         size = LENGTH.unpack_from(data, at)[0] if len(data) >= at + LENGTH.size else 0
         block = data[at + LENGTH.size : at + LENGTH.size + size]
         if len(block) < HEAD.size or len(block) != size or block[5] != SHARP_TREES:
-            raise PackedError("the block of draws is damaged: its forests don't add up")
+            raise PackedError("the block of draws is damaged: its forests are inconsistent")
         forests.append(unpack(block))
         at += LENGTH.size + size
     fits = (
@@ -94,7 +94,7 @@ def unpack_forests(data: bytes, unpack: Callable[[bytes], Draws]) -> Draws:
         and bool(np.all(np.isfinite(numbers)))
     )
     if not fits:
-        raise PackedError("the block of draws is damaged: its forests don't add up")
+        raise PackedError("the block of draws is damaged: its forests are inconsistent")
     return replace(
         forests[0],
         scalars=dict(zip(names, numbers.reshape(num_scalars, num_draws), strict=False)),

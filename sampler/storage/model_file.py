@@ -83,20 +83,20 @@ def read_parts(
 
     """
     if len(data) < START.size or not data.startswith(MAGIC):
-        raise PackedError("this is no model file")
+        raise PackedError("this is not a model file")
     _, version, checksum, length = START.unpack_from(data)
     if version > VERSION:
         raise PackedError(f"the model file has format {version}; this version reads up to {VERSION}")
     if longest_index is not None and length > longest_index:
         raise PackedError(f"the model file's index is longer than {longest_index} bytes")
     if zlib.crc32(memoryview(data)[START.size - 4 :]) != checksum:
-        raise PackedError("the model file is damaged: its checksum doesn't fit")
+        raise PackedError("the model file is damaged: its checksum doesn't match")
     try:
         index = json.loads(data[START.size : START.size + length])
         chains, statistics = index["chains"], index["statistics"]
         checkpoints = index.get("checkpoints", [])
         if not _are_all(list, [chains, statistics, checkpoints, *chains]) or not _are_all(dict, statistics):
-            raise ValueError("its index doesn't list what it holds")  # noqa: TRY301
+            raise ValueError("its index is malformed")  # noqa: TRY301
         parts = _Parts(data, START.size + length)
         header = parts.take(index["header"])
         blocks = [[parts.take(size) for size in chain] for chain in chains]

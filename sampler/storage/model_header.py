@@ -147,14 +147,14 @@ def _is_finite(value: Any) -> bool:
 
 def _checked(data: bytes, longest_text: int | None) -> tuple[bytes, bytes]:
     if len(data) < START.size or not data.startswith(MAGIC):
-        raise PackedError("this is no model header")
+        raise PackedError("this is not a model header")
     _, version, checksum, length = START.unpack_from(data)
     if version > VERSION:
         raise PackedError(f"the model's header has format {version}; this version reads up to {VERSION}")
     if longest_text is not None and length > longest_text:
         raise PackedError(f"the text of the model's header is longer than {longest_text} bytes")
     if zlib.crc32(data[START.size - 4 :]) != checksum or START.size + length > len(data):
-        raise PackedError("the model's header is damaged: its checksum doesn't fit")
+        raise PackedError("the model's header is damaged: its checksum doesn't match")
     return data[START.size : START.size + length], data[START.size + length :]
 
 
@@ -163,7 +163,7 @@ def _arrays(data: bytes, num_cuts: list[int], num_reference: int) -> tuple[Grid,
     if any(type(count) is not int or count < 0 for count in counts) or max(num_cuts, default=0) > MAX_CUTS:
         raise ValueError("its sizes are out of range")
     if num_reference > REFERENCE_ROWS:
-        raise ValueError(f"it has {num_reference} reference rows, where up to {REFERENCE_ROWS} are kept")
+        raise ValueError(f"it has {num_reference} reference rows, where up to {REFERENCE_ROWS} are allowed")
     ends = np.cumsum([0, *num_cuts])
     size = int(ends[-1]) * 8
     if len(data) != size + num_reference * len(num_cuts):

@@ -45,14 +45,14 @@ def pack_soft(draws: SoftDraws) -> bytes:
 def unpack_soft(data: bytes) -> SoftDraws:
     """Decode a block exactly; raise PackedError when it is not a block, damaged, or of a newer format."""
     if len(data) < HEAD.size or not data.startswith(MAGIC):
-        raise PackedError("this is no block of draws")
+        raise PackedError("this is not a block of draws")
     _, version, kind, _, checksum, d, m, p, k, n, sharpness = HEAD.unpack_from(data)
     if version > VERSION or kind != SOFT_TREES:
         raise PackedError(
             f"the block of draws has format {version}, kind {kind}, not {VERSION}, {SOFT_TREES}"
         )
     if _checksum(data[: HEAD.size], data[HEAD.size :]) != checksum:
-        raise PackedError("the block of draws is damaged: its checksum doesn't fit")
+        raise PackedError("the block of draws is damaged: its checksum doesn't match")
     if n > MOST_NODES or len(data) < HEAD.size + 16 * d + (n + 7) // 8:
         raise PackedError("the block of draws is damaged: its sizes contradict each other")
     reader = _Reader(data)

@@ -108,7 +108,7 @@ class SoftDraws(Draws):
             and len(ends) == len(sigma) * num_trees
         )
         if not fits:
-            raise PackedError("the parts of the soft draws don't belong together")
+            raise PackedError("the parts of the soft draws contradict each other")
         feature = np.full(nodes, LEAF, np.int32)
         feature[is_split] = direction.argmax(axis=1) if splits else 0
         return cls(
@@ -179,5 +179,5 @@ def tree_ends(is_split: NDArray[np.bool_]) -> NDArray[np.int64]:
     lowest = np.minimum.accumulate(np.minimum(still_open, 0))
     ends: NDArray[np.int64] = np.flatnonzero(np.diff(lowest, prepend=0) < 0)
     if len(still_open) and (len(ends) == 0 or ends[-1] != len(still_open) - 1):
-        raise PackedError("the last soft tree has no end")
+        raise PackedError("the last soft tree is incomplete")
     return ends

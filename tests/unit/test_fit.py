@@ -257,7 +257,7 @@ def test_what_cannot_be_extended(tmp_path):
     with pytest.raises(SettingsError, match=r"give them again, as in load\(path\).extend\(500, X, y\)"):
         loaded.extend(10)
     for rows in ((X[::-1], y[::-1]), (X, y + 1), (X[:50], y[:50])):
-        with pytest.raises(DataError, match="in their order, that the fit was given"):
+        with pytest.raises(DataError, match="the rows of the fit, in the same order"):
             loaded.extend(10, *rows, progress=False)
     with pytest.raises(DataError, match="without weights: leave them out"):
         loaded.extend(10, X, y, np.ones(60))

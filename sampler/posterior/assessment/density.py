@@ -52,7 +52,7 @@ def density(posterior: Posterior, coded: Coded, num_draws: int) -> dict[str, Any
     """
     if posterior.classes is not None and len(posterior.classes) > 2:
         raise SettingsError(
-            "more than two classes have no one density: ask for their probabilities",
+            "more than two classes have no single density: predict their probabilities",
             field=None,
             code="not_applicable",
         )

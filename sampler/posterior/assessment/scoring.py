@@ -56,7 +56,7 @@ class LabelledRows:
         """Check and encode rows; raise DataError, and SettingsError for weights with classes."""
         if weights is not None and posterior.classes is not None:
             raise SettingsError(
-                "rows with classes have no weights: leave them out", field="weights", code="not_applicable"
+                "classes take no weights: leave them out", field="weights", code="not_applicable"
             )
         coded = X if isinstance(X, Coded) else posterior.encode(X)
         classes, outcomes = read_outcomes(y, posterior.schema.target, coded.num_rows)

@@ -146,16 +146,16 @@ def test_files_that_are_none_are_refused(client, settings):
     good = make_posterior()[0].to_bytes()
     header, _, statistics = read_model(good)
     for data, word in {
-        b"": "no model file",
-        b"PK\x03\x04 a zip file": "no model file",
+        b"": "not a model file",
+        b"PK\x03\x04 a zip file": "not a model file",
         good[:-1]: "damaged",
         good[:40]: "damaged",
         good[:50] + bytes([good[50] ^ 1]) + good[51:]: "damaged",
         with_version(good, 99): "format 99",
         write_model(header, [[], []], statistics): "no draws",
         write_model(header, [], []): "no draws",
-        write_model(header, [[b"x"]], []): "no block",
-        write_model(b"", [], []): "no model header",
+        write_model(header, [[b"x"]], []): "not a block",
+        write_model(b"", [], []): "not a model header",
     }.items():
         body = problem(post_file(client, data), 422, "unusable-model")
         assert word in body["detail"], body["detail"]

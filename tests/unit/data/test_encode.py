@@ -138,9 +138,9 @@ def test_missing_values_are_counted():
     coded = encoded(columns(ROW | {"hole": None, "size": None, "trio": None}, ROW | {"hole": math.nan}))
     np.testing.assert_array_equal(coded.codes[:2] == 255, [[True, False], [True, True]])
     assert coded.warnings == [
-        "size: missing in 1 row, though none was in training: such an answer is a guess",
+        "size: missing in 1 row, though none was in training: such a prediction is a guess",
         "hole: missing in 2 rows",
-        "trio: missing in 1 row, though none was in training: such an answer is a guess",
+        "trio: missing in 1 row, though none was in training: such a prediction is a guess",
     ]
 
 

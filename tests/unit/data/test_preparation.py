@@ -185,11 +185,11 @@ def test_many_bad_target_rows():
     ("outcome", "words"),
     [
         ([3.0] * N, "constant target"),
-        (["low", "high"] * 30, 'or say family="auto"'),
-        (["low", "mid", "high"] * 20, 'or say method="bcart" and family="auto" where these are 3 classes'),
+        (["low", "high"] * 30, 'or set family="auto"'),
+        (["low", "mid", "high"] * 20, 'or set method="bcart" and family="auto" if these are 3 classes'),
         (["1", "2", "x"] * 20, "row 3 holds 'x'"),
         (["12", "13"] * 30, "must be numeric"),
-        ([True, False] * 30, 'say family="probit", make it a number (0 and 1)'),
+        ([True, False] * 30, 'set family="probit", make it a number (0 and 1)'),
         (pd.date_range("2020", periods=N), "must be numeric"),
         ([1.0, "a"] * 30, "row 2 holds 'a'"),
         (np.zeros((N, 2)), "one dimension"),
@@ -324,11 +324,11 @@ def test_a_feature_that_is_the_target_is_told():
     """A bare array has no name to be recognised by; numbers, booleans and classes alike."""
     y = RNG.normal(size=30)
     (warning,) = prepare({"a": RNG.normal(size=30), "price": y}, y).warnings
-    assert warning.startswith("price holds the very values of the target")
+    assert warning.startswith("price has exactly the values of the target")
     classes = np.array(["u", "v", "w"] * 10, dtype=object)
     other = RNG.normal(size=30)
     (warning,) = prepare({"a": other, "c": classes}, classes, method="bcart", family="categorical").warnings
-    assert warning.startswith("c holds")
+    assert warning.startswith("c has")
     assert prepare({"a": other}, y).warnings == []
 
 
@@ -408,5 +408,5 @@ def test_single_trees_refuse_weights_too_small_to_be_told_from_zero():
     """Their sums have 61 bits: a range of 1e12 is exact, one of 1e24 is refused."""
     w = np.where(np.arange(N) % 3 == 0, 1e-6, 1e6)
     assert not any("weights" in told for told in prepare(table(), y(), weights=w, method="bcart").warnings)
-    with pytest.raises(DataError, match="can't be told from 0"):
+    with pytest.raises(DataError, match="is negligible"):
         prepare(table(), y(), weights=w**2, method="bcart")

@@ -72,7 +72,7 @@ def test_rows_outside_training_are_told():
     assert ("x1", "outside_range") not in said.flags[0]
     (warning,) = [text for text in said.warnings if text.startswith("x1: outside")]
     column = next(column for column in posterior.schema.columns if column.name == "x1")
-    assert f"x1: outside what training saw ({column.min:.6g} to {column.max:.6g}) in 1 row" in warning
+    assert f"x1: outside the training range ({column.min:.6g} to {column.max:.6g}) in 1 row" in warning
     assert "as at the edge" in warning
 
 
