@@ -1,4 +1,4 @@
-"""A `prediction` unit: one block of rows of a dataset, predicted in parts and stored at the end.
+"""A `prediction` unit: rows of one block of a dataset, predicted in parts and stored at the end.
 
 The parts depend only on the rows, and nothing is stored before the end, so a killed unit starts again and
 gives the same bytes.
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from app.store import datasets, draws, models, predictions
+from app.store import draws, models, predictions
 from app.store.engine import session_scope
 from app.store.errors import LeaseLostError, StoreError
 from app.store.queue import units
@@ -40,11 +40,11 @@ class _Loaded:
     posterior: Posterior
 
 
-_last_loaded: list[_Loaded] = []  # a process often runs several blocks of a prediction in a row
+_last_loaded: list[_Loaded] = []  # a process often runs several units of a prediction in a row
 
 
 def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
-    """Predict the claimed block; raises as `worker.chain.run_chain`."""
+    """Predict the claimed unit's rows; raises as `worker.chain.run_chain`."""
     load_kernels(watch, PREDICTION)
     assert claim.prediction_id is not None
     with session_scope(context.engine, read_only=True) as session:
@@ -54,9 +54,9 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
         request = found.request
         posterior = _posterior(context, claim.model_id, request["draws"])
         names = [column.name for column in posterior.schema.columns]
-        table = datasets.read_block(session, found.dataset_id, names, claim.ordinal)
+        table, before = predictions.read_rows(session, found, names, claim.ordinal)
     _beat(watch, 0, table.num_rows)
-    coded = _encoded(posterior, table, claim.ordinal)
+    coded = _encoded(posterior, table, before)
     del table
     parts = _parts(watch, posterior, coded, request)
     data = predictions.encode(pa.concat_tables(list(parts)))
@@ -83,12 +83,11 @@ def _posterior(context: Context, model_id: str, num_draws: int) -> Posterior:
     return _last_loaded[0].posterior
 
 
-def _encoded(posterior: Posterior, table: pa.Table, block: int) -> Coded:
-    """Encode the rows; errors name rows of the whole dataset."""
+def _encoded(posterior: Posterior, table: pa.Table, first: int) -> Coded:
+    """Encode the rows; errors name rows of the whole dataset, `first` of which come before."""
     try:
         return posterior.encode(table)
     except DataError as error:
-        first = block * datasets.BLOCK_ROWS
         raise DataError(
             [replace(p, row=None if p.row is None else p.row + first) for p in error.problems]
         ) from None

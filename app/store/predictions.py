@@ -3,6 +3,8 @@
 Their state changes through `app.store.queue`.
 """
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
@@ -26,13 +28,25 @@ from app.store.tables import (
     new_id,
 )
 
+UNITS = "units"  # in a prediction's request: rows of each, and how many are of one block
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
 def create(
-    session: Session, *, owner: str, model_id: str, dataset: Dataset, request: Json
+    session: Session,
+    *,
+    owner: str,
+    model_id: str,
+    dataset: Dataset,
+    request: Json,
+    unit_rows: int | None = None,
 ) -> BatchPrediction:
-    """Store a new background prediction: its row, and one unit of work per block of 65,536 rows.
+    """Store a new background prediction: its row and its units of work.
+
+    Parameters
+    ----------
+    unit_rows
+        Rows of each unit, a divisor of a dataset's block of 65,536 rows; None: such a block.
 
     Raises
     ------
@@ -47,14 +61,14 @@ def create(
         model_id=model_id,
         dataset_id=dataset.id,
         num_rows=dataset.num_rows,
-        request=request,
+        request=request | {UNITS: [(rows := unit_rows or BLOCK_ROWS), BLOCK_ROWS // rows]},
         state=QUEUED,
     )
     session.add(made)
     session.flush()  # the units refer to the row
-    for block, first in enumerate(range(0, dataset.num_rows, BLOCK_ROWS)):
-        rows = min(BLOCK_ROWS, dataset.num_rows - first)
-        session.add(lifecycle.new_unit(model_id, PREDICTION, block, rows, made.id))
+    for number, first in enumerate(range(0, dataset.num_rows, rows)):
+        of_unit = min(rows, dataset.num_rows - first)
+        session.add(lifecycle.new_unit(model_id, PREDICTION, number, of_unit, made.id))
     session.flush()  # fail here rather than at the commit
     return made
 
@@ -107,6 +121,20 @@ def delete(session: Session, owner: str, prediction_id: str) -> bool:
     deleted = deletion.give_up_prediction(session, prediction_id)
     session.expire_all()  # the updates went past the session's copies
     return deleted
+
+
+def read_rows(
+    session: Session, prediction: BatchPrediction, columns: Sequence[str], number: int
+) -> tuple[pa.Table, int]:
+    """Read the rows of a unit, and count those of the dataset before them; raises as `datasets.read`.
+
+    They are part of one block, or all of it where the prediction doesn't give the size of its units.
+    """
+    assert prediction.dataset_id is not None
+    rows, of_block = prediction.request.get(UNITS, (BLOCK_ROWS, 1))
+    block, part = divmod(number, of_block)
+    table = datasets.read_block(session, prediction.dataset_id, columns, block)
+    return table.slice(part * rows, rows), number * rows
 
 
 def encode(table: pa.Table) -> bytes:

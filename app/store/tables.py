@@ -171,7 +171,7 @@ class DrawBlock(Base):
 
 
 class BatchPrediction(Base):
-    """A background prediction: a model's predictions of a stored dataset, made in blocks of rows."""
+    """A background prediction: a model's predictions of a stored dataset, made in units of some rows."""
 
     __tablename__ = "predictions"
     __table_args__ = (Index(None, "owner", "created_at", "id"),)
@@ -182,7 +182,7 @@ class BatchPrediction(Base):
     # The dataset can't be deleted while this is open; afterwards it can.
     dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id", ondelete="SET NULL"), index=True)
     num_rows: Mapped[int]
-    request: Mapped[Json]  # levels, quantiles and number of draws, all resolved
+    request: Mapped[Json]  # levels, quantiles and number of draws, all resolved; the size of units
     state: Mapped[str]
     flags: Mapped[Json | None]  # number of rows by column and flag, once succeeded
     error: Mapped[Json | None]

@@ -1,5 +1,6 @@
 """End of the units of background predictions; `app.store.queue.lifecycle` is the same for models."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import select, update
@@ -41,14 +42,14 @@ def settle(session: Session, prediction_id: str) -> None:
     found = session.scalar(query, execution_options={"populate_existing": True})
     if found is None or found.state not in OPEN_STATES:
         return
-    rows = session.execute(select(Unit.state, Unit.statistics).where(Unit.prediction_id == prediction_id))
-    states, statistics = zip(*rows, strict=True)
-    if any(state in OPEN_STATES for state in states):
+    mine = Unit.prediction_id == prediction_id
+    if session.scalar(select(Unit.id).where(mine, Unit.state.in_(OPEN_STATES)).limit(1)) is not None:
         return
     found.finished_at = utc_now()
     if found.cancel_requested:
         found.state = CANCELLED
     else:
+        statistics = session.scalars(select(Unit.statistics).where(mine))
         found.state, found.flags = SUCCEEDED, _added_up(statistics)
     session.flush()
 
@@ -62,7 +63,7 @@ def fail(session: Session, prediction_id: str, error: Json) -> None:
     rows_changed(session, open_.values(state=FAILED, error=error, finished_at=utc_now()))
 
 
-def _added_up(statistics: tuple[Json | None, ...]) -> Json:
+def _added_up(statistics: Iterable[Json | None]) -> Json:
     total: dict[str, dict[str, Any]] = {}
     for one in statistics:
         for column, counts in ((one or {}).get("flags") or {}).items():

@@ -8,6 +8,7 @@ import pyarrow.csv as pacsv
 import pytest
 from sqlalchemy import update
 
+from app.services.predictions import stored
 from app.store import datasets
 from app.store import predictions as store
 from app.store.engine import session_scope
@@ -19,6 +20,7 @@ from tests.support.databases import only
 from tests.support.fitted_models import fitted, run_units
 
 ARROW, CSV = "application/vnd.apache.arrow.stream", "text/csv"
+WORK_OF_ROW = 80 * 250  # draws, and trees of each with what the quantiles of a mixture take
 NEW = "size,colour\n3,red\n17.5,blue\n,green\n99,mauve\n"
 
 
@@ -87,14 +89,17 @@ def read(response) -> pa.Table:
     return pa.ipc.open_stream(response.content).read_all().replace_schema_metadata()
 
 
-def test_blocks_follow_each_other(client, settings, model, monkeypatch):
-    """A dataset of several blocks: as many units, each row once and in order, the last unit ends it."""
-    monkeypatch.setattr("app.store.datasets.BLOCK_ROWS", 7)
-    monkeypatch.setattr("app.store.predictions.BLOCK_ROWS", 7)
+@pytest.mark.parametrize(("work", "units_made"), [(stored.UNIT_WORK, 4), (2 * WORK_OF_ROW, 15)])
+def test_units_follow_each_other(client, settings, model, monkeypatch, work, units_made):
+    """Blocks of eight rows, as they are or in units of two: each row once and in order."""
+    monkeypatch.setattr("app.store.datasets.BLOCK_ROWS", 8)
+    monkeypatch.setattr("app.store.predictions.BLOCK_ROWS", 8)
+    monkeypatch.setattr(stored, "BLOCK_ROWS", 8)
+    monkeypatch.setattr(stored, "UNIT_WORK", work)
     dataset_id = post_csv(client, table(30)).json()["id"]
     made = start(client, "mine", dataset_id).json()
 
-    assert run_units(settings) == 5
+    assert run_units(settings) == units_made
 
     assert client.get(f"/predictions/{made['id']}").json()["state"] == "succeeded"
     content = table(30)
@@ -108,14 +113,28 @@ def test_blocks_follow_each_other(client, settings, model, monkeypatch):
     assert made["warnings"] == ["not used by the model: y, note"]
 
 
+@pytest.mark.parametrize("num_rows", [1, 65_536, 3_000_000, 10**9])
+@pytest.mark.parametrize("work", [1, WORK_OF_ROW, 10**6, 10**9])
+def test_a_unit_takes_seconds(num_rows, work):
+    """No more than its share of work, a whole part of a block, unless there would be thousands of units."""
+    rows = stored.unit_rows(work, num_rows)
+    would_be_many = 2 * num_rows > rows * stored.MAX_UNITS
+
+    assert stored.BLOCK_ROWS % rows == 0
+    assert rows * work <= stored.UNIT_WORK or would_be_many
+    assert rows == stored.BLOCK_ROWS or 2 * rows * work > stored.UNIT_WORK
+
+
 def test_what_cannot_be_predicted_is_refused_or_fails_with_its_place(client, settings, model, monkeypatch):
     """Names and options before the 202; cells of the wrong kind end it, with the row of the whole dataset."""
     strange = post_csv(client, "size,hue\n1,red\n2,red\n").json()["id"]
     body = problem(start(client, model, strange), 422, "unusable-data")
     assert places(body) == [("colour", None), ("hue", None)]
     problem(start(client, model, "ds_unknown"), 404)
-    monkeypatch.setattr("app.store.datasets.BLOCK_ROWS", 7)
-    monkeypatch.setattr("app.store.predictions.BLOCK_ROWS", 7)
+    monkeypatch.setattr("app.store.datasets.BLOCK_ROWS", 8)
+    monkeypatch.setattr("app.store.predictions.BLOCK_ROWS", 8)
+    monkeypatch.setattr(stored, "BLOCK_ROWS", 8)
+    monkeypatch.setattr(stored, "UNIT_WORK", WORK_OF_ROW)
     wrong = post_csv(client, "size,colour\n" + "1,red\n" * 9 + "big,red\n").json()["id"]
     problem(start(client, "nobody", wrong), 404)
     assert places(problem(start(client, model, wrong, draws=41), 422)) == [("draws", None)]
