@@ -126,16 +126,17 @@ def spent() -> float:
         + own.ru_stime
         + ended.ru_utime
         + ended.ru_stime
-        + sum(map(_below, _children(os.getpid())))
+        + sum(map(spent_by, _children(os.getpid())))
     )
 
 
-def _below(pid: int) -> float:
+def spent_by(pid: int) -> float:
+    """Processor seconds of another process and of all below it; 0 when it is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return sum(map(int, fields[11:15])) / TICKS + sum(map(_below, _children(pid)))
+    return sum(map(int, fields[11:15])) / TICKS + sum(map(spent_by, _children(pid)))
 
 
 def _children(pid: int) -> list[int]:
