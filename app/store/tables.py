@@ -244,7 +244,7 @@ class AuditEntry(Base):
     """One change: who made it, to which object, and when. It outlives the object."""
 
     __tablename__ = "audit_entries"
-    __table_args__ = (Index(None, "created_at", "id"),)
+    __table_args__ = (Index(None, "created_at", "id"), Index(None, "owner", "created_at", "id"))
 
     id: Mapped[str] = mapped_column(primary_key=True)
     created_at: Mapped[datetime]

@@ -2,15 +2,16 @@
 
 import sqlite3
 import threading
+from datetime import UTC, datetime
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import inspect, make_url, text
+from sqlalchemy import event, inspect, make_url, text
 
-from app.store import schema
-from app.store.engine import make_engine
-from app.store.tables import Base
+from app.store import audit, schema
+from app.store.engine import make_engine, session_scope
+from app.store.tables import AuditEntry, Base
 
 
 def test_migrations_make_exactly_the_tables(database):
@@ -131,3 +132,34 @@ def test_api_and_worker_leave_another_schema_alone(database):
 
         assert f"at revision {other}" in (schema.mismatch(database.url) or "")
         assert schema.current_revision(database.engine) == other
+
+
+def test_an_owners_audit_is_read_by_an_index(database):
+    """A page of one owner's lines, the first and the next, sorts nothing and passes over nobody else's."""
+    engine, statements = database.engine, []
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    with session_scope(engine) as session:
+        for number in range(3000):
+            owner = "few" if number < 30 else "many"
+            told = {"who": "k", "owner": owner, "action": "model.created", "subject": "m", "request_id": None}
+            audit.append(session, AuditEntry(id=f"{number:05}", created_at=moment, **told))
+    with engine.begin() as connection:
+        connection.execute(text("ANALYZE"))
+
+    def keep(_connection, _cursor, statement, parameters, *_):
+        statements.append((statement, parameters))
+
+    event.listen(engine, "before_cursor_execute", keep)
+    with session_scope(engine, read_only=True) as session:
+        page = audit.list_page(session, "few", 10)
+        rest = audit.list_page(session, "few", 50, (page[-1].created_at, page[-1].id))
+    event.remove(engine, "before_cursor_execute", keep)
+    explain = "EXPLAIN QUERY PLAN " if database.dialect == "sqlite" else "EXPLAIN "
+    asked = [(statement, values) for statement, values in statements if "audit_entries" in statement]
+    with engine.connect() as connection:
+        plans = [str(connection.exec_driver_sql(explain + sql, values).all()) for sql, values in asked]
+
+    assert [entry.id for entry in (*page, *rest)] == [f"{number:05}" for number in reversed(range(30))]
+    assert len(plans) == 2
+    assert all("ix_audit_entries_owner_created_at_id" in plan for plan in plans), plans
+    assert not any("SORT" in plan.upper() or "TEMP B-TREE" in plan for plan in plans), plans
