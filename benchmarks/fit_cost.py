@@ -120,7 +120,14 @@ def prepare(url, rows, columns, holdout, given):
     settings.pop("weights", None)
     features = [f"x{j}" for j in range(columns)]
     dataset = store(url, table, "data")
-    request = FitRequest(dataset, "y", features=features, weights=weights, holdout=holdout, settings=settings)
+    request = FitRequest(
+        dataset,
+        "y",
+        features=features,
+        roles={"weights": weights} if weights else {},
+        holdout=holdout,
+        settings=settings,
+    )
     _, shown = create(engine, "local", request)
     engine.dispose()
     return shown["settings"]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sampler.errors import DataError, DataWarning, PackedError, SettingsError
 from sampler.methods import check_extends, find_method
-from sampler.settings import LIMITS
+from sampler.settings import LIMITS, SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -105,7 +105,7 @@ def fit(
         Seed of all random numbers, a non-negative integer.
     prior
         Hyperparameters of Chipman, George and McCulloch (2010) or absolute constants (see
-        `sampler.bart.prior.calibrate`), and `cuts`.
+        `sampler.definitions.PRIOR`), and `cuts`.
     moves
         Name of a move set, or the probabilities of the moves.
     prior_only
@@ -137,6 +137,7 @@ def fit(
         For an invalid setting.
 
     """
+    given = locals()  # every setting is an argument
     from sampler.preparation import prepare  # noqa: PLC0415
 
     problem = prepare(
@@ -147,19 +148,7 @@ def fit(
         columns=columns,
         target_name=target_name,
         prior=prior,
-        family=family,
-        method=method,
-        num_trees=num_trees,
-        num_chains=num_chains,
-        num_burnin=num_burnin,
-        num_draws=num_draws,
-        thin=thin,
-        seed=seed,
-        moves=moves,
-        prior_only=prior_only,
-        particles=particles,
-        start=start,
-        search=search,
+        **{name: given[name] for name in SETTINGS},
     )
     for warning in problem.warnings:
         warnings.warn(warning, DataWarning, stacklevel=2)
@@ -215,10 +204,9 @@ def extend(
 
     """
     from sampler.chains import resume_chain  # noqa: PLC0415
-    from sampler.settings import checked_count  # noqa: PLC0415
 
     check_extends(str(posterior.settings["method"]))
-    total = posterior.num_draws + checked_count("num_draws", num_draws)
+    total = posterior.num_draws + SETTINGS["num_draws"].check("num_draws", num_draws)
     if total > LIMITS["num_draws"][1]:
         most = LIMITS["num_draws"][1]
         raise SettingsError(

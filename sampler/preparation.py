@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.binning import MAX_CUTS, SCHEMES, Grid, cuts_between, distinct_values, spread
+from sampler.data.binning import MAX_CUTS, Grid, cuts_between, distinct_values, spread
 from sampler.data.columns import summarise
 from sampler.data.encode import encode, train_column
 from sampler.data.schema import Column, Schema, choose
 from sampler.data.table import one_column, read
 from sampler.data.target import guess_family, read_target, read_weights
+from sampler.definitions import SCHEMES
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.methods import METHODS
 from sampler.settings import Settings

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import numbers
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.definitions import PRIOR
 from sampler.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -17,30 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-MOST = 1e100  # largest scale, and the inverse of the smallest, so that sums of squares stay finite
 SIGMA_FLOOR = 1e-6  # least noise as a share of y's range; a perfect linear fit would give a prior of scale 0
-ESTIMATES = ("linear", "naive")
-
-# range of each entry: (lowest, highest, whether the ends are included)
-RANGES: dict[str, tuple[float, float, bool]] = {
-    "k": (1 / MOST, MOST, False),
-    "alpha": (0, 1, False),
-    "beta": (0, math.inf, True),
-    "nu": (0, math.inf, False),
-    "q": (0, 1, False),
-    "offset": (-math.inf, math.inf, False),
-    "leaf_sd": (1 / MOST, MOST, False),
-    "lambda": (1 / MOST**2, MOST**2, False),
-    "sigma": (1 / MOST, MOST, False),
-    "sigma_start": (1 / MOST, MOST, False),
-    "step": (1 / MOST, MOST, False),
-    "k_df": (0, 1e6, False),
-    "k_scale": (0, math.inf, False),
-    "sparse_a": (0, 1e6, False),
-    "sparse_b": (0, 1e6, False),
-    "sparse_rho": (0, 1e9, False),
-    "sparse_theta": (0, 1e9, False),
-}
 
 
 @dataclass(frozen=True)
@@ -95,7 +72,6 @@ def range_of(y: NDArray[np.float64], weights: NDArray[np.float64] | None, spread
 def check_entries(
     prior: Mapping[str, Any] | None,
     known: Sequence[str],
-    ranges: Mapping[str, tuple[float, float, bool]],
     whose: str = "",
 ) -> dict[str, Any]:
     """Check prior entries.
@@ -106,8 +82,6 @@ def check_entries(
         Entries by name, or None.
     known
         Accepted names.
-    ranges
-        Range of each numeric entry: lowest, highest, whether the ends are included.
     whose
         Text after a name in messages, such as " of a single tree".
 
@@ -130,37 +104,8 @@ def check_entries(
                 field=f"prior.{name}",
                 code="unknown",
             )
-        if name == "sigma_estimate":
-            if value not in ESTIMATES:
-                raise SettingsError(
-                    f"prior sigma_estimate must be one of {', '.join(ESTIMATES)}, not {value!r}",
-                    field="prior.sigma_estimate",
-                    code="not_accepted",
-                )
-        elif name == "sparse":
-            if not isinstance(value, bool):
-                raise SettingsError(
-                    f"prior sparse must be true or false, not {value!r}",
-                    field="prior.sparse",
-                    code="not_accepted",
-                )
-        else:
-            given[name] = _in_range(name, value, ranges[name])
+        given[name] = PRIOR[name].check(f"prior.{name}", value)
     return given
-
-
-def _in_range(name: str, value: Any, allowed: tuple[float, float, bool]) -> float:
-    low, high, closed = allowed
-    number = math.nan if isinstance(value, bool) or not isinstance(value, numbers.Real) else float(value)
-    inside = low < number < high or (closed and low <= number < high)
-    if not inside:
-        between = f"from {low:g} up" if closed else f"between {low:g} and {high:g}"
-        raise SettingsError(
-            f"prior {name} must be a number {between}, not {value!r}",
-            field=f"prior.{name}",
-            code="out_of_range",
-        )
-    return number
 
 
 def _chi2_quantile(probability: float, degrees: float) -> float:

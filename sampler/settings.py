@@ -1,12 +1,23 @@
-"""Settings of a fit: definitions, checks, resolution of defaults."""
+"""Settings of the model and its chains: definitions, checks across settings, resolution of defaults."""
 
 from __future__ import annotations
 
 import math
-import numbers
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from sampler.definitions import (
+    HOLDOUT,
+    PRIOR,
+    ROLES,
+    SEARCH,
+    STOP,
+    FormField,
+    Group,
+    Kind,
+    Setting,
+    is_number,
+)
 from sampler.errors import SettingsError
 from sampler.methods import METHODS, PARTICLE_GIBBS, RULE_DRAW, check_family, find_method
 
@@ -16,79 +27,14 @@ if TYPE_CHECKING:
 FAMILIES = ("gaussian", "probit", "categorical")
 STARTS = ("stumps", "smc", "annealed")
 PARTICLES = 10  # default of particle Gibbs
-SEARCH_LIMITS: dict[str, tuple[float, float]] = {
-    "iterations": (1, 100_000),
-    "first": (1, 100_000),
-    "proposals": (1, 10_000),
-    "most": (1, 10_000),
-    "chains": (1, 256),
-    "draws": (20, 10_000),
-    "samples": (1, 1000),
-    "delta": (0, 1),
-    "kappa": (0, 1e6),
-    "optimism": (0, 1e6),
-    "spatial": (0, 1),
+ITERATIONS = "Iterations and moves"  # a section of forms
+MOVE_TEXTS = {
+    "growprune": "growprune: only grow and prune",
+    "growprunechange": "growprunechange: also new rules for small nodes",
+    "cgm": "cgm: as in CGM10, with swaps",
+    "pg": "pg: particle Gibbs, whole trees at once",
 }
-SEARCH_SHARES = ("delta", "kappa", "optimism")
-
-Kind = Literal["word", "whole", "yes", "moves", "entries"]
-Group = Literal["model", "chains"]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Definition of a setting, from which HTTP fields, the worker's specification and checks follow.
-
-    Attributes
-    ----------
-    kind
-        "word" (one of `choices`, if there are any), "whole" (an integer within `limits`), "yes" (true or
-        false), "moves" (name of a set, or probabilities) or "entries" (numbers by name).
-    group
-        Part of the fit that it belongs to: the model, or its chains.
-    about
-        Description for users, in sentences.
-    default
-        Default value; None where it depends on the method.
-    choices
-        Accepted words; empty for any.
-    limits
-        Smallest and largest accepted number.
-    requested
-        Whether requests over HTTP may set it.
-    sparing
-        Whether it is omitted from stored settings while at its default, so that newer settings don't change
-        stored documents and the fingerprints of checkpoints.
-
-    """
-
-    kind: Kind
-    group: Group
-    about: str
-    default: Any = None
-    choices: tuple[str, ...] = ()
-    limits: tuple[int, int] | None = None
-    requested: bool = True
-    sparing: bool = False
-
-    def check(self, name: str, value: Any) -> Any:
-        """Check a value given under that name and return it; mappings are checked elsewhere.
-
-        Raises
-        ------
-        SettingsError
-            For a value that is not accepted.
-
-        """
-        if self.choices:
-            return _one_of(name, value, self.choices)
-        if self.kind == "whole":
-            return checked_count(name, value)
-        if self.kind == "yes" and not isinstance(value, bool):
-            raise SettingsError(
-                f"{name} must be true or false, not {value!r}", field=name, code="not_accepted"
-            )
-        return value
+NAMED_MOVES = dict.fromkeys(name for method in METHODS.values() for name in method.move_sets)
 
 
 def _setting(kind: Kind, group: Group, about: str, **more: Any) -> Any:
@@ -116,39 +62,68 @@ class Settings:
         "methods) for two or more classes; auto chooses by the target's values.",
         default="gaussian",
         choices=FAMILIES,
+        form=FormField("Family"),
     )
     method: str = _setting(
         "word",
         "model",
         f"bart (the default), a sum of trees; or a single-tree method: {', '.join(list(METHODS)[1:])}.",
         default="bart",
+        form=FormField("Method"),
     )
     num_trees: int = _setting(
-        "whole", "model", "Number of trees: 200 by default for bart, 1 for single trees.", limits=(1, 10_000)
+        "whole",
+        "model",
+        "Number of trees: 200 by default for bart, 1 for single trees.",
+        limits=(1, 10_000),
+        form=FormField(
+            "Trees", "How", "200; 1 of a single tree", "Each explains a little; fewer are faster."
+        ),
     )
     num_chains: int = _setting(
         "whole",
         "chains",
         "Number of chains (runs for smc, dcc-tree): 4 by default, 8 for bcart methods, 2 for dcc-tree.",
         limits=(1, 256),
+        form=FormField(
+            "Chains", "How", "4; 8 of bcart", "Independent runs, pooled. Agreement needs several."
+        ),
     )
     num_burnin: int = _setting(
         "whole",
         "chains",
         "Iterations before the first kept draw; by default as many as sampling takes, within limits.",
         limits=(0, 1_000_000),
+        form=FormField(
+            "Burn-in iterations",
+            ITERATIONS,
+            "as sampling, at most 1000",
+            "Discarded, since the chain has not converged yet.",
+        ),
     )
     num_draws: int = _setting(
         "whole",
         "chains",
         "Kept draws per chain: 250 by default, 1000 for smc (its particles) and dcc-tree.",
         limits=(1, 1_000_000),
+        form=FormField(
+            "Kept draws per chain",
+            "How",
+            "250; 1000 of smc, dcc-tree",
+            "More draws make every figure more precise, and cost time.",
+        ),
     )
     thin: int = _setting(
         "whole",
         "chains",
         "Iterations per kept draw: by default 8 for bart, 80 for the bcart methods, 4 for the rjhmc methods.",
         limits=(1, 100_000),
+        form=FormField(
+            "Iterations per kept draw",
+            ITERATIONS,
+            "8; 80 of bcart",
+            "Thinning, since successive draws are similar.",
+        ),
     )
     seed: int = _setting(
         "whole",
@@ -156,6 +131,7 @@ class Settings:
         "Seed of all random numbers; equal data, settings and seed give equal models.",
         default=0,
         limits=(0, 2**63 - 1),
+        form=FormField("Seed", ITERATIONS, "0", "The same data, settings and seed give the same bytes."),
     )
     moves: dict[str, float] = _setting(  # noqa: RUF009  # a dataclass field
         "moves",
@@ -164,6 +140,13 @@ class Settings:
         "of moves: those of grow, prune, change_nog, change, swap, restructure and pg sum to one; that of "
         "rule is separate.",
         default="default",
+        form=FormField(
+            "Moves",
+            ITERATIONS,
+            "default",
+            "How trees change; single-tree methods have their own sets.",
+            choices=tuple((name, MOVE_TEXTS.get(name, name)) for name in NAMED_MOVES if name != "default"),
+        ),
     )
     prior_only: bool = _setting(
         "yes", "model", "Ignore the data: draw from the prior.", default=False, requested=False
@@ -174,6 +157,13 @@ class Settings:
         "Number of particles of particle Gibbs; 10 by default.",
         default=PARTICLES,
         limits=(2, 10_000),
+        rare=True,
+        form=FormField(
+            "Particles",
+            ITERATIONS,
+            str(PARTICLES),
+            "For particle Gibbs: more are slower, and make larger moves.",
+        ),
     )
     start: str = _setting(
         "word",
@@ -182,12 +172,20 @@ class Settings:
         "Carlo; annealed, stumps with data that count little at first, fully from the middle of burn-in.",
         default=STARTS[0],
         choices=STARTS,
+        rare=True,
+        form=FormField(
+            "Start of the chains",
+            ITERATIONS,
+            STARTS[0],
+            "Trees without splits; trees drawn by a particle filter; or no splits, with the data weighted "
+            "less in the first half of the burn-in.",
+            choices=(("smc", "smc: drawn trees"), ("annealed", "annealed: gradual weight of the data")),
+        ),
     )
     search: dict[str, float] = _setting(  # noqa: RUF009
         "entries",
         "chains",
-        "Entries for dcc-tree: iterations, first, proposals, most, chains, draws, samples, delta, kappa, "
-        "optimism, spatial; those not given have defaults.",
+        f"Entries for dcc-tree: {', '.join(SEARCH)}; those not given have defaults.",
         sparing=True,
     )
 
@@ -266,7 +264,19 @@ class Settings:
 
 
 SETTINGS: dict[str, Setting] = {each.name: each.metadata["setting"] for each in fields(Settings)}
-LIMITS = {name: setting.limits for name, setting in SETTINGS.items() if setting.limits is not None}
+LIMITS = {
+    name: (int(setting.limits[0]), int(setting.limits[1]))
+    for name, setting in SETTINGS.items()
+    if setting.limits is not None
+}
+EVERY: dict[str, Setting] = {  # by name; entries of prior, search and stop with a dot
+    **ROLES,
+    **SETTINGS,
+    **{f"prior.{name}": entry for name, entry in PRIOR.items()},
+    **{f"search.{name}": entry for name, entry in SEARCH.items()},
+    **{f"stop.{name}": rule for name, rule in STOP.items()},
+    "holdout": HOLDOUT,
+}
 
 
 def resolve_moves(moves: str | Mapping[str, float], method: str = "bart") -> dict[str, float]:
@@ -287,10 +297,10 @@ def resolve_moves(moves: str | Mapping[str, float], method: str = "bart") -> dic
     """
     kind = find_method(method)
     sets, known = kind.move_sets, kind.moves
-    if isinstance(moves, str):
-        return dict(sets[_one_of("moves", moves, tuple(sets))])
-    if not known:
-        return _proposal(moves, sets)
+    if isinstance(moves, str) and moves in sets:
+        return dict(sets[moves])
+    if isinstance(moves, str) or not known:
+        return _equal_set(moves, sets)
     accepted = ", ".join(known)
     if not hasattr(moves, "items"):
         raise SettingsError(
@@ -303,7 +313,7 @@ def resolve_moves(moves: str | Mapping[str, float], method: str = "bart") -> dic
             raise SettingsError(
                 f"unknown move {name!r}; accepted are {accepted}", field="moves", code="unknown"
             )
-        if not _is_number(value) or not 0 <= value <= 1:
+        if not is_number(value) or not 0 <= value <= 1:
             raise SettingsError(
                 f"the probability of move {name!r} must be a number from 0 to 1, not {value!r}",
                 field="moves",
@@ -361,16 +371,7 @@ def _search(given: Mapping[str, float] | None, method: str, num_draws: int) -> d
                 field=f"search.{name}",
                 code="unknown",
             )
-        low, high = SEARCH_LIMITS[name]
-        whole = name not in SEARCH_SHARES
-        if not _is_number(value) or not low <= value <= high or (whole and value != int(value)):
-            kind = "whole number" if whole else "number"
-            raise SettingsError(
-                f"search {name} must be a {kind} from {low} to {high}, not {value!r}",
-                field=f"search.{name}",
-                code="out_of_range",
-            )
-        given[name] = int(value) if whole else float(value)
+        given[name] = SEARCH[name].check(f"search.{name}", value)
     found = {**defaults, **given}
     if found["chains"] * found["draws"] * found["samples"] < num_draws:
         raise SettingsError(
@@ -381,36 +382,11 @@ def _search(given: Mapping[str, float] | None, method: str, num_draws: int) -> d
     return found
 
 
-def _proposal(moves: Any, sets: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Return the proposal of a particle filter that equals `moves`."""
+def _equal_set(moves: Any, sets: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Return the set that equals `moves`; raise SettingsError where there is none."""
     for known in sets.values():
         if moves == known:
             return dict(known)
     raise SettingsError(
         f"moves must be one of {', '.join(sets)}, not {moves!r}", field="moves", code="not_accepted"
     )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
-def checked_count(name: str, value: Any) -> int:
-    """Check that a value is an integer within the limits of that setting; raise SettingsError."""
-    low, high = LIMITS[name]
-    whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
-    if isinstance(value, bool) or not whole or not low <= value <= high:
-        raise SettingsError(
-            f"{name} must be a whole number from {low} to {high}, not {value!r}",
-            field=name,
-            code="out_of_range",
-        )
-    return int(value)
-
-
-def _one_of(name: str, value: Any, accepted: tuple[str, ...]) -> str:
-    if not isinstance(value, str) or value not in accepted:
-        raise SettingsError(
-            f"{name} must be one of {', '.join(accepted)}, not {value!r}", field=name, code="not_accepted"
-        )
-    return value

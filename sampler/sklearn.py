@@ -88,18 +88,14 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def _fit(self, X: Any, y: Any, weights: Any, family: str) -> None:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        settings = self.get_params(deep=False)
+        del settings["random_state"]
         self.posterior_ = fit(
             X,
             y,
             weights,
             family=family,
-            num_trees=self.num_trees,
-            num_chains=self.num_chains,
-            num_burnin=self.num_burnin,
-            num_draws=self.num_draws,
-            thin=self.thin,
-            prior=self.prior,
-            moves=self.moves,
+            **settings,
             seed=seed,
             target_name="target",
             progress=False,

@@ -12,6 +12,7 @@ from app.store import datasets
 from app.store.errors import LeaseLostError
 from app.store.tables import Dataset, Json, Model
 from sampler import PreparedFit, Settings, holdout_rows, prepare
+from sampler.definitions import COLUMN_ROLES
 from sampler.settings import SETTINGS
 
 # Entries of `models.settings` passed unchanged to `sampler.prepare` (`features`, `weights` and `holdout` name
@@ -46,7 +47,7 @@ class Spec:
     @property
     def learnt(self) -> list[str]:
         """Columns that may become features, in the dataset's order."""
-        taken = {self.target, self.weights}
+        taken = {self.target, *(self.settings.get(role) for role in COLUMN_ROLES)}
         wanted = set(self.names if self.features is None else self.features)
         return [name for name in self.names if name in wanted and name not in taken]
 

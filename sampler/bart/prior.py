@@ -12,7 +12,6 @@ import numpy as np
 
 from sampler.errors import SettingsError
 from sampler.prior import (
-    RANGES,
     SIGMA_FLOOR,
     Constants,
     _chi2_quantile,
@@ -192,7 +191,7 @@ def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str
                 field=f"prior.{name}",
                 code="not_applicable",
             )
-    given = check_entries(prior, (*DEFAULTS, *ABSOLUTE, *HYPER), RANGES)
+    given = check_entries(prior, (*DEFAULTS, *ABSOLUTE, *HYPER))
     needless = [name for name in HYPER if name in given and not _is_used(name, given)]
     if needless:
         first = "k_df" if needless[0] == "k_scale" else "sparse: true"

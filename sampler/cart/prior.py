@@ -13,7 +13,6 @@ import numpy as np
 
 from sampler.errors import DataError
 from sampler.prior import (
-    RANGES,
     SIGMA_FLOOR,
     Constants,
     _chi2_quantile,
@@ -37,11 +36,6 @@ NOISE_SHARE = 0.1  # noise sd over the outcome's sd at which the leaf means' pri
 DEFAULTS: dict[str, Any] = {"alpha": 0.95, "beta": 1.0, "nu": 3.0, "q": 0.95, "sigma_estimate": "linear"}
 CLASS_DEFAULTS: dict[str, Any] = {"alpha": 0.95, "beta": 1.0, "concentration": 1.0}
 ABSOLUTE = ("mean", "precision", "lambda")
-TREE_RANGES = RANGES | {
-    "mean": (-math.inf, math.inf, False),
-    "precision": (0, math.inf, False),
-    "concentration": (0, math.inf, False),
-}
 
 
 @dataclass(frozen=True)
@@ -78,7 +72,7 @@ def check_tree_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dic
     classes = settings.family == "categorical"
     defaults = CLASS_DEFAULTS if classes else DEFAULTS
     known = tuple(defaults) if classes else (*defaults, *ABSOLUTE)
-    given = check_entries(prior, known, TREE_RANGES, " of a single tree")
+    given = check_entries(prior, known, " of a single tree")
     return defaults | given
 
 

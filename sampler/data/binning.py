@@ -7,7 +7,7 @@ of a missing value is 255.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Cuts = Literal["quantile", "uniform", "mixed"]
-SCHEMES: tuple[Cuts, ...] = get_args(Cuts)
 MAX_CUTS = 254
 MISSING = 255  # code of a missing value
 SPREAD_CUTS = 190  # evenly spaced cut points of the "mixed" scheme

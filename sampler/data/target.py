@@ -10,9 +10,9 @@ from sampler.data.columns import sort_levels
 from sampler.data.convert import NAMED_CELLS, to_labels
 from sampler.data.schema import Column
 from sampler.data.table import read_column
+from sampler.definitions import MOST
 from sampler.errors import DataError, DataProblem
 from sampler.methods import METHODS
-from sampler.prior import MOST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ import numpy as np
 
 from sampler.errors import DataError, SettingsError
 from sampler.methods import METHODS
-from sampler.prior import RANGES, SIGMA_FLOOR, Constants, _sigma_estimate, check_entries, range_of
+from sampler.prior import SIGMA_FLOOR, Constants, _sigma_estimate, check_entries, range_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,14 +28,6 @@ SHARES = {"sharpness": 0.01, "sharpness_start": 0.1}
 DEFAULTS: dict[str, Any] = {**SHARES, "sigma_estimate": "linear", "sigma_shape": 1.5}
 CLASS_DEFAULTS: dict[str, Any] = {**SHARES, "concentration": 1.0}
 ABSOLUTE = ("mean", "leaf_sd", "sigma_scale")
-SOFT_RANGES = RANGES | {
-    "mean": (-math.inf, math.inf, False),
-    "sigma_shape": (0, math.inf, False),
-    "sigma_scale": (0, math.inf, False),
-    "concentration": (0, math.inf, False),
-    "sharpness": (0, 10, False),
-    "sharpness_start": (0, 10, False),
-}
 NOISE_SHARE = 0.5  # sigma's scale over the residual sd of a linear model; a good tree leaves less noise
 
 
@@ -78,7 +70,7 @@ def check_soft_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dic
     classes = settings.family == "categorical"
     defaults = dict(METHODS[settings.method].split_prior) | (CLASS_DEFAULTS if classes else DEFAULTS)
     known = tuple(defaults) if classes else (*defaults, *ABSOLUTE)
-    given = check_entries(prior, known, SOFT_RANGES, " of a tree of soft splits")
+    given = check_entries(prior, known, " of a tree of soft splits")
     found = defaults | given
     if found["sharpness_start"] < found["sharpness"]:
         if "sharpness_start" in given:

@@ -1,6 +1,7 @@
 """A setting is defined once: the HTTP field, the worker's argument and the stored value follow from it."""
 
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,9 +9,11 @@ from pathlib import Path
 import pytest
 
 import sampler.settings
-from app.dashboard.forms import fit_fields
-from sampler import fit
-from sampler.settings import SETTINGS, Settings
+from sampler import SettingsError, fit
+from sampler.definitions import ROLES
+from sampler.methods import METHODS
+from sampler.settings import EVERY, SETTINGS, Settings
+from sampler.sklearn import BARTRegressor
 from worker import fit_spec
 
 EXTENDED = """
@@ -32,6 +35,11 @@ assert fit_spec.fit_settings(spec).width == 4
 assert prepare({"x": list(range(20))}, list(range(20)), width=4).training.settings.width == 4
 assert "width" not in Settings.resolve().to_json()
 assert Settings.from_json(Settings.resolve(width=3).to_json()).width == 3
+from app.dashboard.forms import fit_fields
+(knob,) = (knob for knob in fit_fields.every() if knob.name == "width")
+assert (knob.label, knob.default, knob.hint) == ("Width", "2", "How wide."), knob
+assert fit_fields.facts({"width": 4}) == [("width", "Width", 4)]
+assert fit_fields.facts({"width": 2}) == []
 try:
     Settings.resolve(width=10)
 except sampler.SettingsError as error:
@@ -42,10 +50,11 @@ else:
 
 
 def test_an_entry_is_a_setting_everywhere():
-    """With one entry more there is a setting more: documented, checked, passed on and stored."""
+    """With one entry more there is a setting more: documented, on the form, checked, passed on and stored."""
     text = Path(sampler.settings.__file__).read_text()
     entry = (
-        '    width: int = _setting("whole", "model", "How wide.", default=2, limits=(1, 9), sparing=True)\n'
+        '    width: int = _setting("whole", "model", "How wide.", default=2, limits=(1, 9), sparing=True, '
+        'rare=True, form=FormField("Width", ITERATIONS, "2"))\n'
     )
     before = "\n    @classmethod\n    def resolve("
     assert text.count(before) == 1
@@ -76,10 +85,41 @@ def test_a_keyword_that_is_no_setting():
 
 
 def test_the_form_and_fit_know_every_setting():
-    """The form has a field for each that may be requested, and `fit` an argument with the same default."""
-    shown = {knob.name.partition(".")[0] for knob in fit_fields.every()} | {"family", "method"}
-    assert {name for name, setting in SETTINGS.items() if setting.requested} <= shown
+    """Each that may be requested is on the form, and is an argument of `fit` with the same default."""
+    hidden = {"features", "columns", "prior_only", "search"}  # lists, and groups of entries
+    assert {name for name, setting in EVERY.items() if setting.form is None} - hidden == {
+        f"prior.{name}" for name in ("sigma_shape", "sigma_scale", "sharpness", "sharpness_start")
+    }
     arguments = inspect.signature(fit).parameters
     assert {name: arguments[name].default for name in SETTINGS} == {
         name: setting.default for name, setting in SETTINGS.items()
     }
+    assert set(ROLES) <= arguments.keys()
+    documented = inspect.getdoc(fit).splitlines()
+    assert {*SETTINGS, *ROLES, "prior"} <= set(documented) | {line.strip() for line in documented}
+
+
+def test_the_estimators_take_settings_of_a_fit():
+    """Every parameter but the random state is an argument of `fit`, with the default of bart."""
+    parameters = inspect.signature(BARTRegressor).parameters
+    for name in parameters.keys() - {"random_state", "prior"}:
+        default = SETTINGS[name].default
+        of_bart = getattr(METHODS["bart"], name, None) if default is None else default
+        assert parameters[name].default == of_bart, name
+
+
+def test_a_number_out_of_range_is_refused_with_its_range():
+    """The ends are accepted or refused as the definition says."""
+    for name, value, told in (
+        ("prior.k", 0, "prior k must be a number between 1e-100 and 1e+100, not 0"),
+        ("prior.beta", -1, "prior beta must be a number from 0 up, not -1"),
+        ("prior.nu", True, "prior nu must be a number between 0 and inf, not True"),
+        ("search.first", 1.5, "search first must be a whole number from 1 to 100000, not 1.5"),
+        ("search.delta", float("nan"), "search delta must be a number from 0 to 1, not nan"),
+        ("thin", "8", "thin must be a whole number from 1 to 100000, not '8'"),
+    ):
+        with pytest.raises(SettingsError, match=re.escape(told)) as refusal:
+            EVERY[name].check(name, value)
+        assert (refusal.value.field, refusal.value.code) == (name, "out_of_range")
+    assert EVERY["prior.beta"].check("prior.beta", 0) == 0.0
+    assert EVERY["stop.max_rhat"].check("stop.max_rhat", 10) == 10.0

@@ -48,8 +48,7 @@ def fit_request(body: dict[str, Any]) -> FitRequest:
 
 def field_of(fault: Fault) -> str:
     """Return the name of the form field that a fault concerns; empty when there is none."""
-    known = {knob.name for knob in fit_fields.every()}
-    known |= {"target", "features", "holdout", "name", "weights", "family", "method"}
+    known = {*fit_fields.LABELS, "target", "features", "name"}
     return next((name for name in (fault.field, fault.column) if name in known), None) or ""
 
 
@@ -66,7 +65,7 @@ def _put(body: dict[str, Any], knob: Knob, said: str, faults: list[Fault]) -> No
 
 def _read(knob: Knob, said: str) -> Any:
     """Parse the value of a field; ValueError for a malformed number."""
-    if knob.kind in {"word", "yes"}:
+    if knob.choices:
         return True if knob.kind == "yes" else said
     number = float(said)
     if not math.isfinite(number) or (knob.kind == "whole" and len(said) > LONGEST):

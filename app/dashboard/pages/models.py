@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from app.dashboard import formatting, render, snippets
+from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fields import Form, text
 from app.services import datasets, health
 from app.services.access.keys import READ, TRAIN
@@ -49,6 +50,7 @@ def show(
         request.scope,
         "model.html",
         **framed(session, owner, model, "overview"),
+        facts=fit_fields.facts(model["settings"]),
         held_out=held_out_of(session, owner, model),
         events=all_of(log),
         older=older,

@@ -24,24 +24,21 @@ from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from app.store.tables import Dataset
 from sampler import ColumnSummary, DataError, Settings, SettingsError, choose
-from sampler.data.binning import SCHEMES
 from sampler.data.columns import is_beyond
 from sampler.data.schema import KINDS, Choice
 from sampler.data.target import guess_family, read_target, read_weights
+from sampler.definitions import COLUMN_ROLES, ROLES, SCHEMES
 from sampler.errors import DataProblem
 from sampler.methods import METHODS
 from sampler.preparation import check_weights, checked_prior
-from sampler.settings import FAMILIES, STARTS
+from sampler.settings import EVERY, FAMILIES
 
-MOVES = dict.fromkeys(name for kind in METHODS.values() for name in kind.move_sets)
 CHOICES: dict[str, tuple[str, ...]] = {
     "family": FAMILIES,
     "method": tuple(METHODS),
-    "moves": tuple(MOVES),
-    "start": STARTS,
     "kind": KINDS,
 }
-CUTS = SCHEMES
+DEFINITIONS = EVERY  # of all settings, by name
 MIN_ROWS = 10  # to fit; a rule of the HTTP API, not of the sampler
 MAX_NAME = 200
 MANY_COLUMNS = 500  # beyond this no similar column name is suggested
@@ -53,16 +50,14 @@ class FitRequest:
 
     dataset_id: str
     target: str
+    name: str | None = None
     features: Sequence[str] | None = None
     columns: Mapping[str, str] | None = None
-    weights: str | None = None
-    holdout: float = 0.0
-    name: str | None = None
+    roles: Mapping[str, str] = field(default_factory=dict)  # columns by role, such as weights
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the model and its chains
     prior: Mapping[str, Any] | None = None
     stop: Mapping[str, Any] | None = None
-    settings: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # settings of the sampler that the request names
+    holdout: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -200,7 +195,7 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
     name = None if request.name is None else check_model_name(request.name)
     with session_scope(engine, read_only=True) as session:
         dataset = datasets.get(session, owner, request.dataset_id)
-        reserved = [request.target, *([request.weights] if request.weights is not None else [])]
+        reserved = [request.target, *request.roles.values()]
         _check_columns(dataset, reserved)
         table = dataset_store.read(session, dataset.id, list(dict.fromkeys(reserved)))
     settings, prior = _resolve(request, table)
@@ -213,7 +208,11 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
     spec = settings.to_json() | {
         "features": list(choice.kinds),
         "columns": dict(choice.kinds),
-        "weights": request.weights,
+        **{
+            role: request.roles.get(role)
+            for role in COLUMN_ROLES
+            if role in request.roles or not ROLES[role].sparing
+        },
         "prior": prior,
         "holdout": request.holdout,
     }
@@ -277,19 +276,20 @@ def _check_values(table: pa.Table, request: FitRequest, settings: Settings) -> N
         read_target(table.column(request.target), request.target, table.num_rows, settings.family)
     except DataError as error:
         raise _unusable(error) from None
-    if request.weights is None:
+    weights = request.roles.get("weights")
+    if weights is None:
         return
     try:
         check_weights(settings, weighted=True)
     except SettingsError as error:
-        raise UnusableDataError(errors=[Fault(request.weights, None, str(error), error.code)]) from None
-    if request.weights == request.target:
+        raise UnusableDataError(errors=[Fault(weights, None, str(error), error.code)]) from None
+    if weights == request.target:
         told = "the target can't be the weights as well"
-        raise UnusableDataError(errors=[Fault(request.weights, None, told)])
+        raise UnusableDataError(errors=[Fault(weights, None, told)])
     try:
-        read_weights(table.column(request.weights), table.num_rows)
+        read_weights(table.column(weights), table.num_rows)
     except DataError as error:
-        raise _unusable(error, request.weights) from None
+        raise _unusable(error, weights) from None
 
 
 def _check_particles(dataset: Dataset, settings: Settings) -> None:

@@ -5,11 +5,11 @@ from typing import Any
 
 from app.services.errors import Fault, InvalidRequestError
 from sampler import Settings
+from sampler.definitions import STOP, TIMES_DRAWS
 from sampler.methods import METHODS
 from sampler.settings import LIMITS
 
-RULES = ("verdict", "max_rhat", "min_ess", "max_seconds")
-TIMES_DRAWS = 16  # default of max_draws, as a multiple of num_draws
+RULES = tuple(name for name in STOP if name != "max_draws")
 
 
 def resolve(rules: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any] | None:

@@ -11,8 +11,8 @@ from app.dashboard.forms import fit_fields
 from app.web.fit_request import ModelRequest, StopRequest
 from sampler.bart import prior
 from sampler.cart import prior as single
+from sampler.definitions import SEARCH
 from sampler.methods import METHODS
-from sampler.settings import SEARCH_LIMITS
 from tests.support.api_calls import post_csv, table
 from tests.support.databases import only
 from tests.support.html_page import page_of
@@ -38,7 +38,7 @@ def test_every_setting_has_a_field_with_a_default_and_a_sentence(browser, form):
     assert not set(ModelRequest.model_fields) - fields - {"prior", "stop", "columns", "search"}
     assert not {f"stop.{name}" for name in StopRequest.model_fields} - fields
     assert not {f"prior.{name}" for name in PRIOR | TREE_PRIOR} - fields
-    assert not {f"search.{name}" for name in SEARCH_LIMITS} - fields
+    assert not {f"search.{name}" for name in SEARCH} - fields
     assert {"kind:size", "kind:colour", "kind:y"} <= fields
     (moves,) = (knob for knob in fit_fields.every() if knob.name == "moves")
     sets = {name for method in METHODS.values() for name in method.move_sets}
