@@ -29,8 +29,7 @@ from sampler.posterior.intervals import Interval, IntervalFigures, Kind, Quantil
 from sampler.posterior.kernels.tree_sums import BLOCK
 from sampler.posterior.partial_dependence import PartialDependence, Wish, partial_dependence
 from sampler.posterior.report import diagnose
-from sampler.posterior.rhat_ess import mcse_mean, mcse_quantile, rhat
-from sampler.posterior.verdict import Agreement, Reason, Summary, Verdict, judge, summarise
+from sampler.posterior.weighting.draw_weights import DrawWeights, EqualWeights
 from sampler.storage.draw_codec import unpack
 from sampler.storage.draws import concatenate
 from sampler.storage.model_file import read_parts, write_model
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
 
     from sampler.data.binning import Grid
     from sampler.data.schema import Schema
+    from sampler.posterior.verdict import Summary
     from sampler.preparation import PreparedFit
     from sampler.storage.draws import Draws
 
@@ -119,6 +119,8 @@ class Posterior:
         "gaussian", "probit" or "categorical".
     leaf_counts
         Number of leaves of each tree, int64 [chain, draw, tree].
+    draw_weights
+        Weights of the draws, and the errors and verdicts that depend on them.
 
     """
 
@@ -150,6 +152,7 @@ class Posterior:
         self._rule_counts = [rules_per_draw(draws[: self.num_draws], header) for draws in chains]
         self._offset = float(header.constants["offset"])
         self._step = float(header.constants["step"])
+        self.draw_weights: DrawWeights = EqualWeights(self.num_chains)
         self.origin: Origin | None = None  # data and states from which `extend` continues
 
     @classmethod
@@ -229,7 +232,7 @@ class Posterior:
     @property
     def weights(self) -> Floats | None:
         """Weights of the draws, float64 [chain, draw], with sum 1; None where all are equal."""
-        return None
+        return self.draw_weights.unequal(self.num_draws)
 
     @property
     def nbytes(self) -> int:
@@ -504,42 +507,20 @@ class Posterior:
         by_row = f.reshape(*f.shape[:3], -1).transpose(2, 3, 0, 1)
         return np.ascontiguousarray(by_row).reshape(-1, *f.shape[:2])
 
-    def agreement(self, f: Floats, num_draws: int) -> Agreement:  # noqa: ARG002  weighted draws need it
-        """Measure how well the chains agree on the first `num_draws` draws of f [figure, chain, draw]."""
-        return Agreement.of(f)
-
-    def mean_of(self, f: Floats, num_draws: int) -> Floats:  # noqa: ARG002  weighted draws need it
-        """Return the means of the first `num_draws` draws of f [figure, chain, draw], float64 [figure]."""
-        return np.asarray(f.mean(axis=(1, 2)))
-
-    def mean_error(self, f: Floats, num_draws: int) -> Floats:  # noqa: ARG002  weighted draws need it
-        """Return the Monte Carlo standard errors of means of f [figure, chain, draw], float64 [figure]."""
-        return mcse_mean(f)
-
-    def quantile_error(self, f: Floats, level: float, num_draws: int) -> Floats:  # noqa: ARG002  as above
-        """Return the Monte Carlo standard errors of quantiles of f [figure, chain, draw], [figure]."""
-        return mcse_quantile(f, level)
-
-    def judge(self, found: Agreement, num_draws: int) -> tuple[Verdict, list[Reason]]:
-        """Return the verdict on figures with that agreement after `num_draws` draws per chain, and why."""
-        sigma = self.sigma
-        of_sigma = None if sigma is None else float(rhat(sigma[None, :, :num_draws])[0])
-        return judge(found, of_sigma, self.num_chains)
-
-    def spaced(self, num_draws: int, count: int) -> NDArray[np.int64]:
-        """Choose `count` of all chains' first `num_draws` draws, evenly spaced: their positions, int64."""
-        return np.rint(np.linspace(0, self.num_chains * num_draws - 1, count)).astype(np.int64)
-
     def _coded(self, X: Any) -> Coded:
         return X if isinstance(X, Coded) else self.encode(X)
 
     def _f(self, codes: NDArray[np.uint8], num_draws: int | None = None) -> Floats:
+        """Compute f of the first draws of each chain, float64 [chain, draw, row], or [.., class]."""
         chosen, used = self._choose(num_draws)
+        f = self._f_of(codes, chosen)
+        return np.ascontiguousarray(f).reshape(self.num_chains, used, *f.shape[1:])
+
+    def _f_of(self, codes: NDArray[np.uint8], chosen: NDArray[np.int64]) -> Floats:
+        """Compute f of the chosen draws, float64 [draw, row], or [draw, row, class] with several classes."""
         sums = self._ensemble.sums(codes, chosen)
         f = self._offset + self._step * sums.astype(np.float64)
-        if self.family == "probit":
-            f = ndtr(f)
-        return f.reshape(self.num_chains, used, codes.shape[1])
+        return np.asarray(ndtr(f)) if self.family == "probit" else f
 
     def _choose(self, num_draws: int | None) -> tuple[NDArray[np.int64], int]:
         used = self.num_draws if num_draws is None else num_draws
@@ -552,15 +533,22 @@ class Posterior:
             )
         return (self._starts[:, None] + np.arange(used)).reshape(-1), int(used)
 
-    @cached_property
-    def _summary(self) -> Summary:
-        return summarise(
-            self.draws_by_figure(self._header.reference), self.sigma, self.leaf_counts, self._statistics
-        )
+    def _alike(self, num_draws: int | None) -> NDArray[np.int64]:
+        """Choose draws as `_choose`; weighted draws are repeated in proportion to their weights."""
+        chosen, used = self._choose(num_draws)
+        return chosen[self.draw_weights.spaced(used, len(chosen))]
 
     def summary(self) -> Summary:
         """Judge whether the chains agree (on up to 200 training rows and sigma), with figures and advice."""
         return self._summary
+
+    @cached_property
+    def _summary(self) -> Summary:
+        return self._summarise()
+
+    def _summarise(self) -> Summary:
+        f = self.draws_by_figure(self._header.reference)
+        return self.draw_weights.summary(f, self.sigma, self.leaf_counts, self._statistics)
 
     def inclusion(self, level: float = 0.9) -> Inclusion:
         """Compute the share of split rules that use each feature; a category's indicators are added up.
@@ -570,7 +558,8 @@ class Posterior:
         """
         (level,) = Request.check(level, "credible", None).levels
         names = [column.name for column in self.schema.columns]
-        return inclusion(names, np.concatenate(self._rule_counts), level)
+        counts = np.concatenate(self._rule_counts)
+        return inclusion(names, counts[self.draw_weights.spaced(self.num_draws, len(counts))], level)
 
     def partial_dependence(
         self,
@@ -612,11 +601,11 @@ class Posterior:
 
         """
         levels = Request.check(level, "credible", None).levels
-        coded = self.reference if X is None else X if isinstance(X, Coded) else self.encode(X)
-        chosen, used = self._choose(num_draws)
+        coded = self.reference if X is None else self._coded(X)
+        chosen = self._alike(num_draws)
 
         def f(changed: NDArray[np.uint8]) -> Floats:
-            return self._f(changed, used).reshape(-1, changed.shape[1])
+            return self._f_of(changed, chosen)
 
         wish = Wish(features, grid or {}, levels, ice, max_work)
         return partial_dependence(self._header, f, coded.codes, len(chosen), wish)

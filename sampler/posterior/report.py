@@ -9,7 +9,7 @@ import numpy as np
 from sampler.posterior import rhat_ess
 from sampler.posterior.kernels.depths import tree_depths
 from sampler.posterior.verdict import FEWEST_DRAWS, reasons_to_json
-from sampler.posterior.weighted import mean_error
+from sampler.posterior.weighting.importance import mean_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

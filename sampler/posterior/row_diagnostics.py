@@ -77,10 +77,10 @@ def errors(posterior: Posterior, coded: Coded, prediction: Prediction) -> Errors
     mean = np.empty(prediction.mean.shape)
     for rows, f in _blocks(posterior, coded, prediction.draws):
         shape = mean[rows].shape
-        mean[rows] = posterior.mean_error(f, prediction.draws).reshape(shape)
+        mean[rows] = posterior.draw_weights.mean_error(f, prediction.draws).reshape(shape)
         for (level, values), (_, found) in zip(bounds, into, strict=True):
             if prediction.interval != "predictive":
-                found[rows] = posterior.quantile_error(f, level, prediction.draws).reshape(shape)
+                found[rows] = posterior.draw_weights.quantile_error(f, level, prediction.draws).reshape(shape)
             else:
                 sigma = posterior.sample_sigma(_part(coded, rows), prediction.draws).transpose(2, 0, 1)
                 found[rows] = _mixture_error(posterior, f, sigma, values[rows], prediction.draws)
@@ -97,7 +97,7 @@ def agreement(posterior: Posterior, coded: Coded, num_draws: int) -> Agreement:
 
     """
     check_draws(num_draws)
-    parts = [posterior.agreement(f, num_draws) for _, f in _blocks(posterior, coded, num_draws)]
+    parts = [posterior.draw_weights.agreement(f, num_draws) for _, f in _blocks(posterior, coded, num_draws)]
     names = ("rhat", "error", "ess_bulk", "ess_tail")
     return Agreement(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
@@ -109,7 +109,7 @@ def verdict(posterior: Posterior, found: Agreement | None, num_draws: int) -> Ro
     """
     if found is None:
         return RowsVerdict("not_converged", [Reason("too_few_draws", {"draws": num_draws})])
-    best, reasons = posterior.judge(found, num_draws)
+    best, reasons = posterior.draw_weights.judge(found, posterior.sigma, num_draws)
     return RowsVerdict(best, [replace(reason, rows="rows asked") for reason in reasons])
 
 
@@ -141,7 +141,7 @@ def thinned(posterior: Posterior, coded: Coded, num_draws: int, count: int) -> F
             field="samples",
             code="out_of_range",
         )
-    chosen = posterior.spaced(num_draws, count)
+    chosen = posterior.draw_weights.spaced(num_draws, count)
     found = [f.reshape(len(f), total)[:, chosen] for _, f in _blocks(posterior, coded, num_draws)]
     values = np.concatenate(found) if found else np.empty((0, count))
     classes = posterior.classes
@@ -186,5 +186,5 @@ def _part(coded: Coded, rows: slice) -> Coded:
 
 def _mixture_error(posterior: Posterior, f: Floats, sigma: Floats, bound: Floats, num_draws: int) -> Floats:
     z = (bound[:, None, None] - f) / sigma  # sigma as f: [row, chain, draw]
-    density = posterior.mean_of(np.exp(-0.5 * z**2) / (ROOT * sigma), num_draws)
-    return posterior.mean_error(ndtr(z), num_draws) / density
+    density = posterior.draw_weights.mean_of(np.exp(-0.5 * z**2) / (ROOT * sigma), num_draws)
+    return posterior.draw_weights.mean_error(ndtr(z), num_draws) / density

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,27 +13,18 @@ from sampler.errors import PackedError
 from sampler.methods import METHODS
 from sampler.posterior import topology
 from sampler.posterior.ensemble import Ensemble
-from sampler.posterior.inclusion import Inclusion, inclusion
 from sampler.posterior.intervals import Interval, Quantile, Request
-from sampler.posterior.partial_dependence import PartialDependence, Wish, partial_dependence
 from sampler.posterior.posterior import MAX_CELLS, Posterior, Prediction
-from sampler.posterior.verdict import Agreement, Reason, Summary, Verdict, summarise
-from sampler.posterior.weighted import (
-    Weights,
-    agreement,
-    judge_weighted,
-    mean_error,
-    quantile_error,
-    summarise_weighted,
-)
-from sampler.posterior.weighted_quantiles import normal_mixture, of_draws
+from sampler.posterior.weighting.draw_weights import EqualWeights, ImportanceWeights
+from sampler.posterior.weighting.quantiles import normal_mixture
 from sampler.storage.draws import LEAF
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from sampler.posterior.verdict import Summary
     from sampler.storage.draws import Draws
     from sampler.storage.model_header import Header
 
@@ -75,7 +64,9 @@ class TreePosterior(Posterior):
             raise PackedError("the draws hold probabilities outside 0 to 1")
         if wanted == 2 and not self.classes and self._value[:, 1].min() <= 0:
             raise PackedError("the draws of the leaves' noise are not all positive")
-        self._log_weight = np.concatenate(weights)
+        self.draw_weights = EqualWeights(self.num_chains, as_weighted=True)
+        if any(map(np.any, weights)):
+            self.draw_weights = ImportanceWeights(np.array([log[: self.num_draws] for log in weights]))
 
     def _make_ensemble(self, chains: Sequence[Draws], num_features: int) -> Ensemble:
         """Make an ensemble whose value at a row is the number of the leaf that the row reaches."""
@@ -101,21 +92,13 @@ class TreePosterior(Posterior):
     @property
     def nbytes(self) -> int:
         """Memory held, in bytes, roughly."""
-        return super().nbytes + self._value.nbytes + self._log_weight.nbytes
-
-    @property
-    def weights(self) -> Floats | None:
-        """Weights of the draws, float64 [chain, draw], with sum 1; None where all are equal."""
-        return self._weights(self.num_draws).share if np.any(self._log_weight) else None
+        return super().nbytes + self._value.nbytes
 
     @property
     def evidence(self) -> dict[str, Any] | None:
         """Log marginal likelihood estimated by weighted draws, pooled and by run, and its sd; else None."""
-        return self._weights(self.num_draws).to_json() if np.any(self._log_weight) else None
-
-    def _weights(self, used: int) -> Weights:
-        chosen, _ = self._choose(used)
-        return Weights(self._log_weight[chosen].reshape(self.num_chains, used))
+        weights = self.draw_weights
+        return weights.first(self.num_draws).to_json() if isinstance(weights, ImportanceWeights) else None
 
     def _leaves(self, codes: NDArray[np.uint8], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
         """Look up the number of the leaf that each row reaches, int64 [draw, row]."""
@@ -125,15 +108,11 @@ class TreePosterior(Posterior):
         """Look up the chosen draws' leaf parameters at each row, float64 [draw, row, k]."""
         return np.asarray(self._value[self._leaves(codes, chosen)])
 
-    def _f(self, codes: NDArray[np.uint8], num_draws: int | None = None) -> Floats:
-        chosen, used = self._choose(num_draws)
+    def _f_of(self, codes: NDArray[np.uint8], chosen: NDArray[np.int64]) -> Floats:
         value = self._values(codes, chosen)
-        shape = (self.num_chains, used, codes.shape[1])
-        if self.classes is None:
-            return np.ascontiguousarray(value[..., 0]).reshape(shape)
-        if len(self.classes) == 2:
-            return np.ascontiguousarray(value[..., 1]).reshape(shape)
-        return value.reshape(*shape, -1)
+        if self.classes is not None and len(self.classes) > 2:
+            return value
+        return np.asarray(value[..., 0 if self.classes is None else 1])
 
     def sample_sigma(self, X: Any, num_draws: int | None = None) -> Floats:
         """Return draws of the noise standard deviation at each row of X, float64 [chain, draw, row]."""
@@ -150,7 +129,7 @@ class TreePosterior(Posterior):
         shape = (coded.num_rows, len(self.classes or ())) if several else (coded.num_rows,)
         mean, sd = np.empty(shape), np.empty(shape)
         bounds = np.empty((len(request.tails), *shape))
-        share = self._shares(used)
+        share = self.draw_weights.shares(used)
         size = min(BLOCK_ROWS, max(16, MAX_CELLS // (len(chosen) * self._value.shape[1])))
         for start in range(0, coded.num_rows, size):
             rows = slice(start, min(start + size, coded.num_rows))
@@ -166,7 +145,7 @@ class TreePosterior(Posterior):
                 variance += (noise**2) @ share
                 found = normal_mixture(by_row, noise, share, request.tails)
             else:
-                found = of_draws(by_row, None if self.weights is None else share, request.tails)
+                found = self.draw_weights.quantiles(by_row, request.tails, used)
             mean[rows] = centre.reshape(-1, *shape[1:])
             sd[rows] = np.sqrt(variance).reshape(-1, *shape[1:])
             bounds[:, rows] = found.reshape(len(request.tails), codes.shape[1], *shape[1:])
@@ -182,62 +161,8 @@ class TreePosterior(Posterior):
             flags_by_row(coded.marks, self.schema.columns),
         )
 
-    def _shares(self, used: int) -> Floats:
-        """Return the weights of the draws used, in the order of `_choose`, with sum 1."""
-        if self.weights is None:
-            return np.full(self.num_chains * used, 1 / (self.num_chains * used))
-        return self._weights(used).share.reshape(-1)
-
-    def agreement(self, f: Floats, num_draws: int) -> Agreement:
-        """Measure how well the chains (or runs of weighted draws) agree on f [figure, chain, draw]."""
-        if self.weights is None:
-            return super().agreement(f, num_draws)
-        return agreement(f, self._weights(num_draws).share)
-
-    def mean_of(self, f: Floats, num_draws: int) -> Floats:
-        """Return the weighted means of f [figure, chain, draw], float64 [figure]."""
-        return np.asarray(np.tensordot(f, self._shares(num_draws).reshape(f.shape[1:]), 2))
-
-    def mean_error(self, f: Floats, num_draws: int) -> Floats:
-        """Return the Monte Carlo standard errors of means of f [figure, chain, draw], float64 [figure]."""
-        if self.weights is None:
-            return super().mean_error(f, num_draws)
-        return mean_error(f, self._weights(num_draws).share)
-
-    def quantile_error(self, f: Floats, level: float, num_draws: int) -> Floats:
-        """Return the Monte Carlo standard errors of quantiles of f [figure, chain, draw], [figure]."""
-        if self.weights is None:
-            return super().quantile_error(f, level, num_draws)
-        return quantile_error(f, self._weights(num_draws).share, level)
-
-    def judge(self, found: Agreement, num_draws: int) -> tuple[Verdict, list[Reason]]:
-        """Return the verdict and its reasons; for weighted draws it depends on the evidence's spread too."""
-        if self.weights is None:
-            return super().judge(found, num_draws)
-        return judge_weighted(found, self._weights(num_draws), self.num_chains)
-
-    def spaced(self, num_draws: int, count: int) -> NDArray[np.int64]:
-        """Choose `count` draws, evenly spaced by weight, so that those chosen have equal weights."""
-        if self.weights is None:
-            return super().spaced(num_draws, count)
-        total = np.cumsum(self._shares(num_draws))
-        places = np.searchsorted(total, (np.arange(count) + 0.5) / count * total[-1])
-        return np.asarray(places, np.int64)
-
-    def _alike(self, num_draws: int | None) -> tuple[NDArray[np.int64], int]:
-        """Choose draws as `_choose`; weighted draws are repeated in proportion to their weights."""
-        chosen, used = self._choose(num_draws)
-        return chosen[self.spaced(used, len(chosen))] if self.weights is not None else chosen, used
-
-    @cached_property
-    def _summary(self) -> Summary:
-        f = self.draws_by_figure(self._header.reference)
-        if self.weights is None:
-            found = summarise(f, self.sigma, self.leaf_counts, self._statistics)
-        else:
-            weights = self._weights(self.num_draws)
-            found = summarise_weighted(f, weights, self.leaf_counts, self._statistics)
-        return replace(found, topologies=self.topologies())
+    def _summarise(self) -> Summary:
+        return replace(super()._summarise(), topologies=self.topologies())
 
     def topologies(self, most: int = topology.MOST) -> list[dict[str, Any]]:
         """Return the posterior probabilities of tree shapes, the most probable first.
@@ -250,46 +175,9 @@ class TreePosterior(Posterior):
         starts = [draws.tree_start[:-1] + size for draws, size in zip(used, sizes, strict=False)]
         splits = np.concatenate([draws.feature != LEAF for draws in used])
         shapes = topology.topologies(
-            splits, np.concatenate([*starts, sizes[-1:]]), self._shares(self.num_draws)
+            splits, np.concatenate([*starts, sizes[-1:]]), self.draw_weights.shares(self.num_draws)
         )
         return topology.report(shapes, most)
-
-    def inclusion(self, level: float = 0.9) -> Inclusion:
-        """Compute the share of split rules that use each feature; see `Posterior.inclusion`."""
-        if self.weights is None:
-            return super().inclusion(level)
-        (level,) = Request.check(level, "credible", None).levels
-        names = [column.name for column in self.schema.columns]
-        counts = np.concatenate(self._rule_counts)
-        return inclusion(names, counts[self.spaced(self.num_draws, len(counts))], level)
-
-    def partial_dependence(
-        self,
-        features: Sequence[str],
-        X: Any = None,
-        grid: Mapping[str, Sequence[Any]] | None = None,
-        level: float | Sequence[float] = 0.9,
-        *,
-        ice: int = 0,
-        num_draws: int | None = None,
-        max_work: float = math.inf,
-    ) -> PartialDependence:
-        """Compute partial dependence; see `Posterior.partial_dependence`.
-
-        With more than two classes the figures are the probabilities of each class.
-        """
-        levels = Request.check(level, "credible", None).levels
-        coded = self.reference if X is None else self._coded(X)
-        chosen, _ = self._alike(num_draws)
-
-        def f(changed: NDArray[np.uint8]) -> Floats:
-            value = self._values(changed, chosen)
-            if self.classes is not None and len(self.classes) > 2:
-                return value
-            return np.asarray(value[..., 0 if self.classes is None else 1])
-
-        wish = Wish(features, grid or {}, levels, ice, max_work)
-        return partial_dependence(self._header, f, coded.codes, len(chosen), wish)
 
 
 def _rows(coded: Coded, rows: slice) -> Coded:

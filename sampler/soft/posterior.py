@@ -73,8 +73,7 @@ class SoftPosterior(TreePosterior):
         draw_of = np.repeat(np.arange(draws.num_draws), np.diff(self._soft_ensemble.first_split))
         by_draw = np.zeros((draws.num_draws, len(names)))
         np.add.at(by_draw, draw_of, shares.T)
-        chosen, _ = self._alike(None)
-        return inclusion(names, by_draw[chosen], level)
+        return inclusion(names, by_draw[self._alike(None)], level)
 
 
 class SoftEnsemble(Ensemble):

@@ -15,7 +15,7 @@ from app.services.errors import Fault
 from sampler import Settings, SettingsError
 from sampler.errors import SettingsCode
 from sampler.posterior.verdict import SENTENCES, Agreement, ReasonCode, judge
-from sampler.posterior.weighted import judge_weighted
+from sampler.posterior.weighting.importance import judge_weighted
 from sampler.preparation import checked_prior
 
 ROOT = Path(__file__).parents[2]

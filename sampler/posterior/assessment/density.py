@@ -60,7 +60,8 @@ def density(posterior: Posterior, coded: Coded, num_draws: int) -> dict[str, Any
         raise DataError(f"a density is of one row, and {coded.num_rows} were given")
     from scipy.stats import gaussian_kde  # noqa: PLC0415  half a second to import
 
-    alike = posterior.spaced(num_draws, posterior.num_chains * num_draws)  # repeated in proportion to weight
+    # Draws with weights are repeated in proportion to them.
+    alike = posterior.draw_weights.spaced(num_draws, posterior.num_chains * num_draws)
     f = posterior.sample(coded, num_draws)[:, :, 0].reshape(-1)[alike]
     noise = None if posterior.sigma is None else posterior.sample_sigma(coded, num_draws)
     sigma = None if noise is None else noise[:, :, 0].reshape(-1)[alike]

@@ -17,7 +17,7 @@ from sampler.posterior.verdict import (
     describe_trees,
     judge,
 )
-from sampler.posterior.weighted_quantiles import of_draws
+from sampler.posterior.weighting.quantiles import of_draws
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,0 +1,1 @@
+"""Weights of draws: equal, or of importance samples."""
