@@ -29,9 +29,11 @@ WEIGHTED = 2.2  # factor on the time per row when rows have weights
 SINGLE, CHANGED_COLUMN, CHANGED_CELL, GROWN_CELL = 3e-6, 8e-7, 4.6e-10, 4e-11
 YOUNG, YOUNG_CELL = 3000, 1.2e-9  # number of first iterations, and their extra time per cell
 SOFT_ROW = {"rjhmc-df": 1.8e-6, "rjhmc-dfi": 1.75e-6}  # per iteration with soft splits and row
+# Trees grow with the rows: the power of the rows, in units of so many, by which a row takes longer.
+SOFT_GROWTH, SOFT_ROWS = {"rjhmc-df": 0.0, "rjhmc-dfi": 0.43}, 1000
 SOFT_SEARCH = 4.6  # duration of a burn-in iteration relative to a later one
 SEARCH_ROW, TUNED = 1e-6, 200  # per draw of a search and row; additional tuning draws
-FILTERED = (2e-4, 4.4e-6)  # per particle of a filter, and per row of it
+FILTERED = (2e-4, 3.9e-7)  # per particle of a filter, and per cell (row and column) of it
 LATENT_ROW = 4e-8  # per row and iteration with a two-class outcome
 PREPARE, GRAM = 1.9e-7, 1.1e-10  # per row and coded column, per row and columns squared
 HAND_OVER = 0.2  # from one unit of work to the next of a fit when its stop rules are checked
@@ -50,14 +52,15 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
     """Estimate the seconds of one chain (or one filter run) on prepared data."""
     draws, moves = int(settings["num_draws"]), settings["moves"]
     if {"optimal", "prior"} & set(moves):
-        each, of_row = FILTERED
-        return BEGIN + draws * (each + of_row * rows)
+        each, of_cell = FILTERED
+        return BEGIN + draws * (each + of_cell * rows * columns)
     if search := settings.get("search"):
         taken: float = search["iterations"] * search["chains"] * (search["draws"] + TUNED)
         return BEGIN + taken * SEARCH_ROW * rows
     burnin, kept = int(settings["num_burnin"]), draws * int(settings["thin"])
     if settings["method"] in SOFT_ROW:
-        taken = SOFT_SEARCH * burnin + kept
+        growth = max(rows / SOFT_ROWS, 1.0) ** SOFT_GROWTH[settings["method"]]
+        taken = (SOFT_SEARCH * burnin + kept) * growth
         return BEGIN + KEEP * draws + taken * SOFT_ROW[settings["method"]] * rows
     if METHODS[settings["method"]].engine.update_seconds is None:
         return BEGIN + KEEP * draws + _tree_seconds(settings, rows, columns, burnin + kept)

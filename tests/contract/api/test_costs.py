@@ -122,6 +122,27 @@ def test_a_tree_on_many_rows_is_no_matter_of_seconds():
         assert 1 / 1.5 < guessed / seconds < 1.5, (method, rows, columns, guessed, seconds)
 
 
+def test_filters_and_soft_trees_take_longer_by_rows_and_columns():
+    """Measured runs (docs/benchmarks.md#times-of-fits), each estimated within a factor of 1.5."""
+    measured = {  # seconds of an undisturbed core, by rows, columns, and particles (of a default chain: None)
+        ("smc", 1_000, 5, 300): 0.77,
+        ("smc", 1_000, 10, 300): 1.04,
+        ("smc", 1_000, 20, 300): 2.96,
+        ("smc", 10_000, 10, 100): 3.54,
+        ("smc", 10_000, 20, 50): 4.8,
+        ("smc", 100_000, 10, 20): 6.2,
+        ("rjhmc-df", 1_000, 10, None): 7.4,
+        ("rjhmc-df", 10_000, 10, None): 100.0,
+        ("rjhmc-df", 100_000, 10, None): 900.0,
+        ("rjhmc-dfi", 1_000, 10, None): 10.4,
+        ("rjhmc-dfi", 10_000, 10, None): 286.0,
+    }
+    for (method, rows, columns, particles), seconds in measured.items():
+        settings = Settings.resolve(method=method, **({"num_draws": particles} if particles else {}))
+        guessed = chain_seconds(settings.to_json(), rows, columns)
+        assert 1 / 1.5 < guessed / seconds < 1.5, (method, rows, columns, guessed, seconds)
+
+
 def test_looks_at_stop_rules_take_their_time():
     """A small fit whose rules never hold took 8.8 s on one slot, nearly all of it between its units."""
     stop = {"first_look": 20, "max_draws": 320}  # looked at 8 times
