@@ -57,6 +57,7 @@ def fit(
     prior_only: bool = False,
     particles: int = 10,
     start: str = "stumps",
+    noise: str = "constant",
     search: Mapping[str, float] | None = None,
     features: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
@@ -116,6 +117,9 @@ def fit(
         First state of every chain: "stumps"; "smc", trees drawn in turn by sequential Monte Carlo;
         "annealed", stumps, with a likelihood that counts less in the first half of burn-in (for few, large
         trees, which get stuck in the shape they grow first).
+    noise
+        Size of the noise: "constant", one for all rows; "forest", by row, from a second sum of trees for its
+        logarithm (method "bart", numbers): intervals are wide where outcomes vary much.
     search
         Entries for "dcc-tree": iterations, first (topologies drawn from the prior), proposals (that make one
         active), most (active ones), chains and draws (per topology and round), samples (around each draw),

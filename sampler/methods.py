@@ -72,6 +72,8 @@ class Engine:
         Whether all draws, weighted ones, come at the end; such a fit can't be extended.
     particles
         Whether the draws of a run are particles, held in memory together.
+    noise_posteriors
+        Classes of posteriors of fits whose noise is not constant, by the setting `noise`.
     update_seconds
         Seconds of a tree update per row, a guess used until measured; None where no guess is reliable.
 
@@ -89,6 +91,7 @@ class Engine:
     check_size: str | None = None
     at_once: bool = False
     particles: bool = False
+    noise_posteriors: Mapping[str, str] = field(default_factory=dict)
     update_seconds: float | None = None
 
 
@@ -139,10 +142,9 @@ class Method:
         """Class of its chains, see `sampler.chains.AnyChain`; `start` and `resume` make one."""
         return _named(self.engine.chain)
 
-    @property
-    def posterior(self) -> type[Posterior]:
-        """Class of the posteriors of its fits."""
-        found: type[Posterior] = _named(self.engine.posterior)
+    def posterior_of(self, noise: str) -> type[Posterior]:
+        """Class of the posteriors of its fits with such noise."""
+        found: type[Posterior] = _named(self.engine.noise_posteriors.get(noise, self.engine.posterior))
         return found
 
     @property
@@ -224,6 +226,7 @@ def _named(place: str) -> Any:
 FOREST = Engine(
     chain="bart.chain:Chain",
     posterior="posterior.posterior:Posterior",
+    noise_posteriors={"forest": "posterior.kinds.noise_by_row:NoiseByRowPosterior"},
     constants="prior:Constants",
     calibrate="bart.prior:calibrate",
     check_prior="bart.prior:check_prior",
@@ -243,7 +246,7 @@ FOREST = Engine(
 )
 TREE = Engine(
     chain="cart.chain:TreeChain",
-    posterior="posterior.single_tree:TreePosterior",
+    posterior="posterior.kinds.single_tree:TreePosterior",
     constants="cart.prior:TreeConstants",
     calibrate="cart.prior:calibrate_tree",
     check_prior="cart.prior:check_tree_prior",
@@ -273,6 +276,7 @@ ONE_TREE = {
     "num_trees": "fits one tree",
     "particles": "has no particle Gibbs",
     "start": "starts in its own way",
+    "noise": "has no second forest",
 }
 NO_ITERATIONS = dict.fromkeys(
     ("num_burnin", "thin"), "has particles (num_draws of each of num_chains runs) and no iterations"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FAMILIES = ("gaussian", "probit", "categorical")
+NOISES = ("constant", "forest")
 STARTS = ("stumps", "smc", "annealed")
 PARTICLES = 10  # default of particle Gibbs
 ITERATIONS = "Iterations and moves"  # a section of forms
@@ -182,6 +183,24 @@ class Settings:
             choices=(("smc", "smc: drawn trees"), ("annealed", "annealed: gradual weight of the data")),
         ),
     )
+    noise: str = _setting(
+        "word",
+        "model",
+        "Size of the noise of numbers: constant (the default), one for all rows; forest, different from row "
+        "to row, by a second sum of trees for its logarithm (method bart).",
+        default=NOISES[0],
+        choices=NOISES,
+        sparing=True,
+        rare=True,
+        form=FormField(
+            "Noise",
+            ITERATIONS,
+            NOISES[0],
+            "One size for all rows; or a size for each row, learnt by a second sum of trees, so that "
+            "intervals are wide where outcomes vary much.",
+            choices=(("forest", "forest: differs by row"),),
+        ),
+    )
     search: dict[str, float] = _setting(  # noqa: RUF009
         "entries",
         "chains",
@@ -224,6 +243,7 @@ class Settings:
             values["num_burnin"] = min(kind.most_burnin, max(100, values["num_draws"] * values["thin"]))
         values["search"] = _search(values["search"], method, values["num_draws"])
         values["moves"] = resolve_moves(values["moves"], method)
+        _check_noise(values)
         return cls(**{name: setting.check(name, values[name]) for name, setting in SETTINGS.items()})
 
     @property
@@ -340,7 +360,12 @@ def resolve_moves(moves: str | Mapping[str, float], method: str = "bart") -> dic
 def _check_absent(method: str, given: Mapping[str, Any]) -> None:
     """Raise SettingsError for a setting that has no meaning for the method and isn't at its default."""
     kind = find_method(method)
-    defaults = {"particles": PARTICLES, "start": STARTS[0], "num_burnin": kind.most_burnin}
+    defaults = {
+        "particles": PARTICLES,
+        "start": STARTS[0],
+        "noise": NOISES[0],
+        "num_burnin": kind.most_burnin,
+    }
     for name, why in kind.absent.items():
         default = defaults[name] if name in defaults else getattr(kind, name)
         if given[name] != default:
@@ -349,6 +374,25 @@ def _check_absent(method: str, given: Mapping[str, Any]) -> None:
                 field=name,
                 code="not_applicable",
             )
+
+
+def _check_noise(values: Mapping[str, Any]) -> None:
+    """Raise SettingsError where noise can't differ by row."""
+    if values["noise"] != "forest":
+        return
+    if values["family"] != "gaussian":
+        raise SettingsError(
+            f"noise must be {NOISES[0]}, or left out: classes have no noise whose size could differ",
+            field="noise",
+            code="contradiction",
+        )
+    if PARTICLE_GIBBS in values["moves"] or values["start"] == "smc":
+        field, what = ("start", "smc") if values["start"] == "smc" else ("moves", PARTICLE_GIBBS)
+        raise SettingsError(
+            f"{field} with {what} has constant noise alone: leave out {what}, or noise",
+            field=field,
+            code="contradiction",
+        )
 
 
 def _search(given: Mapping[str, float] | None, method: str, num_draws: int) -> dict[str, float]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from sampler.bart.checkpoint import Reader, read_checkpoint, write_checkpoint
 from sampler.bart.hyperpriors import Hyper, drawn, groups_of
+from sampler.bart.noise_forest import NoiseForest
 from sampler.bart.particle_gibbs import Particles, are_used
 from sampler.bart.state import (
     can_split,
@@ -69,6 +70,8 @@ class Chain:
         self._outcome = make_outcome(training, len(self._scalars))
         self._models = make_models(training, self._plans)
         self._noise = self._models[0].noise  # of all of them
+        differs = training.settings.noise == "forest"
+        self._noise_forest = NoiseForest(training, *self._models) if differs else None
         self._forests: list[Forest] = [
             make_forest(self._data, make_tree_prior(plan, model), plan.num_trees, leaves)
             for plan, model in zip(self._plans, self._models, strict=True)
@@ -79,7 +82,7 @@ class Chain:
         if drawn(training.constants):
             self._hyper = Hyper(self._data, training)
             self._forests[0] = self._hyper.with_shares(self._forests[0])
-        assert len(self._plans) == 1 or not (self._particles or self._hyper), "these know one forest"
+        assert len(self._plans) == 1 or not self._particles, "particles know one forest"
         self._work: Work
 
     @classmethod
@@ -234,7 +237,7 @@ class Chain:
         """Iterate over several forests, each on what the others leave of y, then draw the noise."""
         from sampler.bart.kernels import forest_sweep, state, sweep  # noqa: PLC0415
 
-        data, outcome, work = self._data, self._outcome, self._work
+        outcome, work = self._outcome, self._work
         schedule = self._schedule(stop)
         for iteration in range(self.iteration, stop):
             keeps = forest_sweep.is_kept(schedule, iteration)
@@ -243,16 +246,28 @@ class Chain:
                 if need != state.DONE:
                     return iteration, int(need)
             sweep.begin_iteration(outcome, self._models[0], work)
-            squares = 0.0
-            for forest, model in zip(self._forests, self._models, strict=True):
-                squares = forest_sweep.sweep_forest(data, forest, model, work)
-            sweep.draw_sigma2(outcome, self._noise, squares, work.random)
+            self._sweep_mean_and_noise(iteration)
             if work.pending.state[state.BROKEN]:
                 return iteration + 1, state.OUT_OF_GRID
             if keeps:
                 for forest, kept in zip(self._forests, self._kept, strict=True):
                     forest_sweep.keep_draw(forest, work, kept, outcome.scalars)
         return stop, state.DONE
+
+    def _sweep_mean_and_noise(self, iteration: int) -> None:
+        """Sweep the forests of the mean, draw sigma, then sweep the forest of precisions, if any."""
+        from sampler.bart.kernels import forest_sweep, sweep  # noqa: PLC0415
+
+        data, work, noise_forest = self._data, self._work, self._noise_forest
+        if noise_forest:
+            noise_forest.weigh(data, self._forests[0])
+        squares = 0.0
+        for plan, forest, model in zip(self._plans, self._forests, self._models, strict=True):
+            if plan.leaves == "normal":
+                squares = forest_sweep.sweep_forest(data, forest, model, work)
+        sweep.draw_sigma2(self._outcome, self._noise, squares, work.random)
+        if noise_forest:
+            noise_forest.sweep(data, self._forests[1], work, iteration)
 
     def take(self) -> Draws | None:
         """Hand over the draws kept since the last take; None if there are none."""
@@ -296,9 +311,10 @@ class Chain:
         }
         return {"moves": moves}
 
-    def residual(self) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    def residual(self) -> NDArray[np.int32]:
         """Copy the residual y minus all trees, in grid steps, int32 [n], as the sweep keeps it up to date."""
-        return self._models[0].residual[: self._data.num_rows].copy()
+        residual: NDArray[np.int32] = self._models[0].residual
+        return residual[: self._data.num_rows].copy()
 
     def reweigh(self, weights: NDArray[np.int32], unit: float) -> None:
         """Set the rows' weights, int32 [n] in units of `unit`, and count the leaves' weights anew."""
@@ -323,6 +339,9 @@ class Chain:
         first.residual[: self._data.num_rows] = self.training.grid_y
         self._outcome.latent[:] = 0
         self._work.pending.state[[BROKEN, PREVIOUS, KEEP]] = 0, -1, -1
+        for plan, model in zip(self._plans, self._models, strict=True):
+            if plan.leaves == "log-linear":
+                model.log_value[:] = 0
         for forest, model in zip(self._forests, self._models, strict=True):
             rebuild(self._data, forest, model)
             recount(self._data, forest, model)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.bart import noise_forest
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -31,7 +33,8 @@ def drawn(constants: Constants) -> bool:
 def groups_of(training: Training) -> tuple[str, ...]:
     """List the groups of kernels that a prior and weights need beyond those of the settings."""
     hyper = (GROUP,) if drawn(training.constants) else ()
-    return (*hyper, *((WEIGHTS,) if training.weights is not None else ()))
+    weights = (WEIGHTS,) if training.weights is not None else ()
+    return (*hyper, *weights, *noise_forest.groups_of(training.settings))
 
 
 def theta_grid(constants: Constants, num_columns: int) -> Floats:

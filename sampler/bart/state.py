@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from sampler.bart import noise_forest
 from sampler.kernels.jit import address
 from sampler.methods import MOVE_NAMES, MOVES
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.bart.kernels.leaf_models.normal import Normal
     from sampler.bart.kernels.state import Forest, KeptDraws, Outcome, Work
     from sampler.bart.kernels.tree_prior import TreePrior
     from sampler.kernels.arrays import Data
@@ -36,6 +36,7 @@ class ForestPlan:
     beta: float
     leaf_sd: float  # in units of y
     moves: Mapping[str, float]
+    leaves: Literal["normal", "log-linear"] = "normal"
 
 
 def plan_forests(training: Training) -> tuple[ForestPlan, ...]:
@@ -44,7 +45,13 @@ def plan_forests(training: Training) -> tuple[ForestPlan, ...]:
     mean = ForestPlan(
         "mean", settings.num_trees, constants.alpha, constants.beta, constants.leaf_sd, settings.moves
     )
-    return (mean,)
+    if settings.noise != "forest":
+        return (mean,)
+    moves = noise_forest.MOVES if settings.moves.get("rule") else {"grow": 0.5, "prune": 0.5}
+    precision = ForestPlan(
+        noise_forest.NAME, noise_forest.NUM_TREES, constants.alpha, constants.beta, 0.0, moves, "log-linear"
+    )
+    return mean, precision
 
 
 def name_scalars(_training: Training) -> tuple[str, ...]:
@@ -90,7 +97,7 @@ def make_outcome(training: Training, num_scalars: int) -> Outcome:
     )
 
 
-def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Normal]:
+def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Any]:
     """Make the forests' leaf models, which share rows, weights and noise."""
     from sampler.bart.kernels.leaf_models import normal  # noqa: PLC0415
     from sampler.bart.kernels.leaf_models.residual_bound import BOUND_SIZE  # noqa: PLC0415
@@ -103,6 +110,9 @@ def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Norma
     noise[normal.LIKELIHOOD] = not training.settings.prior_only
     noise[normal.UNIT] = training.weight_unit
     weights = np.array(training.grid_weights)
+    differs = any(plan.leaves == "log-linear" for plan in plans)
+    if differs and len(weights) == 0:
+        weights = np.ones(len(training.y), np.int32)
     passes = [address(entry) for entry in FUSED]
     passes += [address(entry) if len(weights) else 0 for entry in WEIGHTED]
     first = normal.Normal(
@@ -113,7 +123,12 @@ def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Norma
         bound=np.zeros(BOUND_SIZE, np.int64),
         passes=np.array(passes, np.int64),
     )
-    return [first._replace(variance=np.array([(plan.leaf_sd / step) ** 2])) for plan in plans]
+    return [
+        noise_forest.make_model(training, first)
+        if plan.leaves == "log-linear"
+        else first._replace(variance=np.array([(plan.leaf_sd / step) ** 2]))
+        for plan in plans
+    ]
 
 
 def make_tree_prior(plan: ForestPlan, model: Any) -> TreePrior:

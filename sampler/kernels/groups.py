@@ -30,6 +30,7 @@ class Move:
 
 
 NORMAL = "bart.kernels.leaf_models.normal.Normal"
+LOG_LINEAR = "bart.kernels.leaf_models.log_linear.LogLinear"
 
 # Large ones first where others don't wait for them: two processes share a cold start.
 GROUPS = {
@@ -96,6 +97,15 @@ GROUPS = {
     "filter": Group(("cart.kernels.particle_filter",), ("base", "tree")),
     "hyper": Group(("bart.kernels.hyperpriors",), ("base", "passes", "bart", "particles"), NORMAL),
     "weights": Group(("bart.kernels.leaf_models.weighted_pass",)),
+    "log-linear": Group(("bart.kernels.leaf_models.log_linear_pass",), ("base",)),
+    "precision": Group(
+        ("bart.kernels.tree_update", "bart.kernels.forest_sweep"),
+        ("base", "passes", "log-linear", "bart"),
+        LOG_LINEAR,
+    ),
+    "precision-rule": Group(
+        ("bart.kernels.rule_draw", "bart.kernels.rule_draw_step"), ("base", "log-linear", "rule"), LOG_LINEAR
+    ),
 }
 
 # beside grow and prune, which every fit has

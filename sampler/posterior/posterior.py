@@ -652,7 +652,7 @@ class Posterior:
 def _kind_of(header: Header) -> type[Posterior]:
     """Return the class of posteriors for the header's method."""
     method = METHODS.get(str(header.settings.get("method", "bart")), METHODS["bart"])
-    return method.posterior
+    return method.posterior_of(str(header.settings.get("noise", "constant")))
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from sampler.errors import PackedError
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.inclusion import Inclusion, inclusion
 from sampler.posterior.intervals import Request
+from sampler.posterior.kinds.single_tree import TreePosterior
 from sampler.posterior.posterior import Posterior
-from sampler.posterior.single_tree import TreePosterior
 from sampler.soft.prior import CODES
 from sampler.soft.tree import scaled
 from sampler.storage.soft_draws import SoftDraws

@@ -7,6 +7,7 @@ exclude the compilation of the kernels, once per machine (about a minute), and w
 from collections.abc import Mapping
 from typing import Any
 
+from sampler.bart import noise_forest
 from sampler.methods import METHODS
 from sampler.posterior.assessment.stop_rules import next_look
 
@@ -22,6 +23,7 @@ MOVES: dict[str, tuple[float, float]] = {
     "restructure": (1e-4, 4.5e-7),  # with ten columns
 }
 UNKNOWN = MOVES["change"]  # for a move without a measured time
+PRECISION, COUNTED_ROW = (1.5e-6, 2.2e-9), 1.5e-10  # noise by row: a tree update, and each tree's counts anew
 PARTICLE_ROW = 3.4e-9  # particle Gibbs, per tree update, particle and row
 WEIGHTED = 2.2  # factor on the time per row when rows have weights
 # Single trees: per iteration; per iteration that changes rules, column, and cell (row and column), with an
@@ -66,7 +68,12 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
         return BEGIN + KEEP * draws + _tree_seconds(settings, rows, columns, burnin + kept)
     update, of_row = update_seconds(settings)
     latent = LATENT_ROW * rows if settings.get("family") == "probit" else 0.0
-    sampling = (burnin + kept) * (int(settings["num_trees"]) * (update + of_row * rows) + latent)
+    trees = int(settings["num_trees"])
+    each = trees * (update + of_row * rows) + latent
+    if settings.get("noise") == "forest":
+        own, own_row = PRECISION
+        each += trees * COUNTED_ROW * rows + noise_forest.NUM_TREES * (own + own_row * rows)
+    sampling = (burnin + kept) * each
     return BEGIN + KEEP * draws + sampling
 
 
@@ -89,7 +96,8 @@ def update_seconds(settings: Mapping[str, Any]) -> tuple[float, float]:
     for name, share in settings["moves"].items():
         known = (0.0, PARTICLE_ROW * int(settings["particles"])) if name == "pg" else MOVES.get(name, UNKNOWN)
         update, of_row = update + share * known[0], of_row + share * known[1]
-    return update, of_row * (WEIGHTED if settings.get("weights") else 1.0)
+    weighted = settings.get("weights") or settings.get("noise") == "forest"
+    return update, of_row * (WEIGHTED if weighted else 1.0)
 
 
 def looks_seconds(stop: Mapping[str, Any], chains: int, slots: int) -> float:

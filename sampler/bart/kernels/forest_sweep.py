@@ -8,6 +8,7 @@ from sampler.bart.kernels.leaf_models.operations import settle, take_out
 from sampler.bart.kernels.state import (
     DONE,
     KEEP,
+    MOST_LEAVES,
     NEEDS_LEAVES,
     NEEDS_PLANE,
     NEEDS_ROOM,
@@ -106,9 +107,25 @@ def rebuild(data: Data, forest: Forest, model: Model) -> None:
 def recount(data: Data, forest: Forest, model: Model) -> None:
     """Count the rows of every leaf, or their weights: needed whenever weights change."""
     weighted = len(model.weights) > 0
+    zero = np.int64(0)
+    total = np.int64(data.num_rows)
+    if weighted:
+        total = zero
+        for i in range(data.num_rows):
+            total += np.int64(model.weights[i])
     for tree in range(len(forest.num_leaves)):
         slots = slots_of(forest, tree, np.int64(forest.num_leaves[tree]))
         count = forest.count[tree]
+        if weighted and slots.leaves <= MOST_LEAVES:  # one leaf after the other: these sums take vectors
+            low, rest = slots.low, total
+            for k in range(slots.leaves - 1):
+                own, part = np.uint8(k), zero
+                for i in range(data.num_rows):
+                    part += np.int64(model.weights[i]) if low[i] == own else zero
+                count[k] = part
+                rest -= part
+            count[slots.leaves - 1] = rest
+            continue
         count[: slots.leaves] = 0
         for i in range(data.num_rows):
             slot = np.int64(slots.low[i])

@@ -19,7 +19,7 @@ from sampler.data.binning import MISSING
 from sampler.data.scalars import days_to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -136,7 +136,7 @@ def interval_verdict(posterior: Posterior, rows: LabelledRows, below: Floats, me
     return found | {
         "verdict": "not_held" if reasons else "held",
         "text": _text(overall, general, uneven),
-        "advice": _advice(general, uneven),
+        "advice": _advice(general, uneven, posterior.settings),
         "reasons": reasons,
         "by": [each.to_json() for each in shown],
     }
@@ -231,12 +231,15 @@ def _text(overall: list[dict[str, Any]], general: str | None, uneven: list[Compa
     return " ".join(sentences)
 
 
-def _advice(general: str | None, uneven: list[Comparison]) -> str | None:
-    if uneven:
+def _advice(general: str | None, uneven: list[Comparison], settings: Mapping[str, Any]) -> str | None:
+    shares = "Go by the shares of outcomes inside, given for each quarter, rather than by the level claimed."
+    if uneven and settings.get("method") == "bart" and settings.get("noise", "constant") == "constant":
         return (
-            "The size of the noise differs from row to row, and this model has one size for all. Go by the "
-            "shares of outcomes inside, given for each quarter, rather than by the level claimed."
+            "The size of the noise differs from row to row, and this model has one size for all: fit again "
+            f"with noise=forest, which learns it. Until then: {shares[0].lower()}{shares[1:]}"
         )
+    if uneven:
+        return shares
     if general is not None:
         return "Go by the shares of held-out outcomes inside, given for each level, rather than by the level."
     return None

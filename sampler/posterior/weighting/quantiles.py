@@ -65,22 +65,27 @@ def normal_mixture(centre: Floats, sd: Floats, share: Floats, tails: Floats) -> 
     return found
 
 
+def _average(values: Floats, share: Floats) -> Floats:
+    """Average each row by the shares; a row's sum doesn't depend on the other rows, as that of BLAS may."""
+    return np.asarray(np.sum(values * share, axis=1))
+
+
 def _root(centre: Floats, sd: Floats, share: Floats, tail: float, close: Floats) -> Floats:
     sign = -1.0 if tail < 0 else 1.0  # an upper tail is the lower one of the mirror image
     mirrored, wanted = sign * centre, abs(tail)
     ends = mirrored + sd * ndtri(wanted)
     low, high = ends.min(axis=1), ends.max(axis=1)
-    mean = mirrored @ share
-    spread = np.sqrt(((mirrored - mean[:, None]) ** 2 + sd**2) @ share)
+    mean = _average(mirrored, share)
+    spread = np.sqrt(_average((mirrored - mean[:, None]) ** 2 + sd**2, share))
     at = np.clip(mean + spread * ndtri(wanted), low, high)
     active = np.arange(len(at))
     for _ in range(MOST_STEPS):
         z = (at[active, None] - mirrored[active]) / sd[active]
-        below = ndtr(z) @ share - wanted
-        density = (np.exp(-0.5 * z * z) / sd[active]) @ share / np.sqrt(2 * np.pi)
+        below = _average(ndtr(z), share) - wanted
+        density = _average(np.exp(-0.5 * z * z) / sd[active], share) / np.sqrt(2 * np.pi)
         low[active] = np.where(below < 0, at[active], low[active])
         high[active] = np.where(below > 0, at[active], high[active])
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             newton = at[active] - below / density
         inside = (newton > low[active]) & (newton < high[active])
         after = np.where(below == 0, at[active], np.where(inside, newton, 0.5 * (low[active] + high[active])))

@@ -267,5 +267,5 @@ def test_what_a_tree_cannot_use():
     with pytest.raises(SettingsError, match="unknown prior entry 'k'"):
         fit(X, y, method="bcart", prior={"k": 2}, progress=False)
     many = [str(i) for i in range(150)]
-    with pytest.raises(DataError, match="up to 100"):
+    with pytest.raises(DataError, match="at most 100"):
         fit(np.arange(150.0)[:, None], many, method="bcart", family="categorical", progress=False)

@@ -1,0 +1,347 @@
+"""Passes over the rows of log-linear forests.
+
+Parts of s are summed as whole numbers: each is rounded to a multiple of 1 / scale by one addition, so a sum
+is exact and has no order. Exponentials and log Gamma are plain arithmetic, the same on every processor.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sampler.bart.kernels.state import MOST_LEAVES, LeafPair, Slots, Trial
+from sampler.kernels.arrays import Bool, Byte, Bytes, Float, Floats, Int, Ints, Longs
+from sampler.kernels.jit import kernel
+
+STEP = 2.0**-20  # of logarithms of leaf values
+MOST_STEPS = 2.0**25  # |log of a leaf value| is at most 32
+LOG_LIMIT = 1 << 30  # steps, of |log f|
+TRIAL = 2  # place of the first leaf's sum in `Work.sums`
+COARSER = 256.0
+ROOM = 1 << 51  # of a sum of whole parts: a part may be as large and is still rounded right
+TARGET = 43  # bits of the sum of all parts at the start of a sweep
+ROWS_OF_A_SUM = 1024  # floats are summed block by block, so that the order is fixed
+
+LOG2_E = 1.4426950408889634
+LN2_HIGH = 0.693147180369123816490  # the first 33 bits, so that its multiples by whole numbers are exact
+LN2_LOW = 1.90821492927058770002e-10
+FARTHEST = 700.0
+WHOLE = 1.5 * 2.0**52  # a number plus this is rounded to a whole one, which stands in its lowest bits
+WHOLE_BITS = np.float64(WHOLE).view(np.int64)
+EXPONENT_BIAS, MANTISSA_BITS = 1023, 52
+
+LARGE = 16.0  # from here on Stirling's series is exact to rounding
+HALF_LOG_2PI = 0.9189385332046727
+
+
+@kernel(inline=True, allocates=False)
+def exponential(x: Float) -> Float:
+    """e^x, x within +-700 (else that of the end), within 1e-15, relatively."""
+    y = max(-FARTHEST, min(FARTHEST, x))
+    rounded = np.float64(y * LOG2_E + WHOLE)
+    k = rounded - WHOLE
+    f = (y - k * LN2_HIGH) - k * LN2_LOW
+    p = 1.0 / 6227020800.0
+    p = p * f + 1.0 / 479001600.0
+    p = p * f + 1.0 / 39916800.0
+    p = p * f + 1.0 / 3628800.0
+    p = p * f + 1.0 / 362880.0
+    p = p * f + 1.0 / 40320.0
+    p = p * f + 1.0 / 5040.0
+    p = p * f + 1.0 / 720.0
+    p = p * f + 1.0 / 120.0
+    p = p * f + 1.0 / 24.0
+    p = p * f + 1.0 / 6.0
+    p = p * f + 0.5
+    p = p * f + 1.0
+    p = p * f + 1.0
+    return p * np.int64((rounded.view(np.int64) + EXPONENT_BIAS) << MANTISSA_BITS).view(np.float64)
+
+
+@kernel(allocates=False, entry=True)
+def log_gamma(x: Float) -> Float:
+    """Compute log Gamma(x), x > 0: Stirling's series, small arguments by the recurrence."""
+    shift = 1.0
+    while x < LARGE:
+        shift *= x
+        x += 1.0
+    y = 1.0 / (x * x)
+    series = -691.0 / 360360.0
+    series = series * y + 1.0 / 1188.0
+    series = series * y - 1.0 / 1680.0
+    series = series * y + 1.0 / 1260.0
+    series = series * y - 1.0 / 360.0
+    series = series * y + 1.0 / 12.0
+    return (x - 0.5) * math.log(x) - x + HALF_LOG_2PI + series / x - math.log(shift)
+
+
+@kernel(inline=True, allocates=False)
+def evidence(prior: Floats, table: Floats, size: Float, total: Float) -> Float:
+    """Log evidence, log Gamma(shape + r) - (shape + r) log(rate + s); log Gamma of half r is in a table."""
+    shape = prior[0] + size
+    place = np.int64(2.0 * size)
+    tabled = 0 <= place < len(table) and 0.5 * float(place) == size
+    constant = table[place] if tabled else log_gamma(shape)
+    return constant - shape * math.log(prior[1] + max(total, 0.0))
+
+
+@kernel(inline=True, allocates=False)
+def whole(part: Float, scale: Float) -> Int:
+    """Round a part to whole units."""
+    return np.float64(part * scale + WHOLE).view(np.int64) - WHOLE_BITS
+
+
+@kernel(inline=True, allocates=False)
+def slot_at(slots: Slots, row: Int) -> Int:
+    """Look up the leaf slot of a row."""
+    slot = np.int64(slots.low[row])
+    if slots.wide:
+        slot += 256 * np.int64(slots.high[row])
+    return slot
+
+
+@kernel(allocates=False)
+def set_factors(delta: Ints, leaves: Int, factors: Floats) -> None:
+    """Find what the rows of each leaf are multiplied by; `delta` has old less new logarithms."""
+    for k in range(leaves):
+        factors[k] = exponential(-STEP * float(delta[k]))
+
+
+@kernel(allocates=False)
+def move_and_scatter(
+    part: Floats,
+    log_value: Ints,
+    weights: Ints,
+    scale: Float,
+    num_rows: Int,
+    before: Slots,
+    delta: Ints,
+    factors: Floats,
+    now: Slots,
+    trial: Trial,
+    sums: Longs,
+) -> None:
+    """Move and sum as `move_and_sum`, for trees of any size."""
+    for k in range(TRIAL + now.leaves):
+        sums[k] = 0
+    left = count = np.int64(0)
+    for i in range(num_rows):
+        p, s = slot_at(before, i), slot_at(now, i)
+        value = part[i] * factors[p]
+        part[i] = value
+        log_value[i] -= delta[p]
+        v = whole(value, scale)
+        sums[TRIAL + s] += v
+        inside = (s == trial.leaf) & (np.uint8(trial.column[i] + trial.side) <= trial.cut)
+        left += v if inside else np.int64(0)
+        seen = np.int64(weights[i]) if len(weights) > 0 else np.int64(1)
+        count += seen if inside else np.int64(0)
+    sums[0], sums[1] = left, count
+
+
+@kernel(allocates=False)
+def move_and_sum(
+    part: Floats,
+    log_value: Ints,
+    weights: Ints,
+    scale: Float,
+    num_rows: Int,
+    before: Slots,
+    delta: Ints,
+    factors: Floats,
+    now: Slots,
+    trial: Trial,
+    wholes: Longs,
+    sums: Longs,
+) -> None:
+    """Multiply the rows by the factors of their slots before, then sum the parts by the slots now.
+
+    `wholes`: room for the parts in whole units.
+    """
+    if before.wide or now.wide or now.leaves > MOST_LEAVES:
+        move_and_scatter(part, log_value, weights, scale, num_rows, before, delta, factors, now, trial, sums)
+        return
+    previous, current, column = before.low, now.low, trial.column
+    for i in range(num_rows):
+        p = previous[i]
+        value = part[i] * factors[p]
+        part[i] = value
+        log_value[i] -= delta[p]
+        wholes[i] = whole(value, scale)
+    zero = np.int64(0)
+    rest = zero
+    for i in range(num_rows):
+        rest += wholes[i]
+    for k in range(now.leaves - 1):
+        slot, total = np.uint8(k), zero
+        for i in range(num_rows):
+            total += wholes[i] if current[i] == slot else zero
+        sums[TRIAL + k] = total
+        rest -= total
+    sums[TRIAL + now.leaves - 1] = rest
+    sums[0] = sums[1] = 0
+    if trial.leaf < 0:
+        return
+    leaf, cut, side = np.uint8(trial.leaf), trial.cut, trial.side
+    left = count = zero
+    for i in range(num_rows):
+        inside = (current[i] == leaf) & (np.uint8(column[i] + side) <= cut)
+        left += wholes[i] if inside else zero
+        count += np.int64(inside)
+    if len(weights) > 0:
+        count = zero
+        for i in range(num_rows):
+            inside = (current[i] == leaf) & (np.uint8(column[i] + side) <= cut)
+            count += np.int64(weights[i]) if inside else zero
+    sums[0], sums[1] = left, count
+
+
+@kernel(allocates=False)
+def sum_parts(
+    part: Floats, weights: Ints, scale: Float, num_rows: Int, now: Slots, trial: Trial, sums: Longs
+) -> None:
+    """Sum the parts by slots, as `move_and_sum` does after the move."""
+    for k in range(TRIAL + now.leaves):
+        sums[k] = 0
+    left = count = np.int64(0)
+    for i in range(num_rows):
+        s = slot_at(now, i)
+        v = whole(part[i], scale)
+        sums[TRIAL + s] += v
+        inside = (s == trial.leaf) & (np.uint8(trial.column[i] + trial.side) <= trial.cut)
+        left += v if inside else np.int64(0)
+        seen = np.int64(weights[i]) if len(weights) > 0 else np.int64(1)
+        count += seen if inside else np.int64(0)
+    sums[0], sums[1] = left, count
+
+
+@kernel(allocates=False)
+def outgrown(sums: Longs, leaves: Int) -> Bool:
+    """Whether a sum of parts is beyond what the scale leaves room for."""
+    found = False
+    for k in range(leaves):
+        found |= not 0 <= sums[TRIAL + k] < ROOM
+    return found
+
+
+@kernel(allocates=False)
+def settle(log_value: Ints, num_rows: Int, before: Slots, delta: Ints) -> Int:
+    """Apply a change of leaf values to the rows' log f; returns the largest |log f|."""
+    largest = np.int64(0)
+    for i in range(num_rows):
+        log_value[i] -= delta[slot_at(before, i)]
+        largest = max(largest, abs(np.int64(log_value[i])))
+    return largest
+
+
+@kernel(inline=True, allocates=False)
+def old_factors(pair: LeafPair) -> tuple[Float, Float]:
+    """Find the factors that take their old values out of the rows of two leaves."""
+    return exponential(-STEP * float(pair.left_old)), exponential(-STEP * float(pair.right_old))
+
+
+@kernel(allocates=False)
+def give_back(part: Floats, log_value: Ints, pair: LeafPair) -> None:
+    """Divide the rows of two leaves by their old values."""
+    left_factor, right_factor = old_factors(pair)
+    slots = pair.slots
+    for i in range(len(slots)):
+        if slots[i] == pair.left:
+            part[i] *= left_factor
+            log_value[i] -= pair.left_old
+        elif slots[i] == pair.right:
+            part[i] *= right_factor
+            log_value[i] -= pair.right_old
+
+
+@kernel(allocates=False)
+def reroute(pair: LeafPair, column: Bytes, cut: Byte, side: Byte) -> None:
+    """Send the rows of two leaves by a new rule."""
+    slots, left, right = pair.slots, pair.left, pair.right
+    for i in range(len(slots)):
+        if (slots[i] == left) | (slots[i] == right):
+            slots[i] = left if np.uint8(column[i] + side) <= cut else right
+
+
+@kernel(allocates=False)
+def left_part(
+    part: Floats, weights: Ints, scale: Float, pair: LeafPair, column: Bytes, cut: Byte, side: Byte,
+    num_rows: Int,
+) -> tuple[Int, Int]:  # fmt: skip
+    """Sum of parts without this tree, and count, of the rows of two leaves that a rule sends left."""
+    left_factor, right_factor = old_factors(pair)
+    total = count = np.int64(0)
+    for i in range(num_rows):
+        slot = pair.slots[i]
+        if ((slot == pair.left) | (slot == pair.right)) & (np.uint8(column[i] + side) <= cut):
+            total += whole(part[i] * (left_factor if slot == pair.left else right_factor), scale)
+            count += np.int64(weights[i]) if len(weights) > 0 else np.int64(1)
+    return total, count
+
+
+@kernel(allocates=False)
+def sum_by_code(
+    part: Floats, weights: Ints, scale: Float, pair: LeafPair, column: Bytes, num_rows: Int, sums: Longs,
+    counts: Longs, rows: Longs,
+) -> None:  # fmt: skip
+    """Sum parts without this tree, count, and number the rows of two leaves, by code of a column."""
+    left_factor, right_factor = old_factors(pair)
+    sums[:] = 0
+    counts[:] = 0
+    rows[:] = 0
+    for i in range(num_rows):
+        slot = pair.slots[i]
+        if (slot == pair.left) | (slot == pair.right):
+            code = column[i]
+            sums[code] += whole(part[i] * (left_factor if slot == pair.left else right_factor), scale)
+            counts[code] += np.int64(weights[i]) if len(weights) > 0 else np.int64(1)
+            rows[code] += 1
+
+
+@kernel(allocates=False, entry=True)
+def begin_precision(
+    part: Floats, log_value: Ints, weights: Floats, residual: Ints, variance: Float, num_rows: Int
+) -> Float:
+    """Set every row's part, w e^2 f / (2 variance), for a forest of precisions; returns their sum.
+
+    `weights` w float64 [n], empty: all 1; e is the residual, and `variance` that of a row of weight 1 where f
+    is 1.
+    """
+    total = 0.0
+    for start in range(0, num_rows, ROWS_OF_A_SUM):
+        of_block = 0.0
+        for i in range(start, min(start + ROWS_OF_A_SUM, num_rows)):
+            error = float(residual[i])
+            weight = weights[i] if len(weights) > 0 else 1.0
+            part[i] = 0.5 * weight * error * error / variance * exponential(STEP * float(log_value[i]))
+            of_block += part[i]
+        total += of_block
+    return total
+
+
+@kernel(allocates=False, entry=True)
+def weigh(log_value: Ints, given: Floats, num_rows: Int, bits: Int, weights: Ints) -> Float:
+    """Set whole weights in proportion to `given` times f; returns their unit.
+
+    It is the power of two with which they sum to just under 2^bits, and none exceeds 2^30. A row of given
+    weight 0 has weight 0, any other at least 1. `given` float64 [n], empty: all 1.
+    """
+    total = largest = 0.0
+    for start in range(0, num_rows, ROWS_OF_A_SUM):
+        of_block = 0.0
+        for i in range(start, min(start + ROWS_OF_A_SUM, num_rows)):
+            weight = exponential(STEP * float(log_value[i])) * (given[i] if len(given) > 0 else 1.0)
+            of_block += weight
+            largest = max(largest, weight)
+        total += of_block
+    exponent = max(math.floor(math.log2(total)) + 1 - bits, math.floor(math.log2(largest)) + 1 - 30)
+    unit = 2.0**exponent
+    for i in range(num_rows):
+        weight = given[i] if len(given) > 0 else 1.0
+        if weight > 0.0:
+            rounded = np.rint(exponential(STEP * float(log_value[i])) * weight / unit)
+            weights[i] = np.int32(max(rounded, 1.0))
+        else:
+            weights[i] = 0
+    return unit

@@ -1,0 +1,1 @@
+"""Posteriors of other models than a sum of trees with one size of noise."""

@@ -1,0 +1,94 @@
+"""Noise by row: Geweke's joint-distribution test, and coverage where the noise is known to grow."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sampler import fit
+from sampler.bart import noise_forest
+from sampler.bart.chain import Chain
+from sampler.bart.kernels.leaf_models.log_linear_pass import STEP
+from tests.reference.prior import draw_tree
+from tests.support.chain_driver import f_of, with_outcome
+from tests.support.covering_models import Model
+from tests.support.p_values import ALARM, all_above
+
+PRECISIONS = 3  # trees
+LOG_SD = 0.8
+
+
+def looked_at(model, f, sigma2, log_w, leaves, mean_leaves):
+    """The functions compared, at the training rows."""
+    return {
+        "log w at a row": log_w[0],
+        "log w at another": log_w[5],
+        "log w at a row squared": log_w[0] ** 2,
+        "product of log w at two rows": log_w[0] * log_w[5],
+        "mean log w": log_w.mean(),
+        "spread of log w": log_w.var(),
+        "leaves of precisions": np.mean(leaves),
+        "leaves of the mean": np.mean(mean_leaves),
+        "log sigma2": np.log(sigma2),
+        "log sigma2 x log w": np.log(sigma2) * log_w[0],
+        "f at a row": f[0],
+        "f at a row squared": (f[0] - model.offset) ** 2,
+    }
+
+
+def outcome(model, f, sigma2, log_w, rng):
+    """Outcomes at the training rows."""
+    return model.outcome(f[: model.num_rows], sigma2 * np.exp(-log_w), rng)
+
+
+def prior_draw(model, shape, rate, rng):
+    """Functions of an independent draw from the prior, by the twins."""
+    forest, sigma2 = model.draw(rng)
+    codes = model.codes[:, : model.num_rows]
+    log_w, leaves = np.zeros(model.num_rows), []
+    for _ in range(PRECISIONS):
+        tree = draw_tree(codes, model.alpha, model.beta, rng)
+        log_w += np.log(rng.gamma(shape, 1 / rate, tree.num_leaves))[tree.leaf]
+        leaves.append(tree.num_leaves)
+    mean_leaves = [tree.num_leaves for tree in forest.trees]
+    return list(looked_at(model, forest.f, sigma2, log_w, leaves, mean_leaves).values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weighted", [False, True])
+def test_joint(monkeypatch, weighted):
+    """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
+    monkeypatch.setattr(noise_forest, "NUM_TREES", PRECISIONS)
+    monkeypatch.setattr(noise_forest, "LOG_SD", LOG_SD)
+    model = Model("noise", num_rows=24, num_trees=3, weighted=weighted, missing=0.1)
+    shape, rate = noise_forest.gamma_prior(2 * LOG_SD, PRECISIONS)
+    rng = np.random.default_rng(7)
+    prior = np.array([prior_draw(model, shape, rate, rng) for _ in range(4000)])
+    y = model.outcome(np.zeros(model.num_rows), 1.0, rng)
+    chain = Chain.start(model.training(y, num_draws=1, num_burnin=0, thin=100_000, noise="forest", seed=3), 0)
+    path = []
+    for _ in range(12_000):
+        chain.run(1)
+        f, sigma2 = f_of(chain), chain.sigma**2
+        log_w = STEP * chain._models[1].log_value[: model.num_rows]
+        leaves = [forest.num_leaves for forest in chain._forests]
+        values = looked_at(model, f, sigma2, log_w, leaves[1], leaves[0])
+        path.append(list(values.values()))
+        with_outcome(chain, outcome(model, f, sigma2, log_w, rng))
+    batches = np.array(path[2000:]).reshape(40, -1, len(values)).mean(axis=1)
+    p = stats.ttest_ind(batches, prior, equal_var=False).pvalue
+    all_above(dict(zip(values, p, strict=True)), ALARM)
+
+
+def test_intervals_hold_where_the_noise_grows():
+    """On y = 4 x^2 + e^(2x) / 5 e the 90% intervals hold 85 to 95% in every fifth of x."""
+    rng = np.random.default_rng(11)
+    X = rng.uniform(size=(10_000, 1))
+    y = 4 * X[:, 0] ** 2 + np.exp(2 * X[:, 0]) / 5 * rng.normal(size=10_000)
+    short = {"num_trees": 50, "num_chains": 1, "num_burnin": 400, "num_draws": 150, "thin": 2}
+    posterior = fit(X[:5000], y[:5000], noise="forest", progress=False, **short)
+    said = posterior.predict(X[5000:])
+    inside = (said.lower <= y[5000:]) & (y[5000:] <= said.upper)
+    fifths = np.array_split(np.argsort(X[5000:, 0]), 5)
+    held = [inside[rows].mean() for rows in fifths]
+    assert all(0.85 <= share <= 0.95 for share in held), held
+    assert posterior.score(X[5000:], y[5000:], quick=True)["intervals_verdict"]["verdict"] == "held"

@@ -1,0 +1,157 @@
+"""Noise by row: golden values, the engine's law on tiny problems, resuming, weights, and what is refused."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import gammaln, polygamma
+
+from sampler import SettingsError, fit, load
+from sampler.bart import noise_forest
+from sampler.bart.chain import Chain
+from sampler.bart.kernels.leaf_models.log_linear_pass import log_gamma
+from sampler.settings import Settings
+from tests.reference.enumerator import leaf_law
+from tests.reference.log_linear import Precisions
+from tests.support.chain_driver import training
+from tests.support.toy_problems import GOLDEN_X, GOLDEN_Y
+
+pytestmark = pytest.mark.usefixtures("all_kernels")
+
+
+def test_the_evidence_is_the_golden_one():
+    """One tree of precisions on the published rows: evidence and law of its leaves."""
+    toy = Precisions(GOLDEN_X.T, GOLDEN_Y)
+    assert len(toy.trees) == 162
+    assert toy.log_density == pytest.approx(-1.8229261226, abs=5e-11)
+    law = [0.05209897, 0.39743350, 0.31451851, 0.18197332, 0.05397570]
+    np.testing.assert_allclose(leaf_law(toy, toy.posterior), law, atol=5e-9)
+
+
+@pytest.mark.parametrize(
+    ("trees", "log_sd", "shape", "rate"),
+    [(20, 0.5, 80.4990, 79.9995), (40, 1.0, 40.4979, 39.9990), (50, 2.0, 12.99334, 12.49667)],
+)
+def test_the_prior_is_calibrated_exactly(trees, log_sd, shape, rate):
+    """The logarithm of the product has mean 0 and the sd asked for."""
+    found = noise_forest.gamma_prior(log_sd, trees)
+    assert found == pytest.approx((shape, rate), rel=1e-5)
+    assert trees * polygamma(1, found[0]) == pytest.approx(log_sd**2)
+
+
+def test_log_gamma_is_scipys():
+    """Small and large arguments, to rounding."""
+    x = np.concatenate([np.linspace(0.3, 30, 200), 10.0 ** np.arange(2, 9)])
+    np.testing.assert_allclose([log_gamma(v) for v in x], gammaln(x), rtol=2e-14, atol=2e-14)
+
+
+def one_tree_each(monkeypatch, shape, rate):
+    """Let fits have one tree of precisions with such leaves."""
+    monkeypatch.setattr(noise_forest, "NUM_TREES", 1)
+    monkeypatch.setattr(noise_forest, "gamma_prior", lambda _log_sd, _trees: (shape, rate))
+
+
+@pytest.mark.parametrize("moves", ["default", "growprune"])
+def test_trees_of_precisions_have_their_posterior_law(monkeypatch, moves):
+    """With a mean that can't but be 0: the number of leaves is as enumerated."""
+    one_tree_each(monkeypatch, 3.0, 0.2)
+    toy = Precisions(GOLDEN_X.T, GOLDEN_Y)
+    prior = {"leaf_sd": 1e-6, "sigma": 1.0, "alpha": 0.95, "beta": 1.0, "step": 2.0**-20}
+    settings = {"num_trees": 1, "num_burnin": 100, "num_draws": 1200, "thin": 6}
+    chain = Chain.start(training(toy.codes, toy.y, prior=prior, noise="forest", moves=moves, **settings), 0)
+    chain.run(10**6)
+    leaves = chain.take().forests["precision"].leaf_counts[:, 0]
+    counts = np.bincount(leaves, minlength=6)[1:6]
+    expected = leaf_law(toy, toy.posterior)
+    assert stats.chisquare(counts, expected * counts.sum()).pvalue > 1e-4
+
+
+def test_mean_and_precisions_have_their_joint_law(monkeypatch):
+    """Three rows, a tree each: the leaves of the precisions' tree, by quadrature."""
+    one_tree_each(monkeypatch, 3.0, 0.6)
+    prior = {"leaf_sd": 0.5, "sigma": 1.0, "alpha": 0.95, "beta": 1.0, "step": 2.0**-20}
+    settings = {"num_trees": 1, "num_burnin": 100, "num_draws": 1500, "thin": 4}
+    data = training([[0, 1, 2]], [0.3, -0.4, 1.1], prior=prior, noise="forest", **settings)
+    chain = Chain.start(data, 0)
+    chain.run(10**6)
+    counts = np.bincount(chain.take().forests["precision"].leaf_counts[:, 0], minlength=4)[1:4]
+    expected = np.array([0.0480018, 0.4968196, 0.4551786])
+    assert stats.chisquare(counts, expected * counts.sum()).pvalue > 1e-4
+
+
+def uneven(rows, seed=0, sd=lambda x: np.exp(2 * x) / 5):
+    """The mean 4 x^2, and noise that grows with x."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(rows, 2))
+    return X, 4 * X[:, 0] ** 2 + sd(X[:, 0]) * rng.normal(size=rows)
+
+
+FAST = {"num_trees": 20, "num_chains": 2, "num_burnin": 60, "num_draws": 30, "thin": 1, "progress": False}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_chain_resumes_bit_for_bit(weighted):
+    """From a checkpoint after any iteration."""
+    from sampler.preparation import prepare
+
+    X, y = uneven(80)
+    weights = np.where(np.arange(80) < 40, 1.0, 2.5) if weighted else None
+    settings = {"num_trees": 7, "num_chains": 1, "num_burnin": 12, "num_draws": 8, "thin": 1}
+    data = prepare(X, y, weights=weights, noise="forest", **settings).training
+    whole = Chain.start(data, 0)
+    whole.run(10**6)
+    chain = Chain.start(data, 0)
+    while not chain.done:
+        chain.run(1)
+        last = chain.take()
+        chain = Chain.resume(data, chain.checkpoint())
+    assert chain.checkpoint() == whole.checkpoint()
+    assert last == whole.take()[7:]
+
+
+def test_intervals_follow_the_noise(tmp_path):
+    """Wide where outcomes vary much; the same from a file, and for each row alone."""
+    X, y = uneven(1200)
+    posterior = fit(X, y, noise="forest", **FAST | {"num_burnin": 300, "num_draws": 60})
+    new = np.column_stack([[0.1, 0.5, 0.9], [0.5] * 3])
+    said = posterior.predict(new)
+    width = (said.upper - said.lower) / (2 * 1.645)
+    np.testing.assert_allclose(width, np.exp(2 * new[:, 0]) / 5, rtol=0.35)
+    s = posterior.sample_sigma(new)
+    assert s.shape == (2, 60, 3)
+    assert np.all(np.diff(s.mean(axis=(0, 1))) > 0)
+    posterior.save(tmp_path / "model.bart")
+    again = load(tmp_path / "model.bart")
+    for k in range(3):
+        np.testing.assert_array_equal(again.predict(new[[k]]).lower, said.lower[[k]])
+    credible = posterior.predict(new, interval="credible")
+    assert np.all(credible.upper < said.upper)
+    assert posterior.summary().sigma["rhat"] > 0.9
+
+
+def test_scale_and_weights_change_units_alone():
+    """Outcomes times 2^k and weights times 2^j: the same trees, and intervals in the new units."""
+    X, y = uneven(150)
+    weights = 1.0 + np.arange(150) % 3
+    base = fit(X, y, weights, noise="forest", **FAST)
+    scaled = fit(X, y * 2.0**20, weights * 2.0**-30, noise="forest", **FAST)
+    a, b = base.predict(X[:5]), scaled.predict(X[:5])
+    np.testing.assert_array_equal(a.mean * 2.0**20, b.mean)
+    np.testing.assert_array_equal(base.leaf_counts, scaled.leaf_counts)
+    np.testing.assert_allclose(base.sigma * 2.0**5, scaled.sigma, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"family": "probit"}, "noise"),
+        ({"method": "bcart"}, "noise"),
+        ({"moves": "pg"}, "moves"),
+        ({"start": "smc"}, "start"),
+        ({"noise": "loud"}, "noise"),
+    ],
+)
+def test_what_noise_by_row_does_not_go_with(settings, field):
+    """Each is refused by name."""
+    with pytest.raises(SettingsError) as refused:
+        Settings.resolve(**{"noise": "forest"} | settings)
+    assert refused.value.field == field
