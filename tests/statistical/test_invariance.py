@@ -149,7 +149,7 @@ def test_stopped_anywhere_wide():
     data = wide()
     whole = Chain.start(data, 0)
     whole.run(whole.iterations)
-    assert whole._forest.num_leaves.max() > 256, "the problem no longer grows wide trees"
+    assert whole._forests[0].num_leaves.max() > 256, "the problem no longer grows wide trees"
     chain = Chain.start(data, 0)
     while not chain.done:
         chain.run(777)
