@@ -146,6 +146,7 @@ def _iteration(page: Any) -> float:
     return float(page.evaluate("document.querySelector('[data-chain]')?.value ?? 0"))
 
 
+@pytest.mark.slow
 def test_a_refused_upload_says_why_on_the_spot(window):
     """A file that is no table, dropped on the box: the page stays and names column and row."""
     page = window.page

@@ -166,7 +166,13 @@ def test_residual_is_exact(moves):
 
 
 @pytest.mark.parametrize(
-    "moves", [name for name in move_sets() if name != "pg"] + [MIXED, RESTRUCTURED], ids=str
+    "moves",
+    [
+        *(name for name in move_sets() if name != "pg"),
+        MIXED,
+        pytest.param(RESTRUCTURED, marks=pytest.mark.long),  # hundreds of leaves rebuilt: half a minute
+    ],
+    ids=str,
 )
 def test_residual_is_exact_wide(moves):
     """The residual is exact for trees beyond 256 leaves, grown and shrunk by every move."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from app.server import server as make_server
 from app.settings import Settings
+from tests.support.waiting import stretched
 
 
 @contextlib.contextmanager
@@ -15,7 +16,7 @@ def serving(settings: Settings) -> Iterator[str]:
     server = make_server(settings, port=0)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + stretched(20)
     while not server.started:
         assert thread.is_alive(), "the server ended"
         assert time.monotonic() < deadline, "the server doesn't start"
@@ -25,7 +26,7 @@ def serving(settings: Settings) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(stretched(20))
         assert not thread.is_alive()
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 
 from tests.support import plain_http
+from tests.support.waiting import stretched
 
 
 def free_port() -> int:
@@ -102,7 +103,7 @@ def running_up(
         left = up.descendants()
         process.send_signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(40)
+            process.wait(stretched(40))
         process.kill()
         process.wait()
         for pid in left:

@@ -21,12 +21,15 @@ import psycopg
 import redis
 from sqlalchemy import make_url
 
+from tests.support.waiting import stretched
+
 START_SECONDS = 60
 NOBODY = 65534
 
 # Runs in the child before the server: switch the user, and stop when the parent is gone.
 _SHIM = """
 import ctypes, os, sys
+from tests.support.waiting import stretched
 user, death_signal, program = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
 if user:
     os.setgroups([]); os.setgid(user); os.setuid(user)
@@ -223,14 +226,14 @@ def _running(
     finally:
         process.send_signal(stop)
         try:
-            process.wait(20)
+            process.wait(stretched(20))
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
 
 
 def _wait(process: subprocess.Popen[bytes], log: Path, ready: Callable[[], object]) -> None:
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + stretched(START_SECONDS)
     while True:
         try:
             ready()

@@ -1,6 +1,7 @@
 """Waiting for another process or thread."""
 
 import contextlib
+import os
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -10,6 +11,11 @@ import httpx
 T = TypeVar("T")
 
 
+def stretched(seconds: float) -> float:
+    """Return the seconds that this machine may take for what an idle one does in `seconds`, by its load."""
+    return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 def eventually(what: Callable[[], T], seconds: float = 120.0, why: str | Callable[[], str] = "") -> T:
     """Return the first true value of `what`, or fail after `seconds` with the reason `why`.
 
@@ -17,7 +23,7 @@ def eventually(what: Callable[[], T], seconds: float = 120.0, why: str | Callabl
     ten times a second: on a busy machine asking would take the processor from what is waited for.
     """
     start = time.monotonic()
-    while (elapsed := time.monotonic() - start) < seconds:
+    while (elapsed := time.monotonic() - start) < stretched(seconds):
         with contextlib.suppress(httpx.HTTPError):
             if value := what():
                 return value

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import stretched
+
 SINGLE_THREADED = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 MOST_BYTES = 1 << 20  # largest request, an environment
 
@@ -69,7 +71,7 @@ class WarmWorker:
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end and return the exit code."""
-        end = None if timeout is None else time.monotonic() + timeout
+        end = None if timeout is None else time.monotonic() + stretched(timeout)
         while (code := self.poll()) is None:
             if end is not None and time.monotonic() > end:
                 raise subprocess.TimeoutExpired("worker", timeout or 0.0)

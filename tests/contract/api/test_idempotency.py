@@ -14,6 +14,7 @@ from app.store.engine import session_scope
 from app.store.tables import IdempotentAnswer, Model, Unit
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.fitted_models import fitted
+from tests.support.waiting import stretched
 
 SMALL = {"num_trees": 5, "num_chains": 2, "num_draws": 10, "num_burnin": 20, "thin": 2}
 
@@ -83,13 +84,13 @@ def test_a_request_in_flight_is_a_409(client, database, body, monkeypatch):
 
     def slowly(*arguments, **more):
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(stretched(20))
         return really(*arguments, **more)
 
     monkeypatch.setattr(creation, "plan", slowly)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(send, client, body, "k")
-        assert begun.wait(20)
+        assert begun.wait(stretched(20))
         second = send(client, body, "k")
         go_on.set()
 

@@ -12,6 +12,7 @@ import pytest
 from tests.support import plain_http
 from tests.support.api_server import serving
 from tests.support.databases import only
+from tests.support.waiting import stretched
 
 PATIENCE = 60  # seconds after which a test gives up
 pytestmark = only("sqlite")
@@ -200,7 +201,7 @@ def test_an_answer_that_nobody_reads(place):
             reader.connect(place)
             reader.sendall(request.encode() * 40)
             readers.append(reader)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + stretched(PATIENCE)
         while any(_open(reader) for reader in readers):
             assert time.monotonic() < deadline, "a reader that doesn't read is still served"
             time.sleep(0.1)
@@ -231,7 +232,7 @@ def test_too_many_connections(place):
             connection = stack.enter_context(talking(place))
             said.append(connection)
         refusal(heard(said[-1]), 503)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + stretched(PATIENCE)
     while True:
         with contextlib.suppress(httpx.HTTPError):
             if plain_http.get(f"http://{place[0]}:{place[1]}/health/live").status_code == 200:
