@@ -29,7 +29,6 @@ NOBODY = 65534
 # Runs in the child before the server: switch the user, and stop when the parent is gone.
 _SHIM = """
 import ctypes, os, sys
-from tests.support.waiting import stretched
 user, death_signal, program = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
 if user:
     os.setgroups([]); os.setgid(user); os.setuid(user)

@@ -135,8 +135,7 @@ def test_charts_are_drawn_at_once_by_many_and_stay_themselves(client, settings):
     wanted = [
         f"/ui/models/{model['id']}/charts/{name}.svg?v=%s&theme={theme}&shape={shape}"
         for name in ("agreement", "importance")
-        for theme in ("light", "dark")
-        for shape in ("wide", "narrow")
+        for theme, shape in (("light", "wide"), ("dark", "narrow"))
     ]
     alone = [client.get(address % "a").content for address in wanted]
     with ThreadPoolExecutor(8) as askers:
