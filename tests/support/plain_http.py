@@ -5,14 +5,16 @@ from typing import Any
 
 import httpx
 
+from tests.support.waiting import stretched
+
 NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class Client(httpx.Client):
     """httpx's, for plain HTTP."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(verify=NO_CERTIFICATES, **given)
+    def __init__(self, *, timeout: float = 5.0, **given: Any) -> None:
+        super().__init__(verify=NO_CERTIFICATES, timeout=stretched(timeout), **given)
 
 
 def get(url: str, **given: Any) -> httpx.Response:
