@@ -259,7 +259,7 @@ def test_columnar_files_that_cannot_be_used_are_refused_with_their_place(client)
     assert places(send({"a": [1.0, float("inf")], "b": [1.0, 2.0]})) == [("a", 2)]
     assert places(send({"a\n": [1.0], "b": [1.0]})) == [(None, None)]
     body = problem(client.post("/datasets", content=b"a,b\n1,2\n", headers=PARQUET), 422)
-    assert "no Parquet file" in body["detail"]
+    assert "not a Parquet file" in body["detail"]
 
 
 @only("sqlite")

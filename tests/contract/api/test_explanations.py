@@ -121,7 +121,8 @@ def test_partial_dependence_of_ones_own_grid_rows_and_draws(client, model):
     for point, size in enumerate((2, None)):
         changed = [row | {"size": size} for row in rows]
         path = f"/models/{model['id']}/predict"
-        predicted = client.post(path, json={"rows": changed, "draws": 7}).json()
+        asked = {"rows": changed, "draws": 7, "interval": "credible"}
+        predicted = client.post(path, json=asked).json()
         np.testing.assert_allclose(answer["mean"][point], np.mean(predicted["mean"]))
         ice = answer["ice"]
         np.testing.assert_allclose([curve[point] for curve in ice["mean"]], predicted["mean"])
