@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 BEAT_SECONDS = 2.0
 MOST_SWEPT = 20  # lost units ended per heartbeat, each in its own transaction
 REMOVE_SECONDS = 0.5  # time after each heartbeat for removing deleted rows in batches
+DEAF_SECONDS = 15.0  # that doorbells may go unanswered while there is work and no process has any in hand
 DRAIN_SECONDS = 25.0  # a unit that hasn't ended by then is left to the expiry of its lease
 BROKER_SECONDS = 2.5  # longest time an unresponsive broker may block the dispatcher
 
@@ -68,6 +69,8 @@ class Dispatcher:
         self._drained = self._stopped = False
         self._beat_at = self._removed_at = 0.0
         self._claimable = 0
+        self._busy = False
+        self._deaf_since: float | None = None
         self._connection: Connection | None = None
         self._complained: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
@@ -100,12 +103,14 @@ class Dispatcher:
                 self._wake.wait(0.05)
             elif self._attempt("database", self._look):
                 self._attempt("broker", self._ring)
+                self._watch_bells()
                 self._attempt("database", self._remove)
 
     def _look(self) -> None:
         """Send a heartbeat when due, end lost units, and count claimable ones."""
         places = self._context.places
         now = time.monotonic()
+        self._busy = bool(places.busy())
         with _database:
             if now - self._beat_at >= BEAT_SECONDS:
                 self._beat(now)
@@ -153,6 +158,21 @@ class Dispatcher:
             self._context.counts.add(BELLS, "failed")
             self._disconnect()
             raise
+
+    def _watch_bells(self) -> None:
+        """End a worker whose processes answer no doorbell: whoever started it starts it again.
+
+        A process killed just while it takes a doorbell may leave the pipe that all share within a message, or
+        a message that Celery takes for delivered: then no other process ever receives one.
+        """
+        if self._busy or not self._claimable or not self._reserved():
+            self._deaf_since = None
+            return
+        now = time.monotonic()
+        self._deaf_since = now if self._deaf_since is None else self._deaf_since
+        if now - self._deaf_since > DEAF_SECONDS:
+            log.error("No process answered a doorbell for %s s though there is work; ending.", DEAF_SECONDS)
+            self._end(1)
 
     def _disconnect(self) -> None:
         """Drop a failed connection; it may also remember queues that were deleted."""

@@ -1,0 +1,47 @@
+"""The dispatcher's watch over doorbells that no process answers."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from worker import dispatcher
+from worker.dispatcher import Dispatcher
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """Make a dispatcher whose clock, work and processes a test sets, and the codes it ended with."""
+    ended, clock = [], SimpleNamespace(now=0.0)
+    monkeypatch.setattr(dispatcher, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    state = SimpleNamespace(reserved=1)
+    context = SimpleNamespace(settings=SimpleNamespace(worker_slots=2))
+    found = Dispatcher(None, context, lambda: state.reserved, ended.append)
+    found._claimable = 1
+    return found, state, clock, ended
+
+
+def test_a_worker_that_answers_no_doorbell_ends(watched):
+    """There is work, a doorbell was taken, and no process has work in hand: for fifteen seconds."""
+    found, _, clock, ended = watched
+    for clock.now in (0.0, 7.0, 14.9):
+        found._watch_bells()
+    assert ended == []
+    clock.now = 15.1
+    found._watch_bells()
+    assert ended == [1]
+
+
+@pytest.mark.parametrize("change", ["busy", "idle", "answered"])
+def test_a_worker_at_work_or_without_any_goes_on(watched, change):
+    """A process at work, nothing to claim, or no doorbell out begins the time anew."""
+    found, state, clock, ended = watched
+    found._watch_bells()
+    clock.now = 14.0
+    found._busy = change == "busy"
+    found._claimable = int(change != "idle")
+    state.reserved = int(change != "answered")
+    found._watch_bells()
+    found._busy, found._claimable, state.reserved = False, 1, 1
+    clock.now = 20.0
+    found._watch_bells()
+    assert ended == []
