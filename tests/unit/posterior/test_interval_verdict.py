@@ -42,7 +42,7 @@ def test_chance_allows_what_the_binomial_law_does():
 
 
 def test_laws_that_are_right_are_rarely_doubted():
-    """Of 300 sets of uniform levels, at most 1 in 50 is called uneven, too wide or too narrow."""
+    """At most 1 in 50 of 300 sets of uniform levels is called uneven, too wide or too narrow."""
     rng = np.random.default_rng(2)
     doubted = sum(judged(rng.uniform(size=300), seed=k)[0]["verdict"] != "held" for k in range(300))
     assert doubted <= 6
@@ -90,7 +90,7 @@ def test_noise_that_grows_with_a_feature_is_named():
 
 @pytest.mark.slow
 def test_constant_noise_is_not_doubted():
-    """Of 100 simulated tables at most 5 are."""
+    """At most 5 of 100 simulated tables are."""
     doubted = 0
     for seed in range(100):
         X, y = noisy(800, lambda X: np.ones(len(X)), 100 + seed)

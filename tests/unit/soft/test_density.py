@@ -189,7 +189,7 @@ def test_evidence_of_classes():
 
 
 def test_hard_limit():
-    """As splits sharpen, the classes' likelihood approaches that of the hard tree."""
+    """The classes' likelihood approaches that of the hard tree as splits sharpen."""
     x, y = problem(3, 1, np.random.default_rng(5))
     shape = make_shape([1, 0, 0])
     rows = make_rows(x, y, classes=3)
