@@ -13,6 +13,7 @@ from app.services.errors import InvalidRequestError
 from app.services.fits.durations import TUNED, chain_seconds, finish_seconds, prepare_seconds
 from app.services.request_context import actor
 from sampler import ColumnSummary
+from sampler.bart import noise_forest
 from sampler.methods import METHODS
 
 MIB = 1024 * 1024
@@ -21,6 +22,7 @@ PROCESS = 420 * MIB  # a worker's process with its kernels, before any data
 CELL, CELL_SCORED = 36, 48  # per row and coded column, target included; without and with a holdout
 ROW = 64  # also per row: outcome, residual, weights
 SLOT = 1  # per row and tree
+PRECISION_ROW = 32  # per row with noise by row: log precision, its part of sums, weight
 PARTICLE, PARTICLE_ROW = 20_000, 30  # of a particle filter: each particle holds three row orders
 DRAW, TREE = 24_000, 40  # per kept draw (copies of f at 200 reference rows), and per tree of each
 SEARCHED = 450  # per coded column and draw of the chains of a topology with ten splits
@@ -70,6 +72,9 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
     trees, chains = int(settings["num_trees"]), int(settings["num_chains"])
     draws, scored = int(settings["num_draws"]), bool(settings.get("holdout"))
     sampling = rows * ((CELL_SCORED if scored else CELL) * (columns + 1) + ROW + SLOT * trees)
+    if settings.get("noise") == "forest":
+        trees += noise_forest.NUM_TREES
+        sampling += rows * (PRECISION_ROW + SLOT * noise_forest.NUM_TREES)
     finishing = chains * draws * (DRAW + TREE * trees)
     if METHODS[settings.get("method") or "bart"].engine.particles:
         sampling += draws * (PARTICLE + PARTICLE_ROW * rows)

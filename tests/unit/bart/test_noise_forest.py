@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln, polygamma
 
+from app.services.fits.costs import estimate
 from sampler import SettingsError, fit, load
 from sampler.bart import noise_forest
 from sampler.bart.chain import Chain
@@ -155,3 +156,14 @@ def test_what_noise_by_row_does_not_go_with(settings, field):
     with pytest.raises(SettingsError) as refused:
         Settings.resolve(**{"noise": "forest"} | settings)
     assert refused.value.field == field
+
+
+def test_estimates_count_the_second_forest():
+    """A fit with it takes more memory and time than one without."""
+    settings = {"holdout": None, "weights": None}
+    plain, forest = (
+        estimate(Settings.resolve(noise=noise).to_json() | settings, 10**7, 5)
+        for noise in ("constant", "forest")
+    )
+    assert forest.bytes - plain.bytes == 10**7 * (32 + noise_forest.NUM_TREES)
+    assert forest.seconds > 2 * plain.seconds
