@@ -1,4 +1,4 @@
-"""Kernels as in the service: compiled for their single signature, refusing any other."""
+"""Kernels as in the service: each compiled for a single signature and refusing any other."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Citations of the documentation lead to existing headings."""
+"""References in code and documentation lead to existing headings."""
 
 import re
 from pathlib import Path
@@ -10,19 +10,19 @@ PRIVATE = re.compile("sampler" + "_math|families" + "_math|design" + r"\.md", re
 
 
 def anchors(page: Path) -> set[str]:
-    """The headings of a page, spelled as in addresses."""
+    """Return the anchors of a page's headings."""
     headings = re.findall(r"^#+ +(.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
 def files() -> list[Path]:
-    """Return sources and pages that people read."""
+    """Return the sources and the documentation's pages."""
     found = [path for name in SOURCES for path in (ROOT / name).rglob("*") if path.suffix in {".py", ".md"}]
     return [ROOT / "README.md", *found]
 
 
 def test_every_cited_heading_is_there():
-    """`docs/maths.md#exact-rule-draw` in a docstring, and every link between pages."""
+    """Every heading cited in code (`docs/maths.md#exact-rule-draw`) or linked between pages exists."""
     known = {page.name: anchors(page) for page in (ROOT / "docs").rglob("*.md")}
     cited = [(path, name, anchor) for path in files() for name, anchor in CITED.findall(path.read_text())]
     dangling = [
@@ -36,5 +36,5 @@ def test_every_cited_heading_is_there():
 
 
 def test_no_page_that_readers_lack_is_cited():
-    """Code cites the mathematics in docs/maths.md, not private notes."""
+    """Code cites the mathematics in docs/maths.md and no unpublished notes."""
     assert [str(path) for path in files() if PRIVATE.search(path.read_text())] == []

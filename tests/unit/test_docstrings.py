@@ -1,4 +1,4 @@
-"""Docstrings stand alone, and name the parameters and attributes that there are."""
+"""Docstrings stand alone and name existing parameters and attributes."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def documented():
-    """Every module, class and function with a docstring: its place, node and docstring."""
+    """Return the place, node and docstring of every documented module, class and function."""
     for package in PACKAGES:
         for file in sorted((ROOT / package).rglob("*.py")):
             name = str(file.relative_to(ROOT))
@@ -23,7 +23,7 @@ def documented():
 
 
 def section(text, title):
-    """Names that a section of a docstring in numpy's style describes; None where there is no such section."""
+    """Return the names that a numpy-style section describes, or None without such a section."""
     found = re.search(rf"^{title}\n-+\n(.*?)(?=\n[^\n]+\n---|\Z)", text, re.MULTILINE | re.DOTALL)
     if found is None:
         return None
@@ -32,14 +32,14 @@ def section(text, title):
 
 
 def parameters(function):
-    """Names of a function's parameters, without self and cls."""
+    """Return a function's parameters without self and cls."""
     given = function.args
     every = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
     return [each.arg for each in every if each is not None and each.arg not in {"self", "cls"}]
 
 
 def attributes(owner):
-    """Names that a class or its methods assign or define."""
+    """Return the names that a class or its methods assign or define."""
     found = {node.name for node in owner.body if isinstance(node, FUNCTIONS)}
     for node in ast.walk(owner):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -57,7 +57,7 @@ def test_no_docstring_begins_with_a_riddle():
 
 
 def test_parameters_sections_name_the_parameters():
-    """A section of parameters names none that isn't there; in the sampler it names every public one, once."""
+    """A Parameters section names existing parameters; in the sampler every public one, once."""
     wrong = []
     for place, node, text in documented():
         named = section(text, "Parameters")
@@ -71,7 +71,7 @@ def test_parameters_sections_name_the_parameters():
 
 
 def test_attributes_sections_name_attributes():
-    """A section of attributes names none that the class doesn't have."""
+    """An Attributes section names existing attributes."""
     wrong = []
     for place, node, text in documented():
         named = section(text, "Attributes")
@@ -81,7 +81,7 @@ def test_attributes_sections_name_attributes():
 
 
 def test_the_reader_of_sections():
-    """The checks above find what they look for."""
+    """The reader of sections finds names, and None without a section."""
     entries = "x, y\n    Numbers.\n*rest\n    More."
     text = f"Sum.\n\nParameters\n----------\n{entries}\n\nReturns\n-------\nfloat\n    The sum."
     function = ast.parse("def f(self, x, /, y, *rest, z=1, **more): ...").body[0]

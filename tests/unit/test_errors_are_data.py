@@ -1,4 +1,4 @@
-"""Errors and verdicts are data: a field and a code, besides a sentence for people."""
+"""Errors and verdicts are data (field and code) beside a sentence for people."""
 
 import ast
 import json
@@ -48,7 +48,7 @@ def refusal(**given):
     ],
 )
 def test_a_refused_setting_is_a_field_and_a_code(given, field, code):
-    """They survive a pickle, and the service's fault has them: the outer name as the column."""
+    """Field and code survive pickling and reach the service's fault, under the requested column's name."""
     error = refusal(**given)
 
     assert (error.field, error.code) == (field, code)
@@ -60,7 +60,7 @@ def test_a_refused_setting_is_a_field_and_a_code(given, field, code):
 
 
 def test_every_refusal_of_a_setting_names_field_and_code():
-    """No call in the sampler leaves either to the default."""
+    """Every refusal of a setting in the sampler gives field and code explicitly."""
     for path in (ROOT / "sampler").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "SettingsError":
@@ -70,7 +70,7 @@ def test_every_refusal_of_a_setting_names_field_and_code():
 
 
 def test_a_request_calls_a_setting_by_its_own_name():
-    """`num_draws` of the sampler is `draws` of a prediction, in the sentence too."""
+    """A prediction's error calls the sampler's `num_draws` by its own name `draws`."""
     error = SettingsError("num_draws must be from 1 to 5, not 6", field="num_draws", code="out_of_range")
 
     fault = Fault.of_setting(error, {"num_draws": "draws"})
@@ -89,12 +89,12 @@ def test_a_request_calls_a_setting_by_its_own_name():
     ],
 )
 def test_a_form_marks_the_field_that_is_named(fault, name):
-    """The form finds the field by its name, whatever the sentence."""
+    """The form marks the field named by the error, whatever its sentence."""
     assert field_of(fault) == name
 
 
 def test_verdicts_give_reasons_as_codes_with_figures():
-    """The sentence is made of the code and its figures, which are JSON."""
+    """A verdict's sentence is made from a code and figures that are valid JSON."""
     rows = np.full(50, 1.3)
     bad = Agreement(rows, np.full(50, 0.01), rows, rows)
 

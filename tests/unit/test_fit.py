@@ -1,4 +1,4 @@
-"""The notebook contract: one call fits, the intervals cover, the same seed gives the same bytes."""
+"""The notebook interface: one call fits, intervals cover, equal seeds give equal bytes."""
 
 import _thread
 import pkgutil
@@ -27,20 +27,20 @@ SHORT = {"num_trees": 20, "num_chains": 2, "num_burnin": 50, "num_draws": 25, "t
 
 @pytest.fixture(scope="module")
 def fitted():
-    """Friedman's function from 500 rows: the defaults, but for shorter chains."""
+    """Return a fit of 500 rows of Friedman's function with default settings and short chains."""
     X, _, y = friedman(500, 1)
     return fit(X, y, num_burnin=150, num_draws=100, thin=1, progress=False)
 
 
 def test_friedman_is_recovered(fitted):
-    """The mean is far nearer to f than the best linear fit (2.4) at new rows, and sigma near 1."""
+    """At new rows the mean is far nearer to f than the best linear fit (2.4), and sigma is near 1."""
     X, f, _ = friedman(1000, 2)
     assert np.sqrt(np.mean((fitted.predict(X).mean - f) ** 2)) < 1.1
     assert 0.7 < np.median(fitted.sigma) < 1.3
 
 
 def test_intervals_cover(fitted):
-    """90% intervals hold f and new outcomes about that often, at rows the fit never saw."""
+    """90% intervals at new rows contain f and new outcomes about that often."""
     X, f, y = friedman(1000, 2)
     for interval, truth in (("credible", f), ("predictive", y)):
         said = fitted.predict(X, interval=interval)
@@ -48,13 +48,13 @@ def test_intervals_cover(fitted):
 
 
 def test_relevant_columns_are_used_more(fitted):
-    """The five columns of the function lead the inclusion proportions."""
+    """The function's five columns have the highest inclusion proportions."""
     mean = fitted.inclusion().mean
     assert mean[:5].mean() > 1.2 * mean[5:].mean()
 
 
 def test_shapes_of_the_contract(fitted):
-    """sample, sigma, leaf_counts and weights have the promised shapes."""
+    """sample, sigma, leaf_counts and weights have the documented shapes."""
     assert fitted.sample(friedman(7, 3)[0]).shape == (4, 100, 7)
     assert fitted.sigma.shape == (4, 100)
     assert fitted.leaf_counts.shape == (4, 100, 200)
@@ -62,12 +62,12 @@ def test_shapes_of_the_contract(fitted):
 
 
 def test_size_of_the_file(fitted):
-    """At most 14 bytes a tree at default settings, header and all."""
+    """A file at default settings takes at most 14 bytes per tree, header included."""
     assert len(fitted.to_bytes()) / fitted.leaf_counts.size < 14
 
 
 def test_same_seed_same_bytes():
-    """Two fits are the same file; another seed is another."""
+    """Equal seeds give equal files, different seeds different ones."""
     X, _, y = friedman(80, 1)
     ours, again, other = (fit(X, y, seed=seed, **SHORT).to_bytes() for seed in (3, 3, 4))
     assert ours == again
@@ -75,14 +75,14 @@ def test_same_seed_same_bytes():
 
 
 def test_chains_do_not_depend_on_how_many_there_are():
-    """The first chains of four are the chains of two."""
+    """The first two of four chains equal the chains of a fit with two."""
     X, _, y = friedman(80, 1)
     two, four = (fit(X, y, **SHORT | {"num_chains": k}) for k in (2, 4))
     np.testing.assert_array_equal(four.sigma[:2], two.sigma)
 
 
 def test_tables_of_any_library_fit_alike():
-    """numpy, pandas, polars and pyarrow give the same draws."""
+    """Tables of numpy, pandas, polars and pyarrow give equal draws."""
     X, _, y = friedman(60, 1)
     columns = {f"x{j + 1}": X[:, j] for j in range(10)}
     sigma = fit(X, y, **SHORT).sigma
@@ -96,7 +96,7 @@ def test_tables_of_any_library_fit_alike():
 
 
 def test_missing_values_are_learnt():
-    """Rows whose value is missing are told apart from the others."""
+    """Rows with a missing value are predicted differently where missingness matters."""
     rng = np.random.default_rng(0)
     x = rng.uniform(size=300)
     x[:150] = np.nan
@@ -107,7 +107,7 @@ def test_missing_values_are_learnt():
 
 
 def test_weights_count():
-    """A row of great weight pulls f to itself."""
+    """A row of large weight pulls f towards its outcome."""
     x = np.zeros(100)
     x[0] = 1.0
     y = np.tile([0.0, 1.0], 50)
@@ -129,7 +129,7 @@ def test_weights_count():
     ],
 )
 def test_two_classes(labels, classes):
-    """Two classes of any type: predictions are the probability of the second, in the user's labels."""
+    """For two classes of any type, predictions are the probability of the second, with the user's labels."""
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, 300)
     y = [labels[int(value)] for value in rng.random(300) < np.where(x > 0, 0.9, 0.1)]
@@ -160,13 +160,13 @@ def test_two_classes(labels, classes):
     ids=str,
 )
 def test_auto_family_looks_at_the_outcome(y, family):
-    """Booleans, two levels of text, zeros and ones are classes; other numbers are numbers."""
+    """Booleans, two text levels, zeros and ones are classes by default; other numbers are numbers."""
     posterior = fit({"x": np.arange(40.0)[::-1]}, y, family="auto", **SHORT)
     assert posterior.settings["family"] == family
 
 
 def test_warnings_about_the_data_are_shown():
-    """Dropped columns are reported by the fit, and stored."""
+    """Dropped columns are reported by the fit and stored with it."""
     X = {"x": np.arange(60.0), "name": [f"n{i}" for i in range(60)]}
     with pytest.warns(DataWarning, match="name is left out"):
         posterior = fit(X, np.sin(np.arange(60.0)), **SHORT)
@@ -174,7 +174,7 @@ def test_warnings_about_the_data_are_shown():
 
 
 def test_bad_input_is_refused_before_any_work():
-    """Errors of data and settings reach the caller as ValueError."""
+    """Invalid data and settings raise ValueError."""
     X, _, y = friedman(20, 1)
     with pytest.raises(DataError):
         fit(X, np.zeros(20), progress=False)
@@ -185,8 +185,8 @@ def test_bad_input_is_refused_before_any_work():
 
 
 def interrupt_when(ready):
-    """Press Ctrl-C in the main thread once `ready` says so."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us may have it ignored
+    """Send SIGINT to the main thread once `ready` returns true."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent process may have ignored it
 
     def press():
         while not ready():
@@ -200,7 +200,7 @@ def interrupt_when(ready):
 
 @pytest.mark.slow
 def test_interrupted_fit_keeps_what_was_drawn():
-    """Ctrl-C gives a posterior of the draws so far."""
+    """Ctrl-C returns a posterior with the draws made so far."""
     X, _, y = friedman(200, 1)
     start = time.monotonic()
     settings = SHORT | {"num_chains": 2, "num_burnin": 0, "num_draws": 1_000_000}
@@ -213,7 +213,7 @@ def test_interrupted_fit_keeps_what_was_drawn():
 
 
 def test_interrupted_before_the_first_draw():
-    """Ctrl-C during burn-in is an interruption like any other."""
+    """Ctrl-C during burn-in raises KeyboardInterrupt."""
     X, _, y = friedman(200, 1)
     start = time.monotonic()
     thread = interrupt_when(lambda: time.monotonic() - start > 1)
@@ -223,7 +223,7 @@ def test_interrupted_before_the_first_draw():
 
 
 def test_extended_is_a_longer_fit():
-    """Chains that go on give the file of one longer fit, bit for bit, however often they stopped."""
+    """Extended chains give the file of one longer fit, bit for bit, however often they stopped."""
     X, _, y = friedman(80, 1)
     for more in ({}, {"family": "probit"}):
         outcome = y > np.median(y) if more else y
@@ -236,7 +236,7 @@ def test_extended_is_a_longer_fit():
 
 @pytest.mark.parametrize("more", [{}, {"family": "probit"}, {"weights": True}, {"method": "bcart"}], ids=str)
 def test_a_loaded_posterior_is_extended(tmp_path, more):
-    """A file holds the chains' states: with the rows given again it goes on as the fit itself would have."""
+    """A loaded model is extended, with its rows given again, to the draws of an uninterrupted fit."""
     X, _, y = friedman(80, 1)
     y = y > np.median(y) if "family" in more else y
     more = more | ({"weights": np.linspace(1, 2, len(y))} if "weights" in more else {})
@@ -249,7 +249,7 @@ def test_a_loaded_posterior_is_extended(tmp_path, more):
 
 
 def test_what_cannot_be_extended(tmp_path):
-    """A file without its rows, other rows, weights left out or added, or a bad number: what to do is said."""
+    """Extension without the rows or weights of the fit, or by an invalid number, is refused with advice."""
     X, _, y = friedman(60, 1)
     posterior = fit(X, y, **SHORT)
     posterior.save(tmp_path / "model")
@@ -271,7 +271,7 @@ def test_what_cannot_be_extended(tmp_path):
 
 @pytest.mark.slow
 def test_interrupted_and_extended():
-    """Ctrl-C keeps what was drawn, and the chains go on from there to the draws of an uninterrupted fit."""
+    """Chains interrupted by Ctrl-C are extended to the draws of an uninterrupted fit."""
     X, _, y = friedman(200, 1)
     start = time.monotonic()
     settings = SHORT | {"num_burnin": 0}
@@ -287,7 +287,7 @@ def test_interrupted_and_extended():
 
 
 def test_summary_reads_well():
-    """The summary shown is its text: the verdict, then what to do, then the figures."""
+    """A summary displays as text: verdict, advice, figures."""
     X, _, y = friedman(60, 1)
     summary = fit(X, y, **SHORT).summary()
     assert repr(summary) == str(summary)
@@ -296,7 +296,7 @@ def test_summary_reads_well():
 
 
 def test_progress_bar(capsys):
-    """The bar names every chain and goes to stderr."""
+    """Progress bars name every chain and are written to stderr."""
     X, _, y = friedman(50, 1)
     fit(X, y, **SHORT | {"progress": True})
     captured = capsys.readouterr()
@@ -305,7 +305,7 @@ def test_progress_bar(capsys):
 
 
 def test_blocks_may_fall_anywhere():
-    """A posterior from many small blocks, as the worker stores them, equals one from a whole fit."""
+    """A posterior joined from many small blocks equals one from a whole fit."""
     X, _, y = friedman(80, 1)
     settings = {name: value for name, value in SHORT.items() if name != "progress"}
     problem = prepare(X, y, **settings)
@@ -323,7 +323,7 @@ def test_blocks_may_fall_anywhere():
 
 
 def test_importing_the_package_is_light():
-    """`from sampler import fit, load` reads no heavy library; every exported name is there when asked for."""
+    """`from sampler import fit, load` imports no heavy library; every exported name resolves."""
     code = (
         "import sys, sampler; from sampler import fit, load, Settings; "
         "heavy = {'numba', 'scipy', 'narwhals', 'pandas', 'rich', 'arviz_stats'} & set(sys.modules); "
@@ -335,18 +335,18 @@ def test_importing_the_package_is_light():
 
 
 def test_no_public_name_is_a_module_s():
-    """Once imported, a module of that name would take its place in `from sampler import ..`."""
+    """No exported name is a submodule's, which once imported would replace it."""
     names = {module.name for module in pkgutil.iter_modules(sampler.__path__)}
 
     assert not names & set(sampler.__all__)
 
 
 class ZMQInteractiveShell:
-    """The name by which rich knows a notebook."""
+    """The class name by which rich recognises a notebook."""
 
 
 def test_bars_in_a_notebook_without_widgets(monkeypatch):
-    """Without ipywidgets, progress bars are text in their own output, without warnings."""
+    """Without ipywidgets progress bars are text in one output, without warnings."""
     shown = []
 
     class Place:

@@ -1,4 +1,4 @@
-"""Draws, saved files and predictions of every method and move set stay the same, bit for bit."""
+"""Draws, files and predictions of every method and move set stay unchanged, bit for bit."""
 
 import json
 
@@ -12,7 +12,7 @@ RECORD = json.loads(fit_digests.FILE.read_text())
 
 
 def test_every_case_has_digests():
-    """The record holds the cases, no more and no less."""
+    """The recorded digests are exactly those of the cases."""
     assert RECORD["cases"].keys() == fit_digests.CASES.keys()
 
 
@@ -21,5 +21,5 @@ def test_every_case_has_digests():
 )
 @pytest.mark.parametrize("case", fit_digests.CASES)
 def test_same_bits(case, tmp_path):
-    """A fit is what it was when its digests were recorded."""
+    """A fit has the digests recorded for it."""
     assert fit_digests.digests(case, tmp_path) == RECORD["cases"][case]

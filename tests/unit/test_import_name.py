@@ -1,4 +1,4 @@
-"""`bartserve`, the import name: thin, lazy, and clear about missing parts."""
+"""`bartserve`, the import name: thin, lazy, clear errors for missing parts."""
 
 import importlib.metadata
 import os
@@ -19,7 +19,7 @@ NAMES = ["BARTClassifier", "BARTRegressor", "Client", "fit", "holdout_rows", "lo
 
 
 def python(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A fresh interpreter in a folder; the installed bartserve, whatever PYTHONPATH this process has."""
+    """Run the installed bartserve in a fresh interpreter in a folder, ignoring PYTHONPATH."""
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd,
@@ -32,7 +32,7 @@ def python(*arguments: str, cwd: Path, **environment: str) -> subprocess.Complet
 
 
 def test_the_names_are_the_packages_own():
-    """It shows what there is, not copies."""
+    """Exported names are the packages' own objects."""
     assert bartserve.fit is sampler.fit
     assert bartserve.load is sampler.load
     assert bartserve.holdout_rows is sampler.holdout_rows
@@ -48,7 +48,7 @@ def test_the_names_are_the_packages_own():
 
 
 def test_importing_it_imports_nothing_else(tmp_path):
-    """A name costs something when it is used, and only what it needs."""
+    """Importing the package loads nothing else; using a name loads only what it needs."""
     code = "import sys, bartserve\nprint(*sorted({name.partition('.')[0] for name in sys.modules}))\n"
     modules = python("-c", code, cwd=tmp_path).stdout.split()
     assert "bartserve" in modules
@@ -58,7 +58,7 @@ def test_importing_it_imports_nothing_else(tmp_path):
 @pytest.mark.parametrize("shape", ["package", "module"])
 @pytest.mark.parametrize(("package", "name"), [("app", "Client"), ("sampler", "fit")])
 def test_a_package_of_the_same_name_is_named(tmp_path, package, name, shape):
-    """One sentence names the file that hides our package; the other names keep working."""
+    """A package that shadows ours is named in one sentence; other names keep working."""
     file = tmp_path / (f"{package}/__init__.py" if shape == "package" else f"{package}.py")
     file.parent.mkdir(exist_ok=True)
     file.touch()
@@ -76,12 +76,12 @@ def test_a_package_of_the_same_name_is_named(tmp_path, package, name, shape):
 
 
 def test_a_mere_folder_hides_nothing(tmp_path):
-    """A folder without an __init__.py hides no package behind it."""
+    """A folder without `__init__.py` shadows no package."""
     (tmp_path / "app").mkdir()
     assert python("-c", "from bartserve import Client", cwd=tmp_path).returncode == 0
 
 
-# What `bartserve[service]` brings beyond `bartserve`: the import names of its packages.
+# What `bartserve[service]` adds to `bartserve`: the import names of its packages.
 BLOCKER = """
 import sys
 class Blocker:
@@ -97,7 +97,7 @@ def distribution(requirement: str) -> str:
 
 
 def brought(names: set[str]) -> set[str]:
-    """The distributions that some bring, themselves included."""
+    """Return the distributions that some require, themselves included."""
     found, open_ = set(), set(names)
     while open_:
         name = open_.pop()
@@ -105,24 +105,24 @@ def brought(names: set[str]) -> set[str]:
         try:
             needs = importlib.metadata.requires(name) or []
         except importlib.metadata.PackageNotFoundError:
-            continue  # of another system
+            continue  # for another system
         open_ |= {distribution(need) for need in needs if "extra ==" not in need} - found
     return found
 
 
 def of_the_service() -> list[str]:
-    """The import names that only the service needs."""
+    """Return the import names that only the service needs."""
     needs = importlib.metadata.requires("bartserve") or []
     plain = {distribution(need) for need in needs if "extra ==" not in need}
     service = {distribution(need) for need in needs if re.search(r"extra == .service.", need)}
-    only = service - brought(plain)  # nutpie brings pyarrow and matplotlib to a notebook too
+    only = service - brought(plain)  # nutpie requires pyarrow and matplotlib in a notebook too
     homes = importlib.metadata.packages_distributions()
     return sorted(name for name, by in homes.items() if {distribution(one) for one in by} & only)
 
 
 @pytest.mark.slow
 def test_a_notebook_needs_nothing_of_the_service(tmp_path):
-    """With the packages of the service out of reach all that people import is there."""
+    """Every name for notebooks imports without the service's packages."""
     blocked = of_the_service()
     assert {"fastapi", "sqlalchemy", "celery", "typer", "pydantic_settings"} <= set(blocked)
     code = BLOCKER.format(blocked=blocked) + (
@@ -139,7 +139,7 @@ def test_a_notebook_needs_nothing_of_the_service(tmp_path):
 
 @pytest.mark.parametrize("missing", ["typer", "sqlalchemy"])
 def test_the_command_without_the_service_says_one_sentence(tmp_path, missing):
-    """`bartserve up` after a plain `pip install bartserve`."""
+    """`bartserve up` after a plain `pip install bartserve` fails with one sentence."""
     code = BLOCKER.format(blocked=[missing]) + (
         "import runpy\n"
         "sys.argv = ['bartserve', 'migrate']\nrunpy.run_module('bartserve', run_name='__main__')\n"
@@ -154,7 +154,7 @@ def test_the_command_without_the_service_says_one_sentence(tmp_path, missing):
 
 @pytest.mark.parametrize("package", ["app", "sampler", "worker"])
 def test_no_process_imports_from_the_working_folder(package):
-    """Every start of Python uses -P or -I, since the working folder may have its own `app/`."""
+    """Every start of Python uses -P or -I, since the working folder may contain its own `app/`."""
     sources = [path.read_text() for path in (ROOT / package).rglob("*.py")]
     starts = [start for text in sources for start in re.findall(r"sys\.executable(.*)", text)]
     assert package == "worker" or starts
@@ -163,7 +163,7 @@ def test_no_process_imports_from_the_working_folder(package):
 
 @pytest.mark.long
 def test_a_plain_install_fits_and_predicts(tmp_path):
-    """`pip install bartserve` into an empty environment: what a notebook needs, and no service."""
+    """`pip install bartserve` in an empty environment has what a notebook needs and no service."""
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True, timeout=120)
     interpreter = tmp_path / "venv" / "bin" / "python"
     subprocess.run([interpreter, "-m", "pip", "install", "--quiet", str(ROOT)], check=True, timeout=900)

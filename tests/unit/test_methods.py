@@ -1,4 +1,4 @@
-"""A method is one entry, from which everything specific to it follows."""
+"""A method is one entry of a table, from which its behaviour follows."""
 
 import re
 from dataclasses import fields, replace
@@ -26,7 +26,7 @@ PLACES = (
 
 
 def test_what_engines_name_is_there():
-    """Each part of each engine can be imported."""
+    """Every object that an engine's entry names can be imported."""
     for method in METHODS.values():
         named = [
             getattr(method.engine, field.name) for field in fields(method.engine) if field.name in PLACES
@@ -36,7 +36,7 @@ def test_what_engines_name_is_there():
 
 @pytest.mark.usefixtures("all_kernels")
 def test_another_entry_is_another_method(monkeypatch):
-    """A method is fitted, saved and read when it has an entry, and nothing else."""
+    """A new entry alone makes a method that can be fitted, saved and loaded."""
     entry = replace(METHODS["bcart-mean-variance"], num_chains=2, num_draws=6, thin=1, most_burnin=5)
     monkeypatch.setitem(METHODS, "quick-tree", entry)
     x = np.arange(40.0)
@@ -52,7 +52,7 @@ def test_another_entry_is_another_method(monkeypatch):
 
 
 def test_nobody_asks_for_a_method_by_name():
-    """Outside the entries, code uses a method's properties, not its name."""
+    """Outside the entries, code tests a method's properties, not its name."""
     asks = re.compile(r"method(?:\"\])? (?:==|!=|in) [\[(\"{]")
     found = [
         f"{file.relative_to(ROOT)}: {line.strip()}"

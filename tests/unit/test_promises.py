@@ -1,4 +1,4 @@
-"""The pages of promises and of verification name tests that exist, and `make test` runs one for each."""
+"""docs/promises.md and docs/verification.md name existing tests, one of each in `make test`."""
 
 import ast
 import re
@@ -8,11 +8,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NOT_QUICK = {"slow", "long"}
-ONLY_LONG = "`make statistical` alone"  # in a row of what can't be tried in short, with the reason
+ONLY_LONG = "`make statistical` alone"  # the word for a claim without a quick test, followed by the reason
 
 
 def test_every_promise_has_a_quick_test():
-    """Each of the 15 promises has a test in `make test`; a renamed or removed one is noticed."""
+    """Each of the 15 promises names existing tests, at least one of them in `make test`."""
     page = (ROOT / "docs" / "promises.md").read_text()
     promises = re.split(r"\n(?=\d+\. )", page)[1:]
 
@@ -22,7 +22,7 @@ def test_every_promise_has_a_quick_test():
 
 
 def test_every_claim_of_the_sampler_has_a_quick_test():
-    """Each row of the table of verification names tests that are there, and `make test` runs one of them."""
+    """Each claim of verification names existing tests, at least one of them in `make test`."""
     page = (ROOT / "docs" / "verification.md").read_text()
     rows = re.findall(r"^\| (?!claim|---)(.*) \|$", page, re.MULTILINE)
 
@@ -36,7 +36,7 @@ def test_every_claim_of_the_sampler_has_a_quick_test():
 
 
 def check_tests_exist(text):
-    """The quick ones of the tests that a text names: one at least, and every one of them is there."""
+    """Return the quick tests that a text names; all tests named must exist."""
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
     assert named, text
     return [f"{file}::{name}" for file, name in named if is_quick(file, name)]
@@ -61,7 +61,7 @@ def is_attribute(node):
 
 
 def is_parametrize(mark):
-    """Return whether a decorator gives cases; the first is quick whatever the marks of others."""
+    """Return whether a decorator parametrizes; its first case is quick whatever the others' marks."""
     return isinstance(mark, ast.Call) and is_attribute(mark.func) and mark.func.attr == "parametrize"
 
 
@@ -80,7 +80,7 @@ def is_parametrize(mark):
     ids=["bare", "slow", "long", "slow file", "slow case"],
 )
 def test_what_is_marked_is_not_quick(tmp_path, code, quick):
-    """A claim whose tests are all marked would be noticed."""
+    """A marked test doesn't count as quick."""
     file = tmp_path / "test_it.py"
     file.write_text(code)
 

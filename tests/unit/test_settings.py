@@ -1,4 +1,4 @@
-"""A setting is defined once: the HTTP field, the worker's argument and the stored value follow from it."""
+"""A setting is defined once; HTTP field, worker argument and stored value follow from it."""
 
 import inspect
 import re
@@ -50,7 +50,7 @@ else:
 
 
 def test_an_entry_is_a_setting_everywhere():
-    """With one entry more there is a setting more: documented, on the form, checked, passed on and stored."""
+    """A new entry alone is documented, shown on the form, checked, passed on and stored."""
     text = Path(sampler.settings.__file__).read_text()
     entry = (
         '    width: int = _setting("whole", "model", "How wide.", default=2, limits=(1, 9), sparing=True, '
@@ -70,7 +70,7 @@ def test_an_entry_is_a_setting_everywhere():
 
 
 def test_every_setting_is_described():
-    """Each has a sentence, and a default of its own or of the method."""
+    """Each setting has a sentence, and a default of its own or of the method."""
     for name, setting in SETTINGS.items():
         assert setting.about.endswith("."), name
     resolved = Settings.resolve()
@@ -79,14 +79,14 @@ def test_every_setting_is_described():
 
 
 def test_a_keyword_that_is_no_setting():
-    """An unknown keyword is a TypeError that names it, as for any function."""
+    """An unknown keyword raises TypeError with its name."""
     with pytest.raises(TypeError, match="unexpected keyword argument 'num_tree'"):
         Settings.resolve(num_tree=3)
 
 
 def test_the_form_and_fit_know_every_setting():
-    """Each that may be requested is on the form, and is an argument of `fit` with the same default."""
-    hidden = {"features", "columns", "prior_only", "search"}  # lists, and groups of entries
+    """Each requestable setting is on the form, and an argument of `fit` with the same default."""
+    hidden = {"features", "columns", "prior_only", "search"}  # lists and groups of entries
     assert {name for name, setting in EVERY.items() if setting.form is None} - hidden == {
         f"prior.{name}" for name in ("sigma_shape", "sigma_scale", "sharpness", "sharpness_start")
     }
@@ -100,7 +100,7 @@ def test_the_form_and_fit_know_every_setting():
 
 
 def test_the_estimators_take_settings_of_a_fit():
-    """Every parameter but the random state is an argument of `fit`, with the default of bart."""
+    """Every estimator parameter except the random state is an argument of `fit` with BART's default."""
     parameters = inspect.signature(BARTRegressor).parameters
     for name in parameters.keys() - {"random_state", "prior"}:
         default = SETTINGS[name].default
@@ -109,7 +109,7 @@ def test_the_estimators_take_settings_of_a_fit():
 
 
 def test_a_number_out_of_range_is_refused_with_its_range():
-    """The ends are accepted or refused as the definition says."""
+    """Limits are accepted or refused as the definition says; a refusal states the range."""
     for name, value, told in (
         ("prior.k", 0, "prior k must be a number between 1e-100 and 1e+100, not 0"),
         ("prior.beta", -1, "prior beta must be a number from 0 up, not -1"),

@@ -1,4 +1,4 @@
-"""Estimators follow scikit-learn: its checks pass, and pipelines and searches accept them."""
+"""scikit-learn estimators: its checks pass, and pipelines and searches accept them."""
 
 import pickle
 
@@ -25,27 +25,27 @@ PRECISIONS = {
 
 
 def expected(estimator):
-    """The checks that may fail, with the reason."""
+    """Return the checks that may fail, with reasons."""
     return PRECISIONS if isinstance(estimator, BARTRegressor) else {}
 
 
 @pytest.mark.filterwarnings("ignore::sampler.errors.DataWarning")
 @parametrize_with_checks([BARTRegressor(**SHORT), BARTClassifier(**SHORT)], expected_failed_checks=expected)
 def test_estimator_check(estimator, check):
-    """scikit-learn's own checks pass; what precisions cannot satisfy is named."""
+    """scikit-learn's checks pass, except the named ones that precision weights cannot satisfy."""
     check(estimator)
 
 
 @pytest.fixture(scope="module")
 def data():
-    """A curve and a step, with noise of sd 0.2."""
+    """Return a curve and a step with noise of sd 0.2."""
     rng = np.random.default_rng(3)
     X = rng.uniform(size=(200, 3))
     return X, np.sin(6 * X[:, 0]) + (X[:, 1] > 0.5) + 0.2 * rng.normal(size=200)
 
 
 def test_the_posterior_is_that_of_fit(data):
-    """The estimator adds nothing: the same draws as `sampler.fit` with its seed."""
+    """An estimator has the draws of `sampler.fit` with its seed."""
     X, y = data
     model = BARTRegressor(**SHORT, random_state=5).fit(X, y)
     seed = int(np.random.RandomState(5).randint(2**31 - 1))
@@ -59,7 +59,7 @@ def test_the_posterior_is_that_of_fit(data):
 
 
 def test_searches_and_pipelines_take_it(data):
-    """Cloned, scored, searched and composed like any other estimator."""
+    """Estimators can be cloned, scored, searched over and put in pipelines."""
     X, y = data
     pipe = make_pipeline(make_column_transformer((StandardScaler(), [0, 1, 2])), BARTRegressor(**SHORT))
     assert cross_val_score(pipe, X, y, cv=3).mean() > 0.5
@@ -70,7 +70,7 @@ def test_searches_and_pipelines_take_it(data):
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
 def test_tables_keep_their_categories(make):
-    """A table with text is learnt from as it is, its columns matched by name."""
+    """Tables with text are used directly, with columns matched by name."""
     town = np.tile(["a", "b", "c"], 40)
     y = np.where(town == "b", 1.0, 0.0) + 0.01 * np.arange(120) / 120
     model = BARTRegressor(**SHORT, random_state=0).fit(make({"town": town, "x": np.arange(120.0)}), y)
@@ -82,7 +82,7 @@ def test_tables_keep_their_categories(make):
 
 
 def test_rows_of_weight_zero_are_left_out(data):
-    """Rows with weight zero have no effect."""
+    """Rows of weight zero have no effect."""
     X, y = data
     weights = np.r_[np.ones(150), np.zeros(50)]
     some = BARTRegressor(**SHORT, random_state=0).fit(X, y, sample_weight=weights).predict(X)
@@ -93,9 +93,9 @@ def test_rows_of_weight_zero_are_left_out(data):
 
 
 def test_classes_keep_their_labels(data):
-    """Probabilities in the order of `classes_`, the likelier one predicted, its interval beside it."""
+    """Probabilities are in the order of `classes_`; the likelier class is predicted, with its interval."""
     X, y = data
-    labels = np.where(y > np.median(y), "no", "yes")  # the second class, by spelling, is the lower half
+    labels = np.where(y > np.median(y), "no", "yes")  # the second class in sorted order is the lower half
     model = BARTClassifier(**SHORT, random_state=0).fit(X, labels)
     assert list(model.classes_) == ["no", "yes"]
     probability = model.predict_proba(X)
@@ -108,8 +108,8 @@ def test_classes_keep_their_labels(data):
 
 
 def test_copies_predict_the_same(data):
-    """An estimator pickled, as joblib does, is the same model."""
+    """An estimator pickled, as joblib does, predicts the same."""
     X, y = data
     model = BARTRegressor(**SHORT, random_state=0).fit(X, y)
-    copy = pickle.loads(pickle.dumps(model))  # our own bytes
+    copy = pickle.loads(pickle.dumps(model))  # written by us
     np.testing.assert_array_equal(copy.predict(X), model.predict(X))

@@ -8,14 +8,14 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("app", "worker", "sampler", "migrations")
 MOST_FILES = 17  # in a folder of the sampler
-# What is taken of SQLAlchemy outside the store: nothing that builds or runs a statement.
+# Names of SQLAlchemy allowed outside the store: none builds or runs a statement.
 NO_SQL = {
     "sqlalchemy": {"Engine", "event"},
     "sqlalchemy.orm": {"Session"},
     "sqlalchemy.pool": {"QueuePool"},
 }
 
-# Classes that share a name on purpose: documents of the client beside what they are made of, and so on.
+# Classes that share a name on purpose, such as a client's document and its source.
 SHARED = {
     "Chain": "of the engine, and as the client shows it",
     "Dataset": "a row of the store, and as the client shows it",
@@ -27,7 +27,7 @@ SHARED = {
 
 
 def modules():
-    """Every module of the source, by name."""
+    """Return every module of the source by name."""
     named = {}
     for package in PACKAGES:
         for file in sorted((ROOT / package).rglob("*.py")):
@@ -37,7 +37,7 @@ def modules():
 
 
 def imported(tree, known):
-    """Modules that a module imports, late or not, but not those that only its types name."""
+    """Return the modules that a module imports, late or not, except for type checking."""
     waiting, found = [tree], set()
     while waiting:
         node = waiting.pop()
@@ -55,13 +55,13 @@ def imported(tree, known):
 
 
 def graph():
-    """Each module's imports within the source."""
+    """Return each module's imports within the source."""
     known = modules()
     return {name: imported(ast.parse(file.read_text()), known) - {name} for name, file in known.items()}
 
 
 def circle(arrows):
-    """A circle, or None."""
+    """Return a cycle, or None."""
     try:
         TopologicalSorter(arrows).prepare()
     except CycleError as error:
@@ -70,12 +70,12 @@ def circle(arrows):
 
 
 def test_no_circle_of_modules():
-    """No module imports itself by way of others."""
+    """No module imports itself through others."""
     assert circle(graph()) is None
 
 
 def test_no_circle_of_packages():
-    """No folder of the sampler, of the store or of the services imports itself by way of others."""
+    """No folder of the sampler, store or services imports itself through others."""
     known = modules()
     arrows = defaultdict(set)
     for name, targets in graph().items():
@@ -89,7 +89,7 @@ def test_no_circle_of_packages():
 
 
 def test_folders_of_the_sampler_are_short():
-    """A folder is read at a glance."""
+    """Folders of the sampler have at most the allowed number of files."""
     sizes = defaultdict(int)
     for file in (ROOT / "sampler").rglob("*.py"):
         sizes[file.parent.relative_to(ROOT)] += 1
@@ -97,7 +97,7 @@ def test_folders_of_the_sampler_are_short():
 
 
 def test_a_public_class_has_one_meaning():
-    """No two modules define a public class of the same name, but for those that say why."""
+    """No two modules define a public class of one name, apart from listed ones."""
     homes = defaultdict(list)
     for name, file in modules().items():
         for node in ast.parse(file.read_text()).body:
@@ -107,7 +107,7 @@ def test_a_public_class_has_one_meaning():
 
 
 def test_only_the_store_speaks_sql():
-    """Everybody else imports sessions, engines and errors of SQLAlchemy, and no builder of queries."""
+    """Outside the store no SQLAlchemy query builder is imported."""
     for name, path in modules().items():
         if name.startswith(("app.store", "migrations")):
             continue

@@ -1,4 +1,4 @@
-"""Tiers of tests, and the detection of expensive tests."""
+"""Tiers of tests and the detection of expensive tests."""
 
 from itertools import pairwise
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ class Item:
 
 
 def test_repetition_is_slow_and_every_test_keeps_a_quick_case():
-    """Further cases of statistics and the second database are slow; what has nothing else stays."""
+    """Further cases and the second database are slow, and every test keeps a quick case."""
     api, store, law = (
         "tests/contract/api/t.py::a",
         "tests/contract/store/t.py::a",
@@ -51,7 +51,7 @@ def test_repetition_is_slow_and_every_test_keeps_a_quick_case():
 
 
 def test_a_shuffle_keeps_modules_together_and_follows_its_seed():
-    """Equal seeds give equal orders, different ones differ; no test is lost."""
+    """Equal seeds give equal orders, different seeds different ones, and no test is lost."""
     nodes = [f"tests/{module}.py::{test}" for module in "abcdef" for test in range(6)]
 
     def order(seed):
@@ -67,7 +67,7 @@ def test_a_shuffle_keeps_modules_together_and_follows_its_seed():
 
 @pytest.mark.parametrize(("place", "limit"), [("tests/unit/a.py::t", 2.0), ("tests/e2e/a.py::t", 10.0)])
 def test_a_dear_test_is_named(pytestconfig, place, limit):
-    """Above the limit of its place, with what a busy machine adds; setup and teardown count."""
+    """A test above its limit, scaled for a busy machine, is named; setup and teardown count."""
     plugin = CpuTime(pytestconfig)
     plugin.costs = None
     for seconds, test in ((0.6, "dear"), (0.4, "cheap")):

@@ -1,4 +1,4 @@
-"""Blocks of stored columns: values are restored, and the bytes are few."""
+"""Blocks of stored columns: exact restoration and small size."""
 
 import numpy as np
 import pyarrow as pa
@@ -65,7 +65,7 @@ def test_blocks_are_about_as_small_as_parquet():
 
 
 def test_blocks_written_before_are_still_read():
-    """Plain float64, and text as a dictionary with wide places, as the first version wrote them."""
+    """Blocks of the first version (plain float64, text as a dictionary with wide indices) still load."""
     for values in (pa.array([1.5, None]), pa.array(["a", None, "a"]).dictionary_encode()):
         sink = pa.BufferOutputStream()
         batch = pa.record_batch([values], names=["values"])

@@ -1,4 +1,4 @@
-"""`app.services.predictions.posterior_cache`: bounded in bytes, loaded once.
+"""`app.services.predictions.posterior_cache`: bounded in bytes, each value loaded once.
 
 The longest unused goes first.
 """
@@ -18,7 +18,7 @@ class Thing:
 
 
 def test_the_longest_unused_goes_first():
-    """The sum of sizes never passes the bound; what was just asked stays."""
+    """The total size never exceeds the bound; the least recently used value is evicted first."""
     cache = Cache(100)
     loads: list[str] = []
 
@@ -44,7 +44,7 @@ def test_what_is_too_large_is_given_and_not_kept():
 
 
 def test_many_who_ask_at_once_share_one_load():
-    """One load, the same object for all."""
+    """Concurrent requests for one key share a single load and receive the same object."""
     cache = Cache(100)
     loads: list[int] = []
     start = threading.Barrier(8)
@@ -70,7 +70,7 @@ def test_many_who_ask_at_once_share_one_load():
 
 
 def test_a_load_that_fails_is_tried_again():
-    """Waiting callers get the error, the next one retries."""
+    """When a load fails, waiting callers get its error, and the next request loads again."""
     cache = Cache(100)
 
     def fail() -> Thing:

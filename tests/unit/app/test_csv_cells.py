@@ -1,4 +1,4 @@
-"""CSV output runs nothing in a spreadsheet, and reads back unchanged."""
+"""CSV output contains no formula that a spreadsheet would run, and is read back unchanged."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ def table_of(names: list[str], texts: list[str]) -> pa.Table:
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_no_cell_begins_like_a_formula(formula, kind):
-    """Text of any type, and names of columns: what begins like a formula begins with a quote instead."""
+    """A text cell or column name that would begin like a formula is prefixed with a quote."""
     table = pa.table({formula: pa.array([formula, "plain", None], pa.string()).cast(kind)})
 
     read = cells(to_csv(table))
@@ -40,7 +40,7 @@ def test_no_cell_begins_like_a_formula(formula, kind):
 @given(names=st.lists(WORDS, min_size=1, max_size=3), texts=st.lists(WORDS, min_size=1, max_size=4))
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 def test_whatever_the_text(names, texts):
-    """No cell is dangerous, none is lost, and none breaks out of its place."""
+    """For any text, no cell is a formula, none is lost, and none breaks out of its field."""
     read = cells(to_csv(table_of(names, texts)))
 
     assert len(read) == 1 + len(texts)
@@ -51,5 +51,5 @@ def test_whatever_the_text(names, texts):
 
 
 def test_numbers_stay_numbers():
-    """A negative number is no formula."""
+    """A negative number is not quoted as a formula."""
     assert cells(to_csv(pa.table({"mean": [-1.5, 2.0]})))[1:] == [["-1.5"], ["2"]]

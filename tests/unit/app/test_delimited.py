@@ -1,4 +1,4 @@
-"""Reading of delimited files: cells are unchanged in any dialect, and the dialect is reported."""
+"""Delimited files: cells are read unchanged in any dialect, and the detected dialect is reported."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252", "latin-1")
 
 
 def read(content: bytes, fewest: int = 2, **options):
-    """The table, and its columns' cells as they stand."""
+    """Return the table and the raw cells of its columns."""
     asked = Options(otherwise=RAW, **options)
     with open_table(io.BytesIO(content), asked, ReaderLimits(fewest_columns=fewest)) as table:
         found = {index: (name, values) for index, name, values, _ in table.columns()}
@@ -62,7 +62,7 @@ def test_what_a_writer_wrote_is_read_back(table, delimiter, end, all_quoted, enc
 @given(tables(), st.sampled_from([",", ";", "\t", "|"]), st.booleans())
 @settings(deadline=None)
 def test_the_delimiter_is_found(table, delimiter, with_bom):
-    """The delimiter is detected as long as every cell is quoted."""
+    """The delimiter is detected even when every cell is quoted."""
     names, rows = table
     content = written(names, rows, delimiter=delimiter, quoting=csv.QUOTE_ALL)
     _, found = read(content.encode("utf-8-sig" if with_bom else "utf-8"))
@@ -94,7 +94,7 @@ DIALECTS = {
 
 @pytest.mark.parametrize("case", DIALECTS)
 def test_dialects_that_people_have(case):
-    """A table is the same however it was written; every decision is reported."""
+    """One table is read alike from common dialects, and every decision is reported."""
     text, told = DIALECTS[case]
 
     table, found = read(text.encode())
@@ -120,7 +120,7 @@ def test_quotes_that_are_no_quotes():
 
 
 def test_a_file_without_a_header():
-    """With header=false, columns are numbered."""
+    """With header=false, columns get numbered names."""
     _, found = read(b"1,2\n3,4\n", header=False)
 
     assert found == {"column_1": ["1", "3"], "column_2": ["2", "4"]}
@@ -128,7 +128,7 @@ def test_a_file_without_a_header():
 
 @pytest.mark.slow
 def test_thousands_of_columns():
-    """A header longer than the sample that is looked at first."""
+    """A header longer than the sample used for detection is read whole."""
     names = [f"a rather long name of column number {number}" for number in range(5000)]
     content = "\n".join(";".join(row) for row in (names, ["1"] * 5000, ["2"] * 5000)).encode()
 
@@ -139,7 +139,7 @@ def test_thousands_of_columns():
 
 
 def test_a_row_longer_than_a_block_is_refused():
-    """An open quote can't make the reader hold the whole file."""
+    """An unclosed quote is refused before the reader buffers the whole file."""
     with pytest.raises(UnusableDataError, match="longer than 8 MB"):
         read(b'a,b\n1,"' + b"x\n" * (12 << 20))
 
@@ -152,7 +152,7 @@ def test_a_row_longer_than_a_block_is_refused():
     ],
 )
 def test_western_text_is_read_as_windows_1252_and_said(encoding, text):
-    """The guessed encoding is reported, with a line that shows it."""
+    """The guessed encoding is reported with a line that shows its effect."""
     table, found = read(text.encode(encoding))
 
     rows = [line.split(",") for line in text.splitlines()]
@@ -172,7 +172,7 @@ WORDS = {
 
 @pytest.mark.parametrize("encoding", WORDS)
 def test_other_letters_are_not_guessed(encoding):
-    """An undetectable encoding is an error, and can be given."""
+    """An encoding that cannot be detected is an error, and can be specified."""
     content = f"a,b\n{WORDS[encoding]},1\n{WORDS[encoding]},2\n".encode(encoding)
 
     with pytest.raises(UnusableDataError, match="encoding="):
@@ -184,7 +184,7 @@ def test_other_letters_are_not_guessed(encoding):
 @given(st.binary(max_size=200))
 @settings(deadline=None)
 def test_any_bytes_are_a_table_or_a_refusal(content):
-    """The reader returns a table or refuses, for any bytes."""
+    """Any bytes give a table or a refusal, never another exception."""
     try:
         table, found = read(content)
     except ServiceError:

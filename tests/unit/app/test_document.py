@@ -1,4 +1,4 @@
-"""The OpenAPI document is fit for generators of clients: short names, examples, servers, no traps."""
+"""The OpenAPI document suits client generators: short names, examples, servers, valid identifiers."""
 
 import keyword
 import re
@@ -25,7 +25,7 @@ def operations(document):
 
 
 def test_operations_have_short_names(document):
-    """Generated clients call their functions so."""
+    """Operation ids are short, since generated clients use them as function names."""
     names = [operation["operationId"] for _, _, operation in operations(document)]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[a-z]+(_[a-z]+){0,3}", name) for name in names), names
@@ -33,7 +33,7 @@ def test_operations_have_short_names(document):
 
 
 def test_no_parameter_hides_what_generated_code_uses(document):
-    """openapi-python-client imports `quote` into each function's module."""
+    """No parameter is called `quote`, which openapi-python-client imports into each function's module."""
     used = {
         "quote",
         "client",
@@ -51,7 +51,7 @@ def test_no_parameter_hides_what_generated_code_uses(document):
 
 
 def test_every_call_has_an_example_and_a_server_is_named(document):
-    """Examples of parameters, bodies or responses match their schemas."""
+    """Examples of parameters, bodies and responses match their schemas; a server is listed."""
     assert [server["url"] for server in document["servers"]] == ["/", "http://127.0.0.1:8000"]
     lacking = []
     for path, method, operation in operations(document):
@@ -72,7 +72,7 @@ def test_every_call_has_an_example_and_a_server_is_named(document):
 
 
 def test_a_models_name_is_said_to_stand_for_its_id(document):
-    """Every path with a model's id documents the name."""
+    """Every path with a model id documents that the model's name is accepted too."""
     told = {
         parameter["description"]
         for _, _, operation in operations(document)

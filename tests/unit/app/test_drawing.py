@@ -1,4 +1,4 @@
-"""Charts as documents: their content, whatever the names and figures are."""
+"""Charts as SVG documents: valid content for any names and figures."""
 
 import re
 import subprocess
@@ -20,7 +20,7 @@ HOSTILE = '$x_{<script>"&\u202e\n'
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_hostile_names_and_bare_figures_can_be_drawn(theme):
-    """Markup and mathematics in names are plain text; charts of one or no point are valid."""
+    """Markup and mathematics in names appear as plain text; charts of one point or none are valid."""
     look = ChartStyle(theme, "narrow", half=True)
     feature = {"name": HOSTILE * 20, "mean": 0.5, "lower": 0.0, "upper": 1.0}
     root = checked(effects.importance([feature], look))
@@ -45,7 +45,7 @@ def test_hostile_names_and_bare_figures_can_be_drawn(theme):
 
 
 def test_themes_differ_in_colours_alone():
-    """Themes have the same words at the same places."""
+    """Both themes have the same words at the same places."""
     feature = [{"name": "a", "mean": 0.5, "lower": 0.4, "upper": 0.6}]
     light, dark = (effects.importance(feature, ChartStyle(theme)).decode() for theme in ("light", "dark"))
     assert light != dark
@@ -54,13 +54,13 @@ def test_themes_differ_in_colours_alone():
     ):
         for a, b in [(colour, other)] if isinstance(colour, str) else zip(colour, other, strict=True):
             light = light.replace(a, b)
-    names = r"m[0-9a-f]{10}"  # of shapes, by their look
+    names = r"m[0-9a-f]{10}"  # of shapes, by their appearance
     assert re.sub(names, "", light) == re.sub(names, "", dark)
 
 
 @pytest.mark.slow
 def test_the_service_starts_without_the_drawing_libraries():
-    """Matplotlib and ArviZ's plots, which take seconds to import, are absent before the first chart."""
+    """Matplotlib and ArviZ's plots, which take seconds to import, are not imported before the first chart."""
     code = (
         "import sys, app.application; "
         "slow = ('matplotlib', 'arviz_plots', 'xarray', 'scipy.stats'); "
@@ -73,7 +73,7 @@ def test_the_service_starts_without_the_drawing_libraries():
 
 
 def test_shapes_of_a_tree():
-    """Leaves are evenly spaced, a split is above the middle of its parts; probabilities are labelled."""
+    """Leaves are evenly spaced, each split is centred above its subtrees, probabilities are labelled."""
     nodes, edges = shapes.laid_out("((..).)")
     assert nodes == [(1 / 6, 2), (0.5, 2), (1 / 3, 1), (5 / 6, 1), (7 / 12, 0)]
     assert edges == [(2, 0), (2, 1), (4, 2), (4, 3)]
@@ -89,7 +89,7 @@ def test_shapes_of_a_tree():
 
 
 def _slow(chains: int, draws: int, levels: float = 0.0) -> np.ndarray:
-    """Chains whose neighbouring draws are alike (.9), each `levels` sd above the one before."""
+    """Autocorrelated chains (lag-1 correlation .9), each shifted `levels` sd above the one before."""
     steps = np.random.default_rng(0).normal(size=(chains, draws))
     for i in range(1, draws):
         steps[:, i] = 0.9 * steps[:, i - 1] + np.sqrt(1 - 0.9**2) * steps[:, i]
@@ -97,12 +97,12 @@ def _slow(chains: int, draws: int, levels: float = 0.0) -> np.ndarray:
 
 
 def test_ranks_of_chains_that_agree_stay_near_zero():
-    """A curve goes from 0 to 1, by its own draws; slow chains are thinned first, apart or not."""
+    """A rank curve runs from 0 to 1 over the chain's own draws; autocorrelated chains are thinned first."""
     (at, above), (_, below) = chains.rank_curves(np.array([[1.0, 2.0], [3.0, 4.0]]))
     assert np.allclose(at, [0, 0.25, 0.25, 0.5, 0.5, 1])
     assert np.allclose(above, [0, -0.25, 0.25, 0, 0.5, 0])
     assert np.allclose(below, [0, -0.75, -0.25, -0.5, 0, 0])
-    for _, level in chains.rank_curves(np.ones((4, 50))):  # a known sigma sets no chain apart
+    for _, level in chains.rank_curves(np.ones((4, 50))):  # a known sigma distinguishes no chain
         assert abs(level).max() <= 0.021  # one draw in 50
     agreeing, apart = _slow(4, 2000), _slow(4, 2000, levels=2.0)
     every = independent_every(agreeing)

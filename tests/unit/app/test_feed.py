@@ -1,4 +1,4 @@
-"""Messages of one stream about several models, without a database."""
+"""Events of several models in one stream, without a database."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def news(state, *kinds, first=1, progress=0.0):
 
 
 def told(stream):
-    """Take the waiting messages as (model, number, kind, whether it is the end)."""
+    """Take the waiting events as (model, number, kind, whether it is the end)."""
     waiting, stream.waiting = stream.waiting, []
     return [(model, one.sequence, one.kind, one.ends) for model, one in waiting]
 
@@ -22,7 +22,7 @@ def stream_of(**after):
 
 
 def test_a_stream_tells_each_thing_once_and_ends_with_the_last_model():
-    """Log and progress of each, no number twice; an end is marked, and the last one ends the stream."""
+    """A stream sends each event once, marks each model's end, and closes after the last model's."""
     stream = stream_of(a=0, b=1)
     asked = {"a": 0, "b": 1}
     stream.feed({"a": news("running", "created", "started"), "b": news("queued", "created")}, asked)
@@ -43,7 +43,7 @@ def test_a_stream_tells_each_thing_once_and_ends_with_the_last_model():
 
 
 def test_what_was_not_taken_stays_in_the_log():
-    """While something waits nothing is added: a slow reader costs no memory, and misses nothing."""
+    """Nothing is queued while an event waits: a slow reader costs no memory and misses nothing."""
     stream = stream_of(a=0)
     stream.feed({"a": news("queued", "created")}, {"a": 0})
     stream.feed({"a": news("running", "created", "started")}, {"a": 0})
@@ -53,7 +53,7 @@ def test_what_was_not_taken_stays_in_the_log():
 
 
 def test_who_comes_during_a_look_misses_nothing():
-    """News that begin beyond what a stream has seen are not for it."""
+    """A subscriber that joins during a query is not sent the events beyond what it has seen."""
     late = stream_of(a=0)
     late.feed({"a": news("running", "chain_finished", first=6)}, {"a": 5})
     assert told(late) == []
@@ -64,7 +64,7 @@ def test_who_comes_during_a_look_misses_nothing():
 
 @pytest.mark.parametrize("last", ["succeeded", "looked"])
 def test_a_long_log_comes_whole_before_its_end(last):
-    """An end comes after all of the log, however long, and also where the log has none."""
+    """A model's end is sent after its whole log, however long, and also when the log is empty."""
     stream = stream_of(a=0)
     stream.feed({"a": news("succeeded", *["looked"] * AT_ONCE)}, {"a": 0})
     assert len(told(stream)) == AT_ONCE
@@ -75,7 +75,7 @@ def test_a_long_log_comes_whole_before_its_end(last):
 
 
 def test_from_the_newest_on_only_progress_and_the_end_are_told():
-    """A stream from the newest event sends only progress and the end, as lists of models need."""
+    """A stream from the newest event on sends only progress and the end, as lists of models need."""
     stream = stream_of(a=NEWEST)
     stream.feed({"a": news("running", "created")}, {"a": 0})
     stream.feed({"a": news("failed", "failed", first=2)}, {"a": 0})

@@ -1,11 +1,11 @@
-"""Readers of files, fed with inputs mutated towards new lines; `make fuzz` is the long form."""
+"""File readers, fuzzed with coverage-guided mutation; `make fuzz` runs the long form."""
 
 import pytest
 
 from sampler import warm
 from tests.support.fuzz_readers import READERS, fuzz
 
-BATCHES = {"model": 50}  # what is taken is asked a lot
+BATCHES = {"model": 50}  # accepted inputs are mutated often
 
 
 @pytest.fixture(scope="module", autouse=True)

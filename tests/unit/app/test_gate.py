@@ -1,4 +1,4 @@
-"""`app.web.middleware.concurrency`: as many at once as there are cores, others wait a limited time."""
+"""`app.web.middleware.concurrency`: at most one piece of work per core; others wait for a limited time."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ from sampler import interrupt
 
 
 def test_no_more_at_once_than_cores():
-    """Six pieces of work on two cores: never three at the same time, all done, off the event loop."""
+    """Of six pieces of work on two cores, at most two run at a time; all finish, off the event loop."""
     busy, most, threads = 0, 0, set()
     lock = threading.Lock()
 
@@ -43,7 +43,7 @@ def test_no_more_at_once_than_cores():
 
 
 def test_who_would_wait_too_long_is_told_so():
-    """BusyError with when to come back; afterwards the gate is open again, also after work that failed."""
+    """Work that would wait too long gets BusyError with a retry time; afterwards work is admitted again."""
 
     async def main() -> None:
         gate = Gate(1, wait_seconds=0.05)
@@ -61,7 +61,7 @@ def test_who_would_wait_too_long_is_told_so():
 
 
 def test_one_owner_never_has_every_place():
-    """Short work of one owner runs at once beside the most long work that another may run."""
+    """One owner's long work never takes every place: another owner's short work runs at once."""
     go_on = threading.Event()
     most, busy, lock = 0, 0, threading.Lock()
 
@@ -96,7 +96,7 @@ def test_one_owner_never_has_every_place():
 
 
 def test_the_owner_with_fewest_places_is_next():
-    """Ann's pieces wait in line before Bob's and Eve's; each gets a turn before Ann has a second."""
+    """The owner with the fewest running pieces is served next, whatever the order of arrival."""
     order: list[str] = []
     lock = threading.Lock()
 
@@ -126,7 +126,7 @@ def test_the_owner_with_fewest_places_is_next():
 
 
 class _Hangs:
-    """A request whose client hangs up after a moment."""
+    """A request whose client disconnects after a moment."""
 
     async def receive(self) -> dict[str, str]:
         await anyio.sleep(0.05)
@@ -134,7 +134,7 @@ class _Hangs:
 
 
 def test_work_ends_when_its_client_goes():
-    """After a disconnect, work stops at its next check, its place is free, and queued work is removed."""
+    """After a disconnect, work stops at its next check, its place is freed, and queued work is removed."""
     pieces = 0
 
     def work() -> None:
@@ -161,7 +161,7 @@ def test_work_ends_when_its_client_goes():
 
 
 def test_errors_of_work_are_its_own():
-    """Beside a request that stays, what the work raises comes out as it is."""
+    """An exception of the work reaches the caller unchanged while the client stays connected."""
 
     class Stays:
         async def receive(self) -> dict[str, str]:
@@ -177,7 +177,7 @@ def test_errors_of_work_are_its_own():
 
 
 def test_the_line_is_bounded():
-    """Work beyond the length of the queue is refused at once, since queued requests take memory."""
+    """Work beyond the queue's length is refused at once, since queued requests take memory."""
     refused = 0
 
     async def main() -> None:
@@ -200,7 +200,7 @@ def test_the_line_is_bounded():
 
 
 def test_a_full_line_is_not_joined():
-    """New requests get a 503 while many wait for a thread, and are admitted afterwards."""
+    """New requests get a 503 while the queue for threads is full, and are admitted afterwards."""
 
     async def main() -> None:
         limiter, go_on = current_default_thread_limiter(), threading.Event()

@@ -1,4 +1,4 @@
-"""Kernels of a container image: compiled for a baseline, and copied to the cache folder."""
+"""Kernels in a container image: compiled for a baseline processor, copied to the cache folder."""
 
 import os
 import subprocess
@@ -15,13 +15,13 @@ FINGERPRINT = "from sampler.kernels import jit_cache; print(jit_cache.folder().n
 @pytest.fixture
 def _no_choice(monkeypatch):
     for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"):
-        monkeypatch.setenv(name, "")  # so that it is put back
+        monkeypatch.setenv(name, "")  # so that monkeypatch restores it
         monkeypatch.delenv(name)
 
 
 @pytest.mark.usefixtures("_no_choice")
 def test_the_baseline_is_chosen_only_where_the_processor_has_it(monkeypatch):
-    """A processor with more uses the baseline, one with less compiles its own; native always does."""
+    """The baseline's kernels are used on processors that support it; `native` always compiles its own."""
     monkeypatch.setattr(cpu_baseline.platform, "machine", lambda: "x86_64")
     needed = cpu_baseline.BASELINES["x86_64"].features
     baseline = Settings(kernels="baseline")
@@ -56,7 +56,7 @@ def test_kernels_of_a_baseline_have_a_folder_of_their_own(tmp_path):
 
 
 def test_seeded_kernels_are_copied_once_with_their_times(tmp_path, monkeypatch):
-    """The image's kernels come into the cache folder whole; what is there already stays."""
+    """The image's kernels are copied into the cache folder with their times; existing files stay."""
     seed = tmp_path / "seed"
     (seed / "kernels-1").mkdir(parents=True)
     (seed / "kernels-1" / "code.nbc").write_bytes(b"code")

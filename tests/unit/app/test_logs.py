@@ -1,4 +1,4 @@
-"""Content of log lines."""
+"""Format and content of log lines."""
 
 import json
 import logging
@@ -21,7 +21,7 @@ def record(message: str, *arguments: object, error: bool = False, **extra: objec
 
 
 def test_a_line_is_one_json_object():
-    """Any message stays one line of ASCII with time, level, event, message and fields."""
+    """Any message is one line of ASCII with time, level, event, message and fields."""
     line = JsonLines().format(record("two\nlines of %s", "\u2028 \ud800", event="told", token=3, secret="s"))
 
     assert "\n" not in line
@@ -34,7 +34,7 @@ def test_a_line_is_one_json_object():
 
 
 def test_fields_are_bound_for_a_block():
-    """Bound fields are in every line of the block, inner ones adding to outer ones, and gone afterwards."""
+    """Fields bound in a block are in all its lines, nested ones added, and are gone after the block."""
     with bound(request_id="r1"):
         with bound(model_id="mdl_1"):
             inner = json.loads(JsonLines().format(record("x")))
@@ -46,14 +46,14 @@ def test_fields_are_bound_for_a_block():
 
 
 def test_people_get_plain_lines():
-    """On a terminal: time, level, message, and what it is about."""
+    """On a terminal a line shows time, level, message and subject."""
     line = TextLines().format(record("it went %s", "well", model_id="mdl_1"))
 
     assert line.endswith("WARNING it went well  (mdl_1)")
 
 
 def test_statements_keep_their_values_to_themselves(tmp_path):
-    """A logged exception of the database has the statement but none of its data."""
+    """A logged database exception contains the statement and none of its values."""
     engine = make_engine(f"sqlite:///{tmp_path / 'x.db'}")
     with pytest.raises(SQLAlchemyError), engine.begin() as connection:
         connection.execute(text("INSERT INTO nowhere VALUES (:value)"), {"value": "a secret of somebody's"})

@@ -1,4 +1,4 @@
-"""The profile of a column: figures that agree with numpy's, in values JSON can hold."""
+"""Column profiles: figures equal numpy's and are valid JSON."""
 
 import json
 
@@ -26,7 +26,7 @@ COLUMNS = st.one_of(
 @given(COLUMNS)
 @settings(deadline=None)
 def test_a_profile_is_json_and_counts_every_row(array):
-    """Figures are finite, and histogram, distinct and missing add up to the rows, for any column."""
+    """For any column figures are finite, and histogram, distinct and missing counts add up to the rows."""
     summary, profile = summarise("x", pa.chunked_array([array]))
 
     json.dumps(profile, allow_nan=False)
@@ -42,7 +42,7 @@ def test_a_profile_is_json_and_counts_every_row(array):
 @given(COLUMNS)
 @settings(deadline=None)
 def test_the_summary_is_the_notebook_s(array):
-    """Kind, missing, distinct, range and levels are those `sampler.describe` gives for the same column."""
+    """Kind, missing, distinct, range and levels equal those of `sampler.describe`."""
     (expected,) = describe(pa.table({"x": array}))
     summary, _ = summarise("x", pa.chunked_array([array]))
 
@@ -51,7 +51,7 @@ def test_the_summary_is_the_notebook_s(array):
 
 
 def test_numbers_are_profiled_as_numpy_does():
-    """Quantiles are numpy's lower ones, the histogram is numpy's."""
+    """Quantiles equal numpy's with method `lower`, and the histogram equals numpy's."""
     values = np.random.default_rng(1).normal(size=1001)
     _, profile = summarise("x", pa.chunked_array([values]))
 
@@ -64,7 +64,7 @@ def test_numbers_are_profiled_as_numpy_does():
 
 
 def test_whole_numbers_have_whole_bins():
-    """Bins of whole numbers and of days hold equally many of them, so that no bin is empty by its place."""
+    """Bins of integers and of days all contain equally many values, so that none is empty by rounding."""
     _, numbers = summarise("x", pa.chunked_array([pa.array([3.0, 4, 4, 8])]))
     days = pa.array(["2026-01-01", "2026-01-03", None]).cast(pa.timestamp("us"))
     _, dates = summarise("x", pa.chunked_array([days]))

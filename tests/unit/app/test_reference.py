@@ -1,4 +1,4 @@
-"""The checked-in OpenAPI document and HTTP reference are those of the application."""
+"""The checked-in OpenAPI document and HTTP reference match the application."""
 
 import importlib.util
 import re
@@ -31,7 +31,7 @@ def test_the_openapi_document_is_current(generate):
 
 
 def test_the_reference_is_current_and_has_every_route(generate):
-    """docs/http.md is made from the same document, and no route is left out."""
+    """docs/http.md is generated from the OpenAPI document and contains every route."""
     made = generate.document()
     text = generate.as_markdown(made)
 
@@ -41,7 +41,7 @@ def test_the_reference_is_current_and_has_every_route(generate):
 
 
 def test_the_page_about_settings_is_current(generate):
-    """docs/settings.md has every setting as the application describes it."""
+    """docs/settings.md lists every setting as the application describes it."""
     text = (DOCS / "settings.md").read_text()
     assert text == generate.settings_markdown(), "a setting has changed: run  make docs"
     assert text.count("| `BARTSERVE_") == len(Settings.model_fields)

@@ -1,4 +1,4 @@
-"""Settings: errors without values, unknown variables reported, and a complete listing."""
+"""Settings: errors without values, unknown variables reported, complete listing."""
 
 import re
 
@@ -38,7 +38,7 @@ def environment(monkeypatch, tmp_path):
 )
 @pytest.mark.parametrize("command", ["migrate", "config", "api", "worker", "up", "warm"])
 def test_a_wrong_setting_is_one_sentence_without_secrets(monkeypatch, name, value, command):
-    """It names the variable; nothing of the value is there, and no traceback."""
+    """The error of an invalid setting names the variable, without its value or a traceback."""
     monkeypatch.setenv(f"BARTSERVE_{name}", value)
     ran = CliRunner().invoke(app, [command])
     assert ran.exit_code == 1
@@ -60,7 +60,7 @@ def test_several_wrong_settings_are_told_at_once(monkeypatch):
 
 
 def test_a_strange_variable_is_told_with_the_nearest_setting(monkeypatch):
-    """A misspelt one would pass unseen; those that others set are left alone."""
+    """A misspelt variable is reported with the nearest setting; variables of other programs are ignored."""
     told = unknown_variables(
         {
             "BARTSERVE_WORKER_SLOT": "2",
@@ -83,12 +83,12 @@ def test_a_strange_variable_is_told_with_the_nearest_setting(monkeypatch):
     ran = CliRunner().invoke(app, ["config"])
     assert ran.exit_code == 0
     assert ran.stderr.startswith("The environment variable BARTSERVE_QOUTA is not a setting")
-    monkeypatch.setenv("BARTSERVE_LIFELINE_FD", "0")  # `up` has told it
+    monkeypatch.setenv("BARTSERVE_LIFELINE_FD", "0")  # `up` has reported it
     assert not CliRunner().invoke(app, ["config"]).stderr
 
 
 def test_config_prints_every_setting_and_no_secret(monkeypatch):
-    """With meaning, default and value; passwords are masked wherever they stand."""
+    """`config` prints each setting's meaning, default and value, with all passwords masked."""
     monkeypatch.setenv("BARTSERVE_DATABASE_URL", f"postgres://app:{SECRET}@db/x?sslpassword={SECRET}&a=b")
     monkeypatch.setenv("BARTSERVE_REDIS_URL", "redis://broker:6379/0")
     monkeypatch.setenv("BARTSERVE_REDIS_PASSWORD", SECRET)
@@ -111,7 +111,7 @@ def test_config_prints_every_setting_and_no_secret(monkeypatch):
     "url", ["bart.example", "https://bart.example/x", "https://a@bart.example", "ftp://b"]
 )
 def test_a_public_address_is_an_origin(tmp_path, url):
-    """A path, a user or no scheme is refused; the usual port and a last slash are left out."""
+    """A public address with path, user or no scheme is refused; default port and final slash are dropped."""
     with pytest.raises(ValueError, match=r"like https://bart\.example"):
         Settings(data_dir=tmp_path, public_url=url)
     chosen = Settings(data_dir=tmp_path, public_url="https://Bart.example:443/")

@@ -1,4 +1,4 @@
-"""Commands to copy read as they run."""
+"""Copyable commands display as they run."""
 
 import json
 import shlex
@@ -22,5 +22,5 @@ def test_no_letter_of_a_command_hides_or_turns_others():
 
 
 def test_a_call_may_have_an_argument_called_name():
-    """A fit that is given a name is written as a call with it."""
+    """The call for a named fit passes the argument `name`."""
     assert snippets.call("fit", "ds_1", "y", name="cars") == "bart.fit('ds_1', 'y', name='cars')"

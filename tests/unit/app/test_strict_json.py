@@ -1,4 +1,4 @@
-"""`app.web.json_body.parse`: refuses by name what others accept, and parses the rest as json does."""
+"""`app.web.json_body.parse`: strict refusals that name the place; otherwise equal to json."""
 
 import json
 
@@ -19,7 +19,7 @@ VALUES = st.recursive(
 @given(VALUES)
 @settings(deadline=None)
 def test_plain_json_is_read_as_it_is(value):
-    """Finite, storable JSON without duplicate keys is unchanged, escaped or not."""
+    """Finite, storable JSON without duplicate keys is read unchanged, escaped or not."""
     assert value == parse(json.dumps(value).encode())
     assert value == parse(json.dumps(value, ensure_ascii=False).encode())
 
@@ -42,7 +42,7 @@ def test_plain_json_is_read_as_it_is(value):
     ],
 )
 def test_refusals_name_the_place(text, column, row):
-    """The field, or the column and the row of the data."""
+    """A refusal names the field, or the column and row of the data."""
     with pytest.raises(InvalidRequestError) as caught:
         parse(text.encode())
 
@@ -50,13 +50,13 @@ def test_refusals_name_the_place(text, column, row):
 
 
 def test_whole_surrogate_pairs_pass():
-    """An escape that spells a character with its other half is a character."""
+    """A complete surrogate pair of escapes is accepted as one character."""
     assert parse(b'"\\ud83d\\ude00"') == "\U0001f600"
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"nul", b"\xff", b"[1,]", b"01", b"'a'", b"[" * 10**6, b"{} {}"])
 def test_what_is_no_json_is_refused(body):
-    """With where reading ended, and never by another exception."""
+    """Invalid JSON is refused with the position of the error, never by another exception."""
     with pytest.raises(InvalidRequestError, match=r"JSON|UTF-8|deep"):
         parse(body)
 

@@ -12,7 +12,7 @@ from app.services.readers.typing_text import Typing
 
 
 def typed(columns, **options):
-    """The columns as typed, and what typed them: each is asked once, then those that wait for others."""
+    """Return the columns as typed, those that depend on others last, and what typed them."""
     typing = Typing(Options(**options))
     texts = {name: pa.chunked_array([pa.array(cells, pa.string())]) for name, cells in columns.items()}
     found = {name: typing.read(name, text) for name, text in texts.items()}
@@ -29,7 +29,7 @@ def values(columns, **options):
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1), st.booleans())
 @settings(deadline=None)
 def test_numbers_come_through_exactly(numbers, with_comma):
-    """Every float64, as Python spells it, with a point or a comma, is read as the same float64."""
+    """Every float64 that Python prints, with a point or a comma, is read as the same float64."""
     cells = [repr(number).replace(".", ",") if with_comma else repr(number) for number in numbers]
     found, _ = typed({"x": cells}, decimal="comma" if with_comma else "point")
     column = found["x"][0]
@@ -65,7 +65,7 @@ KINDS = [
 
 @pytest.mark.parametrize(("cells", "kind", "expected"), KINDS)
 def test_a_column_is_what_all_its_cells_are(cells, kind, expected):
-    """One cell of another kind makes it text, and so does doubt; missing ones change nothing."""
+    """One cell of another kind or an ambiguity makes a column text; missing cells change nothing."""
     found, typing = typed({"x": ["NA", *cells, ""]})
 
     assert found["x"][0].type == kind
@@ -74,7 +74,7 @@ def test_a_column_is_what_all_its_cells_are(cells, kind, expected):
 
 
 def test_other_columns_decide_what_a_comma_is():
-    """A comma that may be either is what the commas and points of the other columns say; a conflict, text."""
+    """An ambiguous comma is read as in the other columns; if these conflict, the column is text."""
     doubt = {"x": ["1,234", "5"], "z": ["1.234", "5"]}
 
     assert values({**doubt, "y": ["1,5", "2"]}) == {"x": [1.234, 5], "z": [1234, 5], "y": [1.5, 2]}
@@ -86,7 +86,7 @@ def test_other_columns_decide_what_a_comma_is():
 
 
 def test_a_doubt_is_told():
-    """The note of an ambiguous column gives both readings and the options."""
+    """The note on an ambiguous column gives both readings and the options."""
     found, _ = typed({"x": ["1,234"], "d": ["1/2/2026"]})
 
     assert "?decimal=comma or ?decimal=point" in found["x"][1]
@@ -108,7 +108,7 @@ DATES = [
 
 @pytest.mark.parametrize("cells", DATES)
 def test_dates_as_people_write_them(cells):
-    """Every way that is certain gives the same days."""
+    """Every unambiguous way of writing dates gives the same days."""
     found = values({"x": [*cells, "NA"]})["x"]
 
     days = [None if day is None else day.date().isoformat() for day in found]
@@ -116,13 +116,13 @@ def test_dates_as_people_write_them(cells):
 
 
 def test_other_columns_decide_the_order_of_dates():
-    """Days below 13 are read in the order of another column or of the given option."""
+    """Ambiguous dates (day below 13) are read in the order of another column or of the given option."""
     assert values({"x": ["1/2/2026"], "y": ["31/1/2026"]})["x"][0].month == 2
     assert values({"x": ["1/2/2026"]}, dates="month-first")["x"][0].month == 1
 
 
 def test_dates_with_and_without_a_zone():
-    """A zone makes UTC; without one the time stands as it is; mixed, it is text."""
+    """Times with a zone become UTC, times without stay as written, a mixture is text."""
     zoned = ["2026-01-31T10:00:00Z", "2026-01-31 12:00:00+02:00"]
     found, _ = typed({"z": zoned, "n": ["2026-01-31", "2026-01-31T10:00"], "m": ["2026-01-31", zoned[0]]})
 
@@ -140,7 +140,7 @@ def test_a_column_of_missing_values_only_is_a_number_without_any():
 
 
 def test_the_sender_says_what_missing_is():
-    """Other spellings instead of the usual ones: a level of that name stays one."""
+    """Given spellings of missing values replace the usual ones, which then become levels."""
     cells = ["None", "-999", "5", ""]
 
     assert values({"x": cells}, missing=("-999",))["x"] == ["None", None, "5", None]
@@ -148,7 +148,7 @@ def test_the_sender_says_what_missing_is():
 
 
 def test_words_that_may_be_levels_are_told():
-    """A category with the level none is not quietly full of holes."""
+    """A word such as `none` that may be a level is reported when it is read as missing."""
     found, _ = typed({"x": ["none", "full", "none"]})
 
     assert "2 cells 'none' are read as missing" in found["x"][1]
@@ -171,14 +171,14 @@ def test_a_kind_that_is_asked_for_is_kept_or_refused_with_the_row(kind, cells, r
 
 
 def test_kinds_that_are_asked_for():
-    """Numbers as categories keep their spelling; yes and no, 1 and 0 are booleans."""
+    """Numbers requested as categories keep their spelling; yes and no, 1 and 0 become booleans."""
     found = values({"zip": ["02134", "1"], "b": ["yes", "n"]}, kinds={"zip": "category", "b": "boolean"})
 
     assert found == {"zip": ["02134", "1"], "b": [True, False]}
 
 
 def test_infinite_values_are_named_but_not_all_of_a_million():
-    """The first ten rows one by one, then how many more."""
+    """Ten rows with infinite values are listed; further ones are counted."""
     _, typing = typed({"x": ["1", *["1e999"] * 12]})
 
     assert [fault.row for fault in typing.faults] == [*range(2, 12), None]
@@ -212,7 +212,7 @@ def test_points_between_thousands_beside_decimal_points_are_told():
     ],
 )
 def test_a_cell_that_is_no_date_is_told(cells, words):
-    """A column of dates with one other cell is text, and the note names the cell."""
+    """A column of dates with one other cell is text, and the note names that cell."""
     found, _ = typed({"d": cells})
 
     assert found["d"][0].type == pa.string()

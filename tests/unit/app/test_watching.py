@@ -31,7 +31,7 @@ NAME = re.compile(r"\bbart_\w+")
 
 
 def asked() -> list[str]:
-    """Every expression of both files."""
+    """Return every expression of both files."""
     rules = yaml.safe_load((DEPLOY / "alerts.yml").read_text())["groups"][0]["rules"]
     panels = json.loads((DEPLOY / "grafana.json").read_text())["panels"]
     found = [rule["expr"] for rule in rules]
@@ -40,7 +40,7 @@ def asked() -> list[str]:
 
 @pytest.fixture
 def samples(database) -> dict[str, set[str]]:
-    """Names of samples that a service writes that has seen everything, each with its labels."""
+    """Return the names of a fully used service's metric samples, each with its labels."""
     counts = counters.Counts(1)
     for tally in counters.TALLIES:
         for labels in tally.combinations():
@@ -61,7 +61,7 @@ def samples(database) -> dict[str, set[str]]:
 
 
 def inmost(before: str) -> tuple[str, set[str]]:
-    """The aggregation that the end of a text stands directly in, with its labels; of none, nothing."""
+    """Return the innermost aggregation open at the end of a text, with its labels, or None."""
     depth, at = 0, len(before)
     while (at := at - 1) >= 0:
         depth += {")": 1, "(": -1}.get(before[at], 0)
@@ -74,7 +74,7 @@ def inmost(before: str) -> tuple[str, set[str]]:
 
 @only("sqlite")
 def test_what_every_replica_tells_is_counted_once(samples, database):
-    """Figures of the database are alike at each API replica: the maximum stands before any sum."""
+    """Database figures, equal at each API replica, are reduced by max before they are summed."""
     with session_scope(database.engine, read_only=True) as session:
         told = [*_of_queue(figures(session)), *_of_workers(figures(session), 1.0)]
         told += [_of_tally(tally, figures(session).workers) for tally in counters.TALLIES]
@@ -96,7 +96,7 @@ def test_what_every_replica_tells_is_counted_once(samples, database):
 
 @only("sqlite")
 def test_every_metric_that_is_asked_for_exists_with_its_labels(samples):
-    """A name or label that changes in the code breaks a panel or an alert, silently; so it breaks this."""
+    """Every metric and label in a panel or an alert is one that the service exports."""
     expressions = asked()
     assert len(expressions) > 25
     for expression in expressions:

@@ -1,4 +1,4 @@
-"""Formatting of figures, and displayed defaults."""
+"""Formatting of figures and displayed defaults."""
 
 import pytest
 
@@ -20,12 +20,12 @@ from sampler.settings import PARTICLES, STARTS
     ],
 )
 def test_lengths_of_time_are_rounded_before_they_are_divided(seconds, told):
-    """No minute of sixty seconds, and no hour of sixty minutes."""
+    """Durations never show sixty seconds or sixty minutes."""
     assert duration(seconds) == told
 
 
 def test_the_defaults_that_fields_show_are_the_sampler_s():
-    """The number in grey is what an empty field stands for, and a list has every choice but that one."""
+    """A field's placeholder is the sampler's default, which its list of choices leaves out."""
     shown = {knob.name: knob for knob in fit_fields.every()}
     bart, bcart = METHODS["bart"], METHODS["bcart"]
     for name in ("num_trees", "num_chains", "num_draws", "thin"):
@@ -39,7 +39,7 @@ def test_the_defaults_that_fields_show_are_the_sampler_s():
         assert shown[f"search.{name}"].default == f"{value:g}", name
     for name, value in prior.DEFAULTS.items():
         if name == "sparse":
-            continue  # told in words
+            continue  # shown in words
         assert shown[f"prior.{name}"].default.split(";")[0] == f"{value}".removesuffix(".0"), name
     assert (shown["start"].default, *(name for name, _ in shown["start"].choices)) == STARTS
     assert int(shown["particles"].default) == PARTICLES

@@ -1,4 +1,4 @@
-"""Chains: valid states, the same bytes wherever they are interrupted, and helpful errors."""
+"""Chains: valid states, identical results after any interruption, helpful errors."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ KINDS = {
 def training(
     *, num_rows=130, moves="default", weighted=False, prior=None, family="gaussian", seed=3, **settings
 ):
-    """A problem with everything: gaps among codes, a dummy, a constant column, missing values, ties."""
+    """Return a problem with gaps among codes, an indicator, a constant column, missing values and ties."""
     rng = np.random.default_rng(11)
     codes = np.stack([
         rng.integers(0, 60, num_rows), 4 * rng.integers(0, 4, num_rows), rng.integers(0, 2, num_rows),
@@ -51,13 +51,13 @@ def training(
 
 
 def cases():
-    """Every move set with every kind of problem."""
+    """Return every move set with every kind of problem."""
     return [pytest.param(m, k, id=f"{m}-{k}") for m in MOVE_SETS for k in KINDS]
 
 
 @pytest.mark.parametrize(("moves", "kind"), cases())
 def test_every_state_is_valid(moves, kind):
-    """Every check of the registry holds at every iteration, and the residual is exact."""
+    """Every registered check holds at every iteration, and the residual is exact."""
     data = training(moves=moves, **KINDS[kind])
     chain = Chain.start(data, 0)
     check_all(chain)
@@ -71,7 +71,7 @@ def test_every_state_is_valid(moves, kind):
 
 @pytest.mark.parametrize(("moves", "kind"), cases())
 def test_resuming_is_exact(moves, kind):
-    """Cut anywhere, saved, loaded and continued: the same draws and the same last state as one run."""
+    """A chain saved and resumed after any iteration has the draws and final state of one run."""
     data = training(moves=moves, **KINDS[kind])
     whole = Chain.start(data, 1)
     assert whole.run(10**6) == data.settings.iterations
@@ -86,7 +86,7 @@ def test_resuming_is_exact(moves, kind):
 
 
 def test_annealing_ends_with_half_the_burn_in():
-    """The likelihood counts more from iteration to iteration, and fully from half the burn-in on."""
+    """The likelihood's exponent grows each iteration and reaches one at half the burn-in."""
     chain = Chain.start(training(start="annealed", num_burnin=8), 0)
     powers = []
     for _ in range(8):
@@ -102,14 +102,14 @@ def test_annealing_ends_with_half_the_burn_in():
 
 
 def test_room_for_draws_is_never_given_back():
-    """Room that large trees needed stays when they have become small: no kept draw is lost, nothing fails."""
+    """The buffer for draws never shrinks when trees do: no kept draw is lost."""
     data = training(num_trees=1, moves="growprune")
     whole, chain = Chain.start(data, 0), Chain.start(data, 0)
     whole.run(whole.iterations)
     chain.run(10)
     (before,) = chain._kept
     draws, nodes = before.fill
-    chain._kept = [kept := make_kept(draws, 5000, 1)]  # full, with more room than is asked for next
+    chain._kept = [kept := make_kept(draws, 5000, 1)]  # full, with more room than the next draw needs
     kept.fill[:] = draws, nodes
     for name, count in {"scalars": draws, "tree_start": draws + 1, "feature": nodes, "leaf": nodes}.items():
         getattr(kept, name)[:count] = getattr(before, name)[:count]
@@ -120,7 +120,7 @@ def test_room_for_draws_is_never_given_back():
 
 
 def test_more_leaves_than_a_byte_numbers():
-    """A tree that passes 256 leaves stays valid and resumes exactly."""
+    """A tree with more than 256 leaves stays valid and resumes exactly."""
     data = training(
         num_rows=900, num_trees=1, num_burnin=0, num_draws=300, thin=4,
         prior={"alpha": 0.9999, "beta": 0.001, "leaf_sd": 5.0, "sigma": 0.01},
@@ -137,7 +137,7 @@ def test_more_leaves_than_a_byte_numbers():
 
 
 def test_seed_and_chain_decide_the_bytes():
-    """Equal seed and chain give equal draws, however many chains; different ones differ."""
+    """Equal seed and chain number give equal draws, however many chains; others differ."""
 
     def draws(seed, chain, num_chains):
         running = Chain.start(training(seed=seed, num_chains=num_chains), chain)
@@ -151,7 +151,7 @@ def test_seed_and_chain_decide_the_bytes():
 
 
 def test_progress_is_told():
-    """Phase, iteration, kept draws and done follow the iterations."""
+    """Reported phase, iteration, kept draws and done follow the iterations."""
     chain = Chain.start(training(), 0)
     assert (chain.phase, chain.done, chain.num_kept, chain.take()) == ("burn_in", False, 0, None)
     assert chain.run(7) == 7
@@ -166,7 +166,7 @@ def test_progress_is_told():
 
 
 def test_damaged_checkpoints_are_refused():
-    """A flipped bit, a cut end, or another problem's data: an error, not another chain."""
+    """A checkpoint that is damaged, truncated or of other data is refused."""
     data = training()
     saved = Chain.start(data, 0).checkpoint()
     for broken in (b"", saved[:10], saved[:-1], saved[:60] + bytes([saved[60] ^ 1]) + saved[61:]):
@@ -184,7 +184,7 @@ def test_damaged_checkpoints_are_refused():
     ],
 )  # fmt: skip
 def test_checkpoints_of_other_settings_are_refused(other):
-    """A checkpoint goes on only as the chain it was taken of: no setting may change on the way."""
+    """A checkpoint resumes only under the settings it was taken with."""
     chain = Chain.start(training(), 0)
     chain.run(11)
     with pytest.raises(PackedError, match="other data or settings"):
@@ -192,7 +192,7 @@ def test_checkpoints_of_other_settings_are_refused(other):
 
 
 def test_more_draws_and_chains_are_the_same_training():
-    """A fit is extended by its own checkpoints, and moves named in another order are the same moves."""
+    """Checkpoints also fit settings with more draws or chains, or with moves listed in another order."""
     chain = Chain.start(training(moves={"grow": 0.5, "prune": 0.5, "rule": 1.0}), 0)
     chain.run(11)
     same = {"rule": 1.0, "prune": 0.5, "grow": 0.5}
@@ -203,7 +203,7 @@ def test_more_draws_and_chains_are_the_same_training():
 
 
 def test_constants_and_settings_survive_json():
-    """from_json(to_json) is the same, for constants bit for bit."""
+    """Constants and settings are restored from JSON exactly."""
     data = training()
     assert Constants.from_json(data.constants.to_json()) == data.constants
     assert Settings.from_json(data.settings.to_json()) == data.settings
@@ -224,7 +224,7 @@ def test_constants_and_settings_survive_json():
     ],
 )
 def test_wrong_settings_say_what_is_accepted(wrong, says):
-    """Each wrong knob is named with what it may be."""
+    """The error of an invalid setting names it and the accepted values."""
     with pytest.raises(SettingsError, match=says):
         Settings.resolve(**wrong)
 
@@ -241,13 +241,13 @@ def test_wrong_settings_say_what_is_accepted(wrong, says):
     ],
 )
 def test_wrong_priors_say_what_is_accepted(prior, says):
-    """Each wrong entry is named with what it may be."""
+    """The error of an invalid prior entry names it and the accepted values."""
     with pytest.raises(SettingsError, match=says):
         training(prior=prior)
 
 
 def test_probit_takes_no_weights():
-    """Weights and noise settings have no meaning for probit."""
+    """Weights and noise settings are refused for probit."""
     with pytest.raises(SettingsError, match="no weights"):
         prepare(np.arange(20.0)[:, None], [0, 1] * 10, weights=np.ones(20), family="probit")
     with pytest.raises(SettingsError, match="no meaning for probit"):

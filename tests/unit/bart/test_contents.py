@@ -1,4 +1,4 @@
-"""Model files from others: every length and count is checked before it is used."""
+"""Model files from untrusted sources: every length and count is checked before use."""
 
 import json
 import struct
@@ -25,7 +25,7 @@ def refused(file: File | bytes, word: str) -> None:
 
 
 def test_a_good_file_is_taken(file):
-    """The parts come out as they went in, with the verdict on the draws."""
+    """A valid file's parts are restored, with the verdict on the draws."""
     posterior = make_posterior()[0]
     found = read_contents(file.to_bytes())
     assert [[block.data for block in chain] for chain in found.chains] == file.chains
@@ -34,7 +34,7 @@ def test_a_good_file_is_taken(file):
 
 @pytest.mark.parametrize("rows", [0, REFERENCE_ROWS + 1, 50_000])
 def test_reference_rows_are_as_many_as_a_fit_keeps(file, rows):
-    """Two megabytes of them took gigabytes: a summary looks at each draw at each of them."""
+    """More reference rows than a fit keeps are refused: a summary evaluates every draw at each of them."""
     coded = len(file.text["num_cuts"])
     cuts = 8 * sum(file.text["num_cuts"])
     file.arrays = file.arrays[:cuts] + bytes(coded * rows)
@@ -49,7 +49,7 @@ def test_reference_rows_are_as_many_as_a_fit_keeps(file, rows):
 
 
 def test_a_long_index_is_not_decoded(file, monkeypatch):
-    """Millions of empty lists would hold the interpreter for seconds and take gigabytes."""
+    """An index with millions of empty lists, gigabytes once decoded, is refused before decoding."""
     file.index["chains"] = [[]] * (MAX_INDEX // 3)
     data = file.to_bytes()
     monkeypatch.setattr(json, "loads", lambda _: pytest.fail("it was decoded"))
@@ -57,7 +57,7 @@ def test_a_long_index_is_not_decoded(file, monkeypatch):
 
 
 def test_a_long_header_is_not_decoded(file, monkeypatch):
-    """Too long headers and indices are refused, those of thousands of columns accepted."""
+    """Oversized headers and indices are refused; those of thousands of columns are accepted."""
     file.text["new"] = "x" * MAX_HEADER_TEXT
     data, loads = file.to_bytes(), json.loads
     monkeypatch.setattr(
@@ -69,7 +69,7 @@ def test_a_long_header_is_not_decoded(file, monkeypatch):
 
 
 def test_sizes_are_judged_before_draws_are_unpacked(file, monkeypatch):
-    """Chains, draws and nodes are counted by the heads of the blocks."""
+    """Chains, draws and nodes are counted from the blocks' headers, before draws are unpacked."""
     monkeypatch.setattr(Posterior, "from_blocks", lambda *_: pytest.fail("it was unpacked"))
     many = File(file.index | {"statistics": []}, file.text, file.arrays, [[]] * 257 + file.chains)
     refused(many, "259 chains")
@@ -81,14 +81,14 @@ def test_sizes_are_judged_before_draws_are_unpacked(file, monkeypatch):
     "moves", [{"grow": 5}, {"grow": None}, {"grow": [1]}, [1], 5, {"grow": {"proposed": 1}}]
 )
 def test_counts_of_moves_are_counts(file, moves):
-    """Counts of moves must be counts, whatever the JSON."""
+    """Anything other than counts of moves in their place is refused."""
     file.index["statistics"] = [{"moves": moves}] * 2
     refused(file, "counts of moves")
 
 
 @pytest.mark.parametrize("length", range(HEAD.size, HEAD.size + 8))
 def test_a_short_block_of_another_kind(file, length):
-    """The head of soft trees is longer than that of others."""
+    """A block of soft trees shorter than its header is refused."""
     block = file.chains[0][0][:length]
     file.chains[0][0] = sealed_block(block[:5] + bytes([SOFT_TREES]) + block[6:])
     refused(file, "cut short")
@@ -109,7 +109,7 @@ def test_what_is_stored_is_not_nested_deeply(file, where, depth):
 
 
 def test_a_file_ends_with_its_parts(file):
-    """Extra bytes at the end are refused."""
+    """Extra bytes at the end of a file are refused."""
     data = file.to_bytes()
     (length,) = struct.unpack_from("<I", data, 14)
     refused(
@@ -128,13 +128,13 @@ def test_a_file_ends_with_its_parts(file):
     ],
 )
 def test_an_index_lists_what_it_holds(file, index):
-    """Lists of lengths, and an object for each chain."""
+    """An index holds lists of lengths and one object per chain."""
     file.index |= index
     refused(file, "can't be read")
 
 
 def test_whatever_python_says_of_a_file_is_a_refusal(file, monkeypatch):
-    """A contradiction that no check has named is the file's fault."""
+    """Any other exception while reading a file is reported as a refusal of the file."""
     for error in (
         struct.error("x"),
         KeyError("x"),

@@ -1,4 +1,4 @@
-"""Chains of several forests, leaf models chosen when kernels are compiled, and weights that change."""
+"""Chains of several forests, leaf models chosen at compile time, weights that change."""
 
 from functools import partial
 from itertools import pairwise
@@ -26,7 +26,7 @@ KINDS = [{}, {"weighted": True}, {"family": "probit"}, {"moves": "cgm"}]
 
 
 def split(data, first, leaf_sd=1.0):
-    """The forest of a problem as two, of `first` trees and the others; the second's leaves scaled."""
+    """Split a problem's forest in two, the first with `first` trees; scale the second's leaves."""
     constants, settings = data.constants, data.settings
     shared = constants.alpha, constants.beta
     return (
@@ -37,7 +37,7 @@ def split(data, first, leaf_sd=1.0):
 
 @pytest.fixture
 def two_forests(monkeypatch):
-    """Make chains of two forests from now on."""
+    """Make all further chains have two forests."""
 
     def use(**options):
         monkeypatch.setattr(chain_module, "plan_forests", partial(split, **options))
@@ -46,7 +46,7 @@ def two_forests(monkeypatch):
 
 
 def trees_of(draws):
-    """Every tree's nodes, [draw][tree]."""
+    """Return every tree's nodes, [draw][tree]."""
     nodes = np.stack([draws.feature, draws.cut, draws.missing_left, draws.leaf], axis=1).tolist()
     ends = draws.tree_start.tolist()
     flat = [nodes[a:b] for a, b in pairwise(ends)]
@@ -55,7 +55,7 @@ def trees_of(draws):
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_two_forests_of_one_prior_are_one_forest(two_forests, kind):
-    """Trees updated in the same order on the same residual: the same numbers, whichever forest has them."""
+    """Two forests of one prior on one residual equal one forest of all their trees, bit for bit."""
     data = training(**kind)
     one = Chain.start(data, 0)
     one.run(10**6)
@@ -74,7 +74,7 @@ def test_two_forests_of_one_prior_are_one_forest(two_forests, kind):
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_two_forests_resume_exactly(two_forests, kind):
-    """Forests of different priors, cut anywhere: the same draws and last state, and blocks that say all."""
+    """Forests of different priors resume exactly, and their blocks restore every part."""
     data = training(**kind)
     two_forests(first=3, leaf_sd=0.2)
     whole = Chain.start(data, 1)
@@ -96,7 +96,7 @@ def test_two_forests_resume_exactly(two_forests, kind):
 
 
 def test_scalars_are_kept_and_resumed(monkeypatch):
-    """A scalar that a family adds stands beside sigma in draws, blocks and checkpoints."""
+    """A scalar that a family adds is kept beside sigma in draws, blocks and checkpoints."""
     data = training()
     monkeypatch.setattr(chain_module, "name_scalars", lambda _training: ("sigma", "nu"))
     chain = Chain.start(data, 0)
@@ -112,7 +112,7 @@ def test_scalars_are_kept_and_resumed(monkeypatch):
 
 
 def test_damaged_blocks_of_forests_are_refused(two_forests):
-    """A block cut short or with a bit flipped is an error, wherever."""
+    """A block truncated or with a flipped bit at any place is refused."""
     two_forests(first=5)
     chain = Chain.start(training(num_trees=7), 0)
     chain.run(10**6)
@@ -142,23 +142,23 @@ def test_weights_may_change_between_sweeps():
 
 
 class Doubled(NamedTuple):
-    """A leaf model of the test's own."""
+    """A leaf model defined by the test."""
 
     scale: Floats
 
 
 def log_evidence(model, size, total):
-    """Not of normal leaves."""
+    """Return a value that differs from the normal leaf model's."""
     return 2.0 * model.scale[0] * size + total
 
 
 def ask(model: Model, size: Float, total: Float) -> Float:
-    """Any leaf model's evidence."""
+    """Return the evidence of the leaf model given at compile time."""
     return evidence_of_a_leaf(model, size, total)
 
 
 def test_a_kernel_is_compiled_for_each_leaf_model():
-    """One source, the evidence of whichever model it is given."""
+    """One kernel source gives the evidence of whichever leaf model it is compiled for."""
     entry = Kernel("ask", njit(ask), partial(signature_of, ask), pointer=False)
     entry.build(Doubled)
     entry.build(Normal)

@@ -1,4 +1,4 @@
-"""Noise by row: golden values, the engine's law on tiny problems, resuming, weights, and what is refused."""
+"""Noise by row: golden values, exact laws on tiny problems, resuming, weights, refusals."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("all_kernels")
 
 
 def test_the_evidence_is_the_golden_one():
-    """One tree of precisions on the published rows: evidence and law of its leaves."""
+    """One tree of precisions has the golden evidence and leaf distribution on the published rows."""
     toy = Precisions(GOLDEN_X.T, GOLDEN_Y)
     assert len(toy.trees) == 162
     assert toy.log_density == pytest.approx(-1.8229261226, abs=5e-11)
@@ -33,27 +33,27 @@ def test_the_evidence_is_the_golden_one():
     [(20, 0.5, 80.4990, 79.9995), (40, 1.0, 40.4979, 39.9990), (50, 2.0, 12.99334, 12.49667)],
 )
 def test_the_prior_is_calibrated_exactly(trees, log_sd, shape, rate):
-    """The logarithm of the product has mean 0 and the sd asked for."""
+    """The log of the product of precisions has prior mean 0 and the requested sd."""
     found = noise_forest.gamma_prior(log_sd, trees)
     assert found == pytest.approx((shape, rate), rel=1e-5)
     assert trees * polygamma(1, found[0]) == pytest.approx(log_sd**2)
 
 
 def test_log_gamma_is_scipys():
-    """Small and large arguments, to rounding."""
+    """The kernel's log gamma equals scipy's, for small and large arguments, up to rounding."""
     x = np.concatenate([np.linspace(0.3, 30, 200), 10.0 ** np.arange(2, 9)])
     np.testing.assert_allclose([log_gamma(v) for v in x], gammaln(x), rtol=2e-14, atol=2e-14)
 
 
 def one_tree_each(monkeypatch, shape, rate):
-    """Let fits have one tree of precisions with such leaves."""
+    """Give all further fits one tree of precisions with the given leaf prior."""
     monkeypatch.setattr(noise_forest, "NUM_TREES", 1)
     monkeypatch.setattr(noise_forest, "gamma_prior", lambda _log_sd, _trees: (shape, rate))
 
 
 @pytest.mark.parametrize("moves", ["default", "growprune"])
 def test_trees_of_precisions_have_their_posterior_law(monkeypatch, moves):
-    """With a mean that can't but be 0: the number of leaves is as enumerated."""
+    """With the mean fixed at 0, the number of leaves has the enumerated posterior distribution."""
     one_tree_each(monkeypatch, 3.0, 0.2)
     toy = Precisions(GOLDEN_X.T, GOLDEN_Y)
     prior = {"leaf_sd": 1e-6, "sigma": 1.0, "alpha": 0.95, "beta": 1.0, "step": 2.0**-20}
@@ -67,7 +67,7 @@ def test_trees_of_precisions_have_their_posterior_law(monkeypatch, moves):
 
 
 def test_mean_and_precisions_have_their_joint_law(monkeypatch):
-    """Three rows, a tree each: the leaves of the precisions' tree, by quadrature."""
+    """With one tree each for mean and precisions, leaf counts have the joint law found by quadrature."""
     one_tree_each(monkeypatch, 3.0, 0.6)
     prior = {"leaf_sd": 0.5, "sigma": 1.0, "alpha": 0.95, "beta": 1.0, "step": 2.0**-20}
     settings = {"num_trees": 1, "num_burnin": 100, "num_draws": 1500, "thin": 4}
@@ -80,7 +80,7 @@ def test_mean_and_precisions_have_their_joint_law(monkeypatch):
 
 
 def uneven(rows, seed=0, sd=lambda x: np.exp(2 * x) / 5):
-    """The mean 4 x^2, and noise that grows with x."""
+    """Return data with mean 4 x^2 and noise that grows with x."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(rows, 2))
     return X, 4 * X[:, 0] ** 2 + sd(X[:, 0]) * rng.normal(size=rows)
@@ -91,7 +91,7 @@ FAST = {"num_trees": 20, "num_chains": 2, "num_burnin": 60, "num_draws": 30, "th
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_chain_resumes_bit_for_bit(weighted):
-    """From a checkpoint after any iteration."""
+    """A chain with noise by row resumes exactly from a checkpoint after any iteration."""
     from sampler.preparation import prepare
 
     X, y = uneven(80)
@@ -110,7 +110,7 @@ def test_a_chain_resumes_bit_for_bit(weighted):
 
 
 def test_intervals_follow_the_noise(tmp_path):
-    """Wide where outcomes vary much; the same from a file, and for each row alone."""
+    """Intervals are wide where outcomes vary much, and equal from a file and for single rows."""
     X, y = uneven(1200)
     posterior = fit(X, y, noise="forest", **FAST | {"num_burnin": 300, "num_draws": 60})
     new = np.column_stack([[0.1, 0.5, 0.9], [0.5] * 3])
@@ -130,7 +130,7 @@ def test_intervals_follow_the_noise(tmp_path):
 
 
 def test_scale_and_weights_change_units_alone():
-    """Outcomes times 2^k and weights times 2^j: the same trees, and intervals in the new units."""
+    """Outcomes times 2^k and weights times 2^j give the same trees, and intervals in the new units."""
     X, y = uneven(150)
     weights = 1.0 + np.arange(150) % 3
     base = fit(X, y, weights, noise="forest", **FAST)
@@ -152,14 +152,14 @@ def test_scale_and_weights_change_units_alone():
     ],
 )
 def test_what_noise_by_row_does_not_go_with(settings, field):
-    """Each is refused by name."""
+    """Settings that noise by row excludes are refused by name."""
     with pytest.raises(SettingsError) as refused:
         Settings.resolve(**{"noise": "forest"} | settings)
     assert refused.value.field == field
 
 
 def test_estimates_count_the_second_forest():
-    """A fit with it takes more memory and time than one without."""
+    """The estimated memory and time of a fit are larger with noise by row than without."""
     settings = {"holdout": None, "weights": None}
     plain, forest = (
         estimate(Settings.resolve(noise=noise).to_json() | settings, 10**7, 5)

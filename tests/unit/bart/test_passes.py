@@ -34,19 +34,19 @@ ROWS = [1, 63, 64, 200, 1000]
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled():
-    """All kernels."""
+    """Compile or load all kernels."""
     warm()
 
 
 @pytest.fixture
 def rng(request):
-    """Random numbers seeded by the test's name."""
+    """Return a generator seeded by the test's name."""
     return np.random.default_rng(list(request.node.name.encode()))
 
 
 @contextlib.contextmanager
 def told(n, before, now):
-    """Name the case of a loop where it fails."""
+    """Name the failing case of a loop."""
     try:
         yield
     except AssertionError as error:
@@ -55,7 +55,7 @@ def told(n, before, now):
 
 
 def padded(values, fill):
-    """Rows padded to whole registers."""
+    """Return rows padded to whole registers."""
     rows_ = -(-len(values) // 64) * 64
     out = np.full(rows_, fill, values.dtype)
     out[: len(values)] = values
@@ -68,12 +68,12 @@ def goes_left(codes, cut, side):
 
 
 def codes_of(rng, n, highest=20, missing=0.1):
-    """Codes with some missing."""
+    """Return codes, some of them missing."""
     return np.where(rng.random(n) < missing, 255, rng.integers(0, highest + 1, n)).astype(np.uint8)
 
 
 def case(rng, n, before, now):
-    """Two trees' slots, a residual, a change of leaf values, a trial."""
+    """Return two trees' slots, a residual, a change of leaf values and a trial rule."""
     return {
         "residual": rng.integers(-(2**18), 2**18, n).astype(np.int32),
         "previous": rng.integers(0, before, n).astype(np.uint8),
@@ -87,7 +87,7 @@ def case(rng, n, before, now):
 
 
 def twin(residual, previous, current, delta, column, leaf, cut, side, now, weights=None):
-    """The pass as three plain lines: new residual, leaf sums, the trial's left sum and count."""
+    """Compute the pass in three plain lines: new residual, leaf sums, the trial's left sum and count."""
     w = np.ones(len(residual), np.int64) if weights is None else weights.astype(np.int64)
     after = residual + delta[previous]
     left = (current == leaf) & goes_left(column, cut, side)
@@ -96,14 +96,14 @@ def twin(residual, previous, current, delta, column, leaf, cut, side, now, weigh
 
 
 def test_fused_pass(rng):
-    """Each pair of leaf counts: the residual and all sums, whatever the block of rows and the padding."""
+    """Residual and sums equal the twin's for each pair of leaf counts, any row block and padding."""
     for n, before, now in product(ROWS, range(1, 9), range(1, 9)):
         with told(n, before, now):
             check_fused_pass(rng, n, before, now)
 
 
 def slots_of(slots, leaves):
-    """Slots of one byte as the passes take them."""
+    """Return one-byte slots in the layout of the passes."""
     return Slots(padded(slots, 255), padded(slots, 255), False, leaves)
 
 
@@ -125,7 +125,7 @@ def check_fused_pass(rng, n, before, now):
 
 
 def test_weighted_pass(rng):
-    """With weights: the residual and all sums, the largest weights and residuals included."""
+    """The weighted pass equals its twin, also at the largest weights and residuals."""
     for n, before, now in product(ROWS, range(1, 9), range(1, 9)):
         with told(n, before, now):
             check_weighted_pass(rng, n, before, now)
@@ -148,7 +148,7 @@ def check_weighted_pass(rng, n, before, now):
 
 
 def weighted_kernel(before, now):
-    """The compiled pass for so many leaves, chosen as `residual_pass.weighted_pass` does, for Python."""
+    """Return the pass for these leaf counts, callable from Python, as `residual_pass.weighted_pass` picks."""
     place = BEFORE_BUCKET[before] * len(NOW) + NOW_BUCKET[now]
     pointers = WEIGHTED[place]
     kinds = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
@@ -161,7 +161,7 @@ def weighted_kernel(before, now):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("now", [1, 3, 9, 200, 700])
 def test_scatter_pass(rng, now, weighted):
-    """The pass for any number of leaves, two-byte slots and weights."""
+    """The pass for any number of leaves, two-byte slots and weights equals its twin."""
     n, before = 500, 300
     c = case(rng, n, 200, min(now, 200))
     slots, leaf = rng.integers(0, now, n), int(rng.integers(0, now))
@@ -190,7 +190,7 @@ def test_scatter_pass(rng, now, weighted):
 
 @pytest.mark.parametrize("n", ROWS)
 def test_code_range(rng, n):
-    """Lowest, highest and missing of the codes in a leaf; nothing of other leaves or padding."""
+    """Lowest, highest and missing codes are those of the leaf, without other leaves or padding."""
     slots = rng.integers(0, 3, n).astype(np.uint8)
     column = codes_of(rng, n, highest=254)
     for leaf in range(4):
@@ -207,16 +207,16 @@ def test_code_range(rng, n):
 @pytest.mark.parametrize("cut", [0, 10, 253, 254])
 @pytest.mark.parametrize("side", [0, 1])
 def test_one_comparison_is_the_rule(cut, side):
-    """Uint8(code + side) <= uint8(cut + side) sends every code and the missing where the rule says."""
+    """uint8(code + side) <= uint8(cut + side) sends every code, missing included, to the rule's side."""
     if cut == 254 and side == 1:
-        return  # no such rule: present | missing has the missing on the right
+        return  # no such rule: present | missing sends missing right
     codes = np.arange(256).astype(np.uint8)
     key, shift = rows.shifted(cut, side)
     np.testing.assert_array_equal((codes + np.uint8(shift)) <= key, goes_left(codes, cut, side))
 
 
 def test_splittable(rng):
-    """True exactly when two rows of the part differ in some column."""
+    """A part is splittable exactly when two of its rows differ in some column."""
     answers = set()
     for _ in range(300):
         n = int(rng.integers(1, 12))
@@ -234,7 +234,7 @@ def test_splittable(rng):
 
 @pytest.mark.parametrize("n", ROWS)
 def test_relabelling(rng, n):
-    """A grown leaf's right rows take the new slot; a pruned one's join, and the last slot fills the gap."""
+    """After a grow, rows going right take the new slot; a prune rejoins them and moves the last slot."""
     slots = padded(rng.integers(0, 5, n).astype(np.uint8), 255)
     column = padded(codes_of(rng, n), 0)
     grown = slots.copy()
@@ -252,7 +252,7 @@ def test_relabelling(rng, n):
 @pytest.mark.parametrize("size", [2**19, 2**25 - 20])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_settle(rng, weighted, size):
-    """The change is applied; largest size, and the sum of squares whatever the order of rows: exactly."""
+    """The change is applied exactly; the largest size and the sum of squares do not depend on row order."""
     n = 3000
     residual = rng.integers(-size, size, n).astype(np.int32)
     slots = rng.integers(0, 3, n).astype(np.uint8)
@@ -277,7 +277,7 @@ def test_settle(rng, weighted, size):
 @pytest.mark.parametrize("n", [100, 5000])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_histograms(rng, n, weighted):
-    """Sums and counts of partial residuals by code, of two columns, over the rows of two leaves only."""
+    """Sums and counts of partial residuals by code cover the rows of the two leaves only."""
     slots = rng.integers(0, 4, n).astype(np.uint8)
     residual = rng.integers(-(2**20), 2**20, n).astype(np.int32)
     columns = [codes_of(rng, n), codes_of(rng, n, highest=5)]
@@ -364,7 +364,7 @@ def test_rule_weights(rng, gaps):
 
 
 def test_rerouting_gives_old_values_back(rng):
-    """After a new rule two leaves' rows are where it sends them, old values back in the residual."""
+    """After a new rule, rows lie where it sends them and residuals have the old leaf values returned."""
     n = 300
     slots = padded(rng.integers(0, 3, n).astype(np.uint8), 255)
     residual = padded(rng.integers(-999, 999, n).astype(np.int32), 0)
@@ -380,7 +380,7 @@ def test_rerouting_gives_old_values_back(rng):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_left_part(rng, weighted):
-    """CHANGE's left child: sum of partial residuals and count."""
+    """The left child's sum of partial residuals and count under CHANGE equal the twin's."""
     n = 300
     slots = rng.integers(0, 3, n).astype(np.uint8)
     residual = rng.integers(-999, 999, n).astype(np.int32)
@@ -401,7 +401,7 @@ def test_left_part(rng, weighted):
 @pytest.mark.parametrize("n", ROWS)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_send_down(rng, n, weighted):
-    """Rows of a label that a rule sends right take the new one; they are counted, or weighed."""
+    """Rows of a label that a rule sends right take the new label, and are counted or weighted."""
     member, column = padded(rng.integers(0, 4, n).astype(np.uint8), 255), padded(codes_of(rng, n), 0)
     weights = rng.integers(0, 2**28, n).astype(np.int32)
     key, shift = rows.shifted(9, 1)
@@ -417,7 +417,7 @@ def test_send_down(rng, n, weighted):
 
 @pytest.mark.parametrize("share", [0.002, 0.03, 0.5, 1.0])
 def test_constant_columns(rng, share):
-    """Columns that differ nowhere at a node, whatever the number of its rows: one differing row is found."""
+    """A single differing row makes a column non-constant at a node of any size."""
     n = 2000
     for _ in range(20):
         member = (rng.random(n) >= share).astype(np.uint8)

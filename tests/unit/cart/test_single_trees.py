@@ -1,4 +1,4 @@
-"""Single trees in a notebook: their record, weighted figures, families and settings."""
+"""Single trees in a notebook: stored draws, weighted estimates, families and settings."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ SHORT = {"num_chains": 2, "num_burnin": 300, "num_draws": 40, "thin": 10, "progr
 
 
 def some_draws(count, values, seed=0):
-    """Draws of trees of one or two leaves with `values` parameters each."""
+    """Return draws of trees of one or two leaves with `values` parameters per leaf."""
     rng = np.random.default_rng(seed)
     splits = rng.integers(0, 2, count)
     feature = np.concatenate([[0, -1, -1] if split else [-1] for split in splits])
@@ -33,7 +33,7 @@ def some_draws(count, values, seed=0):
 
 @pytest.mark.parametrize("values", [1, 2, 5])
 def test_record_is_exact(values):
-    """Blocks give back the very draws, cut anywhere and joined again."""
+    """Stored draws are restored exactly, split anywhere and joined again."""
     draws = some_draws(30, values)
     assert unpack(pack(draws)) == draws
     assert concatenate([draws[:7], draws[7:8], draws[8:]]) == draws
@@ -41,7 +41,7 @@ def test_record_is_exact(values):
 
 
 def test_damaged_record_is_refused():
-    """A block that was cut, or whose sizes can't be, is no block."""
+    """A block that is truncated or has impossible sizes is refused."""
     data = pack(some_draws(10, 2))
     for wrong in (data[:-8], data[:60], data + bytes(8)):
         with pytest.raises(PackedError):
@@ -49,7 +49,7 @@ def test_damaged_record_is_refused():
 
 
 def test_mixture_quantiles_are_roots():
-    """The mixture's distribution function at a quantile is the level, in both tails, weights or none."""
+    """The mixture's distribution function at a quantile equals the level in both tails, weighted or not."""
     rng = np.random.default_rng(1)
     centre, sd = rng.normal(size=(6, 50)) * 4, rng.uniform(0.1, 2, (6, 50))
     share = rng.dirichlet(np.ones(50))
@@ -62,14 +62,14 @@ def test_mixture_quantiles_are_roots():
 
 
 def test_weighted_quantiles():
-    """A weighted quantile is the first value whose draws up to it weigh enough; equal weights interpolate."""
+    """A weighted quantile is the first value with enough cumulative weight; equal weights interpolate."""
     values, share = np.array([[3.0, 1.0, 2.0]]), np.array([0.5, 0.2, 0.3])
     assert of_draws(values, share, np.array([0.1, 0.4, -0.1])).ravel().tolist() == [1, 2, 3]
     assert of_draws(values, None, np.array([0.25])).ravel().tolist() == [1.5]
 
 
 def test_weights_tell_how_many_draws_count():
-    """Effective draws, the evidence's spread, and R-hat above 1 where runs differ."""
+    """Effective draws and the evidence's spread equal their formulas; R-hat exceeds 1 where runs differ."""
     even = Weights(np.log(np.full((2, 50), 0.02)))
     assert even.ess == pytest.approx(100)
     assert even.spread == pytest.approx(0)
@@ -83,7 +83,7 @@ def test_weights_tell_how_many_draws_count():
 
 
 def test_errors_of_weighted_draws():
-    """The Monte Carlo errors of weighted means and quantiles are how far repeated sets of runs spread."""
+    """Monte Carlo errors of weighted means and quantiles equal their spread over repeated sets of runs."""
     rng = np.random.default_rng(4)
     means, medians, told = [], [], []
     for _ in range(300):
@@ -99,7 +99,7 @@ def test_errors_of_weighted_draws():
 
 
 def test_errors_of_draws_that_weigh_alike():
-    """Independent draws of equal weights have the errors of unweighted ones."""
+    """Independent draws of equal weight have the Monte Carlo errors of unweighted draws."""
     rng = np.random.default_rng(5)
     x, share = rng.normal(size=(200, 6, 80)), np.full((6, 80), 1 / 480)
     for ours, theirs in (
@@ -107,12 +107,12 @@ def test_errors_of_draws_that_weigh_alike():
         (quantile_error(x, share, 0.1), rhat_ess.mcse_quantile(x, 0.1)),
     ):
         assert np.median(ours) == pytest.approx(np.median(theirs), rel=0.15)
-    one = mean_error(x[:, :1], np.full((1, 80), 1 / 80))  # of one run: what independent draws would have
+    one = mean_error(x[:, :1], np.full((1, 80), 1 / 80))  # of one run: the value for independent draws
     np.testing.assert_allclose(one, x[:, 0].std(axis=1) / np.sqrt(80))
 
 
 def test_shapes_of_trees():
-    """Each shape has the weight of its trees, the most probable first; a shape is read off the splits."""
+    """Each topology has the total weight of its trees, the most probable first; it is read off the splits."""
     splits = np.array([1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0], bool)
     start = np.array([0, 3, 4, 9, 12])
     found = topologies(splits, start, np.array([0.1, 0.2, 0.4, 0.3]))
@@ -122,14 +122,14 @@ def test_shapes_of_trees():
 
 
 def steps(rows=200, seed=0):
-    """A step in the first column with more noise above it."""
+    """Return a step in the first column with larger noise above it."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(rows, 3))
     return X, np.where(X[:, 0] < 0.5, 1.0, 4.0) + rng.normal(size=rows) * np.where(X[:, 0] < 0.5, 0.1, 1.0)
 
 
 def test_noise_of_leaves(tmp_path):
-    """Predictive intervals widen where the data are noisier, through a file too; the file answers alike."""
+    """Predictive intervals widen where the data are noisier; a stored model gives equal answers."""
     X, y = steps()
     posterior = fit(X, y, method="bcart-mean-variance", **SHORT)
     said = posterior.predict(LOW_AND_HIGH, interval="predictive")
@@ -143,7 +143,7 @@ def test_noise_of_leaves(tmp_path):
 
 @pytest.mark.parametrize("method", ["bcart", "bcart-mean-variance", "smc"])
 def test_weights_of_rows(method):
-    """Rows that weigh alike are rows without weights; a common factor is sigma's; rows weigh in the means."""
+    """Equal weights change nothing, a common factor scales sigma, and weights enter the means."""
     X, y = steps(100)
     short = {"num_draws": 60, "num_chains": 2, "progress": False}
     plain = fit(X, y, method=method, **short)
@@ -161,7 +161,7 @@ def test_weights_of_rows(method):
 
 
 def test_classes_of_any_number():
-    """Probabilities of each class sum to one; of two classes it is that of the second."""
+    """Probabilities of each class sum to one; with two classes the second's is reported."""
     X, y = steps()
     label = np.where(y < 2, "low", np.where(y < 4, "mid", "top"))
     posterior = fit(X, label, method="bcart", family="auto", **SHORT)
@@ -191,7 +191,7 @@ def test_classes_of_any_number():
 
 
 def test_weighted_particles():
-    """The filter's draws have weights that sum to one, an evidence, and a verdict by them."""
+    """The filter's draws have weights that sum to one, an evidence, and a verdict based on them."""
     X, y = steps()
     posterior = fit(X, y, method="smc", num_draws=300, num_chains=3, progress=False)
     assert posterior.weights.shape == (3, 300)
@@ -216,7 +216,7 @@ def test_weighted_particles():
 
 
 def test_few_particles_of_large_trees():
-    """There is room for what few particles keep, however large their trees."""
+    """Buffers suffice for few particles with large trees."""
     x = np.linspace(0, 1, 3000)
     y = np.sin(40 * x) + np.random.default_rng(0).normal(0, 0.05, 3000)
     posterior = fit({"x": x}, y, method="smc", num_draws=2, num_chains=2, progress=False)
@@ -237,20 +237,20 @@ def test_few_particles_of_large_trees():
     ],
 )
 def test_settings_say_what_goes(given, told):
-    """A knob that a method doesn't have is refused with what it takes instead."""
+    """A setting that a method lacks is refused with the settings that it has."""
     with pytest.raises(SettingsError, match=told):
         Settings.resolve(**given)
 
 
 @pytest.mark.parametrize("method", ["bart", "bcart", "bcart-wu", "bcart-mean-variance", "smc"])
 def test_settings_come_back(method):
-    """Resolved settings are read back as they were."""
+    """Resolved settings are restored from JSON unchanged."""
     settings = Settings.resolve(method=method)
     assert Settings.from_json(settings.to_json()) == settings
 
 
 def test_family_of_a_target():
-    """`auto` takes classes for a tree, two of them for a sum of trees."""
+    """`auto` chooses classes of any number for a tree and of two for a sum of trees."""
     assert guess_family(["a", "b", "c"], "bcart") == "categorical"
     assert guess_family([True, False], "smc") == "categorical"
     assert guess_family([True, False], "bart") == "probit"
@@ -258,7 +258,7 @@ def test_family_of_a_target():
 
 
 def test_what_a_tree_cannot_use():
-    """Weights of classes and priors of a sum of trees are refused; so are too many classes."""
+    """Weighted classes, priors of a sum of trees, and too many classes are refused."""
     X, y = steps(40)
     with pytest.raises(SettingsError, match="categorical takes no weights"):
         fit(X, y > 2, np.ones(40), method="bcart", family="categorical", progress=False)

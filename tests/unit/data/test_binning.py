@@ -1,4 +1,4 @@
-"""Codes determine the side of every cut point on which a value lies."""
+"""Codes determine on which side of every cut point a value lies."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def test_codes_agree_with_cut_points(values, scheme):
 
 @given(values=COLUMNS, scheme=st.sampled_from(SCHEMES))
 def test_every_cut_divides_the_training_rows(values, scheme):
-    """No cut point has all the values on one side, so none is wasted."""
+    """Every cut point has values on both sides."""
     present = values[~np.isnan(values)]
     for cut in cut_points(values, scheme):
         assert 0 < np.sum(present <= cut) < len(present)
@@ -63,12 +63,12 @@ def test_uniform_cuts_are_equally_spaced():
 
 
 def test_uniform_cuts_of_whole_numbers_are_midpoints():
-    """Equally spaced values need no more than their midpoints."""
+    """Uniform cuts of equally spaced values are their midpoints."""
     np.testing.assert_array_equal(cut_points(np.array([3.0, 1, 2, 2]), "uniform"), [1.5, 2.5])
 
 
 def test_mixed_cuts_reach_into_tails_and_keep_the_middle():
-    """Both tails of many rows have as many cuts as uniform ones would; an outlier takes eight of them."""
+    """Mixed cuts cover both tails as uniform ones do; an outlier costs them at most eight cuts."""
     values = np.random.default_rng(0).normal(size=2000)
     tails = [int(np.sum(np.abs(cut_points(values, name)) > 2)) for name in ("quantile", "mixed", "uniform")]
     assert tails[1] > 0.6 * tails[2] > 4 * tails[0]
@@ -79,12 +79,12 @@ def test_mixed_cuts_reach_into_tails_and_keep_the_middle():
 
 @pytest.mark.parametrize("values", [[np.nan, np.nan], [3.0, 3.0, np.nan], [7.0]])
 def test_nothing_to_cut(values):
-    """A column without two distinct values has no cut points and one code."""
+    """A column with fewer than two distinct values has no cut points and one code."""
     assert len(cut_points(np.array(values))) == 0
 
 
 def test_neighbouring_floats_and_huge_values():
-    """Values with no float between them, and values whose sum overflows, are still told apart."""
+    """Values with no float between them, and values whose sum overflows, get different codes."""
     low = 1.0
     values = np.array([low, np.nextafter(low, 2), 1.7e308, 1.6e308, -1.7e308, 5e-324, 0.0])
     codes = Grid((cut_points(values),)).encode(0, values)
@@ -92,7 +92,7 @@ def test_neighbouring_floats_and_huge_values():
 
 
 def test_spread_points_divide_the_rows():
-    """At most 19 values that occur; those of many rows once, the rest divide the rows that remain."""
+    """19 observed values: frequent ones once each, the others dividing the remaining rows evenly."""
     rng = np.random.default_rng(0)
     zeros = np.append(np.zeros(1900), rng.lognormal(size=100))
     counts = np.where(rng.random(2000) < 0.95, rng.integers(1, 11, 2000), rng.integers(11, 300, 2000)).astype(

@@ -1,4 +1,4 @@
-"""New rows are matched by name; mismatches are reported, never guessed."""
+"""New rows are matched by column name; mismatches are reported, never guessed."""
 
 import math
 
@@ -50,7 +50,7 @@ def test_training_rows_get_their_training_codes():
 
 
 def test_unused_training_columns_are_ignored_and_named():
-    """The target and other columns of the training data may come along."""
+    """The target and other unused training columns are accepted, ignored and named."""
     assert encoded(TRAIN).warnings[0] == "not used by the model: y, name"
     assert encoded(columns(ROW)).warnings == []
 
@@ -63,7 +63,7 @@ def test_order_never_matters(names):
 
 
 def test_absent_unknown_and_doubled_columns():
-    """Each is an error that names the column; all are named at once."""
+    """Absent, unknown and duplicate columns are errors that name them all at once."""
     row = {name: value for name, value in ROW.items() if name != "size"} | {"colour": "red"}
     with pytest.raises(DataError) as caught:
         encoded(columns(row))
@@ -92,7 +92,7 @@ def test_absent_unknown_and_doubled_columns():
     ids=str,
 )
 def test_cells_of_the_wrong_type(column, value, words):
-    """Column, row and cell are named; nothing is guessed."""
+    """An error about a cell names its column, row and value."""
     with pytest.raises(DataError) as caught:
         encoded(columns(ROW | {column: value}))
     (problem,) = caught.value.problems
@@ -101,30 +101,30 @@ def test_cells_of_the_wrong_type(column, value, words):
 
 
 def test_rows_are_named_from_one():
-    """The second row is row 2."""
+    """Rows are numbered from 1 in errors."""
     with pytest.raises(DataError) as caught:
         encoded(columns(ROW, ROW | {"size": "x", "trio": "b"}))
     assert [p.row for p in caught.value.problems] == [2]
 
 
 def test_several_problems_at_once():
-    """Everything that is wrong is told in one go."""
+    """All problems of the rows are reported together."""
     assert {p.column for p in bad(size="x", when="y", hole=math.inf)} == {"size", "when", "hole"}
 
 
 def test_numbers_and_booleans_for_a_boolean():
-    """1 and 0 are true and false."""
+    """1 and 0 are accepted as true and false."""
     assert encoded(columns(ROW | {"flag": 1})).codes[2, 0] == encoded(columns(ROW)).codes[2, 0]
 
 
 @pytest.mark.parametrize("when", ["2020-01-03", "2020-01-03T00:00:00Z", "2020-01-03T02:00:00+02:00"])
 def test_dates_in_text(when):
-    """ISO dates and times are understood, zones converted."""
+    """ISO dates and times are read, with time zones converted."""
     np.testing.assert_array_equal(encoded(columns(ROW | {"when": when})).codes, encoded(columns(ROW)).codes)
 
 
 def test_unseen_levels_are_named_not_refused():
-    """A new level of three is none of them; of two it is treated as missing; both are in the warnings."""
+    """A new level sets no indicator of three, or counts as missing among two levels; both give warnings."""
     coded = encoded(columns(ROW | {"trio": "z", "pair": "maybe"}, ROW))
     assert coded.codes[:, 0].tolist()[3:7] == [255, 0, 0, 0]
     assert coded.warnings == [
@@ -134,7 +134,7 @@ def test_unseen_levels_are_named_not_refused():
 
 
 def test_missing_values_are_counted():
-    """Missing where training had some is counted; where it had none, called a guess."""
+    """Missing values are counted; where training had none, the warning calls their prediction a guess."""
     coded = encoded(columns(ROW | {"hole": None, "size": None, "trio": None}, ROW | {"hole": math.nan}))
     np.testing.assert_array_equal(coded.codes[:2] == 255, [[True, False], [True, True]])
     assert coded.warnings == [
@@ -145,12 +145,12 @@ def test_missing_values_are_counted():
 
 
 def test_zero_rows():
-    """A table without rows is answered without rows."""
+    """A table without rows encodes to no rows."""
     assert encoded({name: [] for name in ROW}).num_rows == 0
 
 
 def test_numbers_for_categories_are_spelled():
-    """A category of whole numbers takes 1, 1.0 and "1" alike."""
+    """A category with integer levels accepts 1, 1.0 and "1" alike."""
     problem = prepare({"x": [1, 2, 3] * 5}, np.arange(15.0), columns={"x": "category"}, **SETTINGS)
     codes = [
         encode({"x": [value]}, problem.schema, problem.grid).codes.tolist()

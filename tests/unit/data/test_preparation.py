@@ -1,4 +1,4 @@
-"""Preparation of a table's columns for a fit, and every way the data can be invalid."""
+"""Preparation of a table for a fit, and each way in which the data can be invalid."""
 
 import math
 
@@ -36,7 +36,7 @@ def problem_of(X=None, outcome=None, **arguments):
 
 
 def test_columns_of_a_fit():
-    """Kinds, indicators (one for two levels, q for q > 2) and the column left out."""
+    """Columns have their kinds and indicators (one for two levels, q for q > 2); one is left out."""
     problem = problem_of()
     kinds = {column.name: column.kind for column in problem.schema.columns}
     assert kinds == {
@@ -54,13 +54,13 @@ def test_columns_of_a_fit():
 
 
 def test_left_out_text_can_be_named():
-    """Text of many levels is used when `features` or `columns` says so."""
+    """Text of many levels is used when `features` or `columns` names it."""
     assert len(problem_of(features=["name"]).schema.coded) == N
     assert "name" in [column.name for column in problem_of(columns={"name": "category"}).schema.columns]
 
 
 def test_number_as_category():
-    """Levels are spelled as the user would: "1", not "1.0"; half numbers keep their half."""
+    """Levels of numbers are spelled as the user would: "1", not "1.0"; 0.5 keeps its fraction."""
     X = {"x": [1.0, 2, 1, 10.5] * 15}
     (column,) = problem_of(X, columns={"x": "category"}).schema.columns
     assert column.levels == ("1", "2", "10.5")
@@ -69,7 +69,7 @@ def test_number_as_category():
 
 
 def test_text_as_number():
-    """Text that spells numbers becomes numbers on request; the cells that don't are named by row."""
+    """Text that spells numbers becomes numbers on request; other cells are reported by row."""
     (column,) = problem_of({"x": ["1", " 2.5", None] * 20}, columns={"x": "number"}).schema.columns
     assert (column.kind, column.min, column.max, column.missing) == ("number", 1.0, 2.5, 20)
     with pytest.raises(DataError) as caught:
@@ -88,21 +88,21 @@ def test_text_as_date():
 
 
 def test_missing_category_is_a_level():
-    """Two levels and missing values are three indicators."""
+    """Two levels and missing values give three indicators."""
     problem = problem_of({"x": ["a", None, "b"] * 20})
     assert [level for _, level in problem.schema.coded] == ["a", "b", None]
     assert not np.any(problem.training.codes == 255)
 
 
 def test_missing_numbers_are_coded_as_missing():
-    """NaN is 255, and counted in the schema."""
+    """A missing number has code 255 and is counted in the schema."""
     problem = problem_of({"x": [1.0, math.nan, 3.0] * 20})
     assert problem.schema.columns[0].missing == 20
     assert np.sum(problem.training.codes == 255) == 20
 
 
 def test_the_target_is_not_a_feature():
-    """A table that contains the target's column doesn't learn from it."""
+    """A target contained in the table is not a feature."""
     frame = pd.DataFrame({"x": RNG.normal(size=N), "y": y()})
     problem = prepare(frame, frame["y"], **SETTINGS)
     assert [column.name for column in problem.schema.columns] == ["x"]
@@ -112,7 +112,7 @@ def test_the_target_is_not_a_feature():
 
 
 def test_columns_without_values_are_left_out():
-    """A column that is missing throughout can't be learnt from."""
+    """A column without any value is left out."""
     problem = problem_of({"x": RNG.normal(size=N), "empty": [None] * N})
     assert [item.name for item in problem.schema.left_out] == ["empty"]
 
@@ -124,7 +124,7 @@ def test_constant_column_stays():
 
 
 def test_header_is_the_same_bytes_and_comes_back():
-    """Equal problems have equal headers, with the schema, the grid and up to 200 rows."""
+    """Equal problems have equal headers, which restore the schema, the grid and up to 200 rows."""
     X, outcome = table(), y()
     problem = problem_of(X, outcome)
     assert problem.header() == problem_of(X, outcome).header()
@@ -138,13 +138,13 @@ def test_header_is_the_same_bytes_and_comes_back():
 
 
 def test_reference_rows_are_at_most_200():
-    """Large data keep 200 rows of reference, spread over all."""
+    """Of large data 200 reference rows are kept, spread over all."""
     problem = prepare({"x": np.arange(5000.0)}, RNG.normal(size=5000), **SETTINGS)
     assert Header.from_bytes(problem.header()).reference.shape == (1, 200)
 
 
 def test_given_cuts():
-    """Cut points can be fixed, by column."""
+    """Cut points can be given by column."""
     problem = problem_of({"x": np.arange(60.0), "z": np.arange(60.0)}, prior={"cuts": {"x": [10, 20.5]}})
     assert [len(cuts) for cuts in problem.grid.cuts] == [2, 59]
     assert problem.training.codes[0].tolist() == [0] * 11 + [1] * 10 + [2] * 39
@@ -165,7 +165,7 @@ def bad(X=None, outcome=None, error=DataError, **arguments):
     ],
 )
 def test_bad_target_rows_are_named(change, row, words):
-    """A missing or infinite target is an error with its row."""
+    """A missing or infinite target is an error that names its row."""
     outcome = y()
     for i, value in change.items():
         outcome[i] = value
@@ -175,7 +175,7 @@ def test_bad_target_rows_are_named(change, row, words):
 
 
 def test_many_bad_target_rows():
-    """Ten are named, the others counted."""
+    """Ten invalid target rows are named and the others counted."""
     problems = bad(outcome=np.full(N, math.nan)).problems
     assert [p.row for p in problems] == [*range(1, 11), None]
     assert "50 more" in problems[-1].detail
@@ -201,7 +201,7 @@ def test_many_bad_target_rows():
     ids=str,
 )
 def test_targets_that_cannot_be_fitted(outcome, words):
-    """Each says what is wrong and what to do."""
+    """A refused target's error states the problem and the remedy."""
     assert words in str(bad(outcome=outcome))
 
 
@@ -218,7 +218,7 @@ def test_targets_that_cannot_be_fitted(outcome, words):
     ids=str,
 )
 def test_classes_that_cannot_be_fitted(outcome, words):
-    """Probit takes exactly two classes, in every row."""
+    """Probit requires exactly two classes and a class in every row."""
     assert words in str(bad(outcome=outcome, family="probit"))
 
 
@@ -234,7 +234,7 @@ def test_classes_that_cannot_be_fitted(outcome, words):
     ],
 )
 def test_weights_that_make_no_sense(weights, words):
-    """Weights must be positive numbers, one a row."""
+    """Weights must be positive numbers, one per row."""
     assert words in str(bad(weights=weights))
 
 
@@ -265,12 +265,12 @@ def test_infinite_values_are_named():
     ids=str,
 )
 def test_bad_arguments(arguments, error, words):
-    """Each names what was given and what is accepted."""
+    """The error of an invalid argument names the given value and the accepted ones."""
     assert words in str(bad(error=error, **arguments))
 
 
 def test_unusable_columns():
-    """A mixed column is left out with a reason, and an error when it is named."""
+    """A column of mixed types is left out with a reason, and refused when it is requested."""
     X = {"x": RNG.normal(size=N), "m": [1, "a"] * 30}
     assert "several types" in problem_of(X).schema.left_out[0].why
     assert "several types" in str(bad(X, features=["m"]))
@@ -278,14 +278,14 @@ def test_unusable_columns():
 
 
 def test_too_many_levels():
-    """A category of thousands of levels would fill the memory with indicators."""
+    """A category of thousands of levels is refused, since its indicators would fill the memory."""
     X = {"x": [f"v{i}" for i in range(3000)]}
     with pytest.raises(DataError, match="too many"):
         prepare(X, RNG.normal(size=3000), features=["x"], **SETTINGS)
 
 
 def test_row_labels_that_differ_are_mentioned():
-    """Rows are matched by position, and pandas labels that say otherwise are a warning."""
+    """Rows are matched by position; pandas labels that differ give a warning."""
     X, outcome = pd.DataFrame({"x": RNG.normal(size=N)}), pd.Series(y())
     assert problem_of(X, outcome).warnings == []
     assert "different row labels" in problem_of(X, outcome[::-1]).warnings[0]
@@ -299,7 +299,7 @@ def test_too_many_cells(monkeypatch):
 
 
 def test_the_service_can_choose_without_the_data():
-    """`choose` needs the summaries only, as stored with a dataset, and refuses alike."""
+    """`choose` needs only the summaries stored with a dataset, and refuses the same columns."""
     summaries = describe(table())
     assert list(choose(summaries, features=["size", "name"]).kinds) == ["size", "name"]
     with pytest.raises(DataError, match="no such column"):
@@ -310,7 +310,7 @@ def test_the_service_can_choose_without_the_data():
 
 @pytest.mark.parametrize("method", ["bart", "bcart", "bcart-mean-variance", "bcart-wu", "rjhmc-df"])
 def test_rows_given_again_are_the_same_problem(method):
-    """From a header and the rows given again: the very training data, constants and settings."""
+    """A header and the same rows restore the training data, constants and settings exactly."""
     rng = np.random.default_rng(3)
     X = pd.DataFrame({"a": rng.uniform(size=60), "b": rng.choice(["x", "y", "z"], 60)})
     y = X["a"].to_numpy() + 0.1 * rng.normal(size=60)
@@ -321,7 +321,7 @@ def test_rows_given_again_are_the_same_problem(method):
 
 
 def test_a_feature_that_is_the_target_is_told():
-    """A bare array has no name to be recognised by; numbers, booleans and classes alike."""
+    """A feature equal to the target is reported, for numbers, booleans and classes, named or not."""
     y = RNG.normal(size=30)
     (warning,) = prepare({"a": RNG.normal(size=30), "price": y}, y).warnings
     assert warning.startswith("price has exactly the values of the target")
@@ -333,7 +333,7 @@ def test_a_feature_that_is_the_target_is_told():
 
 
 def test_an_outlier_is_told():
-    """A slip of a million ranges is named with its row; a heavy tail isn't."""
+    """An outlier a million ranges away is reported with its row; a heavy tail isn't."""
     y = RNG.normal(size=60)
     y[41] = 1e6
     (warning,) = prepare({"a": RNG.normal(size=60)}, y, target_name="z").warnings
@@ -342,14 +342,14 @@ def test_an_outlier_is_told():
 
 
 def test_classes_that_float64_would_merge():
-    """Three integers beside 2^53 are three classes."""
+    """Integers near 2^53 that float64 would merge are separate classes."""
     with pytest.raises(DataError, match="3 classes"):
         prepare({"a": np.arange(30.0)}, [2**53, 2**53 + 1, 2**53 + 2] * 10, family="probit")
 
 
 @pytest.mark.parametrize("scale", [5e-324, 1e-310, 1e-200, 1e160, 1e300, 1e307])
 def test_extreme_targets_are_refused_by_name(scale):
-    """Numbers whose squares are none are refused with their size, not met as an overflow later."""
+    """Targets whose squares overflow or underflow are refused with their size."""
     told = str(bad(outcome=RNG.uniform(1, 9, N).round() * scale, target_name="price"))
     assert "price" in told
     assert "rescale" in told
@@ -358,7 +358,7 @@ def test_extreme_targets_are_refused_by_name(scale):
 @pytest.mark.parametrize("method", ["bart", "bcart", "rjhmc-df"])
 @pytest.mark.parametrize("scale", [1e-99, 1e99])
 def test_targets_and_weights_at_the_ends_of_what_is_taken(method, scale):
-    """Accepted extremes have finite positive constants."""
+    """The most extreme accepted targets and weights give finite positive constants."""
     outcome, weights = RNG.normal(size=N), RNG.uniform(1, 9, N)
     for other in (1e-99, 1e99):
         constants = prepare(
@@ -371,7 +371,7 @@ def test_targets_and_weights_at_the_ends_of_what_is_taken(method, scale):
 @pytest.mark.parametrize("name", ["k", "leaf_sd", "lambda", "sigma", "sigma_start", "step"])
 @pytest.mark.parametrize("value", [5e-324, 1e-300, 1e300])
 def test_extreme_scales_of_the_prior_are_refused(name, value):
-    """A scale whose square is no number is out of range."""
+    """A prior scale whose square overflows or underflows is refused."""
     assert f"prior {name} must be" in str(bad(error=SettingsError, prior={name: value}))
 
 
@@ -390,7 +390,7 @@ def test_inverse_variance_weights_make_any_unit_of_y_alike(method):
 
 
 def test_weights_too_small_to_be_told_from_zero_are_said():
-    """Such rows count as weight 0, with a warning of how many they are; others keep their weights."""
+    """Rows with negligible weight count as weight 0, with a warning and their number."""
     w = np.where(np.arange(N) % 3 == 0, 1e-6, 1e6)
     problem = problem_of(weights=w)
     (told,) = [told for told in problem.warnings if told.startswith("weights")]
@@ -405,7 +405,7 @@ def test_weights_too_small_to_be_told_from_zero_are_said():
 
 
 def test_single_trees_refuse_weights_too_small_to_be_told_from_zero():
-    """Their sums have 61 bits: a range of 1e12 is exact, one of 1e24 is refused."""
+    """Weights of a single tree may span a factor of 1e12, held exactly; a span of 1e24 is refused."""
     w = np.where(np.arange(N) % 3 == 0, 1e-6, 1e6)
     assert not any("weights" in told for told in prepare(table(), y(), weights=w, method="bcart").warnings)
     with pytest.raises(DataError, match="is negligible"):

@@ -1,4 +1,4 @@
-"""Tables of any library become the same typed columns."""
+"""Tables of any library become equal typed columns."""
 
 import datetime as dt
 import math
@@ -36,7 +36,7 @@ TABLES = {
 
 @pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)
 def test_every_library_gives_the_same_columns(make):
-    """Types, values and missing cells don't depend on the library that holds them."""
+    """Types, values and missing cells do not depend on the table's library."""
     table = read(make(VALUES))
     assert (table.names, table.num_rows) == (list(VALUES), 3)
     expected = {
@@ -63,7 +63,7 @@ def test_time_zones_are_converted_to_utc():
 
 
 def test_numpy_columns_are_numbered():
-    """A 2-D array has columns x1, x2, ..., objects by their cells."""
+    """A 2-D array has columns x1, x2, ...; object columns are typed by their cells."""
     assert read(np.zeros((4, 2))).names == ["x1", "x2"]
     table = read(np.array([[1, "a"], [2.5, None]], dtype=object))
     np.testing.assert_array_equal(table.column("x1").numbers, [1, 2.5])
@@ -72,7 +72,7 @@ def test_numpy_columns_are_numbered():
 
 
 def test_odd_cells():
-    """Decimals, huge integers, NA and numpy scalars are read as what they mean."""
+    """Decimals, huge integers, NA and numpy scalars are read as their values."""
     column = read_column([Decimal("1.5"), 10**400, pd.NA, np.int8(3), float("nan")], "x")
     np.testing.assert_array_equal(column.numbers, [1.5, math.inf, math.nan, 3, math.nan])
     masked = np.ma.MaskedArray([1.0, 2.0], mask=[False, True])
@@ -105,7 +105,7 @@ def test_types_that_cannot_be_used_say_so(values):
     ids=str,
 )
 def test_what_is_no_table_is_refused(table):
-    """A clear error, never a crash from inside a library."""
+    """Anything that is not a table is refused with a clear error, not a library's exception."""
     with pytest.raises(DataError):
         read(table)
 
@@ -115,18 +115,18 @@ def test_what_is_no_table_is_refused(table):
     [lambda: pa.table([[1], [2]], names=["a", "a"]), lambda: pd.DataFrame([[1, 2]], columns=["a", "a"])],
 )
 def test_doubled_names_are_refused(make):
-    """Two columns of one name are an error that names it."""
+    """Two columns of one name are refused with that name."""
     with pytest.raises(DataError, match=r"'a'.*several columns"):
         read(make())
 
 
 def test_pandas_names_of_any_type():
-    """Numbers as column names are read as text."""
+    """Numeric column names are read as text."""
     assert read(pd.DataFrame(np.zeros((2, 2)))).names == ["0", "1"]
 
 
 def test_describe():
-    """Kinds, missing, distinct, range and levels of every column, dates as text."""
+    """A description has kinds, missing, distinct, range and levels of every column, dates as text."""
     found = {summary.name: summary.to_json() for summary in describe(VALUES)}
     assert found["whole"] == {
         "name": "whole", "kind": "number", "missing": 1, "distinct": 2,
@@ -138,21 +138,21 @@ def test_describe():
 
 
 def test_text_of_many_levels_is_text():
-    """51 levels are text, 50 a category."""
+    """50 levels make a category, 51 make text."""
     kinds = [describe({"x": [f"v{i}" for i in range(n)]})[0].kind for n in (50, 51)]
     assert kinds == ["category", "text"]
 
 
 def test_numbers_with_another_spelling_of_missing():
-    """A column of numbers with a `?` in it is text, and its note says which cell to look at."""
+    """A column of numbers with a `?` is text, with a note that names the cell."""
     (summary,) = describe({"hp": ["130", "?", "95.5", "?", "?"]})
-    assert summary.note == ""  # most of it is no number
+    assert summary.note == ""  # mostly not numbers
     (summary,) = describe({"hp": ["130", "?", "95.5"]})
     assert "'?' in row 2" in summary.note
 
 
 def test_levels_that_are_numbers_are_sorted_as_numbers():
-    """2 comes before 10."""
+    """Numeric levels are sorted by value: 2 before 10."""
     assert describe({"x": ["10", "2", "1"]})[0].levels == ("1", "2", "10")
 
 
@@ -192,7 +192,7 @@ def test_large_integers_keep_all_their_digits(make):
 
 @pytest.mark.parametrize("make", [np.array, list, pd.Series])
 def test_large_floats_name_no_level(make):
-    """A float of 2^53 may stand for two integers: as a level it is refused, with its row."""
+    """A float beyond 2^53 is refused as a level, with its row, since it may stand for two integers."""
     problems = []
     to_labels(read_column(make([1.0, 2.0**53]), "id"), problems)
 
@@ -200,21 +200,21 @@ def test_large_floats_name_no_level(make):
 
 
 def test_large_levels_are_sorted_by_value():
-    """float64 has the same value for these."""
+    """Integer levels that float64 would merge are sorted by value."""
     assert (
         sort_levels(["-9007199254740993", "9007199254740993", "-9007199254740995"])[0] == "-9007199254740995"
     )
 
 
 def test_rounded_whole_numbers_are_told():
-    """Identifiers read as floats have lost digits, and the summary says so; measured ones are left alone."""
+    """Integers rounded as floats, such as identifiers, are reported; measurements are not."""
     notes = [describe({"x": np.array(values)})[0].note for values in ([2.0**53, 1], [1e30, 1], [0.5, 2])]
     assert ["2^53" in note for note in notes] == [True, False, False]
     assert describe({"x": IDS})[0].note == ""
 
 
 def test_masked_arrays_keep_their_mask():
-    """Masked values are missing, in a table as in a column, for any type."""
+    """Masked values are missing, in tables and columns of any type."""
     table = read(np.ma.masked_equal([[1.0, -999.0], [-999.0, 4.0]], -999.0))
     np.testing.assert_array_equal(table.column("x1").numbers, [1.0, np.nan])
     np.testing.assert_array_equal(table.column("x2").numbers, [np.nan, 4.0])
@@ -240,5 +240,5 @@ def test_masked_arrays_keep_their_mask():
     ],
 )
 def test_a_table_of_one_column_is_a_column(make):
-    """The outcome may come as a table of one column, or as an array of pandas' own."""
+    """The outcome may be a one-column table or a pandas extension array."""
     assert read_column(make([1, 2]), "y").numbers.tolist() == [1.0, 2.0]

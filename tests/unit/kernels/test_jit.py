@@ -1,4 +1,4 @@
-"""A cold start compiles only what is needed, reports progress, and stops on request."""
+"""A cold start compiles only the needed kernels, reports progress, and stops on request."""
 
 import os
 import shutil
@@ -61,7 +61,7 @@ show("prediction", lambda done, total: None)
 
 
 def test_python_calls_entries_alone():
-    """A kernel without an entry for Python refuses the call, compiled or not: it would jump to nowhere."""
+    """A kernel without a Python entry point refuses a call from Python, compiled or not."""
     with pytest.raises(TypeError, match="only kernels call the kernel 'shifted'"):
         shifted(8, 0)
     warm("base")
@@ -71,7 +71,7 @@ def test_python_calls_entries_alone():
 
 @pytest.mark.slow
 def test_cold(tmp_path):
-    """An exception of progress ends a cold start; the next one goes on, and compiles that group alone.
+    """An exception from progress ends a cold start; the next one continues and compiles that group only.
 
     A notebook is told what compiling took. Sources with other time stamps and the same contents (a
     checkout, a rebase) compile nothing again, and nothing is told.
@@ -107,7 +107,7 @@ print(len(waited))
 
 @pytest.mark.slow
 def test_two_at_once(tmp_path):
-    """Two processes that start cold at once both end with everything."""
+    """Two processes with cold caches at the same time both end with every kernel."""
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
     command = [sys.executable, "-c", TOGETHER]
     both = [
@@ -122,7 +122,7 @@ def test_two_at_once(tmp_path):
 
 @pytest.mark.parametrize("moves", ["default", "growprune", "cgm", "growprunechange"])
 def test_groups_of_a_fit(moves):
-    """A fit needs its own moves' groups and those that they need, each after its needs."""
+    """A fit needs the groups of its moves and their dependencies, each after its dependencies."""
     settings = Settings.resolve(moves=moves)
     found = _groups(settings)
     assert len(set(found)) == len(found)
@@ -135,7 +135,7 @@ def test_groups_of_a_fit(moves):
 
 
 def test_warm():
-    """Kernels compiled by the session are reported as present, by settings and by name."""
+    """Kernels compiled in this session are reported as present, by settings and by name."""
     warm()
     assert is_warm()
     assert is_warm(GROUP)
@@ -143,7 +143,7 @@ def test_warm():
 
 
 def test_the_helper_of_a_cold_start_runs():
-    """The module that a second interpreter runs is found wherever it is."""
+    """The module that a second interpreter runs is found from any folder."""
     subprocess.run(
         [sys.executable, "-c", _helper_code([])], check=True, cwd=Path(sampler.__file__).parents[1]
     )

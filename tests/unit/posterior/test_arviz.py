@@ -1,4 +1,4 @@
-"""Draws in the shapes of ArviZ."""
+"""Conversion of draws to ArviZ."""
 
 import sys
 
@@ -11,7 +11,7 @@ from tests.support.random_posteriors import make_posterior
 
 
 def test_shapes_are_chain_draw_row():
-    """Shapes are those of a posterior in `arviz_base.from_dict`: chains first, then draws."""
+    """Arrays have the shapes of `arviz_base.from_dict`: chains first, then draws."""
     posterior, X, _ = make_posterior()
     found = draws_of(posterior)
     assert found["sigma"].shape == (2, 12)
@@ -19,7 +19,7 @@ def test_shapes_are_chain_draw_row():
 
 
 def test_without_arviz_the_package_is_named(monkeypatch):
-    """An optional package: the error says what to install."""
+    """Without ArviZ the error says which package to install."""
     monkeypatch.setitem(sys.modules, "arviz_base", None)
     monkeypatch.setattr(export, "_version_of", lambda _package: "")
     with pytest.raises(ImportError, match="arviz-base"):
@@ -27,7 +27,7 @@ def test_without_arviz_the_package_is_named(monkeypatch):
 
 
 def test_arviz_reads_the_draws():
-    """ArviZ itself, where it is installed, has them as `sigma` (chain, draw) and `f` (chain, draw, row)."""
+    """ArviZ has the draws as `sigma` (chain, draw) and `f` (chain, draw, row)."""
     pytest.importorskip("arviz_base")
     posterior = make_posterior()[0]
     tree = posterior.to_arviz()
@@ -36,9 +36,9 @@ def test_arviz_reads_the_draws():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # of ArviZ's own
+@pytest.mark.filterwarnings("ignore")  # ArviZ's own
 def test_arviz_summarises_and_draws():
-    """The ArviZ that comes with the pins takes what it is given, whichever its version."""
+    """The pinned ArviZ summarises and plots the exported draws."""
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     arviz = pytest.importorskip("arviz")

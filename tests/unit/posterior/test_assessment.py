@@ -14,7 +14,7 @@ from tests.support.random_posteriors import make_posterior
 
 
 def test_convergence_is_that_of_growing_parts_of_the_draws():
-    """At each count R-hat and ESS are those of so many first draws; the last count is all of them."""
+    """R-hat and ESS at a count are those of the first draws up to it; the last count covers all draws."""
     posterior, _, _ = make_posterior(num_draws=(40, 50))
     told = posterior.convergence()
     assert (told["draws"][-1], told["chains"], told["f"]["rows"]) == (40, 2, 50)
@@ -28,7 +28,7 @@ def test_convergence_is_that_of_growing_parts_of_the_draws():
 
 
 def test_a_density_is_that_of_the_draws():
-    """A new outcome's is the mixture of the draws' normals; it integrates to one; other rows are refused."""
+    """A new outcome's density is the mixture of the draws' normals and integrates to one."""
     posterior, X, _ = make_posterior(num_draws=(40, 50))
     row = {name: values[0] for name, values in X.items()}
     told = posterior.density(row)
@@ -45,7 +45,7 @@ def test_a_density_is_that_of_the_draws():
 
 
 def test_stop_rules_hold_by_the_posteriors_own_figures():
-    """A rule holds up to the very figure it is about, and only rules that were given are judged."""
+    """A rule holds up to exactly the posterior's figure; only the given rules are judged."""
     posterior, _, _ = make_posterior(num_draws=(40, 50))
     seen = look(posterior, {"min_ess": 1.0, "max_rhat": None})
     assert seen.held == {"min_ess": True}
@@ -79,7 +79,7 @@ def test_scores_of_numbers_are_those_of_the_predictive_law():
 
 
 def law(weighted, spread, seed=0):
-    """A law of four rows, 2 chains of 40 draws, whose means lie so many sds apart."""
+    """Return a law of four rows, 2 chains of 40 draws, whose means are this many sds apart."""
     rng = np.random.default_rng(seed)
     share = rng.uniform(size=(2, 40))
     shares = share / share.sum() if weighted else None
@@ -87,7 +87,7 @@ def law(weighted, spread, seed=0):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("spread", [0.5, 30.0])  # the integral, and the sum over pairs
+@pytest.mark.parametrize("spread", [0.5, 30.0])  # the integral, and the sum over pairs of draws
 def test_crps_is_the_integral_of_the_squared_distance_of_distributions(weighted, spread):
     """CRPS of a mixture of normals equals its definition, integrated finely."""
     mixture = law(weighted, spread)
@@ -100,13 +100,13 @@ def test_crps_is_the_integral_of_the_squared_distance_of_distributions(weighted,
         expected = np.trapezoid(below[0] ** 2, left) + np.trapezoid((1 - below[1]) ** 2, right)
         assert mixture.crps(y)[row] == pytest.approx(expected, rel=1e-4)
     both = law(weighted, 0.5)
-    fine = np.where(np.arange(4) < 3, both.sigma, 1e-3)  # one row's law makes all go by pairs
+    fine = np.where(np.arange(4) < 3, both.sigma, 1e-3)  # one row's law makes all rows use pairs
     pairs = Predictive(both.f, fine, both.share)
     assert pairs.crps(y)[:3] == pytest.approx(both.crps(y)[:3], rel=1e-12)
 
 
 def test_quantiles_and_their_losses():
-    """Quantiles have the right probability below them, and the true one minimises the mean loss."""
+    """Quantiles have their probability below them, and the true quantile minimises the mean loss."""
     mixture = law(weighted=True, spread=1.0)
     for q in (0.05, 0.5, 0.95):
         assert mixture.below(mixture.quantile(q)) == pytest.approx(q, abs=1e-12)

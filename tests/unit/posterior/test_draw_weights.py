@@ -1,4 +1,4 @@
-"""Weights of draws: both kinds give the same where the weights are equal."""
+"""Weights of draws: both representations agree when weights are equal."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ F = np.random.default_rng(5).normal(size=(4, RUNS, DRAWS))
 
 
 def test_equal_weights_are_weights():
-    """Means, shares and choices of draws are those of weights that happen to be equal."""
+    """Equal explicit weights give the means, shares and draws of unweighted ones."""
     np.testing.assert_allclose(GIVEN.mean_of(F, DRAWS), EQUAL.mean_of(F, DRAWS), rtol=1e-12)
     np.testing.assert_allclose(GIVEN.shares(DRAWS), EQUAL.shares(DRAWS), rtol=1e-12)
     every = RUNS * DRAWS
@@ -22,7 +22,7 @@ def test_equal_weights_are_weights():
 
 
 def test_a_heavy_draw_is_chosen_often():
-    """Draws chosen evenly by weight repeat the heavy ones, and quantiles are of what they stand for."""
+    """Draws resampled by weight repeat the heavy ones, and quantiles follow the weights."""
     log = np.zeros((2, 10))
     log[1, 3] = np.log(81.0)  # 81 of 100
     weights = ImportanceWeights(log)

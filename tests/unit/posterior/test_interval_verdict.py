@@ -1,4 +1,4 @@
-"""The verdict on intervals: it sees noise that differs by row, and is quiet where there is none."""
+"""The verdict on intervals detects noise that differs by row, and rarely raises a false alarm."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ POSTERIOR, _, _ = make_posterior()
 
 
 def judged(below, mean=None, seed=0):
-    """The verdict on rows of a model of x1, x2, x3 and c, whose predictive laws put `below` beneath them."""
+    """Judge rows of x1, x2, x3 and c, where `below` is the predictive probability below each outcome."""
     rng = np.random.default_rng(seed)
     rows = len(below)
     X = {name: rng.normal(size=rows).tolist() for name in ("x1", "x2", "x3")} | {"c": ["a"] * rows}
@@ -23,7 +23,7 @@ def judged(below, mean=None, seed=0):
 
 
 def test_quarters_are_compared_as_kruskal_and_wallis_do():
-    """The p-value by the prediction is scipy's, times the number of comparisons."""
+    """The p-value by the prediction is scipy's Kruskal-Wallis one times the number of comparisons."""
     rng = np.random.default_rng(1)
     below, mean = rng.uniform(size=400) ** 1.1, rng.normal(size=400)
     told, _ = judged(below, mean)
@@ -36,7 +36,7 @@ def test_quarters_are_compared_as_kruskal_and_wallis_do():
 
 
 def test_chance_allows_what_the_binomial_law_does():
-    """The central 95% of the law of a share."""
+    """The range allowed to a share is the central 95% of its binomial law."""
     low, high = chance_range(0.9, 57)
     assert (low * 57, high * 57) == pytest.approx(binom.interval(0.95, 57, 0.9))
 
@@ -50,7 +50,7 @@ def test_laws_that_are_right_are_rarely_doubted():
 
 @pytest.mark.parametrize(("power", "code"), [(0.5, "too_narrow"), (2.0, "too_wide")])
 def test_laws_of_a_wrong_width_are_told(power, code):
-    """Levels that crowd at one end say which way the width is wrong, and nothing of unevenness."""
+    """Levels crowded at one end give the direction in which the width is wrong, without unevenness."""
     rng = np.random.default_rng(3)
     level = rng.uniform(size=500) ** power
     told, _ = judged(0.5 + level / 2 * rng.choice([-1, 1], 500))
@@ -60,13 +60,13 @@ def test_laws_of_a_wrong_width_are_told(power, code):
 
 
 def test_few_rows_are_no_evidence():
-    """With fewer than 40 rows nothing is said but that."""
+    """With fewer than 40 rows the verdict says only that they are too few."""
     told, _ = judged(np.full(39, 0.999))
     assert (told["verdict"], told["reasons"], told["advice"]) == ("unknown", [], None)
 
 
 def noisy(rows, sd, seed):
-    """Five features, a line, and noise of such a standard deviation at each row."""
+    """Return five features and a line plus noise with the given standard deviation at each row."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(rows, 5))
     return X, 10 * X[:, 0] + sd(X) * rng.normal(size=rows)
@@ -76,7 +76,7 @@ FAST = {"num_trees": 50, "num_chains": 2, "num_burnin": 200, "num_draws": 100, "
 
 
 def test_noise_that_grows_with_a_feature_is_named():
-    """Too wide where x2 is small, too narrow where it is large, and no other feature."""
+    """Intervals too wide at small x2 and too narrow at large x2 are attributed to x2 alone."""
     X, y = noisy(1500, lambda X: 0.3 + 4 * X[:, 1], 4)
     told = fit(X[:700], y[:700], **FAST).score(X[700:], y[700:], quick=True)["intervals_verdict"]
     assert told["verdict"] == "not_held"
@@ -90,7 +90,7 @@ def test_noise_that_grows_with_a_feature_is_named():
 
 @pytest.mark.slow
 def test_constant_noise_is_not_doubted():
-    """At most 5 of 100 simulated tables are."""
+    """At most 5 of 100 simulated tables with constant noise raise an alarm."""
     doubted = 0
     for seed in range(100):
         X, y = noisy(800, lambda X: np.ones(len(X)), 100 + seed)

@@ -1,4 +1,4 @@
-"""Intervals are exact quantiles: of the draws for f, of their mixture of normals for a new outcome."""
+"""Intervals are exact quantiles: of the draws for f, of their normal mixture for a new outcome."""
 
 import numpy as np
 import pytest
@@ -57,12 +57,12 @@ def test_predictive_quantiles_solve_the_mixture(seed, spread, q):
     else:
         exact = brentq(lambda x: (1 - q) - ndtr((f - x) / sigma).mean(), *ends, xtol=1e-13, rtol=1e-15)
     density = np.mean(np.exp(-0.5 * ((exact - f) / sigma) ** 2) / sigma) / np.sqrt(2 * np.pi)
-    # rounding of the distribution function itself moves the root by this much where it is flat
+    # the error of evaluating the distribution function moves the root by this much where it is flat
     assert abs(found - exact) < 1e-10 * np.hypot(f.std(), 1) + 1e-15 / density
 
 
 def test_predictive_of_clusters_far_apart():
-    """A mixture with gaps, where Newton's method alone would be lost, is still solved."""
+    """Quantiles of a mixture with gaps, where Newton's method alone fails, are found."""
     steps = (np.repeat([0, 1000, 5000], 20)[:, None] / STEP / 10).astype(np.int32)
     sigma = np.full(60, 1e-3)
     for q in (0.1, 0.3, 0.5, 0.9, 0.999):
@@ -71,7 +71,7 @@ def test_predictive_of_clusters_far_apart():
 
 
 def test_predictive_mean_and_sd():
-    """The mean is f's, the variance adds the noise's."""
+    """The predictive mean is f's, and the noise variance is added to f's."""
     steps, sigma = draws(2)
     f = STEP * steps
     found = answer(steps, sigma, interval="predictive")
@@ -80,7 +80,7 @@ def test_predictive_mean_and_sd():
 
 
 def test_predictive_contains_credible():
-    """An outcome is less certain than the function."""
+    """Predictive intervals contain the credible ones."""
     steps, sigma = draws(3)
     (inner,) = answer(steps, sigma).intervals
     (outer,) = answer(steps, sigma, interval="predictive").intervals
@@ -89,7 +89,7 @@ def test_predictive_contains_credible():
 
 
 def test_sums_past_32_bits():
-    """Sums in int64 have the intervals that their values have."""
+    """Sums beyond int32 give the intervals of their values."""
     steps, sigma = draws(4)
     wide = steps.astype(np.int64) * 2**16
     (found,) = answer(wide, sigma * 2**16, interval="predictive").intervals
@@ -99,12 +99,12 @@ def test_sums_past_32_bits():
 
 @pytest.mark.parametrize("level", [0, 1, -0.5, 1.5, 90, "high", float("nan"), True, [0.9, 95], [None]])
 def test_bad_levels(level):
-    """A level that is no probability is refused, percents among them."""
+    """A level that is no probability, such as a percentage, is refused."""
     with pytest.raises(SettingsError, match=r"between 0 and 1 \(0.9 for 90%\)"):
         Request.check(level, "credible", None)
 
 
 def test_bad_kind():
-    """Only credible and predictive intervals exist."""
+    """Only credible and predictive intervals are accepted."""
     with pytest.raises(SettingsError, match="credible, predictive"):
         Request.check(0.9, "confidence", None)

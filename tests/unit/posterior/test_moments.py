@@ -1,4 +1,4 @@
-"""Passes over the draws of each row equal numpy."""
+"""Passes over the draws of each row equal numpy's results."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from sampler.posterior.kernels.moments import moments, turn
 
 @pytest.mark.parametrize("shape", [(1, 1), (7, 1), (1000, 33), (31, 1024)])
 def test_moments_and_turning_agree_with_numpy(shape):
-    """Totals are exact, also where their squares would pass int64; turning moves every value to its place."""
+    """Totals are exact even where squares exceed int64; the transpose moves every value to its place."""
     generator = np.random.default_rng(3)
     sums = generator.integers(-(2**31), 2**31, size=shape).astype(np.int32)
     total, mean, squares = np.empty(shape[1], np.int64), np.empty(shape[1]), np.empty(shape[1])

@@ -1,4 +1,4 @@
-"""Partial dependence is the average prediction with the feature set, for every draw."""
+"""Partial dependence is the average prediction with the feature fixed, for every draw."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ RNG = np.random.default_rng(0)
 
 
 def test_equals_predicting_with_the_feature_set():
-    """Each point is the mean over rows of f with that value in every row; the interval is over draws."""
+    """Each point is the mean over rows of f with the feature fixed; its interval is over draws."""
     posterior, X, _ = make_posterior()
     found = posterior.partial_dependence(["x1"], X, grid={"x1": [-1.0, 0.5, None]}, level=0.8)
     for i, value in enumerate([-1.0, 0.5, None]):
@@ -25,7 +25,7 @@ def test_equals_predicting_with_the_feature_set():
 
 
 def test_two_features():
-    """Two features give a table over both grids."""
+    """Two features give a table over the product of their grids."""
     posterior, X, _ = make_posterior()
     found = posterior.partial_dependence(["c", "x1"], X, grid={"x1": [0.0, 1.0]})
     assert found.mean.shape == found.lower.shape == (4, 2)
@@ -34,7 +34,7 @@ def test_two_features():
 
 
 def test_reference_rows_by_default():
-    """Without rows of one's own those kept with the model are used: here all 80."""
+    """Without given rows the reference rows stored with the model are used."""
     posterior, X, _ = make_posterior()
     np.testing.assert_array_equal(
         posterior.partial_dependence(["x3"]).mean, posterior.partial_dependence(["x3"], X).mean
@@ -42,7 +42,7 @@ def test_reference_rows_by_default():
 
 
 def test_default_grids():
-    """Levels, both booleans, up to 19 numbers inside the range, dates as text."""
+    """A default grid has all levels, both booleans, or up to 19 numbers or dates inside the range."""
     X = {
         "many": RNG.normal(size=200),
         "few": RNG.integers(0, 4, 200),
@@ -56,7 +56,7 @@ def test_default_grids():
     many, few, flag, level, day = (default_grid(header, j) for j in range(5))
     assert set(many) <= set(X["many"])
     assert set(day) <= {str(one) for one in X["day"]}
-    older = default_grid(replace(header, default_grid=[]), 1)  # of a model that keeps none
+    older = default_grid(replace(header, default_grid=[]), 1)  # of a model without stored reference rows
     assert older == few
     assert len(many) == 19
     assert X["many"].min() < many[0] < many[9] < many[-1] < X["many"].max()
@@ -67,7 +67,7 @@ def test_default_grids():
 
 
 def test_additive_effect_is_recovered():
-    """The curve of an additive function is that function up to a constant."""
+    """The curve of an additive component is that component up to a constant."""
     x = RNG.uniform(size=(300, 2))
     y = 4 * np.abs(x[:, 0] - 0.5) + x[:, 1] + RNG.normal(0, 0.1, 300)
     posterior = fit(x, y, num_trees=50, num_burnin=200, num_draws=50, thin=1, progress=False)
@@ -79,7 +79,7 @@ def test_additive_effect_is_recovered():
 
 @pytest.mark.parametrize("features", [["x9"], [], ["x1", "x1"], ["x1", "x2", "x3"], "x1"])
 def test_bad_features(features):
-    """One or two different features of the model, in a list."""
+    """Features must be a list of one or two different features of the model."""
     with pytest.raises(SettingsError):
         make_posterior()[0].partial_dependence(features)
 
@@ -93,7 +93,7 @@ def test_bad_grid():
 
 
 def test_curves_of_single_rows():
-    """ICE is f at that row with the feature set, its mean and intervals over draws; the rows are even."""
+    """ICE curves are f at a row with the feature fixed, with intervals over draws; rows are evenly spaced."""
     posterior, X, _ = make_posterior()
     found = posterior.partial_dependence(["x1"], X, grid={"x1": [-1.0, 1.0]}, level=[0.5, 0.9], ice=5)
     assert found.ice is not None
@@ -108,7 +108,7 @@ def test_curves_of_single_rows():
 
 
 def test_levels_and_pinned_draws():
-    """Several intervals at once; the first draws alone, as `sample` takes them."""
+    """Several interval levels are given at once; `draws` takes the first draws, as in `sample`."""
     posterior, X, _ = make_posterior()
     found = posterior.partial_dependence(["x1"], X, grid={"x1": [0.5]}, level=[0.5, 0.9], num_draws=7)
     f = posterior.sample(X | {"x1": [0.5] * 80}, 7).mean(axis=2)
@@ -118,7 +118,7 @@ def test_levels_and_pinned_draws():
 
 
 def test_work_is_bounded_by_leaving_rows_out():
-    """Fewer rows, evenly spaced, when all would be too much; a refusal when too few would be left."""
+    """When all rows are too much work, evenly spaced ones are used; a refusal if too few remain."""
     posterior, X, _ = make_posterior()
     each = 2 * 24 * 7  # points, draws and trees per row
     grid = {"x1": [-1.0, 1.0]}

@@ -1,4 +1,4 @@
-"""A posterior gives the same predictions however it was made or stored."""
+"""A posterior gives equal predictions however it was made or stored."""
 
 import dataclasses
 import hashlib
@@ -21,7 +21,7 @@ ROWS = {"x1": [0.5, None, -1.0], "x2": [None, 0.1, 2.0], "x3": [0.0, 1.0, 2.0], 
 
 
 def fingerprint(posterior):
-    """A hash of everything a posterior says about some rows."""
+    """Return a hash of all predictions for some rows."""
     codes = random_codes(5, 7, 300)
     hashed = hashlib.sha256(posterior._f(codes).tobytes())
     for interval in ("credible", "predictive"):
@@ -33,7 +33,7 @@ def fingerprint(posterior):
 
 
 def test_sample_is_offset_plus_steps_times_sums():
-    """Draws of f are the plain walk's sums, exactly, chain by chain."""
+    """Draws of f are exactly those of a plain tree walk, chain by chain."""
     posterior, X, chains = make_posterior()
     f = posterior.sample(X)
     assert f.shape == (2, 12, 80)
@@ -43,7 +43,7 @@ def test_sample_is_offset_plus_steps_times_sums():
 
 
 def test_predict_agrees_with_sample():
-    """Mean and credible interval are those of the draws of f pooled over chains."""
+    """Mean and credible interval are those of the draws of f, pooled over chains."""
     posterior, X, _ = make_posterior()
     f = posterior.sample(X).reshape(-1, 80)
     said = posterior.predict(X, level=0.8, interval="credible")
@@ -54,7 +54,7 @@ def test_predict_agrees_with_sample():
 
 
 def test_the_usual_interval_is_of_a_new_outcome():
-    """Unless asked otherwise it is predictive, and an answer says which it is."""
+    """The default interval is predictive, and an answer states its kind."""
     posterior, X, _ = make_posterior()
     usual, asked = posterior.predict(X), posterior.predict(X, interval="predictive")
     assert (usual.interval, asked.interval) == ("predictive", "predictive")
@@ -63,7 +63,7 @@ def test_the_usual_interval_is_of_a_new_outcome():
 
 
 def test_rows_outside_training_are_told():
-    """A value beyond those of training is flagged at its row; a warning says of what and what it means."""
+    """A value outside the training range is flagged at its row, with an explanatory warning."""
     posterior, _, _ = make_posterior()
     rows = {name: list(column) for name, column in ROWS.items()}
     rows["x1"][1] = 1e7
@@ -77,7 +77,7 @@ def test_rows_outside_training_are_told():
 
 
 def test_rows_do_not_depend_on_their_company():
-    """A row has the same answer, bit for bit, alone and among thousands."""
+    """A row's answer is equal, bit for bit, alone and among thousands."""
     posterior, _, _ = make_posterior()
     many = {name: (column * 1000)[:2500] for name, column in ROWS.items()}
     for interval in ("credible", "predictive"):
@@ -89,7 +89,7 @@ def test_rows_do_not_depend_on_their_company():
 
 
 def test_answers_do_not_depend_on_the_size_of_blocks(monkeypatch):
-    """Predictions have the same bytes however few draws are held at a time."""
+    """Predictions have equal bytes for any block size of draws."""
     posterior, _, _ = make_posterior()
     many = {name: column * 20 for name, column in ROWS.items()}
     whole = posterior.predict(many, 0.9, "predictive")
@@ -100,7 +100,7 @@ def test_answers_do_not_depend_on_the_size_of_blocks(monkeypatch):
 
 
 def test_pinned_draws_stay_the_same_when_more_are_drawn():
-    """An answer from the first k draws per chain is the same bytes after the chains went on."""
+    """An answer from the first k draws per chain has equal bytes after the chains are extended."""
     shorter, X, chains = make_posterior()
     longer = Posterior.from_blocks(
         make_problem()[0].header(),
@@ -115,7 +115,7 @@ def test_pinned_draws_stay_the_same_when_more_are_drawn():
 
 
 def test_chains_of_unequal_length():
-    """The chains are used up to the shortest; those without draws are left out."""
+    """Chains are used up to the shortest one's length; chains without draws are left out."""
     posterior, X, chains = make_posterior(num_draws=(12, 0, 9))
     assert (posterior.num_chains, posterior.num_draws) == (2, 9)
     assert posterior.sample(X).shape == (2, 9, 80)
@@ -123,14 +123,14 @@ def test_chains_of_unequal_length():
 
 
 def test_no_draws_yet():
-    """A posterior without draws can't answer, and says so."""
+    """A posterior without draws refuses to predict and says why."""
     with pytest.raises(NotFittedError, match="no draw"):
         Posterior.from_blocks(make_problem()[0].header(), [[], []])
 
 
 @pytest.mark.slow
 def test_saved_and_loaded_in_another_process(tmp_path):
-    """The file gives the same bits in a new process, and is the same file when saved again."""
+    """A saved file gives equal bits in a new process, and equal bytes when saved again."""
     posterior, _, _ = make_posterior()
     path = tmp_path / "model.bart"
     posterior.save(path)
@@ -148,7 +148,7 @@ def test_saved_and_loaded_in_another_process(tmp_path):
 
 
 def test_model_file_of_format_1_reads_for_ever():
-    """The fixture, written once, loads and predicts the very numbers it did then."""
+    """The stored file of format 1 loads and gives its recorded predictions."""
     posterior = load(FIXTURES / "model_v1.bart")
     expected = json.loads((FIXTURES / "model_v1.json").read_text())
     said = posterior.predict(ROWS, 0.9, "credible")
@@ -180,7 +180,7 @@ def test_truncated_files(kept):
 
 
 def test_parts_that_do_not_belong_together():
-    """Trees of another model, with columns this one lacks, are refused though every checksum fits."""
+    """Trees that refer to columns the model lacks are refused despite valid checksums."""
     header, blocks, statistics = read_model(make_posterior()[0].to_bytes())
     with pytest.raises(PackedError, match="header"):
         Posterior.from_bytes(write_model(b"BARTHEAD" + header[8:40], blocks, statistics))
@@ -192,7 +192,7 @@ def test_parts_that_do_not_belong_together():
 
 @pytest.mark.parametrize("sigma", [0.0, -1.0, np.nan, np.inf])
 def test_sigma_that_makes_no_sense(sigma):
-    """A noise that is no positive number never reaches a kernel."""
+    """A noise that is not a positive number is refused."""
     draws = make_draws()[0]
     draws.sigma[3] = sigma
     with pytest.raises(PackedError, match="sigma"):
@@ -203,7 +203,7 @@ def test_sigma_that_makes_no_sense(sigma):
     "constants", [{}, {"offset": 1.0, "step": float("nan")}, {"offset": "a", "step": 1}, None]
 )
 def test_headers_that_make_no_sense(constants):
-    """A header whose checksum fits but whose content doesn't is refused."""
+    """A header with a valid checksum and invalid content is refused."""
     header = Header.from_bytes(make_problem()[0].header())
     with pytest.raises(PackedError, match="header"):
         Header.from_bytes(dataclasses.replace(header, constants=constants).to_bytes())
@@ -220,7 +220,7 @@ def test_the_smallest_noise():
 
 
 def test_warnings_travel_with_the_answer():
-    """Predictions carry warnings about unusual rows."""
+    """Predictions carry the warnings about unusual rows."""
     posterior, _, _ = make_posterior()
     warnings = posterior.predict(ROWS | {"y": [0, 0, 0]}).warnings
     assert any("'z'" in warning for warning in warnings)
@@ -230,21 +230,21 @@ def test_warnings_travel_with_the_answer():
 
 @pytest.mark.parametrize("num_draws", [0, 13, -1, 2.5, True])
 def test_bad_number_of_draws(num_draws):
-    """A pin must be between one and the draws there are."""
+    """The number of pinned draws must be between one and the number available."""
     posterior, X, _ = make_posterior()
     with pytest.raises(SettingsError, match="from 1 to 12"):
         posterior.predict(X, num_draws=num_draws)
 
 
 def test_zero_rows_and_no_level():
-    """No rows have no answers; without a level there are no intervals."""
+    """No rows give no answers; without a level there are no intervals."""
     posterior, X, _ = make_posterior()
     assert posterior.predict({name: [] for name in ROWS}, interval="predictive").lower.shape == (0,)
     assert posterior.predict(X, level=None).intervals == []
 
 
 def test_several_levels():
-    """Each level has its interval, wider for a higher one."""
+    """Each level has its interval, wider for a higher level."""
     posterior, X, _ = make_posterior()
     said = posterior.predict(X, level=[0.5, 0.95])
     assert said.lower.shape == (2, 80)
@@ -253,14 +253,14 @@ def test_several_levels():
 
 
 def test_rows_that_do_not_fit():
-    """Bad rows raise before any prediction."""
+    """Invalid rows raise before any prediction."""
     posterior, _, _ = make_posterior()
     with pytest.raises(DataError, match="'x1', row 2"):
         posterior.predict(ROWS | {"x1": [1.0, "many", 2.0]})
 
 
 def test_inclusion_proportions():
-    """Shares of the rules per feature, a category's indicators together; they sum to one."""
+    """Inclusion proportions are the features' shares of all rules, indicators combined; they sum to one."""
     posterior, _, chains = make_posterior()
     found = posterior.inclusion()
     assert found.names == ["x1", "x2", "x3", "c"]
@@ -277,7 +277,7 @@ def test_inclusion_proportions():
 
 
 def test_summary_of_a_posterior():
-    """Reference rows, moves and leaves are there; the verdict is one of three."""
+    """A summary has reference rows, moves, leaves and one of three verdicts."""
     posterior, _, chains = make_posterior()
     summary = posterior.summary()
     assert summary.verdict in {"converged", "approximate", "not_converged"}
@@ -288,7 +288,7 @@ def test_summary_of_a_posterior():
 
 
 def test_size():
-    """`nbytes` counts the arrays that are held."""
+    """`nbytes` is the size of the arrays held."""
     posterior, _, _ = make_posterior()
     assert len(posterior.to_bytes()) < posterior.nbytes < 100_000
     assert "2 chains of 12 draws of 7 trees" in repr(posterior)

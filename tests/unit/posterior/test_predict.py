@@ -1,4 +1,4 @@
-"""Prediction kernels equal a plain walk down the trees, bit for bit."""
+"""Prediction kernels equal a plain tree walk, bit for bit."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from tests.support.random_forests import random_codes, random_draws, walk
 @pytest.mark.parametrize("grow", [0.0, 0.3, 0.45, 0.5, "prior"])
 @pytest.mark.parametrize("num_rows", [0, 1, FEW_ROWS, FEW_ROWS + 1, 70])
 def test_equals_the_plain_walk(grow, num_rows):
-    """Stumps, trees of two and three leaves, bigger ones, missing values, few and many rows."""
+    """Predictions equal the plain walk's for trees of any size, with missing values, few and many rows."""
     chains = [random_draws(10 * seed, num_draws, 9, 5, grow) for seed, num_draws in ((1, 3), (2, 1))]
     codes = random_codes(3, 5, num_rows)
     expected = np.concatenate([walk(draws, codes) for draws in chains])
@@ -20,7 +20,7 @@ def test_equals_the_plain_walk(grow, num_rows):
 
 
 def test_blocks_of_rows():
-    """Rows past the first block give what they give alone."""
+    """Rows beyond the first block have the answers they have alone."""
     ensemble = Ensemble([random_draws(1, 3, 9, 5)], 5)
     codes = random_codes(4, 5, 2 * BLOCK + 17)
     sums = ensemble.sums(codes)
@@ -31,7 +31,7 @@ def test_blocks_of_rows():
 
 
 def test_chosen_draws():
-    """Any draws can be picked, in any order."""
+    """Any draws can be selected, in any order."""
     ensemble = Ensemble([random_draws(1, 4, 3, 5), random_draws(2, 3, 3, 5)], 5)
     codes = random_codes(4, 5, 30)
     chosen = np.array([5, 0, 6, 2])
@@ -40,7 +40,7 @@ def test_chosen_draws():
 
 @pytest.mark.parametrize("num_rows", [3, 40])
 def test_sums_beyond_32_bits_are_exact(num_rows):
-    """Leaves so large that their sum passes int32 are still added exactly."""
+    """Leaf sums beyond int32 are exact."""
     draws = random_draws(6, 3, 12, 5, 0.4)
     draws.leaf[draws.feature < 0] = np.where(draws.leaf[draws.feature < 0] < 0, -(2**31), 2**31 - 1)
     codes = random_codes(4, 5, num_rows)
@@ -48,6 +48,6 @@ def test_sums_beyond_32_bits_are_exact(num_rows):
 
 
 def test_columns_that_do_not_exist():
-    """Draws that split on a column the model lacks are refused, not read past the end."""
+    """Draws that split on a column the model lacks are refused."""
     with pytest.raises(PackedError, match="columns"):
         Ensemble([random_draws(1, num_features=7)], 5)

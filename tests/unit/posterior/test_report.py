@@ -11,7 +11,7 @@ from tests.support.random_posteriors import make_posterior
 
 
 def plain_depth(feature, node):
-    """The depth of the subtree that starts at a node, and the node after it."""
+    """Return the depth of the subtree at a node, and the node after it."""
     if feature[node] < 0:
         return 0, node + 1
     left, after = plain_depth(feature, node + 1)
@@ -21,7 +21,7 @@ def plain_depth(feature, node):
 
 @pytest.mark.parametrize("grow", [0.0, 0.45, 0.6, "prior"])
 def test_depths_are_those_of_a_plain_walk(grow):
-    """The kernel agrees with the definition, for lone leaves, usual trees and deep ones."""
+    """The kernel's depths equal their definition for single leaves, typical and deep trees."""
     draws = random_draws(4, 5, 20, grow=grow)
     expected = [plain_depth(draws.feature, int(start))[0] for start in draws.tree_start[:-1]]
     assert depths(draws).tolist() == expected
@@ -30,7 +30,7 @@ def test_depths_are_those_of_a_plain_walk(grow):
 
 @pytest.mark.parametrize(("count", "most"), [(1, 500), (7, 7), (7, 500), (1000, 500), (1001, 3), (10, 2)])
 def test_thinned_traces_are_even_and_whole(count, most):
-    """At most so many, the first and the last among them, steps alike to within one."""
+    """A thinned trace includes the first and last draw, with steps equal to within one."""
     shown = thinned(count, most)
     assert len(shown) == min(count, most)
     assert (shown[0], shown[-1]) == (0, count - 1)
@@ -39,7 +39,7 @@ def test_thinned_traces_are_even_and_whole(count, most):
 
 
 def test_report_of_a_posterior():
-    """Every figure is that of `diagnostics` on the draws; counts are those of the trees."""
+    """Every figure equals that of `diagnostics` on the draws; counts are those of the trees."""
     posterior, _, chains = make_posterior(num_draws=(40, 50))
     report = posterior.diagnostics(max_points=11)
     f = posterior.sample(posterior.reference).transpose(2, 0, 1)
@@ -60,7 +60,7 @@ def test_report_of_a_posterior():
 
 
 def test_report_of_few_draws_and_no_counts():
-    """Unknown figures are None."""
+    """Figures that cannot be computed are None."""
     report = diagnose(make_posterior(num_draws=(3, 3))[0], [])
     assert report["f"]["rhat"] == [None] * 80
     assert report["sigma"]["mcse_mean"] is None
@@ -69,7 +69,7 @@ def test_report_of_few_draws_and_no_counts():
 
 
 def test_report_of_two_classes():
-    """There is no sigma; f is a probability."""
+    """For two classes there is no sigma, and f is a probability."""
     X = np.random.default_rng(0).uniform(size=(60, 2))
     posterior = fit(
         X,

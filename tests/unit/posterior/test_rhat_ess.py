@@ -1,4 +1,4 @@
-"""Convergence: figures equal arviz-stats, and the verdict is the documented one."""
+"""R-hat and ESS equal arviz-stats; the verdict is the documented one."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ SHAPES = [(4, 250), (2, 101), (3, 7), (4, 4), (1, 60)]
 
 
 def chains(shape, seed=0):
-    """Quantities [30, chain, draw]: slow, independent, tied, drifting, one chain elsewhere."""
+    """Return quantities [30, chain, draw]: slow, independent, tied, drifting, one chain elsewhere."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(30, *shape))
     for t in range(1, shape[1]):
@@ -39,7 +39,7 @@ def chains(shape, seed=0):
     ids=["rhat", "ess_bulk", "ess_tail", "ess_mean", "mcse_mean", "mcse_quantile"],
 )
 def test_equals_arviz(shape, ours, theirs):
-    """Figures equal those of arviz-stats for every kind of chain (R-hat needs two chains there)."""
+    """Figures equal those of arviz-stats for every kind of chain; R-hat needs two chains there."""
     x = chains(shape)
     expected = np.array([theirs(quantity) for quantity in x])
     seen = np.isfinite(expected)
@@ -48,7 +48,7 @@ def test_equals_arviz(shape, ours, theirs):
 
 
 def test_what_never_moves():
-    """A constant quantity (a stump, a fixed sigma) agrees with itself."""
+    """A constant quantity, as of a stump or a fixed sigma, has R-hat 1 and full effective sample size."""
     still = np.full((2, 4, 50), 3.7)
     np.testing.assert_array_equal(rhat_ess.rhat(still), 1)
     np.testing.assert_array_equal(rhat_ess.ess_bulk(still), 200)
@@ -62,7 +62,7 @@ def test_chains_that_stand_apart():
 
 
 def agreement(rhat, error, rows=200):
-    """Figures of so many rows, all alike but for the first tenth of a share given as a list."""
+    """Return figures of these rows, each given once for all or by row."""
     return Agreement(*(np.broadcast_to(v, rows).astype(float) for v in (rhat, error, 400, 400)))
 
 
@@ -82,7 +82,7 @@ def agreement(rhat, error, rows=200):
     ],
 )
 def test_verdict_limits(rhat, error, sigma_rhat, num_chains, expected):
-    """The three verdicts at their thresholds; one chain alone is never converged."""
+    """The three verdicts change at their thresholds; a single chain is never converged."""
     verdict, reasons = judge(agreement(rhat, error), sigma_rhat, num_chains)
     assert verdict == expected
     assert reasons
@@ -90,7 +90,7 @@ def test_verdict_limits(rhat, error, sigma_rhat, num_chains, expected):
 
 @pytest.mark.parametrize(("bad", "expected"), [(10, "converged"), (11, "approximate")])
 def test_one_row_in_twenty_may_fail(bad, expected):
-    """95% of the reference rows are enough, one row fewer is not."""
+    """95% converged reference rows suffice; one row fewer does not."""
     rhat = np.where(np.arange(200) < bad, 1.09, 1.0)
     assert judge(agreement(rhat, 0.05), 1.0, 4)[0] == expected
 
@@ -103,7 +103,7 @@ def summary_of(f, num_chains=4, draws=250):
 
 
 def test_summary_of_good_chains():
-    """Independent draws converge; the summary reads so and holds the contract's fields."""
+    """Independent draws converge; the summary says so and has the documented fields."""
     summary = summary_of(np.random.default_rng(0).normal(size=(50, 4, 250)))
     assert summary.verdict == "converged"
     data = summary.to_json()
@@ -116,7 +116,7 @@ def test_summary_of_good_chains():
 
 
 def test_summary_of_bad_chains_says_what_to_do():
-    """Chains that disagree are not converged, with figures and advice."""
+    """Chains that disagree are not converged; the summary gives figures and advice."""
     f = np.random.default_rng(0).normal(size=(50, 4, 250)) + 2 * np.arange(4)[:, None]
     summary = summary_of(f)
     assert summary.verdict == "not_converged"
@@ -125,7 +125,7 @@ def test_summary_of_bad_chains_says_what_to_do():
 
 
 def test_summary_of_too_few_draws():
-    """A handful of draws has no figures, and the summary still reads."""
+    """With a handful of draws the summary has no figures and remains readable."""
     summary = summary_of(np.zeros((5, 4, 3)), draws=3)
     assert summary.verdict == "not_converged"
     assert summary.f["rhat_median"] is None

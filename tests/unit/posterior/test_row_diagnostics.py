@@ -15,7 +15,7 @@ ROWS = {"x1": [0.5, None, -1.0], "x2": [None, 0.1, 2.0], "x3": [0.0, 1.0, 2.0], 
 
 
 def test_flags_name_what_training_never_saw():
-    """Beyond the range, unseen, missing for the first time: each marked; what training knew is not."""
+    """Out-of-range, unseen and newly missing values are flagged; values known from training are not."""
     number = Column("x", "number", min=0.0, max=1.0)
     holed = Column("h", "number", missing=2, min=0.0, max=1.0)
     town = Column("t", "category", ("a", "b"))
@@ -47,7 +47,7 @@ def test_flags_name_what_training_never_saw():
 
 
 def test_flags_of_one_row_are_bounded():
-    """A row unusual in a thousand columns names ten: an answer isn't larger than its question."""
+    """A row unusual in a thousand columns names ten, which bounds the answer's size."""
     columns = [Column(f"x{j}", "number", min=0.0, max=1.0) for j in range(1000)]
     marks = np.ones((1000, 2), np.uint8)
 
@@ -55,7 +55,7 @@ def test_flags_of_one_row_are_bounded():
 
 
 def test_the_error_of_a_predictive_bound_is_its_spread_over_repetitions():
-    """With independent draws the stated error is the standard deviation of the bound over many posteriors."""
+    """With independent draws a bound's stated error is its standard deviation over many posteriors."""
     generator = np.random.default_rng(5)
     chains, draws, repeats, tail = 4, 100, 400, 0.05
     f = np.rint(generator.normal(size=(repeats, chains, draws)) * 1000)
@@ -72,7 +72,7 @@ def test_the_error_of_a_predictive_bound_is_its_spread_over_repetitions():
 
 @pytest.mark.parametrize("kind", ["credible", "predictive"])
 def test_errors_belong_to_their_rows(kind):
-    """Every bound has an error per row, the same bytes whatever rows come along."""
+    """Every bound has an error per row, equal for any accompanying rows."""
     posterior, _, _ = make_posterior()
     coded = posterior.encode(ROWS)
     asked = {"level": [0.5, 0.9], "interval": kind, "quantiles": [0.2]}
@@ -90,7 +90,7 @@ def test_errors_belong_to_their_rows(kind):
 
 
 def test_the_verdict_on_rows_is_that_of_the_summary():
-    """Judged at the reference rows themselves, rows asked have the model's own verdict."""
+    """Requested rows equal to the reference rows get the model's own verdict."""
     posterior, _, _ = make_posterior()
     reference = row_diagnostics.Coded(posterior._header.reference, [])
     found = row_diagnostics.agreement(posterior, reference, posterior.num_draws)
@@ -102,7 +102,7 @@ def test_the_verdict_on_rows_is_that_of_the_summary():
 
 
 def test_too_few_draws_have_no_known_error():
-    """Seven draws of a chain are refused with a sentence."""
+    """Seven draws per chain are refused with a sentence."""
     posterior, _, _ = make_posterior()
 
     with pytest.raises(SettingsError, match="at least 8"):

@@ -1,4 +1,4 @@
-"""Soft trees: density equals its formulas, gradient its differences, evidence its integrals."""
+"""Soft trees: density, gradient and evidence equal formulas, differences and integrals."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def problem(classes, columns, rng, rows=30):
 @pytest.mark.parametrize("columns", [1, 2, 4])
 @pytest.mark.parametrize("by_axis", [False, True])
 def test_density_and_gradient(name, classes, columns, by_axis):
-    """The kernel equals the slow form, and its gradient central differences of the slow form."""
+    """The kernel equals the plain formula, and its gradient the formula's central differences."""
     rng = np.random.default_rng([len(name), classes, columns])
     x, y = problem(classes, columns, rng)
     splits = sum(SHAPES[name])
@@ -66,7 +66,7 @@ def test_density_and_gradient(name, classes, columns, by_axis):
 
 @pytest.mark.parametrize("classes", [0, 3])
 def test_padding_and_values_alone(classes):
-    """Rows of no weight change neither density nor gradient; without a gradient the density is the same."""
+    """Rows of weight zero change nothing; the density is equal when no gradient is requested."""
     rng = np.random.default_rng(classes)
     x, y = problem(classes, 3, rng, rows=21)
     shape, rows = make_shape(SHAPES["balanced"]), make_rows(x, y, classes)
@@ -86,9 +86,9 @@ def test_padding_and_values_alone(classes):
 
 
 def test_arrays_of_rows_begin_at_cache_lines():
-    """Arrays over rows occupy whole cache lines, in the workspace and in the library's buffer."""
+    """Arrays over rows begin at cache lines, in the workspace and in the library's buffer."""
     x, y = problem(0, 2, np.random.default_rng(1), rows=24)
-    x[:, 0] = np.arange(24) / 24  # no two rows alike: whole registers without padding
+    x[:, 0] = np.arange(24) / 24  # all rows distinct: whole registers without padding
     shape, rows = make_shape(SHAPES["balanced"]), make_rows(x, y)
     room = make_room(rows, shape)
     assert all(part.ctypes.data % 64 == 0 for part in (room.right, room.left, room.flow, room.below))
@@ -101,7 +101,7 @@ def test_arrays_of_rows_begin_at_cache_lines():
 
 @pytest.mark.parametrize("classes", [0, 3])
 def test_sharp_splits(classes):
-    """With certain splits, and thresholds between rows, the slow form has the same density."""
+    """With sharp splits and thresholds between rows, the plain formula has an equal density."""
     rng = np.random.default_rng(classes)
     x, y = problem(classes, 2, rng)
     shape, rows = make_shape(SHAPES["deep"]), make_rows(x, y, classes)
@@ -113,7 +113,7 @@ def test_sharp_splits(classes):
 
 
 def test_without_likelihood_it_is_the_prior():
-    """With the data switched off no outcome matters, and the density integrates to one."""
+    """Without likelihood the outcomes don't matter and the density integrates to one."""
     x, y = problem(0, 1, np.random.default_rng(3))
     shape = make_shape([1, 0, 0])
     rows = make_rows(x, y, likelihood=False)
@@ -129,7 +129,7 @@ def test_without_likelihood_it_is_the_prior():
 
 
 def test_digamma():
-    """The derivative of the log gamma function, from tiny to large."""
+    """Digamma equals the derivative of the log gamma function for small and large arguments."""
     at = np.concatenate([np.geomspace(1e-3, 10, 50), [50.0, 1e4]])
     np.testing.assert_allclose(
         [vector_math.digamma(x) for x in at], special.digamma(at), rtol=1e-11, atol=1e-11
@@ -137,7 +137,7 @@ def test_digamma():
 
 
 def test_exp_of_negative():
-    """The exponential equals the library's up to the last digit but one, and is exactly one at zero."""
+    """The exponential is within two machine epsilons of the library's and is exactly one at zero."""
     at = -np.concatenate([np.linspace(0, 3, 3001), np.geomspace(1e-300, SATURATED, 3001)])
     found = np.array([vector_math.exp_of_negative(x) for x in at])
     np.testing.assert_allclose(found, np.exp(at), rtol=2.3e-16 * 2, atol=0)
@@ -146,20 +146,20 @@ def test_exp_of_negative():
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 30])
 def test_sums(n):
-    """Sums are right for whole registers and for remainders."""
+    """Sums are right for whole registers and remainders."""
     one, other = np.random.default_rng(n).normal(size=(2, n))
     assert vector_math.dot(one, other) == pytest.approx(one @ other, abs=1e-13)
     assert vector_math.total_of(one) == pytest.approx(one.sum(), abs=1e-13)
 
 
 def test_evidence_of_numbers():
-    """The golden evidence and mean threshold of one split (docs/maths.md#tests), means integrated out."""
+    """One split has the golden evidence and mean threshold of docs/maths.md#tests."""
     shape, x = make_shape([1, 0, 0]), GOLDEN_X[:, None]
     rows = make_rows(x, GOLDEN_Y)
     room, slope = make_room(rows, shape), np.zeros(4)
 
     def integrand(u0, s):
-        # the means given the rest are normal: Laplace's formula is exact
+        # the means are normal given the rest: Laplace's formula is exact
         share = memberships(x, shape, [special.expit(u0)], np.ones((1, 1)), 0.05)
         curvature = share.T @ share * np.exp(-2 * s) + np.eye(2)
         mean = np.linalg.solve(curvature, share.T @ GOLDEN_Y * np.exp(-2 * s))
@@ -176,7 +176,7 @@ def test_evidence_of_numbers():
 
 
 def test_evidence_of_classes():
-    """The golden evidence of one split over two classes (docs/maths.md#tests)."""
+    """One split over two classes has the golden evidence (docs/maths.md#tests)."""
     shape = make_shape([1, 0, 0])
     rows = make_rows(GOLDEN_X[:, None], GOLDEN_CLASS, classes=2)
     room, slope = make_room(rows, shape), np.zeros(1)
@@ -189,7 +189,7 @@ def test_evidence_of_classes():
 
 
 def test_hard_limit():
-    """The classes' likelihood approaches that of the hard tree as splits sharpen."""
+    """The likelihood of classes approaches the hard tree's as splits sharpen."""
     x, y = problem(3, 1, np.random.default_rng(5))
     shape = make_shape([1, 0, 0])
     rows = make_rows(x, y, classes=3)

@@ -1,4 +1,4 @@
-"""Divide, Conquer, Combine: evidences of topologies, the choice among them, and the draws of a run."""
+"""Divide, Conquer, Combine (DCC): evidences of topologies, their choice, and the draws of a run."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ QUICK = {"num_chains": 2, "num_burnin": 60, "num_draws": 100, "search": SMALL}
 
 
 def evidence_of(rows, starts, seed=0, spatial=True, draws=400):
-    """The estimate for one split, and its draws' mean threshold as they weigh."""
+    """Return the evidence estimated for one split, and the weighted mean threshold."""
     shape, rng = make_shape([1, 0, 0]), np.random.default_rng(seed)
     room, slope = make_room(rows, shape), np.zeros(starts.shape[1])
 
@@ -41,7 +41,7 @@ def evidence_of(rows, starts, seed=0, spatial=True, draws=400):
 
 
 def test_golden_evidence_of_numbers():
-    """The evidence and the mean threshold of docs/maths.md#tests, within Monte Carlo error."""
+    """The evidence and mean threshold are those of docs/maths.md#tests within Monte Carlo error."""
     rows = make_rows(GOLDEN_X[:, None], GOLDEN_Y)
     found = [evidence_of(rows, np.tile([0.1, 0.0, 0.9, -1.0], (4, 1)), seed) for seed in range(4)]
     log = np.array([evidence.log_evidence for evidence, _ in found])
@@ -51,7 +51,7 @@ def test_golden_evidence_of_numbers():
 
 @pytest.mark.parametrize("spatial", [True, False])
 def test_golden_evidence_of_classes(spatial):
-    """The evidence of two classes by both denominators."""
+    """The evidence of two classes is the golden one with both denominators."""
     rows = make_rows(GOLDEN_X[:, None], GOLDEN_CLASS, classes=2)
     found = [evidence_of(rows, np.zeros((4, 1)), seed, spatial) for seed in range(4)]
     log = np.array([evidence.log_evidence for evidence, _ in found])
@@ -60,7 +60,7 @@ def test_golden_evidence_of_classes(spatial):
 
 @pytest.mark.parametrize("room", [1 << 21, 10_000])
 def test_layers_of_a_known_density(monkeypatch, room):
-    """A normal's evidence is one whatever draws the layers start from; sums over blocks are over all.
+    """A normal density has evidence one for any centres of the layers; block sums cover all samples.
 
     However many samples are asked for, no more distances than there is room for are held at once.
     """
@@ -87,7 +87,7 @@ def test_layers_of_a_known_density(monkeypatch, room):
 
 
 def test_mixture_of_far_centres():
-    """The log of a mean of normal kernels, near all centres and so far from them that each is no number."""
+    """The log of a mean of normal kernels is right near all centres and where each kernel underflows."""
     rng = np.random.default_rng(3)
     centres = rng.normal(size=(40, 3))
     points = np.concatenate([centres[:5] + 0.1, centres[:5] + 100])
@@ -97,7 +97,7 @@ def test_mixture_of_far_centres():
 
 
 def test_reduced_weights_are_right_in_expectation():
-    """Heavy samples keep their weight, the others' expected weights are their own; totals are kept."""
+    """Heavy samples keep their weight, others do in expectation; totals are kept."""
     rng = np.random.default_rng(2)
     weight = np.append(rng.gamma(0.3, size=30), [9.0, 0.0])
     total = np.zeros(32)
@@ -111,7 +111,7 @@ def test_reduced_weights_are_right_in_expectation():
 
 
 def test_weights_too_far_apart_for_one_scale():
-    """Samples whose weight beside the largest is no number are not chosen, and nothing divides by them."""
+    """Samples whose relative weight underflows are not chosen, without division by zero."""
     rng = np.random.default_rng(0)
     chosen, log_weight = reduced(np.append([5.0, 4.0], np.full(20, -800.0)), 10, rng)
     assert chosen.tolist() == [0, 1]
@@ -121,7 +121,7 @@ def test_weights_too_far_apart_for_one_scale():
 
 
 def test_few_samples_fill_a_run():
-    """Too few samples are filled up by repeating heavy ones with half the weight."""
+    """Too few samples are filled up by repeating heavy ones, which share their weight."""
     chosen, log_weight = filled(np.array([4, 7]), np.log([3.0, 1.0]), 5)
     assert len(chosen) == 5
     assert np.exp(log_weight)[chosen == 4].sum() == pytest.approx(3)
@@ -135,7 +135,7 @@ def batch(log_weights):
 
 
 def test_utility():
-    """The formula by hand for three topologies; adding a constant to all log weights changes nothing."""
+    """Utilities of three topologies equal the formula; a constant added to all log weights has no effect."""
     batches = [[0.0, 0.0], [np.log(4), np.log(2)], [-1.0, -3.0]]
     selections = [1, 2, 4]
     knobs = {"delta": 0.25, "kappa": 0.5, "optimism": 2.0}
@@ -159,7 +159,7 @@ def steps(rows=60):
 
 
 def test_a_run(tmp_path):
-    """Weighted draws with an evidence, a verdict by it, topologies, and a file that answers alike."""
+    """A run has weighted draws, evidence, verdict and topologies; its file gives equal answers."""
     X, y = steps()
     posterior = fit(X, y, method="dcc-tree", progress=False, **QUICK)
     assert posterior.weights.shape == (2, 100)
@@ -180,7 +180,7 @@ def test_a_run(tmp_path):
 
 
 def test_chains_begin_at_good_trees():
-    """Leaves' means and sigma are those of the rows that come there; the best of some trees is begun at."""
+    """Initial leaf means and sigma are those of the rows; the best of several trees is the start."""
     X, y = steps()
     here = topology_chains.Local(prepare(X, y, method="dcc-tree", **QUICK).training)
     bits, random = (True, False, False), np.arange(1, 5, dtype=np.uint64)
@@ -201,7 +201,7 @@ def test_chains_begin_at_good_trees():
 
 @pytest.mark.parametrize(("held", "rounds"), [(topology_chains.HELD, {2, 3, 4, 5}), (1, {1})])
 def test_draws_for_rounds_to_come_have_little_room(monkeypatch, held, rounds):
-    """A call of the sampler draws for several rounds, but not more than all topologies may hold."""
+    """A call that draws for several rounds stays within the room for all topologies."""
     monkeypatch.setattr(topology_chains, "HELD", held)
     X, y = steps(40)
     knobs = QUICK | {"search": SMALL | {"iterations": 5, "first": 8}, "num_draws": 50}
@@ -215,7 +215,7 @@ def test_draws_for_rounds_to_come_have_little_room(monkeypatch, held, rounds):
 
 
 def test_a_run_resumes_bit_for_bit():
-    """A run taken up from a checkpoint after every unit ends with the same draws.
+    """A run resumed after any unit ends with equal draws.
 
     Also between rounds that were drawn in one call.
     """
@@ -248,13 +248,13 @@ def test_a_run_resumes_bit_for_bit():
     ],
 )
 def test_knobs_of_a_search(given, told):
-    """Each refusal says what is accepted."""
+    """The error of an invalid search setting says what is accepted."""
     with pytest.raises(SettingsError, match=told):
         Settings.resolve(**{"method": "dcc-tree"} | given)
 
 
 def test_settings_come_back():
-    """Resolved settings are read back as they were; methods without a search don't store one."""
+    """Resolved settings are restored unchanged; methods without a search store none."""
     settings = Settings.resolve(method="dcc-tree", search={"chains": 3})
     assert Settings.from_json(settings.to_json()) == settings
     assert settings.search["chains"] == 3

@@ -1,4 +1,4 @@
-"""Stored soft trees: exact, checked, and stable in format."""
+"""Stored soft trees: exact, checked, stable in format."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ FIELDS = ("sigma", "log_weight", "is_split", "threshold", "direction", "value")
 
 
 def random_shape(rng, depth=0):
-    """The split bits of one tree in pre-order."""
+    """Return the split bits of a random tree in pre-order."""
     if rng.random() > 0.8 / (1 + depth):
         return [False]
     return [True, *random_shape(rng, depth + 1), *random_shape(rng, depth + 1)]
@@ -57,7 +57,7 @@ def same(one, other):
     values=st.integers(1, 4),
 )
 def test_soft_draws_come_back_bit_for_bit(seed, num_draws, num_trees, features, values):
-    """Every number is restored exactly for any topologies; equal draws have equal bytes."""
+    """Draws of any topologies are restored exactly; equal draws have equal bytes."""
     draws = random_draws(seed, num_draws, num_trees, features, values)
 
     data = pack_soft(draws)
@@ -67,7 +67,7 @@ def test_soft_draws_come_back_bit_for_bit(seed, num_draws, num_trees, features, 
 
 
 def test_slices_and_joins():
-    """Blocks cut anywhere and joined again are the very draws."""
+    """Blocks split anywhere and joined again give equal draws."""
     draws = random_draws(9, num_draws=7, num_trees=2, values=3)
 
     assert concatenate([draws[:2], draws[2:3], draws[3:]]) == draws
@@ -79,7 +79,7 @@ def test_slices_and_joins():
 
 
 def test_every_altered_byte_is_noticed():
-    """A flipped bit anywhere is an error, never other trees."""
+    """A flipped bit anywhere is refused."""
     data = pack_soft(random_draws(1))
     for at in range(len(data)):
         altered = bytearray(data)
@@ -89,7 +89,7 @@ def test_every_altered_byte_is_noticed():
 
 
 def test_every_truncation_is_noticed():
-    """A block cut short anywhere is an error."""
+    """A block truncated anywhere is refused."""
     data = pack_soft(random_draws(2))
     for end in range(len(data)):
         with pytest.raises(PackedError):
@@ -97,7 +97,7 @@ def test_every_truncation_is_noticed():
 
 
 def test_the_two_kinds_are_told_apart():
-    """Generic packing restores soft draws as such; their own reader accepts no others."""
+    """The generic reader restores soft draws as such; the soft reader refuses other draws."""
     sharp, draws = (FIXTURE.parent / "draws_v1.bin").read_bytes(), random_draws(3)
 
     assert draw_codec.pack(draws) == pack_soft(draws)
@@ -108,7 +108,7 @@ def test_the_two_kinds_are_told_apart():
 
 
 def test_parts_that_contradict_each_other_are_refused():
-    """Draws whose trees don't end, or whose arrays don't fit, can't be made."""
+    """Draws whose trees don't end, or whose arrays don't fit, are refused."""
     draws = random_draws(4)
     parts = {name: getattr(draws, name) for name in (*FIELDS, "num_trees", "sharpness")}
     changes = {"is_split": draws.is_split[:-1], "threshold": draws.threshold[:-1], "num_trees": 3}
@@ -118,6 +118,6 @@ def test_parts_that_contradict_each_other_are_refused():
 
 
 def test_the_fixture_of_format_1_still_reads():
-    """A block written once by this format gives the same draws, and the same bytes."""
+    """The stored block of format 1 gives equal draws, and packs to equal bytes."""
     assert same(random_draws(20), unpack_soft(FIXTURE.read_bytes()))
     assert pack_soft(random_draws(20)) == FIXTURE.read_bytes()

@@ -1,4 +1,4 @@
-"""Soft trees in a notebook: stored, predicted, resumed and refused."""
+"""Soft trees in a notebook: storage, prediction, resuming, refusals."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ METHODS = ["rjhmc-df", "rjhmc-dfi"]
 
 
 def steps(rows=120, seed=0):
-    """A step in the first column, with a category that says nothing."""
+    """Return a step in the first column and an irrelevant category."""
     rng = np.random.default_rng(seed)
     X = {"x": rng.uniform(size=rows), "z": rng.normal(size=rows), "kind": rng.choice(["a", "b", "c"], rows)}
     return X, np.where(X["x"] < 0.5, 1.0, 4.0) + 0.2 * rng.normal(size=rows)
@@ -24,7 +24,7 @@ def steps(rows=120, seed=0):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_numbers(method, tmp_path):
-    """A step is found; predictions are what the model's formula gives for the stored trees, in a file too."""
+    """A step is found; predictions equal the model's formula for the stored trees, also from a file."""
     X, y = steps()
     posterior = fit(X, y, method=method, **SHORT)
     said = posterior.predict({"x": [0.1, 0.9], "z": [0, 0], "kind": ["a", "c"]}, interval="predictive")
@@ -62,7 +62,7 @@ SEARCH = {"iterations": 4, "first": 20, "chains": 2, "draws": 40, "samples": 4}
 
 @pytest.mark.parametrize("method", ["rjhmc-dfi", "dcc-tree"])
 def test_a_prior_far_from_the_outcomes(method):
-    """Chains find outcomes many prior sds away, because starts and jumps account for them."""
+    """Chains find outcomes many prior sds away, since starts and jumps allow for them."""
     X, y = steps()
     prior = {"mean": 0.0, "leaf_sd": 1.0, "sigma_scale": 1.5, "sharpness": 0.001}
     more = {"num_burnin": 40, "num_draws": 100, "thin": 1, "search": SEARCH} if method == "dcc-tree" else {}
@@ -73,7 +73,7 @@ def test_a_prior_far_from_the_outcomes(method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_classes(method):
-    """Probabilities of any number of classes, one row each; of two that of the second."""
+    """Probabilities of all classes sum to one per row; with two classes the second's is reported."""
     X, y = steps()
     label = np.where(y > 2.5, "high", np.where(X["z"] > 0, "up", "down"))
     posterior = fit(X, label, method=method, family="auto", **SHORT)
@@ -88,7 +88,7 @@ def test_classes(method):
 @pytest.mark.parametrize("classes", [False, True])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_chain_resumes_bit_for_bit(method, classes):
-    """Slices and checkpoints anywhere change nothing; so a longer chain continues a shorter one."""
+    """Slices and checkpoints change nothing, and a longer chain begins with the shorter one's draws."""
     X, y = steps(60)
     knobs = {name: SHORT[name] for name in ("num_burnin", "num_draws", "thin")}
     family = "categorical" if classes else "gaussian"
@@ -107,7 +107,7 @@ def test_a_chain_resumes_bit_for_bit(method, classes):
 
 
 def test_extend_is_one_longer_fit():
-    """More draws of the same chains are what a longer fit would have given."""
+    """Extending chains gives the draws of one longer fit."""
     X, y = steps(60)
     longer = fit(X, y, method="rjhmc-df", **SHORT | {"num_draws": 30})
     grown_on = fit(X, y, method="rjhmc-df", **SHORT).extend(10, progress=False)
@@ -115,7 +115,7 @@ def test_extend_is_one_longer_fit():
 
 
 def test_a_weight_of_two_is_a_row_twice():
-    """Weights enter as repeated rows do, but for the count of rows that sigma is estimated from."""
+    """A weight of two equals a repeated row, apart from the row count in sigma's estimate."""
     rng = np.random.default_rng(4)
     x, y = rng.uniform(size=(20, 1)), rng.normal(size=20)
     settings = {"method": "rjhmc-dfi", "prior": {"sigma_scale": 1.0, "leaf_sd": 1.0, "mean": 0.0}}
@@ -128,7 +128,7 @@ def test_a_weight_of_two_is_a_row_twice():
 
 
 def test_missing_values_count_as_the_mean():
-    """A missing cell stands at its column's mean, and that is said."""
+    """A missing cell counts as its column's mean, with a warning."""
     X, y = steps(60)
     X["x"][3] = np.nan
     with pytest.warns(DataWarning, match="x: 1 missing values count as the column's mean"):
@@ -151,7 +151,7 @@ def test_missing_values_count_as_the_mean():
     ],
 )
 def test_what_a_soft_tree_cannot_use(given, told):
-    """Each refusal says what goes instead."""
+    """A refusal names the alternatives."""
     X, y = steps(40)
     with pytest.raises(SettingsError, match=told):
         fit(X, y, method="rjhmc-dfi", **SHORT | given)
@@ -159,13 +159,13 @@ def test_what_a_soft_tree_cannot_use(given, told):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_settings_come_back(method):
-    """Resolved settings are read back as they were."""
+    """Resolved settings are restored from JSON unchanged."""
     settings = Settings.resolve(method=method)
     assert Settings.from_json(settings.to_json()) == settings
 
 
 def test_topologies():
-    """Depths, priors, ways to grow and prune, and the text of a topology."""
+    """A topology has the right depths, prior, possible grows and prunes, and text."""
     tree = (True, True, False, True, False, False, False)
     assert depths_of(tree) == [0, 1, 2, 2, 3, 3, 1]
     assert shape_of(np.array(tree)) == "((.(..)).)"

@@ -1,4 +1,4 @@
-"""Stored draws are restored bit for bit, and anything else is refused."""
+"""Stored draws are restored bit for bit, and invalid blocks are refused."""
 
 import hashlib
 import struct
@@ -19,7 +19,7 @@ FIXTURE = Path(__file__).parents[2] / "data" / "formats" / "draws_v1.bin"
 
 
 def forged(data, offset, form, value):
-    """The block with one field of its head changed and a checksum that fits."""
+    """Return the block with one header field changed and a valid checksum."""
     changed = bytearray(data)
     struct.pack_into(form, changed, offset, value)
     struct.pack_into("<I", changed, 8, zlib.crc32(changed[12:], zlib.crc32(changed[:8])))
@@ -35,14 +35,14 @@ def forged(data, offset, form, value):
     leaf_sd=st.sampled_from([0.0, 0.3, 50.0, 3e4, 4e8]),
 )
 def test_every_draw_comes_back_exactly(seed, shape, num_features, grow, leaf_sd):
-    """Trees of any shape, feature number and leaf size survive."""
+    """Trees of any shape, number of features and leaf values are restored exactly."""
     draws = random_draws(seed, *shape, num_features, grow, leaf_sd=min(leaf_sd, 4e8))
     assert unpack(pack(draws)) == draws
 
 
 @pytest.mark.parametrize("leaf", [2**31 - 1, -(2**31), 0, -1])
 def test_extreme_leaves(leaf):
-    """Leaf values at the ends of int32 are exact."""
+    """Leaf values at the limits of int32 are exact."""
     draws = random_draws(3)
     draws.leaf[draws.feature < 0] = leaf
     assert unpack(pack(draws)) == draws
@@ -50,7 +50,7 @@ def test_extreme_leaves(leaf):
 
 @pytest.mark.parametrize("leaf_sd", [0.0, 1.0, 40.0, 5e3, 4e8])
 def test_leaves_take_the_fewest_bits(leaf_sd):
-    """The width of a leaf is the one of all 32 at which the block's leaves take least, by counting each."""
+    """The chosen leaf width is the one of 32 that gives the smallest block, found by trying each."""
     draws = random_draws(11, num_draws=3, leaf_sd=leaf_sd)
     folded = [2 * v if v >= 0 else -2 * v - 1 for v in draws.leaf[draws.feature < 0].tolist()]
     sizes = [sum(bits + 32 * (v >= 2**bits - 1) for v in folded) for bits in range(1, 33)]
@@ -60,24 +60,24 @@ def test_leaves_take_the_fewest_bits(leaf_sd):
 
 
 def test_no_draws():
-    """A block without draws is a block too."""
+    """A block without draws is valid."""
     assert unpack(pack(random_draws(1)[:0])) == random_draws(1)[:0]
 
 
 def test_slices_pack_like_the_whole():
-    """Packing draws in parts and reading them back gives the same draws."""
+    """Draws packed in parts are restored equal."""
     draws = random_draws(5, num_draws=7)
     assert unpack(pack(draws[2:5])) == draws[2:5]
 
 
 def test_size_of_default_trees():
-    """At most 14 bytes a tree for trees like the prior's (design, promise 5)."""
+    """Trees like the prior's take at most 14 bytes each (promise 5)."""
     draws = random_draws(2, 50, 200, 10, grow=0.38, leaf_sd=20_000)
     assert len(pack(draws)) / (50 * 200) < 10
 
 
 def test_format_1_reads_for_ever():
-    """The fixture of format 1, written once, still gives the same draws."""
+    """The stored block of format 1 gives its recorded draws."""
     draws = unpack(FIXTURE.read_bytes())
     arrays = (draws.sigma, draws.tree_start, draws.feature, draws.cut, draws.missing_left, draws.leaf)
     assert (draws.num_draws, draws.num_trees) == (4, 6)
@@ -88,7 +88,7 @@ def test_format_1_reads_for_ever():
 @settings(max_examples=200, deadline=None)
 @given(position=st.integers(0), bit=st.integers(0, 7))
 def test_any_flipped_bit_is_noticed(position, bit):
-    """No single changed bit passes."""
+    """A single flipped bit anywhere is refused."""
     data = bytearray(pack(random_draws(1, 2, 3)))
     data[position % len(data)] ^= 1 << bit
     with pytest.raises(PackedError):
@@ -97,13 +97,13 @@ def test_any_flipped_bit_is_noticed(position, bit):
 
 @pytest.mark.parametrize("kept", [0, 3, 35, 36, 50, -8, -1])
 def test_truncated(kept):
-    """A block cut short is refused, wherever the cut is."""
+    """A block truncated anywhere is refused."""
     with pytest.raises(PackedError):
         unpack(pack(random_draws(1))[:kept])
 
 
 def test_newer_version_says_so():
-    """A block of a later format names both versions."""
+    """A block of a later format is refused with both versions."""
     with pytest.raises(PackedError, match=r"format 2.*reads up to 1"):
         unpack(forged(pack(random_draws(1)), 4, "<B", 2))
 
@@ -127,7 +127,7 @@ def test_newer_version_says_so():
     ],
 )
 def test_made_up_heads_are_refused(offset, form, value):
-    """Sizes that contradict the content raise, whatever the checksum says; nothing is read past the end."""
+    """Header sizes that contradict the content are refused despite a valid checksum."""
     with pytest.raises(PackedError):
         unpack(forged(pack(random_draws(1)), offset, form, value))
 
@@ -135,7 +135,7 @@ def test_made_up_heads_are_refused(offset, form, value):
 @settings(max_examples=100, deadline=None)
 @given(noise=st.binary(min_size=8, max_size=400), nodes=st.integers(0, 300))
 def test_random_streams_are_refused_or_read(noise, nodes):
-    """A stream of noise under a fitting checksum never does harm."""
+    """Random bytes under a valid checksum are refused or read, without reading out of bounds."""
     noise = noise[: len(noise) // 8 * 8]
     head = struct.pack("<4sBBBBIIIQQ", b"BDRW", 1, 1, 3, 5, 0, 1, 4, nodes, len(noise) * 8)
     data = forged(head + struct.pack("<d", 1.0) + noise, 20, "<Q", nodes)
@@ -148,7 +148,7 @@ def test_random_streams_are_refused_or_read(noise, nodes):
 
 
 def test_arrays_that_cannot_be_written():
-    """Views of stored bytes, read-only, pack too."""
+    """Read-only views of stored bytes can be packed."""
     draws = random_draws(4)
     for name in ("feature", "cut", "missing_left", "leaf"):
         getattr(draws, name).flags.writeable = False

@@ -1,4 +1,4 @@
-"""`sampler.storage.model_header`: the stored facts of a model besides its draws."""
+"""`sampler.storage.model_header`: the facts of a model stored beside its draws."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from sampler.storage.model_header import Header, with_counts
 
 
 def test_with_counts_is_the_header_of_a_fit_with_those_counts():
-    """The bytes are those of the same fit with other numbers of draws and chains."""
+    """Changed counts give the header bytes of a fit with those numbers of draws and chains."""
     X, y = {"x": np.arange(30.0)}, np.arange(30.0)
 
     def header(**counts):

@@ -1,4 +1,4 @@
-"""Bounds from the settings on the delay until lost work continues, and on the amount lost."""
+"""Bounds from the settings: delay until lost work continues, and the amount lost."""
 
 from types import SimpleNamespace
 
@@ -11,7 +11,7 @@ from worker import chain
 
 @pytest.mark.parametrize(("redis_url", "bound"), [(None, 15.0), ("redis://localhost", 75.0)])
 def test_a_lost_worker_is_replaced_in_time(redis_url, bound, tmp_path):
-    """The lease, a look of the dispatcher and its broker's answer leave seconds to spare."""
+    """Lease, dispatcher's interval and broker's answer together leave seconds to spare."""
     settings = Settings(data_dir=tmp_path, redis_url=redis_url)
 
     assert settings.lease_seconds + settings.dispatch_seconds + 2.0 < bound
@@ -19,7 +19,7 @@ def test_a_lost_worker_is_replaced_in_time(redis_url, bound, tmp_path):
 
 
 class SlowingChain:
-    """Every iteration takes a millisecond of a clock, and from the second slice on fifty."""
+    """A chain whose iterations take 1 ms of a fake clock, and 50 ms from the second slice on."""
 
     done = False
 
@@ -33,7 +33,7 @@ class SlowingChain:
 
 
 def test_a_slice_ends_in_time_on_a_machine_that_slows_down(monkeypatch):
-    """A machine that becomes fifty times slower in mid-fit is noticed within a piece: below 10 s."""
+    """On a machine that becomes fifty times slower during a fit, a slice still ends within 10 s."""
     sampled = SlowingChain()
     monkeypatch.setattr(chain.time, "monotonic", lambda: sampled.now)
     training = SimpleNamespace(

@@ -1,4 +1,4 @@
-"""The dispatcher's watch over doorbells that no process answers."""
+"""The dispatcher's watch for doorbells that no process answers."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ from worker.dispatcher import Dispatcher
 
 @pytest.fixture
 def watched(monkeypatch):
-    """Make a dispatcher whose clock, work and processes a test sets, and the codes it ended with."""
+    """Make a dispatcher with controlled clock, work and processes, and the list of its exit codes."""
     ended, clock = [], SimpleNamespace(now=0.0)
     monkeypatch.setattr(dispatcher, "time", SimpleNamespace(monotonic=lambda: clock.now))
     state = SimpleNamespace(reserved=1)
@@ -21,7 +21,7 @@ def watched(monkeypatch):
 
 
 def test_a_worker_that_answers_no_doorbell_ends(watched):
-    """There is work, a doorbell was taken, and no process has work in hand: for fifteen seconds."""
+    """A worker ends when, for fifteen seconds, work waits, a doorbell was taken and no process works."""
     found, _, clock, ended = watched
     for clock.now in (0.0, 7.0, 14.9):
         found._watch_bells()
@@ -33,7 +33,7 @@ def test_a_worker_that_answers_no_doorbell_ends(watched):
 
 @pytest.mark.parametrize("change", ["busy", "idle", "answered"])
 def test_a_worker_at_work_or_without_any_goes_on(watched, change):
-    """A process at work, nothing to claim, or no doorbell out begins the time anew."""
+    """A working process, no waiting work, or no doorbell out restarts the count."""
     found, state, clock, ended = watched
     found._watch_bells()
     clock.now = 14.0

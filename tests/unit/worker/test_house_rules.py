@@ -1,4 +1,4 @@
-"""House rules that no linter knows."""
+"""Project rules that no linter checks."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_only_session_scope_commits():
-    """One transaction per request or slice, committed at the edge: no code calls commit itself."""
+    """No code calls commit itself: each request or slice is one transaction, committed at the edge."""
     breaches = [
         f"{file.relative_to(ROOT)}:{number}"
         for package in ("app", "worker")

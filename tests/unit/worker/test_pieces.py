@@ -15,7 +15,7 @@ from worker.finish import json_safe
 
 
 def stumps(num_draws, num_trees, seed=0):
-    """Draws whose trees are all stumps."""
+    """Return draws whose trees are all stumps."""
     generator = np.random.default_rng(seed)
     nodes = num_draws * num_trees
     return Draws(
@@ -31,7 +31,7 @@ def stumps(num_draws, num_trees, seed=0):
 
 @pytest.mark.parametrize("cuts", [[], [1], [70], [131], [132], [40, 41, 130, 262, 299], list(range(1, 300))])
 def test_blocks_do_not_depend_on_slices(cuts):
-    """The last written blocks are equal wherever slices fall, with a resume after each."""
+    """The final stored blocks are equal wherever slices end, with a resume after each."""
     num_trees, num_draws = 200, 300
     draws = stumps(num_draws, num_trees)
     whole = {block.seq: block for block in BlockWriter(num_trees).add(draws)}
@@ -53,7 +53,7 @@ def test_a_block_holds_at_least_one_draw():
 
 
 def test_errors_become_sentences():
-    """Expected errors are stored in their own words, unexpected ones shortened."""
+    """Expected errors are stored with their message, unexpected ones shortened."""
     assert sentence(DataError("The target is constant.")) == {
         "type": "data",
         "detail": "The target is constant.",
@@ -67,7 +67,7 @@ def test_errors_become_sentences():
 
 
 def test_json_has_no_nan():
-    """Numbers that JSON (and Postgres) can't spell become null; arrays and numpy numbers become plain."""
+    """Numbers that JSON can't represent become null; arrays and numpy numbers become plain values."""
     given = {"a": math.nan, "b": [np.float64(1.5), math.inf], "c": np.array([1, 2]), 4: (None, True)}
 
     assert json_safe(given) == {"a": None, "b": [1.5, None], "c": [1, 2], "4": [None, True]}

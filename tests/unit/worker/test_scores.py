@@ -13,7 +13,7 @@ from worker.scoring import look_at, score
 
 @pytest.mark.parametrize(("inside", "rows"), [(0, 7), (7, 7), (85, 99), (1, 2)])
 def test_a_coverage_carries_its_own_binomial_interval(inside, rows):
-    """The interval beside a measured coverage is the exact binomial one, also at its ends."""
+    """A measured coverage has the exact binomial interval, also at 0 and 1."""
     found = coverage(0.9, inside, rows)
 
     exact = binomtest(inside, rows).proportion_ci(0.95, method="exact")
@@ -23,7 +23,7 @@ def test_a_coverage_carries_its_own_binomial_interval(inside, rows):
 
 @pytest.mark.parametrize("rows", [1, 60, 1_000_000])
 def test_a_binomial_interval_is_right_to_the_last_digits(rows):
-    """Where the interval has a closed form it is that: of none, one, and all."""
+    """The interval equals its closed form for none, one and all."""
     none, one, all_ = (binomial_interval(count, rows) for count in (0, 1, rows))
 
     assert none[0] == 0
@@ -34,7 +34,7 @@ def test_a_binomial_interval_is_right_to_the_last_digits(rows):
 
 
 def test_a_class_that_training_rows_lack_was_given_no_probability():
-    """Classes keep their own columns; the rows of one that is new count as wrong, and are shown so."""
+    """A class absent from training has probability zero: its rows count as wrong; other columns stay."""
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.uniform(0, 1, 60), [0.1, 0.5, 0.9, 0.5]])
     y = [*("acd"[int(3 * value)] for value in x[:60]), "a", "b", "d", "c"]
@@ -78,7 +78,7 @@ SMALL = {"num_chains": 2, "num_draws": 50, "progress": False}
     ],
 )
 def test_held_out_outcomes_are_judged_by_their_own_weights(settings, weight):
-    """Coverage, calibration and intervals are those of an outcome of the row's weight, not of weight 1."""
+    """Coverage, calibration and intervals of a held-out outcome use its own row's weight."""
     rng = np.random.default_rng(1)
     w = weight * rng.choice([0.25, 1.0, 4.0], 600)
     x = rng.uniform(size=600)
