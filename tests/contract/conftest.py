@@ -1,4 +1,4 @@
-"""Fixtures for the real application behind a real server on a real database, without a worker."""
+"""Fixtures for the real application on a real server and database, without a worker."""
 
 from collections.abc import Iterator
 
@@ -42,7 +42,7 @@ def settings(database: Database, tmp_path_factory) -> Settings:
 
 @pytest.fixture
 def client(settings: Settings, _servers) -> Iterator[httpx.Client]:
-    """A client of a server that tests of the same settings share."""
+    """Return a client of a server shared by tests with equal settings."""
     with Client(base_url=_servers.address(settings), timeout=30) as client:
         yield client
 

@@ -1,4 +1,4 @@
-"""Fixtures for the two forms of the service: embedded on SQLite, and on Postgres with Valkey."""
+"""Fixtures for both forms of the service: embedded on SQLite, and Postgres with Valkey."""
 
 import pytest
 
@@ -8,5 +8,5 @@ from tests.support.service_fixtures import dialect, service  # noqa: F401  fixtu
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernels():
-    """Compile the kernels once, before any test measures seconds."""
+    """Compile the kernels once, before any test measures time."""
     warm()

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 def counted(service, tally: counters.Tally, *labels: str) -> float:
-    """The number of that tally, all workers together; of a histogram, how many values it has."""
+    """Return that counter's total over all workers, or a histogram's number of values."""
     with session_scope(service.engine, read_only=True) as session:
         rows = [worker.counts or {} for worker in workers.list_workers(session)]
     found = [cells for row in rows for has, cells in counters.cells_of(row, tally) if has == labels]
@@ -21,13 +21,13 @@ def counted(service, tally: counters.Tally, *labels: str) -> float:
 
 
 def test_iterations_slices_jobs_and_bells_are_counted(service):
-    """Two chains of 200 iterations and a finish: they are counted, by whichever child did them."""
+    """Two chains of 200 iterations and a finish are counted, whichever child ran them."""
     model_id = service.create_model(**SHORT)
     service.start_worker()
     assert service.ended(model_id, 120).state == "succeeded"
 
     service.eventually(lambda: counted(service, counters.JOBS, "finish", "done") == 1, 60)
-    assert counted(service, counters.ITERATIONS) >= 400  # more where a busy machine lost a lease
+    assert counted(service, counters.ITERATIONS) >= 400  # more if a busy machine lost a lease
     assert counted(service, counters.JOBS, "chain", "done") == 2
     assert counted(service, counters.SLICES) >= 2
     assert counted(service, counters.BELLS, "rung") >= 3
@@ -35,7 +35,7 @@ def test_iterations_slices_jobs_and_bells_are_counted(service):
 
 def test_what_a_killed_child_counted_stays(service):
     """Counts survive kill -9 of a child; the continued chain counts as resumed."""
-    model_id = service.create_model(**LONG | {"num_draws": 5000})  # it is cancelled at the end
+    model_id = service.create_model(**LONG | {"num_draws": 5000})  # it is cancelled at the end of the test
     process = service.start_worker()
     service.eventually(lambda: counted(service, counters.ITERATIONS) > 0, 60)
     before = counted(service, counters.ITERATIONS)

@@ -1,4 +1,4 @@
-"""Two owners, with a key each, at a real API: large predictions of the one, small work of the other."""
+"""Two owners at one API: large predictions of one and small work of the other."""
 
 import json
 import socket
@@ -22,14 +22,14 @@ from tests.support.embedded_service import free_port
 from tests.support.fitted_models import run_units
 from tests.support.waiting import eventually
 
-WORK = 5e9  # the most of one prediction, about half a second of a core
-ROWS = 30_000  # times 1,000 draws, of 20 trees and their quantiles: .7 of that
-LONG_ROWS = 100_000  # of a background prediction, half of them
-UNIT = 2048  # rows of its units
+WORK = 5e9  # the limit of one prediction, about half a second of a core
+ROWS = 30_000  # times 1,000 draws of 20 trees with quantiles: 70% of that
+LONG_ROWS = 100_000  # rows of the dataset that is predicted in the background
+UNIT = 2048  # rows per unit
 AT_ONCE = 6
-TIMES = 5  # what the other's work takes alone
+TIMES = 5  # allowed slowdown of the other owner's work against running alone
 FIT = {"num_trees": 10, "num_chains": 2, "num_draws": 40, "num_burnin": 60, "thin": 1}
-# `bartserve api` of a host where keys are demanded, yet on loopback, and on two cores if there are more.
+# `bartserve api` as on a host that requires keys, but on loopback, limited to two cores.
 API = """
 import os, sys
 from app import cpu_baseline
@@ -54,12 +54,12 @@ class Api:
     ben: httpx.Client
 
     def inflight(self) -> int:
-        """Predictions at work or in line."""
+        """Return the number of predictions running or queued."""
         text = self.ben.get("/metrics").text
         return int(float(text.partition("\nbart_predict_inflight ")[2].split()[0]))
 
     def begin_fit(self, client: httpx.Client, **settings: int) -> str:
-        """The id of a model that is queued."""
+        """Return the id of a queued model."""
         dataset = post_csv(client, table(60)).json()["id"]
         body = {"dataset_id": dataset, "target": "y"} | FIT | settings
         return client.post("/models", json=body).json()["id"]
@@ -77,7 +77,7 @@ class Api:
 
 @contextmanager
 def serving(service) -> Iterator[Api]:
-    """A process with the API of that service's database; `ann` and `ben` are owners with all scopes."""
+    """Run the API of that service's database in a process; `ann` and `ben` are owners with all scopes."""
     with session_scope(service.engine) as session:
         made = [
             keys.create(session, name=owner, owner=owner, scopes=[*keys.ON_PAGES], lasts=None).secret
@@ -85,7 +85,7 @@ def serving(service) -> Iterator[Api]:
         ]
     port = free_port()
     environment = service.environment | {
-        "BARTSERVE_HOST": "0.0.0.0",  # of the settings alone
+        "BARTSERVE_HOST": "0.0.0.0",  # for its settings only
         "BARTSERVE_MAX_PREDICT_WORK": str(WORK),
         LIFELINE: str(service.lifeline),
     }
@@ -115,7 +115,7 @@ def serving(service) -> Iterator[Api]:
 
 
 def large(model: str, client: httpx.Client) -> bytes:
-    """A request for a prediction of many rows, as it is sent."""
+    """Return the raw request for a prediction of many rows."""
     columns = {"size": [row % 19 for row in range(ROWS)], "colour": ["red"] * ROWS}
     body = json.dumps({"columns": columns, "draws": 500, "interval": "credible"}).encode()
     head = (
@@ -128,7 +128,7 @@ def large(model: str, client: httpx.Client) -> bytes:
 
 @contextmanager
 def asking(api: Api, request: bytes, times: int) -> Iterator[list[socket.socket]]:
-    """That request on so many connections at once; they are closed at the end, answered or not."""
+    """Send that request on several connections at once; close them at the end, answered or not."""
     with ExitStack() as stack:
         address = ("127.0.0.1", api.ann.base_url.port)
         connections = [stack.enter_context(socket.create_connection(address, 120)) for _ in range(times)]
@@ -138,21 +138,21 @@ def asking(api: Api, request: bytes, times: int) -> Iterator[list[socket.socket]
 
 
 def status(connection: socket.socket) -> bytes:
-    """Read the answer on a connection to its end: it must be one."""
+    """Read a connection's response to its end and return its status."""
     answer = b"".join(iter(lambda: connection.recv(1 << 20), b""))
     assert answer.startswith(b"HTTP/1.1 200"), answer[:1000]
     return answer[:12]
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Seconds that a call takes."""
+    """Return the seconds that a call takes."""
     began = time.monotonic()
     work()
     return time.monotonic() - began
 
 
 def test_large_predictions_leave_room_and_end_with_their_client(service, tmp_path):
-    """More of them at once than there are places: the other owner is answered at once, not after their turns.
+    """Large predictions beyond all places don't delay another owner's.
 
     When their client hangs up, in line or in mid-work, the rest of their work isn't done.
     """
@@ -171,12 +171,12 @@ def test_large_predictions_leave_room_and_end_with_their_client(service, tmp_pat
         with asking(api, request, AT_ONCE):
             eventually(lambda: api.inflight() == AT_ONCE)
             beside = sum(timed(lambda: api.predict(api.ben, models[1])) for _ in range(3))
-            assert api.inflight()  # some are still at work or in line
+            assert api.inflight()  # some are still running or queued
             before = spent_by(api.process.pid)
         eventually(lambda: api.inflight() == 0)
         spent = spent_by(api.process.pid) - before
 
-        # Each of them in turn: two thirds of their work would come first, and most of it afterwards.
+        # If each ran in turn, two thirds of their work would come first, and most of it afterwards.
         assert beside < 3 * TIMES * alone + seconds_of_one
         assert spent < cost_of_one
         api.predict(api.ann, models[0])
@@ -184,7 +184,7 @@ def test_large_predictions_leave_room_and_end_with_their_client(service, tmp_pat
 
 @pytest.mark.slow
 def test_small_work_is_done_beside_large_predictions(service):
-    """A small fit and a prediction in the background, beside large predictions at once, and a long other one.
+    """A small fit and background prediction finish beside another owner's large predictions.
 
     What of the long one is done meanwhile is counted: few of its units, however busy the machine is.
     """

@@ -13,7 +13,7 @@ from tests.support.worker_service import LONG, SHORT, alive, children
 
 
 def test_a_model_is_fitted(service):
-    """From accepted to succeeded: every draw kept, a verdict, diagnostics, a score on the rows held out."""
+    """A fit succeeds with every draw stored, a verdict, diagnostics and held-out scores."""
     model_id = service.create_model(**SHORT)
     service.start_worker()
     model = service.ended(model_id)
@@ -30,7 +30,7 @@ def test_a_model_is_fitted(service):
 
 @pytest.mark.slow
 def test_the_held_out_score(service):
-    """Errors beside a linear model's, and how often intervals held the outcome, on the rows kept back."""
+    """Held-out scores have errors beside a linear model's, and a coverage near the nominal one."""
     model_id = service.create_model(friedman_table(500), **SHORT | {"num_draws": 100})
     service.start_worker()
     holdout = service.ended(model_id).holdout
@@ -39,14 +39,14 @@ def test_the_held_out_score(service):
     assert 0 < holdout["rmse"] < holdout["linear_rmse"] < 4
     coverage = {row["level"]: row["coverage"] for row in holdout["coverage"]}
     assert list(coverage) == [0.5, 0.8, 0.9, 0.95]
-    # At 100 rows the standard error of a coverage of 0.9 is 0.03; six of those, for a fit this short.
+    # At 100 rows the standard error of a coverage of 0.9 is 0.03; six of these, for so short a fit.
     assert 0.2 < coverage[0.5] < 0.8
     assert coverage[0.9] > 0.72
     assert coverage[0.5] <= coverage[0.8] <= coverage[0.9] <= coverage[0.95]
 
 
 def test_what_cannot_be_fitted_fails_with_a_sentence(service):
-    """A model with unusable data fails with the reason; the worker continues with the next."""
+    """A model with unusable data fails with the reason, and the worker continues."""
     failing = service.create_model(target="town", **SHORT)
     fine = service.create_model(**SHORT)
     service.start_worker()
@@ -60,7 +60,7 @@ def test_what_cannot_be_fitted_fails_with_a_sentence(service):
 
 
 def test_the_worker_is_known_and_leaves_nothing(service):
-    """A running worker's beat is fresh; after SIGTERM its row and its children are gone, with exit code 0."""
+    """A worker's heartbeat is fresh; after SIGTERM its row and children are gone, with exit code 0."""
     worker = service.start_worker()
 
     def beating():
@@ -81,7 +81,7 @@ def test_the_worker_is_known_and_leaves_nothing(service):
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["sampling", "queued"])
 def test_cancel(service, moment):
-    """A cancel takes effect within 5 s, keeps what was drawn, and nothing is written any more."""
+    """A cancel takes effect within 5 s, keeps the draws so far, and ends all writes."""
     model_id = service.create_model(**LONG)
     waiting = service.create_model(**LONG)
     service.start_worker()
@@ -101,7 +101,7 @@ def test_cancel(service, moment):
 
 @pytest.mark.slow
 def test_children_of_an_embedded_worker_are_nice(service):
-    """On a newcomer's own machine chains leave the processor to predictions; a team's workers don't."""
+    """An embedded worker's children run at low priority; a team worker's don't."""
     worker = service.start_worker()
     service.eventually(lambda: len(children(worker)) == 3)
     own = os.getpriority(os.PRIO_PROCESS, worker.pid)
@@ -115,7 +115,7 @@ def test_children_of_an_embedded_worker_are_nice(service):
 
 @pytest.mark.slow
 def test_a_database_of_another_version_is_left_alone(service):
-    """A worker refuses a database that is not at its own schema, with a sentence, and writes nothing."""
+    """A worker refuses a database of another schema with a sentence and writes nothing."""
     with service.engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     worker = service.start_worker()

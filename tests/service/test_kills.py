@@ -20,7 +20,7 @@ from worker.context import Context
 
 @pytest.mark.slow
 def test_a_killed_child_costs_time_only(service):
-    """SIGKILL of the processes that run chains: another takes over from the last slice, same draws."""
+    """After SIGKILL of its children a worker continues from the last slices with equal draws."""
     model_id = service.create_model(**LONG)
     worker = service.start_worker()
     service.sampling(model_id)
@@ -48,7 +48,7 @@ def test_killed_idle_children_are_replaced(service):
 
 
 def test_a_killed_worker_costs_time_only(service):
-    """SIGKILL of a whole worker: the next one continues where its last slices ended, same draws."""
+    """After SIGKILL of a worker the next one continues from the last slices with equal draws."""
     model_id = service.create_model(**LONG)
     worker = service.start_worker()
     before = {chain.ordinal: chain.iteration for chain in service.sampling(model_id)}
@@ -63,7 +63,7 @@ def test_a_killed_worker_costs_time_only(service):
 
 
 def test_a_stopped_worker_gives_its_units_back(service):
-    """SIGTERM in mid-chain: out within seconds, units given back at their last slice, same draws at last."""
+    """On SIGTERM a worker releases its units at their last slices within seconds; draws stay equal."""
     model_id = service.create_model(**LONG)
     worker = service.start_worker()
     service.sampling(model_id)
@@ -81,7 +81,7 @@ def test_a_stopped_worker_gives_its_units_back(service):
 
 
 def test_a_worker_back_from_the_dead_writes_nothing(service):
-    """SIGSTOP past the lease, another worker takes over, SIGCONT: one writer at a time, same draws."""
+    """A worker paused beyond its lease writes nothing after another took over; draws stay equal."""
     model_id = service.create_model(**LONG)
     sleeper = service.start_worker()
     service.sampling(model_id)
@@ -102,7 +102,7 @@ def test_a_worker_back_from_the_dead_writes_nothing(service):
 
 @pytest.mark.parametrize("service", ["team"], indirect=True)
 def test_a_wiped_broker_loses_nothing(service, valkey_url):
-    """FLUSHALL again and again while models wait and run: every one is fitted."""
+    """With repeated FLUSHALL of the broker every model is fitted."""
     broker = redis_client(valkey_url)
     made = [service.create_model(**LONG | {"seed": seed}) for seed in range(3)]
     service.start_worker()
@@ -116,7 +116,7 @@ def test_a_wiped_broker_loses_nothing(service, valkey_url):
 @pytest.mark.slow
 @pytest.mark.parametrize("service", ["team"], indirect=True)
 def test_workers_share_the_chains_of_a_model(service):
-    """The chains of one model run at the same time on two workers of one slot each."""
+    """Two workers of one slot each run chains of one model at the same time."""
     model_id = service.create_model(**LONG)
     for _ in range(2):
         service.start_worker(slots=1)
@@ -132,7 +132,7 @@ def test_workers_share_the_chains_of_a_model(service):
 
 @pytest.mark.slow
 def test_a_broker_that_went_away_costs_time_only(postgres_server, postgres_template, tmp_path):
-    """The broker ends in mid-work and comes back empty: the worker finds it again and fits every model."""
+    """After the broker restarts empty in mid-work, the worker reconnects and fits every model."""
     url = postgres_server.create(template=postgres_template)
     database = Database("postgres", url, make_engine(url))
     with folder("bartserve-valkey-") as place, contextlib.ExitStack() as stack:
@@ -153,7 +153,7 @@ def test_a_broker_that_went_away_costs_time_only(postgres_server, postgres_templ
 
 
 def test_a_worker_stopped_in_mid_transaction_gives_way(postgres_server, postgres_template):
-    """A worker's idle transaction ends before its lease does: the rows it holds are free to take over."""
+    """The database ends a stopped worker's transaction before the lease, which frees its rows."""
     url = postgres_server.create(template=postgres_template)
     context = Context(Settings(database_url=url, lease_seconds=1.0), "wrk_stopped")
     with contextlib.closing(context), context.engine.connect() as connection:

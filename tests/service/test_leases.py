@@ -21,7 +21,7 @@ from worker.units import run_one
 LEASE, PATIENCE = 1.0, 120.0
 QUICK = SHORT | {"num_burnin": 10, "num_draws": 8, "num_trees": 5, "num_chains": 1}
 ONE_TREE = QUICK | {"num_trees": 1, "thin": 1}
-# Where a unit of each kind may be busy for long: what is slowed down there.
+# The step to slow down for each kind of unit.
 STRETCHES = {
     "chain-loads": (CHAIN, QUICK, (chain, "read_rows")),
     "chain-compiles": (CHAIN, QUICK, (kernels, "warm")),
@@ -39,13 +39,13 @@ STRETCHES = {
 
 @pytest.fixture
 def dialect():
-    """Threads of this process; `store/test_units.py` tries leases on both databases."""
+    """Use SQLite: threads of this process run here; `store/test_units.py` tests leases on both databases."""
     return "sqlite"
 
 
 @pytest.fixture
 def context(database):
-    """A worker's process, which is this one."""
+    """Return the context of a worker process: this one."""
     made = Context(
         Settings(database_url=database.url, lease_seconds=LEASE, slice_seconds=0.05), "w", forks=False
     )
@@ -56,7 +56,7 @@ def context(database):
 
 
 def slowed(stack, owner, name):
-    """Block the first call: one event reports its start, another lets it continue."""
+    """Block the first call: one event reports its start, another releases it."""
     began, go_on, original = threading.Event(), threading.Event(), getattr(owner, name)
 
     def slow(*args, **kwargs):
@@ -71,7 +71,7 @@ def slowed(stack, owner, name):
 
 @pytest.mark.parametrize("stretch", STRETCHES)
 def test_a_long_stretch_keeps_its_lease(database, context, stretch):
-    """A stretch that lasts until its lease of a second would have ended twice: renewed, done at once."""
+    """A step of twice the lease's second renews the lease and is done once."""
     kind, settings, place = STRETCHES[stretch]
     service = Service(database.engine, {}, context.settings.data_dir / "log", -1)
     model_id = service.create_model(friedman_table(60), **settings)
@@ -101,7 +101,7 @@ def test_a_long_stretch_keeps_its_lease(database, context, stretch):
 
 
 def predicted(engine, model_id):
-    """A background prediction of the model's own dataset."""
+    """Return a background prediction of the model's own dataset."""
     with session_scope(engine) as session:
         model = models.get(session, OWNER, model_id)
         dataset = datasets.get(session, OWNER, model.dataset_id)
@@ -116,14 +116,14 @@ def predicted(engine, model_id):
 
 
 def test_a_worker_never_claims_what_it_runs(database, context):
-    """Its lease ran out, and yet no process of the same worker takes or ends it; another worker may."""
+    """A worker's expired unit is not claimed by its own processes, only by another worker."""
     service = Service(database.engine, {}, context.settings.data_dir / "log", -1)
     service.create_model(friedman_table(60), **QUICK)
     with session_scope(database.engine) as session:
         claimed = units.claim(session, "w", -1.0)
     context.places.take(claimed.unit_id, claimed.kind)
     assert not run_one(context)
-    context.places.own = 1  # another process of the worker
+    context.places.own = 1  # another process of the same worker
     busy = context.places.busy()
     assert busy == [claimed.unit_id]
     assert not run_one(context)
@@ -136,7 +136,7 @@ def test_a_worker_never_claims_what_it_runs(database, context):
 
 
 def test_a_lost_lease_is_called_one(database, context):
-    """The error of a late but living worker's model speaks of leases, not of memory."""
+    """The error after a late but living worker speaks of leases, not of memory."""
     service = Service(database.engine, {}, context.settings.data_dir / "log", -1)
     model_id = service.create_model(friedman_table(60), **QUICK)
 

@@ -1,4 +1,4 @@
-"""Background predictions by real workers: killed, stopped or cancelled, with the same bytes."""
+"""Background predictions by real workers: killed, stopped or cancelled, with equal bytes."""
 
 import hashlib
 import os
@@ -32,7 +32,7 @@ REQUEST = {
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
-    """Blocks are cut here and read there: the workers take them as they are."""
+    """Shorten blocks; they are cut here, and workers take them as they are."""
     for module in ("datasets", "predictions"):
         monkeypatch.setattr(f"app.store.{module}.BLOCK_ROWS", BLOCK_ROWS)
 
@@ -48,7 +48,7 @@ def model_id(service):
 
 
 def accept(service, model_id) -> tuple[str, str]:
-    """A prediction of new rows, and its dataset."""
+    """Return a background prediction of new rows, and its dataset."""
     table = friedman_table(NUM_ROWS, seed=9)
     encoded = datasets.encode(table)
     columns = [{"name": name} for name in table.column_names]
@@ -89,7 +89,7 @@ def digest(service, prediction_id) -> str:
 
 
 def undisturbed_digest(service, model_id, dataset_id) -> str:
-    """Return the digest of the predictions made in this process in one go."""
+    """Return the digest of the same predictions made in this process."""
     made = again(service, model_id, dataset_id)
     environment = service.environment
     settings = Settings(database_url=environment["BARTSERVE_DATABASE_URL"], redis_url=None)
@@ -102,7 +102,7 @@ def undisturbed_digest(service, model_id, dataset_id) -> str:
 
 
 def test_a_killed_worker_costs_time_only(service, model_id):
-    """SIGKILL of the whole worker in mid-block: the next one makes the rest, and the bytes are the same."""
+    """After SIGKILL of the worker in mid-block the next one completes equal bytes."""
     made, dataset_id = accept(service, model_id)
     first = service.start_worker()
     service.eventually(lambda: blocks(service, made) >= 2)
@@ -122,7 +122,7 @@ def test_a_killed_worker_costs_time_only(service, model_id):
 
 @pytest.mark.slow
 def test_a_stopped_worker_gives_its_blocks_back(service, model_id):
-    """SIGTERM: out within seconds; the blocks it was at are queued again, and nothing is made twice."""
+    """On SIGTERM a worker releases its blocks within seconds, and none is made twice."""
     made, _ = accept(service, model_id)
     worker = service.start_worker()
     service.eventually(lambda: blocks(service, made) >= 1)
@@ -138,7 +138,7 @@ def test_a_stopped_worker_gives_its_blocks_back(service, model_id):
 
 @pytest.mark.slow
 def test_a_cancel_is_heard(service, model_id):
-    """Within seconds, in mid-block, and no further block is stored."""
+    """A cancel takes effect within seconds in mid-block, and no further block is stored."""
     made, dataset_id = accept(service, model_id)
     service.start_worker()
     service.eventually(lambda: blocks(service, made) >= 1)
@@ -153,7 +153,7 @@ def test_a_cancel_is_heard(service, model_id):
 
 
 def test_a_block_that_kills_its_workers_ends_as_failed(service, model_id):
-    """Claimed three times without progress and lost: it fails with a sentence, the model stays."""
+    """A block lost three times without progress fails the prediction; the model stays."""
     made, _ = accept(service, model_id)
     from app.store.queue import lifecycle, units
 

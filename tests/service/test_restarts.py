@@ -27,7 +27,7 @@ def retitled(data, num_draws):
 
 
 def fitted_header(service, model_id):
-    """The header that a fit of the model's present settings writes."""
+    """Return the header that a fit of the model's present settings writes."""
     with session_scope(service.engine, read_only=True) as session:
         spec = read_spec(session, model_id)
         training, _ = split(spec, read_rows(session, spec))
@@ -54,7 +54,7 @@ def test_a_cancelled_model_is_retried(service):
 
 
 def test_an_extended_model_is_the_longer_fit(service):
-    """50 draws, then 70 more, then 1: the same bytes, header and scores as 121 at once."""
+    """50 draws, then 70 and 1 more, give the bytes, header and scores of 121 at once."""
     settings = SHORT | {"num_chains": 2}
     model_id = service.create_model(**settings)
     at_once = service.create_model(**settings | {"num_draws": 121})
@@ -70,7 +70,7 @@ def test_an_extended_model_is_the_longer_fit(service):
             ),
         )
         waiting = service.model(model_id)
-        assert waiting.verdict is not None  # of the draws it had
+        assert waiting.verdict is not None  # of its draws
         assert waiting.settings == settings_before | {"num_draws": total}
         model = service.ended(model_id, 120)
         assert (model.state, model.started_at) == ("succeeded", first.started_at)
@@ -88,7 +88,7 @@ def test_an_extended_model_is_the_longer_fit(service):
 @pytest.mark.slow
 @pytest.mark.parametrize("interrupted", ["cancelled", "killed"])
 def test_an_extension_is_interrupted(service, interrupted):
-    """An extension that is cancelled and retried, or killed, ends as the longer fit too."""
+    """An extension cancelled and retried, or killed, equals the longer fit."""
     settings = LONG | {"num_draws": 20}
     model_id = service.create_model(**settings)
     worker = service.start_worker()

@@ -15,11 +15,11 @@ from worker.context import Context
 from worker.units import run_one
 
 OTHER = "other"
-TIMES = 8  # what it takes alone, with two owners on a slot and the patience of a chain
+TIMES = 8  # allowed slowdown against running alone: two owners on a slot, and a chain's turn before
 
 
 def give(service, model_id, owner):
-    """Let a model and its dataset belong to another owner."""
+    """Transfer a model and its dataset to another owner."""
     with session_scope(service.engine) as session:
         dataset = session.get_one(Model, model_id).dataset_id
         session.execute(update(Model).where(Model.id == model_id).values(owner=owner))
@@ -27,7 +27,7 @@ def give(service, model_id, owner):
 
 
 def fit_and_predict(service) -> tuple[str, float]:
-    """A small fit and a background prediction of the other owner: the model, and how long both took."""
+    """Run the other owner's small fit and background prediction; return the model and the seconds."""
     began = time.monotonic()
     model_id = service.create_model(**SHORT)
     give(service, model_id, OTHER)
@@ -51,7 +51,7 @@ def fit_and_predict(service) -> tuple[str, float]:
 @pytest.mark.slow
 @pytest.mark.parametrize("slots", [1, 2])
 def test_a_long_fit_does_not_stop_another_owner(service, slots):
-    """Many chains without end hold every slot; the other's are done in a few times their usual time."""
+    """With every slot held by endless chains another owner's work takes a few times its usual time."""
     service.start_worker(slots=slots)
     fit_and_predict(service)
     usual, alone = fit_and_predict(service)
@@ -66,7 +66,7 @@ def test_a_long_fit_does_not_stop_another_owner(service, slots):
 
 
 def test_a_chain_that_gave_way_has_the_same_draws(service, monkeypatch):
-    """Two owners' chains take turns on one slot, one iteration each: both end as if they had been alone."""
+    """Chains of two owners alternating on one slot have the draws of undisturbed ones."""
     settings = SHORT | {"num_chains": 1, "num_burnin": 10, "num_draws": 10, "thin": 1}
     first, second = (service.create_model(**settings | {"seed": seed}) for seed in (1, 2))
     give(service, second, OTHER)

@@ -1,4 +1,4 @@
-"""Stop rules: the same draws whatever happens meanwhile, and every outcome recorded."""
+"""Stop rules: equal draws under any interruption, and every outcome recorded."""
 
 import contextlib
 import os
@@ -20,10 +20,10 @@ from sampler.storage.model_header import with_counts
 from tests.support.worker_service import LONG, OWNER, SHORT, children
 
 FIRST = 20
-# Effective draws for which several looks are needed, at a number nobody would ask for.
+# Rules that are met after several checks.
 RULES = {"min_ess": 10.0, "verdict": None, "max_rhat": None, "max_seconds": None, "max_draws": 320}
 SMALL = SHORT | {"num_draws": FIRST}
-# The same with slices of a second or so between two looks, to have something to interrupt.
+# A fit with about a second of work between two checks, long enough to interrupt.
 SLOW = LONG | {"num_draws": FIRST, "num_burnin": 100, "thin": 10, "seed": 8}
 
 
@@ -85,7 +85,7 @@ def whole(service, model_id):
 
 
 def test_a_fit_goes_on_until_its_rules_hold(service):
-    """Three chains on one slot: none waits holding it; looked at 20, 30, 45, .. draws, every time."""
+    """Three chains on one slot are checked at 20, 30, 45, ... draws, and none waits holding the slot."""
     settings = SLOW | {"num_chains": 3}
     made = [service.create_model(**settings, **stopping_at(min_ess=16.0)) for _ in range(2)]
     service.start_worker(slots=1)
@@ -102,7 +102,7 @@ def test_a_fit_goes_on_until_its_rules_hold(service):
 @pytest.mark.slow
 @pytest.mark.parametrize("service", ["team"], indirect=True)
 def test_chains_with_rules_share_workers(service):
-    """Each chain on whichever of two workers is free, round after round: the same draws."""
+    """Chains moving between two workers from round to round have equal draws."""
     model_id = service.create_model(**SLOW, **stopping_at(min_ess=RULES["min_ess"]))
     for _ in range(2):
         service.start_worker(slots=1)
@@ -125,7 +125,7 @@ def ended_or_looked(service, model_id, times, worker):
 
 
 def looked_at_last(service, model_id, times, worker):
-    """Wait for so many looks, or the end; a worker that ended, deaf since that kill, is started again."""
+    """Wait for a number of checks, or the end; restart a worker that ended after a kill."""
     while not over_or_looked(service, model_id, times):
         with contextlib.suppress(AssertionError):
             service.eventually(partial(ended_or_looked, service, model_id, times, worker), 60)
@@ -136,7 +136,7 @@ def looked_at_last(service, model_id, times, worker):
 
 @pytest.mark.timeout(300)
 def test_a_killed_fit_stops_at_the_same_draws(service):
-    """Children killed before and after looks, then the worker: rules, draws, verdict of an undisturbed fit.
+    """A fit whose children and worker are killed has an undisturbed fit's rules, draws and verdict.
 
     The first kill meets a fit that can't be over, however slow this process is: it holds a chain itself.
     """
@@ -162,7 +162,7 @@ def test_a_killed_fit_stops_at_the_same_draws(service):
 
 @pytest.mark.slow
 def test_a_cancelled_fit_with_rules_is_retried(service):
-    """Cancelled between looks and retried, it stops where it would have."""
+    """A fit cancelled between checks and retried stops at the same draws."""
     model_id = service.create_model(**SLOW, **stopping_at(min_ess=RULES["min_ess"]))
     service.start_worker()
     service.eventually(lambda: looks(service, model_id))
@@ -193,7 +193,7 @@ def test_rules_that_never_hold_end_at_the_most_draws(service):
     extended = service.ended(model_id)
     assert (extended.state, extended.stopped, extended.settings["num_draws"]) == (
         "succeeded",
-        model.stopped,  # the rules had done their work
+        model.stopped,  # the rules had done their part
         60,
     )
     assert service.undisturbed_digest(model_id) == service.digest(model_id)
@@ -202,7 +202,7 @@ def test_rules_that_never_hold_end_at_the_most_draws(service):
 @pytest.mark.slow
 @pytest.mark.parametrize("service", ["embedded"], indirect=True)
 def test_time_ends_a_fit_with_what_all_chains_have(service):
-    """At the time limit chains end where they are, and chains without draws are dropped.
+    """At the time limit chains end, and chains without draws are dropped.
 
     The model's earlier predictions don't change when it is extended.
     """
@@ -238,7 +238,7 @@ def test_time_ends_a_fit_with_what_all_chains_have(service):
 @pytest.mark.slow
 @pytest.mark.parametrize("service", ["embedded"], indirect=True)
 def test_time_that_is_over_before_any_draw(service):
-    """A fit without draws fails with the reason; a retry has the whole time again."""
+    """A fit that ends without draws fails with the reason; a retry has the full time again."""
     model_id = service.create_model(**LONG | {"num_burnin": 1_000_000}, **stopping_at(max_seconds=0.5))
     service.start_worker()
     model = service.ended(model_id)

@@ -1,4 +1,4 @@
-"""Doorbells stay few, compiling can be cancelled, hopeless units fail, a lost database only costs time."""
+"""Doorbells stay few, compilation can be cancelled, hopeless units fail, a lost database costs only time."""
 
 import os
 import signal
@@ -23,14 +23,14 @@ embedded = pytest.mark.parametrize("service", ["embedded"], indirect=True)
 @pytest.mark.slow
 @team
 def test_bells_are_bounded(service, valkey_url):
-    """The queue never has more doorbells than the worker has slots, even if nobody answers."""
+    """The queue never has more doorbells than the worker has slots, even if none is answered."""
     broker = redis_client(valkey_url)
     key = service.environment["BARTSERVE_KEY_PREFIX"] + BELL_QUEUE
     for seed in range(10):
         service.create_model(**LONG | {"seed": seed, "num_draws": 2000})
     worker = service.start_worker(slots=1)
     service.eventually(lambda: any(chain.state == "running" for chain in _first_chains(service)))
-    for child in children(worker):  # the one at the chain, and the one for finishes and predictions
+    for child in children(worker):  # one for the chain, one for finishes and predictions
         os.kill(child, signal.SIGSTOP)
     longest = 0
     for _ in range(60):
@@ -43,7 +43,7 @@ def test_bells_are_bounded(service, valkey_url):
 @pytest.mark.slow
 @embedded
 def test_cancel_while_compiling(service, tmp_path):
-    """Compiling is a phase that shows, and that a cancel ends within 5 s of a kernel's own time."""
+    """Compilation is a visible phase that a cancel ends within 5 s beyond the current kernel."""
     model_id = service.create_model(**SHORT)
     service.start_worker(slots=1, XDG_CACHE_HOME=str(tmp_path / "cold"))
     chain = service.eventually(lambda: _compiling(service, model_id))
@@ -54,7 +54,7 @@ def test_cancel_while_compiling(service, tmp_path):
 
 
 def test_poison_stops_after_three_attempts(service, tmp_path):
-    """A model that kills its worker every time fails with the reason after three attempts."""
+    """A model that kills its worker each time fails with the reason after three attempts."""
     model_id = service.create_model(**SHORT | {"num_chains": 1})
     worker = service.start_worker(slots=1, XDG_CACHE_HOME=str(tmp_path / "cold"))
     for attempt in (1, 2, 3):
@@ -70,7 +70,7 @@ def test_poison_stops_after_three_attempts(service, tmp_path):
 @pytest.mark.slow
 @embedded
 def test_nothing_is_open_between_looks(service):
-    """The process that forks keeps no connection to SQLite open: a child would believe in its locks."""
+    """The forking process holds no SQLite connection between queries, whose locks a child would inherit."""
     worker = service.start_worker()
     service.eventually(lambda: len(children(worker)) == 3)
 
@@ -78,13 +78,13 @@ def test_nothing_is_open_between_looks(service):
         files = [os.path.realpath(file) for file in Path(f"/proc/{worker.pid}/fd").iterdir()]
         return not [file for file in files if "bartserve.db" in file]
 
-    service.eventually(lambda: not holds_none(), 60)  # it looks
+    service.eventually(lambda: not holds_none(), 60)  # a query is under way
     service.eventually(holds_none, 60)
 
 
 @team
 def test_cut_database_sessions_cost_time_only(service):
-    """The fit continues with the same draws although the database ends every session repeatedly."""
+    """A fit has equal draws although the database repeatedly ends every session."""
     model_id = service.create_model(**LONG)
     service.start_worker()
     service.sampling(model_id)
@@ -121,7 +121,7 @@ def _attempt(service, model_id):
 
 
 def test_workers_remove_what_was_deleted(service):
-    """A worker whose model is deleted removes its rows and continues with the next."""
+    """A worker removes the rows of its deleted model and continues with the next."""
     model_id = service.create_model(**LONG | {"num_draws": 2000})
     service.start_worker()
     service.sampling(model_id)
@@ -142,7 +142,7 @@ def test_workers_remove_what_was_deleted(service):
     ("service", "phase"), [("embedded", "burn_in"), ("team", "sampling")], indirect=["service"]
 )
 def test_cancel_takes_effect_at_once(service, phase):
-    """Within 5 s; every draw that was kept stays readable, and nothing of the model is written any more."""
+    """A cancel takes effect within 5 s; stored draws stay readable, and no more is written."""
     long = {"burn_in": {"num_burnin": 1_000_000}, "sampling": {"num_draws": 4000}}[phase]
     model_id = service.create_model(**LONG | long)
     service.start_worker()
@@ -155,7 +155,7 @@ def test_cancel_takes_effect_at_once(service, phase):
     service.cancel(model_id)
     model = service.ended(model_id, 5)
     before = _everything(service, model_id)
-    time.sleep(1.5)  # tens of slices
+    time.sleep(1.5)  # dozens of slices
 
     assert (model.state, model.error) == ("cancelled", None)
     assert _everything(service, model_id) == before

@@ -1,3 +1,3 @@
-"""One database for the tests of the API, empty again before each."""
+"""One database for all API tests, emptied before each."""
 
 from tests.support.shared_database import _shared_postgres, _shared_sqlite, database  # noqa: F401  fixtures

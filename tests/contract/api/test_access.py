@@ -1,4 +1,4 @@
-"""Access: this machine without a key, others with one, and no view of other owners' objects."""
+"""Access: local clients without a key, others with one, and no view of other owners' objects."""
 
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ from tests.support.routes import address, body_for, fields, guarded_routes
 
 
 def test_nobody_is_in_without_a_key(team, database):
-    """Every route but health answers 401 to no key and to made-up, mistyped, revoked and expired ones."""
+    """Every route except health answers 401 to absent, made-up, mistyped, revoked and expired keys."""
     good, revoked, expired = (make_key(database, name) for name in ("ann", "bob", "cat"))
     with session_scope(database.engine) as session:
         keys.revoke(session, revoked.id)
@@ -44,7 +44,7 @@ def test_nobody_is_in_without_a_key(team, database):
 
 
 def test_a_service_without_keys_lets_nobody_in(team):
-    """A team service starts without keys: 401, while health is open."""
+    """A team service without any key answers 401, with health still open."""
     problem(team.get("/models"), 401)
     assert team.get("/health/live").json() == {"status": "alive"}
     assert team.get("/health/ready").status_code == 503
@@ -76,7 +76,7 @@ def test_on_every_route_what_is_anothers_is_not_there(team, database, anns):
     for method, path in sorted(named, key=lambda route: route[0] == "DELETE"):
         sent = body_for(path, ids["dataset_id"]) if method == "POST" else {}
         if "cancel" in path or method == "DELETE" or path.endswith("/delete"):
-            continue  # it would be gone for the routes after this one
+            continue  # it would be deleted before the next routes
         answer = team.request(method, address(path, **ids), headers=ann, **sent)
         assert answer.status_code != 404, (method, path, "tells nothing: it is 404 for its owner too")
     problem(team.post("/models", json=body_for("models", ids["dataset_id"])["json"], headers=bob), 404)
@@ -84,7 +84,7 @@ def test_on_every_route_what_is_anothers_is_not_there(team, database, anns):
 
 
 def test_keys_of_one_owner_share_and_others_see_nothing(team, database, anns):
-    """In no list is what is another's; a second key of the owner sees all of it."""
+    """Lists show an owner's objects to all its keys and to nobody else."""
     _, ids = anns
     again, bob = bearer(make_key(database, "second", owner="ann")), bearer(make_key(database, "bob"))
     lists = [path for method, path in guarded_routes() if method == "GET" and not fields(path)]
@@ -101,7 +101,7 @@ def test_keys_of_one_owner_share_and_others_see_nothing(team, database, anns):
 
 @only("sqlite")
 def test_on_loopback_web_pages_stay_out(client):
-    """No key is asked of this machine, but a foreign Origin or a name pointed here gets 403."""
+    """On loopback no key is needed, but a foreign Origin or Host gets 403."""
     assert client.get("/datasets").status_code == 200
     own = str(client.base_url)
     port = client.base_url.port
@@ -124,7 +124,7 @@ def test_on_loopback_web_pages_stay_out(client):
 
 @only("sqlite")
 def test_on_loopback_every_route_looks_at_host_and_origin(client):
-    """No route answers a page of another site, nor under a name that was pointed at this machine."""
+    """On loopback no route answers a page of another site or a request under a foreign host name."""
     for method, path in guarded_routes():
         foreign = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
         for headers in ({"Origin": "https://evil.example"}, {"Host": "evil.example"}, foreign):
@@ -133,7 +133,7 @@ def test_on_loopback_every_route_looks_at_host_and_origin(client):
 
 @only("sqlite")
 def test_on_loopback_a_link_leads_here_and_nothing_else_does(client):
-    """Requests that another site initiated are refused, except a link that the user follows."""
+    """Requests initiated by another site are refused, except a link that the user follows."""
     link = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Sec-Fetch-Site": "cross-site"}
     for site in ("none", "same-origin"):
         assert client.get("/models", headers={"Sec-Fetch-Site": site}).status_code == 200

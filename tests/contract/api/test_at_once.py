@@ -1,4 +1,4 @@
-"""Concurrent requests: each is answered as if it had come alone, before or after the other."""
+"""Concurrent requests: each gets an answer of some sequential order."""
 
 import sys
 import threading
@@ -13,7 +13,7 @@ from tests.support.fitted_models import SMALL, fitted
 
 
 def together(*work) -> list:
-    """Return the results of calls that all start at the same moment."""
+    """Return the results of calls that start at the same moment."""
     barrier = threading.Barrier(len(work))
     given: list = [None] * len(work)
 
@@ -30,7 +30,7 @@ def together(*work) -> list:
 
 
 def test_a_dataset_is_deleted_while_a_model_is_accepted_on_it(client):
-    """The model exists and the dataset is needed, or the dataset is gone: never a 500."""
+    """Either the model exists and its dataset stays, or the dataset is gone: never a 500."""
     seen = Counter()
     for _ in range(12):
         dataset_id = post_csv(client, table()).json()["id"]
@@ -47,7 +47,7 @@ def test_a_dataset_is_deleted_while_a_model_is_accepted_on_it(client):
 
 
 def test_cancelling_and_deleting_at_once(client):
-    """Both find the model or find it gone; nothing of it is left."""
+    """Concurrent cancel and delete each find the model or get a 404; nothing of it remains."""
     dataset_id = post_csv(client, table()).json()["id"]
     for _ in range(8):
         path = client.post("/models", json={"dataset_id": dataset_id, "target": "y", **SMALL}).headers[
@@ -65,7 +65,7 @@ def test_cancelling_and_deleting_at_once(client):
 
 
 def test_many_who_ask_a_cold_model_share_one_load(client, settings, database, monkeypatch):
-    """The posterior is read and decoded once, and every answer is the same."""
+    """Concurrent predictions read and decode a posterior once and have equal answers."""
     model = fitted(client, settings)
     loads = []
     decode = Posterior.from_blocks
@@ -81,7 +81,7 @@ def test_many_who_ask_a_cold_model_share_one_load(client, settings, database, mo
 
 
 def test_a_prediction_goes_one_way(client, settings, database):
-    """From the request to the answer at most 12 calls from one file of ours to another, none back."""
+    """A prediction makes at most 12 calls between our files, and never returns to an earlier one."""
     model = fitted(client, settings)
     predictor = Predictor(database.engine, cache_bytes=10**9, max_rows=100)
     request = PredictRequest(rows=[{"size": 3, "colour": "red"}])

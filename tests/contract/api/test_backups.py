@@ -1,4 +1,4 @@
-"""Backups by the commands of docs/deploy.md: the restored service is the same."""
+"""Backups made by the commands of docs/deploy.md restore an equal service."""
 
 import os
 import re
@@ -20,12 +20,12 @@ from tests.support.servers import Postgres, postgres_program
 
 DEPLOY = Path(__file__).parents[3] / "docs" / "deploy.md"
 COMMANDS = re.findall(r"^```bash\n(.*?)\n```", DEPLOY.read_text(), re.DOTALL | re.MULTILINE)
-INSIDE = "docker compose exec -T postgres "  # what the command is run in, where there are containers
+INSIDE = "docker compose exec -T postgres "  # what the command runs in, with containers
 
 
 @pytest.fixture
 def restored(request, database, settings: Settings, tmp_path) -> Iterator["Backup"]:
-    """Return the backup commands for the test's database, and a place to restore it to."""
+    """Return the backup commands for the test's database, and the place of the restored one."""
     if database.dialect == "sqlite":
         yield OfSqlite(settings, tmp_path / "new")
     else:
@@ -36,7 +36,7 @@ def restored(request, database, settings: Settings, tmp_path) -> Iterator["Backu
 
 
 class Backup:
-    """A backup of a service's database and a new service from it."""
+    """A backup of a service's database and a new service restored from it."""
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self.settings, self.folder = settings, folder
@@ -86,7 +86,7 @@ class OfPostgres(Backup):
 
     def restore(self) -> Settings:
         self._in("pg_restore", self.url)
-        self._in("pg_restore", self.url)  # over what is there, as on a service that runs already
+        self._in("pg_restore", self.url)  # over existing data, as on a running service
         return self.settings.model_copy(update={"database_url": self.url})
 
     def _in(self, program: str, url: str) -> None:
@@ -104,7 +104,7 @@ class OfPostgres(Backup):
 
 
 def test_what_was_backed_up_predicts_the_same_and_goes_on(client, settings, database, restored):
-    """A model answers with the same bytes; one that was being fitted ends as the original does."""
+    """A restored model predicts the same bytes; an unfinished fit ends as the original does."""
     asked = {"rows": [{"size": 3.0, "colour": "red"}], "interval": "predictive", "level": [0.5, 0.9]}
     done = fitted(client, settings)["id"]
     dataset = post_csv(client, table(60)).json()["id"]
@@ -114,7 +114,7 @@ def test_what_was_backed_up_predicts_the_same_and_goes_on(client, settings, data
     give_back(database.engine, take_chains(database.engine, 20, 30))
 
     restored.take()
-    assert run_units(settings) == 3  # two chains that go on, and their end
+    assert run_units(settings) == 3  # two chains to continue, and their end
     first = [client.post(f"/models/{id_}/predict", json=asked).json() for id_ in (done, open_)]
     assert client.delete(f"/models/{done}").status_code == 204
     new = restored.restore()

@@ -1,4 +1,4 @@
-"""Predictions of stored datasets in the background."""
+"""Background predictions of stored datasets."""
 
 import io
 import json
@@ -20,7 +20,7 @@ from tests.support.databases import only
 from tests.support.fitted_models import fitted, run_units
 
 ARROW, CSV = "application/vnd.apache.arrow.stream", "text/csv"
-WORK_OF_ROW = 80 * 250  # draws, and trees of each with what the quantiles of a mixture take
+WORK_OF_ROW = 80 * 250  # draws, and trees in each, with the cost of a mixture's quantiles
 NEW = "size,colour\n3,red\n17.5,blue\n,green\n99,mauve\n"
 
 
@@ -91,7 +91,7 @@ def read(response) -> pa.Table:
 
 @pytest.mark.parametrize(("work", "units_made"), [(stored.UNIT_WORK, 4), (2 * WORK_OF_ROW, 15)])
 def test_units_follow_each_other(client, settings, model, monkeypatch, work, units_made):
-    """Blocks of eight rows, as they are or in units of two: each row once and in order."""
+    """Blocks of eight rows, processed singly or two per unit, give each row once and in order."""
     monkeypatch.setattr("app.store.datasets.BLOCK_ROWS", 8)
     monkeypatch.setattr("app.store.predictions.BLOCK_ROWS", 8)
     monkeypatch.setattr(stored, "BLOCK_ROWS", 8)
@@ -116,7 +116,7 @@ def test_units_follow_each_other(client, settings, model, monkeypatch, work, uni
 @pytest.mark.parametrize("num_rows", [1, 65_536, 3_000_000, 10**9])
 @pytest.mark.parametrize("work", [1, WORK_OF_ROW, 10**6, 10**9])
 def test_a_unit_takes_seconds(num_rows, work):
-    """No more than its share of work, a whole part of a block, unless there would be thousands of units."""
+    """A unit is a whole part of a block within its share of work, unless that makes thousands of units."""
     rows = stored.unit_rows(work, num_rows)
     would_be_many = 2 * num_rows > rows * stored.MAX_UNITS
 
@@ -126,7 +126,7 @@ def test_a_unit_takes_seconds(num_rows, work):
 
 
 def test_what_cannot_be_predicted_is_refused_or_fails_with_its_place(client, settings, model, monkeypatch):
-    """Names and options before the 202; cells of the wrong kind end it, with the row of the whole dataset."""
+    """Wrong names and options are refused; wrong cells fail the prediction with the row in the dataset."""
     strange = post_csv(client, "size,hue\n1,red\n2,red\n").json()["id"]
     body = problem(start(client, model, strange), 422, "unusable-data")
     assert places(body) == [("colour", None), ("hue", None)]
@@ -145,7 +145,7 @@ def test_what_cannot_be_predicted_is_refused_or_fails_with_its_place(client, set
     text = "y,flag\n" + "".join(f"{row % 5},{'true' if row % 2 else 'false'}\n" for row in range(40))
     of_flags = fitted(client, settings, text=text)
     wrong = post_csv(client, "x,flag\n" + "1,1\n" * 9 + "1,2\n").json()["id"]
-    problem(start(client, of_flags, wrong), 422)  # x was no column of the training data
+    problem(start(client, of_flags, wrong), 422)  # x was not a training column
     wrong = post_csv(client, "y,flag\n" + "1,1\n" * 9 + "1,2\n").json()["id"]
     made = start(client, of_flags, wrong).json()
     run_units(settings)
@@ -158,7 +158,7 @@ def test_what_cannot_be_predicted_is_refused_or_fails_with_its_place(client, set
 
 
 def test_cancelling(client, settings, model, dataset_id):
-    """A queued one ends at once, cancelling again changes nothing, and a finished one has nothing left."""
+    """Cancelling ends a queued prediction at once; a second time, or once finished, it changes nothing."""
     made = start(client, model, dataset_id).json()
     path = f"/predictions/{made['id']}"
 
@@ -175,7 +175,7 @@ def test_cancelling(client, settings, model, dataset_id):
 
 
 def test_a_running_one_learns_of_its_end(client, database, model, dataset_id):
-    """A worker learns of a cancel or deletion at its next heartbeat, or loses its lease."""
+    """A worker learns of a cancel or deletion at its next heartbeat or by losing its lease."""
     with session_scope(database.engine) as session:
         register(session, Worker(id="w", host="h", pid=1, slots=2, beat_at=0, phase="working"))
     for method, path in [("POST", "/cancel"), ("DELETE", "")]:
@@ -198,7 +198,7 @@ def test_a_running_one_learns_of_its_end(client, database, model, dataset_id):
 
 
 def test_the_dataset_stays_while_it_is_predicted(client, settings, model, dataset_id):
-    """409 names the prediction; afterwards the dataset may go, and the result stays."""
+    """Deleting a dataset in use is a 409 that names the prediction; afterwards the result outlives it."""
     made = start(client, model, dataset_id).json()
 
     body = problem(client.delete(f"/datasets/{dataset_id}"), 409, "in-use")
@@ -226,7 +226,7 @@ def test_a_deleted_model_takes_its_predictions_along(client, settings, model, da
 
 
 def test_a_damaged_result_is_not_given(client, settings, database, model, dataset_id):
-    """A stored byte that changed is noticed before an answer begins."""
+    """A changed byte of a stored result is detected before the response begins."""
     made = start(client, model, dataset_id).json()
     run_units(settings)
     with session_scope(database.engine) as session:
@@ -238,7 +238,7 @@ def test_a_damaged_result_is_not_given(client, settings, database, model, datase
 
 @only("sqlite")
 def test_predictions_come_before_fits(client, settings, model, dataset_id, database):
-    """Their units take seconds: they don't wait for chains that were queued earlier."""
+    """Units of predictions are claimed before chains that were queued earlier."""
     body = {"dataset_id": model["dataset_id"], "target": "y", "num_chains": 1}
     assert client.post("/models", json=body).status_code == 202
     made = start(client, model, dataset_id).json()
@@ -249,7 +249,7 @@ def test_predictions_come_before_fits(client, settings, model, dataset_id, datab
 
 
 def test_what_is_another_owners_is_not_there(client, database, model, dataset_id):
-    """Other owners' predictions are 404 on every route and in no list; their datasets can't be predicted."""
+    """Other owners' predictions are 404 on every route, in no list, and their datasets can't be predicted."""
     with session_scope(database.engine) as session:
         dataset = session.get_one(Dataset, dataset_id)
         mine = {"owner": dataset.owner, "model_id": model["id"], "dataset": dataset}
@@ -271,7 +271,7 @@ def test_what_is_another_owners_is_not_there(client, database, model, dataset_id
 
 @only("sqlite")
 def test_two_classes_are_predicted_as_probabilities(client, settings):
-    """At once and in the background: the second label's probability with its interval, and the labels."""
+    """Direct and background predictions give the second label's probability, its interval, and the labels."""
     text = "size,colour,bought\n" + "".join(
         f"{row % 19},{'red' if row % 3 else 'blue'},{'yes' if row % 19 > 9 else 'no'}\n" for row in range(80)
     )

@@ -14,7 +14,7 @@ from tests.support.waiting import stretched
 
 @only("sqlite")
 def test_an_accepted_fit_rings_once_per_chain(settings, valkey_url):
-    """One message per chain, with nothing in it but the task's name."""
+    """An accepted fit sends one doorbell per chain, containing only the task's name."""
     broker = servers.redis_client(valkey_url)
     prefix = f"test-{time.monotonic_ns()}:"
     with_broker = settings.model_copy(update={"redis_url": valkey_url, "key_prefix": prefix})
@@ -35,7 +35,7 @@ def test_an_accepted_fit_rings_once_per_chain(settings, valkey_url):
 
 @only("sqlite")
 def test_a_broker_that_is_away_costs_nothing(settings):
-    """The fit is accepted all the same, and the answer doesn't wait for the broker."""
+    """Without a broker a fit is accepted, and the response isn't delayed."""
     away = settings.model_copy(update={"redis_url": "redis://127.0.0.1:9/0"})
     with serving(away) as address, plain_http.Client(base_url=address, timeout=30) as client:
         dataset_id = post_csv(client, table()).json()["id"]
@@ -50,7 +50,7 @@ def test_a_broker_that_is_away_costs_nothing(settings):
 
 @only("sqlite")
 def test_a_mute_broker_holds_a_ring_for_a_moment_only(settings, tmp_path):
-    """A broker that takes the connection and never answers: the ring ends by its time limit."""
+    """Sending to a broker that accepts connections and never answers ends by its time limit."""
     with socket.socket(socket.AF_UNIX) as mute:
         mute.bind(str(tmp_path / "mute.sock"))
         mute.listen()

@@ -1,4 +1,4 @@
-"""Small bodies that expand enormously: refused quickly, in little memory, while others are served."""
+"""Small bodies that expand enormously are refused quickly in little memory, while others are served."""
 
 import threading
 import time
@@ -30,7 +30,7 @@ MANY = 400_000
 )
 @only("sqlite")
 def test_predictions_of_nothing_in_great_number(client, text):
-    """A 4xx within seconds, with at most a hundred entries."""
+    """Very many empty predictions get a 4xx within seconds, with at most a hundred errors."""
     started = time.monotonic()
 
     response = post_json(client, "/models/x/predict", text)
@@ -43,7 +43,7 @@ def test_predictions_of_nothing_in_great_number(client, text):
 @pytest.mark.parametrize("field", ["features", "columns", "moves", "prior", "stop"])
 @only("sqlite")
 def test_fits_with_fields_of_great_size(client, field):
-    """One complaint, not one for each of a hundred thousand entries; 413 beyond a few megabytes."""
+    """A field with a hundred thousand bad entries gives one error; a body of many megabytes is a 413."""
     dataset_id = post_csv(client, table()).json()["id"]
     for value in ("[" + "1," * 100_000 + "1]", "{" + ",".join(f'"a{i}":1' for i in range(50_000)) + "}"):
         text = f'{{"dataset_id": "{dataset_id}", "target": "y", "{field}": {value}}}'
@@ -57,7 +57,7 @@ def test_fits_with_fields_of_great_size(client, field):
 
 @only("sqlite")
 def test_others_are_served_meanwhile(client):
-    """While large bodies are read, a small request is answered at once."""
+    """A small request is answered at once while large bodies are read."""
     text = '{"rows": [' + '{"a": 1, "b": "x"},' * 80_000 + "1]}"
     threads = [threading.Thread(target=post_json, args=(client, "/models/x/predict", text)) for _ in range(4)]
     for thread in threads:
@@ -75,7 +75,7 @@ def test_others_are_served_meanwhile(client):
 
 @only("sqlite")
 def test_long_texts_are_not_shown_whole(client):
-    """Levels of a hundred thousand characters are neither listed nor previewed completely."""
+    """Levels of a hundred thousand characters are abbreviated in lists and previews."""
     long = "x" * 100_000
     made = post_csv(client, f"a,b\n1,{long}\n2,{long}y\n3,z\n").json()
 

@@ -1,4 +1,4 @@
-"""Trust in a model over HTTP: convergence by number of draws, and held-out rows."""
+"""Checks of a model over HTTP: convergence by number of draws, and held-out rows."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_growth_is_the_notebooks_own_figures_at_each_count(client, settings):
 
 
 def test_growth_is_told_of_a_model_that_is_being_fitted(client, settings, database):
-    """From the draws that every chain has; 409 as long as one has none."""
+    """During a fit convergence covers the draws of all chains; 409 while some chain has none."""
     dataset = post_csv(client, table(60)).json()
     body = {"dataset_id": dataset["id"], "target": "y"} | SMALL
     at = client.post("/models", json=body).headers["location"]
@@ -54,7 +54,7 @@ def test_growth_is_told_of_a_model_that_is_being_fitted(client, settings, databa
 
 
 def test_held_out_rows_are_the_models_own_predictions_of_them(client, settings):
-    """Row numbers, outcomes, means and 90% predictive intervals; calibration counts what lies inside."""
+    """Held-out rows have the model's own predictions and intervals; calibration counts outcomes inside."""
     model = fitted(client, settings, holdout=0.3, seed=4)
     told = client.get(f"/models/{model['id']}/holdout").json()
     rows = told["rows"]
@@ -84,7 +84,7 @@ def test_held_out_rows_are_the_models_own_predictions_of_them(client, settings):
 
 
 def test_held_out_rows_of_two_classes(client, settings):
-    """Outcomes are 0 and 1, means probabilities, and calibration compares them with shares, bin by bin."""
+    """For two classes outcomes are 0 or 1, and calibration compares probabilities with shares by bin."""
     model = fitted(client, settings, text=two_classes(80), holdout=0.4, family="probit")
     told = client.get(f"/models/{model['id']}/holdout").json()
 
@@ -97,6 +97,6 @@ def test_held_out_rows_of_two_classes(client, settings):
 
 
 def test_without_held_out_rows_there_is_nothing_to_show(client, settings):
-    """404 with the reason."""
+    """Without held-out rows the response is a 404 with the reason."""
     model = fitted(client, settings)
     assert "no holdout" in problem(client.get(f"/models/{model['id']}/holdout"), 404, "not-found")["detail"]

@@ -1,4 +1,4 @@
-"""A target of two classes: a probability with its interval, in the user's own labels."""
+"""Targets of two classes: a probability with its interval, in the user's labels."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.support.fitted_models import SMALL, fitted
 
 @pytest.mark.parametrize("family", ["probit", "auto"])
 def test_two_classes_give_a_probability_in_the_users_labels(client, settings, family):
-    """P(second label) with its credible interval inside [0, 1], and the labels in the answer."""
+    """The answer has P(second label), its credible interval inside [0, 1], and the labels."""
     model = fitted(client, settings, text=two_classes(), family=family, holdout=0.25)
     assert model["settings"]["family"] == "probit"
     held = model["holdout"]
@@ -41,7 +41,7 @@ def test_a_predictive_interval_of_a_class_is_refused(client, settings):
 
 
 def test_what_probit_cannot_use_is_refused_before_the_202(client):
-    """Weights, priors of a noise that isn't there and a third class each name what is wrong."""
+    """Weights, noise priors and a third class are refused by name."""
     text = two_classes().replace("\n", ",1\n").replace("x,y,1", "x,y,w")
     dataset = post_csv(client, text).json()
     three = post_csv(client, text.replace("yes", "maybe", 3)).json()

@@ -1,4 +1,4 @@
-"""Files that exhaust the memory, time or process of their reader: refused, while others are served."""
+"""Files that exhaust their reader's memory or time, or kill it, are refused while others are served."""
 
 import gzip
 import io
@@ -26,7 +26,7 @@ ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
 
 
 def parquet_bomb(rows: int, columns: int) -> bytes:
-    """Constants, by groups of a million rows: kilobytes that decode to rows x columns x 8 bytes."""
+    """Return constant columns in groups of a million rows: kilobytes that decode to rows x columns x 8."""
     sink = io.BytesIO()
     group = pa.table({f"x{j}": np.zeros(1_000_000) for j in range(columns)})
     with pq.ParquetWriter(sink, group.schema, compression="zstd") as writer:
@@ -36,7 +36,7 @@ def parquet_bomb(rows: int, columns: int) -> bytes:
 
 
 def arrow_bomb() -> bytes:
-    """Make a text of 9,000 characters that a dictionary repeats a million times."""
+    """Return a text of 9,000 characters that a dictionary repeats a million times."""
     values = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1_000_000, np.int8)), ["x" * 9_000])
     batch = pa.record_batch([values, pa.array(np.zeros(1_000_000))], names=["a", "y"])
     sink = io.BytesIO()
@@ -68,7 +68,7 @@ BOMBS = {
 @pytest.mark.parametrize("case", BOMBS)
 @only("sqlite")
 def test_bombs_are_refused(client, case):
-    """A bomb gets a problem document with advice, and the next upload works."""
+    """A decompression bomb gets a problem document with advice, and the next upload works."""
     make, headers, statuses = BOMBS[case]
     content = make()
     assert len(content) < 2_000_000
@@ -82,7 +82,7 @@ def test_bombs_are_refused(client, case):
 
 @only("sqlite")
 def test_the_service_answers_while_bombs_are_read(client):
-    """Other requests are answered during several bombs, and this process doesn't grow."""
+    """While several bombs are read, other requests are answered and the API's memory doesn't grow."""
 
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -120,7 +120,7 @@ def run(content: bytes, limits: ReaderLimits, using: Readers = readers) -> dict:
 
 
 def test_a_reader_that_takes_too_much_memory_is_refused():
-    """The kernel enforces the limit, and the error gives advice."""
+    """The kernel enforces the memory limit, and the error gives advice."""
     rows = pa.table({"x": np.random.default_rng(0).normal(size=4_000_000), "y": np.zeros(4_000_000)})
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
@@ -131,7 +131,7 @@ def test_a_reader_that_takes_too_much_memory_is_refused():
 
 
 def test_many_columns_take_no_more_room_than_their_cells():
-    """Arrow reserves a whole block for each: half a gigabyte here, unless the system gets it again."""
+    """Thousands of small columns are read in little memory, though Arrow reserves a block for each."""
     names = ",".join(f"c{number}" for number in range(1500))
     content = "\n".join(
         [names, *[",".join(str(row % 97) for _ in range(1500)) for row in range(80)]]
@@ -141,7 +141,7 @@ def test_many_columns_take_no_more_room_than_their_cells():
 
 
 def test_a_reader_that_takes_too_long_is_refused():
-    """A second of the processor, and the kernel ends it."""
+    """The kernel ends a reader that exceeds its processor time."""
     content = b"a,b,c,d\n" + b"1.5,2.5,x,'y'\n" * 3_000_000
 
     with pytest.raises(UnusableDataError, match="too much memory or time"):
@@ -149,7 +149,7 @@ def test_a_reader_that_takes_too_long_is_refused():
 
 
 def test_readers_are_born_again():
-    """The fork server of readers is restarted after a kill, at the cost of a moment."""
+    """The fork server of readers restarts after a kill."""
     own = Readers()
     try:
         assert run(b"a,b\n1,2\n", ReaderLimits(), own)["num_rows"] == 1
@@ -175,7 +175,7 @@ def test_few_are_read_at_once():
 
 
 def test_what_a_reader_gets_wrong_is_logged_and_not_a_500(caplog):
-    """A fault of ours is a refusal for the sender and a trace in the log."""
+    """A bug in a reader is a refusal for the sender and a traceback in the log."""
     with tempfile.TemporaryFile() as file, pytest.raises(UnusableDataError, match="logged"):
         readers.run("dataset", file, ReaderLimits(), {"options": {}, "block_rows": 1000})
     assert "Traceback" in caplog.text
@@ -183,7 +183,7 @@ def test_what_a_reader_gets_wrong_is_logged_and_not_a_500(caplog):
 
 @only("sqlite")
 def test_gzip_by_its_header_or_by_its_first_bytes(client):
-    """Compressed on the way, as a file, or both: the same table; another coding is a 415."""
+    """A body may be gzipped by transfer, as a file, or both; any other coding is a 415."""
     packed = gzip.compress(table().encode())
     plain = post_csv(client, table()).json()
     for content, headers in [
@@ -231,7 +231,7 @@ def columnar() -> dict[str, tuple[bytes, dict[str, str]]]:
 @pytest.mark.parametrize("case", columnar())
 @only("sqlite")
 def test_columnar_files_become_datasets(client, case):
-    """Parquet, Arrow streams and files: integers, narrow floats, categories, dates and booleans."""
+    """Parquet and Arrow files and streams may hold integers, narrow floats, categories, dates, booleans."""
     content, headers = columnar()[case]
 
     made = client.post("/datasets", content=content, headers=headers)
@@ -248,7 +248,7 @@ def test_columnar_files_become_datasets(client, case):
 
 @only("sqlite")
 def test_columnar_files_that_cannot_be_used_are_refused_with_their_place(client):
-    """Nested columns and infinite values are reported by name and row, and invalid Parquet as such."""
+    """Nested columns and infinite values are reported by name and row; invalid Parquet is refused."""
 
     def send(columns) -> dict:
         sink = io.BytesIO()
@@ -264,7 +264,7 @@ def test_columnar_files_that_cannot_be_used_are_refused_with_their_place(client)
 
 @only("sqlite")
 def test_what_the_sender_says_of_a_file(client):
-    """Each part of the dialect, spellings of missing and kinds of columns can be said; typos are refused."""
+    """Dialect, spellings of missing values and kinds of columns can be given; typos are refused."""
     text = "zip;ja;preis;tag\n02134;ja;1.234;1/2/2026\n-9;nein;2;3/4/2026\n"
     said = {
         "separator": "semicolon",
@@ -302,7 +302,7 @@ def open_full(mode):
 @pytest.mark.parametrize("place", ["the upload", "the reader"])
 @only("sqlite")
 def test_a_full_disk_is_not_the_sender_s_fault(client, monkeypatch, place):
-    """A full disk is a 503 with Retry-After, wherever it fills up."""
+    """A full disk is a 503 with Retry-After, at whichever step it occurs."""
     if place == "the upload":
         monkeypatch.setattr("app.web.uploads.TemporaryFile", lambda: open_full("wb"))
     else:

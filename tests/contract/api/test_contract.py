@@ -29,7 +29,7 @@ from tests.support.fitted_models import SMALL, fitted, run_units
 pytestmark = pytest.mark.slow
 
 EXAMPLES = int(os.environ.get("BARTSERVE_CONTRACT_EXAMPLES", "4"))
-SECONDS = 120  # of one answer
+SECONDS = 120  # of one response
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -50,7 +50,7 @@ QUIET = settings(
 
 @pytest.fixture
 def known(client, settings, database) -> dict[str, str]:
-    """Set up a service with a fitted model, and return the ids of its objects."""
+    """Start a service with a fitted model, and return the ids of its objects."""
     worker = Worker(id="w", host="h", pid=1, slots=1, beat_at=0.0, phase="ready")
     with session_scope(database.engine) as session:
         workers.register(session, worker)
@@ -82,7 +82,7 @@ def ask(case: Case, address: str):
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["good", "bad"])
 def test_every_operation_as_documented(client, known, mode):
-    """Valid and invalid requests for every operation, on present and absent objects, match the document."""
+    """Valid and invalid requests to every operation, on present and absent objects, match the document."""
     address = str(client.base_url).rstrip("/")
     schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
     asked = 0
@@ -92,7 +92,7 @@ def test_every_operation_as_documented(client, known, mode):
         try:
             _every_case(strategy, operation.method, address, known, mode)()
             asked += 1
-        except Unsatisfiable:  # what takes nothing can't be given anything bad
+        except Unsatisfiable:  # operations without input have no invalid input
             assert mode == GenerationMode.NEGATIVE, operation.label
     assert asked > (25 if mode == GenerationMode.POSITIVE else 12)
 
@@ -104,11 +104,11 @@ def _every_case(strategy, method: str, address: str, known: dict[str, str], mode
     @QUIET
     def run(case, there):
         if there and method != "delete":
-            # Generated ids are never those of something.
+            # Generated ids never match an object.
             case.path_parameters = {
                 name: known.get(name, value) for name, value in (case.path_parameters or {}).items()
             }
-            more_here = []  # what was bad may have been the id
+            more_here = []  # the invalid part may have been the id
         else:
             more_here = more
         check(case, ask(case, address), more_here)
@@ -117,7 +117,7 @@ def _every_case(strategy, method: str, address: str, known: dict[str, str], mode
 
 
 def test_workflows_by_links(client, known):
-    """Created objects are viewed, used, changed and deleted, in any order, following the document's links."""
+    """Objects are created, viewed, used, changed and deleted in any order along the document's links."""
     address = str(client.base_url).rstrip("/")
     schema = schemathesis.openapi.from_url(f"{address}/openapi.json").exclude(path_regex="/events$")
     assert "links" in client.get("/openapi.json").json()["paths"]["/models"]["post"]["responses"]["202"]
@@ -129,7 +129,7 @@ def test_workflows_by_links(client, known):
             return {"base_url": address, "timeout": SECONDS}
 
         def before_call(self, case):
-            # Texts that are no table, and targets that are no column, would never make anything.
+            # Generated texts that are no table, or targets that are no column, would never create an object.
             if case.method == "POST" and case.path == "/datasets" and case.media_type == "text/csv":
                 case.body = table().encode()
             elif case.method == "POST" and case.path == "/models" and isinstance(case.body, dict):

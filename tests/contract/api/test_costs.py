@@ -1,4 +1,4 @@
-"""Estimated costs: a fit that no worker has the memory for is refused at once, with the formula."""
+"""Estimated costs: a fit that exceeds every worker's memory is refused at once, with the formula."""
 
 import pytest
 
@@ -20,12 +20,12 @@ DEFAULT = Settings.resolve().to_json()
 
 @pytest.fixture
 def settings(settings):
-    """A service whose workers have room for little more than themselves."""
+    """Return settings of a service whose workers have hardly any spare memory."""
     return settings.model_copy(update={"fit_memory_bytes": 500 * MIB})
 
 
 def test_too_many_draws_for_a_worker(client):
-    """A 422 gives the needed and the available memory and the formula; no model is created."""
+    """The 422 gives needed memory, available memory and formula; no model is created."""
     body = {"dataset_id": post_csv(client, table()).json()["id"], "target": "y"}
 
     told = problem(client.post("/models", json=body | {"num_draws": 100_000}), 422, "fit-too-large")["detail"]
@@ -39,7 +39,7 @@ def test_too_many_draws_for_a_worker(client):
 
 
 def test_an_extension_is_checked_as_a_whole(client, settings):
-    """A finished model can't be extended beyond the memory that its finish would take."""
+    """A model can't be extended to a length whose finish would exceed the memory."""
     model = fitted(client, settings)
 
     refused = client.post(f"/models/{model['id']}/extend", json={"num_draws": 50_000})
@@ -49,7 +49,7 @@ def test_an_extension_is_checked_as_a_whole(client, settings):
 
 
 def test_the_formula_said_is_the_formula_used():
-    """The formula in the error, evaluated, gives the estimate."""
+    """Evaluating the formula in the error gives the estimate."""
     rows, columns, trees, chains, draws = 100_000, 30, 200, 4, 250
     process = FORMULA.partition(" MiB")[0]
     assert process == str(costs.PROCESS // MIB)
@@ -61,7 +61,7 @@ def test_the_formula_said_is_the_formula_used():
 
 
 def test_a_search_takes_what_its_chains_draw(client):
-    """The draws of one topology's chains count: knobs of a search can't fill a worker."""
+    """The memory estimate of a search counts its topologies' draws, as set by the search's settings."""
     least, most = (
         estimate(Settings.resolve(method="dcc-tree", search={"draws": draws}).to_json(), 1000, 10).bytes
         for draws in (5000, 10_000)
@@ -88,7 +88,7 @@ def test_more_of_anything_never_takes_less():
 
 
 def test_every_way_to_sample_has_a_time():
-    """No method or move set is without figures, and those that do more per row take longer."""
+    """Every method and move set has a time estimate, larger for those that do more work per row."""
     resolved = [Settings.resolve(moves=name) for name in MOVE_SETS]
     for name, method in METHODS.items():
         for family in method.families:
@@ -108,7 +108,7 @@ def test_every_way_to_sample_has_a_time():
 
 
 def test_a_tree_on_many_rows_is_no_matter_of_seconds():
-    """Measured chains of single trees (Friedman's function), each estimated within a factor of 1.5."""
+    """Estimates for single trees are within a factor of 1.5 of measured times (Friedman's function)."""
     measured = {  # processor seconds of one default chain, by rows and columns
         ("bcart", 1_000, 20): 0.75,
         ("bcart", 10_000, 20): 2.9,
@@ -123,8 +123,8 @@ def test_a_tree_on_many_rows_is_no_matter_of_seconds():
 
 
 def test_filters_and_soft_trees_take_longer_by_rows_and_columns():
-    """Measured runs (docs/benchmarks.md#times-of-fits), each estimated within a factor of 1.5."""
-    measured = {  # seconds of an undisturbed core, by rows, columns, and particles (of a default chain: None)
+    """Estimates are within a factor of 1.5 of the times in docs/benchmarks.md#times-of-fits."""
+    measured = {  # seconds on an idle core, by rows, columns and particles (None for a default chain)
         ("smc", 1_000, 5, 300): 0.77,
         ("smc", 1_000, 10, 300): 1.04,
         ("smc", 1_000, 20, 300): 2.96,
@@ -144,8 +144,8 @@ def test_filters_and_soft_trees_take_longer_by_rows_and_columns():
 
 
 def test_looks_at_stop_rules_take_their_time():
-    """A small fit whose rules never hold took 8.8 s on one slot, nearly all of it between its units."""
-    stop = {"first_look": 20, "max_draws": 320}  # looked at 8 times
+    """The estimate includes checks of stop rules: 8.8 s measured for a small fit whose rules never hold."""
+    stop = {"first_look": 20, "max_draws": 320}  # checked 8 times
 
     assert 8.8 / 1.5 < looks_seconds(stop, 4, 1) < 8.8 * 1.5
     assert looks_seconds(stop, 4, 4) < looks_seconds(stop, 4, 1) / 2
@@ -175,7 +175,7 @@ def test_levels_count_as_columns(client, settings):
 
 
 def test_a_fit_is_estimated_before_it_starts(client, database, settings):
-    """Time, memory, slots and every setting resolved, as the fit will have them; nothing is started."""
+    """An estimate has time, memory, slots and all settings resolved, and starts nothing."""
     dataset = post_csv(client, table(60)).json()["id"]
     body = {"dataset_id": dataset, "target": "y", "num_draws": 500, "holdout": 0.2}
     rules = {"stop": {"verdict": "converged"}}
@@ -203,7 +203,7 @@ def test_a_fit_is_estimated_before_it_starts(client, database, settings):
 
 @only("sqlite")
 def test_a_fit_of_weeks_is_refused(client, settings):
-    """A fit is refused by its estimated time, as its estimate says; a time limit admits it."""
+    """A fit is refused for its estimated time, as its estimate says; with a time limit it is accepted."""
     body = {"dataset_id": post_csv(client, table()).json()["id"], "target": "y"}
     weeks = body | {"num_chains": 64, "num_burnin": 1_000_000, "thin": 100_000, "num_draws": 1000}
 
@@ -228,7 +228,7 @@ def test_a_fit_of_weeks_is_refused(client, settings):
 
 
 def test_an_estimate_refuses_what_a_fit_refuses_but_says_what_does_not_fit(client):
-    """An estimate gives the same 422 for the same body, except that too much memory is a result."""
+    """An estimate gives a fit's 422 for the same body, but reports too much memory as a result."""
     body = {"dataset_id": post_csv(client, table()).json()["id"], "target": "y"}
     for wrong in ({"target": "none"}, {"num_trees": 0}, {"prior": {"k": -1}}, {"extra": 1}):
         refused = problem(client.post("/models", json=body | wrong), 422)

@@ -20,7 +20,7 @@ CARS = Path(__file__).parents[3] / "examples" / "auto_mpg.csv"
 
 
 def test_a_file_becomes_a_dataset_with_its_schema(client):
-    """201, Location, and the kind, missing values, distinct values and range of every column."""
+    """An upload gives 201, Location, and every column's kind, missing and distinct counts, and range."""
     response = client.post("/datasets", content=CARS.read_bytes(), headers=CSV, params={"name": "cars"})
 
     assert response.status_code == 201
@@ -37,7 +37,7 @@ def test_a_file_becomes_a_dataset_with_its_schema(client):
 
 @only("sqlite")
 def test_what_a_file_was_read_as_can_be_said_of_the_next(client):
-    """`read_as` has the names and words of the parameters, in the answer and later."""
+    """`read_as` uses the names and values of the request parameters, and is stored."""
     made = post_csv(client, "a;b\n'1,5';'x;y'\n'2';'z'\n").json()
     found = client.get(f"/datasets/{made['id']}").json()
     said = {name: made["read_as"][name] for name in ("separator", "quoting", "decimal")}
@@ -48,7 +48,7 @@ def test_what_a_file_was_read_as_can_be_said_of_the_next(client):
 
 
 def test_multipart_gives_the_same_table(client):
-    """A multipart file and the raw body are read alike; the name is the file's unless one is given."""
+    """A multipart file and a raw body are read alike; the dataset's default name is the file's."""
     raw = post_csv(client, table()).json()
     form = client.post("/datasets", files={"file": ("my table.csv", table())})
     named = client.post("/datasets", files={"file": ("my table.csv", table())}, data={"name": "mine"})
@@ -61,7 +61,7 @@ def test_multipart_gives_the_same_table(client):
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
 @only("sqlite")
 def test_separators_are_found(client, separator):
-    """Comma, semicolon, tab and bar; quotes hold separators, line breaks and quotes; BOM and CRLF pass."""
+    """Comma, semicolon, tab and bar are detected, with quoted separators and line breaks, BOM and CRLF."""
     text = 'a,b,c\r\n1,"x,1",2026-01-31\r\n2.5,"two\nlines ""quoted""",2026-02-01\r\n'.replace(",", separator)
 
     made = post_csv(client, b"\xef\xbb\xbf" + text.encode())
@@ -77,7 +77,7 @@ def test_separators_are_found(client, separator):
 
 @only("sqlite")
 def test_missing_values_are_known_in_every_spelling(client):
-    """Empty, NA, N/A, NaN, null, None and ? leave numbers numbers, booleans booleans and dates dates."""
+    """Empty, NA, N/A, NaN, null, None and ? are missing and don't change a column's kind."""
     spellings = ["", "NA", "N/A", "NaN", "null", "None", "?", "  ", "n/a"]
     lines = ["x,yes,day,level", "1,true,2026-01-31,a", "2,FALSE,2026-01-31,b"]
     text = "\n".join(lines + [f"{s},{s},{s},{s}" for s in spellings])
@@ -90,7 +90,7 @@ def test_missing_values_are_known_in_every_spelling(client):
 
 @only("sqlite")
 def test_numbers_in_every_spelling(client):
-    """Signs, points without digits before or after, exponents and blanks around are numbers."""
+    """Signs, omitted digits before or after the point, exponents and surrounding blanks are accepted."""
     text = "x,y\n1,+1\n-2., .5 \n1e3,-1E-2\n0012,7\n"
 
     made = post_csv(client, text).json()
@@ -140,7 +140,7 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 @only("sqlite")
 def test_what_is_no_table_is_refused_with_its_place(client, case):
-    """Unusable files are a 422 with column and row where there are any, and advice."""
+    """An unusable file is a 422 with advice, and with column and row where known."""
     content, where, told = BAD[case]
 
     body = problem(post_csv(client, content), 422, "unusable-data")
@@ -177,7 +177,7 @@ def test_media_types(client):
 
 @only("sqlite")
 def test_large_bodies_are_refused_declared_or_not(client):
-    """413 as a problem document, whether the length is declared, chunked, or hidden in a form."""
+    """A body too large is a 413, whether its length is declared, chunked, or inside a form."""
     big = b"a,b\n" + b"1,2\n" * 600_000
 
     problem(client.post("/datasets", content=big, headers=CSV), 413)
@@ -187,7 +187,7 @@ def test_large_bodies_are_refused_declared_or_not(client):
 
 
 def test_lists_come_in_pages_that_stay_stable(client):
-    """Pages go from the newest on; a cursor continues after the last item despite new ones."""
+    """Pages list the newest first; a cursor continues after its item despite new ones."""
     ids = [post_csv(client, "a,b\n1,2\n").json()["id"] for _ in range(5)]
 
     first = client.get("/datasets", params={"limit": 2}).json()
@@ -201,7 +201,7 @@ def test_lists_come_in_pages_that_stay_stable(client):
 
 
 def test_pages_go_on_where_what_they_ended_with_was_deleted(client):
-    """A cursor outlives the item that it names; what was deleted is missing, and nothing else."""
+    """A cursor remains valid when its item is deleted, and only deleted items are missing."""
     ids = [post_csv(client, "a,b\n1,2\n").json()["id"] for _ in range(5)]
 
     first = client.get("/datasets", params={"limit": 2}).json()
@@ -219,7 +219,7 @@ def test_pages_go_on_where_what_they_ended_with_was_deleted(client):
 )
 @only("sqlite")
 def test_a_made_up_cursor_is_refused(client, cursor):
-    """No list gave it: a 422, not a page from anywhere."""
+    """A cursor that no list returned is a 422."""
     for path in ("/datasets", "/models", "/predictions", "/audit"):
         body = problem(client.get(path, params={"cursor": cursor}), 422)
 
@@ -227,7 +227,7 @@ def test_a_made_up_cursor_is_refused(client, cursor):
 
 
 def test_deleting(client):
-    """204, and then 404 for everything about it."""
+    """A delete is a 204, and the dataset is then 404 on all its routes."""
     path = post_csv(client, table()).headers["location"]
 
     assert client.delete(path).status_code == 204
@@ -240,14 +240,14 @@ def test_deleting(client):
 )
 @only("sqlite")
 def test_names_are_checked(client, query):
-    """A name that can't be shown or stored is refused by name."""
+    """A name that can't be displayed or stored is refused by name."""
     body = problem(post_csv(client, table(), **query), 422)
 
     assert places(body) == [("name", None)]
 
 
 def test_training_reads_only_the_columns_it_needs(client, settings, database):
-    """Damaged blocks of other columns go unnoticed, since they are not even read."""
+    """A fit doesn't read other columns: their damaged blocks go unnoticed."""
     made = post_csv(client, table(60)).json()
     fit = {"dataset_id": made["id"], "target": "y", "features": ["size"], **SMALL}
     model = client.post("/models", json=fit).headers["location"]
@@ -264,7 +264,7 @@ def test_training_reads_only_the_columns_it_needs(client, settings, database):
 
 
 def test_the_stored_bytes_are_the_same_on_every_database(client, database):
-    """Blocks as the reader made them, in columns that know nothing of the database they are in."""
+    """Stored blocks have equal bytes on both databases."""
     made = post_csv(client, table(60)).json()
     with session_scope(database.engine, read_only=True) as session:
         kept = session.scalars(

@@ -1,4 +1,4 @@
-"""GET /models/{id}/events: a model's log, in pages and as a stream that can be interrupted anywhere."""
+"""GET /models/{id}/events: a model's log, in pages and as a resumable stream."""
 
 import json
 import threading
@@ -35,7 +35,7 @@ def log(client, model_id):
 
 
 def follow(client, model_id, after=None, most=None):
-    """Return the events of a stream as (id, kind, data), up to its end or a number."""
+    """Return the events of a stream as (id, kind, data), up to its end or a given number."""
     headers = STREAM if after is None else STREAM | {"Last-Event-ID": str(after)}
     told, fields = [], {}
     with client.stream("GET", f"/models/{model_id}/events", headers=headers) as response:
@@ -58,7 +58,7 @@ def logged(told):
 
 
 def test_the_log_tells_what_happened(client, settings, database, model_id):
-    """Every change of state is logged, once, with a gapless number, in the order in which it happened."""
+    """Every change of state is logged once, in order, with gapless numbers."""
     claims = take_chains(database.engine, 10, 20)
     with session_scope(database.engine) as session:
         units.fail(session, claims[0], {"type": "internal", "detail": "A cosmic ray."})
@@ -98,7 +98,7 @@ def test_a_recovered_chain_is_logged(client, database, model_id):
 
 
 def test_pages_of_the_log(client, settings, model_id):
-    """Cursors lead through the whole log without a gap; a strange one, or model, is refused."""
+    """Cursors lead through the whole log without a gap; an invalid cursor or unknown model is refused."""
     run_units(settings)
     seen, cursor = [], None
     while True:
@@ -134,7 +134,7 @@ def test_a_stream_tells_it_as_it_happens(client, settings, model_id):
 
 
 def test_a_stream_goes_on_where_it_was_cut_off(client, settings, model_id):
-    """With Last-Event-ID no event is repeated or missing, wherever the stream was interrupted."""
+    """With Last-Event-ID no event is repeated or lost, wherever the stream broke off."""
     run_units(settings)
     whole = follow(client, model_id)
     for cut in range(1, len(whole)):
@@ -147,7 +147,7 @@ def test_a_stream_goes_on_where_it_was_cut_off(client, settings, model_id):
 
 
 def test_a_stream_of_a_deleted_model_ends(client, database, model_id):
-    """A model that is removed while it is followed ends the stream with `deleted`."""
+    """Deleting a followed model ends its stream with `deleted`."""
     told = []
     reader = threading.Thread(target=lambda: told.extend(follow(client, model_id)))
     reader.start()
@@ -160,7 +160,7 @@ def test_a_stream_of_a_deleted_model_ends(client, database, model_id):
 
 
 def test_one_reader_feeds_all_streams(client, settings, model_id, monkeypatch):
-    """Twelve streams cost the database as many queries as one, and all get the same events."""
+    """Twelve streams cost as many database queries as one, and receive the same events."""
     looks, really = [], Feed._look
     monkeypatch.setattr(Feed, "_look", lambda self, after: (looks.append(after), really(self, after))[1])
     told = [[] for _ in range(12)]
@@ -181,11 +181,11 @@ def test_one_reader_feeds_all_streams(client, settings, model_id, monkeypatch):
     time.sleep(1.2)
     count = len(looks)
     time.sleep(1.0)
-    assert count == len(looks)  # nobody follows: nobody looks
+    assert count == len(looks)  # no follower: no query
 
 
 def test_a_follower_who_left_is_forgotten(client, model_id, monkeypatch):
-    """A stream of a disconnected client ends at its next event, and polling stops."""
+    """A disconnected client's stream ends at its next event, and polling stops."""
     monkeypatch.setattr("app.services.fits.event_stream.IDLE_SECONDS", 0.2)
     looks, really = [], Feed._look
     monkeypatch.setattr(Feed, "_look", lambda self, after: (looks.append(after), really(self, after))[1])
@@ -202,7 +202,7 @@ def test_a_follower_who_left_is_forgotten(client, model_id, monkeypatch):
 
 @only("sqlite")
 def test_an_open_stream_does_not_hold_up_the_end(settings, client, model_id):
-    """Asked to stop, the server ends its streams, to be gone on with elsewhere, and is gone at once."""
+    """A server asked to stop ends its streams resumably and exits at once."""
     server = make_server(settings, port=0)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

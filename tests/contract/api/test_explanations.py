@@ -57,7 +57,7 @@ def test_traces_are_thinned_on_the_server(client, model):
 
 
 def test_importance_is_inclusion_with_intervals(client, model):
-    """Shares that sum to one, the largest first, a category's levels added up; `level` sets the interval."""
+    """Importances are shares with intervals that sum to one, largest first, a category's levels combined."""
     answer = ask(client, model, "variable-importance", level=0.5)
     expected = of_file(client, model).inclusion(0.5)
 
@@ -79,7 +79,7 @@ def test_importance_is_inclusion_with_intervals(client, model):
 
 
 def test_a_model_that_came_as_a_file_explains_itself(client):
-    """Without a dataset, and with what the notebook counted."""
+    """An imported model has explanations without a dataset, with the counts of its file."""
     posterior = make_posterior()[0]
     posted = client.post("/models", content=posterior.to_bytes(), headers={"Content-Type": MEDIA_TYPE})
     model = posted.json()
@@ -112,7 +112,7 @@ def test_partial_dependence_is_that_of_the_notebook(client, model):
 
 
 def test_partial_dependence_of_ones_own_grid_rows_and_draws(client, model):
-    """Averages equal predictions of the same rows with the feature set; so do curves of single rows."""
+    """Partial dependence and ICE equal predictions of the given rows with the feature fixed."""
     rows = [{"size": 3, "colour": "red"}, {"size": None, "colour": "blue"}, {"size": 9, "colour": "green"}]
     answer = dependence(
         client, model, features=["size"], grid={"size": [2, None]}, rows=rows, draws=7, ice=True
@@ -141,7 +141,7 @@ def test_partial_dependence_of_ones_own_grid_rows_and_draws(client, model):
 
 @only("sqlite")
 def test_partial_dependence_that_makes_no_sense_is_refused_by_name(client, model):
-    """Features that aren't there, grids that don't fit, too much at once: the field, or the column."""
+    """Unknown features, unfit grids and too much work are refused with the field or column."""
     for body, field in {
         '{"features": []}': "features",
         '{"features": ["hue"]}': "features",
@@ -167,7 +167,7 @@ def test_partial_dependence_that_makes_no_sense_is_refused_by_name(client, model
 
 
 def test_no_question_of_dependence_makes_a_server_error(client, model):
-    """Any JSON at all, and good requests with fields changed."""
+    """Any JSON, and valid requests with changed fields, never give a 5xx."""
     names = st.sampled_from(["features", "grid", "level", "ice", "draws", "rows", "columns"])
     path = f"/models/{model['id']}/partial-dependence"
 
@@ -189,7 +189,7 @@ def draws_of(client, model: dict, **query) -> pa.Table:
 
 
 def test_draws_leave_as_arrow_in_the_shape_arviz_wants(client, model):
-    """Chain by chain, so that a reshape to [chain, draw] (and row) is what the notebook has."""
+    """Arrow draws are ordered by chain: reshaped to [chain, draw] (and row) they equal the notebook's."""
     posterior = of_file(client, model)
     table = draws_of(client, model, f=True)
     facts = json.loads(table.schema.metadata[b"bartserve"])
@@ -211,7 +211,7 @@ def test_draws_leave_as_arrow_in_the_shape_arviz_wants(client, model):
 
 
 def test_fewer_draws_and_no_f(client, model):
-    """Sigma alone unless f is asked for; `draws` takes the first of each chain."""
+    """f is omitted unless requested; `draws` takes the first draws of each chain."""
     table = draws_of(client, model, draws=7)
 
     assert table.column_names == ["chain", "draw", "sigma"]
@@ -225,7 +225,7 @@ def test_fewer_draws_and_no_f(client, model):
 
 @only("sqlite")
 def test_too_many_draws_for_one_answer(client, model, monkeypatch):
-    """413, with what to do."""
+    """Too many draws for one response are a 413 with advice."""
     monkeypatch.setattr("app.services.predictions.explanations.MAX_CELLS", 2 * 40 * 60 - 1)
     refused = problem(client.get(f"/models/{model['id']}/draws", params={"f": True}), 413, "too-large")
     assert "fewer" in refused["detail"]
@@ -237,7 +237,7 @@ GETS = ("diagnostics", "variable-importance", "draws")
 
 @only("sqlite")
 def test_explanations_of_what_is_not_there(client, settings):
-    """404 for an unknown model, 409 for one that has not finished, 422 for a parameter out of range."""
+    """An unknown model is a 404, an unfinished one a 409, a parameter out of range a 422."""
     model = fitted(client, settings)
     waiting = {"dataset_id": model["dataset_id"], "target": "y"}
     queued = client.post("/models", json=waiting).json()["id"]
@@ -255,7 +255,7 @@ def test_explanations_of_what_is_not_there(client, settings):
 
 
 def test_a_model_part_of_the_way_explains_nothing_yet(client, database, model):
-    """Though it has draws and predicts: what is said of a model is said of all its draws."""
+    """A model during its fit predicts, but is explained only when it has all draws."""
     body = {"dataset_id": model["dataset_id"], "target": "y", **SMALL}
     running = client.post("/models", json=body).json()["id"]
     give_back(database.engine, take_chains(database.engine, 9, 9))
@@ -267,7 +267,7 @@ def test_a_model_part_of_the_way_explains_nothing_yet(client, database, model):
 
 
 def test_two_classes_explain_themselves(client, settings):
-    """No sigma; the classes are named, and f is the probability of the second."""
+    """For two classes there is no sigma, classes are named, and f is the second's probability."""
     rows = "".join(f"{'yes' if row % 7 > 3 else 'no'},{row % 7},{'ab'[row % 2]}\n" for row in range(70))
     model = fitted(client, settings, text=f"y,size,colour\n{rows}", family="probit")
 

@@ -1,4 +1,4 @@
-"""A full disk: it is reported as such, reading continues, and deleting makes room."""
+"""A full disk is reported as such, reads continue, and deleting makes room."""
 
 import httpx
 import psycopg
@@ -17,7 +17,7 @@ from tests.support.small_disk import fill_up, small_disk
 
 @pytest.fixture
 def service(tmp_path):
-    """A client of a service whose database lies on a small disk, its engine, and the disk."""
+    """Return a client of a service whose database lies on a small disk, its engine, and the disk."""
     place = tmp_path / "disk"
     with small_disk(place, 80 << 20):
         url = f"sqlite:///{place / 'bartserve.db'}"
@@ -30,14 +30,14 @@ def service(tmp_path):
 
 
 def test_deleting_makes_room_on_a_full_disk(service, monkeypatch):
-    """Uploads are refused by name, nothing is lost; what is deleted is removed, and there is room again."""
+    """On a full disk uploads are refused without loss, deletion works, and then uploads succeed."""
     client, engine, place = service
     kept = place / "bartserve.db-reserve"
     reserve.keep(engine)
     assert kept.stat().st_blocks * 512 >= reserve.RESERVE_BYTES
     ids = [post_csv(client, table(20_000)).json()["id"] for _ in range(3)]
     ballast = fill_up(place)
-    for _ in range(200):  # the log has pages to spare
+    for _ in range(200):  # the log has spare pages
         if (answer := post_csv(client, table(500))).status_code != 201:
             break
         ids.append(answer.json()["id"])
@@ -48,7 +48,7 @@ def test_deleting_makes_room_on_a_full_disk(service, monkeypatch):
     with monkeypatch.context() as without:
         without.setattr("app.store.reserve.let_go_if_full", lambda _engine: None)
         problem(client.delete(f"/datasets/{ids[0]}"), 503, "disk-full")
-    reserve.keep(engine)  # changes nothing while it is there
+    reserve.keep(engine)  # changes nothing while it exists
     for dataset_id in ids[:3]:
         assert client.delete(f"/datasets/{dataset_id}").status_code == 204
     assert not kept.exists()
@@ -65,7 +65,7 @@ def test_deleting_makes_room_on_a_full_disk(service, monkeypatch):
 
 
 def test_only_a_full_disk_is_called_one():
-    """Other failures of the database are reported differently; a database in memory has no reserve."""
+    """Other failures of the database are reported differently; an in-memory database has no reserve."""
     engine = create_engine("sqlite://")
     reserve.keep(engine)
     reserve.let_go_if_full(engine)

@@ -1,4 +1,4 @@
-"""Fuzzed requests: none gets a 5xx, and every error is a problem document."""
+"""Fuzzed requests never get a 5xx, and every error is a problem document."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,12 +16,12 @@ def fuzz_models(client, dataset_id, body, fields):
 
 
 def test_no_body_of_a_fit_makes_a_server_error(client):
-    """Any JSON at all, and good requests with fields changed, on both databases."""
+    """Any JSON as a fit, and valid requests with changed fields, never give a 5xx on either database."""
     fuzz_models(client, post_csv(client, table()).json()["id"])
 
 
 def test_no_prediction_makes_a_server_error(client, settings):
-    """Any JSON at all, and good requests with fields and cells changed, on a really fitted model."""
+    """Any JSON as a prediction by a fitted model, and valid requests changed, never give a 5xx."""
     model = fitted(client, settings)
     row = {"size": 3, "colour": "red"}
 
@@ -49,7 +49,7 @@ CSV_TEXT = st.lists(
 
 
 def test_no_file_makes_a_server_error(client):
-    """Any bytes, and texts that are nearly tables: a dataset that can be looked at, or a refusal."""
+    """Any bytes, and texts that are almost tables, give a usable dataset or a refusal."""
 
     @given(text=CSV_TEXT, raw=st.binary(max_size=60))
     @FUZZ

@@ -1,4 +1,4 @@
-"""Checks behind `bartserve check worker`: whether a worker on this machine sends heartbeats."""
+"""`bartserve check worker`: whether a worker on this machine sends heartbeats."""
 
 import socket
 
@@ -10,7 +10,7 @@ from tests.support.databases import only
 
 
 def test_only_a_fresh_beat_of_this_machine_counts(settings, database):
-    """A worker on another machine doesn't count."""
+    """Stale heartbeats and those of other machines don't count."""
     assert not worker_beats_here(settings)
     for host, beats in (("elsewhere", False), (socket.gethostname(), True)):
         with session_scope(database.engine) as session:
@@ -20,7 +20,7 @@ def test_only_a_fresh_beat_of_this_machine_counts(settings, database):
 
 @only("sqlite")
 def test_a_database_that_is_away_is_no_beat(settings, tmp_path):
-    """An unreachable database gives False instead of an exception; the exit code reports it."""
+    """An unreachable database gives False, not an exception."""
     away = settings.model_copy(update={"database_url": f"sqlite:///{tmp_path}/no/such/x.db"})
 
     assert not worker_beats_here(away)

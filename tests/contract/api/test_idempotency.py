@@ -34,7 +34,7 @@ def count(database, kind=Model):
 
 
 def test_a_request_sent_again_is_answered_again(client, database, body):
-    """A repeated request gets the same status, headers and bytes, marked as a replay; one model exists."""
+    """A repeated request gets equal status, headers and bytes, marked as a replay; one model exists."""
     first = send(client, body, "a key")
     client.post(f"{first.headers['location']}/cancel")
     again = send(client, body, "a key")
@@ -49,7 +49,7 @@ def test_a_request_sent_again_is_answered_again(client, database, body):
 
 
 def test_a_key_stands_for_one_request(client, database, body):
-    """Another body under the same key is a 422; without a key, and under another one, objects are created."""
+    """A different body under a used key is a 422; without a key or with a new one an object is created."""
     send(client, body, "k")
     refused = send(client, body | {"seed": 9}, "k")
 
@@ -61,7 +61,7 @@ def test_a_key_stands_for_one_request(client, database, body):
 
 
 def test_a_refusal_is_not_kept(client, database, body):
-    """A request that was refused left nothing behind: put right, it goes through under the same key."""
+    """A refused request isn't stored: corrected, it succeeds under the same key."""
     problem(send(client, body | {"num_trees": 0}, "k"), 422)
 
     assert count(database, IdempotentAnswer) == 0
@@ -70,7 +70,7 @@ def test_a_refusal_is_not_kept(client, database, body):
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "caf\u00e9".encode()])
 def test_a_strange_key_is_refused(client, database, body, key):
-    """An empty, endless or unprintable key names itself in the refusal, and nothing is made."""
+    """An empty, overlong or unprintable key is refused, and nothing is created."""
     places = [entry["column"] for entry in problem(send(client, body, key), 422)["errors"]]
 
     assert places == ["Idempotency-Key"]
@@ -103,7 +103,7 @@ def test_a_request_in_flight_is_a_409(client, database, body, monkeypatch):
 
 
 def test_many_at_once_make_one(client, database, body):
-    """One of many equal concurrent requests creates the model, whatever the others get."""
+    """Of many equal concurrent requests exactly one creates the model."""
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: send(client, body, "k"), range(16)))
 
@@ -113,13 +113,13 @@ def test_many_at_once_make_one(client, database, body):
 
 
 def test_another_process_was_faster(client, database, body, monkeypatch):
-    """Two processes that work on one key: the database keeps the first one's model and drops the second's."""
+    """When two processes handle one key, the first commit wins and the second's model is dropped."""
     really, first_process = creation.plan, idempotency._in_flight
 
     def overtaken(*arguments, **more):
         plan = really(*arguments, **more)
         monkeypatch.setattr(creation, "plan", really)
-        monkeypatch.setattr(idempotency, "_in_flight", set())  # another process knows of none
+        monkeypatch.setattr(idempotency, "_in_flight", set())  # another process doesn't know it
         assert send(client, body, "k").status_code == 202
         monkeypatch.setattr(idempotency, "_in_flight", first_process)
         return plan
@@ -132,7 +132,7 @@ def test_another_process_was_faster(client, database, body, monkeypatch):
 
 
 def test_after_a_day_a_key_is_free(client, database, body):
-    """An answer is kept for 24 hours; then the key may stand for something else, and the old answer goes."""
+    """A response is kept for 24 hours; then it is removed and its key can be reused."""
     send(client, body, "k")
     for hours, status in ((23.9, 422), (24.1, 202)):
         with session_scope(database.engine) as session:
@@ -143,7 +143,7 @@ def test_after_a_day_a_key_is_free(client, database, body):
 
 
 def test_an_upload_honours_a_key(client, database):
-    """A file under the same key, raw or as multipart with new boundaries, makes one dataset."""
+    """A file repeated under its key, raw or multipart with new boundaries, makes one dataset."""
     key = {"Idempotency-Key": "k"}
     data = table(20).encode()
     raw = {"content": data, "headers": key | {"Content-Type": "text/csv"}}
@@ -165,7 +165,7 @@ def test_an_upload_honours_a_key(client, database):
 
 
 def test_background_predictions_honour_a_key(client, settings):
-    """Sent again under its key, a prediction is asked for once."""
+    """A background prediction repeated under its key is created once."""
     model = fitted(client, settings)
     ask = {"json": {"dataset_id": model["dataset_id"]}, "headers": {"Idempotency-Key": "k"}}
     first, again = (client.post(f"/models/{model['id']}/predictions", **ask) for _ in range(2))

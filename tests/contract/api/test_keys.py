@@ -1,4 +1,4 @@
-"""API keys: creation, storage, rotation and revocation, and the scopes of routes."""
+"""API keys: creation, storage, rotation, revocation, and the scopes of routes."""
 
 import contextlib
 from datetime import timedelta
@@ -23,7 +23,7 @@ from tests.support.databases import only
 from tests.support.routes import address, body_for, guarded_routes
 
 LOOK, ASK, CHANGE = {keys.READ}, {keys.PREDICT}, {keys.TRAIN}
-# What a route needs, where it is not the rule: GET is for `read`, anything else for `train`.
+# Scopes of routes outside the rule: GET needs `read`, anything else `train`.
 OTHERWISE = {
     ("POST", "/models/{model_id}/predict"): ASK,
     ("POST", "/models/{model_id}/predictions"): ASK,
@@ -59,7 +59,7 @@ def wanted(method: str, path: str) -> set[str]:
 
 @only("sqlite")
 def test_every_route_asks_for_its_scope(team, database):
-    """Every route is a 403 for every scope that it doesn't accept, as documented."""
+    """Every route answers 403 to every scope that it doesn't accept, as documented."""
     held = {scope: bearer(make_key(database, scope, scopes=[scope])) for scope in keys.SCOPES}
     documented = team.get("/openapi.json", headers=held[keys.READ]).json()["paths"]
     for method, path in guarded_routes():
@@ -81,7 +81,7 @@ def test_every_route_asks_for_its_scope(team, database):
 
 
 def test_a_key_is_shown_once_and_only_its_hash_is_kept(database):
-    """The stored row has no part of the secret; the form lets scanners and the checksum recognise a key."""
+    """The stored row contains no part of the secret; prefix and checksum let scanners recognise a key."""
     made = make_key(database, "ann", owner="team")
     with session_scope(database.engine) as session:
         (row,) = keys.list_keys(session)
@@ -97,7 +97,7 @@ def test_a_key_is_shown_once_and_only_its_hash_is_kept(database):
 
 @contextlib.contextmanager
 def statements(engine):
-    """The SQL that is sent meanwhile."""
+    """Collect the SQL statements sent in the block."""
     sent = []
 
     def note(_connection, _cursor, statement, *_rest):
@@ -109,7 +109,7 @@ def statements(engine):
 
 
 def test_a_mistyped_key_costs_the_database_nothing(database):
-    """A single wrong character anywhere is found by the checksum or the form: no statement is sent."""
+    """A wrong character anywhere in a key is detected without a query."""
     made = make_key(database, "ann")
     with statements(database.engine) as sent:
         for at in range(len(made.secret)):
@@ -122,7 +122,7 @@ def test_a_mistyped_key_costs_the_database_nothing(database):
 
 
 def test_last_used_is_coarse(database):
-    """The first use is noted; the next ones within the hour write nothing, one after it does."""
+    """The first use is stored, later ones only after an hour."""
     made = make_key(database, "ann")
     keys.authenticate(database.engine, made.secret)
     with statements(database.engine) as sent:
@@ -137,7 +137,7 @@ def test_last_used_is_coarse(database):
 
 
 def test_rotation_overlaps(database):
-    """After a rotation both keys work until the overlap is over, then the new one alone."""
+    """After a rotation both keys work until the overlap ends, then only the new one."""
     old = make_key(database, "ci", owner="ann", scopes=["train"], lasts=timedelta(days=90))
     with session_scope(database.engine) as session:
         new = keys.rotate(session, "ci", timedelta(hours=24))
@@ -155,7 +155,7 @@ def test_rotation_overlaps(database):
 
 
 def test_a_rotation_never_lengthens_a_key(database):
-    """A key that would end sooner than the overlap still ends then; without one it ends at once."""
+    """A rotated key that expires within the overlap keeps its expiry; without overlap it ends at once."""
     old = make_key(database, "ci", lasts=timedelta(hours=1))
     with session_scope(database.engine) as session:
         ends = store.get(session, old.id).expires_at
@@ -170,7 +170,7 @@ def test_a_rotation_never_lengthens_a_key(database):
 
 @only("sqlite")
 def test_what_is_said_of_keys_is_checked(database):
-    """A nameless key, a name in force, an unknown scope, and the ending of none: refused with a sentence."""
+    """An empty name, a name in use, an unknown scope and an unknown key are refused with a sentence."""
     with session_scope(database.engine) as session:
         for name in ("", "  ", "a\nb", "x" * 101):
             with pytest.raises(InvalidRequestError):
@@ -188,7 +188,7 @@ def test_what_is_said_of_keys_is_checked(database):
             keys.create(session, name="ann")
         assert len(keys.revoke(session, "ann")) == 1
         session.expire_all()
-        keys.create(session, name="ann")  # a name that is free again
+        keys.create(session, name="ann")  # a name that is available again
         for ending in (keys.revoke, lambda *a: keys.rotate(*a, timedelta(0))):
             with pytest.raises(NotFoundError, match="no key in force"):
                 ending(session, "unknown")
@@ -198,7 +198,7 @@ def test_what_is_said_of_keys_is_checked(database):
 
 @only("sqlite")
 def test_names_of_keys_are_each_owners_own(database):
-    """Names of other owners stay hidden; an ambiguous name, or an id that is a name, revokes nothing."""
+    """Other owners' key names stay hidden; an ambiguous name, or an id used as a name, revokes nothing."""
     with session_scope(database.engine) as session:
         ann = keys.create(session, name="ci", owner="ann")
         bob = keys.create(session, name="ci", owner="bob")
@@ -229,7 +229,7 @@ def run(monkeypatch):
 
 
 def test_the_command_line_needs_only_the_database(database, settings, run):
-    """create, list, rotate and revoke work without a service, and a service heeds them at once."""
+    """create, list, rotate and revoke work without a running service, which heeds them at once."""
     first = run(
         database.url, "create", "--name", "laptop", "--owner", "ann", "--scope", "read", "--expires", "90d"
     )
@@ -258,7 +258,7 @@ def test_the_command_line_needs_only_the_database(database, settings, run):
 
 
 def test_the_command_line_without_tables_says_so(tmp_path, run):
-    """A database without tables is reported in one sentence, not as a traceback."""
+    """A database without tables gives one sentence, not a traceback."""
     refused = run(f"sqlite:///{tmp_path / 'new.db'}", "list")
 
     assert (refused.exit_code, refused.stdout) == (1, "")
@@ -266,7 +266,7 @@ def test_the_command_line_without_tables_says_so(tmp_path, run):
 
 
 def test_keys_of_the_last_version_stay_in_force(database):
-    """A key from before keys had owners keeps what it owned and what it could do."""
+    """A key from before keys had owners keeps its objects and rights."""
     made = make_key(database, "ann")
     with database.engine.connect() as connection:
         command.downgrade(schema.config(connection), "0005")

@@ -1,4 +1,4 @@
-"""GET /metrics, read by Prometheus' own parser."""
+"""GET /metrics, parsed by Prometheus's own parser."""
 
 import re
 from datetime import timedelta
@@ -44,7 +44,7 @@ PROMISED = {
 
 
 def read(client: httpx.Client) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    """Every sample, by name and labels."""
+    """Return every sample by name and labels."""
     answer = client.get("/metrics")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
@@ -55,13 +55,13 @@ def read(client: httpx.Client) -> dict[tuple[str, frozenset[tuple[str, str]]], f
 
 
 def value(samples, name: str, **labels: str) -> float:
-    """The sum of the samples of that name that have those labels."""
+    """Return the sum of the samples with that name and those labels."""
     return sum(v for (n, has), v in samples.items() if n == name and labels.items() <= dict(has).items())
 
 
 @pytest.fixture
 def counting(database) -> None:
-    """A worker that has counted everything there is to count."""
+    """Write a worker with a value in each of its counters."""
     counts = counters.Counts(2)
     for tally in counters.TALLIES:
         for labels in tally.combinations():
@@ -76,7 +76,7 @@ def counting(database) -> None:
 
 
 def test_every_promised_name_is_there_and_labels_are_few(client, settings, counting):
-    """After one of everything each name of the list has a sample; no label holds an id of data or models."""
+    """A used service has a sample for each documented metric, and no label holds an id of an object."""
     model = fitted(client, settings)
     asked = {"rows": [{"size": 3, "colour": "red"}] * 2}
     assert client.post(f"/models/{model['id']}/predict", json=asked).status_code == 200
@@ -91,7 +91,7 @@ def test_every_promised_name_is_there_and_labels_are_few(client, settings, count
 
 
 def test_requests_count_by_template(client):
-    """A route is one label whatever the id; requests without a route are one label too."""
+    """Requests are labelled by route template; those without a route share one label."""
     before = read(client)
     for number in range(3):
         client.get(f"/models/mdl_{number:020x}")
@@ -109,7 +109,7 @@ def test_requests_count_by_template(client):
 
 
 def test_predictions_and_the_cache_are_counted(client, settings):
-    """Rows, phases, hits and misses of the cache, and refusals by type."""
+    """Rows, phases, cache hits and misses, and refusals by type are counted."""
     model = fitted(client, settings)
     before = read(client)
     for _ in range(3):
@@ -133,7 +133,7 @@ def test_predictions_and_the_cache_are_counted(client, settings):
 
 
 def test_uploads_refused_are_counted_by_reason(client):
-    """A refusal's problem type is its reason."""
+    """Refused uploads are counted by problem type."""
     before = read(client)
     problem(post_csv(client, ""), 422)
     problem(client.post("/datasets", content=b"x", headers={"Content-Type": "image/png"}), 415)
@@ -145,7 +145,7 @@ def test_uploads_refused_are_counted_by_reason(client):
 
 
 def test_the_queue_is_what_the_database_says_now(client, database):
-    """Jobs by kind and state and the age of the oldest come from the database at the moment of the scrape."""
+    """Jobs by kind and state and the oldest's age are read from the database at each scrape."""
     samples = read(client)
     assert value(samples, "bart_jobs", kind="chain", state="queued") == 0
     assert value(samples, "bart_oldest_queued_job_age_seconds") == 0
@@ -166,7 +166,7 @@ def test_the_queue_is_what_the_database_says_now(client, database):
 
 
 def test_workers_counts_add_up(client, counting):
-    """Counters that a worker wrote with its heartbeat appear in Prometheus format, as its own series."""
+    """Counters written with a worker's heartbeat appear as that worker's series."""
     samples = read(client)
 
     assert value(samples, "bart_chain_iterations_total", worker="w1") == 4
@@ -182,7 +182,7 @@ def test_workers_counts_add_up(client, counting):
 
 @only("sqlite")
 def test_metrics_answer_while_the_database_is_away(client, database):
-    """Without a database the process's own figures are still there, and that it is away."""
+    """Without a database /metrics still has the process's own figures and reports the failure."""
     with session_scope(database.engine) as session:
         session.execute(Unit.__table__.delete())
         session.connection().exec_driver_sql("ALTER TABLE units RENAME TO gone")

@@ -1,4 +1,4 @@
-"""Transfer of models from service to notebook and back, with the same bits."""
+"""Transfer of models between service and notebook with equal bits."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def figures(answer: dict) -> list:
 
 
 def test_a_fitted_model_leaves_as_a_file(client, settings, tmp_path):
-    """The downloaded file predicts the same bits in another process, and saves to the same bytes."""
+    """A downloaded file predicts equal bits in another process and saves to equal bytes."""
     model = fitted(client, settings, name="mine")
     response = get_file(client, model)
     assert response.status_code == 200
@@ -79,7 +79,7 @@ def test_a_fitted_model_leaves_as_a_file(client, settings, tmp_path):
 
 @pytest.mark.parametrize("num_draws", [(12, 12), (12, 0, 15)])
 def test_notebook_to_service_to_notebook(client, num_draws, tmp_path):
-    """A file becomes a finished model that answers as the notebook did, and leaves with the same bytes."""
+    """An uploaded file becomes a finished model with the notebook's answers, and downloads as equal bytes."""
     posterior, _, _ = make_posterior(num_draws=num_draws)
     posterior.save(tmp_path / "mine")
     sent = (tmp_path / "mine").read_bytes()
@@ -111,7 +111,7 @@ def test_notebook_to_service_to_notebook(client, num_draws, tmp_path):
 
 
 def test_a_file_may_come_back(client, settings):
-    """Service to service: the copy has its own id, the same figures, and needs no dataset."""
+    """A model moved between services has a new id, equal figures, and needs no dataset."""
     model = fitted(client, settings)
     copy = post_file(client, get_file(client, model).content).json()
     client.delete(f"/models/{model['id']}")
@@ -125,7 +125,7 @@ def test_a_file_may_come_back(client, settings):
 
 
 def test_sending_a_file_twice_under_one_key_makes_one_model(client):
-    """An `Idempotency-Key` holds for files too."""
+    """An `Idempotency-Key` also applies to model files."""
     data = make_posterior()[0].to_bytes()
     key = {"Idempotency-Key": "once"}
     first, again = post_file(client, data, **key), post_file(client, data, **key)
@@ -142,7 +142,7 @@ def with_version(data: bytes, version: int) -> bytes:
 
 @only("sqlite")
 def test_files_that_are_none_are_refused(client, settings):
-    """Damaged anywhere, cut short, foreign, newer, of no draws: 422 with the reason, and nothing stored."""
+    """A damaged, truncated, foreign, newer or empty file is a 422 with the reason, and nothing is stored."""
     good = make_posterior()[0].to_bytes()
     header, _, statistics = read_model(good)
     for data, word in {
@@ -168,7 +168,7 @@ def test_files_that_are_none_are_refused(client, settings):
 
 @only("sqlite")
 def test_a_model_that_has_no_file_yet(client):
-    """409 before it has finished; 404 for none."""
+    """The file of an unfinished model is a 409, of an unknown one a 404."""
     dataset_id = post_csv(client, table()).json()["id"]
     made = client.post("/models", json={"dataset_id": dataset_id, "target": "y", **SMALL}).json()
     problem(get_file(client, made), 409, "model-not-finished")
@@ -177,7 +177,7 @@ def test_a_model_that_has_no_file_yet(client):
 
 
 def forged(data: bytes, change) -> bytes:
-    """The file with its header's fields changed, under checksums that fit."""
+    """Return the file with changed header fields and valid checksums."""
     header, blocks, statistics = read_model(data)
     (length,) = struct.unpack_from("<I", header, 14)
     fields = json.loads(header[18 : 18 + length])
@@ -223,7 +223,7 @@ def test_files_that_lie_under_fitting_checksums_are_refused(client, lie):
 
 
 def test_no_file_makes_a_server_error(client):
-    """Any bytes, and headers with any field changed: it answers, or is refused, on both databases."""
+    """Any bytes, and files with any header field changed, give a working model or a refusal."""
     good = make_posterior()[0].to_bytes()
     fields = st.sampled_from(
         [
@@ -266,20 +266,20 @@ def test_no_file_makes_a_server_error(client):
 
 
 def resident() -> int:
-    """Bytes of memory of this process, which serves."""
+    """Return the resident memory of this process, which serves."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @only("sqlite")
 def test_small_files_that_grow_large_are_refused(client):
-    """Reference rows or empty lists without end, a short block of soft trees: a sentence each."""
+    """Endless reference rows or empty lists, or a short block of soft trees, are each refused."""
     good = make_posterior()[0].to_bytes()
     rows, lists, short = (taken_apart(good) for _ in range(3))
     rows.text["num_reference"] = 40_000
     rows.arrays += bytes(40_000 * 7 - 80 * 7)
     lists.chains = [[]] * 400_000
     short.chains[0][0] = sealed_block(short.chains[0][0][:5] + b"\2" + short.chains[0][0][6:40])
-    assert post_file(client, good).status_code == 201  # the readers have begun
+    assert post_file(client, good).status_code == 201  # the readers have started
     before = resident()
     for file, word in ((rows, "40000 reference rows"), (lists, "400000 chains"), (short, "cut short")):
         assert word in problem(post_file(client, file.to_bytes()), 422, "unusable-model")["detail"]
@@ -288,7 +288,7 @@ def test_small_files_that_grow_large_are_refused(client):
 
 @only("sqlite")
 def test_a_file_that_takes_too_much_is_refused(client, monkeypatch):
-    """The kernel limits the memory and time of a reader of models, whatever it decodes."""
+    """The kernel limits a model reader's memory and time, whatever it decodes."""
     draws = random_draws(0, 2000, 7, 7, "prior")
     data = write_model(make_problem()[0].header(), [[pack(draws)]], [])
     assert post_file(client, data).status_code == 201
@@ -298,7 +298,7 @@ def test_a_file_that_takes_too_much_is_refused(client, monkeypatch):
 
 @only("sqlite")
 def test_no_file_is_decoded_where_others_are_served(client, monkeypatch):
-    """All that is made of a file's bytes is made in a process of its own."""
+    """A model file is decoded only in a process of its own."""
     data = make_posterior()[0].to_bytes()
     for name in (
         "sampler.storage.model_header.Header.from_bytes",
@@ -333,7 +333,7 @@ def test_what_is_forged_with_care_is_no_server_error(client):
 
 
 def test_many_files_at_once(client):
-    """Files that come at once each become a model of their own."""
+    """Files sent concurrently each become a model."""
     from concurrent.futures import ThreadPoolExecutor
 
     files = [make_posterior(seed=seed)[0].to_bytes() for seed in range(6)]

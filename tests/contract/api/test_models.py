@@ -1,4 +1,4 @@
-"""POST, GET and DELETE /models, and cancelling, without the fitting itself."""
+"""POST, GET and DELETE /models, and cancelling, without fitting."""
 
 import re
 
@@ -26,7 +26,7 @@ def fit(client, dataset_id, /, **more):
 
 
 def test_a_fit_is_accepted_with_everything_resolved(client, dataset_id):
-    """202, Location, Retry-After and the whole model: all settings, and a chain's progress each."""
+    """A fit gives 202, Location, Retry-After, all settings resolved, and the progress of each chain."""
     response = fit(client, dataset_id, name="first", holdout=0.2, prior={"k": 3}, **SMALL)
 
     assert response.status_code == 202, response.text
@@ -52,7 +52,7 @@ def test_a_fit_is_accepted_with_everything_resolved(client, dataset_id):
 
 
 def test_particle_gibbs_and_hyperpriors_are_settings(client):
-    """Settings of a notebook's fit have the same names here, and are shown resolved."""
+    """Particle Gibbs and hyperpriors have the notebook's setting names and are shown resolved."""
     dataset_id = post_csv(client, table(60)).json()["id"]
 
     asked = {"moves": {"pg": 0.2, "grow": 0.4, "prune": 0.4}, "particles": 20, "start": "smc"}
@@ -65,7 +65,7 @@ def test_particle_gibbs_and_hyperpriors_are_settings(client):
 
 
 def test_text_of_many_levels_is_left_out_with_a_word(client):
-    """A name or an id is no feature unless asked for, and the warnings say so."""
+    """A text column of many levels is left out with a warning unless it is requested."""
     dataset_id = post_csv(client, table(60)).json()["id"]
 
     left = fit(client, dataset_id, **SMALL).json()
@@ -77,7 +77,7 @@ def test_text_of_many_levels_is_left_out_with_a_word(client):
 
 
 def test_progress_is_what_the_workers_commit(client, dataset_id, database):
-    """Fraction, rate and time left follow from the chains; compiling counts as nothing done."""
+    """Fraction, rate and time left follow from the chains; during compilation progress is zero."""
     model_id = fit(client, dataset_id, **SMALL).json()["id"]
     with session_scope(database.engine) as session:
         register(session, Worker(id="w", host="h", pid=1, slots=2, beat_at=0, phase="working"))
@@ -109,7 +109,7 @@ def test_cancelling(client, dataset_id):
 
 
 def test_an_ended_model_has_nothing_to_cancel(client, dataset_id, database):
-    """409 with the state it ended in."""
+    """Cancelling an ended model is a 409 with its state."""
     path = fit(client, dataset_id, **SMALL).headers["location"]
     with session_scope(database.engine) as session:
         register(session, Worker(id="w", host="h", pid=1, slots=2, beat_at=0, phase="working"))
@@ -122,7 +122,7 @@ def test_an_ended_model_has_nothing_to_cancel(client, dataset_id, database):
 
 
 def test_deleting_frees_the_dataset(client, dataset_id):
-    """A dataset a model needs can't be deleted: 409 names the model; without the model it can."""
+    """Deleting a dataset in use is a 409 that names the model; without the model it succeeds."""
     path = fit(client, dataset_id, **SMALL).headers["location"]
 
     body = problem(client.delete(f"/datasets/{dataset_id}"), 409, "in-use")
@@ -155,7 +155,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 @only("sqlite")
 def test_data_that_cannot_be_learnt_from_are_refused_with_their_place(client, case):
-    """Before the 202: the column, and the row where there is one."""
+    """Unusable data are refused before the 202, with the column and the row where there is one."""
     lines = ["y,size,colour,flag,same,holes,minus"]
     for row in range(1, 21):
         hole = "" if row in {2, 5} else row
@@ -172,7 +172,7 @@ def test_data_that_cannot_be_learnt_from_are_refused_with_their_place(client, ca
 
 @only("sqlite")
 def test_ten_rows_are_the_least(client):
-    """Nine rows are refused, ten accepted; rows held out don't count."""
+    """A fit needs ten rows, held-out ones not counted."""
     nine, ten = (post_csv(client, table(n)).json()["id"] for n in (9, 10))
 
     assert "9 rows" in problem(fit(client, nine), 422, "unusable-data")["detail"]
@@ -240,7 +240,7 @@ def test_settings_out_of_range_are_refused_by_name(client, dataset_id, field):
 
 @only("sqlite")
 def test_a_field_that_is_misspelt_is_told_the_right_one(client, dataset_id):
-    """The nearest field of that call, nested ones too; a level out of range is named once."""
+    """A misspelt field, nested ones too, gets the nearest valid one; a level out of range is named once."""
     for body, where, near in (
         ({"numtrees": 5}, "numtrees", "num_trees"),
         ({"stop": {"max_rhatt": 1.1}}, "stop.max_rhatt", "max_rhat"),
@@ -255,7 +255,7 @@ def test_a_field_that_is_misspelt_is_told_the_right_one(client, dataset_id):
     wrong = problem(client.post("/models/x/predict", json={"rows": [{"a": 1}], "level": [90]}), 422)
     assert [entry["column"] for entry in wrong["errors"]] == ["level.0"]
     assert "less than 1" in wrong["detail"]
-    names = ["a", "a.b", "list[a"]  # of columns: these are places as they stand
+    names = ["a", "a.b", "list[a"]  # of columns: places that are kept as they are
     found = faults_of([{"loc": ("body", "columns", name, 0), "type": "", "msg": ""} for name in names])
     assert [fault.column for fault in found] == names
 
@@ -294,7 +294,7 @@ BAD_JSON = {
 @pytest.mark.parametrize("case", BAD_JSON)
 @only("sqlite")
 def test_json_is_read_strictly(client, case):
-    """JSON that other parsers silently accept is a 422 that names the key."""
+    """JSON that lenient parsers accept is a 422 that names the key."""
     text, where, told = BAD_JSON[case]
 
     body = problem(post_json(client, "/models", text), 422)
@@ -306,7 +306,7 @@ def test_json_is_read_strictly(client, case):
 
 @only("sqlite")
 def test_a_body_must_say_that_it_is_json(client, dataset_id):
-    """415 for another content type, and for none."""
+    """A body without the JSON content type is a 415."""
     text = f'{{"dataset_id": "{dataset_id}", "target": "y"}}'.encode()
     for headers in (
         {"Content-Type": "text/plain"},
@@ -319,7 +319,7 @@ def test_a_body_must_say_that_it_is_json(client, dataset_id):
 
 
 def test_lists_come_in_pages(client, dataset_id, database):
-    """Newest first, each as GET shows it."""
+    """Lists are newest first, each model as GET shows it."""
     made = [fit(client, dataset_id, **SMALL).json() for _ in range(3)]
 
     first = client.get("/models", params={"limit": 2}).json()

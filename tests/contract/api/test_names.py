@@ -14,13 +14,13 @@ pytestmark = only("sqlite")
 
 
 def calls(client) -> list[tuple[str, str]]:
-    """Every call of the document with a model's id in its path."""
+    """Return every documented call with a model id in its path."""
     paths = client.get("/openapi.json").json()["paths"]
     return [(method, path) for path, methods in paths.items() if "{model_id}" in path for method in methods]
 
 
 def told_by(answer) -> str:
-    """The model's id, in the answer, its header or its metadata."""
+    """Return the model id in the response's body, header or metadata."""
     if told := answer.headers.get("Bartserve-Model-Id"):
         return told
     if answer.headers["Content-Type"] == ARROW:
@@ -39,12 +39,12 @@ def test_every_call_takes_a_name(client, settings):
         "partial-dependence": {"features": ["size"]},
     }
     order = [call for call in calls(client) if call[0] != "delete"]
-    order.sort(key=lambda call: call[1].endswith("/extend"))  # what changes the model comes last
+    order.sort(key=lambda call: call[1].endswith("/extend"))  # operations that change the model come last
     for method, path in [*order, ("delete", "/models/{model_id}")]:
         body = bodies.get(path.rpartition("/")[2])
         answer = client.request(method, path.replace("{model_id}", "mine"), json=body)
         if path.endswith(("/cancel", "/retry")):
-            problem(answer, 409)  # found, and nothing to do
+            problem(answer, 409)  # found, with nothing to do
             continue
         assert answer.is_success, (path, answer.text)
         assert told_by(answer) == model["id"], (method, path)
@@ -53,7 +53,7 @@ def test_every_call_takes_a_name(client, settings):
 
 
 def test_of_a_name_the_newest_is_meant_and_nothing_is_deleted_twice(client, settings):
-    """Reads of what a fit gave go to the newest that has succeeded; the rest to the newest."""
+    """A name means the newest succeeded model when its fit is read, otherwise the newest model."""
     old = fitted(client, settings, name="mine", holdout=0.2)
     body = {"dataset_id": old["dataset_id"], "target": "y", "name": "mine"} | SMALL
     new = client.post("/models", json=body).json()
@@ -77,7 +77,7 @@ def test_of_a_name_the_newest_is_meant_and_nothing_is_deleted_twice(client, sett
 
 
 def test_what_is_no_name_is_not_found(client):
-    """An id that isn't there, control characters and overlong text are a 404, never an error."""
+    """Unknown ids, control characters and overlong names are a 404."""
     for name in ("mdl_nothing", "no-such", "x" * 201, "%20", "%F0%9F%90%98"):
         assert "id or name" in problem(client.get(f"/models/{name}"), 404)["detail"], name
     problem(client.get("/models/%00"), 404)
@@ -92,7 +92,7 @@ def test_a_name_that_could_stand_in_no_address_is_refused(client, name):
 
 
 def test_pages_take_a_name(client, settings):
-    """Every page of a model; what it shows and leads to is the model of that name."""
+    """Every page of a model accepts its name, and shows and links to that model."""
     model = fitted(client, settings, name="mine")
     for page in ("", "/chains", "/features", "/effects", "/predict"):
         answer = client.get(f"/ui/models/mine{page}")

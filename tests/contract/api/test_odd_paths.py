@@ -1,4 +1,4 @@
-"""Spellings of paths give a key no more access than the plain path: scopes belong to the route."""
+"""Alternative spellings of a path never widen a key's access: scopes belong to the route."""
 
 import http.client
 import json
@@ -37,7 +37,7 @@ REFUSED = {400, 401, 403, 404, 405}
 
 
 def spellings(path: str) -> Iterator[str]:
-    """Other spellings of a path, as a client can send them."""
+    """Return other spellings of a path that a client can send."""
     yield from (path + suffix for suffix in SUFFIXES)
     yield from (f"/{path}", f"/.{path}", f"/x/..{path}", f"/%2E%2E{path}", f"{path}/.", f"{path}/../x/..")
     yield path.replace("/", "//")
@@ -47,7 +47,7 @@ def spellings(path: str) -> Iterator[str]:
 
 
 class Raw:
-    """A connection that sends addresses as they are, and reports statuses."""
+    """A connection that sends addresses unchanged and returns statuses."""
 
     def __init__(self, host: str, port: int) -> None:
         self.connection = http.client.HTTPConnection(host, port, timeout=30)
@@ -67,7 +67,7 @@ class Raw:
 
 @pytest.fixture
 def things(team, database):
-    """A dataset and a model of the owner whose keys ask."""
+    """Return a dataset and a model of the requesting keys' owner."""
     mine = bearer(make_key(database, "mine", owner="ann"))
     made = team.post("/datasets", content=table().encode(), headers=CSV | mine).json()
     fit = {"dataset_id": made["id"], "target": "y", "name": "cars"}
@@ -78,7 +78,7 @@ def things(team, database):
 @only("sqlite")
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_no_spelling_of_a_path_gives_a_key_more(team, database, things, every):
-    """Every route, every key that isn't for it and none at all, some thirty spellings: always refused."""
+    """Every route under some thirty spellings refuses every key without its scope, and no key."""
     held = {scope: bearer(make_key(database, scope, owner="ann", scopes=[scope])) for scope in keys.SCOPES}
     asked = 0
     with Raw(team.base_url.host, team.base_url.port) as raw:
@@ -93,7 +93,7 @@ def test_no_spelling_of_a_path_gives_a_key_more(team, database, things, every):
             without = [{}, *(headers for scope, headers in held.items() if scope not in may)]
             for index, headers in enumerate(without):
                 assert raw.status(method, target, headers | kind, body) in {401, 403}
-                # Quickly: every spelling with one key; the others send what routes took for the path.
+                # For speed one key tries every spelling; the others send those that a route matched.
                 some = spellings(target) if every or index == 1 else (target + s for s in SUFFIXES[:3])
                 for spelling in some:
                     status = raw.status(method, spelling, headers | kind, body)
@@ -114,10 +114,10 @@ def test_no_path_with_a_control_character_reaches_a_router(client):
 
 
 def test_a_route_that_nobody_guards_is_an_error():
-    """An endpoint that declares nothing stops the application from being made, guarded class or not."""
+    """An endpoint without a declared scope keeps the application from starting, guarded class or not."""
 
     def endpoint() -> None:
-        """Answer nothing."""
+        """Do nothing."""
 
     with pytest.raises(TypeError, match="with @needs"):
         APIRouter(route_class=GuardedRoute).get("/x")(endpoint)

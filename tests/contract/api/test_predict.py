@@ -1,4 +1,4 @@
-"""POST /models/{id}/predict on really fitted models."""
+"""POST /models/{id}/predict on fitted models."""
 
 import json
 
@@ -29,7 +29,7 @@ def predict(client, model, **body):
 
 
 def test_a_fitted_model_answers_with_intervals(client, model, database):
-    """The figures are those of the stored posterior, at every level asked, with the model's verdict."""
+    """Figures equal the stored posterior's at every requested level, with the model's verdict."""
     response = predict(client, model, rows=ROWS, level=[0.5, 0.9], quantiles=[0.1, 0.5])
 
     assert response.status_code == 200, response.text
@@ -53,7 +53,7 @@ def test_a_fitted_model_answers_with_intervals(client, model, database):
 
 
 def test_rows_and_columns_in_any_order_are_the_same_question(client, model):
-    """Columns are matched by name, never by position; the default is one predictive interval at 90%."""
+    """Columns are matched by name in any order; the default is one 90% predictive interval."""
     by_row = predict(client, model, rows=ROWS).json()
     turned = predict(client, model, rows=[dict(reversed(row.items())) for row in ROWS]).json()
     by_column = predict(
@@ -66,7 +66,7 @@ def test_rows_and_columns_in_any_order_are_the_same_question(client, model):
 
 
 def test_predictive_intervals_are_wider(client, model):
-    """An interval for a new outcome is wider than one for the function, a higher level than a lower one."""
+    """Predictive intervals are wider than credible ones, and higher levels than lower ones."""
     credible, predictive = (
         predict(client, model, rows=ROWS, level=[0.5, 0.9], interval=kind).json()
         for kind in ("credible", "predictive")
@@ -84,7 +84,7 @@ def test_predictive_intervals_are_wider(client, model):
 
 
 def test_pinned_draws_are_the_first_ones(client, model):
-    """`draws` selects the first draws of each chain, is reported, and can't exceed the present number."""
+    """`draws` selects the first draws of each chain, is reported, and can't exceed the available number."""
     some, all_ = predict(client, model, rows=ROWS, draws=7).json(), predict(client, model, rows=ROWS).json()
 
     assert (some["draws"], all_["draws"]) == (7, 40)
@@ -107,7 +107,7 @@ def test_a_name_means_its_newest_succeeded_model(client, model, settings):
 
 
 def test_a_model_that_has_not_finished_says_its_state(client):
-    """409 while queued and after cancelling, by id and by name."""
+    """A queued or cancelled model without draws is a 409 with its state, by id and by name."""
     dataset_id = post_csv(client, table()).json()["id"]
     body = {"dataset_id": dataset_id, "target": "y", "name": "soon", **SMALL}
     made = client.post("/models", json=body).json()
@@ -121,7 +121,7 @@ def test_a_model_that_has_not_finished_says_its_state(client):
 
 
 def test_a_verdict_can_be_required(client, settings):
-    """Worse than required is a 409 with the reasons; what is good enough answers."""
+    """A verdict worse than required is a 409 with the reasons."""
     tiny = fitted(client, settings, num_draws=3, num_chains=1)
     assert tiny["verdict"] == "not_converged"
 
@@ -133,7 +133,7 @@ def test_a_verdict_can_be_required(client, settings):
 
 
 def test_what_the_model_does_not_use_is_ignored_with_a_word(client, model):
-    """The target and columns left out of the model may come along; levels never seen are named."""
+    """Unused columns are ignored with a warning, and unseen levels are named."""
     rows = [row | {"y": 1, "note": "x"} for row in ROWS] + [
         {"size": 1, "colour": "mauve", "y": 0, "note": ""}
     ]
@@ -160,7 +160,7 @@ BAD_ROWS = {
 @pytest.mark.parametrize("case", BAD_ROWS)
 @only("sqlite")
 def test_rows_that_do_not_fit_are_refused_with_their_place(client, model, case):
-    """Invalid rows are refused by row and by column alike, never silently predicted."""
+    """Invalid rows are refused with row and column, in both JSON layouts."""
     rows, where = BAD_ROWS[case]
 
     body = problem(predict(client, model, rows=rows), 422, "unusable-data")
@@ -170,7 +170,7 @@ def test_rows_that_do_not_fit_are_refused_with_their_place(client, model, case):
 
 @only("sqlite")
 def test_json_that_is_no_row_is_refused_with_its_place(client, model):
-    """Doubled keys, NaN and numbers that overflow name the column and the row."""
+    """Duplicate keys, NaN and overflowing numbers are refused with column and row."""
     path = f"/models/{model['id']}/predict"
     good = json.dumps(ROWS[0])
     for bad, told in [
@@ -191,7 +191,7 @@ def test_json_that_is_no_row_is_refused_with_its_place(client, model):
 
 @only("sqlite")
 def test_requests_that_make_no_sense_are_refused_by_name(client, model):
-    """Rows and columns together or absent, bad numbers of rows, levels and unknown fields are refused."""
+    """Rows and columns both given or both absent, and bad counts, levels and fields are refused by name."""
     for body in (
         {},
         {"rows": ROWS, "columns": {"size": [1]}},
@@ -224,7 +224,7 @@ def test_requests_that_make_no_sense_are_refused_by_name(client, model):
 
 @only("sqlite")
 def test_extreme_numbers_are_answered_or_refused(client, model):
-    """The largest and the smallest float64, and integers beyond 2^53, never make a server error."""
+    """The largest and smallest float64 and integers beyond 2^53 never give a 5xx."""
     for value in (1.7e308, -1.7e308, 5e-324, 2**63, -(2**80), 0.1 + 0.2, True):
         response = predict(client, model, rows=[{"size": value, "colour": "red"}])
         assert response.status_code == 200, response.text
@@ -232,7 +232,7 @@ def test_extreme_numbers_are_answered_or_refused(client, model):
 
 
 def test_a_deleted_model_answers_no_more(client, model):
-    """Even when its posterior was asked a moment ago."""
+    """A deleted model is a 404 even if its posterior is cached."""
     assert predict(client, model, rows=ROWS).status_code == 200
     assert client.delete(f"/models/{model['id']}").status_code == 204
 
@@ -242,7 +242,7 @@ def test_a_deleted_model_answers_no_more(client, model):
 
 
 def test_damaged_draws_are_not_answered_from(client, model, database):
-    """A stored byte that changed is noticed: a problem document, never a wrong number."""
+    """A changed byte in stored draws gives a problem document."""
     with session_scope(database.engine) as session:
         session.execute(update(DrawBlock).where(DrawBlock.chain == 1).values(data=b"changed"))
 
@@ -252,12 +252,12 @@ def test_damaged_draws_are_not_answered_from(client, model, database):
 
 
 def test_held_out_scores_come_with_the_model(client, settings):
-    """The fraction kept back is scored beside a linear model, with the coverage of the intervals."""
+    """A model has held-out scores beside a linear model's, with interval coverage."""
     model = fitted(client, settings, holdout=0.25)
 
     assert model["holdout"]["rows"] == 15
     assert {"rmse", "linear_rmse", "coverage"} <= set(model["holdout"])
-    assert model["holdout"]["intervals_verdict"]["verdict"] == "unknown"  # 15 rows are too few
+    assert model["holdout"]["intervals_verdict"]["verdict"] == "unknown"  # 15 rows are too few for it
     assert model["diagnostics"]["sigma"].keys() >= {"rhat", "ess_bulk", "ess_tail"}
     assert model["progress"]["fraction"] == 1
     assert model["draws"] == 40
@@ -266,7 +266,7 @@ def test_held_out_scores_come_with_the_model(client, settings):
 
 @only("sqlite")
 def test_the_work_of_an_answer_is_bounded(client, model, settings):
-    """Rows x draws x trees: 413 with the most rows and the address of the background; fewer are answered."""
+    """Too much work (rows x draws x trees) is a 413 with the limit and the background route."""
     with serving(settings.model_copy(update={"max_predict_work": 5 * 80 * (10 + 100)})) as address:
         path = f"{address}/models/{model['id']}/predict"
         six, five = ({"rows": ROWS[:1] * count, "interval": "credible"} for count in (6, 5))

@@ -1,4 +1,4 @@
-"""Rows in files, responses as tables, and diagnostics of the requested rows."""
+"""Rows in files, tables as responses, diagnostics of the requested rows."""
 
 import gzip
 import io
@@ -60,7 +60,7 @@ def arrow_of(response) -> pa.Table:
 
 
 def test_every_form_of_body_is_the_same_question(client, model):
-    """JSON, CSV, an Arrow stream and Parquet of the same rows have the same answer, options included."""
+    """Equal rows in JSON, CSV, Arrow and Parquet have equal answers, options included."""
     asked = {"level": [0.5, 0.9], "interval": "predictive", "quantiles": [0.1], "draws": 30, "mcse": True}
     rows = pa.table(COLUMNS)
     as_levels = rows.set_column(1, "colour", rows["colour"].dictionary_encode())
@@ -85,7 +85,7 @@ def test_every_form_of_body_is_the_same_question(client, model):
 
 
 def test_every_form_of_answer_holds_the_same_figures(client, model):
-    """Columns by their contract's names; floats in CSV read back exactly; facts in metadata and headers."""
+    """All formats have the documented columns and exact floats, with facts in metadata and headers."""
     asked = {"level": [0.5, 0.975], "quantiles": [0.05], "mcse": True, "rhat": True, "samples": 3}
     expected = ask(client, model, **asked).json()
     arrow = arrow_of(ask(client, model, ARROW, **asked))
@@ -111,7 +111,7 @@ def test_every_form_of_answer_holds_the_same_figures(client, model):
 
 
 def test_the_form_is_negotiated(client, model):
-    """The most wanted form of those that exist; 406 for none; JSON where nothing is said."""
+    """The preferred available media type is chosen; 406 if none; JSON by default."""
     for accept, kind in [
         ("*/*", "application/json"),
         ("text/*", CSV),
@@ -125,7 +125,7 @@ def test_the_form_is_negotiated(client, model):
 
 
 def test_flags_say_what_training_never_saw(client, model):
-    """Beyond the range, an unseen level, missing for the first time: of that row, and no other."""
+    """Out-of-range, unseen and newly missing values are flagged at their rows only."""
     rows = {"size": [3, 1e6, -5, None], "colour": ["red", "mauve", "blue", None]}
 
     flags = ask(client, model, columns=rows).json()["flags"]
@@ -155,7 +155,7 @@ def test_required_verdicts_are_those_of_the_rows_asked(client, model):
 
 
 def test_errors_are_those_of_the_draws_used(client, model, database):
-    """The stored posterior's own Monte Carlo errors, of pinned draws too; seven draws have none known."""
+    """Monte Carlo errors are the stored posterior's, of pinned draws too; seven draws have none."""
     with session_scope(database.engine, read_only=True) as session:
         posterior = Posterior.from_blocks(
             models.header(session, model["id"]), draws.read(session, model["id"])
@@ -172,7 +172,7 @@ def test_errors_are_those_of_the_draws_used(client, model, database):
 
 
 def test_samples_are_draws_of_the_function(client, model):
-    """Samples are as many as requested, up to all draws; more than exist are refused."""
+    """As many samples as requested are returned; more than exist are refused."""
     all_ = np.array(ask(client, model, samples=80).json()["samples"])
 
     assert all_.shape == (3, 80)
@@ -181,7 +181,7 @@ def test_samples_are_draws_of_the_function(client, model):
 
 
 def test_only_the_mean(client, model):
-    """`target: mean` gives that and nothing else, the same number."""
+    """`target: mean` returns the same mean and nothing else."""
     answer = ask(client, model, target="mean").json()
     arrow = arrow_of(ask(client, model, ARROW, target="mean"))
 
@@ -222,7 +222,7 @@ BAD_FILES = {
 @pytest.mark.parametrize("case", BAD_FILES)
 @only("sqlite")
 def test_files_that_do_not_fit_are_refused_with_their_place(client, model, case):
-    """A 422 with column and row where there is one: never a confident wrong number."""
+    """A file that doesn't match the model is a 422 with column and row."""
     kind, content, where = BAD_FILES[case]
 
     body = problem(send(client, model, content, kind), 422, "unusable-data")
@@ -232,7 +232,7 @@ def test_files_that_do_not_fit_are_refused_with_their_place(client, model, case)
 
 @only("sqlite")
 def test_files_too_large_are_refused(client, model):
-    """Rows beyond the limit, also those of a Parquet file of a few bytes; and beyond what is examined."""
+    """Too many rows are refused, as in a Parquet file of a few bytes, and too many bytes to parse."""
     many = pa.table({"size": pa.nulls(5_000_000, pa.float64()), "colour": pa.nulls(5_000_000, pa.string())})
     for content, kind in [
         (parquet(many), PARQUET),
@@ -246,7 +246,7 @@ def test_files_too_large_are_refused(client, model):
 
 @only("sqlite")
 def test_content_types_nobody_reads(client, model):
-    """415 names what is read; the options of a file are checked as those of JSON are."""
+    """An unsupported content type is a 415 with the supported ones; file options are checked like JSON."""
     for kind in ("text/html", "application/x-www-form-urlencoded", "image/png", ""):
         told = problem(send(client, model, b"size,colour\n1,red\n", kind), 415)["detail"]
         assert ARROW in told
@@ -258,7 +258,7 @@ def test_content_types_nobody_reads(client, model):
 
 @only("sqlite")
 def test_csv_cells_mean_what_they_meant_in_training(client, settings):
-    """CSV cells are read by the model's kinds: the level 1 is not a number, true is a boolean."""
+    """CSV cells are read by the model's column types: a level 1 is text, true is a boolean."""
     lines = ["y,zip,flag,day,x"]
     lines += [
         f"{row % 7},{row % 3 + 1},{'true' if row % 2 else 'false'},2026-01-{row % 28 + 1:02},{row}"
@@ -281,7 +281,7 @@ def test_csv_cells_mean_what_they_meant_in_training(client, settings):
 
 @only("sqlite")
 def test_a_model_of_one_feature_takes_a_file_of_one_column(client, settings):
-    """A single column needs no delimiter, and an empty line in it is a missing value."""
+    """A single column needs no delimiter, and an empty line is a missing value."""
     made = fitted(client, settings, text=table(40), features=["size"])
 
     answer = send(client, made, "size\n3\n\n5\n").json()
@@ -292,7 +292,7 @@ def test_a_model_of_one_feature_takes_a_file_of_one_column(client, settings):
 
 @only("sqlite")
 def test_csv_answers_hold_no_formulas(client, settings):
-    """Text that a spreadsheet would run is quoted, wherever a name of the user's may stand."""
+    """Text that a spreadsheet would evaluate is quoted, in names and cells."""
     from app.services.predictions.answers import to_csv
 
     dangerous = ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "safe", None]
@@ -307,7 +307,7 @@ def test_csv_answers_hold_no_formulas(client, settings):
 
 @only("sqlite")
 def test_beside_json_rows_the_address_says_nothing(client, settings):
-    """Query parameters beside JSON are refused unless they are defaults; OpenAPI has them for files."""
+    """Query parameters with JSON rows are refused unless at their defaults; for files they are documented."""
     made = fitted(client, settings)
     asked = {
         "params": {"interval": "predictive", "decimal": "comma"},
@@ -327,7 +327,7 @@ def test_beside_json_rows_the_address_says_nothing(client, settings):
 
 @only("sqlite")
 def test_large_identifiers_keep_their_digits(client, settings):
-    """Integers beyond 2^53 are levels as they are written, in files and JSON; rounded ones are none."""
+    """Integer levels beyond 2^53 are exact in files and JSON; rounded ones match none."""
     ids = [2**53 + 1, 2**53 + 2, 2**53 + 3]
     columns = {
         "id": [ids[row % 3] for row in range(60)],

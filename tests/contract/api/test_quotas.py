@@ -26,7 +26,7 @@ from tests.support.routes import guarded_routes
 
 @contextmanager
 def limited(settings, database, **quotas):
-    """A service for a team with those quotas, and a client for each of two owners."""
+    """Return a team service with those quotas, and clients of two owners."""
     changed = settings.model_copy(update={"host": "0.0.0.0"} | quotas)
     ann, bob = (bearer(make_key(database, name)) for name in ("ann", "bob"))
     with (
@@ -49,7 +49,7 @@ def fit(client: httpx.Client, dataset_id: str, **more) -> httpx.Response:
 
 
 def test_stored_bytes(settings, database):
-    """An upload or a fit that would not fit is refused; deleting makes room; another owner isn't touched."""
+    """An upload or fit beyond the quota is refused; deleting makes room; other owners are unaffected."""
     with limited(settings, database, quota_stored_bytes=20_000) as (ann, bob):
         first = post_csv(ann, table(300)).json()
         told = ""
@@ -65,11 +65,11 @@ def test_stored_bytes(settings, database):
             ann.delete(f"/datasets/{item['id']}")
         left = ann.get("/datasets").json()["items"][0]["id"]
         assert fit(ann, left).status_code == 202
-        assert len(ann.get("/models").json()["items"]) == 1  # what was refused left nothing
+        assert len(ann.get("/models").json()["items"]) == 1  # the refused request left nothing
 
 
 def test_draws_count_as_stored(settings, database):
-    """The draws of a finished model take of the same share as datasets, until the model is deleted."""
+    """The draws of a finished model count as stored bytes until it is deleted."""
     with limited(settings, database, quota_stored_bytes=14_000) as (ann, _):
         made = fit(ann, post_csv(ann, table()).json()["id"], num_trees=5).json()
         run_units(settings)
@@ -81,7 +81,7 @@ def test_draws_count_as_stored(settings, database):
 
 
 def test_the_header_of_a_model_file_counts_as_stored(settings, database):
-    """It may be many times its draws: what a file brings is all counted, when it comes and later."""
+    """All of an imported file counts as stored, including a header larger than its draws."""
     file = taken_apart(make_posterior()[0].to_bytes())
     file.text["warnings"] = ["x" * 60_000]
     with limited(settings, database, quota_stored_bytes=100_000) as (ann, _):
@@ -94,7 +94,7 @@ def test_the_header_of_a_model_file_counts_as_stored(settings, database):
 
 
 def test_queued_fits(settings, database):
-    """The allowed number of fits and background predictions is open, never one more, even concurrently."""
+    """Exactly the allowed number of fits and background predictions is accepted, even concurrently."""
     with limited(settings, database, quota_queued=3) as (ann, bob):
         dataset = post_csv(ann, table()).json()["id"]
         model = fit(ann, dataset).json()["id"]
@@ -113,7 +113,7 @@ def test_queued_fits(settings, database):
 
 @only("sqlite")
 def test_predictions_at_once(settings, database):
-    """One owner's share of concurrent computations is served, the rest get a 429."""
+    """An owner's concurrent computations up to its quota are served, further ones get a 429."""
     with limited(settings, database, quota_predictions=1) as (ann, bob):
         model = fit(ann, post_csv(ann, table(60)).json()["id"]).json()["id"]
         run_units(settings)
@@ -138,7 +138,7 @@ def test_requests_come_too_fast(settings, database):
     with limited(settings, database, quota_requests_per_second=2) as (ann, bob):
         again = bearer(make_key(database, "second", owner="ann"))
         statuses = [ann.get("/datasets").status_code for _ in range(45)]
-        assert statuses.count(200) in range(20, 41)  # a window may end meanwhile
+        assert statuses.count(200) in range(20, 41)  # a window may end in between
         for headers in ({}, again):
             response = ann.get("/datasets", headers=headers)
             if response.status_code == 429:
@@ -151,7 +151,7 @@ def test_requests_come_too_fast(settings, database):
 
 @only("sqlite")
 def test_strangers_come_too_fast(settings, database):
-    """Requests without a key in force are counted by their address, and take nothing from an owner's."""
+    """Requests without a valid key are limited by address and don't count against an owner."""
     slow = limited(settings, database, quota_requests_per_second=2)
     with slow as (ann, _), plain_http.Client() as stranger:
         address = f"{ann.base_url}/datasets"
@@ -162,7 +162,7 @@ def test_strangers_come_too_fast(settings, database):
 
 
 def test_defaults_depend_on_who_can_reach_the_service(tmp_path):
-    """On loopback nothing is limited; beyond it each quota has a value; 0 means none."""
+    """On loopback quotas are off by default, otherwise on; 0 turns one off."""
     here = Settings(data_dir=tmp_path)
     beyond = Settings(data_dir=tmp_path, host="0.0.0.0")
     chosen = Settings(data_dir=tmp_path, host="0.0.0.0", quota_queued=0, quota_predictions=3)
@@ -174,7 +174,7 @@ def test_defaults_depend_on_who_can_reach_the_service(tmp_path):
 
 @only("sqlite")
 def test_an_owner_reads_its_own_audit_and_an_operator_all(team, database):
-    """No admin sees what is another owner's; an operator sees all of the log and nothing else."""
+    """Admins read their owner's audit log only; an operator reads all of it and nothing else."""
     held = {
         name: bearer(make_key(database, name, scopes=[scope]))
         for name, scope in (("ann", "admin"), ("bob", "admin"), ("ops", "operator"))
@@ -202,7 +202,7 @@ COMPUTES = {"/models/estimate", "/models/{model_id}/predict", "/models/{model_id
 
 
 def test_every_change_leaves_a_line(settings, database, caplog):
-    """Each change is a row with actor, action, time and id, and the same as a log line."""
+    """Each change is stored with actor, action, time and id, and written as an equal log line."""
     caplog.set_level(logging.INFO, "bartserve.audit")
     done: set[tuple[str, str]] = set()
     admin = make_key(database, "boss", owner="ann", scopes=["admin"])
@@ -255,7 +255,7 @@ def test_every_change_leaves_a_line(settings, database, caplog):
         count = len(lines())
         for path in ("/datasets/nothing", "/models/nothing", f"/datasets/{other}"):
             assert bob.delete(path).status_code == 404
-        assert len(lines()) == count  # what was refused changed nothing
+        assert len(lines()) == count  # refused requests changed nothing
         problem(bob.get("/audit"), 403, "scope-missing")
 
     # The dashboard's forms call the same services.
@@ -269,7 +269,7 @@ def test_every_change_leaves_a_line(settings, database, caplog):
 
 @only("sqlite")
 def test_what_is_rolled_back_was_never_noted(database, caplog):
-    """A change that fails leaves neither a row nor a line."""
+    """A change that fails leaves neither an audit row nor a log line."""
     caplog.set_level(logging.INFO, "bartserve.audit")
 
     def fail() -> None:

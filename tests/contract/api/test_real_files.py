@@ -1,4 +1,4 @@
-"""Real files of many origins: uploaded, fitted and predicted through HTTP."""
+"""Real files of many origins: uploaded, fitted and predicted over HTTP."""
 
 import csv
 import gzip
@@ -46,7 +46,7 @@ def german(frame: pd.DataFrame) -> bytes:
 
 
 def as_r_writes(frame: pd.DataFrame) -> bytes:
-    """write.table: blanks, quotes around text, names of rows that the header doesn't name."""
+    """Format a table like R's write.table: blanks, quoted text, row names absent from the header."""
     sink = io.StringIO()
     written = csv.writer(sink, delimiter=" ", quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     written.writerow(frame.columns)
@@ -56,7 +56,7 @@ def as_r_writes(frame: pd.DataFrame) -> bytes:
 
 @dataclass(frozen=True)
 class Origin:
-    """A file, what it should be read as, the target, and some of its rows to predict in the same form."""
+    """A file, its expected schema, the target, and some of its rows for prediction in the same format."""
 
     make: Callable[[], bytes]
     rows: Callable[[bytes], bytes]
@@ -157,7 +157,7 @@ ORIGINS = {
 @pytest.mark.parametrize("name", ORIGINS)
 @only("sqlite")
 def test_a_real_file_is_uploaded_trained_on_and_predicted_from(client, settings, name):
-    """Read as it should be, and its own first rows are predicted in the very form they came in."""
+    """A file is read as expected, and its first rows are predicted in their own format."""
     origin = ORIGINS[name]
     content = origin.make()
     headers = {"Content-Type": origin.kind}
@@ -167,7 +167,7 @@ def test_a_real_file_is_uploaded_trained_on_and_predicted_from(client, settings,
     assert origin.told.items() <= made.json()["read_as"].items()
     fit = client.post("/models", json={"dataset_id": made.json()["id"], "target": origin.target, **SMALL})
     if "target_rows" in origin.more:
-        # The index has no value in some rows: the refusal names them, and what can be done is done.
+        # The index has no value in some rows: the refusal names them, and its advice is followed.
         body = problem(fit, 422, "unusable-data")
         assert body["errors"][0]["column"] == origin.target
         assert body["errors"][0]["row"] is not None
@@ -204,7 +204,7 @@ EXPECTED = {
 @pytest.mark.parametrize("name", EXPECTED)
 @only("sqlite")
 def test_what_surprised_is_told(client, name):
-    """Counts for names, years of two digits, an index, an encoding: in the warnings, never quietly."""
+    """Guesses about counts, two-digit years, an index or an encoding are reported in warnings."""
     origin = ORIGINS[name]
 
     made = client.post("/datasets", content=origin.make(), headers={"Content-Type": origin.kind}, timeout=120)
@@ -214,7 +214,7 @@ def test_what_surprised_is_told(client, name):
 
 @only("sqlite")
 def test_a_file_whose_first_line_counts_is_refused_with_its_rows(client):
-    """scikit-learn's breast cancer file begins with counts: every row is wider than that, and named."""
+    """scikit-learn's breast cancer file, whose first line has counts, is refused with the wider rows."""
     content = packaged("sklearn.datasets.data", "breast_cancer.csv")
 
     body = problem(

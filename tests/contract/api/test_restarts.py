@@ -1,4 +1,4 @@
-"""POST /models/{id}/retry and /extend, and predictions before a model's end."""
+"""POST /models/{id}/retry and /extend, and predictions before the end of a fit."""
 
 import pytest
 from sqlalchemy import update
@@ -34,7 +34,7 @@ def state(client, model_id):
 
 
 def test_a_running_fit_answers(client, settings, database, model_id):
-    """From the first draw in all chains: the draws all have, growing, with a verdict on just these."""
+    """A running fit predicts from the draws that all chains have, with a verdict on those draws."""
     (first,) = take_chains(database.engine, 10)
     problem(ask(client, model_id), 409, "model-not-finished")
     claims = [first, *take_chains(database.engine, 7)]
@@ -51,7 +51,7 @@ def test_a_running_fit_answers(client, settings, database, model_id):
 
 
 def test_answers_that_pin_draws_stay(client, settings, database, model_id):
-    """Pinned, an answer from a running fit is the same while it runs, at its end, and after an extension."""
+    """An answer with pinned draws stays equal during the fit, at its end, and after an extension."""
     claims = take_chains(database.engine, 10, 10)
     wanted = {"level": [0.5, 0.9], "interval": "predictive", "mcse": True}
     early = answered(client, model_id, **wanted)
@@ -61,7 +61,7 @@ def test_answers_that_pin_draws_stay(client, settings, database, model_id):
     whole = answered(client, model_id, **wanted)
     assert (early["draws"], whole["draws"]) == (10, 40)
     client.post(f"/models/{model_id}/extend", json={"num_draws": 20})
-    assert answered(client, model_id, **wanted) == whole  # the new draws aren't there yet
+    assert answered(client, model_id, **wanted) == whole  # the new draws don't exist yet
     run_units(settings)
     extended = answered(client, model_id, **wanted)
 
@@ -105,7 +105,7 @@ def test_a_failed_model_is_retried(client, settings, database, model_id):
     assert (failed["state"], failed["error"]["detail"]) == ("failed", "A cosmic ray.")
     assert answered(client, model_id)["draws"] == 10
     again = client.post(f"/models/{model_id}/retry").json()
-    give_back(database.engine, claims[1:])  # had not noticed that the model had failed
+    give_back(database.engine, claims[1:])  # hadn't noticed that the model had failed
     run_units(settings)
 
     assert (again["state"], again["error"], again["finished_at"]) == ("queued", None, None)
@@ -121,18 +121,18 @@ def test_a_retry_overtakes_the_end_of_a_chain(client, settings, database, model_
         units.fail(session, claims[0], {"type": "internal", "detail": "A cosmic ray."})
     client.post(f"/models/{model_id}/retry")
     with session_scope(database.engine) as session:
-        units.stop(session, claims[1])  # as a slice before the retry had told it
+        units.stop(session, claims[1])  # as a slice before the retry reported
     run_units(settings)
 
     assert state(client, model_id) == "succeeded"
 
 
 def test_a_model_whose_finish_failed_is_retried(client, settings, database, model_id):
-    """With all chains at their end only the verdict is made again."""
+    """When all chains have ended, a retry repeats only the finish."""
     run_units(settings)
     before = client.get(f"/models/{model_id}").json()
     client.post(f"/models/{model_id}/extend", json={"num_draws": 5})
-    with session_scope(database.engine) as session:  # every chain at its end but for the finish
+    with session_scope(database.engine) as session:  # every chain ended except for the finish
         session.execute(update(Unit).where(Unit.model_id == model_id).values(state="done"))
         lifecycle.settle(session, model_id)
         finish = units.claim(session, "w", 60)
@@ -145,7 +145,7 @@ def test_a_model_whose_finish_failed_is_retried(client, settings, database, mode
 
 
 def test_extend_tells_what_it_does(client, settings, model_id):
-    """202 with the model: more iterations to do, queued, the old verdict kept; then every draw counted."""
+    """An extension gives 202, the added iterations and the old verdict; then all draws count."""
     run_units(settings)
     before = client.get(f"/models/{model_id}").json()
     response = client.post(f"/models/{model_id}/extend", json={"num_draws": 60})
@@ -173,7 +173,7 @@ def test_a_name_keeps_answering_while_its_model_is_extended(client, settings):
 
 
 def test_what_can_not_be_continued_is_refused(client, settings, model_id):
-    """A wrong state is a 409 with advice, an invalid number a 422, an absent model a 404."""
+    """A wrong state is a 409 with advice, an invalid number a 422, an unknown model a 404."""
     for path in ("retry", "extend"):
         problem(client.post(f"/models/mdl_none/{path}", json={"num_draws": 5}), 404)
     extend = f"/models/{model_id}/extend"
@@ -190,7 +190,7 @@ def test_what_can_not_be_continued_is_refused(client, settings, model_id):
 
 
 def test_extend_honours_an_idempotency_key(client, settings, model_id):
-    """Sent again under its key an extension is done once."""
+    """An extension repeated under its key is done once."""
     run_units(settings)
     key = {"Idempotency-Key": "one"}
     path, body = f"/models/{model_id}/extend", {"num_draws": 5}

@@ -31,7 +31,7 @@ def test_http_refusals_are_problem_documents_too(client):
 
 @only("sqlite")
 def test_a_problem_type_leads_somewhere(client):
-    """The relative URI of a type can be asked what it means."""
+    """The URI of a problem type leads to its description."""
     refusals = [
         client.get("/nowhere"),
         client.put("/datasets"),
@@ -46,7 +46,7 @@ def test_a_problem_type_leads_somewhere(client):
 
 @only("sqlite")
 def test_request_ids_come_back(client):
-    """A well-formed X-Request-ID is kept, any other is replaced; errors carry it too."""
+    """A well-formed X-Request-ID is kept, any other replaced; errors contain it too."""
     assert (
         client.get("/datasets", headers={"X-Request-ID": "abc-12345"}).headers["x-request-id"] == "abc-12345"
     )
@@ -61,7 +61,7 @@ def test_request_ids_come_back(client):
 
 @only("sqlite")
 def test_every_answer_carries_the_security_headers(client):
-    """Security headers are on every response: no sniffing, framing, foreign scripts or caching."""
+    """Every response forbids sniffing, framing, foreign scripts and caching."""
     for response in (client.get("/datasets"), client.get("/nowhere"), client.get("/docs")):
         headers = response.headers
         assert headers["x-content-type-options"] == "nosniff"
@@ -72,7 +72,7 @@ def test_every_answer_carries_the_security_headers(client):
 
 
 def test_ready_needs_a_beat(client, database):
-    """503 names the worker that is missing; with a fresh beat it is ready, with a draining worker not."""
+    """Readiness needs a fresh heartbeat of a worker that isn't draining, else a 503 names the lack."""
     body = problem(client.get("/health/ready"), 503, "unavailable")
     assert "worker" in body["detail"]
     with session_scope(database.engine) as session:
@@ -85,7 +85,7 @@ def test_ready_needs_a_beat(client, database):
 
 
 def test_ready_needs_the_schema(settings, empty_database_url):
-    """On a database without tables the service is alive but not ready, with advice; nothing is a 500."""
+    """Without tables the service is alive but not ready, with advice, and never a 500."""
     fresh = settings.model_copy(update={"database_url": empty_database_url})
     with serving(fresh) as address, plain_http.Client(base_url=address) as client:
         assert client.get("/health/live").status_code == 200
@@ -94,7 +94,7 @@ def test_ready_needs_the_schema(settings, empty_database_url):
 
 @only("sqlite")
 def test_a_database_that_is_away_is_a_503(settings, tmp_path):
-    """An unreachable database is a 503 with Retry-After, not a 500."""
+    """An unreachable database is a 503 with Retry-After."""
     away = settings.model_copy(update={"database_url": f"sqlite:///{tmp_path}/no/such/folder/x.db"})
     with serving(away) as address, plain_http.Client(base_url=address) as client:
         for path in ("/health/ready", "/datasets", "/models", "/models/mdl_1"):
@@ -113,7 +113,7 @@ def operations(document):
 
 @only("sqlite")
 def test_the_openapi_document_says_what_errors_look_like(client):
-    """Every error of every operation is documented as a problem document, and nothing points nowhere."""
+    """Every operation's errors are documented as problem documents, and all references resolve."""
     document = client.get("/openapi.json").json()
 
     names = {name for name, _ in operations(document)}
@@ -145,7 +145,7 @@ def test_the_openapi_document_says_what_errors_look_like(client):
 
 @only("sqlite")
 def test_the_page_of_the_api_asks_nothing_elsewhere(client):
-    """The page, its script and its style come from here, and name no other place to fetch from."""
+    """The API page, its script and its style are served locally and fetch from nowhere else."""
     page = client.get("/docs")
 
     assert page.headers["content-type"].startswith("text/html")
@@ -163,7 +163,7 @@ def test_the_page_of_the_api_asks_nothing_elsewhere(client):
 @pytest.mark.parametrize("text", ["%zz", "%00", "%ff%fe", "\u00e9", "x" * 5000, "..%2f..%2fetc%2fpasswd"])
 @only("sqlite")
 def test_strange_paths_and_queries_are_no_server_error(client, text):
-    """Strange paths and queries are a 4xx problem document."""
+    """Odd paths and queries give a 4xx problem document."""
     for path in (f"/{text}", f"/datasets/{text}", f"/models/{text}/predict", f"/datasets?cursor={text}"):
         response = client.post(path, json={"rows": [{}]}) if "predict" in path else client.get(path)
         assert 400 <= response.status_code < 500, (path, response.text)

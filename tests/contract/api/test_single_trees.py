@@ -1,4 +1,4 @@
-"""Single-tree methods through the service: accepted, fitted by the worker's functions, and queried."""
+"""Single-tree methods in the service: accepted, fitted by the worker's functions, and queried."""
 
 import io
 
@@ -16,7 +16,7 @@ ONE = {"num_trees": 1, "num_draws": 60, "num_burnin": 400, "thin": 10}
 
 @pytest.mark.parametrize("method", ["bcart", "bcart-mean-variance", "bcart-wu"])
 def test_numbers(client, settings, method):
-    """A tree is fitted, judged and scored; intervals widen with the noise where leaves have theirs."""
+    """A tree is fitted, judged and scored; intervals follow the noise where leaves have their own."""
     model = fitted(client, settings, text=numbers(), method=method, holdout=0.2, **ONE)
     assert model["settings"]["num_trees"] == 1
     assert model["holdout"]["rmse"] < model["holdout"]["linear_rmse"]
@@ -45,7 +45,7 @@ def test_numbers(client, settings, method):
 
 
 def test_extended_and_moved(client, settings, tmp_path):
-    """More draws of the same chains, and a model file that answers alike in a notebook and taken back."""
+    """A tree is extended, and its file gives equal answers in a notebook and imported again."""
     model = fitted(client, settings, text=numbers(), method="bcart", **ONE)
     assert client.post(f"/models/{model['id']}/extend", json={"num_draws": 20}).status_code == 202
     run_units(settings)
@@ -61,7 +61,7 @@ def test_extended_and_moved(client, settings, tmp_path):
 
 
 def test_classes(client, settings):
-    """Three classes: a probability of each with its interval, [row][class], and one column each in tables."""
+    """Three classes have probabilities with intervals, [row][class] in JSON and columns in tables."""
     model = fitted(client, settings, text=kinds(), method="bcart", family="auto", holdout=0.2, **ONE)
     assert model["settings"]["family"] == "categorical"
     assert model["holdout"]["log_loss"] < model["holdout"]["base_log_loss"]
@@ -138,7 +138,7 @@ def test_classes_of_a_dataset(client, settings):
 
 @pytest.mark.parametrize("method", ["bcart", "smc"])
 def test_rows_with_weights(client, settings, method):
-    """A column of weights counts: half the rows above the step are shifted, and heavy."""
+    """A column of weights is used: shifted heavy rows raise the mean above the step."""
     lines = [line.split(",") for line in numbers().splitlines()[1:]]
     shifted = [(x, float(y) + 2 * (i % 2), 1 + 20 * (i % 2)) for i, (x, y) in enumerate(lines)]
     text = "x,y,w\n" + "".join(f"{x},{y},{w}\n" for x, y, w in shifted)
@@ -152,7 +152,7 @@ def test_rows_with_weights(client, settings, method):
 
 
 def test_what_a_tree_cannot_use_is_refused_before_the_202(client):
-    """Each refusal is a 422 with the alternative."""
+    """Settings that a tree can't use are a 422 with the alternative."""
     dataset = post_csv(client, numbers()).json()
     body = {"dataset_id": dataset["id"], "target": "y", "method": "bcart"}
 

@@ -1,4 +1,4 @@
-"""Slow, endless or absent clients get an error or a closed connection: raw sockets, the real server."""
+"""Slow, endless or absent clients get an error or a closed connection (raw sockets, real server)."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ from tests.support.api_server import serving
 from tests.support.databases import only
 from tests.support.waiting import stretched
 
-PATIENCE = 60  # seconds after which a test gives up
+PATIENCE = 60  # seconds until a test gives up
 pytestmark = only("sqlite")
 
 
@@ -39,7 +39,7 @@ def talking(place, sent: bytes = b""):
 
 
 def heard(connection: socket.socket) -> bytes:
-    """All that comes until the other side closes; fails when it doesn't."""
+    """Return all bytes until the server closes; fail when it doesn't."""
     parts = []
     with contextlib.suppress(ConnectionResetError):
         while part := connection.recv(65536):
@@ -72,14 +72,14 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"
 @pytest.mark.parametrize("head", [HEAD, CSV], ids=["json", "csv"])
 @pytest.mark.parametrize("more", [b"Content-Length: 500\r\n\r\n{", CHUNKED], ids=["declared", "chunked"])
 def test_a_body_that_stops(place, head, more):
-    """A declared or chunked body that never comes whole: 408, and the connection ends."""
+    """A declared or chunked body that never ends is a 408, and the connection is closed."""
     with talking(place, head + more) as connection:
         refusal(heard(connection), 408)
     well(place)
 
 
 def test_a_body_that_drips(place):
-    """A byte now and then doesn't keep a request alive: its rate in all counts."""
+    """A body arriving below the minimum rate doesn't keep a request alive."""
     with talking(place, HEAD + b"Content-Length: 100000\r\n\r\n") as connection:
         said = threading.Thread(target=lambda: answers.append(heard(connection)))
         answers: list[bytes] = []
@@ -93,7 +93,7 @@ def test_a_body_that_drips(place):
 
 
 def test_a_body_that_is_only_long(settings):
-    """One that comes fast enough may take longer than the patience for a silent one."""
+    """A body that arrives fast enough may take longer than the timeout for silence."""
     body = b"y,x\n" + b"1,2\n" * 3000
     head = CSV + f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
     patient = settings.model_copy(update={"body_seconds": 5.0, "body_bytes_per_second": 100})
@@ -105,7 +105,7 @@ def test_a_body_that_is_only_long(settings):
 
 
 def test_headers_that_stop(place):
-    """Half of the headers, or nothing at all: the connection ends, also one that was kept open."""
+    """Incomplete headers, or none, end the connection, including one that was kept open."""
     with talking(place, b"GET /health/live HTTP/1.1\r\nHost: loc") as connection:
         refusal(heard(connection), 408)
     with talking(place) as connection:
@@ -118,7 +118,7 @@ def test_headers_that_stop(place):
 
 
 def test_headers_that_drip(place):
-    """A header a second is not a request."""
+    """Headers arriving one per second don't keep a connection open."""
     with talking(place, b"GET / HTTP/1.1\r\n") as connection:
         answers: list[bytes] = []
         said = threading.Thread(target=lambda: answers.append(heard(connection)))
@@ -133,12 +133,12 @@ def test_headers_that_drip(place):
 
 @pytest.mark.parametrize("part", [b"X-Long: " + b"x" * 300_000, b"X: 1\r\n" * 50_000, b"x" * 300_000])
 def test_headers_without_end(place, part):
-    """Headers beyond 64 KiB, in one or in many, are refused while they come."""
+    """Headers beyond 64 KiB, in one or in many, are refused while they arrive."""
     with talking(place, b"GET /health/live HTTP/1.1\r\n") as connection:
         with contextlib.suppress(OSError):
             connection.sendall(part)
         said = heard(connection)
-        if said:  # else the refusal was lost with what was still being sent
+        if said:  # otherwise the response would be lost with the data still being sent
             refusal(said, 431 if b" 431 " in said[:20] else 400)
     well(place)
 
@@ -160,7 +160,7 @@ def test_headers_without_end(place, part):
     ],
 )
 def test_a_request_that_is_for_nobody_in_particular(place, head):
-    """Hosts that are none, two, or another one than the target's: 400, and the connection ends."""
+    """Invalid, repeated or contradictory Host headers are a 400, and the connection is closed."""
     with talking(place, head) as connection:
         refusal(heard(connection), 400)
 
@@ -173,7 +173,7 @@ def test_a_request_with_an_absolute_target(place):
 
 
 def test_what_is_no_http(place):
-    """A refusal in the same form as all others."""
+    """Invalid HTTP is refused with a problem document."""
     with talking(place, b"this is no HTTP\r\n\r\n") as connection:
         refusal(heard(connection), 400)
 
@@ -186,7 +186,7 @@ def test_a_request_answered_before_its_body_came(place):
 
 
 def test_an_answer_that_nobody_reads(place):
-    """It is given up, and what it held is free: many such readers leave room for others."""
+    """A response that is never read is aborted and its resources freed for others."""
     lines = ["y,x" + "x" * 150, *("1,2" for _ in range(1000))]
     address = f"http://{place[0]}:{place[1]}"
     kind = {"Content-Type": "text/csv"}

@@ -1,4 +1,4 @@
-"""Large responses: slow readers get them whole, connections of stalled readers are aborted."""
+"""Large responses: slow readers get all of them; connections of stalled readers are reset."""
 
 import socket
 import threading
@@ -9,13 +9,13 @@ import uvicorn
 
 from app.server import Deadlines
 
-PATIENCE = 60  # seconds after which a test gives up
-BODY = 12_000_000  # more than a system keeps of an answer
+PATIENCE = 60  # seconds until a test gives up
+BODY = 12_000_000  # more than an operating system buffers of a response
 
 
 @pytest.fixture
 def large():
-    """A connection with an answer of `BODY` bytes, of which somebody must take 1000 a second."""
+    """Return a connection to a response of `BODY` bytes with a minimum rate of 1000 bytes a second."""
 
     async def app(scope, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -49,7 +49,7 @@ def test_an_answer_that_is_read_slowly_comes_whole(large):
 
 
 def drip(reader):
-    """Take ten bytes ten times a second."""
+    """Read ten bytes ten times a second."""
     for _ in range(10 * PATIENCE):
         reader.recv(10)
         reader.send(b"\r\n")
@@ -57,6 +57,6 @@ def drip(reader):
 
 
 def test_an_answer_that_is_hardly_read_is_given_up(large):
-    """A few bytes now and then are no reading: the connection is reset."""
+    """A connection read below the minimum rate is reset."""
     with pytest.raises(OSError, match=r"reset|pipe"):
         drip(large)

@@ -1,4 +1,4 @@
-"""Soft trees through the service: fitted in slices by the worker's functions, and queried."""
+"""Soft trees in the service: fitted in slices by the worker's functions, and queried."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ METHODS = {
 
 @pytest.mark.parametrize("method", METHODS)
 def test_numbers(client, settings, method, tmp_path):
-    """A step is found, judged and scored; every view of a model answers; its file does so elsewhere."""
+    """A step is found, judged and scored; every view responds; its file gives equal answers elsewhere."""
     asked = {**SHORT, **METHODS[method]}
     model = fitted(client, settings, text=numbers(), method=method, holdout=0.2, **asked)
     assert model["holdout"]["rmse"] < model["holdout"]["linear_rmse"]
@@ -42,7 +42,7 @@ def test_numbers(client, settings, method, tmp_path):
 
 
 def test_classes(client, settings):
-    """Three classes: a probability of each."""
+    """Three classes have a probability each."""
     asked = {**SHORT, **METHODS["rjhmc-dfi"]}
     model = fitted(client, settings, text=kinds(), method="rjhmc-dfi", family="categorical", **asked)
     said = ask(client, model)
@@ -52,13 +52,13 @@ def test_classes(client, settings):
 
 
 def columns_of(text):
-    """The two columns of a CSV text."""
+    """Return the two columns of a CSV text."""
     lines = [line.split(",") for line in text.splitlines()[1:]]
     return {"x": [float(x) for x, _ in lines]}, [y for _, y in lines]
 
 
 def test_a_fit_is_that_of_a_notebook(client, settings):
-    """The service fits what a notebook fits, bit for bit, judges it, and shows the tree's shapes."""
+    """The service's fit equals a notebook's bit for bit, with verdict and topologies."""
     model = fitted(client, settings, text=numbers(), method="rjhmc-dfi", seed=3, **SOFT)
     X, y = columns_of(numbers())
     posterior = fit(X, np.array(y, float), method="rjhmc-dfi", seed=3, progress=False, **SOFT)
@@ -82,7 +82,7 @@ def test_a_fit_is_that_of_a_notebook(client, settings):
 
 
 def test_extended(client, settings):
-    """More draws of the same chains are what one longer fit of a notebook draws."""
+    """An extension draws what one longer fit in a notebook draws."""
     model = fitted(client, settings, text=numbers(), method="rjhmc-df", **SOFT)
     assert client.post(f"/models/{model['id']}/extend", json={"num_draws": 10}).status_code == 202
     run_units(settings)
@@ -94,7 +94,7 @@ def test_extended(client, settings):
 
 
 def test_pictures_and_whole_datasets_of_classes(client, settings):
-    """Three classes: a probability of each, pictures of held-out rows, answers for a whole dataset."""
+    """Three classes have probabilities, charts of held-out rows, and predictions of a dataset."""
     model = fitted(
         client, settings, text=kinds(), method="rjhmc-dfi", family="categorical", holdout=0.2, **SOFT
     )
@@ -112,7 +112,7 @@ def test_pictures_and_whole_datasets_of_classes(client, settings):
 
 
 def test_a_chain_continues_where_another_worker_left_it(client, database, settings):
-    """In burn-in or between draws: what a worker left is taken up, and the model is that of one sitting."""
+    """A chain left by a worker, in burn-in or later, continues to the draws of an uninterrupted one."""
     whole = fitted(client, settings, text=numbers(60), method="rjhmc-df", **SOFT)
     body = {"dataset_id": whole["dataset_id"], "target": "y", "method": "rjhmc-df"} | SOFT
     made = client.post("/models", json=body)

@@ -1,4 +1,4 @@
-"""Event streams end when access ends, and one owner's streams leave room for others."""
+"""Event streams end with their access, and one owner's streams leave room for others."""
 
 import contextlib
 import time
@@ -19,7 +19,7 @@ from tests.support.waiting import stretched
 
 pytestmark = only("sqlite")
 STREAM = {"Accept": "text/event-stream"}
-SOON = 10.0  # seconds in which a stream must have ended, where looks are quick
+SOON = 10.0  # seconds within which a stream must end, with frequent checks
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def quick_looks(monkeypatch):
 
 @pytest.fixture
 def person(team):
-    """A browser in front of a team's service."""
+    """Return a browser client of a team service."""
     with plain_http.Client(base_url=team.base_url, headers={"Accept": "text/html"}, timeout=60) as made:
         yield made
 
@@ -44,7 +44,7 @@ def queued(client, headers, count):
 
 @contextlib.contextmanager
 def following(client, path, headers=None):
-    """The lines of a stream that has begun."""
+    """Return the lines of a stream that has started."""
     with client.stream("GET", path, headers=STREAM | (headers or {})) as stream:
         assert stream.status_code == 200, stream.read()
         lines = stream.iter_lines()
@@ -82,7 +82,7 @@ def test_streams_end_with_their_key(team, database, way):
 
 
 def test_a_browsers_streams_end_when_it_signs_out(team, person, database):
-    """Signing out ends only the session's streams: the key stays valid."""
+    """Signing out ends the session's streams only; the key stays valid."""
     ann = make_key(database, "ann")
     one, several = paths(queued(team, bearer(ann), 1)[0])
     person.post("/ui/sign-in", data={"key": ann.secret})
@@ -117,7 +117,7 @@ def test_streams_of_one_owner_leave_room_for_others(settings, database):
             problem(client.get(f"/models/{ids[8]}/events", headers=ann | STREAM), 429, "quota")
             assert client.get("/models", headers=bob).status_code == 200
         deadline = time.monotonic() + stretched(SOON)
-        while True:  # those that went away leave room, once it is seen that they did
+        while True:  # ended streams free their places once their end is detected
             with client.stream("GET", f"/models/{ids[8]}/events", headers=ann | STREAM) as stream:
                 if stream.status_code == 200:
                     break

@@ -1,4 +1,4 @@
-"""Charts: SVG at their own URLs, in two themes and two shapes, cached by clients."""
+"""Charts: SVG at URLs of their own, in two themes and two shapes, cached by clients."""
 
 import json
 import re
@@ -23,7 +23,7 @@ pytestmark = only("sqlite")
 
 
 def svg_of(response) -> ET.Element:
-    """The document of a chart, checked to run and to fetch nothing."""
+    """Return a chart's document, checked to be valid and to fetch nothing."""
     assert response.status_code == 200, response.text
     assert response.headers["content-type"] == "image/svg+xml"
     assert response.headers["content-security-policy"].startswith("default-src 'none'; style-src")
@@ -38,7 +38,7 @@ def sources(page) -> list[str]:
 
 
 def test_every_chart_that_a_page_names_is_there_in_each_variant(browser, client, settings):
-    """Wide and narrow, light and dark; all differ, and a second asking gives the same bytes."""
+    """Wide, narrow, light and dark charts differ, and a repeated request gives equal bytes."""
     model = fitted(client, settings, holdout=0.3)
     seen: dict[str, bytes] = {}
     for tab in ("", "/chains", "/features", "/effects", "/effects?feature=size&feature=colour"):
@@ -61,7 +61,7 @@ def test_every_chart_that_a_page_names_is_there_in_each_variant(browser, client,
 
 
 def test_a_prediction_shows_its_interval_and_its_density(browser, client, settings):
-    """The form begins with a typical row; sent, it answers what the API answers, and draws the posterior."""
+    """The form starts with a typical row; its result equals the API's and is drawn as a density."""
     model = fitted(client, settings)
     at = f"/ui/models/{model['id']}/predict"
     form = page_of(browser.get(at))
@@ -85,7 +85,7 @@ def test_a_prediction_shows_its_interval_and_its_density(browser, client, settin
 
 
 def test_two_classes_have_their_own_pictures(browser, client, settings):
-    """No sigma, probabilities instead of outcomes; every picture that the pages name is there."""
+    """Two classes have no sigma, probabilities instead of outcomes, and every chart that their pages name."""
     model = fitted(client, settings, text=two_classes(80), family="probit", holdout=0.3)
     for tab in ("", "/chains", "/effects", "/predict?f0=0.7"):
         page = page_of(browser.get(f"/ui/models/{model['id']}{tab}"))
@@ -117,7 +117,7 @@ def test_a_model_that_is_being_fitted_shows_its_chains(browser, client, settings
 
 
 def test_what_isnt_a_chart_is_refused(client, settings):
-    """Unknown names, themes, features and models: problems, never a picture of nothing."""
+    """Unknown charts, themes, features and models are problem documents."""
     model = fitted(client, settings)
     at = f"/ui/models/{model['id']}"
     problem(client.get(f"{at}/charts/nothing.svg?v=1"), 422)
@@ -130,7 +130,7 @@ def test_what_isnt_a_chart_is_refused(client, settings):
 
 
 def test_charts_are_drawn_at_once_by_many_and_stay_themselves(client, settings):
-    """Many askers, every variant of two charts at the same time: each gets what one asker alone gets."""
+    """Concurrent requests for variants of two charts get the same bytes as single ones."""
     model = fitted(client, settings)
     wanted = [
         f"/ui/models/{model['id']}/charts/{name}.svg?v=%s&theme={theme}&shape={shape}"
@@ -144,7 +144,7 @@ def test_charts_are_drawn_at_once_by_many_and_stay_themselves(client, settings):
 
 
 def test_what_a_page_offers_to_copy_gives_what_the_page_shows(browser, client, settings):
-    """The Python block of a prediction runs unchanged, the curl block where curl is installed."""
+    """A prediction's Python code runs unchanged, and so does its curl command if curl is installed."""
     model = fitted(client, settings)
     page = page_of(browser.get(f"/ui/models/{model['id']}/predict", params={"f0": "7", "f1": 'it\'s "red"'}))
     blocks = re.findall(r"<pre[^>]*><code>(.*?)</code>", page.text, re.DOTALL)
@@ -163,7 +163,7 @@ def test_what_a_page_offers_to_copy_gives_what_the_page_shows(browser, client, s
 
 
 def test_a_chart_goes_with_its_model(client, monkeypatch):
-    """Charts of a deleted model are gone, even those cached in memory."""
+    """Charts of a deleted model are a 404, even when cached in memory."""
     drawn = []
     chart = (lambda *_: {}, lambda *_: drawn.append(1) or b"<svg/>")
     monkeypatch.setitem(CHARTS, "importance", chart)

@@ -31,7 +31,7 @@ def form(browser, client):
 
 
 def test_every_setting_has_a_field_with_a_default_and_a_sentence(browser, form):
-    """Every setting of `POST /models`, its stop rules and the sampler's priors is on the page, explained."""
+    """Every setting of `POST /models`, stop rule and prior has a field with a default and an explanation."""
     page = page_of(browser.get(f"/ui/models/new?dataset={form['dataset_id']}"))
 
     fields = {control["name"] for control in page.controls} | set(page.hidden)
@@ -52,7 +52,7 @@ def test_every_setting_has_a_field_with_a_default_and_a_sentence(browser, form):
 
 
 def test_what_is_filled_in_is_what_is_fitted(browser, client, form):
-    """Prior, stop rules, moves and kinds reach the model as the API would take them."""
+    """Prior, stop rules, moves and column kinds of the form reach the model as from the API."""
     filled = {
         "prior.k": "3",
         "prior.sigma_estimate": "naive",
@@ -86,7 +86,7 @@ def test_what_is_filled_in_is_what_is_fitted(browser, client, form):
 
 
 def test_left_empty_every_method_gets_its_own_defaults(browser, client, form):
-    """Untouched fields aren't sent: a single tree isn't asked for two hundred."""
+    """Untouched fields aren't sent, so that each method uses its own defaults."""
     page_of(browser.post("/ui/models", data=form | {"method": "bcart"}))
 
     (model,) = client.get("/models").json()["items"]
@@ -109,7 +109,7 @@ REFUSED = (
 
 
 def test_a_refusal_stands_at_its_field_in_an_open_group(browser, form):
-    """The API's own sentence beside the field, its group unfolded; a rule that is missing is said above."""
+    """An error is the API's sentence, beside its field in an open group; other errors are above the form."""
     for filled, field in REFUSED:
         answer = browser.post("/ui/models", data=form | filled)
 
@@ -125,7 +125,7 @@ def test_a_refusal_stands_at_its_field_in_an_open_group(browser, form):
 
 
 def test_the_estimate_brings_the_request_to_copy(browser, client, form):
-    """The command beside the form is the request that the form makes."""
+    """The command beside the form sends the same request as the form."""
     filled = {"prior.k": "3", "stop.max_rhat": "1.2", "kind:size": "category", "num_draws": "40"}
     answer = browser.post("/ui/models/estimate", data=form | filled)
 

@@ -18,7 +18,7 @@ pytestmark = only("sqlite")
 
 
 def crawl(browser, start: str, most: int = 60) -> dict[str, str]:
-    """Every page of ours that links lead to, read and checked; by address."""
+    """Return every linked page of the dashboard by address, read and checked."""
     seen: dict[str, str] = {}
     waiting = [start]
     while waiting and len(seen) < most:
@@ -34,7 +34,7 @@ def crawl(browser, start: str, most: int = 60) -> dict[str, str]:
 
 
 def test_every_page_that_links_lead_to_is_there(browser, client, settings):
-    """From the first page, with data, models in every state and without JavaScript: 200, strict, labelled."""
+    """Every page reachable by links is a 200, strict and labelled, for models in every state."""
     model = fitted(client, settings, name="mine", holdout=0.2)
     client.post("/models", json={"dataset_id": model["dataset_id"], "target": "y", "name": "waits"} | SMALL)
     stopped = client.post("/models", json={"dataset_id": model["dataset_id"], "target": "y"} | SMALL).json()
@@ -55,7 +55,7 @@ def test_every_page_that_links_lead_to_is_there(browser, client, settings):
 
 
 def test_an_empty_service_says_how_to_begin(browser):
-    """The first page has an upload form, and reports the missing worker."""
+    """The first page of an empty service has an upload form and reports the missing worker."""
     page = page_of(browser.get("/"))
 
     (upload,) = (form for form in page.forms if form.get("enctype") == "multipart/form-data")
@@ -66,7 +66,7 @@ def test_an_empty_service_says_how_to_begin(browser):
 
 
 def test_a_file_sent_by_the_form_becomes_a_dataset_with_its_profile(browser):
-    """Upload without JavaScript; its page shows kinds, missing values, histograms and the first rows."""
+    """An uploaded file's page shows kinds, missing values, histograms and first rows."""
     text = "size,colour,when,new\n"
     text += "1,red,2024-01-01,true\n,blue,2024-02-01,false\n3,red,2024-03-01,false\n" * 8
     answer = browser.post("/ui/datasets", data={"name": "my table"}, files={"file": ("t.csv", text)})
@@ -78,12 +78,12 @@ def test_a_file_sent_by_the_form_becomes_a_dataset_with_its_profile(browser):
         assert told in " ".join(page.words.split()), told
     assert "false67%" in "".join(page.words.split())
     assert not {"True", "False"} & set(page.words.split())
-    assert page.tags.count("svg") == 1 + 2  # the mark, a histogram of numbers and one of dates
+    assert page.tags.count("svg") == 1 + 2  # the logo, a histogram of numbers and one of dates
     assert browser.get("/datasets").json()["items"][0]["name"] == "my table"
 
 
 def test_a_model_is_made_by_the_form_and_a_second_click_makes_no_second(browser, client):
-    """Without JavaScript: target, features and settings as chosen; the form sent again leads to the same."""
+    """A form creates a model with its target, features and settings; sent twice it creates one."""
     dataset = post_csv(client, table(60)).json()
     form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}")).hidden
     form |= {"target": "y", "features": ["size", "y"], "holdout": "20", "num_trees": "10", "name": "mine"}
@@ -101,7 +101,7 @@ def test_a_model_is_made_by_the_form_and_a_second_click_makes_no_second(browser,
 
 
 def test_what_a_fit_takes_is_estimated_before_it_starts(browser, client):
-    """Time and memory on the same form, more for more draws; nothing is started, wrong fields are named."""
+    """The form estimates time and memory, more for more draws, and starts nothing."""
     dataset = post_csv(client, table(60)).json()
     form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}")).hidden
     form |= {"target": "y", "features": "size", "num_draws": "250"}
@@ -120,7 +120,7 @@ def test_what_a_fit_takes_is_estimated_before_it_starts(browser, client):
 
 
 def test_a_form_that_cant_be_taken_says_what_to_mend_and_keeps_what_was_filled_in(browser, client):
-    """422 on the same form: the field is marked, the rest stands as it was."""
+    """An invalid form is a 422 that marks the field and keeps all entries."""
     dataset = post_csv(client, table(60)).json()
     form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}")).hidden
     form |= {"target": "y", "features": "size", "num_trees": "many", "name": "kept", "holdout": "95"}
@@ -138,7 +138,7 @@ def test_a_form_that_cant_be_taken_says_what_to_mend_and_keeps_what_was_filled_i
 
 
 def test_models_are_cancelled_retried_extended_and_deleted_by_forms(browser, client, settings):
-    """Each button's form does what the API does, then shows the model."""
+    """Each button acts as the API does, then shows the model."""
     model = fitted(client, settings)
     at = f"/ui/models/{model['id']}"
 
@@ -161,7 +161,7 @@ def test_models_are_cancelled_retried_extended_and_deleted_by_forms(browser, cli
 
 
 def test_what_happened_begins_with_the_newest_and_leads_back_to_the_first(browser, client, database):
-    """A long log, newest first, page by page: each event once, down to the making of the model."""
+    """A long log is paged from the newest event to the model's creation, each event once."""
     dataset = post_csv(client, table(60)).json()
     body = {"dataset_id": dataset["id"], "target": "y"} | SMALL
     at = f"/ui/models/{client.post('/models', json=body).json()['id']}"
@@ -185,7 +185,7 @@ def test_what_happened_begins_with_the_newest_and_leads_back_to_the_first(browse
 
 
 def test_hostile_names_are_shown_as_they_are(browser, client, settings):
-    """Names of datasets, columns, levels and models can't break out of a page."""
+    """Names of datasets, columns, levels and models are escaped on every page."""
     rows = "\n".join(f'{row % 7},{row},"{HOSTILE.replace(chr(34), chr(34) * 2)}"' for row in range(30))
     header = f'y,"{HOSTILE.replace(chr(34), chr(34) * 2)}",c'
     dataset = post_csv(client, f"{header}\n{rows}\n", name=HOSTILE).json()
@@ -203,7 +203,7 @@ def test_hostile_names_are_shown_as_they_are(browser, client, settings):
 
 
 def test_errors_are_pages_for_browsers_and_problems_for_clients(browser, client):
-    """An error is a page with a next step for a person, and a problem document for a program."""
+    """An error is a page with a next step in a browser and a problem document for a program."""
     page = page_of(browser.get("/ui/models/mdl_none"), 404)
     assert "There is no model with this id" in page.words
     assert "/ui/models" in page.links
@@ -228,7 +228,7 @@ def test_a_form_sent_by_another_site_is_refused(browser, client):
 
 
 def test_static_files_are_kept_for_good_by_their_address(browser):
-    """Style, script and icon come from here, with their types, under addresses that change with them."""
+    """Styles, scripts and icons are served locally, with their types, at addresses derived from content."""
     text = browser.get("/").text
     for kind, found in (
         ("text/css", re.search(r'href="(/ui/static/style\.css\?v=\w+)"', text)),
@@ -245,7 +245,7 @@ def test_static_files_are_kept_for_good_by_their_address(browser):
 
 
 def test_the_list_follows_its_models_in_one_stream(browser, client):
-    """One stream has the progress of each model by id, and its end, without other owners' models."""
+    """One stream has progress and end of each listed model by id, without other owners' models."""
     dataset = post_csv(client, table(60)).json()
     body = {"dataset_id": dataset["id"], "target": "y"} | SMALL
     made = [client.post("/models", json=body).json()["id"] for _ in range(2)]
@@ -265,7 +265,7 @@ def test_the_list_follows_its_models_in_one_stream(browser, client):
 
 
 def test_the_form_says_how_a_file_is_written(browser, client):
-    """The form has every reading option and the kinds of columns; an unknown word is reported."""
+    """The form has every reading option and column kind; an unknown value is reported."""
     rows = "1,5|1/2/2026|x|7\n2,5|3/2/2026|?|8\n" * 12
     told = {"separator": "bar", "decimal": "comma", "header": "false", "dates": "day-first"}
     told |= {"missing": "?, x y", "encoding": "utf-8", "quoting": "none"}
@@ -287,7 +287,7 @@ def test_the_form_says_how_a_file_is_written(browser, client):
 
 
 def test_the_python_of_every_page_runs(browser, client, settings, tmp_path, monkeypatch):
-    """The Python code that pages show runs unchanged."""
+    """The Python code shown on pages runs unchanged."""
     (tmp_path / "data.csv").write_text(table(20))
     monkeypatch.chdir(tmp_path)
     model = fitted(client, settings, name="mine", holdout=0.2)

@@ -1,4 +1,4 @@
-"""Sign-in where keys are required: sessions, CSRF tokens, and access."""
+"""Sign-in where keys are required: sessions, CSRF tokens, access."""
 
 import re
 from datetime import timedelta
@@ -22,7 +22,7 @@ EVERY = tuple(keys.SCOPES)
 
 @pytest.fixture
 def person(team):
-    """A browser in front of a team's service."""
+    """Return a browser client of a team service."""
     with plain_http.Client(base_url=team.base_url, headers=ACCEPT, follow_redirects=True, timeout=60) as made:
         yield made
 
@@ -54,7 +54,7 @@ def test_a_stranger_is_led_to_the_door_and_then_to_where_they_wanted(person, tea
 
 
 def test_the_cookie_is_a_session_no_script_and_no_other_site_can_use(person, database):
-    """HttpOnly, SameSite=Strict; it isn't the key, and the database holds only its hash."""
+    """The cookie is HttpOnly and SameSite=Strict, differs from the key, and is stored only as a hash."""
     ann = make_key(database, "ann")
     answer = person.post("/ui/sign-in", data={"key": ann.secret}, follow_redirects=False)
     told = answer.headers["set-cookie"]
@@ -71,7 +71,7 @@ def test_the_cookie_is_a_session_no_script_and_no_other_site_can_use(person, dat
 
 
 def test_behind_tls_the_cookie_is_secure_and_of_this_host_alone(settings, database):
-    """With the address that browsers know: `__Host-`, Secure, no other cookie; copied commands name it."""
+    """Under an https address the cookie is `__Host-` and Secure; copied commands use that address."""
     public = "https://bart.example"
     ann = make_key(database, "ann")
     chosen = settings.model_copy(update={"host": "0.0.0.0", "public_url": public})
@@ -102,7 +102,7 @@ def test_behind_tls_the_cookie_is_secure_and_of_this_host_alone(settings, databa
     "to", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:x", "/a\nb"]
 )
 def test_the_door_leads_nowhere_else(person, database, to):
-    """`next` is an address of ours, or the first page."""
+    """`next` leads to an address of this service, otherwise to the first page."""
     answer = person.post(
         "/ui/sign-in", data={"key": make_key(database, "ann").secret, "next": to}, follow_redirects=False
     )
@@ -110,7 +110,7 @@ def test_the_door_leads_nowhere_else(person, database, to):
 
 
 def test_every_form_must_carry_its_sessions_token(person, database):
-    """With the cookie alone nothing can be changed, on any route: by a form without the token, or JSON."""
+    """The cookie alone changes nothing on any route, by a form without the token or by JSON."""
     sign_in(person, make_key(database, "ann", scopes=EVERY))
     for method, path in guarded_routes():
         if method in {"GET", "HEAD"}:
@@ -122,7 +122,7 @@ def test_every_form_must_carry_its_sessions_token(person, database):
 
 
 def test_with_its_token_a_form_is_taken_from_our_own_pages_only(person, database):
-    """The page's own form works; the same form from another site is refused even with the token."""
+    """A form with the token is accepted from our pages and refused from another site."""
     sign_in(person, make_key(database, "ann"))
     form = page_of(person.get("/ui/datasets")).hidden
     sent = {"data": form, "files": {"file": ("t.csv", table())}}
@@ -137,7 +137,7 @@ def test_with_its_token_a_form_is_taken_from_our_own_pages_only(person, database
 
 
 def test_a_session_ends_by_signing_out_by_its_time_and_with_its_key(person, database):
-    """Afterwards the cookie opens nothing."""
+    """A session ends at sign-out, at its expiry and with its key."""
     ann = make_key(database, "ann")
 
     def is_in() -> bool:
@@ -167,7 +167,7 @@ def test_a_session_ends_by_signing_out_by_its_time_and_with_its_key(person, data
 
 
 def test_a_key_has_only_so_many_sessions(database, monkeypatch):
-    """One more ends the oldest; another key's stay."""
+    """A session beyond the limit per key ends the key's oldest; other keys' sessions stay."""
     monkeypatch.setattr("app.services.access.sessions.PER_KEY", 3)
     ann, bob = make_key(database, "ann"), make_key(database, "bob")
     of_bob = sessions.begin(database.engine, bob.secret)
@@ -178,7 +178,7 @@ def test_a_key_has_only_so_many_sessions(database, monkeypatch):
 
 
 def test_a_session_sees_its_owners_things_and_does_what_its_key_may(person, team, database):
-    """Objects of other owners are hidden; a missing scope is named."""
+    """Other owners' objects are hidden; a missing scope is named."""
     ann, bob = make_key(database, "ann"), make_key(database, "bob", scopes=["read"])
     made = team.post("/datasets", content=table().encode(), headers=CSV | bearer(ann)).json()
     sign_in(person, bob)
@@ -190,7 +190,7 @@ def test_a_session_sees_its_owners_things_and_does_what_its_key_may(person, team
 
 
 def test_keys_are_made_shown_once_rotated_and_revoked_by_an_admin(person, team, database):
-    """Only those of the owner; the secret stands on the page that made it, and on no other."""
+    """An admin manages the owner's keys; a secret appears once, on the page that created it."""
     boss, bob = make_key(database, "boss", owner="ann", scopes=["admin"]), make_key(database, "bob")
     sign_in(person, boss)
     page = page_of(person.get("/ui/keys"))
@@ -237,7 +237,7 @@ def all_keys(database):
 
 
 def test_on_this_machine_nobody_signs_in(browser):
-    """The door leads straight in, and keys can be made for a service that will ask for them."""
+    """On loopback the sign-in page leads straight on, and keys can be created for later use."""
     assert browser.get("/ui/sign-in").url.path == "/"
     assert browser.post("/ui/sign-in", data={"key": "x"}).url.path == "/"
     page = page_of(browser.post("/ui/keys", data={"name": "ann", "owner": "team", "scopes": ["read"]}))

@@ -1,4 +1,4 @@
-"""Datasets: stored values are returned, only requested columns are read, damage is detected."""
+"""Stored datasets: exact values, reads of requested columns only, damage detected."""
 
 import pyarrow as pa
 import pytest
@@ -13,7 +13,7 @@ from tests.support.store_factories import OWNER, create_model, remove_all, save_
 
 
 def test_a_table_comes_back_as_it_was(database):
-    """Every kind of column, missing values included, is read back equal."""
+    """Columns of every kind, missing values included, are read back equal."""
     dataset = save_dataset(database.engine)
     with session_scope(database.engine, read_only=True) as session:
         table = datasets.read(session, dataset.id)
@@ -23,7 +23,7 @@ def test_a_table_comes_back_as_it_was(database):
 
 
 def test_many_blocks_are_read_in_order(database):
-    """A column of more rows than one block holds comes back whole, in order."""
+    """A column of several blocks is read back whole and in order."""
     rows = 2 * datasets.BLOCK_ROWS + 17
     table = pa.table(
         {"x": pa.array(range(rows), pa.float64()), "s": [f"level {row % 60}" for row in range(rows)]}
@@ -36,7 +36,7 @@ def test_many_blocks_are_read_in_order(database):
 
 
 def test_only_asked_columns_are_read(database):
-    """Blocks of other columns are not even fetched: damage to them goes unnoticed."""
+    """Blocks of unrequested columns are not fetched: damage to them goes unnoticed."""
     dataset = save_dataset(database.engine)
     _damage(database.engine, dataset.id, column=0)
     with session_scope(database.engine, read_only=True) as session:
@@ -60,7 +60,7 @@ def test_a_dataset_deleted_while_it_is_read_is_gone(database):
 
 
 def test_a_damaged_block_is_noticed(database):
-    """A flipped byte in a stored block is an error, never data."""
+    """A flipped byte in a stored block is an error."""
     dataset = save_dataset(database.engine)
     _damage(database.engine, dataset.id, column=0)
 
@@ -72,7 +72,7 @@ def test_a_damaged_block_is_noticed(database):
 
 
 def test_equal_tables_have_equal_digests():
-    """The digest names the content: equal for equal tables, different for a changed value or name."""
+    """Digests are equal for equal tables and differ for a changed value or name."""
     table = small_table()
     renamed = table.rename_columns(["z", *table.column_names[1:]])
 
@@ -95,7 +95,7 @@ def test_types_that_cannot_be_held_are_refused():
 
 
 def test_owners_see_only_their_own(database):
-    """A foreign id is as unknown as one that never was, to read, list and delete."""
+    """Another owner's id is unknown to read, list and delete."""
     dataset = save_dataset(database.engine, owner="ann")
     with session_scope(database.engine) as session:
         assert datasets.get(session, "bob", dataset.id) is None
@@ -105,7 +105,7 @@ def test_owners_see_only_their_own(database):
 
 
 def test_pages_are_stable_under_inserts(database):
-    """Reading page after page gives every dataset once, newest first, also when new ones arrive between."""
+    """Paging gives each dataset once, newest first, also when others are inserted meanwhile."""
     made = [save_dataset(database.engine).id for _ in range(5)]
     found, after = [], None
     while True:
@@ -121,7 +121,7 @@ def test_pages_are_stable_under_inserts(database):
 
 
 def test_a_dataset_in_use_stays(database):
-    """A dataset that a model needs stays, and the refusal names the model; afterwards it goes whole."""
+    """Deleting a dataset in use is refused with the model's name; unused, it is deleted whole."""
     from app.store import models
 
     dataset = save_dataset(database.engine)

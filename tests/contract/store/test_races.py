@@ -1,4 +1,4 @@
-"""Races of many threads on both databases: no promise breaks."""
+"""Races between threads on both databases."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ THREADS = 8
 
 
 def together(work, count=THREADS):
-    """Run `work(number)` in that many threads that start at once; their results, exceptions raised."""
+    """Run `work(number)` in threads that start at once; return their results, exceptions raised."""
     barrier = threading.Barrier(count)
 
     def run(number):
@@ -33,7 +33,7 @@ def together(work, count=THREADS):
 
 
 def test_nothing_is_claimed_twice(database):
-    """Eight threads claiming at once share forty chains without giving any to two."""
+    """Eight threads claiming at once share forty chains, each claimed once."""
     for _ in range(10):
         create_model(database.engine)
 
@@ -68,7 +68,7 @@ def test_exactly_one_finish_unit(database):
 
 
 def test_one_heir_of_an_expired_lease(database):
-    """A lost unit has one heir, and its late former holder loses every race against it."""
+    """One claimer gets an expired unit, and its former holder's writes all fail."""
     create_model(database.engine, num_chains=1)
     dead = claim(database.engine, "dead", lease=0.05)
     time.sleep(0.1)
@@ -86,13 +86,13 @@ def test_one_heir_of_an_expired_lease(database):
     holders = [claimed for claimed in together(inherit_or_come_back) if claimed is not None]
     with session_scope(database.engine, read_only=True) as session:
         token = session.scalar(select(Unit.token))
-    # The former holder may come first: then its slice counts, and its lease, renewed, is the only one.
+    # If the former holder comes first, its slice counts and its lease, renewed, is the only one.
     assert [token] == [claimed.token for claimed in holders if claimed.token == token]
     assert len(holders) <= 2
 
 
 def test_cancel_delete_and_work_at_once_do_not_deadlock(database):
-    """Slices, finishes, cancels and deletes of the same models interleave freely; each ends."""
+    """Slices, finishes, cancels and deletes of the same models interleave without deadlock."""
     made = [create_model(database.engine, num_chains=4) for _ in range(4)]
 
     def work(number):
@@ -120,7 +120,7 @@ def test_cancel_delete_and_work_at_once_do_not_deadlock(database):
 
 
 def test_read_then_write_loses_nothing(database):
-    """Transactions that read and then write all succeed: SQLite's begin with the write lock in hand.
+    """Transactions that read and then write all succeed: SQLite's begin takes the write lock.
 
     (With a plain BEGIN two such threads lost 189 of 300 to "database is locked".)
     """
@@ -139,7 +139,7 @@ def test_read_then_write_loses_nothing(database):
 
 
 def test_readers_do_not_wait_for_a_writer(database):
-    """A read goes through while another transaction is writing."""
+    """A read succeeds while another transaction is writing."""
     model = create_model(database.engine)
     with session_scope(database.engine) as session:
         session.execute(update(Unit).values(iteration=7))
@@ -149,7 +149,7 @@ def test_readers_do_not_wait_for_a_writer(database):
 
 
 def test_read_only_sessions_cannot_write(database):
-    """A session that said it only reads is held to it, on either database; the next one writes again."""
+    """A read-only session refuses writes on either database; the next session can write."""
     create_model(database.engine)
     with pytest.raises(DBAPIError), session_scope(database.engine, read_only=True) as session:
         session.execute(update(Unit).values(iteration=7))
@@ -159,7 +159,7 @@ def test_read_only_sessions_cannot_write(database):
 
 
 def test_a_failing_transaction_leaves_nothing(database):
-    """An exception rolls everything of its transaction back."""
+    """An exception rolls back its whole transaction."""
     with pytest.raises(RuntimeError), session_scope(database.engine) as session:  # noqa: PT012  all of it
         workers.register(session, Worker(id="w", host="h", pid=1, slots=1, beat_at=0.0, phase="ready"))
         raise RuntimeError
@@ -168,7 +168,7 @@ def test_a_failing_transaction_leaves_nothing(database):
 
 
 def test_the_databases_clock_goes_on_within_a_transaction(database):
-    """Leases end by the database's clock, in seconds since 1970, which doesn't stop for transactions."""
+    """The clock for leases is the database's, in seconds since 1970, and advances within a transaction."""
     with session_scope(database.engine) as session:
         first = session.scalar(select(db_now()))
         time.sleep(0.05)
@@ -179,7 +179,7 @@ def test_the_databases_clock_goes_on_within_a_transaction(database):
 
 
 def test_beats_are_fresh_or_not(database):
-    """Readiness rests on a beat within its time, of a worker that isn't draining."""
+    """Readiness needs a recent heartbeat of a worker that isn't draining."""
     with session_scope(database.engine) as session:
         workers.register(session, Worker(id="w", host="h", pid=1, slots=1, beat_at=0.0, phase="ready"))
     with session_scope(database.engine) as session:

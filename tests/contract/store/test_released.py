@@ -1,4 +1,4 @@
-"""Databases of every released revision, upgraded and compared with their recorded responses."""
+"""Databases of every released revision, upgraded and compared with recorded responses."""
 
 import json
 import re
@@ -25,7 +25,7 @@ REVISIONS = sorted(file.stem for file in STORED.glob("*.sql"))
 
 
 def loaded(url: str, revision: str) -> None:
-    """Fill an empty database with what that revision left."""
+    """Load that revision's data into an empty database."""
     script = (STORED / f"{revision}.sql").read_text()
     path = url.removeprefix("sqlite:///")
     source = sqlite3.connect(":memory:" if path == url else path)
@@ -69,7 +69,7 @@ def _as(kind, value):
 
 
 def test_every_revision_is_stored():
-    """One for each revision but the newest, which is not released yet (`python -m tests.data.released`)."""
+    """Each released revision has a stored database (`python -m tests.data.released`)."""
     versions = Path(schema.__file__).parents[2] / "migrations" / "versions"
     revisions = sorted(file.name[:4] for file in versions.glob("*.py") if re.match(r"\d{4}_", file.name))
 
@@ -78,7 +78,7 @@ def test_every_revision_is_stored():
 
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_a_model_of_every_revision_answers(empty_database_url, revision):
-    """Upgraded, the model is there with its verdict, and predicts what it predicted, as does its dataset."""
+    """After the upgrade model and dataset exist, with the recorded verdict and predictions."""
     warm("prediction")
     told = json.loads((STORED / f"{revision}.json").read_text())
     loaded(empty_database_url, revision)

@@ -1,4 +1,4 @@
-"""Deleted objects disappear at once, and their rows are removed in batches that a crash only interrupts."""
+"""Deleted objects disappear at once; their rows are removed in batches, resumed after a crash."""
 
 import pytest
 from sqlalchemy import func, select
@@ -22,12 +22,12 @@ from tests.support.dying_processes import die_at_commit, in_a_child
 from tests.support.store_factories import OWNER, a_slice, claim, create_model, remove_all, save_dataset
 
 ALL = (Dataset, DatasetBlock, Model, DrawBlock, Unit, ModelEvent, BatchPrediction, PredictionBlock)
-BLOCKS = 50  # of draws, in each chain
+BLOCKS = 50  # of draws in each chain
 PREDICTED = 40  # blocks of predictions
 
 
 def fill(engine):
-    """A model with many blocks of draws, and many blocks of predictions by it, all of it under way."""
+    """Create a running model with many blocks of draws and a prediction with many blocks."""
     dataset = save_dataset(engine)
     model = create_model(engine, dataset.id, num_chains=2)
     blocks = [draws.StoredBlock(seq, seq * 5, 5, b"packed draws %d" % seq) for seq in range(BLOCKS)]
@@ -39,7 +39,7 @@ def fill(engine):
         made = predictions.create(session, owner=OWNER, model_id=model.id, dataset=dataset, request={})
         for seq in range(PREDICTED):
             predictions.write_block(session, made.id, seq, 1, b"figures")
-    assert claim(engine).prediction_id == made.id  # all of it is being worked on
+    assert claim(engine).prediction_id == made.id  # all units are in work
     return dataset.id, model.id, made.id
 
 
@@ -63,14 +63,14 @@ def forget(engine, dataset_id, model_id):
 
 
 def test_what_is_deleted_is_gone_at_once(database):
-    """Lists, ids, quotas and figures know nothing of it from the request's commit on, nor its worker."""
+    """From the deleting commit on, lists, ids, quotas, figures and the worker no longer find the object."""
     engine = database.engine
     dataset_id, model_id, prediction_id = fill(engine)
     with session_scope(engine, read_only=True) as session:
         unit = models.chains(session, [model_id])[model_id][0]
     claimed = units.Claim(unit.id, unit.token, "chain", model_id, 0, "w1", 60.0, 0, unit.created_at)
     with session_scope(engine) as session:
-        units.heartbeat(session, claimed)  # its worker's still
+        units.heartbeat(session, claimed)  # still its worker's
     assert stored(engine) > 0
     before = rows(engine)
     forget(engine, dataset_id, model_id)
@@ -86,7 +86,7 @@ def test_what_is_deleted_is_gone_at_once(database):
         with pytest.raises(ModelGoneError):
             draws.read(session, model_id)
     assert stored(engine) == 0
-    assert rows(engine) == before  # not a row of it was removed by the request
+    assert rows(engine) == before  # the request itself removed no row of it
     with session_scope(engine) as session:
         assert not models.delete(session, OWNER, model_id)
         assert not datasets.delete(session, OWNER, dataset_id)
@@ -95,7 +95,7 @@ def test_what_is_deleted_is_gone_at_once(database):
 
 
 def test_no_transaction_removes_much(database):
-    """Batch by batch to the last row; what others have stays."""
+    """Rows are removed in bounded batches to the last; other objects keep theirs."""
     engine = database.engine
     kept = fill(engine)
     others = rows(engine)
@@ -108,7 +108,7 @@ def test_no_transaction_removes_much(database):
                 break
         after = rows(engine)
         removed = sum(before.values()) - sum(after.values())
-        assert 0 < removed <= deletion.BATCH_ROWS + 1  # and the row of the whole
+        assert 0 < removed <= deletion.BATCH_ROWS + 1  # and the object's own row
         before = after
 
     assert rows(engine) == others
@@ -118,7 +118,7 @@ def test_no_transaction_removes_much(database):
 
 
 def test_a_prediction_goes_alone(database):
-    """Its blocks and units are removed, its model and dataset stay whole."""
+    """A prediction's blocks and units are removed, its model and dataset stay."""
     engine = database.engine
     dataset_id, model_id, prediction_id = fill(engine)
     with session_scope(engine) as session:
@@ -132,7 +132,7 @@ def test_a_prediction_goes_alone(database):
 
 
 def test_half_removed_is_never_read(database):
-    """A reader that has looked up what is deleted meanwhile gets a refusal, not a part of it."""
+    """A reader of an object deleted meanwhile gets an error, never a part of it."""
     engine = database.engine
     dataset = save_dataset(engine)
     with session_scope(engine) as session:
@@ -147,7 +147,7 @@ def test_half_removed_is_never_read(database):
 
 
 def test_nothing_is_made_of_what_was_deleted(database):
-    """A model on a deleted dataset, or predictions by a deleted model, can't be accepted any more."""
+    """No model is accepted on a deleted dataset, and no prediction by a deleted model."""
     engine = database.engine
     dataset_id, model_id, _ = fill(engine)
     other = save_dataset(engine)
@@ -160,7 +160,7 @@ def test_nothing_is_made_of_what_was_deleted(database):
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_killed_while_removing(database, when):
-    """After SIGKILL at each commit of a removal in turn, the next process continues; others' draws stay."""
+    """After SIGKILL at any commit of a removal the next process completes it; others' draws stay."""
     engine = database.engine
     kept = fill(engine)
     others = rows(engine)

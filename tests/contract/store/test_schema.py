@@ -15,7 +15,7 @@ from app.store.tables import AuditEntry, Base
 
 
 def test_migrations_make_exactly_the_tables(database):
-    """A database migrated to head has nothing to add, drop or alter against the mapped classes."""
+    """The migrated schema equals the mapped classes."""
     with database.engine.connect() as connection:
         differences = compare_metadata(MigrationContext.configure(connection), Base.metadata)
 
@@ -23,7 +23,7 @@ def test_migrations_make_exactly_the_tables(database):
 
 
 def test_head_is_known(database):
-    """A migrated database is at head, and says which revision that is."""
+    """A migrated database is at head and reports its revision."""
     assert schema.at_head(database.engine)
     assert schema.expected_revision() == schema.current_revision(database.engine)
 
@@ -37,7 +37,7 @@ def test_an_empty_database_is_not_at_head(empty_database_url):
 
 
 def test_two_migrations_at_once(empty_database_url):
-    """One of two processes that migrate a database at the same time waits, and both succeed."""
+    """Of two simultaneous migrations one waits, and both succeed."""
     failures = []
 
     def migrate():
@@ -71,7 +71,7 @@ def test_downgrade_and_upgrade(database):
 
 
 def test_a_database_without_an_encoding_is_one_like_others(postgres_server):
-    """SQL_ASCII, as Postgres makes it where no locale is set: migrated, and texts come back as they were."""
+    """A Postgres database with SQL_ASCII is migrated and restores texts exactly."""
     made = make_url(postgres_server.create())
     postgres_server.drop(str(made))
     postgres_server.execute(f"CREATE DATABASE {made.database} ENCODING 'SQL_ASCII' TEMPLATE template0")
@@ -88,7 +88,7 @@ def test_a_database_without_an_encoding_is_one_like_others(postgres_server):
 
 
 def test_a_newer_database_is_refused(database):
-    """A database of a newer version is refused with a sentence, and nothing in it is changed."""
+    """A database of a newer version is refused with a sentence and left unchanged."""
     with database.engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
 
@@ -99,7 +99,7 @@ def test_a_newer_database_is_refused(database):
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path):
-    """A damaged or foreign file gives a sentence, and stays as it is."""
+    """A damaged or foreign file is refused with a sentence and left unchanged."""
     file = tmp_path / "foreign.db"
     file.write_bytes(b"this is not a database, whatever its name says" * 100)
 
@@ -109,7 +109,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path):
 
 
 def test_sqlite_is_durable_and_checks_foreign_keys(tmp_path):
-    """The SQLite of the service commits to disk before it answers, and enforces references."""
+    """SQLite is set to commit durably and to enforce foreign keys."""
     engine = make_engine(f"sqlite:///{tmp_path / 'a.db'}")
     with engine.connect() as connection:
         found = {
@@ -124,7 +124,7 @@ def test_sqlite_is_durable_and_checks_foreign_keys(tmp_path):
 
 
 def test_api_and_worker_leave_another_schema_alone(database):
-    """A database older or newer than the code is reported at the start, and not changed."""
+    """API and worker report a database of another version at start and leave it unchanged."""
     assert schema.mismatch(database.url) is None
     for other in ("0001", "9999"):
         with database.engine.begin() as connection:
@@ -135,7 +135,7 @@ def test_api_and_worker_leave_another_schema_alone(database):
 
 
 def test_an_owners_audit_is_read_by_an_index(database):
-    """A page of one owner's lines, the first and the next, sorts nothing and passes over nobody else's."""
+    """A page of an owner's audit log is read by an index, without sorting or other owners' rows."""
     engine, statements = database.engine, []
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     with session_scope(engine) as session:

@@ -1,4 +1,4 @@
-"""Shares of owners: the order of claims, and when a chain yields."""
+"""Fair shares: the order of claims, and when a chain yields."""
 
 import pytest
 from sqlalchemy import update
@@ -29,12 +29,12 @@ def release(engine, claimed):
 
 
 def models_of(engine, *owners, num_chains=4):
-    """A model of each, in this order; {owner: model id}."""
+    """Create a model for each owner in this order; return {owner: model id}."""
     return {owner: create_model(engine, num_chains=num_chains, owner=owner).id for owner in owners}
 
 
 def test_the_owner_with_the_fewest_running_units_is_served(database):
-    """Claims alternate between owners however many chains one has queued; within an owner they go by age."""
+    """Claims alternate between owners whatever the length of their queues; per owner the oldest is first."""
     made = models_of(database.engine, ANN, ANN, BOB)
     owners = {made[ANN]: ANN, made[BOB]: BOB}
     claims = [claim(database.engine) for _ in range(8)]
@@ -45,7 +45,7 @@ def test_the_owner_with_the_fewest_running_units_is_served(database):
 
 
 def test_a_lone_owner_has_everything(database):
-    """Oldest first, finishes before predictions before chains, and no chain gives way."""
+    """With one owner finishes precede predictions and chains, oldest first, and no chain yields."""
     first, second = (create_model(database.engine, num_chains=2, owner=ANN) for _ in range(2))
     claims = [claim(database.engine) for _ in range(3)]
     assert [each.model_id for each in claims] == [first.id, first.id, second.id]
@@ -53,7 +53,7 @@ def test_a_lone_owner_has_everything(database):
 
 
 def test_a_chain_gives_way_to_who_has_nothing(database):
-    """On one slot: only when it is its moment to, then the other is served, then the first again."""
+    """On one slot a chain yields when its turn is over, the other owner is served, then the first again."""
     made = models_of(database.engine, ANN, num_chains=3)
     of_ann = claim(database.engine)
     assert commit(database.engine, of_ann) is Directive.CONTINUE
@@ -83,12 +83,12 @@ def test_no_more_chains_give_way_than_units_wait(database):
     told = [
         commit(database.engine, each) for each in claims if told[claims.index(each)] is Directive.CONTINUE
     ]
-    assert told.count(Directive.GIVE_WAY) == 3  # three run, one of the other: two fewer
+    assert told.count(Directive.GIVE_WAY) == 3  # three run against one of the other: a difference of two
     assert commit(database.engine, of_bob) is Directive.CONTINUE
 
 
 def test_equal_shares_stay(database):
-    """Two slots, an owner on each, and more waiting of both: neither gives way."""
+    """With equal shares no chain yields, whatever waits."""
     models_of(database.engine, ANN, BOB)
     claims = [claim(database.engine) for _ in range(2)]
     assert len({each.model_id for each in claims}) == 2
@@ -96,7 +96,7 @@ def test_equal_shares_stay(database):
 
 
 def test_a_stream_of_small_models_starves_nobody(database):
-    """On one slot, one owner's chains end at once and others follow: the other has every second turn."""
+    """On one slot an owner with endless short chains and another owner alternate."""
     made = models_of(database.engine, ANN, num_chains=2)
     running = claim(database.engine)
     for _ in range(3):
@@ -117,7 +117,7 @@ def test_a_stream_of_small_models_starves_nobody(database):
 
 @pytest.mark.parametrize("kind", [FINISH, PREDICTION])
 def test_short_units_have_a_place_of_their_own(database, kind):
-    """A process that may take no chain takes finishes and predictions, and counts these alone."""
+    """A process that may take no chain claims finishes and predictions, and counts only these."""
     models_of(database.engine, ANN)
     with session_scope(database.engine) as session:
         assert units.count_claimable(session, 9, chains=0) == 0

@@ -1,4 +1,4 @@
-"""Units of work: one holder at a time, no writes by a former one, and every end settles the model."""
+"""Units of work: one holder, no writes by a former one, and every end settles the model."""
 
 import pytest
 from sqlalchemy import func, select, update
@@ -15,7 +15,7 @@ BLOCK = draws.StoredBlock(seq=0, first_draw=0, num_draws=5, data=b"packed draws"
 
 
 def test_chains_are_claimed_once_each_in_order(database):
-    """Every chain goes to one claimer, lowest number first; then there is nothing left; the model runs."""
+    """Chains are claimed once each, lowest number first, and the model becomes running."""
     model = create_model(database.engine)
     claims = [claim(database.engine) for _ in range(4)]
 
@@ -26,7 +26,7 @@ def test_chains_are_claimed_once_each_in_order(database):
 
 
 def test_counting_claimable_units(database):
-    """The dispatcher's count is of what a claim would find, up to its limit."""
+    """The dispatcher's count equals the number of claimable units, up to its limit."""
     create_model(database.engine)
     with session_scope(database.engine, read_only=True) as session:
         assert units.count_claimable(session, 10) == 4
@@ -37,7 +37,7 @@ def test_counting_claimable_units(database):
 
 
 def test_a_slice_keeps_what_it_did(database):
-    """One commit holds progress, draws, the checkpoint and the header."""
+    """One commit stores progress, draws, checkpoint and header."""
     model = create_model(database.engine)
     claimed = claim(database.engine)
     with session_scope(database.engine) as session:
@@ -67,7 +67,7 @@ def test_the_first_header_stays(database):
 
 
 def test_a_grown_block_replaces_its_shorter_self(database):
-    """The last block grows from slice to slice; the ones before stay."""
+    """The last block grows from slice to slice; earlier blocks stay."""
     model = create_model(database.engine)
     claimed = claim(database.engine)
     grown = draws.StoredBlock(0, 0, 8, b"eight draws")
@@ -83,7 +83,7 @@ def test_a_grown_block_replaces_its_shorter_self(database):
 
 
 def test_an_expired_lease_goes_to_another_worker(database):
-    """A unit whose worker was not heard of is claimed again, with a higher token and where it stopped."""
+    """An expired unit is claimed again with a higher token and continues at its last slice."""
     create_model(database.engine, num_chains=1)
     dead = claim(database.engine, "dead")
     with session_scope(database.engine) as session:
@@ -121,7 +121,7 @@ def test_a_former_holder_writes_nothing(database, write):
 
 
 def test_the_last_chain_brings_the_finish(database):
-    """The finish unit appears with the last chain, is claimed before waiting chains, and ends the model."""
+    """The finish unit appears with the last chain's end, precedes waiting chains, and ends the model."""
     model = create_model(database.engine, num_chains=2)
     create_model(database.engine, num_chains=2, name="waiting")
     for remaining in (1, 0):
@@ -144,7 +144,7 @@ def test_the_last_chain_brings_the_finish(database):
 
 
 def test_drain_gives_the_unit_back_unblamed(database):
-    """A draining worker returns the unit at its slice and claims no more; another continues it."""
+    """A draining worker releases its unit after the slice, at no cost in attempts, and claims no more."""
     create_model(database.engine, num_chains=1)
     with session_scope(database.engine) as session:
         workers.register(session, Worker(id="w1", host="h", pid=1, slots=2, beat_at=0.0, phase="ready"))
@@ -180,7 +180,7 @@ def test_cancel_ends_queued_chains_at_once_and_running_ones_at_their_slice(datab
 
 
 def test_cancel_of_a_waiting_model_ends_it(database):
-    """With nothing running, cancel is immediate; a second one, or one of an ended model, changes nothing."""
+    """A waiting model is cancelled at once; cancelling an ended one changes nothing."""
     model = create_model(database.engine)
     for _ in range(2):
         with session_scope(database.engine) as session:
@@ -193,7 +193,7 @@ def test_cancel_of_a_waiting_model_ends_it(database):
 
 
 def test_cancel_reaches_a_unit_given_back(database):
-    """A unit released after its model was cancelled doesn't wait for a claim that will never come."""
+    """A unit released after its model's cancel ends at once, not at a claim that will never come."""
     model = create_model(database.engine, num_chains=1)
     claimed = claim(database.engine)
     with session_scope(database.engine) as session:
@@ -205,7 +205,7 @@ def test_cancel_reaches_a_unit_given_back(database):
 
 
 def test_the_sweep_ends_cancelled_units_of_lost_workers(database):
-    """A worker lost after the cancel doesn't leave the model running forever."""
+    """A cancelled model ends even if its worker is lost."""
     model = create_model(database.engine, num_chains=1)
     claimed = claim(database.engine)
     with session_scope(database.engine) as session:
@@ -218,7 +218,7 @@ def test_the_sweep_ends_cancelled_units_of_lost_workers(database):
 
 
 def test_a_poison_unit_stops_after_three_attempts(database):
-    """A unit that lost three workers without progress fails its model with the reason."""
+    """A unit that loses three workers without progress fails its model with the reason."""
     model = create_model(database.engine, num_chains=2)
     for attempt in range(lifecycle.MAX_STALLED):
         claimed = claim(database.engine, f"w{attempt}")
@@ -226,7 +226,7 @@ def test_a_poison_unit_stops_after_three_attempts(database):
         assert _sweep(database.engine) == 0
         expire(database.engine, claimed)
 
-    assert claim(database.engine).ordinal == 1  # the poison is not handed out a fourth time
+    assert claim(database.engine).ordinal == 1  # the unit isn't handed out a fourth time
     assert _sweep(database.engine) == 1
     assert state_of(database.engine, model.id) == ("failed", ["failed", "running"])
     with session_scope(database.engine, read_only=True) as session:
@@ -234,7 +234,7 @@ def test_a_poison_unit_stops_after_three_attempts(database):
 
 
 def test_progress_clears_the_count_of_attempts(database):
-    """A long fit on a flaky machine still ends: only attempts without progress count."""
+    """Progress resets the count of attempts, so that a long fit on an unreliable machine ends."""
     create_model(database.engine, num_chains=1)
     for _ in range(2 * lifecycle.MAX_STALLED):
         claimed = claim(database.engine)
@@ -247,7 +247,7 @@ def test_progress_clears_the_count_of_attempts(database):
 
 
 def test_a_failing_chain_fails_its_model(database):
-    """The error is stored as a sentence, queued chains end, running ones at their slice."""
+    """A failing chain stores a sentence, ends queued chains, and running ones at their slice."""
     model = create_model(database.engine, num_chains=3)
     failing, running = claim(database.engine), claim(database.engine)
     with session_scope(database.engine) as session:
@@ -278,7 +278,7 @@ def test_a_deleted_model_is_gone_and_its_worker_finds_out(database):
 
 
 def test_damaged_draws_are_noticed(database):
-    """A flipped byte in a draw block is an error, never a prediction."""
+    """A flipped byte in a block of draws is an error."""
     model = create_model(database.engine)
     claimed = claim(database.engine)
     with session_scope(database.engine) as session:
