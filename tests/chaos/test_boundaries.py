@@ -1,4 +1,4 @@
-"""Kills at every commit of a fit in turn, just before it and just after: the same bytes, nothing lost."""
+"""Kills at every commit of a fit in turn, just before and just after: equal bytes, nothing lost."""
 
 import signal
 
@@ -19,11 +19,11 @@ from tests.support.worker_service import Service
 from worker.context import Context
 from worker.units import run_one
 
-# An iteration a slice, and one look of stop rules on the way.
+# One iteration per slice, and one check of stop rules on the way.
 TINY = {"num_trees": 20, "num_chains": 2, "num_burnin": 2, "num_draws": 3, "thin": 1, "seed": 4}
 STOP = {"stop": {"max_rhat": 1.0, "max_draws": 4, "first_look": 3}}
 FEWEST, MOST = 20, 100  # commits of a fit
-# The short forms do each database one way, at some commits or at every one; `make chaos` does both ways.
+# The short forms use each database in one way, at some commits or all; `make chaos` uses both ways.
 WAYS = [
     pytest.param("sqlite", "before", 5),
     pytest.param("postgres", "after", 5),
@@ -57,7 +57,7 @@ def lapse(engine) -> None:
 
 @pytest.mark.parametrize(("dialect", "when", "step"), WAYS, indirect=["dialect"])
 def test_a_worker_killed_at_every_commit(service, database, when, step):
-    """Claims, slices, looks, ends of chains, the finish: a fit killed there ends as one that was not."""
+    """A fit killed at any commit (claim, slice, check, chain's end, finish) ends as an undisturbed one."""
     database.engine.dispose()  # before forking
     expected = None
     for number in range(1, MOST, step):
@@ -69,7 +69,7 @@ def test_a_worker_killed_at_every_commit(service, database, when, step):
             work(database.url)
 
         code = in_a_child(victim)
-        if code == 0:  # it has no so manyth commit: all have been killed at
+        if code == 0:  # there is no such commit: all have been tried
             history.check(database.engine, model_id)
             assert service.digest(model_id) == service.undisturbed_digest(model_id) == expected
             break
@@ -89,7 +89,7 @@ def test_a_worker_killed_at_every_commit(service, database, when, step):
 
 @pytest.mark.parametrize("when", WHEN)
 def test_an_api_killed_as_it_accepts(database, when):
-    """Killed at the commit of a fit, the API has accepted it completely or not at all, as its key shows."""
+    """An API killed at a fit's commit has accepted it completely or not at all, as a repeat shows."""
     settings = Settings(database_url=database.url)
 
     def upload():

@@ -1,4 +1,4 @@
-"""Promises in seconds, measured by the clock, where that takes long."""
+"""Promised times, measured by the clock, where measuring takes long."""
 
 import os
 import signal
@@ -11,9 +11,9 @@ from app.store.clock import utc_now
 from tests.support.service_fixtures import dialect, service  # noqa: F401  fixtures
 from tests.support.worker_service import LONG, SHORT
 
-# Less than what is promised (15 s, 75 s): the lease, a look, a bell, and seconds to spare.
+# Below the promise (15 s, 75 s): the lease, a query, a doorbell, and seconds to spare.
 BOUNDS = {"embedded": 14.5, "team": 70.0}
-LOST_SECONDS = 10.0  # of sampling, at most
+LOST_SECONDS = 10.0  # seconds of sampling, at most
 
 
 @pytest.mark.long
@@ -22,7 +22,7 @@ def test_a_lost_worker_is_replaced_in_time(service, request):  # noqa: F811
     """After SIGKILL of a whole worker, an idle one claims and continues its chain in time."""
     kind = request.node.callspec.params["service"]
     for name in ("LEASE_SECONDS", "SLICE_SECONDS", "DISPATCH_SECONDS"):
-        del service.environment[f"BARTSERVE_{name}"]  # as they come
+        del service.environment[f"BARTSERVE_{name}"]  # use the default times
     model_id = service.create_model(**LONG | {"num_chains": 1, "num_draws": 4000})
     worker = service.start_worker(slots=1)
     service.sampling(model_id)
@@ -48,7 +48,7 @@ def test_a_lost_worker_is_replaced_in_time(service, request):  # noqa: F811
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("service", ["embedded"], indirect=True)
 def test_a_worker_stopped_while_it_compiles(service, tmp_path):  # noqa: F811
-    """SIGTERM while kernels compile: out within 30 s, the chains given back, no attempt counted."""
+    """SIGTERM during compilation ends a worker within 30 s, its chains released without an attempt."""
     model_id = service.create_model(**SHORT)
     worker = service.start_worker(XDG_CACHE_HOME=str(tmp_path / "cold"))
     service.eventually(lambda: any(chain.phase == "compiling" for chain in service.chains(model_id)))

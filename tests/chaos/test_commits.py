@@ -1,4 +1,4 @@
-"""A database that dies during a commit: the commit has happened completely or not at all."""
+"""A database that dies during a commit has made it completely or not at all."""
 
 import contextlib
 import os
@@ -24,15 +24,15 @@ from worker.context import Context
 from worker.units import run_one
 
 TINY = {"num_trees": 20, "num_chains": 2, "num_burnin": 4, "num_draws": 4, "thin": 1, "seed": 4}
-LEASE = 2.0  # of a unit whose claim was cut off: nobody knows that it has it
-COMMIT_SECONDS = 0.1  # Postgres takes that long for each
-CRASHES = 5  # in a row, each at the commit after the one before
+LEASE = 2.0  # of a unit whose claim was cut off: no worker knows that it holds it
+COMMIT_SECONDS = 0.1  # Postgres delays each commit by this
+CRASHES = 5  # in a row, each at the commit after the previous one
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_database_killed_in_mid_commit(tmp_path):
-    """SIGKILL of Postgres as it commits a claim, a slice, an end: happened or not, the same bytes at last."""
+    """After SIGKILL of Postgres during a commit the fit ends with equal bytes."""
     warm()
     # A commit waits a tenth of a second for others before it is written: time to aim.
     slow = {"fsync": "on", "commit_delay": str(int(COMMIT_SECONDS * 1e6)), "commit_siblings": "0"}
@@ -67,7 +67,7 @@ def test_a_database_killed_in_mid_commit(tmp_path):
 
 
 def _work_on(url, model_id, tell):
-    """In a child: what a worker does until the model has ended; a byte at the beginning of each commit."""
+    """Do a worker's tasks in a child until the model ends; write a byte at the beginning of each commit."""
     settings = Settings(database_url=url, lease_seconds=LEASE, slice_seconds=1e-6)
     context = Context(settings, "wrk_chaos", forks=False)
     code = 1

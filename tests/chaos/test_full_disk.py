@@ -27,14 +27,14 @@ def database_of(server):
 
 
 def ask_until_refused(service):
-    """The database's own spare pages may hold some more."""
+    """Send requests until one is refused: the database may have spare pages."""
     for _ in range(100):
         service.create_model(**LONG)
 
 
 @contextlib.contextmanager
 def on_a_small_disk(dialect, tmp_path):
-    """A service whose database lies on a small disk; with it the disk, and what brings the database back."""
+    """Yield a service whose database is on a small disk, the disk, and a restart of the database."""
     with contextlib.ExitStack() as stack:
         if dialect == "sqlite":
             place = tmp_path / "disk"
@@ -54,7 +54,7 @@ def on_a_small_disk(dialect, tmp_path):
             broker = stack.enter_context(valkey_in(sockets, stop=signal.SIGKILL))
 
             def revive():
-                server.crash()  # it may have ended itself, or be in the middle of that
+                server.crash()  # it may have ended by itself, or be ending
                 server.start()
                 database.engine.dispose()
 
@@ -66,7 +66,7 @@ def on_a_small_disk(dialect, tmp_path):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
 def test_a_full_disk(dialect, tmp_path):
-    """The disk fills up while chains commit, twice: a refusal leaves nothing, what was accepted is whole."""
+    """A disk that fills up twice during commits: refused changes leave nothing, accepted ones are whole."""
     with on_a_small_disk(dialect, tmp_path) as (service, place, revive):
         made = [service.create_model(**LONG | {"seed": seed}) for seed in range(2)]
         service.start_worker()

@@ -1,4 +1,4 @@
-"""Random kills, pauses, wiped brokers and cut sessions, by seed, of real processes: the same bytes."""
+"""Seeded random kills, pauses, wiped brokers and cut sessions of real processes: equal bytes."""
 
 import contextlib
 import os
@@ -37,7 +37,7 @@ ROWS = 300
 
 @dataclass
 class Api:
-    """A `bartserve api`, started again where it was killed."""
+    """A `bartserve api` that is restarted whenever it was killed."""
 
     service: Service
     port: int = field(default_factory=free_port)
@@ -60,7 +60,7 @@ class Api:
         self.process.wait()
 
     def until(self, ask) -> dict:
-        """The answer to a request, asked again and again until it is given."""
+        """Repeat a request until it is answered, and return the answer."""
         deadline = time.monotonic() + ACCEPT_SECONDS
         while True:
             with contextlib.suppress(httpx.TransportError):
@@ -75,7 +75,7 @@ class Api:
 
 @dataclass
 class Storm:
-    """Disturbs a service at random until so much has happened."""
+    """Disturb a service at random until a number of disturbances has happened."""
 
     service: Service
     chance: random.Random
@@ -102,7 +102,7 @@ class Storm:
         self.dataset_id = self.api.until(lambda client: post_csv(client, table(ROWS)))["id"]
         while sum(self.did.values()) < count:
             self.keep_busy()
-            if self.chance.random() < 0.5:  # what comes next meets chains that run, not a worker that starts
+            if self.chance.random() < 0.5:  # the next disturbance meets running chains, not a starting worker
                 self.service.eventually(self.at_work, ACCEPT_SECONDS)
             time.sleep(self.chance.uniform(0.0, 1.0))
             self.service.eventually(self.gets_somewhere, ACCEPT_SECONDS)
@@ -112,15 +112,15 @@ class Storm:
 
     def keep_busy(self) -> None:
         while sum(not self.service.model(model_id).finished_at for model_id in self.made) < OPEN:
-            seed = len(self.made) % 3  # a few fits, each undisturbed once
+            seed = len(self.made) % 3  # a few fits, each run once undisturbed
             self.made.append(self.accepted(MODELS | {"seed": seed}))
         self.worker()
 
     def accepted(self, settings) -> str:
-        """The id of a fit that was accepted, though the API may be killed while it accepts."""
+        """Return the id of an accepted fit, though the API may be killed while accepting."""
         body = settings | {"dataset_id": self.dataset_id, "target": "y", "moves": "growprune"}
         headers = {"Idempotency-Key": f"fit {len(self.made)}"}
-        if self.chance.random() < 0.5:  # nobody hears this answer
+        if self.chance.random() < 0.5:  # no client receives this response
             with contextlib.suppress(httpx.TransportError):
                 plain_http.post(
                     f"http://127.0.0.1:{self.api.port}/models", json=body, headers=headers, timeout=0.05
@@ -139,7 +139,7 @@ class Storm:
         return alive[-1] if alive else self.service.start_worker()
 
     def chains(self):
-        """Those under way."""
+        """Return the chains in progress."""
         found = [chain for model_id in self.made for chain in self.service.chains(model_id)]
         return [chain for chain in found if chain.state in {"queued", "running"}]
 
@@ -168,7 +168,7 @@ class Storm:
         self.service.start_worker()
 
     def pause(self) -> None:
-        """Longer than its lease, while another one takes over."""
+        """Pause a worker beyond its lease, while another takes over."""
         worker = self.worker()
         os.killpg(worker.pid, signal.SIGSTOP)
         heir = self.service.start_worker()
@@ -198,13 +198,13 @@ def storm(under, broker, seed, count):
         found.run(count)
     finally:
         found.api.kill()
-    for worker in under.workers:  # what still sleeps or drains is none of the last phase's business
+    for worker in under.workers:  # sleeping or draining workers play no part in the last phase
         with contextlib.suppress(ProcessLookupError):
             os.killpg(worker.pid, signal.SIGKILL)
     under.start_worker()
     with session_scope(under.engine, read_only=True) as session:
         there = set(session.scalars(select(Model.id)))
-    assert there == set(found.made)  # none twice, none that nobody was told of
+    assert there == set(found.made)  # none twice, and none without an accepted request
     assert len(there) == len(found.made)
     expected = {}
     for model_id in found.made:
@@ -232,7 +232,7 @@ def test_a_storm(service, request, count):  # noqa: F811
 
 @pytest.mark.slow
 def test_a_database_and_a_broker_that_crash(tmp_path):
-    """SIGKILL of Postgres and of the broker in mid-fit, twice: they come back, and nothing is lost."""
+    """After two SIGKILLs of Postgres and the broker during fits, all recover without loss."""
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(crashing_postgres())
         place = stack.enter_context(folder("bartserve-valkey-"))

@@ -1,4 +1,4 @@
-"""Fixture for one embedded service shared by the tests of clients, which create their own objects in it."""
+"""One embedded service shared by the client tests, which create their own objects in it."""
 
 from collections.abc import Iterator
 

@@ -18,7 +18,7 @@ pytestmark = needs_chromium
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory) -> Iterator[Up]:
-    """An embedded service with nothing in it, shared by this file's tests."""
+    """Return an empty embedded service shared by this file's tests."""
     with running_up(tmp_path_factory.mktemp("browser") / "data") as up:
         eventually(up.ready, SECONDS, up.log.read_text())
         yield up
@@ -36,7 +36,7 @@ def window(chromium, address) -> Iterator[Watched]:  # noqa: F811  the fixture o
 
 @pytest.mark.slow
 def test_from_an_empty_service_by_a_file_to_a_prediction(window):
-    """Upload, look, fit, watch, read the verdict, ask: nothing on the console, no request elsewhere."""
+    """An upload leads by clicks to a fit, its verdict and a prediction, without console errors."""
     page = window.page
     window.go("/")
     assert page.is_visible("text=Start with a table")
@@ -60,11 +60,11 @@ def test_from_an_empty_service_by_a_file_to_a_prediction(window):
     page.wait_for_url("**/ui/models/mdl_*")
     at = page.url.removeprefix(window.base)
 
-    # Live without a reload: the page moves from state to state by what the stream tells.
+    # Without a reload the page follows the stream from state to state.
     page.evaluate("window.sameDocument = true")
     window.until(lambda: page.query_selector("[data-live]") is None or _fraction(page) > 0)
     window.go("/ui/models")
-    window.go(at)  # a reload in the middle goes on where it is
+    window.go(at)  # a reload in the middle continues at the current state
     window.until(lambda: page.query_selector("section.verdict") is not None)
     assert page.inner_text("[data-state]") == "succeeded"
     assert "interval coverage" in page.inner_text("main")
@@ -108,7 +108,7 @@ CUT = ("ERR_CONNECTION", "ERR_INTERNET_DISCONNECTED", "ERR_INCOMPLETE_CHUNKED", 
 
 @pytest.mark.slow
 def test_a_page_recovers_when_the_service_or_the_network_was_away(window, service):
-    """Live progress continues without a reload after a killed API and after a lost network."""
+    """Live progress resumes without a reload after a killed API and a lost network."""
     page = window.page
     with Client(service.address) as client:
         model = client.fit(
@@ -148,7 +148,7 @@ def _iteration(page: Any) -> float:
 
 @pytest.mark.slow
 def test_a_refused_upload_says_why_on_the_spot(window):
-    """A file that is no table, dropped on the box: the page stays and names column and row."""
+    """After a dropped file that is no table the page stays and names column and row."""
     page = window.page
     window.go("/ui/datasets")
     page.set_input_files("#file", {"name": "bad.csv", "mimeType": "text/csv", "buffer": b"a,a\n1,2\n"})
@@ -156,14 +156,12 @@ def test_a_refused_upload_says_why_on_the_spot(window):
     page.wait_for_selector("[data-upload-problem] [role=alert]")
     assert "a" in page.inner_text("[data-upload-problem]")
     assert page.is_enabled("button:has-text('Upload')")
-    window.trouble = [
-        told for told in window.trouble if "422" not in told
-    ]  # the console tells of the refusal
+    window.trouble = [told for told in window.trouble if "422" not in told]  # the refusal
 
 
 @pytest.mark.slow
 def test_an_upload_shows_how_far_it_is(window):
-    """Over a slow line the share that was sent grows on the page; stopped, nothing is left; sent, all is."""
+    """Over a slow line the page shows the share sent; a stopped upload leaves nothing."""
     page = window.page
     page.context.new_cdp_session(page).send(
         "Network.emulateNetworkConditions",
@@ -203,12 +201,12 @@ def test_an_upload_shows_how_far_it_is(window):
     assert all(abs(bar - share / 100) <= 0.1 for share, bar in sent)
     assert told[-1][0] == "Reading the table"
     window.go("/ui/datasets")
-    assert len(page.query_selector_all("th a:has-text('slow')")) == 1  # what was stopped left nothing
+    assert len(page.query_selector_all("th a:has-text('slow')")) == 1  # the stopped upload left nothing
 
 
 @pytest.mark.slow
 def test_a_file_is_dropped(window):
-    """Drag and drop does what choosing and pressing does."""
+    """Dropping a file uploads it as choosing one does."""
     page = window.page
     window.go("/ui/datasets")
     page.evaluate(
@@ -229,7 +227,7 @@ def test_a_file_is_dropped(window):
 
 @pytest.mark.slow
 def test_the_keyboard_reaches_everything(window):
-    """From the skip link on, every link, field and button of a page gets the focus, and it can be seen."""
+    """From the skip link on, every link, field and button can be focused, visibly."""
     page = window.page
     window.go("/ui/datasets")
     page.keyboard.press("Tab")
@@ -254,13 +252,13 @@ def test_the_keyboard_reaches_everything(window):
 
 @pytest.mark.slow
 def test_without_javascript_and_without_a_mouse(chromium, address):  # noqa: F811  the fixture of that name
-    """From a file to a prediction, by keyboard: forms, links, pictures, a page that renews itself."""
+    """Without JavaScript the keyboard leads from a file to a prediction, by forms and refreshed pages."""
     context = chromium.new_context(java_script_enabled=False, viewport={"width": 390, "height": 900})
     window = Watched(context, address)
     page = window.page
 
     def to(what: str) -> None:
-        """Go on to the next such thing by the tabulator."""
+        """Tab to the next element with that name."""
         for _ in range(80):
             page.keyboard.press("Tab")
             if page.locator(f"{what}:focus").count():
@@ -304,7 +302,7 @@ def test_without_javascript_and_without_a_mouse(chromium, address):  # noqa: F81
 
 @pytest.mark.slow
 def test_the_service_and_the_reference_open(window):
-    """Workers, health, and the API's own page; the policy is broken nowhere."""
+    """Service page and API reference open without breaches of the content security policy."""
     window.go("/ui/service")
     assert "Ready." in window.page.inner_text("main")
     window.lists_fit()

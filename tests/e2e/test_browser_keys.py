@@ -15,12 +15,12 @@ from tests.support.api_server import serving
 from tests.support.browser import Watched, chromium, needs_chromium, watched  # noqa: F401
 
 pytestmark = [needs_chromium, pytest.mark.slow]
-TOLD = ("status of 401", "status of 403")  # the console repeats what the page says
+TOLD = ("status of 401", "status of 403")  # the console repeats the page's error
 
 
 @pytest.fixture(scope="module")
 def team(tmp_path_factory) -> Iterator[tuple[str, dict[str, str]]]:
-    """Run a service that requires keys; return its URL, a key with all scopes and one that only reads."""
+    """Run a service that requires keys; return its URL, a key with all scopes and a read-only one."""
     url = f"sqlite:///{tmp_path_factory.mktemp('team') / 'team.db'}"
     schema.migrate(url)
     engine = make_engine(url)
@@ -80,7 +80,7 @@ def test_the_door_refuses_lets_in_and_leads_on(window, team):
 
 
 def test_a_key_is_made_copied_rotated_and_revoked(window, team):
-    """The secret is shown once, with a button that copies it; rotated and revoked keys say so in the list."""
+    """A secret is shown once, with a copy button; the list marks rotated and revoked keys."""
     page = window.page
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=window.base)
     window.go("/ui/keys")
@@ -113,7 +113,7 @@ def test_a_key_is_made_copied_rotated_and_revoked(window, team):
 
 
 def test_what_a_key_may_not_do_is_said_with_what_to_do(window, team):
-    """A page for administrators, and an upload, with a key that may only look."""
+    """With a read-only key the page of keys and an upload are refused with advice."""
     page = window.page
     window.go("/ui/datasets")
     sign_in(window, team[1]["bob"])

@@ -1,4 +1,4 @@
-"""The command line against a running service, and with one started for a command."""
+"""The command line against a running service, and with a service started for a command."""
 
 import csv
 import io
@@ -39,7 +39,7 @@ class Run:
 
 
 def bartserve(*words: str, cwd: Path, **environment: str) -> Run:
-    """The command line in this process: starting Python takes longer than most commands."""
+    """Run the command line in this process: starting Python takes longer than most commands."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("BARTSERVE_")]:
             patch.delenv(name)
@@ -54,7 +54,7 @@ def bartserve(*words: str, cwd: Path, **environment: str) -> Run:
 
 @pytest.fixture(scope="module")
 def asked(service: Up, tmp_path_factory):
-    """Runs a command line against the service, as the help has it; its model `cars` is fitted."""
+    """Run documented command lines on the service, with its fitted model `cars`."""
     folder = tmp_path_factory.mktemp("cli")
     (folder / "cars.csv").write_bytes(CARS.read_bytes())
     with CARS.open() as file, (folder / "new.csv").open("w", newline="") as new:
@@ -76,7 +76,7 @@ def asked(service: Up, tmp_path_factory):
 
 
 def test_fit_shows_bars_the_verdict_and_the_next_step(asked, service):
-    """The output leads from the data over the chains and the verdict to the command that comes next."""
+    """The output has the data, a bar per chain, the verdict and the next command."""
     shown = asked.fitted
     assert f"service   {service.address}" in shown
     assert "data      cars.csv: 397 rows, 9 columns, 5 missing in horsepower" in shown
@@ -88,7 +88,7 @@ def test_fit_shows_bars_the_verdict_and_the_next_step(asked, service):
 
 
 def test_predict_writes_csv_or_a_row_of_pairs(asked):
-    """A file of rows becomes CSV on the output or in a file; NAME=VALUE pairs are one row."""
+    """A file of rows gives CSV on stdout or in a file; NAME=VALUE pairs are one row."""
     piped = asked("bartserve predict cars new.csv --level 0.5 --level 0.9")
     assert piped.returncode == 0, piped.stderr
     rows = list(csv.DictReader(io.StringIO(piped.stdout)))
@@ -106,7 +106,7 @@ def test_predict_writes_csv_or_a_row_of_pairs(asked):
 
 
 def test_what_a_file_leaves_open_is_said(asked):
-    """`--read` and `--kind` decide what nothing in the file does, for training and for predicting."""
+    """`--read` and `--kind` settle a file's ambiguities, for training and prediction."""
     lines = (asked.folder / "new.csv").read_text().splitlines()
     text = "\n".join([lines[0], *lines[1:]]).replace(",", ";").replace(";97.0;", ";97,000;")
     european = re.sub(r"(\d)\.(\d+)", r"\1,\2", text)
@@ -132,7 +132,7 @@ def test_what_a_file_leaves_open_is_said(asked):
 
 @pytest.mark.slow
 def test_classes_are_found_fitted_and_predicted(asked):
-    """A target of two classes needs no option: probabilities, their credible intervals, and their score."""
+    """A target of two classes needs no option; probabilities, credible intervals and scores are printed."""
     rows = [f"{x},{'high' if (x * 7) % 13 > 6 else 'low'}" for x in range(60)]
     (asked.folder / "two.csv").write_text("\n".join(["x,y", *rows]) + "\n")
 
@@ -153,7 +153,7 @@ def test_classes_are_found_fitted_and_predicted(asked):
 
 @pytest.mark.slow
 def test_a_model_goes_on(asked):
-    """`extend` draws more and reports the new verdict; impossible requests are one sentence."""
+    """`extend` adds draws and prints the new verdict; impossible requests give one sentence."""
     asked(f"bartserve fit cars.csv --target mpg --name longer {shlex.join(FAST)}")
 
     extended = asked("bartserve models extend longer 10")
@@ -167,7 +167,7 @@ def test_a_model_goes_on(asked):
 
 
 def test_a_slip_is_told_and_leaves_nothing_behind(asked):
-    """A target that is nearly a column: which one; the file that was uploaded for it is removed again."""
+    """A misspelt target gets the nearest column, and the file uploaded for it is removed."""
     before = _ids(asked("bartserve datasets").stdout)
 
     refused = asked("bartserve fit cars.csv --target mgp")
@@ -180,7 +180,7 @@ def test_a_slip_is_told_and_leaves_nothing_behind(asked):
 
 
 def test_models_and_datasets_are_listed_shown_saved_and_removed(asked):
-    """Created objects are found by name, saved to a file, and deleted."""
+    """Objects are listed, shown by name, saved to a file and deleted."""
     listed = asked("bartserve models")
     (line,) = [line for line in listed.stdout.splitlines() if " cars " in line]
     model = line.split()[0]
@@ -235,7 +235,7 @@ def _dataset_of(asked) -> str:
     ],
 )
 def test_what_went_wrong_is_one_sentence(asked, line, said):
-    """A mistake ends with exit code 1 and a sentence that names it; never a traceback."""
+    """An error ends with exit code 1 and one sentence, without a traceback."""
     run = asked(line)
 
     assert run.returncode == 1
@@ -245,7 +245,7 @@ def test_what_went_wrong_is_one_sentence(asked, line, said):
 
 @pytest.mark.slow
 def test_the_embedded_service_is_started_for_a_command_and_kept_data(tmp_path):
-    """Without a service, one is started on the data folder and reported; the next command finds the model."""
+    """Without a service a command starts one on the data folder and says so; data are kept."""
     data = str(tmp_path / "data")
     fitted = bartserve("fit", str(CARS), "--target", "mpg", "--data-dir", data, *FAST, cwd=tmp_path)
     assert fitted.returncode == 0, fitted.stderr + fitted.stdout
@@ -257,7 +257,7 @@ def test_the_embedded_service_is_started_for_a_command_and_kept_data(tmp_path):
 
 
 def test_a_service_on_the_data_folder_is_found(service, tmp_path):
-    """Commands on a data folder use the `up` that runs on it, wherever it listens."""
+    """Commands use the service running on their data folder, at any address."""
     folder = next(
         word
         for word in Path(f"/proc/{service.process.pid}/cmdline").read_text().split("\0")
@@ -270,7 +270,7 @@ def test_a_service_on_the_data_folder_is_found(service, tmp_path):
 
 
 def test_every_help_has_examples_that_are_commands():
-    """Help teaches by example, and every example names commands and options that exist."""
+    """Every help text has examples, with commands and options that exist."""
     found = []
     for words in ([], ["fit"], ["predict"], ["models"], ["datasets"], ["keys"], ["up"], ["api"], ["worker"]):
         shown = bartserve(*words, "--help", cwd=Path.cwd(), TERM="dumb", COLUMNS="160").stdout

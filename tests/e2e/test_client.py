@@ -41,14 +41,14 @@ def client(service) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def fitted(client) -> Model:
-    """A small model of the cars, named."""
+    """Return a small named model of the cars."""
     dataset = client.upload(CARS)
     model = client.fit(dataset, "mpg", name="client-cars", holdout=0.2, **SHORT)
     return client.wait(model, seconds=300)
 
 
 def test_upload_tells_the_schema_and_lists_find_it(client):
-    """`upload` takes a path, is named by it, and the lists, the preview and the id lead back to it."""
+    """`upload` takes a path and names the dataset after it; lists, preview and id find it."""
     dataset = client.upload(CARS)
 
     assert (dataset.name, dataset.num_rows, len(dataset.columns)) == ("auto_mpg", 397, 9)
@@ -62,7 +62,7 @@ def test_upload_tells_the_schema_and_lists_find_it(client):
 
 
 def test_a_data_frame_a_parquet_file_and_a_compressed_one_are_uploaded(client, tmp_path):
-    """A table is the same in every format; the index of a data frame is dropped."""
+    """One table in any format gives one dataset; a data frame's index is dropped."""
     frame = pd.DataFrame({"x": range(20), "y": [k / 4 for k in range(20)]}, index=range(5, 25))
     frame.to_parquet(tmp_path / "t.parquet", index=False)
     with gzip.open(tmp_path / "t.csv.gz", "wt") as file:
@@ -78,7 +78,7 @@ def test_a_data_frame_a_parquet_file_and_a_compressed_one_are_uploaded(client, t
 
 
 def test_a_file_is_read_as_the_caller_says(client):
-    """Every reading option and the kinds of columns are arguments; an unknown word is refused."""
+    """Every reading option and column kind is an argument; an unknown value is refused."""
     text = b"1,500|1/2/2026|x|7\n2,500|3/2/2026|?|8\n" * 10
     dataset = client.upload(
         text,
@@ -125,7 +125,7 @@ def _small_pages(client: Client, path: str) -> Iterator[dict]:
 
 
 def test_wait_shows_progress_and_ends_with_the_model(client, fitted):
-    """`wait` hands every look to `progress`, and returns the succeeded model with its figures."""
+    """`wait` passes each poll to `progress` and returns the succeeded model."""
     seen: list[Model] = []
 
     model = client.wait(fitted.id, progress=seen.append)
@@ -138,7 +138,7 @@ def test_wait_shows_progress_and_ends_with_the_model(client, fitted):
 
 
 def test_predict_takes_rows_columns_frames_and_files(client, fitted, tmp_path):
-    """Rows get the same prediction in every format, as arrays and as a data frame."""
+    """Equal rows in any format give equal predictions, as arrays and as a data frame."""
     frame = pd.DataFrame(NEW)
     path = tmp_path / "new.csv"
     frame.to_csv(path, index=False)
@@ -162,12 +162,12 @@ def test_predict_takes_rows_columns_frames_and_files(client, fitted, tmp_path):
 
 
 def test_a_model_is_asked_by_name(client, fitted):
-    """A name means the newest succeeded model of that name, whose id is in the answer."""
+    """A name means the newest succeeded model, whose id is in the answer."""
     assert client.predict("client-cars", NEW).model_id == fitted.id
 
 
 def test_a_dataset_is_predicted_in_the_background(client, fitted):
-    """The result is a table in the order of the rows, equal to what `predict` says of the first ones."""
+    """The result is a table in row order, equal to `predict` for its first rows."""
     dataset = client.upload(CARS)
 
     job = client.predict_dataset(fitted, dataset, interval="predictive")
@@ -180,7 +180,7 @@ def test_a_dataset_is_predicted_in_the_background(client, fitted):
 
 
 def test_the_model_explains_itself(client, fitted):
-    """Diagnostics, importance, partial dependence and draws come through the client."""
+    """The client returns diagnostics, importance, partial dependence and draws."""
     assert client.diagnostics(fitted, points=10)["chains"] == 2
     shares = client.importance(fitted)
     assert sum(feature["mean"] for feature in shares) == pytest.approx(1)
@@ -192,7 +192,7 @@ def test_the_model_explains_itself(client, fitted):
 
 
 def test_a_model_travels_as_a_file(client, fitted, tmp_path):
-    """A downloaded file loads in a notebook and imports into the service with the same bits."""
+    """A downloaded file loads in a notebook and imports into the service with equal bits."""
     path = client.download(fitted, tmp_path / "cars.bart")
 
     back = client.upload_model(path, name="travelled")
@@ -204,7 +204,7 @@ def test_a_model_travels_as_a_file(client, fitted, tmp_path):
 
 
 def test_events_are_listed_and_followed(client, fitted):
-    """The log lists what happened; a followed stream ends with the end, and resumes after what was seen."""
+    """The log lists events; a followed stream stops at the end and resumes after the last seen event."""
     log = [event.kind for event in client.events(fitted)]
     assert log[0] == "created"
     assert log[-1] == "succeeded"
@@ -218,7 +218,7 @@ def test_events_are_listed_and_followed(client, fitted):
 
 
 def test_cancel_retry_and_extend(client):
-    """A cancelled model makes `wait` say so; retried and extended it succeeds with all its draws."""
+    """`wait` reports a cancelled model; retried and extended it succeeds with all draws."""
     dataset = client.upload(CARS)
     long = SHORT | {"num_draws": 200, "thin": 50}
     model = client.fit(dataset, "mpg", **long)
@@ -235,7 +235,7 @@ def test_cancel_retry_and_extend(client):
 
 
 def test_waiting_has_an_end(client):
-    """`seconds` ends the wait with its own error; the fit continues."""
+    """`seconds` ends a wait with its own error while the fit continues."""
     dataset = client.upload(CARS)
     model = client.fit(dataset, "mpg", **(SHORT | {"num_draws": 1000, "thin": 100}))
     with pytest.raises(WaitedTooLongError, match="continues"):
@@ -245,7 +245,7 @@ def test_waiting_has_an_end(client):
 
 
 def test_a_refusal_is_an_exception_with_the_problem_document(client):
-    """Type, status, places and request id of the document are there to be looked at."""
+    """An exception has the problem document's type, status, places and request id."""
     dataset = client.upload(CARS)
 
     with pytest.raises(ProblemError) as refused:
@@ -260,7 +260,7 @@ def test_a_refusal_is_an_exception_with_the_problem_document(client):
 
 
 def test_address_and_key_come_from_the_environment(service, monkeypatch):
-    """BARTSERVE_URL and BARTSERVE_KEY are used unless something else is given."""
+    """BARTSERVE_URL and BARTSERVE_KEY are the defaults of address and key."""
     monkeypatch.setenv("BARTSERVE_URL", service.address + "/")
     monkeypatch.setenv("BARTSERVE_KEY", "a-key")
 
@@ -274,7 +274,7 @@ def test_address_and_key_come_from_the_environment(service, monkeypatch):
 
 
 def test_what_cannot_be_sent_is_refused_here(client, fitted):
-    """A path that isn't there and a value that is no table are said so without a call."""
+    """A missing path or a value that is no table is refused without a request."""
     with pytest.raises(ClientError, match="can't be opened"):
         client.upload("no-such-file.csv")
     with pytest.raises(ClientError, match="can't be sent"):

@@ -33,7 +33,7 @@ MODEL = {
 
 @contextmanager
 def stubborn(script: list[Callable[[], Answer] | None]) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """A server that answers by the script, in turn (None: it hangs up); and the headers it was sent."""
+    """Run a scripted server (None: it hangs up) and collect the headers that it receives."""
     seen: list[dict[str, str]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -76,7 +76,7 @@ BUSY = said(503, {"type": "/problems/busy", "title": "Busy", "detail": "later"},
 
 
 def test_busy_and_limited_services_are_asked_again():
-    """503 and 429 are retried after Retry-After, with the whole body, for any call."""
+    """503 and 429 are retried after Retry-After with the whole body, for any call."""
     limited = said(429, {"title": "Too many"}, Retry_After="0")
     with stubborn([BUSY, limited, said(201, DATASET)]) as (url, seen), Client(url) as client:
         assert client.upload(CARS).id == "d"
@@ -86,7 +86,7 @@ def test_busy_and_limited_services_are_asked_again():
 
 
 def test_repetition_ends():
-    """The error is raised after the retries, or if the pause would be too long."""
+    """The error is raised after the last retry, or if the pause would be too long."""
     with stubborn([BUSY]) as (url, seen), Client(url, retries=2) as client:
         with pytest.raises(ProblemError, match="later") as refused:
             client.dataset("d")
@@ -100,7 +100,7 @@ def test_repetition_ends():
 
 
 def test_a_lost_answer_is_asked_for_again_only_where_that_is_safe():
-    """Reading is repeated, making a model under one Idempotency-Key too; an upload is not."""
+    """A lost response is retried for reads and under an Idempotency-Key, not for an upload."""
     with stubborn([None, said(200, DATASET)]) as (url, seen), Client(url) as client:
         assert client.dataset("d").id == "d"
         assert len(seen) == 2
@@ -117,7 +117,7 @@ def test_a_lost_answer_is_asked_for_again_only_where_that_is_safe():
 
 
 def test_an_answer_that_breaks_off_is_asked_for_again():
-    """A connection lost within a body is as one lost before: read again, sent again under its key."""
+    """A connection lost within a body is retried like one lost before it."""
 
     def broken():
         return 200, {"Content-Type": "application/json", "Content-Length": "999"}, b'{"id": '
@@ -136,7 +136,7 @@ def test_an_answer_that_breaks_off_is_asked_for_again():
 
 
 def test_a_request_in_flight_is_waited_for():
-    """409 request-in-flight means that the answer is on its way: asked again, it is there."""
+    """A 409 request-in-flight is retried until the response exists."""
     flying = said(409, {"type": "/problems/request-in-flight", "title": "In flight"}, Retry_After="0")
     conflict = said(409, {"type": "/problems/conflict", "title": "No"})
     with stubborn([flying, said(202, MODEL)]) as (url, seen), Client(url) as client:
@@ -148,7 +148,7 @@ def test_a_request_in_flight_is_waited_for():
 
 
 def test_a_broken_stream_is_taken_up_again():
-    """`follow` comes back with Last-Event-ID after the last event it saw, and loses none."""
+    """`follow` reconnects with the Last-Event-ID it saw and loses no event."""
     first = b'id: 1\nevent: created\ndata: {"at": "t", "detail": {}}\n\nid: 2\nevent: started\nda'
     rest = b'id: 2\nevent: started\ndata: {"at": "t", "detail": {"a": 1}}\n\n'
     end = b'event: progress\ndata: {"fraction": 0.5}\n\nid: 3\nevent: succeeded\ndata: {"detail": {}}\n\n'
@@ -171,7 +171,7 @@ def test_a_broken_stream_is_taken_up_again():
 
 
 def test_a_stream_is_read_as_its_format_has_it():
-    """Data in two lines, separators that end no line, comments, an id that holds until the next."""
+    """Event streams are parsed by their standard: multi-line data, separators, comments, lasting ids."""
     told = {"detail": {"said": "a\u2028b\u0085c"}, "at": "t"}
     stream = (
         "retry: 5\r\nid: 1\r\nevent: created\r\ndata: {\r\ndata:}\r\n\r\n"
@@ -199,7 +199,7 @@ def test_a_stream_is_read_as_its_format_has_it():
     ("kind", "body"), [("text/html", b"<html>"), ("text/event-stream", b"data: hello\n\n")]
 )
 def test_a_stream_of_another_server_is_an_error(kind, body):
-    """`follow` doesn't ask for ever where no events come."""
+    """`follow` ends with an error where the response is no event stream."""
     with stubborn([lambda: (200, {"Content-Type": kind}, body)]) as (url, seen), Client(url) as client:
         with pytest.raises(ClientError, match="doesn't come from bartserve"):
             next(client.follow("m"))
@@ -207,7 +207,7 @@ def test_a_stream_of_another_server_is_an_error(kind, body):
 
 
 def test_another_server_is_no_surprise():
-    """An answer that isn't ours is an error with its first words, never a KeyError."""
+    """A response of another server is an error with its first words, never a KeyError."""
     page = lambda: (404, {"Content-Type": "text/html"}, b"<html>nothing here</html>")  # noqa: E731
     with stubborn([page]) as (url, _), Client(url) as client, pytest.raises(ProblemError, match="nothing"):
         client.dataset("d")

@@ -1,4 +1,4 @@
-"""The stack of docker-compose.yml without an engine: each service's own command and environment."""
+"""The stack of docker-compose.yml without Docker: each service's own command and environment."""
 
 import re
 import shlex
@@ -42,7 +42,7 @@ def database_url(postgres_server: Postgres) -> Iterator[str]:
 
 
 def test_every_service_has_a_health_check_and_waits_for_what_it_needs(stack):
-    """Servers are healthy before the one-shot migration, the migration done before API and worker."""
+    """Migration waits for healthy servers, API and worker for the finished migration."""
     for name in LONG_RUNNING:
         assert stack[name]["healthcheck"]["test"], name
     assert stack["migrate"]["depends_on"]["postgres"]["condition"] == "service_healthy"
@@ -54,13 +54,13 @@ def test_every_service_has_a_health_check_and_waits_for_what_it_needs(stack):
 
 
 def test_only_the_proxy_is_published_and_only_on_loopback(stack):
-    """No service listens on an outer address of the host, and only the proxy on any."""
+    """Only the proxy publishes a port, on loopback."""
     assert [name for name, service in stack.items() if service.get("ports")] == ["proxy"]
     assert all(port.startswith("127.0.0.1:") for port in stack["proxy"]["ports"])
 
 
 def test_every_service_is_fenced_in(stack):
-    """No root, nothing to write to, no capabilities, no new privileges, a memory limit, time to stop."""
+    """Services run without root, writable files, capabilities or new privileges, with memory and stop limits."""
     for name, service in stack.items():
         assert not service["user"].startswith("0"), name
         assert service["read_only"] is True, name
@@ -75,7 +75,7 @@ def test_every_service_is_fenced_in(stack):
 
 
 def test_secrets_are_files_and_nowhere_else(stack):
-    """No password stands in the file or in an environment; each is read from where the engine puts it."""
+    """No password is in the file or an environment; each is read from a secret's file."""
     text = (ROOT / "docker-compose.yml").read_text()
     assert not re.search(r"PASSWORD\w*: (?!/run/secrets/)", text)
     assert "${" not in text
@@ -89,7 +89,7 @@ def test_secrets_are_files_and_nowhere_else(stack):
 
 
 def test_images_are_pinned_to_a_version(stack):
-    """Every image is named down to its patch version: what was tested is what is started."""
+    """Every image is pinned to its patch version."""
     images = [service["image"] for service in stack.values() if "build" not in service]
     images += re.findall(r"^ARG PYTHON=(.*)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     assert len(images) == 4
@@ -98,7 +98,7 @@ def test_images_are_pinned_to_a_version(stack):
 
 
 def test_the_image_is_of_two_stages_and_pinned(stack):
-    """Packages are pinned by hash, only run-time files are copied from the first stage, nobody is root."""
+    """Packages are pinned by hash, only run-time files are copied, and no process runs as root."""
     build, run = (ROOT / "Dockerfile").read_text().split("\nFROM ${PYTHON}")[1:]
     installs = re.findall(r"pip install (.*)", build)
     assert "AS build" in build
@@ -119,7 +119,7 @@ def test_the_image_is_of_two_stages_and_pinned(stack):
 
 
 def test_the_proxy_has_deadlines_for_headers_and_bodies(stack):
-    """The file's own words; that they work is shown by a slow client below."""
+    """The proxy's configuration sets timeouts; a slow client below shows that they work."""
     text = PROXY.read_text()
     for directive in ("client_header_timeout", "client_body_timeout", "send_timeout", "keepalive_timeout"):
         seconds = re.search(rf"^\s*{directive} (\d+)s;", text, re.MULTILINE)
@@ -133,7 +133,7 @@ def test_the_proxy_has_deadlines_for_headers_and_bodies(stack):
 
 
 def test_the_image_starts_what_the_package_has(stack):
-    """Every command of ours in the stack and in the Dockerfile is one that `bartserve` knows."""
+    """Every `bartserve` command in the stack and the Dockerfile exists."""
     dockerfile = (ROOT / "Dockerfile").read_text()
     (default,) = re.findall(r"^CMD (.*)$", dockerfile, re.MULTILINE)
     commands = [stack[name]["command"] for name in OURS] + [yaml.safe_load(default)]
@@ -150,7 +150,7 @@ def test_the_image_starts_what_the_package_has(stack):
 
 @pytest.mark.slow
 def test_the_stack_trains_and_predicts(stack, database_url, tmp_path):
-    """Each service as the file starts it, through the proxy where nginx is: key, upload, model, interval."""
+    """The services, started as in the file, create a key, fit an upload and predict through the proxy."""
     host = Host(database_url, tmp_path)
     assert make_url(stack["api"]["environment"]["BARTSERVE_DATABASE_URL"]).host == "postgres"
     with ExitStack() as running:
@@ -174,7 +174,7 @@ def test_the_stack_trains_and_predicts(stack, database_url, tmp_path):
         answer = client.predict(model, [{"x": 3.0}])
 
         assert answer.lower[0] < answer.mean[0] < answer.upper[0]
-    # Each ended by itself in its time; uvicorn, when all is done, by the very signal.
+    # Each exited in time by itself; uvicorn, when done, by the signal itself.
     assert {process.returncode for process in started} <= {0, -signal.SIGTERM}
     logs = "".join(path.read_text() for path in tmp_path.glob("*.log"))
     assert PASSWORD not in logs
@@ -184,7 +184,7 @@ def test_the_stack_trains_and_predicts(stack, database_url, tmp_path):
 @pytest.mark.slow
 @needs_nginx
 def test_the_proxy_cuts_off_slow_clients_and_hides_the_metrics(tmp_path):
-    """Half a header, or half a body, is not waited for; /metrics is for the inside."""
+    """Half a header or body is cut off; /metrics isn't reachable from outside."""
     host = Host("postgresql://nowhere/none", tmp_path)
     address = ("127.0.0.1", host.ports["proxy"])
     with host.running("proxy"), socket.create_server(("127.0.0.1", host.ports["api"])):
@@ -214,7 +214,7 @@ def _connects(address: tuple[str, int]) -> bool:
 
 
 def _ended(address: tuple[str, int], sent: bytes) -> bytes:
-    """The status line's beginning that a connection gets before the other side closes it."""
+    """Return the beginning of the status line sent before the server closes the connection."""
     with socket.create_connection(address, 60) as connection:
         connection.sendall(sent)
         answer, began = b"", time.monotonic()
@@ -228,7 +228,7 @@ def _ended(address: tuple[str, int], sent: bytes) -> bytes:
 
 
 def test_secrets_come_from_files(tmp_path, monkeypatch):
-    """Settings can be in files; passwords are inserted into URLs, whatever their characters."""
+    """Settings can be read from files; passwords of any characters are inserted into URLs."""
     (tmp_path / "password").write_text("p@ss/w:ord\n")
     monkeypatch.setenv("BARTSERVE_DATABASE_URL", "postgresql://me@host:5432/db")
     monkeypatch.setenv("BARTSERVE_DATABASE_PASSWORD_FILE", str(tmp_path / "password"))

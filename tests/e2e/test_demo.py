@@ -15,12 +15,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def shape(line: str) -> str:
-    """A printed line without its figures."""
+    """Return a printed line without its figures."""
     return re.sub(r"\s+", " ", re.sub(r"\d+(\.\d+)?%?", "0", line)).strip()
 
 
 def test_demo_does_the_main_job_and_the_readme_shows_it():
-    """`bartserve demo` ends with 0, its figures make sense, and the README's sample has the same lines."""
+    """`bartserve demo` exits with 0 and plausible figures; the README's sample has the same lines."""
     before = subprocess.run(
         ["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -39,7 +39,7 @@ def test_demo_does_the_main_job_and_the_readme_shows_it():
     held = re.search(r"RMSE (\d+\.\d+) mpg, linear model (\d+\.\d+) mpg", run.stdout)
     assert held is not None, run.stdout
     ours, linear = map(float, held.groups())
-    assert 2.0 < ours < linear  # trees find what a line cannot
+    assert 2.0 < ours < linear  # trees fit what a line cannot
     inside = re.search(r"90% predictive intervals hold (\d+)%", run.stdout)
     assert inside is not None
     assert 80 <= int(inside.group(1)) <= 98

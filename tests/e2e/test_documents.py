@@ -1,4 +1,4 @@
-"""Examples in the documents, run unchanged: every Python and curl block, against a real service."""
+"""Examples in the documents run unchanged: every Python and curl block, on a real service."""
 
 import doctest
 import importlib
@@ -29,13 +29,13 @@ DEFAULT = "http://127.0.0.1:8000"
 
 
 def blocks(path: Path, language: str) -> list[str]:
-    """The fenced blocks of a language, in order."""
+    """Return the fenced blocks of a language, in order."""
     return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch, service: Up) -> Path:
-    """A folder as the reader has it: with the examples; and the service where clients look for it."""
+    """Enter a reader's folder with the examples; point the client at the service."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BARTSERVE_URL", service.address)
@@ -44,7 +44,7 @@ def place(tmp_path, monkeypatch, service: Up) -> Path:
 
 
 def curl(command: str, service: Up, known: dict[str, str]) -> dict:
-    """A curl command of a document, to this service, ids filled in; its answer."""
+    """Run a document's curl command on this service with real ids; return the response."""
     for name, value in known.items():
         command = command.replace(name, value)
     ran = subprocess.run(
@@ -69,7 +69,7 @@ def commands(block: str) -> list[str]:
 
 @pytest.mark.slow
 def test_the_tutorial_runs(place, service, capsys):
-    """Every Python block of the tutorial, in order, in one session; every curl command of it."""
+    """The tutorial's Python blocks run in order in one session, and so do its curl commands."""
     session: dict = {}
     for block in blocks(DOCS / "tutorial.md", "python"):
         exec(compile(block, "tutorial.md", "exec"), session)
@@ -86,7 +86,7 @@ def test_the_tutorial_runs(place, service, capsys):
 
 @pytest.mark.slow
 def test_the_page_about_the_verdict_runs(place, capsys):
-    """Its Python blocks, in order: the verdict and its figures, more draws, stop rules, one's own rows."""
+    """The page's Python blocks run in order and show what the page says."""
     session: dict = {}
     for block in blocks(DOCS / "verdict.md", "python"):
         exec(compile(block, "verdict.md", "exec"), session)
@@ -114,7 +114,7 @@ def test_the_page_about_bart_runs():
 
 
 def test_the_keys_of_the_page_about_deployment(tmp_path, monkeypatch):
-    """Its commands about keys, in order, on a database of their own; its table has all scopes."""
+    """The page's commands about keys run in order, and its table has all scopes."""
     monkeypatch.setenv("BARTSERVE_DATABASE_URL", f"sqlite:///{tmp_path / 'keys.db'}")
     schema.migrate(f"sqlite:///{tmp_path / 'keys.db'}")
     (block,) = blocks(DOCS / "deploy.md", "sh")
@@ -136,7 +136,7 @@ def test_the_keys_of_the_page_about_deployment(tmp_path, monkeypatch):
 
 
 def rows_at_hand() -> dict[str, np.ndarray]:
-    """Provide the data that examples of a notebook assume: rows with an outcome, and new ones."""
+    """Provide the data that notebook examples assume: rows with an outcome, and new ones."""
     generator = np.random.default_rng(0)
     X = generator.uniform(size=(60, 3))
     y = X[:, 0] + generator.normal(size=60) / 5
@@ -144,7 +144,7 @@ def rows_at_hand() -> dict[str, np.ndarray]:
 
 
 def with_examples() -> list:
-    """The modules whose docstrings hold an example; those that fit in a service are slow."""
+    """Return the modules whose docstrings have an example; those that fit in a service are slow."""
     sources = [
         path
         for package in ("app", "bartserve", "sampler", "worker")
@@ -163,7 +163,7 @@ def with_examples() -> list:
 
 @pytest.mark.parametrize("path", with_examples())
 def test_the_examples_of_docstrings_run(path, request):
-    """Every `>>>` of the sources, as doctest has it: nothing fails, and what is shown comes out."""
+    """Every `>>>` example of the sources passes doctest."""
     if "Client()" in (ROOT / path).read_text():
         request.getfixturevalue("place")
     module = importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
@@ -175,7 +175,7 @@ def test_the_examples_of_docstrings_run(path, request):
 
 
 def test_the_python_reference_runs():
-    """Its block chooses rows to hold out, and judges a fit by them."""
+    """The reference's block holds rows out and scores a fit on them."""
     session: dict = rows_at_hand()
     for block in blocks(DOCS / "reference.md", "python"):
         exec(compile(block, "reference.md", "exec"), session)
@@ -190,7 +190,7 @@ def test_every_page_with_python_is_run():
 
 
 def test_the_readme_runs(place, service):
-    """The README's curl commands one after the other, and its notebook."""
+    """The README's curl commands run in order, and so does its notebook."""
     known: dict[str, str] = {}
     answers = []
     for block in blocks(ROOT / "README.md", "sh"):
@@ -218,7 +218,7 @@ def _wait(service: Up, model: str) -> None:
     "path", sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")]), ids=lambda path: path.name
 )
 def test_every_command_and_link_exists(path):
-    """`bartserve` and `make` commands, benchmarks, settings and links of a document are ones there are."""
+    """Every `bartserve` and `make` command, benchmark, setting and link of a document exists."""
     text = path.read_text()
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for target in re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE):
@@ -238,7 +238,7 @@ def test_every_command_and_link_exists(path):
 
 
 def test_every_benchmark_is_in_the_list():
-    """docs/benchmarks.md names every command that measures something."""
+    """docs/benchmarks.md names every benchmark's command."""
     text = (DOCS / "benchmarks.md").read_text()
     scripts = {path.name for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
     missing = scripts - set(re.findall(r"benchmarks/(\w+\.py)", text))
@@ -246,7 +246,7 @@ def test_every_benchmark_is_in_the_list():
 
 
 def test_every_benchmark_has_its_figures():
-    """Beyond the table each one is named again, where its figures are: on that page or another."""
+    """Each benchmark is named again outside the table, beside its figures, on that page or another."""
     _, below = (DOCS / "benchmarks.md").read_text().split("Each file's first lines")
     others = [path.read_text() for path in DOCS.rglob("*.md") if path.name != "benchmarks.md"]
     told = set(re.findall(r"benchmarks/(\w+\.py)", "\n".join([below, *others])))
@@ -256,7 +256,7 @@ def test_every_benchmark_has_its_figures():
 
 
 def test_the_formula_of_the_documents_is_the_service_s():
-    """The figures of docs/deploy.md are those by which fits are refused."""
+    """The formula of docs/deploy.md has the figures by which fits are refused."""
     text = " ".join((DOCS / "deploy.md").read_text().split())
     update, of_row = d.update_seconds(Defaults.resolve().to_json())
     for figure in (

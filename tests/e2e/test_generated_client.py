@@ -23,10 +23,10 @@ def document(service) -> dict:
 
 @pytest.fixture(scope="module")
 def generated(document, tmp_path_factory) -> ModuleType:
-    """The package that the generator writes."""
+    """Return the package that the generator writes."""
     folder = tmp_path_factory.mktemp("generated")
     (folder / "openapi.json").write_text(json.dumps(document))
-    (folder / "config.json").write_text('{"post_hooks": []}')  # else it looks for a formatter
+    (folder / "config.json").write_text('{"post_hooks": []}')  # otherwise it looks for a formatter
     command = [sys.executable, "-m", "openapi_python_client", "generate", "--meta", "none"]
     command += ["--path", "openapi.json", "--config", "config.json", "--output-path", "bart_client"]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
@@ -39,12 +39,12 @@ def generated(document, tmp_path_factory) -> ModuleType:
 
 
 def of(generated: ModuleType, name: str) -> ModuleType:
-    """A module of the package: api.models.create_model, say."""
+    """Return a module of the package, for example api.models.create_model."""
     return importlib.import_module(f"{generated.__name__}.{name}")
 
 
 def test_every_operation_has_a_function(generated, document):
-    """None is left out, and each module imports."""
+    """Every operation has a function, and every module imports."""
     for methods in document["paths"].values():
         for operation in methods.values():
             called = f"api.{operation['tags'][0]}.{operation['operationId']}"
@@ -52,7 +52,7 @@ def test_every_operation_has_a_function(generated, document):
 
 
 def test_it_uploads_trains_and_predicts(generated, document, service):
-    """The document's own examples, sent by the client's functions, do what they show."""
+    """The document's examples, sent by the client's functions, have the documented effect."""
     calls = [operation for methods in document["paths"].values() for operation in methods.values()]
     bodies = {call["operationId"]: call.get("requestBody", {}).get("content", {}) for call in calls}
     shown = {

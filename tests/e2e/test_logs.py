@@ -1,4 +1,4 @@
-"""Logs of a running service: JSON for files and machines, with ids and without data."""
+"""Logs of a running service: JSON in files, with ids and without data."""
 
 import json
 import re
@@ -16,13 +16,13 @@ SECRET = "bart_0123456789_0123456789abcdef0123456789abcdef012345"
 
 
 def lines(service: Up) -> list[dict]:
-    """Every JSON line that has been written so far."""
+    """Return every JSON line written so far."""
     found = [line for line in service.log.read_text().splitlines() if line.startswith("{")]
     return [json.loads(line) for line in found]
 
 
 def test_a_request_is_followed_from_the_api_to_the_worker_and_tells_no_data(service):
-    """A request's own id is in its answer and its line, a model's in the lines of its units.
+    """A request's id is in its response and log line, a model's id in its units' lines.
 
     Neither cells, nor names, nor a key, nor what follows a question mark is in any line.
     """

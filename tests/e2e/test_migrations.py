@@ -1,4 +1,4 @@
-"""Commands that migrate, and commands that must not run on another version's schema."""
+"""Migrating commands, and commands that refuse another version's schema."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ SECONDS = 120
 
 
 def started(url, *words):
-    """`bartserve` with those words, on that database."""
+    """Start `bartserve` with those arguments on that database."""
     return subprocess.Popen(
         [sys.executable, "-m", "app.cli", *words],
         env=clean_environment() | {"BARTSERVE_DATABASE_URL": url},
@@ -27,7 +27,7 @@ def started(url, *words):
 
 
 def ended(process):
-    """Its exit code and what it said."""
+    """Return the exit code and output."""
     said, _ = process.communicate(timeout=SECONDS)
     return process.returncode, " ".join(said.split())
 
@@ -40,7 +40,7 @@ def content(engine):
 
 
 def test_two_migrate_at_once(empty_database_url):
-    """Two `bartserve migrate` at once: one waits for the other, both succeed, and the schema is whole."""
+    """Two simultaneous `bartserve migrate` both succeed, one after the other."""
     both = [started(empty_database_url, "migrate") for _ in range(2)]
 
     assert {ended(process) for process in both} == {(0, "The database is at the schema of this version.")}
@@ -53,7 +53,7 @@ def test_two_migrate_at_once(empty_database_url):
     ("dialect", "other"), [("sqlite", "newer"), ("postgres", "older")], indirect=["dialect"]
 )
 def test_commands_on_another_schema(database, other):
-    """`bartserve api` and `worker` name a database that is older or newer, and end; nothing in it changes."""
+    """`bartserve api` and `worker` refuse an older or newer database and leave it unchanged."""
     engine = database.engine
     with engine.connect() as connection:
         if other == "older":

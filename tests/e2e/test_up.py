@@ -20,7 +20,7 @@ OURS = ("app", "worker", "sampler", "migrations", "billiard", "numba")
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory) -> Iterator[Up]:
-    """A ready service for tests that leave it ready, started in a folder with packages named as ours are."""
+    """Return a ready service, started in a folder with packages of the same names as ours."""
     folder = tmp_path_factory.mktemp("up")
     for package in OURS:
         (folder / "project" / package).mkdir(parents=True)
@@ -45,7 +45,7 @@ def run_up(port: int | str, data_dir: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_up_becomes_ready_and_stops_without_a_trace(tmp_path):
-    """One command gives a ready service; SIGTERM ends every process of it with exit code 0."""
+    """One command starts a ready service; SIGTERM ends all its processes with exit code 0."""
     with running_up(tmp_path / "data") as up:
         eventually(up.ready, 60, up.log.read_text)
         below = up.descendants()
@@ -59,13 +59,13 @@ def test_up_becomes_ready_and_stops_without_a_trace(tmp_path):
 
 @pytest.mark.slow
 def test_up_runs_beside_packages_of_the_same_names(shared):
-    """In a folder with an `app/`, `worker/` and `sampler/` of its own: none of them is imported."""
+    """`up` in a folder with `app/`, `worker/` and `sampler/` of its own imports none of them."""
     assert not (shared.log.parent / "ran").exists(), shared.log.read_text()
 
 
 @pytest.mark.slow
 def test_a_second_up_on_the_folder_is_refused(shared):
-    """Two services never share a data folder: the second says why in one sentence and exits with 1."""
+    """A second service on a data folder exits with 1 and one sentence."""
     second = run_up(free_port(), shared.log.with_suffix(""))
 
     assert second.returncode == 1
@@ -75,7 +75,7 @@ def test_a_second_up_on_the_folder_is_refused(shared):
 
 @pytest.mark.slow
 def test_a_taken_port_is_refused_with_a_sentence(shared, tmp_path):
-    """A port in use is named, with what to do, instead of a traceback or a restart loop."""
+    """A port in use is refused with its number and advice."""
     port = shared.address.rsplit(":", 1)[1]
 
     second = run_up(port, tmp_path / "other")
@@ -88,7 +88,7 @@ def test_a_taken_port_is_refused_with_a_sentence(shared, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["api", "worker"])
 def test_a_killed_part_is_started_again(shared, part):
-    """kill -9 of the API or of the worker: the supervisor brings the service back to ready."""
+    """After kill -9 of the API or the worker the supervisor makes the service ready again."""
 
     def running() -> list[int]:
         return [pid for pid, line in shared.descendants().items() if f"app.cli {part}" in line]
@@ -102,7 +102,7 @@ def test_a_killed_part_is_started_again(shared, part):
 
 @pytest.mark.slow
 def test_the_parts_end_when_the_supervisor_is_killed(tmp_path):
-    """kill -9 of `up` itself leaves no API and no worker behind."""
+    """After kill -9 of `up` itself neither API nor worker remains."""
     with running_up(tmp_path / "data") as up:
         eventually(up.ready, 60, up.log.read_text)
         below = up.descendants()

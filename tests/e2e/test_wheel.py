@@ -1,4 +1,4 @@
-"""The wheel works elsewhere: it contains everything the service needs."""
+"""The wheel contains everything that the service needs."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_wheel_alone_gives_a_ready_service(tmp_path):
-    """A wheel built from the tree and unpacked elsewhere starts `up`, migrations and example included."""
+    """A wheel unpacked elsewhere starts `up`, with migrations and the example."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True, timeout=120)

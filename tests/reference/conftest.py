@@ -1,4 +1,4 @@
-"""Compiled kernels for the tests that compare the engine with its plain twins."""
+"""Compiled kernels for tests that compare the engine with its plain twins."""
 
 import pytest
 

@@ -64,11 +64,11 @@ class Toy:
         self.root = (1 << self.num_rows) - 1
 
     def members(self, rows):
-        """The row numbers of a bit set."""
+        """Return the row numbers of a bit set."""
         return [i for i in range(self.num_rows) if rows >> i & 1]
 
     def route(self, rows, rule):
-        """The rows of a node that go left and right by a rule."""
+        """Return the rows of a node that go left and right by a rule."""
         column, cut, missing_left = rule
         left = 0
         for i in self.members(rows):
@@ -78,7 +78,7 @@ class Toy:
         return left, rows & ~left
 
     def column_rules(self, rows, column):
-        """[(rule, probability given the column)] of the valid rules of one column at a node."""
+        """Return [(rule, probability given the column)] of one column's valid rules at a node."""
         codes = [int(self.codes[column, i]) for i in self.members(rows)]
         present = sorted({c for c in codes if c != MISSING})
         if not present:
@@ -96,7 +96,7 @@ class Toy:
         return [(rule, w / total) for rule, w in weighted]
 
     def rules(self, rows):
-        """The choices at a node, by rule; empty if and only if it cannot be split."""
+        """Return the choices at a node, by rule; empty if and only if it cannot be split."""
         if rows not in self._rules:
             columns = [self.column_rules(rows, j) for j in range(self.num_columns)]
             columns = [c for c in columns if c]
@@ -108,15 +108,15 @@ class Toy:
         return self._rules[rows]
 
     def columns(self, rows):
-        """V(node): the columns that have a valid rule there."""
+        """Return V(node): the columns that have a valid rule there."""
         return sorted({rule[0] for rule in self.rules(rows)})
 
     def p_split(self, rows, depth):
-        """p_node of the generative prior: 0 where no rule is valid."""
+        """Return the generative prior's probability of a split: 0 where no rule is valid."""
         return self.alpha * (1.0 + depth) ** -self.beta if self.rules(rows) else 0.0
 
     def ell(self, rows):
-        """The leaf's marginal log-likelihood up to what adds up to a constant over the leaves of a tree."""
+        """Return the leaf's marginal log-likelihood, up to terms that sum to a constant over a tree."""
         if not self.likelihood:
             return 0.0
         if rows not in self._ell:
@@ -130,7 +130,7 @@ class Toy:
         return self._ell[rows]
 
     def grown(self, rows, depth):
-        """[(tree, log prior)] of every supported subtree at a node."""
+        """Return [(tree, log prior)] of every supported subtree at a node."""
         key = rows, depth
         if key not in self._trees:
             p = self.p_split(rows, depth)
@@ -176,7 +176,7 @@ class Toy:
         return constant + log_sum(self.log_prior + self.log_likelihood)
 
     def scope(self, tree):
-        """log p(T) of any tree, supported (finite) or not (-inf)."""
+        """Return log p(T) of any tree, supported (finite) or not (-inf)."""
         total = 0.0
         for node in nodes(self, tree):
             p = self.p_split(node.rows, node.depth)
@@ -190,7 +190,7 @@ class Toy:
         return total
 
     def canonical(self, tree, rows=None):
-        """The tree with the side of every rule that meets no missing row set to 0 (for collapsed sides)."""
+        """Return the tree with side 0 for rules that meet no missing row (for collapsed sides)."""
         rows = self.root if rows is None else rows
         if tree == LEAF:
             return LEAF
@@ -217,7 +217,7 @@ class Node:
 
 
 def nodes(toy, tree) -> list[Node]:
-    """The nodes of a tree in pre-order; rows are routed whether or not the rules are valid."""
+    """Return the nodes of a tree in pre-order; rows are routed whether or not the rules are valid."""
     if tree not in toy._nodes:
         toy._nodes[tree] = list(_walk(toy, tree))
     return toy._nodes[tree]
@@ -236,17 +236,17 @@ def _walk(toy, tree) -> Iterator[Node]:
 
 
 def leaves(toy, tree):
-    """The row sets of the leaves, in pre-order."""
+    """Return the row sets of the leaves, in pre-order."""
     return [node.rows for node in nodes(toy, tree) if node.tree == LEAF]
 
 
 def count_leaves(tree):
-    """The number of leaves of a tree."""
+    """Return the number of leaves of a tree."""
     return 1 if tree == LEAF else count_leaves(tree[1]) + count_leaves(tree[2])
 
 
 def replaced(tree, turns, subtree):
-    """The tree with the node at `turns` replaced."""
+    """Return the tree with the node at `turns` replaced."""
     if not turns:
         return subtree
     rule, left, right = tree
@@ -256,25 +256,25 @@ def replaced(tree, turns, subtree):
 
 
 def log_sum(x):
-    """log(sum(exp(x)))."""
+    """Return log(sum(exp(x)))."""
     top = np.max(x)
     return top + np.log(np.exp(x - top).sum())
 
 
 def normalised(log_weights):
-    """exp, divided by its sum."""
+    """Return exp(x) divided by its sum."""
     w = np.exp(log_weights - np.max(log_weights))
     return w / w.sum()
 
 
 def leaf_law(toy, probabilities):
-    """P(1, 2, .. leaves) under a law over `toy.trees`."""
+    """Return P(1, 2, .. leaves) under a law over `toy.trees`."""
     sizes = np.array([count_leaves(tree) for tree in toy.trees])
     return np.array([probabilities[sizes == k].sum() for k in range(1, sizes.max() + 1)])
 
 
 def membership(toy, tree):
-    """Z Z' of one tree: 1 where two rows share a leaf."""
+    """Return Z Z' of one tree: 1 where two rows share a leaf."""
     leaf = np.zeros(toy.num_rows, int)
     for k, rows in enumerate(leaves(toy, tree)):
         leaf[toy.members(rows)] = k
@@ -327,12 +327,12 @@ class Forest:
         return self.posterior(sigma2) @ means
 
     def total_leaves(self, sigma2=None):
-        """P(total leaves = m, m + 1, ..)."""
+        """Return P(total leaves = m, m + 1, ...)."""
         sizes = np.array([len({row.tobytes() for row in g}) for g in self.grams])[self.tuples].sum(1)
         law = np.bincount(sizes, self.posterior(sigma2))
         return law[self.num_trees :]
 
     def sigma_law(self, nu, lambda_, grid):
-        """The posterior density of log sigma2 on an even grid, sigma2 ~ nu lambda / chi2(nu); sums to 1."""
+        """Return the posterior density of log sigma2 on an even grid, sigma2 ~ nu lambda / chi2(nu)."""
         log_prior = -0.5 * nu * np.log(grid) - nu * lambda_ / (2 * grid)
         return normalised(log_prior + np.array([self.log_evidence(s) for s in grid]))

@@ -1,4 +1,4 @@
-"""Log-linear leaves by their definition: evidence, and the law of trees of a tiny problem."""
+"""Log-linear leaves by definition: evidence, and the law of trees of a tiny problem."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class Precisions(Toy):
     rate: float = 0.2
 
     def ell(self, rows):
-        """The log evidence of a leaf, but for 2 pi."""
+        """Return the log evidence of a leaf, without factors 2 pi."""
         y = self.y[self.members(rows)]
         return float(log_evidence(0.5 * len(y), 0.5 * np.sum(y**2), self.shape, self.rate))
 

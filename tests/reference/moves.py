@@ -28,39 +28,39 @@ class Step:
 
 
 def growable(toy, tree):
-    """G(T): leaves that have a valid rule."""
+    """Return G(T): leaves that have a valid rule."""
     return [n for n in nodes(toy, tree) if n.tree == LEAF and toy.rules(n.rows)]
 
 
 def internal(toy, tree):
-    """I(T): the splits."""
+    """Return I(T): the splits."""
     return [n for n in nodes(toy, tree) if n.tree != LEAF]
 
 
 def nog(toy, tree):
-    """W(T): splits whose two children are leaves."""
+    """Return W(T): splits whose two children are leaves."""
     return [n for n in internal(toy, tree) if n.tree[1] == LEAF and n.tree[2] == LEAF]
 
 
 def pairs(toy, tree):
-    """P(T): (parent, turn to the child) where both are splits."""
+    """Return P(T): (parent, turn to the child) where both are splits."""
     return [(n, turn) for n in internal(toy, tree) for turn in (0, 1) if n.tree[1 + turn] != LEAF]
 
 
 def _stop(toy, rows, depth):
-    """log(1 - p) of a leaf."""
+    """Return log(1 - p) of a leaf."""
     return np.log1p(-toy.p_split(rows, depth))
 
 
 def _split_gain(toy, rows, depth, left, right):
-    """log of p(split, two leaves) / p(leaf), likelihood included, rule left out."""
+    """Return log of p(split, two leaves) / p(leaf), likelihood included, rule left out."""
     p = toy.p_split(rows, depth)
     gain = toy.ell(left) + toy.ell(right) - toy.ell(rows) + np.log(p) - np.log1p(-p)
     return gain + _stop(toy, left, depth + 1) + _stop(toy, right, depth + 1)
 
 
 def grow(toy, tree, probs, pick="growable"):
-    """A leaf that can be split gets a rule from the prior; `pick="all"` is a wrong count of them."""
+    """Split a growable leaf by a rule from the prior; `pick="all"` counts leaves wrongly."""
     found = growable(toy, tree)
     steps = []
     for node in found:
@@ -74,7 +74,7 @@ def grow(toy, tree, probs, pick="growable"):
 
 
 def prune(toy, tree, probs, pick="growable"):
-    """A split over two leaves becomes a leaf."""
+    """Turn a split over two leaves into a leaf."""
     found = nog(toy, tree)
     steps = []
     for node in found:
@@ -93,7 +93,7 @@ def _num_leaves(toy, tree):
 
 @cache
 def _below(toy, tree, turns, strict):
-    """(sum of A, sum of ell) over a node's descendants, itself included unless strict; None if invalid."""
+    """Return (sum of A, sum of ell) below a node, itself included unless strict; None if invalid."""
     prior = likelihood = 0.0
     for node in nodes(toy, tree):
         if node.turns[: len(turns)] != turns or (strict and node.turns == turns):
@@ -112,7 +112,7 @@ def _below(toy, tree, turns, strict):
 
 
 def change(toy, tree, probs, where=internal, prior_terms=True):
-    """A split gets a new rule from the prior; `prior_terms=False` forgets A of the descendants."""
+    """Give a split a new rule from the prior; `prior_terms=False` omits A of the descendants."""
     found = where(toy, tree)
     steps = []
     for node in found:
@@ -128,12 +128,12 @@ def change(toy, tree, probs, where=internal, prior_terms=True):
 
 
 def change_nog(toy, tree, probs, prior_terms=True):
-    """`change` at W(T) only."""
+    """Apply `change` in W(T) only."""
     return change(toy, tree, probs, nog, prior_terms)
 
 
 def change_good(toy, tree, probs, counts=True):
-    """BayesTree's change: a column, then a rule of it that keeps every descendant valid.
+    """Apply BayesTree's change: a column, then a rule of it that keeps every descendant valid.
 
     `counts=False` leaves out log g_new - log g_old, as its source does.
     """
@@ -156,7 +156,7 @@ def change_good(toy, tree, probs, counts=True):
 
 
 def swap_one(toy, tree, node, turn, cancel_rules=False):
-    """(the tree proposed, closed-form log ratio) of one pair; None if a rule becomes invalid."""
+    """Return (the tree proposed, closed-form log ratio) of one pair; None if a rule becomes invalid."""
     rule, kids = node.tree[0], list(node.tree[1:])
     child, other = kids[turn], kids[1 - turn]
     kids[turn] = (rule, *child[1:])
@@ -171,7 +171,7 @@ def swap_one(toy, tree, node, turn, cancel_rules=False):
 
 
 def swap(toy, tree, probs, cancel_rules=False):
-    """A parent and a child exchange rules; both children, when their rules are identical.
+    """Exchange the rules of a parent and a child, or of both children if their rules are identical.
 
     `cancel_rules=True` forgets that the priors of the two rules do not cancel.
     """
@@ -181,7 +181,7 @@ def swap(toy, tree, probs, cancel_rules=False):
 
 
 def rule_weights(toy, node, column, forget=None):
-    """[(rule, log weight)] of one column at a node of W(T), and the log of their sum.
+    """Return [(rule, log weight)] of one column at a node of W(T), and the log of their sum.
 
     `forget` leaves a piece of the exact weight out: "s", "n_adj", or "gaps" (sum over occupied codes only).
     """
@@ -204,7 +204,7 @@ def rule_weights(toy, node, column, forget=None):
 
 
 def rule(toy, tree, probs, partner="any", forget=None):
-    """The exact rule draw at W(T): the present column against one partner, then a rule; always accepted."""
+    """Draw the exact rule in W(T): the present column against one partner, then a rule; always accept."""
     found = nog(toy, tree)
     steps = []
     for node in found:
@@ -226,9 +226,9 @@ def rule(toy, tree, probs, partner="any", forget=None):
 
 @cache
 def _clean_rules(toy, blocks):
-    """Rules valid at the node of some blocks of rows that cut none of them: [(rule, left, right)]."""
+    """Return rules valid at a node of row blocks that cut no block: [(rule, left, right)]."""
     found = []
-    for choice in toy.rules(sum(blocks)).values():  # of disjoint sets of bits: their union
+    for choice in toy.rules(sum(blocks)).values():  # disjoint sets of bits: the sum is their union
         left = tuple(b for b in blocks if not b & choice.right)
         right = tuple(b for b in blocks if not b & choice.left)
         if len(left) + len(right) == len(blocks):
@@ -238,7 +238,7 @@ def _clean_rules(toy, blocks):
 
 @cache
 def _builds(toy, blocks):
-    """Every tree with these leaves' rows that can be built from the top, with its probability."""
+    """Return every tree over these leaves' rows that can be built from the root, with its probability."""
     if len(blocks) == 1:
         return [(LEAF, 1.0)]
     found = _clean_rules(toy, blocks)
@@ -252,12 +252,12 @@ def _builds(toy, blocks):
 
 @cache
 def _ways(toy, tree):
-    """The log product of the numbers of rules to choose from at every split."""
+    """Return the log product of the numbers of available rules at all splits."""
     return sum(np.log(len(_clean_rules(toy, _blocks(toy, tree, n.turns)))) for n in internal(toy, tree))
 
 
 def _blocks(toy, tree, turns=()):
-    """The rows of each leaf below a node, in one order whatever the tree."""
+    """Return the rows of each leaf below a node, in an order that doesn't depend on the tree."""
     return tuple(
         sorted(n.rows for n in nodes(toy, tree) if n.tree == LEAF and n.turns[: len(turns)] == turns)
     )
@@ -288,7 +288,7 @@ MOVES = {
 
 
 def transition(toy, probs, options=None, force_grow=False):
-    """The transition matrix [tree, tree] of a mix of moves.
+    """Return the transition matrix [tree, tree] of a mix of moves.
 
     probs: move -> probability; options: move -> keywords (the traps); force_grow: on a stump always grow, the
     ratio left as if not (bartMachine).
@@ -306,7 +306,7 @@ def transition(toy, probs, options=None, force_grow=False):
 
 
 def brute_ratios(toy, probs, name, reverse):
-    """[(closed form, by definition)] of every proposal of a move whose reverse is `reverse`.
+    """Return [(closed form, by definition)] of every proposal of a move with this `reverse`.
 
     The definition: posterior ratio times q(back) / q(there), q summed over the ways to the same tree.
     """
@@ -331,18 +331,18 @@ def brute_ratios(toy, probs, name, reverse):
 
 
 def stationary(matrix):
-    """The law left invariant by a transition matrix."""
+    """Return the stationary law of a transition matrix."""
     n = len(matrix)
     system = np.vstack([matrix.T - np.eye(n), np.ones(n)])
     return np.linalg.lstsq(system, np.append(np.zeros(n), 1.0), rcond=None)[0]
 
 
 def distance(p, q):
-    """Total variation."""
+    """Return the total variation distance."""
     return 0.5 * np.abs(p - q).sum()
 
 
-# Published mistakes: move set, what each move does wrong, whether forced, and the toy in which it shows.
+# Published mistakes: move set, the mistake of each move, whether growth is forced, a toy that shows it.
 TRAPS = {
     "grow forced on a stump": (GROWPRUNE, None, True, "scheme A"),
     "forced grow, change by likelihood only": (

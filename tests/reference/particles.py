@@ -10,7 +10,7 @@ from tests.reference.enumerator import LEAF
 
 
 def decisions_of(tree):
-    """The decisions of a whole tree, breadth first."""
+    """Return the decisions of a whole tree, breadth first."""
     queue, out = [tree], []
     while queue:
         node = queue.pop(0)
@@ -20,7 +20,7 @@ def decisions_of(tree):
 
 
 def queue_of(toy, decisions):
-    """[(rows, depth)] of the nodes that wait after these decisions."""
+    """Return [(rows, depth)] of the nodes still undecided after these decisions."""
     queue = [(toy.root, 0)]
     for rule in decisions:
         rows, depth = queue.pop(0)
@@ -31,7 +31,7 @@ def queue_of(toy, decisions):
 
 
 def tree_of(decisions):
-    """The tree of a complete tuple of decisions."""
+    """Return the tree of a complete tuple of decisions."""
     children, made = {}, 1
     for at, rule in enumerate(decisions):
         if rule is not None:
@@ -45,7 +45,7 @@ def tree_of(decisions):
 
 
 def steps(toy, decisions):
-    """[(probability, decisions after it, log weight gained)] of one free step."""
+    """Return [(probability, decisions after it, log weight gained)] of one free step."""
     queue = queue_of(toy, decisions)
     if not queue:
         return [(1.0, decisions, 0.0)]
@@ -59,14 +59,14 @@ def steps(toy, decisions):
 
 
 def shares(first, second):
-    """The two particles' normalised weights."""
+    """Return the two particles' normalised weights."""
     top = max(first, second)
     a, b = np.exp(first - top), np.exp(second - top)
     return a / (a + b), b / (a + b)
 
 
 def outcomes(toy, tree, keep_retained=True):
-    """{tree: probability} after one call of particle Gibbs with two particles.
+    """Return {tree: probability} after one call of particle Gibbs with two particles.
 
     `keep_retained=False` is a mistake: the free particle never descends from the retained one.
     """
@@ -106,7 +106,7 @@ def outcomes(toy, tree, keep_retained=True):
 
 
 def transition(toy, **mistake):
-    """The transition matrix [tree, tree] of one call."""
+    """Return the transition matrix [tree, tree] of one call."""
     matrix = np.zeros((len(toy.trees), len(toy.trees)))
     for i, tree in enumerate(toy.trees):
         for result, probability in outcomes(toy, tree, **mistake).items():

@@ -1,4 +1,4 @@
-"""The generative tree prior simulated on coded rows of any number, by its definition."""
+"""The generative tree prior simulated by its definition, on any number of coded rows."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class Sampled:
 
 
 def column_cuts(codes):
-    """(least present code, greatest, whether any is missing); (0, 0, False) if none is present."""
+    """Return (lowest present code, highest, whether any is missing); (0, 0, False) if none is present."""
     present = codes[codes != MISSING]
     if not len(present):
         return 0, 0, False
@@ -33,7 +33,7 @@ def column_cuts(codes):
 
 
 def draw_tree(codes, alpha, beta, rng, num_train=None, shares=None):
-    """A tree from the prior on codes uint8 [p, n]; rows from `num_train` on are only routed.
+    """Draw a tree from the prior on codes uint8 [p, n]; rows from `num_train` on are only routed.
 
     shares: of the columns [p], which are alike without them.
     """
@@ -78,7 +78,7 @@ class SampledForest:
 def draw_forest(
     codes, num_trees, alpha, beta, leaf_sd, rng, offset=0.0, num_train=None, step=None, shares=None
 ):
-    """m trees from the prior, leaf values N(0, leaf_sd^2), on a grid of `step`; f = offset + their sum."""
+    """Draw m trees, leaf values N(0, leaf_sd^2) on a grid of `step`; f = offset + their sum."""
     trees = [draw_tree(codes, alpha, beta, rng, num_train, shares) for _ in range(num_trees)]
     values = [rng.normal(0, leaf_sd, tree.num_leaves) for tree in trees]
     if step:
@@ -90,5 +90,5 @@ def draw_forest(
 
 
 def draw_sigma2(nu, lambda_, rng):
-    """sigma^2 = nu lambda / chi2(nu)."""
+    """Draw sigma^2 = nu lambda / chi2(nu)."""
     return nu * lambda_ / rng.chisquare(nu)

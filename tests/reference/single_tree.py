@@ -1,4 +1,4 @@
-"""Single-tree models on enumerated toys: likelihoods other than those of a sum of trees, by slow forms."""
+"""Single-tree models on enumerated toys: their likelihoods by plain formulas."""
 
 from functools import cached_property
 
@@ -19,7 +19,7 @@ METHODS = {"shift": "bcart", "variance": "bcart-mean-variance", "classes": "bcar
 
 
 class TreeToy(Toy):
-    """A toy whose trees are weighed by one of three marginal likelihoods, constants and all."""
+    """A toy whose trees are weighed by one of three normalised marginal likelihoods."""
 
     model = "shift"
 
@@ -46,7 +46,7 @@ class TreeToy(Toy):
         return normalised(self.log_prior + self.log_likelihood)
 
     def weigh(self, tree):
-        """log p(y | T): a multivariate t (of all rows, or leaf by leaf), or Polya's urn."""
+        """Return log p(y | T): a multivariate t (of all rows, or leaf by leaf), or Polya's urn."""
         w = np.ones(self.num_rows) if self.weights is None else self.weights
         if self.model == "shift":
             return t_density(self.y, w, membership(self, tree))
@@ -57,13 +57,13 @@ class TreeToy(Toy):
 
 
 def t_density(y, w, together):
-    """y of weights w, with variance known up to nu lambda / chi2: a multivariate t."""
+    """Return the log density of y with weights w and variance nu lambda / chi2: a multivariate t."""
     shape = LAMBDA * (np.diag(1 / w) + together / PRECISION)
     return stats.multivariate_t(np.zeros(len(y)), shape, df=NU).logpdf(y)
 
 
 def urn(labels, classes):
-    """Classes drawn one after the other, each with the chance that those before it give."""
+    """Return the log probability of classes drawn in turn, each given the earlier ones."""
     counts, total = np.ones(classes), 0.0
     for label in labels:
         total += np.log(counts[label] / counts.sum())
@@ -72,20 +72,20 @@ def urn(labels, classes):
 
 
 def golden(model, scheme="C", **changes):
-    """The published five rows."""
+    """Return the published five rows."""
     y = CLASSES.astype(float) if model == "classes" else GOLDEN_Y
     return _of(model, TreeToy(GOLDEN_X.T, y, scheme=scheme, **changes))
 
 
 def missing(model, **changes):
-    """Four rows, missing values in both columns."""
+    """Return four rows with missing values in both columns."""
     codes = [[0, MISSING, 2, MISSING], [1, 0, MISSING, 2]]
     y = [0.0, 1.0, 2.0, 1.0] if model == "classes" else [0.4, -0.3, 0.25, -0.1]
     return _of(model, TreeToy(codes, y, **changes))
 
 
 def weighted(model, **changes):
-    """The published rows, each with a variance of its own."""
+    """Return the published rows, each with a variance of its own."""
     return golden(model, weights=np.array([0.5, 1.0, 2.0, 1.5, 3.0]), **changes)
 
 
@@ -95,7 +95,7 @@ def _of(model, toy):
 
 
 def training_of(toy, **settings):
-    """The engine's training data of a toy."""
+    """Return the engine's training data of a toy."""
     classes = int(toy.y.max()) + 1 if toy.model == "classes" else 0
     constants = TreeConstants(
         offset=0.0, step=1.0 if classes else STEP, leaf_sd=1.0, nu=NU, lambda_=LAMBDA, sigma_start=1.0,
@@ -111,7 +111,7 @@ def training_of(toy, **settings):
 
 
 def drawn_trees(toy, draws):
-    """The place in `toy.trees` of the tree of every draw; -1 outside the support."""
+    """Return the place in `toy.trees` of every draw's tree; -1 outside the support."""
     places, out = {}, []
     for (key,) in tree_keys(draws):
         if key not in places:
@@ -121,7 +121,7 @@ def drawn_trees(toy, draws):
 
 
 def leaf_rows(toy, draws):
-    """[(draw, rows, parameters)] of every leaf drawn, leaves in pre-order."""
+    """Return [(draw, rows, parameters)] of every leaf drawn, leaves in pre-order."""
     values = iter(draws.value)
     for draw, (key,) in enumerate(tree_keys(draws)):
         for bits in leaves(toy, decode(key)):

@@ -1,4 +1,4 @@
-"""Trees of soft splits the slow way: straight from the formulas of the model, in plain numpy and scipy."""
+"""Soft trees by the model's formulas, in plain numpy and scipy."""
 
 import numpy as np
 from scipy import special, stats
@@ -15,7 +15,7 @@ LAW = {"mean": 0.0, "sd": 1.0, "sigma_shape": 1.5, "sigma_scale": 1.5, "concentr
 
 
 def make_rows(x, y, classes=0, likelihood=True, **law):
-    """Rows [row, p] as the kernels take them, equal ones joined."""
+    """Return rows [row, p] as the kernels take them, equal ones joined."""
     law = LAW | law
     distinct, group = np.unique(x, axis=0, return_inverse=True)
     group = group.reshape(-1)
@@ -37,7 +37,7 @@ def make_rows(x, y, classes=0, likelihood=True, **law):
 
 
 def make_shape(is_split, axis=None):
-    """A topology from its bits in pre-order."""
+    """Return a topology from its bits in pre-order."""
     right, slot, counts = [0] * len(is_split), [], [0, 0]
 
     def walk(node):
@@ -55,12 +55,12 @@ def make_shape(is_split, axis=None):
 
 
 def make_room(rows, shape):
-    """Room to work."""
+    """Return a workspace for the kernels."""
     return tree.make_room(rows, len(shape.axis))
 
 
 def take_apart(u, columns, shape, classes):
-    """Thresholds, directions, means, sigma, and the log Jacobian."""
+    """Return thresholds, directions, means, sigma, and the log Jacobian."""
     splits = len(shape.axis)
     threshold, at = special.expit(u[:splits]), splits
     log_jacobian = np.sum(np.log(threshold * (1 - threshold)))
@@ -83,7 +83,7 @@ def take_apart(u, columns, shape, classes):
 
 
 def memberships(x, shape, threshold, direction, width):
-    """The probability of each leaf at each row, [row, leaf]."""
+    """Return the probability of each leaf at each row, [row, leaf]."""
     found = []
 
     def walk(node, log_share):
@@ -100,7 +100,7 @@ def memberships(x, shape, threshold, direction, width):
 
 
 def slow_density(x, y, classes, shape, width, u, **law):
-    """The log density at u, row by row and from the densities' names."""
+    """Return the log density at u, row by row, from named distributions."""
     law, columns = LAW | law, x.shape[1]
     threshold, direction, mean, sigma, total = take_apart(u, columns, shape, classes)
     for axis in shape.axis:

@@ -24,7 +24,7 @@ SLACK = 1e-12
 
 
 class Planted:
-    """A chain of one tree on a toy that can be set to any tree, and its next uniform number to any value."""
+    """A chain of one tree on a toy, settable to any tree and next uniform number."""
 
     def __init__(self, toy, mix=MIX):
         self.toy = toy
@@ -32,7 +32,7 @@ class Planted:
         self.rng = np.random.default_rng(0)
 
     def put(self, tree, u):
-        """Plant a tree with some leaf values; returns the engine's arrays."""
+        """Plant a tree with some leaf values; return the engine's arrays."""
         toy, places = self.toy, [n for n in nodes(self.toy, tree) if n.tree == LEAF]
         growable = [bool(toy.rules(n.rows)) for n in places]
         sampled = Sampled(tree, None, [n.depth for n in places], growable)
@@ -74,7 +74,7 @@ class Planted:
         return change_and_swap.swap_at(data, forest, model, work, 0, child)
 
     def ready(self, tree, u):
-        """A tree planted and summed."""
+        """Plant a tree and compute its sums."""
         data, forest, model, work = self.put(tree, u)
         tree_update.pass_rows(data, forest, model, work, 0, -1)
         tree_update.load_leaves(forest, model, work, 0)
@@ -82,7 +82,7 @@ class Planted:
 
 
 def check_pinned(decide, log_ratio):
-    """Accepted just below the exact probability, rejected just above."""
+    """Check acceptance just below the exact probability and rejection just above."""
     probability = np.exp(min(log_ratio, 0.0))
     below = min(probability * (1 - SLACK), 1 - 2.0**-52)
     assert decide(below), f"rejected below {probability}"
@@ -93,7 +93,7 @@ def check_pinned(decide, log_ratio):
 
 
 def quantised(make, **changes):
-    """The toy with y on the engine's grid, where its sums are exact."""
+    """Return the toy with y on the engine's grid, where its sums are exact."""
     toy = make(**changes)
     toy.y = np.round(toy.y * 2**15) / 2**15
     return toy
@@ -101,7 +101,7 @@ def quantised(make, **changes):
 
 @pytest.mark.parametrize("make", [toys.golden, toys.gapped, toys.missing])
 def test_grow(make):
-    """Every split of every leaf of every tree."""
+    """Every split of every leaf of every tree is decided by the exact probability."""
     toy = quantised(make)
     planted = Planted(toy)
     for tree in toy.trees:
@@ -113,7 +113,7 @@ def test_grow(make):
 
 @pytest.mark.parametrize("make", [toys.golden, toys.gapped, toys.missing])
 def test_prune(make):
-    """Every prune of every tree."""
+    """Every prune of every tree is decided by the exact probability."""
     toy = quantised(make)
     planted = Planted(toy)
     for tree in toy.trees:
@@ -123,13 +123,13 @@ def test_prune(make):
 
 
 def splits_of(toy, tree):
-    """The splits of a tree in the engine's order, which is pre-order."""
+    """Return the splits of a tree in the engine's order, which is pre-order."""
     return [n for n in nodes(toy, tree) if n.tree != LEAF]
 
 
 @pytest.mark.parametrize("make", [toys.golden, toys.gapped, partial(toys.missing, sides="stored")])
 def test_change(make):
-    """Every rule of every split of every tree; where it leaves a rule below invalid it is never accepted."""
+    """Every new rule of every split is decided by the exact probability, never accepted if invalid below."""
     toy = quantised(make)
     planted, refused = Planted(toy, CGM), 0
     for tree in toy.trees[:: 1 + len(toy.trees) // 200]:
@@ -148,7 +148,7 @@ def test_change(make):
 
 @pytest.mark.parametrize("make", [toys.golden, toys.gapped, partial(toys.missing, sides="stored")])
 def test_swap(make):
-    """Every pair of splits of every tree, twins among them."""
+    """Every swap of every tree is decided by the exact probability, identical children included."""
     toy = quantised(make)
     planted, refused, accepted = Planted(toy, CGM), 0, 0
     for tree in toy.trees[:: 1 + len(toy.trees) // 400]:

@@ -1,4 +1,4 @@
-"""The enumerator reproduces the golden values of the literature's toy problem."""
+"""The enumerator reproduces the published values of the toy problem."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ FOREST_LAW = [0.00076930, 0.02134371, 0.14483299, 0.25121786, 0.26934708, 0.1909
     [("A", 131, -1.9405179789, A_LAW), ("B", 131, -1.9539945474, B_LAW), ("C", 162, -1.9539945474, B_LAW)],
 )
 def test_golden_posterior(scheme, count, evidence, law):
-    """Tree count, evidence and leaf-count law of each cut scheme; the engine's C has the law of B."""
+    """Each cut scheme has its tree count, evidence and leaf-count law; the engine's C has the law of B."""
     toy = golden(scheme)
     assert len(toy.trees) == len(set(toy.trees)) == count
     assert toy.log_evidence == pytest.approx(evidence, abs=5e-11)
@@ -24,13 +24,13 @@ def test_golden_posterior(scheme, count, evidence, law):
 
 
 def test_golden_prior():
-    """The prior's leaf-count law on the toy."""
+    """The prior has the published leaf-count law on the toy."""
     law = leaf_law(golden("A"), np.exp(golden("A").log_prior))
     np.testing.assert_allclose(law, [0.05, 0.40003906, 0.31755674, 0.1810262, 0.051378], atol=5e-9)
 
 
 def test_golden_mean_and_root():
-    """E[f | y] at the rows, and how often the root splits the first column."""
+    """E[f | y] at the rows and the root's share of the first column are the published ones."""
     toy = golden("A")
     mean = Forest(toy, 1).mean()
     np.testing.assert_allclose(
@@ -41,7 +41,7 @@ def test_golden_mean_and_root():
 
 
 def test_golden_forest_of_two():
-    """Evidence, total leaves and E[f | y] of two trees."""
+    """Two trees have the published evidence, total leaves and E[f | y]."""
     forest = Forest(golden("A", leaf_variance=0.03125), 2)
     assert forest.log_evidence() == pytest.approx(-1.8345437719, abs=5e-11)
     np.testing.assert_allclose(forest.total_leaves(), [*FOREST_LAW, 0.00421727], atol=5e-9)
@@ -52,7 +52,7 @@ def test_golden_forest_of_two():
 @pytest.mark.parametrize("make", [golden, gapped, missing, weighted])
 @pytest.mark.parametrize("sides", ["collapsed", "stored"])
 def test_prior_sums_to_one(make, sides):
-    """The generative prior with the valid-split indicator is a law, gaps and missing values included."""
+    """The generative prior sums to one, with gaps and missing values."""
     toy = make(sides=sides)
     assert np.exp(toy.log_prior).sum() == pytest.approx(1.0, abs=1e-12)
     np.testing.assert_allclose(toy.log_prior, [toy.scope(tree) for tree in toy.trees], atol=1e-12)
@@ -60,7 +60,7 @@ def test_prior_sums_to_one(make, sides):
 
 @pytest.mark.parametrize("make", [golden, missing])
 def test_sides_collapse(make):
-    """Collapsing the side of missing values, a fair coin where none are missing, changes no probability."""
+    """Collapsing the side of rules without missing rows, a fair coin, changes no probability."""
     stored, collapsed = make(sides="stored"), make()
     law = np.zeros(len(collapsed.trees))
     for tree, p in zip(stored.trees, stored.posterior, strict=True):
@@ -70,7 +70,7 @@ def test_sides_collapse(make):
 
 @pytest.mark.parametrize("make", [golden, weighted, missing])
 def test_forest_of_one_is_the_tree_posterior(make):
-    """Two roads to one evidence: sums over leaves, and the normal density of y."""
+    """Sums over leaves and the normal density of y give equal evidences."""
     toy = make()
     forest = Forest(toy, 1)
     assert forest.log_evidence() == pytest.approx(toy.log_evidence, abs=1e-10)

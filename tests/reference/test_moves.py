@@ -1,4 +1,4 @@
-"""Every move set leaves the exact posterior invariant, and the known mistakes are caught."""
+"""Every move set leaves the exact posterior invariant, and published mistakes are detected."""
 
 from functools import cache
 
@@ -52,7 +52,7 @@ def test_invariant(name, mix):
 @pytest.mark.parametrize("name", ["golden", "missing"])
 @pytest.mark.parametrize("partner", ["any", "valid"])
 def test_rule_draw_alone(name, partner):
-    """The exact rule draw is invariant by itself, its partner from all columns or from the valid ones."""
+    """The exact rule draw is invariant by itself, with its partner among all or the valid columns."""
     toy = problem(name)
     matrix = moves.transition(toy, {"rule": 1.0}, {"rule": {"partner": partner}})
     np.testing.assert_allclose(toy.posterior @ matrix, toy.posterior, atol=1e-14)
@@ -74,14 +74,14 @@ RATIOS = [
 
 @pytest.mark.parametrize(("name", "move", "reverse"), RATIOS)
 def test_ratios(name, move, reverse):
-    """Each closed-form ratio is the posterior ratio times the ratio of proposal probabilities."""
+    """Each closed-form ratio equals the posterior ratio times the ratio of proposal probabilities."""
     probs = {"grow": 0.3, "prune": 0.2, "change": 0.3, "change_nog": 0.1, "swap": 0.05, "restructure": 0.05}
     closed, brute = moves.brute_ratios(problem(name), probs, move, reverse).T
     np.testing.assert_allclose(closed, brute, atol=1e-11)
 
 
 def wrong(mix, options=None, force_grow=False, name="golden", sides=None):
-    """Total variation between the posterior and what a mistaken mix settles to."""
+    """Return the total variation between the posterior and the stationary law of a mistaken mix."""
     toy = problem(name)
     matrix = moves.transition(toy, mix, options, force_grow)
     return moves.distance(moves.stationary(matrix), toy.posterior)
@@ -89,7 +89,7 @@ def wrong(mix, options=None, force_grow=False, name="golden", sides=None):
 
 @pytest.mark.parametrize("trap", moves.TRAPS)
 def test_trap_is_seen(trap):
-    """A published mistake settles to another law, by far more than the tolerance of `test_invariant`."""
+    """A published mistake has another stationary law, by far more than the tolerance of `test_invariant`."""
     gap = wrong(*moves.TRAPS[trap])
     print(f"{trap}: total variation {gap:.4f}")
     assert gap > 1e-3

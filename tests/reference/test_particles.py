@@ -1,4 +1,4 @@
-"""Particle Gibbs leaves the enumerated posterior invariant, with as few as two particles."""
+"""Particle Gibbs leaves the enumerated posterior invariant with only two particles."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ PROBLEMS = {
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_invariant(name):
-    """pi P = pi to 1e-12, P is a transition matrix, and every tree is left sooner or later."""
+    """pi P = pi to 1e-12, P is a transition matrix, and every tree can be left."""
     toy = PROBLEMS[name]()
     matrix = particles.transition(toy)
     print(f"{name}: {len(toy.trees)} trees")
@@ -29,7 +29,7 @@ def test_invariant(name):
 
 
 def test_without_the_retained_tree():
-    """A free particle that never descends from the retained one settles elsewhere: the test would see it."""
+    """Never descending from the retained particle gives another stationary law, which the test detects."""
     toy = PROBLEMS["four rows"]()
     matrix = particles.transition(toy, keep_retained=False)
     assert np.abs(toy.posterior @ matrix - toy.posterior).max() > 1e-4

@@ -11,7 +11,7 @@ from tests.support.toy_problems import gapped, golden, missing
 
 @pytest.mark.parametrize("make", [golden, gapped, missing])
 def test_leaf_law(make):
-    """Leaf counts of simulated trees against the exact law, gaps and missing values included."""
+    """Leaf counts of simulated trees have the exact law, with gaps and missing values."""
     toy, rng = make(), np.random.default_rng(1)
     counts = np.zeros(toy.num_rows)
     for _ in range(4000):
@@ -20,7 +20,7 @@ def test_leaf_law(make):
 
 
 def test_unbounded_law():
-    """Leaf counts where every split is valid: the law of CGM10's default prior."""
+    """Where every split is valid, leaf counts have the law of the default prior."""
     rng = np.random.default_rng(2)
     codes = rng.permuted(np.tile(np.arange(250), (4, 1)), axis=1).astype(np.uint8)
     sizes = [draw_tree(codes, 0.95, 2.0, rng).num_leaves for _ in range(4000)]

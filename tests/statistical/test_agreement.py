@@ -1,4 +1,4 @@
-"""Different move sets sample one posterior: their pooled chains look like one sampler's."""
+"""Different move sets sample one posterior: their pooled chains agree like one sampler's."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from tests.support.covering_models import Model
 from tests.support.p_values import holds
 
 CHAINS, BURNIN, THIN = 4, 1500, 10
-# particles alone mix too slowly for these lengths
+# particle Gibbs alone mixes too slowly for these lengths
 SETS = {name: name for name in move_sets() if name != "pg"}
 SETS |= {
     "restructured": RESTRUCTURED,
@@ -21,7 +21,7 @@ EASY = {"num_rows": 100, "num_trees": 20, "beta": 2.0, "levels": (8, 8, 30), "mi
 
 
 def chains_of(model, y, draws):
-    """f [chain, draw, row] and log sigma [chain, draw] of one move set."""
+    """Return f [chain, draw, row] and log sigma [chain, draw] of one move set."""
     data = model.training(y, num_draws=1, num_burnin=BURNIN + draws * THIN, seed=31)
     f, noise = [], []
     for number in range(CHAINS):
@@ -34,7 +34,7 @@ def chains_of(model, y, draws):
 
 
 def check_agreement(family, draws, bound):
-    """R-hat over the chains of every move set, and z of each set's means against the others'."""
+    """Check R-hat over the chains of all move sets, and each set's means against the others'."""
     first = Model("easy", **EASY, family=family)
     rng = np.random.default_rng(4)
     forest, sigma2 = first.draw(rng)
@@ -52,7 +52,7 @@ def check_agreement(family, draws, bound):
     if family == "gaussian":
         noise = np.concatenate([s for _, s in found.values()])
         assert float(array_stats.rhat(noise, chain_axis=0, draw_axis=1)) < bound
-    # chain means are near normal: one-way analysis of variance of them, move sets as groups
+    # chain means are nearly normal: one-way analysis of variance with move sets as groups
     by_set = [f.mean(1) for f, _ in found.values()]
     if len(by_set) > 1:
         p = np.array([stats.f_oneway(*[means[:, row] for means in by_set]).pvalue for row in range(len(y))])
@@ -69,5 +69,5 @@ def test_agreement(family):
 @pytest.mark.long
 @pytest.mark.parametrize("family", ["gaussian", "probit"])
 def test_agreement_long(family):
-    """Long chains agree closely."""
+    """Long chains of every move set agree closely."""
     check_agreement(family, 1500, 1.01)

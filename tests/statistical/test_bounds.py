@@ -1,4 +1,4 @@
-"""No kernel accesses memory outside its arrays: every move set, family and tree size, with bounds checks."""
+"""No kernel accesses memory outside its arrays, for all moves, families and tree sizes."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ DEEP = {
 
 
 def exercise():
-    """Run chains of every kind, resumed on the way; prints the most leaves of any tree."""
+    """Run chains of every kind, resumed on the way; print the largest number of leaves of a tree."""
     most = 0
     for moves in mixes():
         for options in [
@@ -44,7 +44,7 @@ def exercise():
 
 
 def go(data, pieces):
-    """One chain in pieces, each resumed from a checkpoint."""
+    """Run one chain in pieces, each resumed from a checkpoint."""
     chain = Chain.start(data, 0)
     for _ in range(pieces):
         chain.run(chain.iterations // pieces)
@@ -56,7 +56,7 @@ def go(data, pieces):
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_bounds(tmp_path):
-    """numba's own bounds checks find nothing, trees past 256 leaves included."""
+    """numba's bounds checks find no fault, also in trees of more than 256 leaves."""
     code = "from tests.statistical.test_bounds import exercise; exercise()"
     environment = os.environ | {"NUMBA_BOUNDSCHECK": "1", "XDG_CACHE_HOME": str(tmp_path)}
     command = [sys.executable, "-c", code]
@@ -64,13 +64,13 @@ def test_bounds(tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     assert "IndexError" not in done.stderr, done.stderr[
         -2000:
-    ]  # one in a move called by address is only told
+    ]  # one in a move called by address is only printed
     print(done.stdout)
     assert int(done.stdout.split()[-1]) > 256
 
 
 def test_passes_stay_within_bounds():
-    """The passes over rows, compiled with numba's checks: none leaves its arrays, and it would be seen."""
+    """Passes over rows stay within their arrays under numba's checks, which detect a planted fault."""
     rng = np.random.default_rng(3)
     for n in (1, 2, 63, 64, 65, 500):
         slots, column = rng.integers(0, 4, n).astype(np.uint8), rng.integers(0, 256, n).astype(np.uint8)
@@ -88,5 +88,5 @@ def test_passes_stay_within_bounds():
 
 @cache
 def checked(name):
-    """A kernel with bounds checks."""
+    """Return a kernel compiled with bounds checks."""
     return njit(boundscheck=True)(getattr(rows, name).py_func)

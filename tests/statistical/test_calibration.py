@@ -12,14 +12,14 @@ from tests.support.covering_models import COVERING, Model
 from tests.support.p_values import ALARM, all_above, rank_of, uniform_ranks
 
 DRAWS = 63
-# one tree that may be deep does not forget its start within these runs, whatever its law: five do
+# a single deep tree forgets its start too slowly for these runs, however right its law; five don't
 DEEP = {"name": "deep trees", "num_rows": 70, "num_trees": 5, "beta": 0.35, "levels": (40, 3, 250, 9)}
 CALIBRATED = [options for options in COVERING if options["name"] != "one deep tree"] + [DEEP]
 SHORT, LONG = 96, 320
 
 
 def ranks_of(model, seed, rng, thin, num_burnin):
-    """The ranks of one replication, by name."""
+    """Return the ranks of one replication, by name."""
     forest, sigma2 = model.draw(rng)
     y = model.outcome(forest.f, sigma2, rng)
     data = model.training(y, num_draws=DRAWS, thin=thin, num_burnin=num_burnin, seed=seed)
@@ -40,9 +40,9 @@ def ranks_of(model, seed, rng, thin, num_burnin):
 
 
 def calibrate(model, replications, thin=None, num_burnin=1500):
-    """p of uniform ranks, by name."""
+    """Return p-values of uniform ranks, by name."""
     rng = np.random.default_rng(99)
-    thin = thin or (15 if model.num_trees > 10 else 40)  # many trees share the work of forgetting
+    thin = thin or (15 if model.num_trees > 10 else 40)  # many trees forget a start sooner
     bins = 8 if replications < 200 else 16
     ranks = [ranks_of(model, seed, rng, thin, num_burnin) for seed in range(replications)]
     return {name: uniform_ranks([r[name] for r in ranks], DRAWS, bins) for name in ranks[0]}
@@ -50,7 +50,7 @@ def calibrate(model, replications, thin=None, num_burnin=1500):
 
 @pytest.mark.parametrize("options", CALIBRATED, ids=lambda options: options["name"])
 def test_calibrated(options):
-    """The default moves, over the covering set of options."""
+    """Ranks are uniform with the default moves, over the covering set of options."""
     all_above(calibrate(Model(**options), SHORT), ALARM)
 
 
@@ -58,8 +58,8 @@ def test_calibrated(options):
 @pytest.mark.parametrize("moves", mixes(), ids=str)
 @pytest.mark.parametrize("options", CALIBRATED, ids=lambda options: options["name"])
 def test_calibrated_long(options, moves):
-    """Every move set with every option, many more replications."""
+    """Ranks are uniform with every move set and option, in many more replications."""
     model = Model(**options, moves=moves)
-    # particles for many trees take half an hour otherwise, and forget sooner
+    # particle Gibbs on many trees would take half an hour, and forgets sooner
     length = {} if moves == "pg" and model.num_trees > 10 else {"thin": 60, "num_burnin": 3000}
     all_above(calibrate(model, LONG, **length), ALARM)

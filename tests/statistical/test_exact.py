@@ -1,4 +1,4 @@
-"""Long runs of the engine against the exact law of enumerated problems, at Monte Carlo error."""
+"""Long runs of the engine against the exact law of enumerated problems, within Monte Carlo error."""
 
 from functools import cache
 
@@ -19,13 +19,13 @@ SHORT, LONG = 8_000, 100_000
 
 @cache
 def forest_of(name, num_trees):
-    """The exact answer of a problem."""
+    """Return the exact posterior of a problem."""
     toy = PROBLEMS[name](leaf_variance=0.0625 / num_trees)
     return Forest(toy, num_trees)
 
 
 def run(name, num_trees, moves, num_draws, **more):
-    """Draws of one long thinned chain, and f at the rows."""
+    """Return draws of one long thinned chain, and f at the rows."""
     toy = forest_of(name, num_trees).toy
     data = of_toy(
         toy,
@@ -42,7 +42,7 @@ def run(name, num_trees, moves, num_draws, **more):
 
 
 def check_one_tree(name, moves, num_draws):
-    """A forest of one tree: the frequency of every tree, E[f]."""
+    """Check a forest of one tree: the frequency of every tree, E[f]."""
     forest = forest_of(name, 1)
     toy = forest.toy
     draws, f = run(name, 1, moves, num_draws)
@@ -54,7 +54,7 @@ def check_one_tree(name, moves, num_draws):
 
 
 def check_two_trees(name, moves, num_draws):
-    """A forest of two trees: the frequency of every pair of partitions, total leaves, and E[f]."""
+    """Check a forest of two trees: the frequency of every pair of partitions, total leaves, E[f]."""
     forest = forest_of(name, 2)
     draws, f = run(name, 2, moves, num_draws)
     verdict = chi_square(partition_counts(forest, draws), np.append(forest.posterior(), 0.0))
@@ -71,12 +71,12 @@ def check_two_trees(name, moves, num_draws):
 
 
 def check_unknown_noise(name, num_trees, moves, num_draws):
-    """sigma drawn too: its exact marginal law, the forest summed out."""
+    """Check sigma, drawn too, against its exact marginal law with the forest summed out."""
     forest, nu, lambda_ = forest_of(name, num_trees), 3.0, 0.05
     prior = {"nu": nu, "lambda": lambda_, "sigma_start": 0.3}
     draws, _ = run(name, num_trees, moves, num_draws, prior=prior)
     log_grid = np.linspace(np.log(1e-4), np.log(1e4), 4000)
-    # density of log sigma2: cells of the cumulative sum are fine enough that their width does not show
+    # density of log sigma2, on a grid so fine that the width of its cells has no effect
     cdf = np.cumsum(forest.sigma_law(nu, lambda_, np.exp(log_grid)))
     u = np.interp(2 * np.log(draws.sigma), log_grid + 0.5 * (log_grid[1] - log_grid[0]), cdf)
     p = stats.kstest(u, "uniform").pvalue
@@ -87,12 +87,12 @@ def check_unknown_noise(name, num_trees, moves, num_draws):
 @pytest.mark.parametrize("moves", mixes(), ids=str)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_one_tree(name, moves):
-    """One tree: every move set has the enumerated posterior."""
+    """Every move set has the enumerated posterior of one tree."""
     check_one_tree(name, moves, SHORT)
 
 
 def test_uneven_moves():
-    """Moves of unequal probability, all at once: their ratios enter the acceptance."""
+    """Moves of unequal probabilities together have the exact posterior: their ratios enter the acceptance."""
     moves = {"grow": 0.35, "prune": 0.15, "change_nog": 0.15, "change": 0.2, "swap": 0.1, "restructure": 0.05}
     assert {*moves, "rule", "pg"} == set(MOVE_NAMES)
     check_one_tree("missing", moves | {"rule": 0.3}, SHORT)
@@ -100,18 +100,18 @@ def test_uneven_moves():
 
 @pytest.mark.parametrize("moves", mixes(), ids=str)
 def test_two_trees(moves):
-    """Two trees: the backfitting has the enumerated posterior."""
+    """Backfitting of two trees has the enumerated posterior."""
     check_two_trees("golden", moves, SHORT)
 
 
 @pytest.mark.parametrize("name", ["golden", "weighted"])
 def test_unknown_noise(name):
-    """The noise has its exact posterior when it is drawn with the trees."""
+    """The noise, drawn with the trees, has its exact posterior."""
     check_unknown_noise(name, 1, "default", SHORT)
 
 
 def check_probit(num_trees, moves, num_draws):
-    """Two classes: partitions against orthant probabilities of the latent normal, m = 1 or 2."""
+    """Check partitions of two classes against orthant probabilities of the latent normal, m = 1 or 2."""
     labels, offset = np.array([0, 1, 0, 0, 1]), -0.3
     toy = golden(leaf_variance=0.8 / num_trees, sigma2=1.0)
     forest = Forest(toy, num_trees)
@@ -140,7 +140,7 @@ def check_probit(num_trees, moves, num_draws):
 
 @pytest.mark.parametrize("trap", [name for name, trap in TRAPS.items() if trap[3] in ("golden", "gapped")])
 def test_power(trap):
-    """The test rejects the law that a published mistake would give, with the same number of draws."""
+    """The test rejects the law of a published mistake at the same number of draws."""
     mix, options, forced, name = TRAPS[trap]
     toy = forest_of(name, 1).toy
     wrong = np.maximum(stationary(transition(toy, mix, options, forced)), 1e-12)
@@ -156,12 +156,12 @@ def engine_counts(name):
 
 
 def replaced_outcome(toy, y):
-    """The toy with other outcomes."""
+    """Return the toy with other outcomes."""
     return Toy(toy.codes, y, toy.alpha, toy.beta, toy.sigma2, toy.leaf_variance)
 
 
 def test_probit():
-    """The probit posterior is exact too; two trees, whose orthants take long, are in the long form."""
+    """The probit posterior of one tree is exact; two trees, with costly orthants, are in the long form."""
     check_probit(1, "default", SHORT)
 
 
@@ -169,7 +169,7 @@ def test_probit():
 @pytest.mark.parametrize("moves", mixes(), ids=str)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_one_tree_long(name, moves):
-    """One tree, at a total variation several times smaller."""
+    """The law of one tree is exact at a several times smaller total variation."""
     check_one_tree(name, moves, LONG)
 
 
@@ -177,7 +177,7 @@ def test_one_tree_long(name, moves):
 @pytest.mark.parametrize("moves", mixes(), ids=str)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_two_trees_long(name, moves):
-    """Two trees, at a total variation several times smaller."""
+    """The law of two trees is exact at a several times smaller total variation."""
     check_two_trees(name, moves, LONG)
 
 
@@ -185,7 +185,7 @@ def test_two_trees_long(name, moves):
 @pytest.mark.parametrize("num_trees", [1, 2])
 @pytest.mark.parametrize("moves", mixes(), ids=str)
 def test_probit_long(moves, num_trees):
-    """The probit posterior, with more draws, for every move set."""
+    """The probit posterior is exact with more draws, for every move set."""
     check_probit(num_trees, moves, LONG)
 
 
@@ -193,5 +193,5 @@ def test_probit_long(moves, num_trees):
 @pytest.mark.parametrize("num_trees", [1, 2])
 @pytest.mark.parametrize("moves", mixes(), ids=str)
 def test_unknown_noise_long(moves, num_trees):
-    """The noise, with more draws, for every move set."""
+    """The noise's posterior is exact with more draws, for every move set."""
     check_unknown_noise("golden", num_trees, moves, LONG)

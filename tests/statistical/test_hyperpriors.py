@@ -1,4 +1,4 @@
-"""The hyperpriors, k of the leaves and the columns' shares, keep their laws: alone, and with the forest.
+"""The hyperpriors (k of the leaves, the columns' shares) keep their laws, alone and with the forest.
 
 The columns differ in how often they can split a node (two codes, gaps, missing values, few rows), so what is
 drawn for the nodes where some columns can't matters: without it the shares settle elsewhere.
@@ -27,14 +27,14 @@ MOVES = ["default", "cgm", {"pg": 0.3, "grow": 0.35, "prune": 0.35, "rule": 0.5}
 
 
 def codes_of(rng):
-    """Four columns: two codes, three codes, thirty, and one that is often missing."""
+    """Return four columns: two codes, three, thirty, and one that is often missing."""
     codes = np.array([rng.integers(0, levels, ROWS) for levels in (2, 3, 30, 4)], np.uint8)
     codes[3, rng.random(ROWS) < 0.4] = MISSING
     return codes
 
 
 def drawn(codes, rng, *, sparse):
-    """(forest, sigma2, y, k, shares) from the model."""
+    """Return (forest, sigma2, y, k, shares) drawn from the model."""
     shares = rng.dirichlet(np.full(len(codes), THETA / len(codes))) if sparse else None
     k = K_SCALE * np.sqrt(rng.chisquare(K_DF))
     leaf_sd = LEAF_SD * K / k
@@ -58,7 +58,7 @@ def looked_at(f, sigma2, y, k, shares, num_leaves):
 
 
 def compare(options, moves, replications, sweeps):
-    """p per function of planted chains (Geweke's successive conditionals) against the prior."""
+    """Return p per function of planted chains (Geweke's successive conditionals) against the prior."""
     rng = np.random.default_rng(5)
     codes, sparse = codes_of(rng), "sparse" in options
     chain, paths = None, []
@@ -99,7 +99,7 @@ def compare(options, moves, replications, sweeps):
 
 @pytest.mark.parametrize("moves", MOVES, ids=str)
 def test_joint(moves):
-    """Shares, k, forest, noise and outcome together keep their prior law, whatever the moves."""
+    """Shares, k, forest, noise and outcome keep their joint prior law under any moves."""
     all_above(compare(CHI | SPARSE, moves, 150, 20), ALARM)
 
 
@@ -107,12 +107,12 @@ def test_joint(moves):
 @pytest.mark.parametrize("moves", MOVES, ids=str)
 @pytest.mark.parametrize("options", [CHI, CHI | SPARSE], ids=["k", "k and shares"])
 def test_joint_long(options, moves):
-    """The joint test with ten times the work, and k also by itself."""
+    """The joint law is kept in ten times the work, and with k drawn alone."""
     all_above(compare(options, moves, 1500, 30), ALARM)
 
 
 def test_prior_recovered():
-    """Without the likelihood the shares, theta's law and k are drawn from their priors."""
+    """Without the likelihood shares, theta and k have their priors."""
     rng = np.random.default_rng(7)
     codes = codes_of(rng)
     prior = PRIOR | CHI | {"sparse": True, "sparse_rho": 4.0, "sparse_a": 2.0, "sparse_b": 2.0}
@@ -140,7 +140,7 @@ def test_prior_recovered():
 
 
 def test_sparse_finds_the_columns():
-    """The five columns of Friedman's function rank first among 200, with all chains pooled."""
+    """With sparse shares the five columns of Friedman's function rank first among 200, chains pooled."""
     rng = np.random.default_rng(1)
     X = rng.random((250, 200))
     y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
@@ -153,7 +153,7 @@ def test_sparse_finds_the_columns():
 
 
 def test_resuming_is_exact():
-    """Shares, theta and k are in the checkpoint: a chain resumed is the chain."""
+    """Checkpoints contain shares, theta and k: a resumed chain equals an uninterrupted one."""
     rng = np.random.default_rng(8)
     data = training(
         codes_of(rng), rng.normal(size=ROWS), prior=PRIOR | CHI | {"sparse": True}, num_trees=TREES,

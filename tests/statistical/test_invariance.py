@@ -1,4 +1,4 @@
-"""Invariance, bit for bit: scale of y, monotone features, row order, pieces of a run, other processes."""
+"""Bitwise invariance: scale of y, monotone features, row order, interrupted runs, other processes."""
 
 import hashlib
 import subprocess
@@ -15,13 +15,13 @@ from sampler.storage.draws import concatenate
 from tests.support.chain_driver import draws_of, fits, move_sets, tree_keys
 from tests.support.chain_driver import wide_training as wide
 
-MIXED = {"pg": 0.02, "grow": 0.49, "prune": 0.49}  # particles copy their rows: they take long on wide trees
+MIXED = {"pg": 0.02, "grow": 0.49, "prune": 0.49}  # particles copy their rows: slow on wide trees
 RESTRUCTURED = {"grow": 0.4, "prune": 0.3, "restructure": 0.3, "rule": 0.2}
 SETTINGS = {"num_trees": 12, "num_chains": 2, "num_burnin": 60, "num_draws": 25, "thin": 4, "seed": 3}
 
 
 def mixed_table(num_rows=230, missing=0.1, seed=5):
-    """A table with missing values, a dummy and a column of five levels; not a multiple of the padding."""
+    """Return a table with missing values, an indicator and five levels; its rows fill no whole registers."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(num_rows, 6))
     y = (
@@ -37,7 +37,7 @@ def mixed_table(num_rows=230, missing=0.1, seed=5):
 
 
 def prepared(moves="default", X=None, y=None, **changes):
-    """Training data through the public door."""
+    """Return training data prepared as by a fit."""
     table, outcome = mixed_table()
     X, y = (table if X is None else X), (outcome if y is None else y)
     return prepare(X, y, moves=moves, **{**SETTINGS, **changes}).training
@@ -46,7 +46,7 @@ def prepared(moves="default", X=None, y=None, **changes):
 @pytest.mark.parametrize("moves", move_sets())
 @pytest.mark.parametrize("power", [-20, -3, 1, 30])
 def test_scale_of_y(moves, power):
-    """y times a power of two: the same trees and grid values; offset, step and sigma are scaled exactly."""
+    """y times a power of two gives the same trees and grid values; offset, step and sigma scale exactly."""
     X, y = mixed_table()
     scale = 2.0**power
     one, other = prepared(moves), prepared(moves, X, y * scale)
@@ -60,7 +60,7 @@ def test_scale_of_y(moves, power):
 @pytest.mark.parametrize("power", [-60, 0, 60])
 @pytest.mark.parametrize("weight_power", [-60, -59, 59, 60])
 def test_scale_of_weights(power, weight_power):
-    """y times a power of two and weights times another: the same trees and grid values.
+    """y and weights times powers of two give the same trees and grid values.
 
     Sigma, of a row of weight 1, is scaled by the one and the square root of the other: exactly, but for the
     last bits where that root is no power of two.
@@ -76,7 +76,7 @@ def test_scale_of_weights(power, weight_power):
 
 
 def test_shift_of_y():
-    """y + a constant on the grid: the same trees; only the offset moves."""
+    """y plus a constant on the grid gives the same trees; only the offset changes."""
     X, y = mixed_table()
     y = np.round(y * 2**10) / 2**10
     one, other = prepared("default", X, y), prepared("default", X, y + 64.0)
@@ -86,14 +86,14 @@ def test_shift_of_y():
 
 @pytest.mark.parametrize("moves", move_sets())
 def test_monotone_features(moves):
-    """Increasing functions of features, quantile cuts (the default of numbers): the same draws, each bit."""
+    """Increasing functions of features with quantile cuts give equal draws."""
     X, _ = mixed_table()
     transformed = X.copy()
     transformed[:, 0] = np.exp(5 * X[:, 0])
     transformed[:, 1] = 1e6 + 3 * X[:, 1]
     transformed[:, 2] = np.sign(X[:, 2] - 0.4) * np.abs(X[:, 2] - 0.4) ** 3
     transformed[:, 3] = -1e-9 / (0.01 + X[:, 3])
-    prior = {"sigma_estimate": "naive"}  # the linear estimate sees the scale of the features, and may
+    prior = {"sigma_estimate": "naive"}  # the linear estimate depends on the scale of the features
     one, other = prepared(moves, prior=prior), prepared(moves, transformed, prior=prior)
     np.testing.assert_array_equal(one.codes, other.codes)
     assert draws_of(one) == draws_of(other)
@@ -111,7 +111,7 @@ def test_constant_column():
 @pytest.mark.parametrize("moves", move_sets())
 @pytest.mark.parametrize("weighted", [False, True])
 def test_permuted_rows(moves, weighted):
-    """Rows in another order: sums are exact, so the same random numbers give the same draws, bit for bit."""
+    """Reordered rows give equal draws, since sums are exact."""
     one = prepared(moves)
     if weighted:
         one = replace(one, weights=np.random.default_rng(2).uniform(0.3, 4.0, len(one.y)))
@@ -123,7 +123,7 @@ def test_permuted_rows(moves, weighted):
 
 @pytest.mark.parametrize("moves", move_sets())
 def test_stopped_anywhere(moves):
-    """Runs cut into pieces, saved, loaded in a fresh chain and continued: the same bytes as one run."""
+    """Runs stopped anywhere, saved, loaded and continued have the bytes of one run."""
     data = prepared(moves)
     whole = Chain.start(data, 1)
     whole.run(whole.iterations)
@@ -145,7 +145,7 @@ def test_stopped_anywhere(moves):
 
 
 def test_stopped_anywhere_wide():
-    """Interrupted runs are equal when a tree has more leaves than a byte can number."""
+    """Interrupted runs are equal for trees whose leaf numbers exceed a byte."""
     data = wide()
     whole = Chain.start(data, 0)
     whole.run(whole.iterations)
@@ -161,7 +161,7 @@ def test_stopped_anywhere_wide():
 
 @pytest.mark.parametrize("moves", [*move_sets(), RESTRUCTURED], ids=str)
 def test_residual_is_exact(moves):
-    """The running residual equals y minus the trees recomputed, and row slots and counts a fresh routing."""
+    """The running residual equals y minus recomputed trees; row slots and counts equal a fresh routing."""
     check_residual(prepared(moves), 20)
 
 
@@ -170,7 +170,7 @@ def test_residual_is_exact(moves):
     [
         *(name for name in move_sets() if name != "pg"),
         MIXED,
-        pytest.param(RESTRUCTURED, marks=pytest.mark.long),  # hundreds of leaves rebuilt: half a minute
+        pytest.param(RESTRUCTURED, marks=pytest.mark.long),  # hundreds of leaves are rebuilt: half a minute
     ],
     ids=str,
 )
@@ -180,7 +180,7 @@ def test_residual_is_exact_wide(moves):
 
 
 def check_residual(data, looks):
-    """Compare the running state with a resumed chain's and with plain Python; returns the most leaves."""
+    """Compare the running state with a resumed chain's and plain Python; return the most leaves."""
     chain = Chain.start(data, 0)
     for _ in range(looks):
         chain.run(chain.iterations // looks)
@@ -199,7 +199,7 @@ def check_residual(data, looks):
 
 
 def test_chains_do_not_depend_on_their_number():
-    """Chain c of 2 is chain c of 8; different chains and seeds differ."""
+    """Chain c of 2 equals chain c of 8; different chains and seeds differ."""
     two, eight = prepared(), prepared(num_chains=8)
     assert draws_of(two, 1) == draws_of(eight, 1)
     assert draws_of(two, 0) != draws_of(two, 1)
@@ -207,7 +207,7 @@ def test_chains_do_not_depend_on_their_number():
 
 
 def digest(every=None):
-    """A hash of the packed draws of every move set; chains saved and resumed after so many iterations."""
+    """Return a hash of the packed draws of every move set; resume chains after that many iterations."""
     check = hashlib.sha256()
     for moves in move_sets():
         data, parts = prepared(moves), []
@@ -221,21 +221,21 @@ def digest(every=None):
 
 
 def test_other_process():
-    """A seed gives the same bytes in another process, stopped and resumed after every iteration."""
+    """A seed gives equal bytes in another process, stopped and resumed after every iteration."""
     code = "from tests.statistical.test_invariance import digest; print(digest(1))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == digest()
 
 
 def test_move_order_of_dictionaries():
-    """A user's dict of moves in another order is the same chain."""
+    """The order of a dict of moves doesn't change the chain."""
     one = prepared({"grow": 0.4, "prune": 0.6})
     other = prepared({"prune": 0.6, "grow": 0.4})
     assert draws_of(one) == draws_of(other)
 
 
 def test_draws_do_not_repeat():
-    """The chain moves: consecutive kept draws differ in trees and in noise."""
+    """Consecutive kept draws differ in trees and noise."""
     draws = draws_of(prepared())
     assert len(set(map(tuple, tree_keys(draws)))) == draws.num_draws
     assert len(np.unique(draws.sigma)) == draws.num_draws
@@ -244,7 +244,7 @@ def test_draws_do_not_repeat():
 @pytest.mark.parametrize("moves", move_sets())
 @pytest.mark.parametrize("weight", [1.0, 4.0])
 def test_equal_weights(moves, weight):
-    """Weights of one are no weights, bit for bit; weights of four only double sigma, its prior alike."""
+    """Weights of one equal no weights; weights of four only double sigma, prior included."""
     plain = prepared(moves)
     constants = plain.constants
     scaled = replace(
@@ -258,7 +258,7 @@ def test_equal_weights(moves, weight):
 
 @pytest.mark.parametrize("moves", move_sets())
 def test_integer_weights_are_copies(moves):
-    """A row of weight 3 is three rows: the tree posterior is the same (in law; the noise sees n only)."""
+    """A row of weight 3 equals three rows, bit for bit, with sigma known."""
     data = prepared(moves, prior={"sigma": 1.0})
     times = np.random.default_rng(3).integers(1, 4, len(data.y))
     copies = replace(data, codes=np.repeat(data.codes, times, axis=1), y=np.repeat(data.y, times))

@@ -19,7 +19,7 @@ LONG = {"replications": 1_500, "sweeps": 60, "reference": 15_000}
 
 
 def looked_at(model, f, y, sigma2, num_leaves):
-    """The functions compared; f and y at the training rows, num_leaves per tree."""
+    """Return the functions compared; f and y at the training rows, num_leaves per tree."""
     f = f[: model.num_rows]
     num_leaves = np.asarray(num_leaves)
     noise = {
@@ -41,13 +41,13 @@ def looked_at(model, f, y, sigma2, num_leaves):
 
 
 def prior_state(model, rng):
-    """(forest, sigma2, y) from the model."""
+    """Return (forest, sigma2, y) drawn from the model."""
     forest, sigma2 = model.draw(rng)
     return forest, sigma2, model.outcome(forest.f, sigma2, rng)
 
 
 def paths(model, replications, sweeps, seed):
-    """The functions along planted chains, [replication, sweep, function], and their names."""
+    """Return the functions along planted chains, [replication, sweep, function], and their names."""
     rng = np.random.default_rng(seed)
     out = []
     chain = None
@@ -70,7 +70,7 @@ def paths(model, replications, sweeps, seed):
 
 
 def reference(model, size, seed):
-    """The functions at independent draws from the prior, [size, function]."""
+    """Return the functions at independent draws from the prior, [size, function]."""
     rng, rows = np.random.default_rng(seed), []
     for _ in range(size):
         forest, sigma2, y = prior_state(model, rng)
@@ -81,7 +81,7 @@ def reference(model, size, seed):
 
 
 def compare(model, replications, sweeps, reference_size, seed=1):
-    """p per function: Welch's test of the path means, Kolmogorov-Smirnov of the last states."""
+    """Return p per function: Welch's test of path means, Kolmogorov-Smirnov of the last states."""
     chain, names = paths(model, replications, sweeps, seed)
     prior = reference(model, reference_size, seed + 1)
     means = stats.ttest_ind(chain.mean(1), prior, equal_var=False).pvalue
@@ -91,13 +91,13 @@ def compare(model, replications, sweeps, reference_size, seed=1):
 
 @pytest.mark.parametrize("options", COVERING, ids=lambda options: options["name"])
 def test_joint(options):
-    """The default moves, over the covering set of options."""
+    """The default moves keep the joint law, over the covering set of options."""
     all_above(compare(Model(**options), *SHORT.values()), ALARM)
 
 
 @pytest.mark.parametrize("moves", mixes(), ids=str)
 def test_joint_moves(moves):
-    """Every move set, where missing values and few rows make the most of its cases."""
+    """Every move set keeps the joint law where missing values and few rows reach its special cases."""
     all_above(compare(Model(**COVERING[-1], moves=moves), *SHORT.values(), seed=2), ALARM)
 
 
@@ -105,5 +105,5 @@ def test_joint_moves(moves):
 @pytest.mark.parametrize("moves", mixes(), ids=str)
 @pytest.mark.parametrize("options", COVERING, ids=lambda options: options["name"])
 def test_joint_long(options, moves):
-    """Every move set with every option, nine times the work."""
+    """Every move set with every option keeps the joint law, at nine times the work."""
     all_above(compare(Model(**options, moves=moves), *LONG.values()), ALARM)

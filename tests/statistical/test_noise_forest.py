@@ -18,7 +18,7 @@ LOG_SD = 0.8
 
 
 def looked_at(model, f, sigma2, log_w, leaves, mean_leaves):
-    """The functions compared, at the training rows."""
+    """Return the functions compared, at the training rows."""
     return {
         "log w at a row": log_w[0],
         "log w at another": log_w[5],
@@ -36,12 +36,12 @@ def looked_at(model, f, sigma2, log_w, leaves, mean_leaves):
 
 
 def outcome(model, f, sigma2, log_w, rng):
-    """Outcomes at the training rows."""
+    """Return outcomes at the training rows."""
     return model.outcome(f[: model.num_rows], sigma2 * np.exp(-log_w), rng)
 
 
 def prior_draw(model, shape, rate, rng):
-    """Functions of an independent draw from the prior, by the twins."""
+    """Return functions of an independent draw from the prior, by the twins."""
     forest, sigma2 = model.draw(rng)
     codes = model.codes[:, : model.num_rows]
     log_w, leaves = np.zeros(model.num_rows), []
@@ -56,7 +56,7 @@ def prior_draw(model, shape, rate, rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_joint(monkeypatch, weighted):
-    """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
+    """Alternating outcomes given the state and a sweep keeps the prior law of functions of the state."""
     monkeypatch.setattr(noise_forest, "NUM_TREES", PRECISIONS)
     monkeypatch.setattr(noise_forest, "LOG_SD", LOG_SD)
     model = Model("noise", num_rows=24, num_trees=3, weighted=weighted, missing=0.1)
@@ -80,7 +80,7 @@ def test_joint(monkeypatch, weighted):
 
 
 def test_intervals_hold_where_the_noise_grows():
-    """On y = 4 x^2 + e^(2x) / 5 e the 90% intervals hold 85 to 95% in every fifth of x."""
+    """On y = 4 x^2 + e^(2x) / 5 e the 90% intervals cover 85 to 95% in every fifth of x."""
     rng = np.random.default_rng(11)
     X = rng.uniform(size=(10_000, 1))
     y = 4 * X[:, 0] ** 2 + np.exp(2 * X[:, 0]) / 5 * rng.normal(size=10_000)

@@ -1,4 +1,4 @@
-"""The posterior of another package, set to our cuts, leaf minimum, lambda and leaf prior, equals ours."""
+"""Another package, bartz, set to our cuts, leaf minimum, lambda and leaf prior, has an equal posterior."""
 
 import runpy
 from pathlib import Path
@@ -11,9 +11,9 @@ AGREEMENT = Path(__file__).parents[2] / "benchmarks" / "agreement.py"
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-@pytest.mark.filterwarnings("default")  # the peer's
+@pytest.mark.filterwarnings("default")  # the other package's
 def test_bartz():
-    """Eight chains of each: R-hat of f over both packages, as if they were one sampler's, is below 1.05."""
+    """R-hat of f over eight chains of each package, pooled, is below 1.05."""
     pytest.importorskip("bartz", reason="bartz is not there: `make statistical` installs it")
     shown = runpy.run_path(str(AGREEMENT))
     X, y = shown["problem"]()

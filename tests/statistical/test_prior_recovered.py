@@ -1,4 +1,4 @@
-"""Without the likelihood the chain has the prior: trees, leaves and noise, for features of any scale."""
+"""Without the likelihood the chain samples the prior (trees, leaves, noise) at any scale of features."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ CGM10 = [
 
 
 def check_toy(make, moves):
-    """Frequencies of every tree, leaf values and sigma of a chain without likelihood."""
+    """Check the frequencies of every tree, leaf values and sigma of a chain without likelihood."""
     toy = make(likelihood=False)
     prior = {"nu": 4.0, "lambda": 0.3, "sigma_start": 0.3}
     data = of_toy(
@@ -47,13 +47,13 @@ def check_toy(make, moves):
 @pytest.mark.parametrize("moves", move_sets())
 @pytest.mark.parametrize("make", [golden, gapped, missing])
 def test_toy(make, moves):
-    """On enumerated problems the frequency of every tree is its prior probability; leaves and noise too."""
+    """On enumerated problems every tree has its prior probability; so have leaves and noise."""
     check_toy(make, moves)
 
 
 @pytest.mark.parametrize("make", [golden, missing])
 def test_toy_restructured(make):
-    """The prior is recovered for trees with frequent restructures."""
+    """The prior is recovered with frequent restructures."""
     check_toy(make, RESTRUCTURED)
 
 
@@ -68,7 +68,7 @@ SCALES = {
 
 
 def check_leaf_counts(scale, moves):
-    """Leaf counts of CGM10's default prior through the public door."""
+    """Check leaf counts of the default prior (Chipman, George and McCulloch 2010) through `prepare`."""
     rng = np.random.default_rng(11)
     X, y = SCALES[scale](rng.uniform(size=(300, 4))), rng.normal(size=300)
     problem = prepare(
@@ -79,7 +79,7 @@ def check_leaf_counts(scale, moves):
     chain.run(chain.iterations)
     draws = chain.take()
     counts = np.bincount(np.minimum(draws.leaf_counts.ravel(), 5), minlength=6)[1:]
-    # 300 rows run out of splits now and then: the law is simulated on the very codes
+    # 300 rows sometimes run out of splits: the law is simulated on the same codes
     rng = np.random.default_rng(12)
     here = [draw_tree(problem.training.codes, 0.95, 2.0, rng).num_leaves for _ in range(4000)]
     law = np.bincount(np.minimum(here, 5), minlength=6)[1:] / 4000
@@ -93,7 +93,7 @@ def check_leaf_counts(scale, moves):
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_leaf_counts(scale):
-    """The default moves, however the features are scaled."""
+    """Leaf counts have their prior law with the default moves, however the features are scaled."""
     check_leaf_counts(scale, "default")
 
 
@@ -101,12 +101,12 @@ def test_leaf_counts(scale):
 @pytest.mark.parametrize("moves", [moves for moves in mixes() if moves != "default"], ids=str)
 @pytest.mark.parametrize("scale", SCALES)
 def test_leaf_counts_long(scale, moves):
-    """Every other move set, however the features are scaled."""
+    """Leaf counts have their prior law with every other move set, however the features are scaled."""
     check_leaf_counts(scale, moves)
 
 
 def test_columns_are_equally_likely():
-    """Splits at the root choose every column equally often, whatever its number of cuts."""
+    """Root splits choose every column equally often, whatever its number of cuts."""
     rng = np.random.default_rng(21)
     X = np.column_stack(
         [rng.uniform(size=400), rng.integers(0, 2, 400), rng.integers(0, 5, 400), rng.normal(size=400)]

@@ -1,4 +1,4 @@
-"""The engine's own random numbers have the laws they are named for."""
+"""The engine's random numbers have their nominal distributions."""
 
 import numpy as np
 import pytest
@@ -11,18 +11,18 @@ SIZE = 200_000
 
 
 def words(seed):
-    """A generator's four words."""
+    """Return a generator's four words."""
     return np.random.SeedSequence(seed).generate_state(4, np.uint64)
 
 
 def drawn(function, *arguments, seed=0, size=SIZE):
-    """Many numbers of one kernel, one stream."""
+    """Return many numbers of one kernel from one stream."""
     state = words(seed)
     return np.array([function(state, *arguments) for _ in range(size)])
 
 
 def test_normal():
-    """Standard normal: Kolmogorov-Smirnov, cells of equal probability, and beyond the ziggurat's tails."""
+    """Normal numbers have their law: Kolmogorov-Smirnov, cells of equal probability, extreme tails."""
     x = drawn(engine.normal)
     holds(stats.kstest(x, "norm").pvalue)
     cells = np.bincount((stats.norm.cdf(x) * 500).astype(int), minlength=500)
@@ -35,14 +35,14 @@ def test_normal():
 
 @pytest.mark.parametrize("shape", [0.3, 0.5, 1.0, 1.5, 7.0, 503.0])
 def test_gamma(shape):
-    """Gamma of scale 1, also below shape 1."""
+    """Gamma numbers of scale 1 have their law, also below shape 1."""
     x = drawn(engine.gamma, shape, size=60_000)
     holds(stats.kstest(x, stats.gamma(shape).cdf).pvalue)
 
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 7, 254, 1000, 2**31 + 1])
 def test_below(bound):
-    """Uniform integers without bias, for small bounds and for one that a plain remainder would favour."""
+    """Bounded integers are uniform, also for a bound at which a plain remainder would be biased."""
     x = drawn(engine.below, bound, size=50_000)
     cells = min(bound, 500)
     counts = np.bincount((x.astype(float) * cells / bound).astype(int), minlength=cells)
@@ -53,7 +53,7 @@ def test_below(bound):
 
 
 def test_uniform():
-    """Uniform, never 0 or 1."""
+    """Uniform numbers have their law and are never 0 or 1."""
     x = drawn(engine.uniform)
     holds(stats.kstest(x, "uniform").pvalue)
     assert x.min() > 0
@@ -61,7 +61,7 @@ def test_uniform():
 
 
 def test_words_are_xoshiro():
-    """xoshiro256++ by its definition, in Python's integers."""
+    """Words equal xoshiro256++ by its definition, in Python's integers."""
     state = words(5)
     s = [int(word) for word in state]
     mask = 2**64 - 1

@@ -9,7 +9,7 @@ from tests.support.statistical_report import report_lines
 
 
 def test_report():
-    """Files with their tests, failures and p-values; the smallest first, with the test it is of."""
+    """The report lists files with tests, failures and p-values, and the smallest with its test."""
     calls = [
         SimpleNamespace(
             nodeid=f"tests/statistical/test_random.py::test_{k}",

@@ -29,7 +29,7 @@ PARTICLES = 300
 
 @dataclass(frozen=True)
 class Case:
-    """A method with a leaf model; rows have weights, or some values are missing."""
+    """A method with a leaf model, and whether rows have weights or values are missing."""
 
     method: str
     model: str = "shift"
@@ -62,7 +62,7 @@ LONG_CASES = [
 
 
 class Simulated:
-    """A case's fixed rows, its prior, and its likelihood."""
+    """A case's fixed rows, prior and likelihood."""
 
     def __init__(self, case):
         rng = np.random.default_rng(2025)
@@ -78,7 +78,7 @@ class Simulated:
         )  # fmt: skip
 
     def draw(self, rng):
-        """(leaves, parameters of the leaf of every row [row, k]) from the prior."""
+        """Draw (leaves, parameters of every row's leaf [row, k]) from the prior."""
         prior = self.prior
         tree = draw_tree(self.codes, prior.alpha, prior.beta, rng, ROWS)
         leaves = tree.num_leaves
@@ -92,20 +92,20 @@ class Simulated:
         return leaves, values[tree.leaf]
 
     def outcome(self, values, rng):
-        """Y at the training rows."""
+        """Draw y at the training rows."""
         if self.case.model == "classes":
             return (rng.uniform(size=(ROWS, 1)) > np.cumsum(values[:ROWS, :-1], axis=1)).sum(1).astype(float)
         return values[:ROWS, 0] + values[:ROWS, 1] / np.sqrt(self.w) * rng.normal(size=ROWS)
 
     def log_likelihood(self, y, values):
-        """Log p(y | parameters at all rows), up to a constant; values [.., row, k]."""
+        """Return log p(y | parameters at all rows) up to a constant; values [.., row, k]."""
         if self.case.model == "classes":
             return np.log(values[..., np.arange(ROWS), y.astype(int)]).sum(-1)
         mean, sd = values[..., :ROWS, 0], values[..., :ROWS, 1] / np.sqrt(self.w)
         return stats.norm.logpdf(y, mean, sd).sum(-1)
 
     def fit(self, y, seed, thin, num_burnin):
-        """`DRAWS` draws that count alike, after so many iterations."""
+        """Return `DRAWS` equally weighted draws after a number of iterations."""
         method = self.case.method
         family = "categorical" if self.case.model == "classes" else "gaussian"
         counts = {"num_draws": DRAWS, "thin": thin, "num_burnin": num_burnin}
@@ -123,14 +123,14 @@ class Simulated:
 
 
 def values_at(draws, codes, model, chosen):
-    """The parameters of the leaf that each row reaches, [chosen draw, row, k]."""
+    """Return the parameters of the leaf that each row reaches, [chosen draw, row, k]."""
     first, wanted = 0, {}
     for draw, ((key,), (start, end)) in enumerate(
         zip(tree_keys(draws), pairwise(draws.tree_start), strict=True)
     ):
         is_leaf = draws.feature[start:end] < 0
         if draw in chosen:
-            number = np.cumsum(is_leaf) - 1  # among the leaves, of a place in pre-order
+            number = np.cumsum(is_leaf) - 1  # position among the leaves of a position in pre-order
             tree = decode(key)
             at = np.zeros(codes.shape[1], int) if tree == LEAF else number[leaf_places(tree, codes)]
             wanted[draw] = draws.value[first + at]
@@ -143,7 +143,7 @@ def values_at(draws, codes, model, chosen):
 
 
 def ranks_of(simulated, seed, rng, thin, num_burnin):
-    """The ranks of one replication, by name."""
+    """Return the ranks of one replication, by name."""
     leaves, truth = simulated.draw(rng)
     y = simulated.outcome(truth, rng)
     draws = simulated.fit(y, seed, thin, num_burnin)
@@ -163,7 +163,7 @@ def ranks_of(simulated, seed, rng, thin, num_burnin):
 
 
 def calibrate(case, replications, thin, num_burnin):
-    """p of uniform ranks, by name."""
+    """Return p-values of uniform ranks, by name."""
     rng = np.random.default_rng(77)
     simulated = Simulated(case)
     bins = 8 if replications < 200 else 16
@@ -173,14 +173,14 @@ def calibrate(case, replications, thin, num_burnin):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_calibrated(case):
-    """Every method and leaf model, with its default moves."""
+    """Ranks are uniform for every method and leaf model with its default moves."""
     all_above(calibrate(case, SHORT, thin=40, num_burnin=2000), ALARM)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", LONG_CASES, ids=str)
 def test_calibrated_long(case):
-    """Other moves too, many more replications; growing and pruning alone forget a start slowly."""
+    """Ranks are uniform with other moves too; growing and pruning alone forget a start slowly."""
     length = (
         {"thin": 1000, "num_burnin": 200_000}
         if case.moves == "growprune"

@@ -31,12 +31,12 @@ GOLDEN = {
 
 @cache
 def toy_of(name, model):
-    """A problem with its exact answer."""
+    """Return a problem with its exact answer."""
     return PROBLEMS[name](model)
 
 
 def drawn(toy, moves, num_draws, thin, **more):
-    """Draws of one long thinned chain."""
+    """Return draws of one long thinned chain."""
     data = toys.training_of(
         toy, num_draws=num_draws, num_burnin=1000, thin=thin, moves=moves, seed=11, **more
     )
@@ -46,7 +46,7 @@ def drawn(toy, moves, num_draws, thin, **more):
 
 
 def check_trees(name, model, moves, num_draws):
-    """The frequency of every tree."""
+    """Check the frequency of every tree."""
     toy = toy_of(name, model)
     draws = drawn(toy, MOVES[moves][0], num_draws, FORGETS[name])
     places = toys.drawn_trees(toy, draws)
@@ -59,7 +59,7 @@ def check_trees(name, model, moves, num_draws):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_golden_evidence(model):
-    """The slow forms give the published evidences and leaf laws, so what the engine is held to is right."""
+    """The twins give the published evidences and leaf laws, so the engine's reference is right."""
     toy = toys.golden(model, scheme="A")
     evidence, law = GOLDEN[model]
     assert toy.log_evidence == pytest.approx(evidence, abs=1e-9)
@@ -69,7 +69,7 @@ def test_golden_evidence(model):
 @pytest.mark.parametrize("moves", MOVES)
 @pytest.mark.parametrize(("name", "model"), CASES)
 def test_trees(name, model, moves):
-    """Every move set has the enumerated posterior, of every leaf model, missing values or weights or none."""
+    """Every move set and leaf model has the enumerated posterior, with missing values, weights or neither."""
     check_trees(name, model, moves, SHORT)
 
 
@@ -77,12 +77,12 @@ def test_trees(name, model, moves):
 @pytest.mark.parametrize("moves", MOVES)
 @pytest.mark.parametrize(("name", "model"), CASES)
 def test_trees_long(name, model, moves):
-    """The law of trees at a total variation several times smaller."""
+    """The law of trees is exact at a several times smaller total variation."""
     check_trees(name, model, moves, LONG)
 
 
 def test_prior_only():
-    """With the likelihood off the trees have their prior."""
+    """Without likelihood the trees have their prior."""
     toy = toys.golden("shift", likelihood=False)
     draws = drawn(toy, MOVES["wu"][0], SHORT, FORGETS["golden"], prior_only=True)
     places = toys.drawn_trees(toy, draws)
@@ -91,7 +91,7 @@ def test_prior_only():
 
 @pytest.mark.parametrize("name", ["golden", "weighted"])
 def test_shift_leaves_and_noise(name):
-    """Given its tree the noise is inverse gamma, and given both a leaf's mean is normal."""
+    """Given the tree the noise is inverse gamma, and given both a leaf's mean is normal."""
     toy = toy_of(name, "shift")
     w = np.ones(len(toy.y)) if toy.weights is None else toy.weights
     draws = drawn(toy, "cgm", 2000, 20)
@@ -108,7 +108,7 @@ def test_shift_leaves_and_noise(name):
 
 @pytest.mark.parametrize("name", ["golden", "weighted"])
 def test_variance_leaves(name):
-    """Each leaf has a noise of its own, inverse gamma given its rows, and a normal mean given that."""
+    """Each leaf's noise is inverse gamma given its rows, and its mean normal given the noise."""
     toy = toy_of(name, "variance")
     w = np.ones(len(toy.y)) if toy.weights is None else toy.weights
     u, z = [], []
@@ -134,7 +134,7 @@ def test_class_leaves():
 
 @pytest.mark.parametrize("moves", MOVES)
 def test_resumed_anywhere(moves):
-    """A chain that is stopped and resumed at any point keeps the very same draws."""
+    """A chain stopped and resumed anywhere keeps equal draws."""
     rng = np.random.default_rng(3)
     toy = toys.golden("variance")
     toy.codes = rng.integers(0, 30, (4, 300)).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""The particle filter against exact enumeration: an unbiased evidence, and the weighted law of trees."""
+"""The particle filter against exact enumeration: an unbiased evidence and the weighted law of trees."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ CASES = [
 
 
 def runs_of(toy, particles, runs, moves, seed=5):
-    """The draws of independent runs."""
+    """Return the draws of independent runs."""
     data = toys.training_of(toy, method="smc", num_draws=particles, moves=moves, seed=seed, num_burnin=None)
     found = []
     for run in range(runs):
@@ -32,7 +32,7 @@ def runs_of(toy, particles, runs, moves, seed=5):
 
 
 def check_filter(name, model, moves, runs):
-    """E[estimate of the evidence] is the evidence, and weighted counts of trees' sizes have their law."""
+    """Check that the evidence estimate is unbiased and weighted tree sizes have their law."""
     toy = PROBLEMS[name](model)
     found = runs_of(toy, 10, runs, moves)
     weights = Weights(np.array([draws.log_weight for draws in found]))
@@ -40,7 +40,7 @@ def check_filter(name, model, moves, runs):
     sizes = np.array([count_leaves(tree) for tree in toy.trees])
     exact = np.array([toy.posterior[sizes == k].sum() for k in range(1, sizes.max() + 1)])
     leaves = np.array([draws.leaf_counts[:, 0] for draws in found])
-    share = np.exp(weights.log - toy.log_evidence)  # of a run they sum to its ratio
+    share = np.exp(weights.log - toy.log_evidence)  # within a run they sum to its ratio
     law = np.array([(share * (leaves == k)).sum(axis=1) for k in range(1, sizes.max() + 1)])
     errors = law.std(axis=1, ddof=1) / np.sqrt(runs)
     z = np.append((law.mean(axis=1) - exact) / errors, (ratio.mean() - 1) / stats.sem(ratio))
@@ -52,7 +52,7 @@ def check_filter(name, model, moves, runs):
 @pytest.mark.parametrize("moves", ["optimal", "prior"])
 @pytest.mark.parametrize(("name", "model"), CASES)
 def test_filter(name, model, moves):
-    """Both proposals, numbers and classes, missing values or weights or none."""
+    """Both proposals have the law for numbers and classes, with missing values, weights or neither."""
     check_filter(name, model, moves, RUNS)
 
 
@@ -60,12 +60,12 @@ def test_filter(name, model, moves):
 @pytest.mark.parametrize("moves", ["optimal", "prior"])
 @pytest.mark.parametrize(("name", "model"), CASES)
 def test_filter_long(name, model, moves):
-    """The filter's law with five times the precision."""
+    """The filter's law holds at five times the precision."""
     check_filter(name, model, moves, LONG_RUNS)
 
 
 def test_prior_only():
-    """With the likelihood off every particle weighs the same, and the evidence is one."""
+    """Without likelihood all particles weigh the same, and the evidence is one."""
     toy = toys.golden("shift")
     data = toys.training_of(toy, method="smc", num_draws=50, prior_only=True, num_burnin=None)
     chain = start_chain(data, 0)
@@ -74,7 +74,7 @@ def test_prior_only():
 
 
 def test_resumed_anywhere():
-    """A run that is stopped and resumed at any point gives the very same particles and weights."""
+    """A run stopped and resumed anywhere gives equal particles and weights."""
     rng = np.random.default_rng(3)
     toy = toys.golden("shift")
     toy.codes = rng.integers(0, 30, (4, 200)).astype(np.uint8)

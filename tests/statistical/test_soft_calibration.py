@@ -20,18 +20,18 @@ from tests.reference.soft_trees import make_shape, memberships
 from tests.support.p_values import ALARM, all_above, rank_of, uniform_ranks
 
 DRAWS = 63
-CHAINS = 400  # replications: of a chain that was kept from too large a tree on, 200 pass and 400 don't
+CHAINS = 400  # replications; a chain prevented from growing too large trees passes at 200 and fails at 400
 NEW, COLUMNS, CLASSES = 2, 2, 3
 WIDTH = 0.1
 COMMON = {"alpha": 0.5, "sharpness": WIDTH, "sharpness_start": WIDTH}
 NUMBERS = {"mean": 0.3, "leaf_sd": 1.5, "sigma_shape": 3.0, "sigma_scale": 1.0}
-# every topology that is drawn from the prior or proposed once: all but a hundredth of the posterior
+# every topology drawn from the prior or proposed once: all but a hundredth of the posterior
 SEARCH = {"iterations": 10, "first": 100, "proposals": 1, "chains": 4, "draws": 60, "samples": 5}
 
 
 @dataclass(frozen=True)
 class Case:
-    """A method with its settings; rows have weights, or classes."""
+    """A method with its settings, and whether rows have weights or classes."""
 
     method: str
     weighted: bool = False
@@ -45,7 +45,7 @@ class Case:
 
     @property
     def prior(self):
-        """The prior's entries."""
+        """Return the prior's entries."""
         return COMMON | {"beta": self.beta} | ({"concentration": 1.0} if self.classes else NUMBERS)
 
     @property
@@ -58,7 +58,7 @@ class Case:
 
 @dataclass(frozen=True)
 class State:
-    """A tree at the rows: the share of each leaf in each [row, leaf], the leaves' values [leaf, k], sigma."""
+    """A tree at the rows: each leaf's share [row, leaf], the leaves' values [leaf, k], sigma."""
 
     share: np.ndarray
     value: np.ndarray
@@ -66,12 +66,12 @@ class State:
 
     @property
     def f(self):
-        """The function at all rows, or the chance of the last class."""
+        """Return the function at all rows, or the probability of the last class."""
         return self.share @ self.value[:, -1]
 
 
 class Simulated:
-    """Fixed rows whose columns go from 0 to 1."""
+    """Fixed rows whose columns range from 0 to 1."""
 
     def __init__(self, case):
         rng = np.random.default_rng(2026)
@@ -81,7 +81,7 @@ class Simulated:
         self.w = rng.choice([0.25, 1.0, 4.0], case.rows) if case.weighted else np.ones(case.rows)
 
     def draw(self, rng):
-        """A state from the prior, of a tree of at least one split, and outcomes at the training rows."""
+        """Draw a state from the prior, with at least one split, and outcomes at the training rows."""
         y = None
         while y is None:
             state = self.state(rng)
@@ -89,7 +89,7 @@ class Simulated:
         return state, y
 
     def state(self, rng):
-        """From the prior."""
+        """Draw a state from the prior."""
         case, bits = self.case, self.bits(rng)
         splits = sum(bits)
         direction = rng.dirichlet(np.ones(COLUMNS), splits)
@@ -104,7 +104,7 @@ class Simulated:
         return State(share, mean, sigma)
 
     def bits(self, rng):
-        """A topology in pre-order; the root splits."""
+        """Return a topology in pre-order; the root splits."""
         found, depths = [1], [1, 1]
         while depths:
             depth = depths.pop()
@@ -113,7 +113,7 @@ class Simulated:
         return found
 
     def outcome(self, state, rng):
-        """Y at the training rows; None where a row drew no class, or nobody one of them.
+        """Draw y at the training rows; None where a row drew no class, or a class no row.
 
         What is not taken for its outcomes leaves the posterior given other outcomes as it was.
         """
@@ -125,14 +125,14 @@ class Simulated:
         return y if len(np.unique(y)) == CLASSES == y.max() + 1 else None
 
     def log_likelihood(self, y, state):
-        """Log p(y | state), of the rows' classes up to a constant."""
+        """Return log p(y | state), of the rows' classes up to a constant."""
         rows = self.case.rows
         if self.case.classes:
             return np.sum(state.share[:rows] * np.log(state.value)[:, y].T)
         return stats.norm.logpdf(y, state.f[:rows], state.sigma / np.sqrt(self.w)).sum()
 
     def fit(self, y, seed):
-        """States that count alike, of one chain or one run."""
+        """Return equally weighted states of one chain or one run."""
         case = self.case
         given, family = y, "gaussian"
         if case.classes:
@@ -146,7 +146,7 @@ class Simulated:
         return chain.take()
 
     def states(self, draws, chosen):
-        """The chosen draws."""
+        """Return the chosen draws."""
         splits = np.concatenate([[0], np.cumsum(draws.is_split)])[draws.tree_start]
         for k in chosen:
             bits = draws.is_split[draws.tree_start[k] : draws.tree_start[k + 1]].astype(int)
@@ -156,7 +156,7 @@ class Simulated:
 
 
 def ranks_of(simulated, seed, rng):
-    """The ranks of one replication, by name."""
+    """Return the ranks of one replication, by name."""
     truth, y = simulated.draw(rng)
     draws = simulated.fit(y, seed)
     chosen = np.arange(DRAWS)
@@ -182,7 +182,7 @@ def ranks_of(simulated, seed, rng):
 
 
 def calibrate(case, replications):
-    """p of uniform ranks, by name."""
+    """Return p-values of uniform ranks, by name."""
     simulated = Simulated(case)
     ranks = [ranks_of(simulated, seed, np.random.default_rng([78, seed])) for seed in range(replications)]
     return {name: uniform_ranks([r[name] for r in ranks], DRAWS) for name in ranks[0]}
@@ -201,10 +201,10 @@ def calibrate(case, replications):
     ids=str,
 )
 def test_calibrated_long(case):
-    """Splits by one column and by all, numbers of several weights and classes, chains and the search."""
+    """Ranks are uniform for chains and the search, all splits, weighted numbers and classes."""
     all_above(calibrate(case, 200 if case.method == "dcc-tree" else CHAINS), ALARM)
 
 
 def test_calibrated():
-    """One case on a few replications, which a chain of another law fails."""
+    """Ranks are uniform for one case in a few replications, enough to fail a chain of another law."""
     all_above(calibrate(Case("rjhmc-df"), 24), ALARM)

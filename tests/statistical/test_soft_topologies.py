@@ -1,4 +1,4 @@
-"""Trees of soft splits: topologies by chains and by the search against integrals, thresholds, evidences."""
+"""Soft splits: topologies by chains and the search against integrals; thresholds; evidences."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ SEARCH = {"iterations": 3, "first": 200, "proposals": 3, "chains": 3, "draws": 6
 
 
 def log_likelihoods(share, classes):
-    """Log of the likelihood given memberships [.., row, leaf], leaf parameters and sigma integrated out."""
+    """Return the log likelihood of memberships [.., row, leaf], leaf parameters and sigma integrated out."""
     if classes:
         count = np.einsum("...il,ik->...lk", share, np.eye(2)[CLASS])
         found = special.gammaln(count + 1).sum(-1) - special.gammaln(count.sum(-1) + 2)
@@ -41,7 +41,7 @@ def log_likelihoods(share, classes):
 
 
 def law_by_integrals(classes, points=60):
-    """Log of prior times evidence of each topology, and the mean threshold of one split."""
+    """Return log prior times evidence of each topology, and the mean threshold of one split."""
     x = ((X - X.min()) / np.ptp(X))[:, None]
     grid = (np.arange(points) + 0.5) / points
     found, mean = {}, 0.0
@@ -58,7 +58,7 @@ def law_by_integrals(classes, points=60):
 
 
 def check_chains(method, classes, chains, draws):
-    """Shares of the topologies, the mean threshold: within what chains differ among themselves."""
+    """Check topologies' shares and the mean threshold against the spread between chains."""
     family = "categorical" if classes else "gaussian"
     prior = PRIOR | ({} if classes else ABSOLUTE)
     knobs = {"num_burnin": 100, "num_draws": draws, "thin": 1, "num_chains": chains}
@@ -94,7 +94,7 @@ def check_chains(method, classes, chains, draws):
 
 @pytest.mark.parametrize("classes", [False, True])
 def test_topologies(classes):
-    """Numbers and classes; with one column both kinds of direction are the same model."""
+    """Topologies have their law for numbers and classes; with one column both directions are one model."""
     check_chains("rjhmc-dfi", classes, 8, 300)
 
 
@@ -102,12 +102,12 @@ def test_topologies(classes):
 @pytest.mark.parametrize("method", ["rjhmc-df", "rjhmc-dfi"])
 @pytest.mark.parametrize("classes", [False, True])
 def test_topologies_long(method, classes):
-    """The law of topologies in longer runs."""
+    """Topologies have their law in longer runs."""
     check_chains(method, classes, 24, 6000)
 
 
 def test_a_warm_up_leaves_no_large_trees():
-    """With six rows, the first draws of chains have trees like those of the posterior."""
+    """With six rows the first draws of chains have trees typical of the posterior."""
     knobs = {"num_burnin": 300, "num_draws": 1, "thin": 1, "num_chains": 8}
     training = prepare(X[:, None], Y, method="rjhmc-dfi", prior=PRIOR | ABSOLUTE, **knobs).training
     leaves = []
@@ -119,7 +119,7 @@ def test_a_warm_up_leaves_no_large_trees():
 
 
 def run_of(training, number):
-    """Log evidences with the prior, shares by the draws' weights, and the mean threshold, of one search."""
+    """Return one search's log evidences with the prior, topologies' shares by weight, and mean threshold."""
     run = start_chain(training, number)
     run.run(10**9)
     draws = run.take()
@@ -136,7 +136,7 @@ def run_of(training, number):
 
 
 def check_search(classes, runs):
-    """Evidences are right in expectation, weights of draws have the law of topologies, and thresholds theirs.
+    """Check that evidences are right in expectation, and weighted topologies and thresholds in law.
 
     The weights of one run follow the law up to what its evidences err, so they are compared over the runs.
     """
@@ -164,12 +164,12 @@ def check_search(classes, runs):
 
 @pytest.mark.parametrize("classes", [False, True])
 def test_search(classes):
-    """Numbers and classes: the three topologies found by every run."""
+    """Every run finds the three topologies of numbers and classes, with their law."""
     check_search(classes, 6)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("classes", [False, True])
 def test_search_long(classes):
-    """The search in more runs."""
+    """The search has the law in more runs."""
     check_search(classes, 60)

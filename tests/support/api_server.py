@@ -1,4 +1,4 @@
-"""Real uvicorn server in a thread."""
+"""A real uvicorn server in a thread."""
 
 import contextlib
 import threading
@@ -39,7 +39,7 @@ class Servers:
         self._running: dict[Settings, tuple[str, contextlib.ExitStack]] = {}
 
     def address(self, settings: Settings) -> str:
-        """The address of the server of those settings."""
+        """Return the address of the server of those settings."""
         if settings in self._running:
             self._running[settings] = self._running.pop(settings)  # the latest is last
         else:
@@ -50,6 +50,6 @@ class Servers:
         return self._running[settings][0]
 
     def close(self) -> None:
-        """Stop them all."""
+        """Stop all servers."""
         while self._running:
             self._running.popitem()[1][1].close()

@@ -131,7 +131,7 @@ def spent() -> float:
 
 
 def spent_by(pid: int) -> float:
-    """Processor seconds of another process and of all below it; 0 when it is gone."""
+    """Return the processor seconds of another process and its descendants; 0 if it is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""Clients of servers on this machine; to read the certificates of HTTPS would take longer than most tests."""
+"""Clients of local servers without HTTPS, since reading certificates takes longer than most tests."""
 
 import ssl
 from typing import Any
@@ -11,17 +11,17 @@ NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class Client(httpx.Client):
-    """httpx's, for plain HTTP."""
+    """An httpx client for plain HTTP."""
 
     def __init__(self, *, timeout: float = 5.0, **given: Any) -> None:
         super().__init__(verify=NO_CERTIFICATES, timeout=stretched(timeout), **given)
 
 
 def get(url: str, **given: Any) -> httpx.Response:
-    """httpx's, for plain HTTP."""
+    """Send a GET by httpx for plain HTTP."""
     return httpx.get(url, verify=NO_CERTIFICATES, **given)
 
 
 def post(url: str, **given: Any) -> httpx.Response:
-    """httpx's, for plain HTTP."""
+    """Send a POST by httpx for plain HTTP."""
     return httpx.post(url, verify=NO_CERTIFICATES, **given)

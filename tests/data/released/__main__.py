@@ -51,12 +51,12 @@ FIT = {
 ROWS = [{"x": 0.5, "colour": "red"}, {"x": 7.25, "colour": "green"}, {"x": None, "colour": "blue"}]
 ASKED = {"rows": ROWS, "level": [0.5, 0.9], "interval": "predictive"}
 BATCHES = "0003"  # the first revision with predictions in the background
-# What the answers of all revisions have; later ones say more.
+# The fields that all revisions return; later ones return more.
 TOLD = ("draws", "mean", "sd", "intervals")
 
 
 def main(wanted: list[str]) -> None:
-    """Make what is asked for."""
+    """Make the requested databases."""
     if wanted[:1] == ["--from"]:
         for revision in wanted[2:]:
             take(wanted[1], revision)
@@ -92,7 +92,7 @@ def take(source: str, revision: str) -> None:
 
 
 def released() -> dict[str, str]:
-    """The last commit of each revision."""
+    """Return the last commit of each revision."""
     found = {}
     for commit in git("rev-list", "--first-parent", "--reverse", "HEAD").split():
         files = git("ls-tree", "--name-only", commit, "migrations/versions/").split()
@@ -110,7 +110,7 @@ def git(*arguments: str) -> str:
 
 @contextlib.contextmanager
 def checked_out(commit: str) -> Iterator[Path]:
-    """That commit in a folder of its own."""
+    """Check that commit out into a folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
         git("worktree", "add", "--detach", str(tree), commit)
@@ -121,7 +121,7 @@ def checked_out(commit: str) -> Iterator[Path]:
 
 
 def live(tree: Path, folder: Path) -> dict[str, Any]:
-    """Run the service of that checkout for the length of a fit; what it was asked and said."""
+    """Run that checkout's service for the length of a fit; return requests and responses."""
     kernels = {"XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(folder / "cache"))}
     environment = clean_environment() | kernels | {"PYTHONPATH": str(tree)}
     with running_up(folder / "data", environment=environment, cwd=tree) as up:
@@ -131,7 +131,7 @@ def live(tree: Path, folder: Path) -> dict[str, Any]:
 
 
 def talked(client: httpx.Client) -> dict[str, Any]:
-    """Upload, fit, predict; and in the background, once there was such a thing."""
+    """Upload, fit and predict; in the background too if the revision can."""
     upload = client.post("/datasets", content=table(), headers={"Content-Type": "text/csv"})
     upload.raise_for_status()
     dataset_id = upload.json()["id"]
@@ -167,7 +167,7 @@ def until(look: Any, field: str) -> dict[str, Any]:
 
 
 def table() -> bytes:
-    """Forty rows: a number with holes, a category, a noisy target."""
+    """Return forty rows: a number with missing values, a category, a noisy target."""
     generator = np.random.default_rng(11)
     lines = ["x,colour,y"]
     for row in range(40):
@@ -178,7 +178,7 @@ def table() -> bytes:
 
 
 def dumped(file: Path) -> str:
-    """A SQLite file as SQL text."""
+    """Return a SQLite file as SQL text."""
     text = io.StringIO()
     connection = sqlite3.connect(file)
     for line in connection.iterdump():
