@@ -60,7 +60,7 @@ def test_only_the_proxy_is_published_and_only_on_loopback(stack):
 
 
 def test_every_service_is_fenced_in(stack):
-    """Services run without root, writable files, capabilities or new privileges, with memory and stop limits."""
+    """Services run without root, writable files, capabilities or new privileges, and within limits."""
     for name, service in stack.items():
         assert not service["user"].startswith("0"), name
         assert service["read_only"] is True, name
