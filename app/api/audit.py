@@ -43,5 +43,4 @@ def list_audit(request: Request, session: Reading, limit: Limit = 50, cursor: Cu
     """
     key: Key = request.scope[KEY]
     page = audit.list_page(session, None if key.may({OPERATOR}) else key.owner, limit, cursor)
-    items = [AuditView.model_validate(audit.shown(entry)) for entry in page.items]
-    return AuditPage(items=items, next_cursor=page.next_cursor)
+    return AuditPage.model_validate(page, from_attributes=True)

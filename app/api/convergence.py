@@ -1,6 +1,6 @@
 """Convergence by number of draws, and predictions of held-out rows, over HTTP."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
@@ -108,5 +108,5 @@ async def get_diagnostics_growth(
 @needs(READ)
 def get_holdout(model_id: str, session: Reading, owner: Owner) -> HeldOutView:
     """Return up to 500 held-out rows with predictions, and the calibration on up to 2,000 of them."""
-    found: dict[str, Any] = explanations.held_out(session, owner, model_id)
-    return HeldOutView.model_validate(found)
+    held_out = explanations.held_out(session, owner, model_id)
+    return HeldOutView.model_validate(held_out, from_attributes=True)

@@ -12,8 +12,8 @@ from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from pydantic import BaseModel, Field
 
 from app.services.access.keys import READ
-from app.services.fits import events, models
-from app.services.fits.event_stream import Feed, all_of
+from app.services.fits import events
+from app.services.fits.event_stream import Feed
 from app.web.dependencies import Owner, TheTransactions
 from app.web.errors import responses
 from app.web.paging import Limit
@@ -73,18 +73,16 @@ async def list_events(
     A browser's `EventSource` resumes an interrupted stream by itself.
     """
 
-    def look() -> dict[str, Any]:
+    def look() -> events.EventPage:
         with transactions(read_only=True) as session:
-            items, next_cursor = events.page(session, owner, model_id, limit, cursor)
-            found = models.get(session, owner, model_id).id
-            return {"model_id": found, "items": all_of(items), "next_cursor": next_cursor}
+            return events.page(session, owner, model_id, limit, cursor)
 
     def begin() -> tuple[str, int, bool]:
         seen = last_event_id if last_event_id is not None else cursor
         after = events.after(seen, "cursor" if last_event_id is None else "Last-Event-ID")
         with transactions(read_only=True) as session:
-            found, over = events.seen_to_the_end(session, owner, model_id, after)
-            return found, after, over
+            followed, over = events.seen_to_the_end(session, owner, model_id, after)
+            return followed, after, over
 
     if STREAM not in request.headers.get("accept", ""):
         return await to_thread.run_sync(look)
@@ -103,6 +101,6 @@ async def _written(feed: Feed, model_id: str, after: int) -> AsyncIterator[bytes
             if news is None:
                 yield KEEPALIVE_COMMENT
                 continue
-            _, told = news
-            number = None if told.sequence is None else str(told.sequence)
-            yield format_sse_event(data_str=json.dumps(told.data), event=told.kind, id=number)
+            _, event = news
+            number = None if event.sequence is None else str(event.sequence)
+            yield format_sse_event(data_str=json.dumps(event.data), event=event.kind, id=number)

@@ -69,9 +69,9 @@ async def accept(
         def make() -> StoredResponse:
             imported = model_files.read(body, name)
             with transactions() as session:
-                shown = model_files.add(session, owner, imported)
-                made = ModelView.model_validate(shown).model_dump_json().encode()
-                answer = StoredResponse(201, {"Location": f"/models/{shown['id']}"}, made)
+                model = model_files.add(session, owner, imported)
+                made = ModelView.model_validate(model).model_dump_json().encode()
+                answer = StoredResponse(201, {"Location": f"/models/{model.id}"}, made)
                 asked.remember(session, answer)
             return answer
 

@@ -26,11 +26,11 @@ def retry_model(
 
     The draws equal those of an uninterrupted fit, bit for bit.
     """
-    shown = lifecycle.retry(session, owner, model_id)
-    response.headers["Location"] = f"/models/{shown['id']}"
+    model = lifecycle.retry(session, owner, model_id)
+    response.headers["Location"] = f"/models/{model.id}"
     response.headers["Retry-After"] = LOOK_AGAIN
-    after.add_task(bell.ring, len(shown["progress"]["chains"]))
-    return ModelView.model_validate(shown)
+    after.add_task(bell.ring, len(model.progress.chains))
+    return ModelView.model_validate(model)
 
 
 class ExtendRequest(BaseModel):
@@ -63,12 +63,12 @@ def extend_model(
 
     def make() -> StoredResponse:
         with transactions() as session:
-            shown = lifecycle.extend(
+            model = lifecycle.extend(
                 session, owner, model_id, body.num_draws, slots=health.slots(session, settings)
             )
-            answer = accepted(shown)
+            answer = accepted(model)
             asked.remember(session, answer)
-        after.add_task(bell.ring, len(shown["progress"]["chains"]))
+        after.add_task(bell.ring, len(model.progress.chains))
         return answer
 
     return render(once(engine, asked, make))

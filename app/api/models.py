@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from fastapi import APIRouter, BackgroundTasks, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.services import health
 from app.services.access.idempotency import StoredResponse, once
@@ -53,7 +53,13 @@ LOOK_AGAIN = "1"  # Retry-After in seconds for the state of a new model
 State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 
-class ChainView(BaseModel):
+class View(BaseModel):
+    """An answer made of what a service returns."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class ChainView(View):
     """Progress of a chain."""
 
     chain: int
@@ -63,7 +69,7 @@ class ChainView(BaseModel):
     iterations: int
 
 
-class ProgressView(BaseModel):
+class ProgressView(View):
     """Progress of a model."""
 
     fraction: float = Field(description="The share of iterations done, 0 to 1; 1 when it has succeeded.")
@@ -72,14 +78,14 @@ class ProgressView(BaseModel):
     chains: list[ChainView]
 
 
-class ErrorView(BaseModel):
+class ErrorView(View):
     """The reason for a failure."""
 
     type: str
     detail: str
 
 
-class StoppedView(BaseModel):
+class StoppedView(View):
     """Reason why a fit with stop rules ended, and the figures at that time."""
 
     by: Literal["rules", "max_seconds", "max_draws"] = Field(description="rules: all given rules were met.")
@@ -90,7 +96,7 @@ class StoppedView(BaseModel):
     ess: float | None = Field(description="The smallest ESS that min_ess considers; null without that rule.")
 
 
-class ModelView(BaseModel):
+class ModelView(View):
     """A model: fitted, being fitted, or ended early."""
 
     id: str
@@ -112,7 +118,7 @@ class ModelView(BaseModel):
     finished_at: datetime | None
 
 
-class ModelPage(BaseModel):
+class ModelPage(View):
     """A page of models, newest first."""
 
     items: list[ModelView]
@@ -169,10 +175,10 @@ def create_model(
     def make() -> StoredResponse:
         plan = creation.plan(engine, owner, body.fit_request(), slots=health.slots_now(engine, settings))
         with transactions() as session:
-            shown = creation.accept(session, owner, plan)
-            answer = accepted(shown)
+            model = creation.accept(session, owner, plan)
+            answer = accepted(model)
             asked.remember(session, answer)
-        after.add_task(bell.ring, len(shown["progress"]["chains"]))
+        after.add_task(bell.ring, len(model.progress.chains))
         return answer
 
     return render(once(engine, asked, make))
@@ -202,18 +208,17 @@ def estimate_model(
     )
 
 
-def accepted(shown: dict[str, Any]) -> StoredResponse:
+def accepted(model: models.FittedModel) -> StoredResponse:
     """Make the 202 response with the URL of a new or continued model."""
-    headers = {"Location": f"/models/{shown['id']}", "Retry-After": LOOK_AGAIN}
-    return StoredResponse(202, headers, ModelView.model_validate(shown).model_dump_json().encode())
+    headers = {"Location": f"/models/{model.id}", "Retry-After": LOOK_AGAIN}
+    return StoredResponse(202, headers, ModelView.model_validate(model).model_dump_json().encode())
 
 
 @router.get("", responses=responses())
 @needs(READ)
 def list_models(session: Reading, owner: Owner, limit: Limit = 50, cursor: Cursor = None) -> ModelPage:
     """List your models, newest first."""
-    items, next_cursor = models.list_page(session, owner, limit, cursor)
-    return ModelPage.model_validate({"items": items, "next_cursor": next_cursor})
+    return ModelPage.model_validate(models.list_page(session, owner, limit, cursor))
 
 
 @router.get("/{model_id}", responses=responses())

@@ -219,7 +219,7 @@ async def predict_file(
         with TemporaryFile() as file:
             file.write(body)
             asked = wanted.predict_request(file=(file, options))
-            return _rendered(predictor.answer(owner, model_id, asked), form)
+            return _rendered(predictor.predict(owner, model_id, asked), form)
 
     return await gate.run(work)
 
@@ -254,7 +254,7 @@ async def predict(
         told = "query parameters are for rows in a file; with JSON rows put the option into the body"
         raise InvalidRequestError(errors=[Fault(name, None, told) for name in sorted(misplaced)])
     asked = body.predict_request(rows=body.rows, columns=body.columns)
-    return await gate.run(lambda: _rendered(predictor.answer(owner, model_id, asked), form))
+    return await gate.run(lambda: _rendered(predictor.predict(owner, model_id, asked), form))
 
 
 @predict_seconds.labels("encode").time()

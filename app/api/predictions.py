@@ -8,7 +8,7 @@ from fastapi import APIRouter, BackgroundTasks, Depends, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
-from app.api.models import ErrorView, State
+from app.api.models import ErrorView, State, View
 from app.api.predict import MAX_LEVELS, MAX_QUANTILES, IntervalKind, Share
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import PREDICT, READ
@@ -64,7 +64,7 @@ class BatchBody(BaseModel):
         )
 
 
-class RowsView(BaseModel):
+class RowsView(View):
     """Progress in rows."""
 
     fraction: float
@@ -72,7 +72,7 @@ class RowsView(BaseModel):
     rows: int
 
 
-class BatchView(BaseModel):
+class BatchView(View):
     """A background prediction: finished, running, or ended early."""
 
     id: str
@@ -98,7 +98,7 @@ class BatchView(BaseModel):
     finished_at: datetime | None
 
 
-class BatchPage(BaseModel):
+class BatchPage(View):
     """A page of background predictions, newest first."""
 
     items: list[BatchView]
@@ -131,9 +131,9 @@ def create_prediction(
     def make() -> StoredResponse:
         plan = stored.plan(predictor, owner, model_id, body.batch_request())
         with transactions() as session:
-            shown = stored.accept(session, owner, plan)
-            headers = {"Location": f"/predictions/{shown['id']}", "Retry-After": LOOK_AGAIN}
-            view = BatchView.model_validate(shown).model_dump_json().encode()
+            prediction = stored.accept(session, owner, plan)
+            headers = {"Location": f"/predictions/{prediction.id}", "Retry-After": LOOK_AGAIN}
+            view = BatchView.model_validate(prediction).model_dump_json().encode()
             answer = StoredResponse(202, headers, view)
             asked.remember(session, answer)
         after.add_task(bell.ring)
@@ -146,8 +146,7 @@ def create_prediction(
 @needs(READ, PREDICT)
 def list_predictions(session: Reading, owner: Owner, limit: Limit = 50, cursor: Cursor = None) -> BatchPage:
     """List your background predictions, newest first."""
-    items, next_cursor = stored.list_page(session, owner, limit, cursor)
-    return BatchPage.model_validate({"items": items, "next_cursor": next_cursor})
+    return BatchPage.model_validate(stored.list_page(session, owner, limit, cursor))
 
 
 @router.get("/predictions/{prediction_id}", responses=responses())

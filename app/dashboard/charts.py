@@ -101,7 +101,7 @@ class ChartOptions:
         return ChartStyle(self.theme, self.shape, half, tall)
 
 
-async def _wanted(
+async def _options(
     v: Annotated[str, Query(max_length=100)] = "",
     theme: Literal["light", "dark"] = "light",
     shape: Literal["wide", "narrow"] = "wide",
@@ -109,64 +109,63 @@ async def _wanted(
     return ChartOptions(v, theme, shape)
 
 
-AsWanted = Annotated[ChartOptions, Depends(_wanted)]
+TheOptions = Annotated[ChartOptions, Depends(_options)]
 
 
-def _sigma(predictor: Predictor, owner: str, model_id: str) -> dict[str, Any]:
-    found = convergence.traces(predictor, owner, model_id)
-    if found["trace"] is None:
+def _sigma(predictor: Predictor, owner: str, model_id: str) -> convergence.SigmaTraces:
+    traces = convergence.sigma_traces(predictor, owner, model_id)
+    if traces is None:
         raise NotFoundError("A classification model has no sigma.")
-    return found
+    return traces
 
 
-def _importance(predictor: Predictor, owner: str, model_id: str) -> dict[str, Any]:
+def _importance(predictor: Predictor, owner: str, model_id: str) -> explanations.Importance:
     return explanations.importance(predictor, owner, model_id, 0.9)
 
 
-def _topologies(predictor: Predictor, owner: str, model_id: str) -> dict[str, Any]:
-    found = explanations.topologies(predictor, owner, model_id)
-    if found is None:
+def _topologies(predictor: Predictor, owner: str, model_id: str) -> list[dict[str, Any]]:
+    topologies = explanations.topologies(predictor, owner, model_id)
+    if topologies is None:
         raise NotFoundError("Only a fitted single-tree model has a topology.")
-    return {"topologies": found}
+    return topologies
 
 
-def _paint_topologies(found: dict[str, Any], wanted: ChartOptions) -> bytes:
-    return shapes.topologies(found["topologies"], wanted.look(shapes.height(found["topologies"])))
+def _paint_topologies(topologies: list[dict[str, Any]], options: ChartOptions) -> bytes:
+    return shapes.topologies(topologies, options.look(shapes.height(topologies)))
 
 
-def _paint_held_out(found: dict[str, Any], wanted: ChartOptions) -> bytes:
-    look = wanted.look(4.2, half=True, narrow_height=3.8)
-    if found["classes"] is None:
-        return held_out.predicted(found, found["target"], look)
-    if len(found["classes"]) > 2:
-        return held_out.several(found, look)
-    return held_out.probabilities(found, look)
+def _paint_held_out(rows: explanations.HeldOut, options: ChartOptions) -> bytes:
+    look = options.look(4.2, half=True, narrow_height=3.8)
+    if rows.classes is None:
+        return held_out.predicted(rows.rows, rows.target, look)
+    if len(rows.classes) > 2:
+        return held_out.several(rows.rows, rows.classes, look)
+    return held_out.probabilities(rows.rows, rows.classes, look)
 
 
-def _paint_calibration(found: dict[str, Any], wanted: ChartOptions) -> bytes:
-    look = wanted.look(4.2, half=True, narrow_height=3.8)
-    classes = found["classes"] and len(found["classes"])
-    return held_out.calibration(found["calibration"], classes=classes or 0, look=look)
+def _paint_calibration(rows: explanations.HeldOut, options: ChartOptions) -> bytes:
+    look = options.look(4.2, half=True, narrow_height=3.8)
+    return held_out.calibration(rows.calibration, classes=len(rows.classes or ()), look=look)
 
 
-def _paint_importance(found: dict[str, Any], wanted: ChartOptions) -> bytes:
-    features = found["features"][:MOST_FEATURES]
-    return effects.importance(features, wanted.look(0.75 + 0.27 * len(features)))
+def _paint_importance(importance: explanations.Importance, options: ChartOptions) -> bytes:
+    features = importance.features[:MOST_FEATURES]
+    return effects.importance(features, options.look(0.75 + 0.27 * len(features)))
 
 
-def _unknown(predictor: Predictor, owner: str, model_id: str) -> dict[str, Any]:
+def _unknown(predictor: Predictor, owner: str, model_id: str) -> None:
     explanations.target_of(predictor, owner, model_id)  # 404 comes first for a model of another owner
     raise InvalidRequestError(f"Unknown chart: choose from {', '.join(CHARTS)}.")
 
 
-Find = Callable[[Predictor, str, str], dict[str, Any]]
-Paint = Callable[[dict[str, Any], ChartOptions], bytes]
-CHARTS: dict[str, tuple[Find, Paint]] = {
-    "trace": (_sigma, lambda found, wanted: chains.trace(found["trace"], found["shown"], wanted.look(2.9))),
-    "ranks": (_sigma, lambda found, wanted: chains.ranks(found["ranked"], found["every"], wanted.look(2.9))),
+Find = Callable[[Predictor, str, str], Any]
+PaintChart = Callable[[Any, ChartOptions], bytes]
+CHARTS: dict[str, tuple[Find, PaintChart]] = {
+    "trace": (_sigma, lambda sigma, options: chains.trace(sigma.trace, sigma.shown, options.look(2.9))),
+    "ranks": (_sigma, lambda sigma, options: chains.ranks(sigma.ranked, sigma.every, options.look(2.9))),
     "agreement": (
         convergence.growth,
-        lambda found, wanted: chains.agreement(found, wanted.look(3.1, narrow_height=5.6)),
+        lambda growth, options: chains.agreement(growth, options.look(3.1, narrow_height=5.6)),
     ),
     "held-out": (explanations.held_out_by, _paint_held_out),
     "calibration": (explanations.held_out_by, _paint_calibration),
@@ -183,7 +182,7 @@ async def chart(
     gate: TheGate,
     studio: TheStudio,
     owner: Owner,
-    wanted: AsWanted,
+    options: TheOptions,
     model_id: str,
     name: Annotated[str, Path(max_length=30)],
 ) -> Response:
@@ -193,7 +192,7 @@ async def chart(
         _key(request, owner),
         gate,
         lambda: find(predictor, owner, model_id),
-        lambda found: paint(found, wanted),
+        lambda data: paint(data, options),
     )
 
 
@@ -205,22 +204,21 @@ async def dependence(
     gate: TheGate,
     studio: TheStudio,
     owner: Owner,
-    wanted: AsWanted,
+    options: TheOptions,
     model_id: str,
     feature: Annotated[list[str] | None, Query(max_length=2)] = None,
 ) -> Response:
     """Return the partial dependence chart of one or two features."""
 
-    def find() -> dict[str, Any]:
-        asked = DependenceRequest(features=feature or [])
+    def find() -> tuple[explanations.Dependence, str]:
         target = explanations.target_of(predictor, owner, model_id)
-        return explanations.dependence(predictor, owner, model_id, asked) | {"target": target}
+        request = DependenceRequest(features=feature or [])
+        return explanations.dependence(predictor, owner, model_id, request), target
 
     height, narrow = (3.4, 3.2) if len(feature or ()) < 2 else (3.8, 6.6)
-    look = wanted.look(height, narrow_height=narrow)
-    return await studio.answer(
-        _key(request, owner), gate, find, lambda found: effects.dependence(found, found["target"], look)
-    )
+    look = options.look(height, narrow_height=narrow)
+    key = _key(request, owner)
+    return await studio.answer(key, gate, find, lambda data: effects.dependence(data[0], data[1], look))
 
 
 @router.get("/{model_id}/density.svg", dependencies=[Depends(_there)])
@@ -231,21 +229,20 @@ async def density(
     gate: TheGate,
     studio: TheStudio,
     owner: Owner,
-    wanted: AsWanted,
+    options: TheOptions,
     model_id: str,
 ) -> Response:
     """Return the posterior density for a row: `f0`, `f1`, ... are its values, in the model's order."""
 
-    def find() -> dict[str, Any]:
+    def find() -> tuple[densities.Density, str]:
         columns = densities.features(predictor, owner, model_id)
         row = densities.row_of(columns, given_of(request, len(columns)))
         target = explanations.target_of(predictor, owner, model_id)
-        return densities.density(predictor, owner, model_id, row) | {"target": target}
+        return densities.density(predictor, owner, model_id, row), target
 
-    look = wanted.look(2.7, half=True)
-    return await studio.answer(
-        _key(request, owner), gate, find, lambda found: effects.density(found, found["target"], look)
-    )
+    look = options.look(2.7, half=True)
+    key = _key(request, owner)
+    return await studio.answer(key, gate, find, lambda data: effects.density(data[0], data[1], look))
 
 
 def given_of(request: Request, count: int) -> list[str | None]:

@@ -15,7 +15,8 @@ from app.store.tables import AuditEntry, BatchPrediction, Dataset, Model
 MAX_LIMIT = 200
 
 
-T = TypeVar("T", Dataset, Model, BatchPrediction, AuditEntry)
+T = TypeVar("T")
+Row = TypeVar("Row", Dataset, Model, BatchPrediction, AuditEntry)
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,10 @@ class Page(Generic[T]):
     next_cursor: str | None
 
 
-def cut(found: Sequence[T], limit: int) -> Page[T]:
+def cut(rows: Sequence[Row], limit: int) -> Page[Row]:
     """Make a page of `limit` items from the up to ``limit + 1`` items that a query returned."""
-    items = found[:limit]
-    return Page(items, _cursor(items[-1]) if len(found) > limit else None)
+    items = rows[:limit]
+    return Page(items, _cursor(items[-1]) if len(rows) > limit else None)
 
 
 def after(cursor: str | None) -> After | None:

@@ -2,7 +2,8 @@
 
 import socket
 import time
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
@@ -60,27 +61,41 @@ def worker_beats_here(settings: Settings) -> bool:
         engine.dispose()
 
 
-def workers_seen(session: Session, settings: Settings) -> list[dict[str, Any]]:
-    """Return every worker seen in the last day: where it runs, and `state` ok, draining or gone."""
+@dataclass(frozen=True)
+class SeenWorker:
+    """A worker seen in the last day: `state` is ok, draining or gone, `since` the seconds since its beat."""
+
+    id: str
+    host: str
+    pid: int
+    slots: int
+    phase: str
+    since: float
+    started_at: datetime
+    state: str
+
+
+def workers_seen(session: Session, settings: Settings) -> list[SeenWorker]:
+    """Return every worker seen in the last day."""
     fresh = _fresh(settings)
     return [
-        {
-            "id": worker.id,
-            "host": worker.host,
-            "pid": worker.pid,
-            "slots": worker.slots,
-            "phase": worker.phase,
-            "since": since,
-            "started_at": worker.started_at,
-            "state": "gone" if since > fresh else "draining" if worker.draining else "ok",
-        }
+        SeenWorker(
+            worker.id,
+            worker.host,
+            worker.pid,
+            worker.slots,
+            worker.phase,
+            since,
+            worker.started_at,
+            "gone" if since > fresh else "draining" if worker.draining else "ok",
+        )
         for worker, since in workers.last_beats(session)
     ]
 
 
 def slots(session: Session, settings: Settings) -> int:
     """Return the number of chains that the present workers can run at once."""
-    return sum(worker["slots"] for worker in workers_seen(session, settings) if worker["state"] == "ok")
+    return sum(worker.slots for worker in workers_seen(session, settings) if worker.state == "ok")
 
 
 def slots_now(engine: Engine, settings: Settings) -> int:
@@ -89,10 +104,19 @@ def slots_now(engine: Engine, settings: Settings) -> int:
         return slots(session, settings)
 
 
-def queue(session: Session) -> dict[str, Any]:
-    """Return the numbers of `queued` and `running` units, and when the `oldest` queued one was created."""
+@dataclass(frozen=True)
+class WaitingUnits:
+    """Numbers of queued and running units, and when the oldest queued one was created."""
+
+    queued: int
+    running: int
+    oldest: datetime | None
+
+
+def queue(session: Session) -> WaitingUnits:
+    """Return how much work waits and runs."""
     counts, oldest = workers.waiting(session)
-    return {"queued": counts.get("queued", 0), "running": counts.get("running", 0), "oldest": oldest}
+    return WaitingUnits(counts.get("queued", 0), counts.get("running", 0), oldest)
 
 
 def _fresh(settings: Settings) -> float:

@@ -89,8 +89,8 @@ def read(file: BinaryIO, name: str | None = None) -> Imported:
         return _imported(found, parts, name)
 
 
-def add(session: Session, owner: str, imported: Imported) -> dict[str, Any]:
-    """Store an imported model as a finished one and return it as `models.view` does.
+def add(session: Session, owner: str, imported: Imported) -> models.FittedModel:
+    """Store an imported model as a finished one and return it.
 
     Raises
     ------

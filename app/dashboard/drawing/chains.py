@@ -1,12 +1,12 @@
 """Charts of convergence: traces, ranks, and diagnostics by number of draws."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.dashboard.drawing.canvas import ChartStyle, draw, draw_arviz
+from app.services.predictions.convergence import Growth
 
 Floats = NDArray[np.float64]
 
@@ -85,27 +85,27 @@ def rank_curves(sigma: Floats) -> list[tuple[Floats, Floats]]:
     return [(of_chain, level - of_chain) for of_chain in share]
 
 
-def agreement(found: Mapping[str, Any], look: ChartStyle) -> bytes:
+def agreement(growth: Growth, look: ChartStyle) -> bytes:
     """Draw R-hat and effective sample size by number of draws."""
 
     def paint(figure: Any, look: ChartStyle) -> None:
         beside = (2, 1) if look.narrow else (1, 2)
         left, right = figure.subplots(*beside)
-        colours, draws = look.colours, found["draws"]
+        colours, draws = look.colours, growth.draws
         dashed: Any = (0, (3, 2))
         series: list[tuple[str, Any, str, str, Any]] = [
-            ("f, median row", found["f"], "rhat", colours.accent, "-")
+            ("f, median row", growth.f, "rhat", colours.accent, "-")
         ]
-        if "rhat_p95" in found["f"]:
-            series.append(("f, 95% of rows", found["f"], "rhat_p95", colours.accent, dashed))
-        if found["sigma"]:
-            series.append(("sigma", found["sigma"], "rhat", colours.fair, "-"))
+        if "rhat_p95" in growth.f:
+            series.append(("f, 95% of rows", growth.f, "rhat_p95", colours.accent, dashed))
+        if growth.sigma:
+            series.append(("sigma", growth.sigma, "rhat", colours.fair, "-"))
         for label, of, name, colour, style in series:
             left.plot(draws, _floats(of[name]), color=colour, ls=style, lw=1.5, marker="o", ms=3, label=label)
-        limit = found["limits"]["converged"]["rhat"]
+        limit = growth.limits["converged"]["rhat"]
         left.axhline(limit, color=colours.soft, lw=0.9, ls=(0, (1, 2)), label=f"{limit}: converged")
         left.set_title("R-hat")
-        bulk = [("f, centre", found["f"], "ess_bulk", "-"), ("f, tails", found["f"], "ess_tail", dashed)]
+        bulk = [("f, centre", growth.f, "ess_bulk", "-"), ("f, tails", growth.f, "ess_tail", dashed)]
         for label, of, name, style in bulk:
             right.plot(
                 draws,
@@ -117,10 +117,10 @@ def agreement(found: Mapping[str, Any], look: ChartStyle) -> bytes:
                 ms=3,
                 label=label,
             )
-        if found["sigma"]:
+        if growth.sigma:
             right.plot(
                 draws,
-                _floats(found["sigma"]["ess_bulk"]),
+                _floats(growth.sigma["ess_bulk"]),
                 color=colours.fair,
                 lw=1.5,
                 marker="o",

@@ -1,23 +1,25 @@
 """Charts of feature effects: importance, partial dependence, and the density of one prediction."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from app.dashboard.drawing.canvas import ChartStyle, draw
 from app.dashboard.drawing.held_out import short
+from app.services.predictions.densities import Density
+from app.services.predictions.explanations import Dependence, FeatureShare
 
 SHADES = 48  # of a surface; with more, a colour bar becomes a bitmap
 MOST_CLASSES = 8  # in one chart: those whose probability changes most
 
 
-def importance(features: Sequence[Mapping[str, Any]], look: ChartStyle) -> bytes:
+def importance(features: Sequence[FeatureShare], look: ChartStyle) -> bytes:
     """Draw inclusion proportions with intervals, largest on top."""
-    names = [short(str(feature["name"]), 22 if look.narrow else 34) for feature in features]
-    mean = np.array([feature["mean"] for feature in features])
-    lower = np.array([feature["lower"] for feature in features])
-    upper = np.array([feature["upper"] for feature in features])
+    names = [short(feature.name, 22 if look.narrow else 34) for feature in features]
+    mean = np.array([feature.mean for feature in features])
+    lower = np.array([feature.lower for feature in features])
+    upper = np.array([feature.upper for feature in features])
     at = np.arange(len(names))[::-1]
 
     def paint(figure: Any, look: ChartStyle) -> None:
@@ -37,19 +39,19 @@ def importance(features: Sequence[Mapping[str, Any]], look: ChartStyle) -> bytes
     return draw(paint, look)
 
 
-def dependence(found: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
+def dependence(result: Dependence, target: str, look: ChartStyle) -> bytes:
     """Draw partial dependence on one or two features; for more than two classes, one line each."""
-    if len(found["features"]) == 2:
-        return _two(found, target, look)
-    many = len(found.get("classes") or ())
-    return _of_classes(found, look) if many > 2 else _one(found, target, look)
+    if len(result.features) == 2:
+        return _two(result, target, look)
+    many = len(result.classes or ())
+    return _of_classes(result, look) if many > 2 else _one(result, target, look)
 
 
-def _one(found: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
-    (grid,), (name,) = found["grid"], found["features"]
-    mean = np.array(found["mean"])
-    interval = found["intervals"][0]
-    lower, upper = np.array(interval["lower"]), np.array(interval["upper"])
+def _one(result: Dependence, target: str, look: ChartStyle) -> bytes:
+    (grid,), (name,) = result.grid, result.features
+    mean = np.array(result.mean)
+    interval = result.intervals[0]
+    lower, upper = np.array(interval.lower), np.array(interval.upper)
     numeric = _numeric(grid)
 
     def paint(figure: Any, look: ChartStyle) -> None:
@@ -71,10 +73,10 @@ def _one(found: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
     return draw(paint, look)
 
 
-def _of_classes(found: Mapping[str, Any], look: ChartStyle) -> bytes:
-    (grid,), (name,) = found["grid"], found["features"]
-    mean, interval = np.array(found["mean"]), found["intervals"][0]
-    ends = np.array(interval["lower"]), np.array(interval["upper"])
+def _of_classes(result: Dependence, look: ChartStyle) -> bytes:
+    (grid,), (name,) = result.grid, result.features
+    mean, interval = np.array(result.mean), result.intervals[0]
+    ends = np.array(interval.lower), np.array(interval.upper)
     moved = np.argsort(-np.ptp(mean, axis=0), kind="stable")[:MOST_CLASSES]
     numeric = _numeric(grid)
 
@@ -82,7 +84,7 @@ def _of_classes(found: Mapping[str, Any], look: ChartStyle) -> bytes:
         axes = figure.subplots()
         at = np.array(grid, float) if numeric else np.arange(len(grid))
         for place, k in enumerate(sorted(moved)):
-            colour, label = look.colours.chains[place], short(str(found["classes"][k]), 20)
+            colour, label = look.colours.chains[place], short(str((result.classes or ())[k]), 20)
             lower, upper = (end[:, k] for end in ends)
             if numeric:
                 axes.fill_between(at, lower, upper, color=colour, alpha=0.14, lw=0)
@@ -102,16 +104,16 @@ def _of_classes(found: Mapping[str, Any], look: ChartStyle) -> bytes:
     return draw(paint, look)
 
 
-def _two(found: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
-    first, second = found["grid"]
-    mean = np.array(found["mean"])
-    interval = found["intervals"][0]
-    ends = np.array(interval["lower"]), np.array(interval["upper"])
+def _two(result: Dependence, target: str, look: ChartStyle) -> bytes:
+    first, second = result.grid
+    mean = np.array(result.mean)
+    interval = result.intervals[0]
+    ends = np.array(interval.lower), np.array(interval.upper)
     shown = short(target)
     if mean.ndim == 3:
         most = int(np.argmax(np.ptp(mean, axis=(0, 1))))
         mean, ends = mean[..., most], (ends[0][..., most], ends[1][..., most])
-        shown = f"probability of {short(str(found['classes'][most]), 24)}"
+        shown = f"probability of {short(str((result.classes or ())[most]), 24)}"
     width = ends[1] - ends[0]
 
     def paint(figure: Any, look: ChartStyle) -> None:
@@ -119,7 +121,7 @@ def _two(found: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
 
         ramp = LinearSegmentedColormap.from_list("ours", list(look.colours.ramp), N=SHADES)
         panels = figure.subplots(*((2, 1) if look.narrow else (1, 2)))
-        titles = (shown, f"width of its {100 * interval['level']:.0f}% interval")
+        titles = (shown, f"width of its {100 * interval.level:.0f}% interval")
         for axes, values, title in zip(panels, (mean, width), titles, strict=True):
             axes.grid(visible=False)
             mesh = axes.pcolormesh(
@@ -131,34 +133,35 @@ def _two(found: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
                 if not _numeric(grid):
                     _ticks(axis, grid, look)
             axes.set_title(title)
-            axes.set_xlabel(short(found["features"][0]))
-            axes.set_ylabel(short(found["features"][1]))
+            axes.set_xlabel(short(result.features[0]))
+            axes.set_ylabel(short(result.features[1]))
 
     return draw(paint, look)
 
 
-def density(found: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
+def density(density: Density, target: str, look: ChartStyle) -> bytes:
     """Draw the posterior density of a prediction, and of a new outcome."""
 
     def paint(figure: Any, look: ChartStyle) -> None:
         axes = figure.subplots()
-        colours, x = look.colours, np.array(found["x"])
+        colours = look.colours
+        new, mean = density.outcome, density.mean
         axes.grid(visible=False)
         axes.set_yticks([])
-        tallest = max(np.max(found[name]) for name in ("mean", "outcome") if found[name] is not None)
-        for name, colour, label, fill in (
-            ("outcome", colours.fair, "a new outcome", 0.12),
-            ("mean", colours.accent, "the probability" if found["outcome"] is None else "its mean", 0.2),
+        tallest = max(np.max(values) for values in (mean, new) if values is not None)
+        for values, colour, label, fill in (
+            (new, colours.fair, "a new outcome", 0.12),
+            (mean, colours.accent, "the probability" if new is None else "its mean", 0.2),
         ):
-            if found[name] is None:
+            if values is None:
                 continue
-            height = np.array(found[name]) / tallest
-            axes.fill_between(x, height, color=colour, alpha=fill, lw=0)
-            axes.plot(x, height, color=colour, lw=1.6, label=label)
+            height = values / tallest
+            axes.fill_between(density.x, height, color=colour, alpha=fill, lw=0)
+            axes.plot(density.x, height, color=colour, lw=1.6, label=label)
         for i, (name, colour) in enumerate((("mean", colours.accent), ("outcome", colours.fair))):
-            if ends := found["intervals"].get(name):
+            if ends := density.intervals.get(name):
                 axes.plot(ends, [-0.07 - 0.08 * i] * 2, color=colour, lw=3.5, solid_capstyle="butt")
-        axes.axvline(found["centre"], color=colours.ink, lw=0.9, ls=(0, (1, 2)))
+        axes.axvline(density.centre, color=colours.ink, lw=0.9, ls=(0, (1, 2)))
         axes.set_ylim(-0.22, 1.08)
         axes.set_xlabel(short(target))
         axes.legend(loc="upper right")

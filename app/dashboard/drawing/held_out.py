@@ -8,9 +8,8 @@ import numpy as np
 from app.dashboard.drawing.canvas import ChartStyle, draw
 
 
-def predicted(found: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
+def predicted(rows: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
     """Draw predicted against actual, with the interval of each row; misses stand out."""
-    rows = found["rows"]
     actual, mean, lower, upper = (
         np.array([np.nan if v is None else v for v in rows[name]], float)
         for name in ("actual", "mean", "lower", "upper")
@@ -49,9 +48,8 @@ def predicted(found: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
     return draw(paint, look)
 
 
-def probabilities(found: Mapping[str, Any], look: ChartStyle) -> bytes:
+def probabilities(rows: Mapping[str, Any], classes: Sequence[str], look: ChartStyle) -> bytes:
     """Draw the predicted probabilities of the rows of two classes, as bars."""
-    rows = found["rows"]
     actual, mean = np.array(rows["actual"], float), np.array(rows["mean"], float)
 
     def paint(figure: Any, look: ChartStyle) -> None:
@@ -65,23 +63,22 @@ def probabilities(found: Mapping[str, Any], look: ChartStyle) -> bytes:
                 fill=True,
                 color=colour,
                 alpha=0.8,
-                label=f"rows that are {short(str(found['classes'][int(value)]))}",
+                label=f"rows that are {short(str(classes[int(value)]))}",
             )
         axes.axhline(0, color=look.colours.soft, lw=0.8)
         axes.yaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
-        axes.set_xlabel(f"predicted probability of {short(str(found['classes'][1]))}")
+        axes.set_xlabel(f"predicted probability of {short(str(classes[1]))}")
         axes.set_ylabel("rows")
         axes.legend(loc="best")
 
     return draw(paint, look)
 
 
-def several(found: Mapping[str, Any], look: ChartStyle) -> bytes:
+def several(rows: Mapping[str, Any], classes: Sequence[str], look: ChartStyle) -> bytes:
     """Draw for more than two classes the probability given to each row's own class, one line per class.
 
     A row whose own class was not the most probable one stands out.
     """
-    rows = found["rows"]
     actual, mean = np.array(rows["actual"], int), np.array(rows["mean"], float)
     right = actual == np.array(rows["predicted"], int)
     seen, at = np.unique(actual, return_inverse=True)
@@ -104,9 +101,7 @@ def several(found: Mapping[str, Any], look: ChartStyle) -> bytes:
                     alpha=0.8, label=told,
                 )  # fmt: skip
         every = max(1, len(seen) // 20)
-        axes.set_yticks(
-            np.arange(len(seen))[::every], [short(str(found["classes"][k]), 16) for k in seen[::every]]
-        )
+        axes.set_yticks(np.arange(len(seen))[::every], [short(str(classes[k]), 16) for k in seen[::every]])
         axes.set_xlim(-0.02, 1.02)
         axes.set_xlabel("probability given to a row's own class")
         figure.legend(loc="outside upper left", ncols=2)

@@ -18,15 +18,15 @@ FEW = 6
 @needs(READ)
 def home(request: Request, session: Reading, owner: Owner, readiness: TheReadiness) -> Response:
     """Show the newest models and datasets, and whether the service is ready."""
-    newest, more_models = models.list_page(session, owner, FEW, None)
+    newest = models.list_page(session, owner, FEW, None)
     page = datasets.list_page(session, owner, FEW, None)
     return render.render(
         request.scope,
         "home.html",
         datasets=page.items,
         more_datasets=page.next_cursor,
-        models=newest,
-        more_models=more_models,
+        models=newest.items,
+        more_models=newest.next_cursor,
         missing=readiness.missing(),
         snippets=snippets.upload(request),
     )

@@ -44,12 +44,12 @@ async def _merged(feed: Feed, ids: Sequence[str]) -> AsyncIterator[bytes]:
             if news is None:
                 yield KEEPALIVE_COMMENT
                 continue
-            model_id, told = news
-            if told.ends:
+            model_id, event = news
+            if event.ends:
                 yield _written(END, {"model": model_id})
                 return
-            if told.kind == PROGRESS:
-                yield _written(PROGRESS, {"model": model_id, **told.data})
+            if event.kind == PROGRESS:
+                yield _written(PROGRESS, {"model": model_id, **event.data})
 
 
 def _written(kind: str, data: dict[str, object]) -> bytes:

@@ -46,10 +46,10 @@ async def chains(
     frame: Annotated[Frame, _framed("chains")],
 ) -> Response:
     """Show the convergence of the chains: traces, ranks, and diagnostics by draws, also during the fit."""
-    model_id = frame["model"]["id"]
-    weights = (frame["model"]["diagnostics"] or {}).get("weights")
+    model_id = frame["model"].id
+    weights = (frame["model"].diagnostics or {}).get("weights")
 
-    def find() -> dict[str, Any] | None:
+    def find() -> convergence.Growth | None:
         if weights is not None:
             return None  # weighted particles come all at once: runs are compared instead
         try:
@@ -59,7 +59,7 @@ async def chains(
 
     found = await gate.run(find)
     path, call = f"/models/{model_id}/diagnostics", snippets.call("diagnostics", model_id)
-    if frame["model"]["state"] != "succeeded":
+    if frame["model"].state != "succeeded":
         path, call = f"{path}/growth", snippets.call("growth", model_id)
     return render.render(
         request.scope,
@@ -67,7 +67,7 @@ async def chains(
         **frame,
         growth=found,
         weights=weights,
-        topologies=(frame["model"]["diagnostics"] or {}).get("topologies"),
+        topologies=(frame["model"].diagnostics or {}).get("topologies"),
         snippets=snippets.ask(request, path, call),
     )
 
@@ -83,9 +83,9 @@ async def features(
     frame: Annotated[Frame, _framed("features")],
 ) -> Response:
     """Show each feature's share of the split rules."""
-    model_id = frame["model"]["id"]
+    model_id = frame["model"].id
     found = None
-    if frame["model"]["state"] == "succeeded":
+    if frame["model"].state == "succeeded":
         found = await gate.run(lambda: explanations.importance(predictor, owner, model_id, 0.9))
     path = f"/models/{model_id}/variable-importance"
     return render.render(
@@ -111,20 +111,20 @@ async def effects(
     feature: Annotated[list[str] | None, Query(max_length=2)] = None,
 ) -> Response:
     """Show how predictions change with one or two features."""
-    model_id = frame["model"]["id"]
+    model_id = frame["model"].id
     chosen = list(dict.fromkeys(name for name in feature or () if name))
     names: list[str] = []
     found = None
-    if frame["model"]["state"] == "succeeded":
+    if frame["model"].state == "succeeded":
 
-        def find() -> tuple[list[str], dict[str, Any]]:
-            by_share = explanations.importance(predictor, owner, model_id, 0.9)["features"]
-            listed = [entry["name"] for entry in by_share]
+        def find() -> tuple[list[str], explanations.Dependence]:
+            by_share = explanations.importance(predictor, owner, model_id, 0.9).features
+            listed = [feature.name for feature in by_share]
             asked = DependenceRequest(features=chosen or listed[:1])
             return listed, explanations.dependence(predictor, owner, model_id, asked)
 
         names, found = await gate.run(find)
-        chosen = found["features"]
+        chosen = found.features
     body = {"features": chosen, "level": 0.9}
     path = f"/models/{model_id}/partial-dependence"
     return render.render(
@@ -134,7 +134,7 @@ async def effects(
         names=names,
         chosen=chosen,
         found=found,
-        by_point=_by_point(found) if found and len(found["classes"] or ()) > 2 else [],
+        by_point=_by_point(found) if found and len(found.classes or ()) > 2 else [],
         query=urlencode([("feature", name) for name in chosen]),
         snippets=snippets.ask(
             request,
@@ -146,15 +146,15 @@ async def effects(
     )
 
 
-def _by_point(found: dict[str, Any]) -> list[dict[str, Any]]:
+def _by_point(result: explanations.Dependence) -> list[dict[str, Any]]:
     """Return each point of a grid with its values, and the mean and interval of each class."""
-    interval = found["intervals"][0]
-    shape = [len(points) for points in found["grid"]]
-    tables = {"mean": found["mean"], "lower": interval["lower"], "upper": interval["upper"]}
+    interval = result.intervals[0]
+    shape = [len(points) for points in result.grid]
+    tables = {"mean": result.mean, "lower": interval.lower, "upper": interval.upper}
     flat = {name: np.reshape(values, (np.prod(shape), -1)).tolist() for name, values in tables.items()}
     return [
         {"at": values, **{name: figures[i] for name, figures in flat.items()}}
-        for i, values in enumerate(product(*found["grid"]))
+        for i, values in enumerate(product(*result.grid))
     ]
 
 
@@ -169,7 +169,7 @@ async def predict(
     frame: Annotated[Frame, _framed("predict")],
 ) -> Response:
     """Show a form for one row; with values in the query, also the prediction and its density."""
-    model_id = frame["model"]["id"]
+    model_id = frame["model"].id
     asked = "f0" in request.query_params
     found = await gate.run(lambda: _predicted(predictor, owner, model_id, frame, request, asked=asked))
     error = found["error"]
@@ -199,7 +199,7 @@ def _predicted(
     predictor: Predictor, owner: str, model_id: str, frame: Frame, request: Request, *, asked: bool
 ) -> dict[str, Any]:
     model, dataset = frame["model"], frame["dataset"]
-    interval = "credible" if model["settings"].get("family") != "gaussian" else "predictive"
+    interval = "credible" if model.settings.get("family") != "gaussian" else "predictive"
     nothing: dict[str, Any] = {
         "columns": [],
         "given": [],
@@ -209,14 +209,14 @@ def _predicted(
         "wrong": {},
         "interval": interval,
     }
-    if not model["draws"]:
+    if not model.draws:
         return nothing
     profiles = {}
     if dataset is not None and dataset.profiles:
         profiles = dict(zip((c["name"] for c in dataset.columns), dataset.profiles, strict=True))
     columns = densities.features(predictor, owner, model_id, profiles)
     typed = given_of(request, len(columns))
-    given = typed if asked else [_typed(column["typical"]) for column in columns]
+    given = typed if asked else [_typed(column.typical) for column in columns]
     found = nothing | {"columns": columns, "given": given}
     try:
         found["row"] = densities.row_of(columns, given)
@@ -224,9 +224,9 @@ def _predicted(
             wanted = PredictRequest(
                 rows=[found["row"]], levels=LEVELS, interval=interval, mcse=True, rhat=True
             )
-            found["answer"] = predictor.predict(owner, model_id, wanted)
+            found["answer"] = predictor.predict(owner, model_id, wanted).to_json()
             wanted = PredictRequest(rows=[found["row"]], levels=LEVELS, interval="credible")
-            found["credible"] = predictor.predict(owner, model_id, wanted)
+            found["credible"] = predictor.predict(owner, model_id, wanted).to_json()
     except ServiceError as error:
         if error.status != 422:
             raise

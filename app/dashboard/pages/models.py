@@ -14,7 +14,6 @@ from app.services import datasets, health
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import Fault, InvalidRequestError, NotFoundError
 from app.services.fits import events, lifecycle, models
-from app.services.fits.event_stream import all_of
 from app.services.predictions import explanations
 from app.web.dependencies import Deleting, Owner, Reading, TheBell, ThePredictor, TheSettings, Writing
 from app.web.paging import Cursor
@@ -30,10 +29,10 @@ OPEN = ("queued", "running")
 @needs(READ)
 def list_models(request: Request, session: Reading, owner: Owner, cursor: Cursor = None) -> Response:
     """Show your models, newest first, with their progress."""
-    items, next_cursor = models.list_page(session, owner, ON_A_PAGE, cursor)
+    page = models.list_page(session, owner, ON_A_PAGE, cursor)
     listing = snippets.ask(request, "/models", "list(bart.models())", query={"limit": ON_A_PAGE})
     return render.render(
-        request.scope, "models.html", models=items, next_cursor=next_cursor, snippets=listing
+        request.scope, "models.html", models=page.items, next_cursor=page.next_cursor, snippets=listing
     )
 
 
@@ -44,29 +43,29 @@ def show(
 ) -> Response:
     """Show a model: its progress, its verdict, and its scores on held-out rows."""
     model = models.view(session, owner, model_id)
-    model_id = model["id"]
-    log, older = events.back(session, owner, model_id, EVENTS, before)
+    model_id = model.id
+    log = events.back(session, owner, model_id, EVENTS, before)
     return render.render(
         request.scope,
         "model.html",
         **framed(session, owner, model, "overview"),
-        facts=fit_fields.facts(model["settings"]),
+        facts=fit_fields.facts(model.settings),
         held_out=held_out_of(session, owner, model),
-        events=all_of(log),
-        older=older,
+        events=log.items,
+        older=log.next_cursor,
         looks_back=before is not None,
-        error_advice=formatting.advice_on(model["error"]),
+        error_advice=formatting.advice_on(model.error),
         snippets=snippets.ask(request, f"/models/{model_id}", snippets.call("model", model_id)),
     )
 
 
-def framed(session: Session, owner: str, model: dict[str, Any], tab: str) -> dict[str, Any]:
+def framed(session: Session, owner: str, model: models.FittedModel, tab: str) -> dict[str, Any]:
     """Return the values common to all pages of a model."""
     dataset = None
-    if model["dataset_id"] is not None:
+    if model.dataset_id is not None:
         with suppress(NotFoundError):
-            dataset = datasets.get(session, owner, model["dataset_id"], profiles=True)
-    version = f"{model['draws']}-{model['finished_at'] or ''}"
+            dataset = datasets.get(session, owner, model.dataset_id, profiles=True)
+    version = f"{model.draws}-{model.finished_at or ''}"
     return {
         "model": model,
         "tab": tab,
@@ -75,12 +74,12 @@ def framed(session: Session, owner: str, model: dict[str, Any], tab: str) -> dic
     }
 
 
-def held_out_of(session: Session, owner: str, model: dict[str, Any]) -> dict[str, Any] | None:
+def held_out_of(session: Session, owner: str, model: models.FittedModel) -> explanations.HeldOut | None:
     """Return the held-out rows of a succeeded model with a holdout, else None."""
-    if model["state"] != "succeeded" or model["holdout"] is None:
+    if model.state != "succeeded" or model.holdout is None:
         return None
     with suppress(NotFoundError):
-        return explanations.held_out(session, owner, model["id"])
+        return explanations.held_out(session, owner, model.id)
     return None
 
 
@@ -98,8 +97,8 @@ def retry(
     _form: Form, session: Writing, bell: TheBell, owner: Owner, model_id: str, after: BackgroundTasks
 ) -> Response:
     """Continue a model where its chains ended."""
-    shown = lifecycle.retry(session, owner, model_id)
-    after.add_task(bell.ring, len(shown["progress"]["chains"]))
+    model = lifecycle.retry(session, owner, model_id)
+    after.add_task(bell.ring, len(model.progress.chains))
     return render.see_other(f"/ui/models/{model_id}")
 
 
@@ -120,8 +119,8 @@ def extend(
     if not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= lifecycle.MAX_DRAWS):
         told = f"a whole number from 1 to {lifecycle.MAX_DRAWS}"
         raise InvalidRequestError(errors=[Fault("num_draws", None, told)])
-    shown = lifecycle.extend(session, owner, model_id, int(given[:9]), slots=health.slots(session, settings))
-    after.add_task(bell.ring, len(shown["progress"]["chains"]))
+    model = lifecycle.extend(session, owner, model_id, int(given[:9]), slots=health.slots(session, settings))
+    after.add_task(bell.ring, len(model.progress.chains))
     return render.see_other(f"/ui/models/{model_id}")
 
 

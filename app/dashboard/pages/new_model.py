@@ -54,10 +54,10 @@ def create(
         def make() -> StoredResponse:
             plan = creation.plan(engine, owner, asked, slots=health.slots_now(engine, settings))
             with transactions() as transaction:
-                shown = creation.accept(transaction, owner, plan)
-                answer = StoredResponse(303, {"Location": f"/ui/models/{shown['id']}"}, b"")
+                model = creation.accept(transaction, owner, plan)
+                answer = StoredResponse(303, {"Location": f"/ui/models/{model.id}"}, b"")
                 token.remember(transaction, answer)
-            after.add_task(bell.ring, len(shown["progress"]["chains"]))
+            after.add_task(bell.ring, len(model.progress.chains))
             return answer
 
         # A form sent twice (by a double click or a reload) creates one model.

@@ -6,7 +6,8 @@ A row in the transaction of the change, and a log line.
 import json
 import logging
 import secrets
-from typing import Any
+from dataclasses import asdict, dataclass
+from datetime import datetime
 
 from sqlalchemy import event
 from sqlalchemy.orm import Session
@@ -20,6 +21,19 @@ from app.store.tables import AuditEntry, new_id
 
 log = logging.getLogger("bartserve.audit")
 FORGET_EVERY = 100  # entries, on average, between deletions of old ones
+
+
+@dataclass(frozen=True)
+class Change:
+    """An entry of the log."""
+
+    id: str
+    at: datetime
+    who: str
+    owner: str
+    action: str
+    subject: str
+    request_id: str | None
 
 
 def record(session: Session, owner: str, action: str, subject: str) -> None:
@@ -42,7 +56,8 @@ def record(session: Session, owner: str, action: str, subject: str) -> None:
         subject=subject,
         request_id=by.request_id,
     )
-    line = json.dumps(shown(entry))
+    change = asdict(_change(entry))
+    line = json.dumps(change | {"at": change["at"].isoformat().replace("+00:00", "Z")})
     store.append(session, entry)
     if secrets.randbelow(FORGET_EVERY) == 0:
         store.forget_old(session)
@@ -52,19 +67,14 @@ def record(session: Session, owner: str, action: str, subject: str) -> None:
         log.info(line)
 
 
-def list_page(session: Session, owner: str | None, limit: int, cursor: str | None) -> Page[AuditEntry]:
+def list_page(session: Session, owner: str | None, limit: int, cursor: str | None) -> Page[Change]:
     """Return a page of one owner's entries, or of all owners' (`owner=None`), newest first."""
-    return cursors.cut(store.list_page(session, owner, limit + 1, cursors.after(cursor)), limit)
+    page: Page[AuditEntry]
+    page = cursors.cut(store.list_page(session, owner, limit + 1, cursors.after(cursor)), limit)
+    return Page([_change(entry) for entry in page.items], page.next_cursor)
 
 
-def shown(entry: AuditEntry) -> dict[str, Any]:
-    """Return an entry as JSON values."""
-    return {
-        "id": entry.id,
-        "at": entry.created_at.isoformat().replace("+00:00", "Z"),
-        "who": entry.who,
-        "owner": entry.owner,
-        "action": entry.action,
-        "subject": entry.subject,
-        "request_id": entry.request_id,
-    }
+def _change(entry: AuditEntry) -> Change:
+    return Change(
+        entry.id, entry.created_at, entry.who, entry.owner, entry.action, entry.subject, entry.request_id
+    )

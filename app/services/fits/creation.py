@@ -119,8 +119,8 @@ def plan(engine: Engine, owner: str, request: FitRequest, *, slots: int = 0) -> 
     return found
 
 
-def accept(session: Session, owner: str, plan: FitPlan) -> dict[str, Any]:
-    """Create the planned model with a unit of work per chain, and return it as `models.view` does.
+def accept(session: Session, owner: str, plan: FitPlan) -> models.FittedModel:
+    """Create the planned model with a unit of work per chain, and return it.
 
     Raises
     ------

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from anyio import to_thread
@@ -31,7 +31,7 @@ PROGRESS, DELETED = "progress", "deleted"
 
 
 @dataclass(frozen=True)
-class Told:
+class StreamEvent:
     """One message of a stream; `sequence` is None for progress (not in the log), `ends` marks the last."""
 
     sequence: int | None
@@ -44,7 +44,7 @@ class Told:
 class _News:
     state: str
     progress: dict[str, Any]
-    events: list[Told]
+    events: list[StreamEvent]
 
 
 @dataclass(eq=False)
@@ -55,24 +55,24 @@ class _Cursor:
     progress: dict[str, Any] | None = None
     ended: bool = False
 
-    def take(self, news: _News | None) -> list[Told]:
+    def take(self, news: _News | None) -> list[StreamEvent]:
         """Return the messages of the news that have not been sent."""
         if news is None:
             self.ended = True
-            return [Told(None, DELETED, {}, ends=True)]
-        fresh = [told for told in news.events if told.sequence is not None and told.sequence > self.after]
+            return [StreamEvent(None, DELETED, {}, ends=True)]
+        fresh = [event for event in news.events if (event.sequence or 0) > self.after]
         if fresh:
             self.after = fresh[-1].sequence or 0
         if news.state in OPEN_STATES:
             if news.progress != self.progress:
                 self.progress = news.progress
-                fresh.insert(0, Told(None, PROGRESS, news.progress))
+                fresh.insert(0, StreamEvent(None, PROGRESS, news.progress))
         elif len(fresh) < AT_ONCE:  # otherwise the log may have more
             self.ended = True
             if fresh and fresh[-1].kind == news.state:
                 fresh[-1] = replace(fresh[-1], ends=True)
             else:  # a model older than the log has no final event
-                fresh.append(Told(None, news.state, {}, ends=True))
+                fresh.append(StreamEvent(None, news.state, {}, ends=True))
         return fresh
 
 
@@ -82,18 +82,18 @@ class _Stream:
 
     reader: Actor
     models: dict[str, _Cursor]
-    waiting: list[tuple[str, Told]] = field(default_factory=list)
+    waiting: list[tuple[str, StreamEvent]] = field(default_factory=list)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     over: bool = False
 
-    def feed(self, found: Mapping[str, _News], asked: Mapping[str, int]) -> None:
+    def feed(self, news: Mapping[str, _News], asked: Mapping[str, int]) -> None:
         """Queue new messages; do nothing while earlier ones are pending, since the log keeps them."""
         if self.waiting:
             return
         for model_id, cursor in self.models.items():
             # A stream that joined after the query began, from an earlier event, waits for the next.
             if not cursor.ended and cursor.after >= asked.get(model_id, NEWEST + 1):
-                self.waiting += [(model_id, told) for told in cursor.take(found.get(model_id))]
+                self.waiting += [(model_id, event) for event in cursor.take(news.get(model_id))]
         self.over = self.over or all(cursor.ended for cursor in self.models.values())
         if self.waiting or self.over:
             self.wake.set()
@@ -158,7 +158,7 @@ class Feed:
         if len(self._streams) >= self._most or len(_followed(self._streams).union(model_ids)) > MAX_MODELS:
             raise BusyError("Too many streams are open; ask for the page of events instead.", retry_after=5)
 
-    async def follow(self, after: Mapping[str, int]) -> AsyncGenerator[tuple[str, Told] | None, None]:
+    async def follow(self, after: Mapping[str, int]) -> AsyncGenerator[tuple[str, StreamEvent] | None, None]:
         """Yield events of models after the given event numbers, and their progress, until each model ends.
 
         The last message of a model is its end: `succeeded`, `failed`, `cancelled` or `deleted`. None is
@@ -181,8 +181,8 @@ class Feed:
                     yield None
                     continue
                 stream.wake.clear()
-                for told in stream.waiting:
-                    yield told
+                for event in stream.waiting:
+                    yield event
                 stream.waiting = []
                 if stream.over:
                     return
@@ -202,12 +202,12 @@ class Feed:
                     for stream in await to_thread.run_sync(_not_in_force, list(self._streams)):
                         stream.end()
                     self._checked = time.monotonic()
-                found = await to_thread.run_sync(self._look, after)
+                news = await to_thread.run_sync(self._look, after)
             except SQLAlchemyError as error:
                 log.warning("Event streams are waiting for the database: %s", error)
             else:
                 for stream in list(self._streams):
-                    stream.feed(found, after)
+                    stream.feed(news, after)
             await asyncio.sleep(LOOK_SECONDS)
 
     def _look(self, after: dict[str, int]) -> dict[str, _News]:
@@ -215,13 +215,13 @@ class Feed:
             # States first: then the event of every visible end is visible too.
             rows = store.still_there(session, list(after))
             chains = store.chains(session, list(after))
-            found = events.news(session, after, AT_ONCE)
+            logged = events.news(session, after, AT_ONCE)
             return {
                 row.id: _News(
                     row.state,
                     {"state": row.state, "draws": models.draws_of(row, chains[row.id])}
-                    | models.progress(row.state, row.settings, chains[row.id]),
-                    [told_of(event) for event in found[row.id]],
+                    | asdict(models.progress(row.state, row.settings, chains[row.id])),
+                    [_message(event) for event in logged[row.id]],
                 )
                 for row in rows
             }
@@ -237,12 +237,6 @@ def _not_in_force(streams: Iterable[_Stream]) -> list[_Stream]:
     return [stream for stream in streams if not stream.reader.in_force()]
 
 
-def told_of(event: ModelEvent) -> Told:
-    """Convert an event of the log to a message."""
+def _message(event: ModelEvent) -> StreamEvent:
     at = event.at.isoformat().replace("+00:00", "Z")
-    return Told(event.sequence, event.kind, {"at": at, "detail": event.detail})
-
-
-def all_of(found: Iterable[ModelEvent]) -> list[dict[str, Any]]:
-    """Convert events of the log to entries of a page."""
-    return [{"sequence": t.sequence, "kind": t.kind, **t.data} for t in map(told_of, found)]
+    return StreamEvent(event.sequence, event.kind, {"at": at, "detail": event.detail})

@@ -1,34 +1,50 @@
 """Pages of a model's event log."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy.orm import Session
 
+from app.services.cursors import Page
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits import models
 from app.store import events as store
-from app.store.tables import OPEN_STATES, ModelEvent
+from app.store.tables import OPEN_STATES, Json, ModelEvent
 
 MAX_DIGITS = 15
 
 
-def page(
-    session: Session, owner: str, model_id: str, limit: int, cursor: str | None
-) -> tuple[Sequence[ModelEvent], str | None]:
-    """Return events of a model, oldest first, and the cursor of the next page.
+@dataclass(frozen=True)
+class LoggedEvent:
+    """An event of a model, numbered 1, 2, ... by `sequence`."""
+
+    sequence: int
+    kind: str
+    at: datetime
+    detail: Json
+
+
+@dataclass(frozen=True)
+class EventPage(Page[LoggedEvent]):
+    """A page of the log of one model."""
+
+    model_id: str
+
+
+def page(session: Session, owner: str, model_id: str, limit: int, cursor: str | None) -> EventPage:
+    """Return events of a model, oldest first.
 
     Raises NotFoundError and InvalidRequestError.
     """
     model = models.get(session, owner, model_id)
-    found = store.page(session, model.id, after(cursor, "cursor"), limit + 1)
-    items = found[:limit]
-    return items, str(items[-1].sequence) if len(found) > limit else None
+    events = store.page(session, model.id, after(cursor, "cursor"), limit + 1)
+    items = _logged(events[:limit])
+    return EventPage(items, str(items[-1].sequence) if len(events) > limit else None, model.id)
 
 
-def back(
-    session: Session, owner: str, model_id: str, limit: int, before: str | None
-) -> tuple[Sequence[ModelEvent], str | None]:
-    """Return a model's events before a number (None: the newest), newest first, and the next number to pass.
+def back(session: Session, owner: str, model_id: str, limit: int, before: str | None) -> EventPage:
+    """Return a model's events before a number (None: the newest), newest first; the cursor is such a number.
 
     Raises NotFoundError and InvalidRequestError.
     """
@@ -38,7 +54,11 @@ def back(
         end = min(end, after(before, "before") - 1)
     start = max(0, end - limit)  # numbers have no gaps
     items = store.page(session, model.id, start, end - start) if end > start else []
-    return items[::-1], str(start + 1) if start else None
+    return EventPage(_logged(items[::-1]), str(start + 1) if start else None, model.id)
+
+
+def _logged(events: Iterable[ModelEvent]) -> list[LoggedEvent]:
+    return [LoggedEvent(event.sequence, event.kind, event.at, event.detail) for event in events]
 
 
 def seen_to_the_end(session: Session, owner: str, model_id: str, seen: int) -> tuple[str, bool]:
@@ -51,11 +71,11 @@ def seen_to_the_end(session: Session, owner: str, model_id: str, seen: int) -> t
     return model.id, ended and 0 < seen >= store.last(session, model.id)
 
 
-def after(given: str | None, field: str) -> int:
+def after(number: str | None, field: str) -> int:
     """Parse the number of the last event seen; raises InvalidRequestError for a malformed one."""
-    if given is None:
+    if number is None:
         return 0
-    if not (given.isascii() and given.isdigit() and len(given) <= MAX_DIGITS):
-        told = "no event has this number: send a number from a response unchanged"
-        raise InvalidRequestError(errors=[Fault(field, None, told)])
-    return int(given)
+    if not (number.isascii() and number.isdigit() and len(number) <= MAX_DIGITS):
+        message = "no event has this number: send a number from a response unchanged"
+        raise InvalidRequestError(errors=[Fault(field, None, message)])
+    return int(number)

@@ -1,7 +1,5 @@
 """Continuation of models that have ended: retry and extend."""
 
-from typing import Any
-
 from sqlalchemy.orm import Session
 
 from app.services import datasets
@@ -9,6 +7,7 @@ from app.services.access import audit, quotas
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
 from app.services.fits import models
 from app.services.fits.costs import check_memory, check_seconds, coded_columns, estimate
+from app.services.fits.models import FittedModel
 from app.store import models as model_store
 from app.store.queue import restarts as store
 from app.store.tables import CANCELLED, FAILED, SUCCEEDED, Model
@@ -20,8 +19,8 @@ from sampler.storage.model_header import with_counts
 MAX_DRAWS = LIMITS["num_draws"][1]
 
 
-def retry(session: Session, owner: str, model_id: str) -> dict[str, Any]:
-    """Continue a cancelled or failed model where its chains ended; return it as `models.view` does.
+def retry(session: Session, owner: str, model_id: str) -> FittedModel:
+    """Continue a cancelled or failed model where its chains ended; return it.
 
     Raises
     ------
@@ -42,8 +41,8 @@ def retry(session: Session, owner: str, model_id: str) -> dict[str, Any]:
     return _seen(session, owner, model.id)
 
 
-def extend(session: Session, owner: str, model_id: str, num_draws: int, *, slots: int = 0) -> dict[str, Any]:
-    """Draw `num_draws` more kept draws in every chain of a succeeded model; return it as `models.view` does.
+def extend(session: Session, owner: str, model_id: str, num_draws: int, *, slots: int = 0) -> FittedModel:
+    """Draw `num_draws` more kept draws in every chain of a succeeded model; return it.
 
     `slots` chains run at once (0: there is no worker; one is assumed).
 
@@ -96,7 +95,7 @@ def _locked(session: Session, owner: str, model_id: str) -> Model:
     return model
 
 
-def _seen(session: Session, owner: str, model_id: str) -> dict[str, Any]:
+def _seen(session: Session, owner: str, model_id: str) -> FittedModel:
     session.flush()
     session.expire_all()  # the updates bypassed the session's copies
     return models.view(session, owner, model_id)

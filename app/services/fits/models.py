@@ -1,6 +1,7 @@
 """Models: viewing, cancelling and deleting them. `creation` accepts new ones."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -11,11 +12,59 @@ from app.services.access import audit
 from app.services.cursors import Page, is_id
 from app.services.errors import ConflictError, NotFoundError
 from app.store import models as store
-from app.store.tables import CANCELLED, DONE, OPEN_STATES, RUNNING, SUCCEEDED, Model, Unit
+from app.store.tables import CANCELLED, DONE, OPEN_STATES, RUNNING, SUCCEEDED, Json, Model, Unit
 
 COMPILING = "compiling"
 MAX_NAME = 200  # characters
 ALMOST = 0.99  # the chains are done, the verdict is pending
+
+
+@dataclass(frozen=True)
+class ChainProgress:
+    """Progress of a chain."""
+
+    chain: int
+    state: str
+    phase: str | None
+    iteration: int
+    iterations: int
+
+
+@dataclass(frozen=True)
+class FitProgress:
+    """Progress of a fit.
+
+    `fraction` is the share of iterations done; `eta_seconds` assumes that the present rate continues, and is
+    None while the rate is unknown.
+    """
+
+    fraction: float
+    iterations_per_second: float | None
+    eta_seconds: float | None
+    chains: list[ChainProgress]
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """A model with its progress."""
+
+    id: str
+    name: str | None
+    state: str
+    dataset_id: str | None
+    target: str
+    settings: Json
+    progress: FitProgress
+    draws: int
+    verdict: str | None
+    diagnostics: Json | None
+    holdout: Json | None
+    stopped: Json | None
+    error: Json | None
+    warnings: list[str]
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
 
 
 def get(session: Session, owner: str, model: str, *, succeeded: bool = False) -> Model:
@@ -38,22 +87,20 @@ def _may_be_name(text: str) -> bool:
     return text.isprintable() and 0 < len(text) <= MAX_NAME
 
 
-def view(session: Session, owner: str, model_id: str) -> dict[str, Any]:
-    """Return a model as the API shows it, with its progress; raises NotFoundError."""
+def view(session: Session, owner: str, model_id: str) -> FittedModel:
+    """Return a model with its progress; raises NotFoundError."""
     model = get(session, owner, model_id)
-    return _shown(model, store.chains(session, [model.id])[model.id])
+    return _fitted(model, store.chains(session, [model.id])[model.id])
 
 
-def list_page(
-    session: Session, owner: str, limit: int, cursor: str | None
-) -> tuple[list[dict[str, Any]], str | None]:
-    """Return a page of the owner's models as `view` does, newest first, and the cursor of the next page."""
+def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> Page[FittedModel]:
+    """Return a page of the owner's models, newest first."""
     page: Page[Model] = cursors.cut(store.list_page(session, owner, limit + 1, cursors.after(cursor)), limit)
     chains = store.chains(session, [model.id for model in page.items])
-    return [_shown(model, chains[model.id]) for model in page.items], page.next_cursor
+    return Page([_fitted(model, chains[model.id]) for model in page.items], page.next_cursor)
 
 
-def cancel(session: Session, owner: str, model_id: str) -> dict[str, Any]:
+def cancel(session: Session, owner: str, model_id: str) -> FittedModel:
     """Cancel a model; its draws are kept. Cancelling it again has no effect.
 
     Raises
@@ -92,26 +139,26 @@ def delete(session: Session, owner: str, model_id: str) -> str:
     return model.id
 
 
-def _shown(model: Model, chains: Sequence[Unit]) -> dict[str, Any]:
-    return {
-        "id": model.id,
-        "name": model.name,
-        "state": model.state,
-        "dataset_id": model.dataset_id,
-        "target": model.target,
-        "settings": model.settings,
-        "progress": progress(model.state, model.settings, chains),
-        "draws": draws_of(model, chains),
-        "verdict": model.verdict,
-        "diagnostics": model.diagnostics,
-        "holdout": model.holdout,
-        "stopped": model.stopped,
-        "error": model.error,
-        "warnings": model.warnings,
-        "created_at": _moment(model.created_at),
-        "started_at": _moment(model.started_at),
-        "finished_at": _moment(model.finished_at),
-    }
+def _fitted(model: Model, chains: Sequence[Unit]) -> FittedModel:
+    return FittedModel(
+        id=model.id,
+        name=model.name,
+        state=model.state,
+        dataset_id=model.dataset_id,
+        target=model.target,
+        settings=model.settings,
+        progress=progress(model.state, model.settings, chains),
+        draws=draws_of(model, chains),
+        verdict=model.verdict,
+        diagnostics=model.diagnostics,
+        holdout=model.holdout,
+        stopped=model.stopped,
+        error=model.error,
+        warnings=model.warnings,
+        created_at=model.created_at,
+        started_at=model.started_at,
+        finished_at=model.finished_at,
+    )
 
 
 def draws_of(model: Model, chains: Sequence[Unit]) -> int:
@@ -120,11 +167,8 @@ def draws_of(model: Model, chains: Sequence[Unit]) -> int:
     return min((chain.num_draws for chain in chains if chain.num_draws or not ended), default=0)
 
 
-def progress(state: str, settings: Mapping[str, Any], chains: Sequence[Unit]) -> dict[str, Any]:
-    """Return a model's progress: the share of iterations done, their rate, and the remaining time.
-
-    `eta_seconds` assumes that the present rate continues; it is None while the rate is unknown.
-    """
+def progress(state: str, settings: Mapping[str, Any], chains: Sequence[Unit]) -> FitProgress:
+    """Return the progress of a fit by its chains."""
     each = int(settings["num_burnin"]) + int(settings["num_draws"]) * int(settings["thin"])
     done = sum(
         each if c.state == DONE else 0 if c.phase == COMPILING else min(c.iteration, each) for c in chains
@@ -132,22 +176,9 @@ def progress(state: str, settings: Mapping[str, Any], chains: Sequence[Unit]) ->
     total = max(each * len(chains), 1)
     rates = [c.rate for c in chains if c.state == RUNNING and c.phase != COMPILING and c.rate]
     rate = sum(rates) if rates and state == RUNNING else None
-    return {
-        "fraction": 1.0 if state == SUCCEEDED else min(done / total, ALMOST),
-        "iterations_per_second": rate,
-        "eta_seconds": (total - done) / rate if rate else None,
-        "chains": [
-            {
-                "chain": chain.ordinal,
-                "state": chain.state,
-                "phase": chain.phase,
-                "iteration": chain.iteration,
-                "iterations": chain.iterations,
-            }
-            for chain in chains
-        ],
-    }
-
-
-def _moment(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
+    return FitProgress(
+        fraction=1.0 if state == SUCCEEDED else min(done / total, ALMOST),
+        iterations_per_second=rate,
+        eta_seconds=(total - done) / rate if rate else None,
+        chains=[ChainProgress(c.ordinal, c.state, c.phase, c.iteration, c.iterations) for c in chains],
+    )

@@ -22,7 +22,7 @@ from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.rows import columns_of, lists_of
 from app.store import models as store
 from app.store.engine import session_scope
-from app.store.tables import SUCCEEDED, Model
+from app.store.tables import SUCCEEDED, Json, Model
 from sampler import Posterior
 from sampler.posterior.intervals import Interval
 from sampler.posterior.partial_dependence import PartialDependence
@@ -47,6 +47,93 @@ class DependenceRequest:
     columns: Any = None
 
 
+@dataclass(frozen=True)
+class Diagnostics:
+    """The report of `sampler.posterior.report.diagnose` on a model."""
+
+    model_id: str
+    classes: list[str] | None
+    verdict: str
+    reasons: list[str]
+    reason_codes: list[Json]
+    advice: str
+    chains: int
+    draws: int
+    sigma: Json | None
+    f: Json
+    traces: Json
+    moves: list[Json]
+    trees: Json
+    topologies: list[Json] | None
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Held-out rows of a model with their predictions: `sampler.posterior.assessment.calibration`."""
+
+    model_id: str
+    target: str
+    interval: str
+    level: float
+    classes: list[str] | None
+    rows: Json
+    calibration: list[Json]
+
+
+@dataclass(frozen=True)
+class FeatureShare:
+    """Share of the split rules that use a feature: its posterior mean and an interval."""
+
+    name: str
+    mean: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Shares of the split rules by feature, largest first."""
+
+    model_id: str
+    draws: int
+    level: float
+    features: list[FeatureShare]
+    draws_without_rules: int
+
+
+@dataclass(frozen=True)
+class CurveInterval:
+    """Bounds at one level, nested lists in the shape of the mean."""
+
+    level: float
+    lower: list[Any]
+    upper: list[Any]
+
+
+@dataclass(frozen=True)
+class RowCurves:
+    """Curves of single rows, [row][point] or [row][point][class]."""
+
+    rows: list[int]
+    mean: list[Any]
+    intervals: list[CurveInterval]
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """Partial dependence by grid point: [first], or [first][second]; of several classes [..][class]."""
+
+    model_id: str
+    draws: int
+    classes: list[str] | None
+    features: list[str]
+    grid: list[list[Any]]
+    rows: int
+    mean: list[Any]
+    intervals: list[CurveInterval]
+    ice: RowCurves | None
+
+
 def finished(predictor: Predictor, owner: str, model: str) -> tuple[Model, Posterior]:
     """Return the succeeded model with this id, or the newest with this name, and its posterior.
 
@@ -66,7 +153,7 @@ def check_succeeded(model: Model) -> None:
         raise NotFinishedError(f"Model {model.id} is {model.state}: ask again when it has succeeded.")
 
 
-def diagnostics(predictor: Predictor, owner: str, model: str, max_points: int) -> dict[str, Any]:
+def diagnostics(predictor: Predictor, owner: str, model: str, max_points: int) -> Diagnostics:
     """Return the convergence diagnostics of a model, with traces and acceptance counts; raises as `finished`.
 
     `max_points` limits the points of each chain's trace.
@@ -75,15 +162,11 @@ def diagnostics(predictor: Predictor, owner: str, model: str, max_points: int) -
     with session_scope(predictor.engine, read_only=True) as session:
         chains = store.chains(session, [found.id])[found.id]
     statistics = [chain.statistics or {} for chain in chains]
-    return {
-        "model_id": found.id,
-        "classes": classes_of(posterior),
-        **diagnose(posterior, statistics, max_points),
-    }
+    return Diagnostics(found.id, classes_of(posterior), **diagnose(posterior, statistics, max_points))
 
 
-def held_out(session: Session, owner: str, model: str) -> dict[str, Any]:
-    """Return the held-out rows of a model with their predictions (`worker.scoring.look_at`).
+def held_out(session: Session, owner: str, model: str) -> HeldOut:
+    """Return the held-out rows of a model with their predictions.
 
     Raises
     ------
@@ -94,20 +177,20 @@ def held_out(session: Session, owner: str, model: str) -> dict[str, Any]:
     rows = store.held_out(session, found.id)
     if rows is None:
         raise NotFoundError("The model has no holdout, or was fitted before held-out rows were stored.")
-    return {"model_id": found.id, **rows}
+    names = ("interval", "level", "classes", "rows", "calibration")
+    return HeldOut(found.id, found.target, **{name: rows[name] for name in names})
 
 
-def held_out_by(predictor: Predictor, owner: str, model: str) -> dict[str, Any]:
-    """Return `held_out` with the name of the ``target``."""
+def held_out_by(predictor: Predictor, owner: str, model: str) -> HeldOut:
+    """Return `held_out` in a transaction of its own."""
     with session_scope(predictor.engine, read_only=True) as session:
-        found = held_out(session, owner, model)
-        return found | {"target": find(session, owner, model).target}
+        return held_out(session, owner, model)
 
 
-def topologies(predictor: Predictor, owner: str, model: str) -> list[dict[str, Any]] | None:
+def topologies(predictor: Predictor, owner: str, model: str) -> list[Json] | None:
     """Return the topologies of a model's tree, the most probable first, or None when it has none."""
     with session_scope(predictor.engine, read_only=True) as session:
-        found: list[dict[str, Any]] | None = (find(session, owner, model).diagnostics or {}).get("topologies")
+        found: list[Json] | None = (find(session, owner, model).diagnostics or {}).get("topologies")
         return found
 
 
@@ -117,25 +200,24 @@ def target_of(predictor: Predictor, owner: str, model: str) -> str:
         return find(session, owner, model, partly=True).target
 
 
-def importance(predictor: Predictor, owner: str, model: str, level: float) -> dict[str, Any]:
+def importance(predictor: Predictor, owner: str, model: str, level: float) -> Importance:
     """Return each feature's share of the split rules, largest first; raises as `finished`."""
     found, posterior = finished(predictor, owner, model)
     shares = posterior.inclusion(level)
     columns = (shares.names, shares.mean.tolist(), shares.lower.tolist(), shares.upper.tolist())
     features = [
-        {"name": name, "mean": mean, "lower": lower, "upper": upper}
-        for name, mean, lower, upper in zip(*columns, strict=True)
+        FeatureShare(name, mean, lower, upper) for name, mean, lower, upper in zip(*columns, strict=True)
     ]
-    return {
-        "model_id": found.id,
-        "draws": posterior.num_draws,
-        "level": level,
-        "features": sorted(features, key=lambda feature: -float(feature["mean"])),
-        "draws_without_rules": shares.draws_without_rules,
-    }
+    return Importance(
+        found.id,
+        posterior.num_draws,
+        level,
+        sorted(features, key=lambda feature: -feature.mean),
+        shares.draws_without_rules,
+    )
 
 
-def dependence(predictor: Predictor, owner: str, model: str, request: DependenceRequest) -> dict[str, Any]:
+def dependence(predictor: Predictor, owner: str, model: str, request: DependenceRequest) -> Dependence:
     """Return how predictions change with one or two features, averaged over the other features in the rows.
 
     Raises
@@ -164,7 +246,18 @@ def dependence(predictor: Predictor, owner: str, model: str, request: Dependence
         )
     _check_finite(result)
     draws = posterior.num_draws if request.draws is None else request.draws
-    return {"model_id": found.id, "draws": draws, "classes": classes_of(posterior), **_shown(result)}
+    ice = result.ice
+    return Dependence(
+        found.id,
+        draws,
+        classes_of(posterior),
+        result.features,
+        result.grid,
+        result.rows,
+        result.mean.tolist(),
+        _intervals(result.intervals),
+        None if ice is None else RowCurves(ice.rows.tolist(), ice.mean.tolist(), _intervals(ice.intervals)),
+    )
 
 
 def _check_finite(result: PartialDependence) -> None:
@@ -173,28 +266,8 @@ def _check_finite(result: PartialDependence) -> None:
         raise UnusableDataError("The result exceeds the largest float: rescale the target.")
 
 
-def _shown(result: PartialDependence) -> dict[str, Any]:
-    ice = result.ice
-    return {
-        "features": result.features,
-        "grid": result.grid,
-        "rows": result.rows,
-        "mean": result.mean.tolist(),
-        "intervals": _intervals(result.intervals),
-        "ice": ice
-        and {
-            "rows": ice.rows.tolist(),
-            "mean": ice.mean.tolist(),
-            "intervals": _intervals(ice.intervals),
-        },
-    }
-
-
-def _intervals(intervals: Sequence[Interval]) -> list[dict[str, Any]]:
-    return [
-        {"level": level, "lower": lower.tolist(), "upper": upper.tolist()}
-        for level, lower, upper in intervals
-    ]
+def _intervals(intervals: Sequence[Interval]) -> list[CurveInterval]:
+    return [CurveInterval(level, lower.tolist(), upper.tolist()) for level, lower, upper in intervals]
 
 
 def export(predictor: Predictor, owner: str, model: str, *, f: bool, draws: int | None) -> pa.Table:

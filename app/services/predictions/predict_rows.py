@@ -68,7 +68,7 @@ class Predictor(Posteriors):
         self.max_rows = max_rows
         self.max_work = max_work
 
-    def predict(self, owner: str, model: str, request: PredictRequest) -> dict[str, Any]:
+    def predict(self, owner: str, model: str, request: PredictRequest) -> PredictionAnswer:
         """Predict new rows.
 
         Parameters
@@ -80,11 +80,6 @@ class Predictor(Posteriors):
         request
             The rows and the requested figures.
 
-        Returns
-        -------
-        dict
-            The response document, figures as lists of floats.
-
         Raises
         ------
         NotFoundError, NotFinishedError, NotConvergedError
@@ -92,10 +87,6 @@ class Predictor(Posteriors):
         InvalidRequestError, UnusableDataError, TooLargeError
             The request or the rows are invalid; names column and row.
         """
-        return self.answer(owner, model, request).to_json()
-
-    def answer(self, owner: str, model: str, request: PredictRequest) -> PredictionAnswer:
-        """Predict new rows as a `PredictionAnswer`, not yet serialised. Raises what `predict` raises."""
         given: Any = None
         notes: list[str] = []
         if request.file is None:

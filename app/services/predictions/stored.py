@@ -25,7 +25,7 @@ from app.store import predictions as store
 from app.store.column_codec import BLOCK_ROWS
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, DatasetGoneError, ModelGoneError
-from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, BatchPrediction
+from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, BatchPrediction, Json
 from sampler.data.encode import Coded
 from sampler.data.row_flags import Flag, as_text
 from sampler.posterior import row_diagnostics
@@ -35,6 +35,7 @@ CSV_ROWS = 8192  # rows per written piece
 # Work (`work_of_row`) of a unit, two seconds of a core: it isn't interrupted for another owner's. Units are
 # larger only where there would be too many of them.
 UNIT_WORK, MAX_UNITS = 2e10, 5000
+RESOLVED = ("interval", "quantiles", "draws", "mcse", "rhat", "verdict", "classes", "warnings")
 FIGURE_BYTES = 8  # upper bound of the stored bytes per figure and row
 
 
@@ -49,6 +50,40 @@ class BatchRequest:
     draws: int | None = None  # per chain; None: all present ones
     mcse: bool = False
     rhat: bool = False
+
+
+@dataclass(frozen=True)
+class RowProgress:
+    """Progress in rows."""
+
+    fraction: float
+    rows_done: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class StoredPrediction:
+    """A background prediction with its progress."""
+
+    id: str
+    model_id: str
+    dataset_id: str | None
+    state: str
+    level: list[float]
+    interval: str
+    quantiles: list[float]
+    draws: int
+    mcse: bool
+    rhat: bool
+    verdict: str | None
+    classes: list[str] | None
+    warnings: list[str]
+    progress: RowProgress
+    flags: dict[str, dict[str, int]] | None
+    error: Json | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
 
 
 class PredictionNotFinishedError(ConflictError):
@@ -114,8 +149,8 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
     return BatchPlan(found.id, request.dataset_id, resolved, work_of_row(posterior, asked))
 
 
-def accept(session: Session, owner: str, plan: BatchPlan) -> dict[str, Any]:
-    """Queue the planned prediction and return it as `view` does.
+def accept(session: Session, owner: str, plan: BatchPlan) -> StoredPrediction:
+    """Queue the planned prediction and return it.
 
     Raises
     ------
@@ -139,7 +174,7 @@ def accept(session: Session, owner: str, plan: BatchPlan) -> dict[str, Any]:
     except (DatasetGoneError, ModelGoneError):
         raise NotFoundError("The model or the dataset was deleted meanwhile.") from None
     audit.record(session, owner, "prediction.created", made.id)
-    return _shown(made, 0)
+    return _with_progress(made, 0)
 
 
 def unit_rows(work: int, num_rows: int) -> int:
@@ -167,22 +202,22 @@ def get(session: Session, owner: str, prediction_id: str) -> BatchPrediction:
     return found
 
 
-def view(session: Session, owner: str, prediction_id: str) -> dict[str, Any]:
-    """Return a prediction as the API shows it; raises NotFoundError."""
+def view(session: Session, owner: str, prediction_id: str) -> StoredPrediction:
+    """Return a prediction with its progress; raises NotFoundError."""
     found = get(session, owner, prediction_id)
-    return _shown(found, store.rows_done(session, found.id))
+    return _with_progress(found, store.rows_done(session, found.id))
 
 
-def list_page(
-    session: Session, owner: str, limit: int, cursor: str | None
-) -> tuple[list[dict[str, Any]], str | None]:
-    """Return a page of the owner's predictions as `view` does, and the cursor of the next page."""
+def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> Page[StoredPrediction]:
+    """Return a page of the owner's predictions, newest first."""
     page: Page[BatchPrediction]
     page = cursors.cut(store.list_page(session, owner, limit + 1, cursors.after(cursor)), limit)
-    return [_shown(item, store.rows_done(session, item.id)) for item in page.items], page.next_cursor
+    return Page(
+        [_with_progress(item, store.rows_done(session, item.id)) for item in page.items], page.next_cursor
+    )
 
 
-def cancel(session: Session, owner: str, prediction_id: str) -> dict[str, Any]:
+def cancel(session: Session, owner: str, prediction_id: str) -> StoredPrediction:
     """Cancel a prediction; cancelling it again has no effect.
 
     Raises NotFoundError, and ConflictError when it has ended.
@@ -317,25 +352,20 @@ def _facts(found: BatchPrediction) -> dict[str, Any]:
     }
 
 
-def _shown(found: BatchPrediction, done: int) -> dict[str, Any]:
+def _with_progress(found: BatchPrediction, done: int) -> StoredPrediction:
     request = found.request
     fraction = 1.0 if found.state == SUCCEEDED else min(done / max(found.num_rows, 1), 0.99)
-    asked = ("interval", "quantiles", "draws", "mcse", "rhat", "verdict", "classes", "warnings")
-    return {
-        "id": found.id,
-        "model_id": found.model_id,
-        "dataset_id": found.dataset_id,
-        "state": found.state,
-        "level": request["levels"],
-        **{name: request[name] for name in asked},
-        "progress": {"fraction": fraction, "rows_done": done, "rows": found.num_rows},
-        "flags": found.flags,
-        "error": found.error,
-        "created_at": _moment(found.created_at),
-        "started_at": _moment(found.started_at),
-        "finished_at": _moment(found.finished_at),
-    }
-
-
-def _moment(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
+    return StoredPrediction(
+        id=found.id,
+        model_id=found.model_id,
+        dataset_id=found.dataset_id,
+        state=found.state,
+        level=request["levels"],
+        **{name: request[name] for name in RESOLVED},
+        progress=RowProgress(fraction, done, found.num_rows),
+        flags=found.flags,
+        error=found.error,
+        created_at=found.created_at,
+        started_at=found.started_at,
+        finished_at=found.finished_at,
+    )

@@ -73,7 +73,7 @@ def test_many_who_ask_a_cold_model_share_one_load(client, settings, database, mo
     predictor = Predictor(database.engine, cache_bytes=10**9, max_rows=100)
     request = PredictRequest(rows=[{"size": 3, "colour": "red"}])
 
-    answers = together(*[lambda: predictor.predict("local", model["id"], request)] * 8)
+    answers = together(*[lambda: predictor.predict("local", model["id"], request).to_json()] * 8)
 
     assert len(loads) == 1
     assert all(answer == answers[0] for answer in answers)

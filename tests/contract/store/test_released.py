@@ -87,17 +87,17 @@ def test_a_model_of_every_revision_answers(empty_database_url, revision):
     predictor = Predictor(engine, 1 << 26, 1000)
     asked = told["asked"]
     request = PredictRequest(rows=asked["rows"], levels=asked["level"], interval=asked["interval"])
-    answer = predictor.predict(OWNER, told["model"]["name"], request)
+    answer = predictor.predict(OWNER, told["model"]["name"], request).to_json()
     with session_scope(engine, read_only=True) as session:
         shown = models.view(session, OWNER, told["model"]["id"])
-        listed, _ = models.list_page(session, OWNER, 10, None)
+        listed = models.list_page(session, OWNER, 10, None).items
         rows = datasets.preview(session, OWNER, told["dataset_id"], 40)
         num_rows = session.get_one(Dataset, told["dataset_id"]).num_rows
 
     assert schema.at_head(engine)
     assert told["answer"] == {name: answer[name] for name in told["answer"]}
-    assert told["model"] == {name: shown[name] for name in told["model"]}
-    assert [told["model"]["id"]] == [model["id"] for model in listed]
+    assert told["model"] == {name: getattr(shown, name) for name in told["model"]}
+    assert [told["model"]["id"]] == [model.id for model in listed]
     assert (num_rows, len(rows)) == (40, 40)
     if told["prediction"] is not None:
         result = json.loads(b"".join(stored.Result(engine, OWNER, told["prediction"]["id"]).as_json()))

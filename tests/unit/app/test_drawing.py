@@ -3,12 +3,14 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from app.dashboard.drawing import chains, effects, held_out, shapes
 from app.dashboard.drawing.canvas import COLOURS, ChartStyle
+from app.services.predictions.explanations import CurveInterval, Dependence, FeatureShare
 from sampler.posterior.assessment.convergence import FEWEST_RANKED, independent_every
 from tests.support.html_page import checked_svg as checked
 
@@ -22,31 +24,31 @@ HOSTILE = '$x_{<script>"&\u202e\n'
 def test_hostile_names_and_bare_figures_can_be_drawn(theme):
     """Markup and mathematics in names appear as plain text; charts of one point or none are valid."""
     look = ChartStyle(theme, "narrow", half=True)
-    feature = {"name": HOSTILE * 20, "mean": 0.5, "lower": 0.0, "upper": 1.0}
+    feature = FeatureShare(HOSTILE * 20, 0.5, 0.0, 1.0)
     root = checked(effects.importance([feature], look))
     assert any("<script>" in (element.text or "") for element in root.iter())
-    interval = [{"level": 0.9, "lower": [1.0], "upper": [2.0]}]
-    one = {"features": [HOSTILE], "grid": [[3.0]], "mean": [1.5], "intervals": interval}
+    interval = [CurveInterval(0.9, [1.0], [2.0])]
+    one = Dependence("mdl_1", 1, None, [HOSTILE], [[3.0]], 1, [1.5], interval, None)
     checked(effects.dependence(one, HOSTILE, look))
-    checked(effects.dependence(one | {"grid": [[None]]}, HOSTILE, look))
-    flat = [{"level": 0.9, "lower": [[1.0]], "upper": [[2.0]]}]
-    two = {"features": ["a", HOSTILE], "grid": [[3.0], [None]], "mean": [[1.5]], "intervals": flat}
+    checked(effects.dependence(replace(one, grid=[[None]]), HOSTILE, look))
+    flat = [CurveInterval(0.9, [[1.0]], [[2.0]])]
+    two = replace(one, features=["a", HOSTILE], grid=[[3.0], [None]], mean=[[1.5]], intervals=flat)
     checked(effects.dependence(two, HOSTILE, look))
     names = [HOSTILE, *"abcdefghi"]
-    share = [{"level": 0.9, "lower": [[0.0] * 10], "upper": [[0.2] * 10]}]
-    of_classes = {"features": [HOSTILE], "grid": [[3.0]], "mean": [[0.1] * 10], "intervals": share}
+    share = [CurveInterval(0.9, [[0.0] * 10], [[0.2] * 10])]
+    of_classes = replace(one, classes=names, mean=[[0.1] * 10], intervals=share)
     for grid in ([[3.0]], [[None]]):
-        checked(effects.dependence(of_classes | {"classes": names, "grid": grid}, HOSTILE, look))
+        checked(effects.dependence(replace(of_classes, grid=grid), HOSTILE, look))
     kinds = {"actual": [1.0, 4.0], "predicted": [1, 2], "mean": [0.9, 0.1]}
-    checked(held_out.several({"classes": names, "rows": kinds}, look))
-    checked(held_out.several({"classes": names, "rows": {key: [0] for key in kinds}}, look))
-    rows = {"rows": {"actual": [1.0], "mean": [None], "lower": [None], "upper": [2.0]}, "classes": None}
+    checked(held_out.several(kinds, names, look))
+    checked(held_out.several({key: [0] for key in kinds}, names, look))
+    rows = {"actual": [1.0], "mean": [None], "lower": [None], "upper": [2.0]}
     checked(held_out.predicted(rows, HOSTILE, look))
 
 
 def test_themes_differ_in_colours_alone():
     """Both themes have the same words at the same places."""
-    feature = [{"name": "a", "mean": 0.5, "lower": 0.4, "upper": 0.6}]
+    feature = [FeatureShare("a", 0.5, 0.4, 0.6)]
     light, dark = (effects.importance(feature, ChartStyle(theme)).decode() for theme in ("light", "dark"))
     assert light != dark
     for colour, other in (

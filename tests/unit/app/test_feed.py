@@ -2,12 +2,12 @@
 
 import pytest
 
-from app.services.fits.event_stream import AT_ONCE, NEWEST, Told, _Cursor, _News, _Stream
+from app.services.fits.event_stream import AT_ONCE, NEWEST, StreamEvent, _Cursor, _News, _Stream
 from app.services.request_context import NOBODY
 
 
 def news(state, *kinds, first=1, progress=0.0):
-    events = [Told(first + i, kind, {}) for i, kind in enumerate(kinds)]
+    events = [StreamEvent(first + i, kind, {}) for i, kind in enumerate(kinds)]
     return _News(state, {"fraction": progress}, events)
 
 
