@@ -31,7 +31,7 @@ from app.services.fits.event_stream import Feed
 from app.services.health import Readiness
 from app.services.metrics import Scrape
 from app.services.predictions.predict_rows import Predictor
-from app.services.readers.confined import model_readers, readers
+from app.services.readers.process.confined import model_readers, readers
 from app.services.request_context import OwnerLimits
 from app.settings import Settings
 from app.store.engine import make_engine

@@ -44,7 +44,7 @@ _last_loaded: list[_Loaded] = []  # a process often runs several units of a pred
 
 
 def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
-    """Predict the claimed unit's rows; raises as `worker.chain.run_chain`."""
+    """Predict the claimed unit's rows; raises as `worker.fits.chain.run_chain`."""
     load_kernels(watch, PREDICTION)
     assert claim.prediction_id is not None
     with session_scope(context.engine, read_only=True) as session:

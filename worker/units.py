@@ -13,10 +13,10 @@ from app.store.queue import units
 from app.store.queue.counters import JOBS, LOST
 from app.store.queue.units import Claim, Directive
 from app.store.tables import CHAIN, FINISH, PREDICTION, Json
-from worker.chain import run_chain
 from worker.context import Context
 from worker.errors import Stopped, sentence
-from worker.finish import run_finish
+from worker.fits.chain import run_chain
+from worker.fits.finish import run_finish
 from worker.heartbeat import END, EndedError, Watch
 from worker.prediction import run_prediction
 

@@ -13,8 +13,8 @@ from app.services import cursors
 from app.services.access import audit, quotas
 from app.services.cursors import Page, is_id
 from app.services.errors import Fault, InUseError, InvalidRequestError, NotFoundError
-from app.services.readers.confined import readers
 from app.services.readers.options import KINDS, Options, ReaderLimits
+from app.services.readers.process.confined import readers
 from app.store import datasets as store
 from app.store.errors import DatasetGoneError, StillNeededError
 from app.store.tables import Dataset

@@ -12,8 +12,8 @@ from app.services.fits import models
 from app.services.fits.creation import check_model_name
 from app.services.predictions.explanations import check_succeeded
 from app.services.predictions.posteriors import DamagedError, find
-from app.services.readers.confined import model_readers
 from app.services.readers.options import ReaderLimits
+from app.services.readers.process.confined import model_readers
 from app.store import draws, imported_models
 from app.store import models as store
 from app.store.draws import StoredBlock

@@ -39,7 +39,7 @@ def create(
     Parameters
     ----------
     settings
-        All resolved settings, as `GET /models/{id}` shows them and the worker reads them (`worker.fit_spec`).
+        All resolved settings, as `GET /models/{id}` shows them and `worker.fits.fit_spec` reads them.
     iterations
         Iterations per chain, burn-in included; progress is measured against this number.
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from app.services.readers.confined import readers
+from app.services.readers.process.confined import readers
 from app.settings import Settings
 from tests.support.api_server import Servers
 from tests.support.databases import Database

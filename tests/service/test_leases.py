@@ -14,8 +14,9 @@ from app.store.queue import lifecycle, units
 from app.store.tables import CHAIN, FINISH, PREDICTION, Unit
 from tests.support.friedman import friedman_table
 from tests.support.worker_service import OWNER, SHORT, Service
-from worker import chain, finish, kernels, prediction
+from worker import kernels, prediction
 from worker.context import Context
+from worker.fits import chain, finish
 from worker.units import run_one
 
 LEASE, PATIENCE = 1.0, 120.0

@@ -7,7 +7,7 @@ from app.store.engine import session_scope
 from app.store.queue import restarts
 from sampler.storage.model_header import Header
 from tests.support.worker_service import LONG, OWNER, SHORT
-from worker.fit_spec import prepare_problem, read_rows, read_spec, split
+from worker.fits.fit_spec import prepare_problem, read_rows, read_spec, split
 
 
 def again(service, model_id, how):

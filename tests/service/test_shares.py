@@ -10,8 +10,8 @@ from app.store import datasets, models, predictions
 from app.store.engine import session_scope
 from app.store.tables import BatchPrediction, Dataset, Model
 from tests.support.worker_service import LONG, OWNER, SHORT
-from worker import chain
 from worker.context import Context
+from worker.fits import chain
 from worker.units import run_one
 
 OTHER = "other"

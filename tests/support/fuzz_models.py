@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.services import errors
-from app.services.readers.work import model
+from app.services.readers.process.tasks import model
 from sampler import Posterior, pack, prepare, warm
 from sampler.errors import SamplerError
 from sampler.storage.model_file import START, read_parts, write_model

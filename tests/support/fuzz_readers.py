@@ -26,9 +26,9 @@ import pyarrow.parquet as pq
 
 from app.services.errors import ServiceError
 from app.services.readers import table as tables
-from app.services.readers.forkserver import confine
 from app.services.readers.options import Options, ReaderLimits
-from app.services.readers.work import dataset
+from app.services.readers.process.forkserver import confine
+from app.services.readers.process.tasks import dataset
 from sampler.posterior import untrusted
 from tests.support import fuzz_models
 

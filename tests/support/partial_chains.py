@@ -6,8 +6,8 @@ from app.store.engine import session_scope
 from app.store.queue import units
 from app.store.queue.units import Claim, Progress, Slice
 from sampler import resume_chain, start_chain
-from worker.draw_blocks import BlockWriter
-from worker.fit_spec import prepare_problem, read_rows, read_spec, split
+from worker.fits.draw_blocks import BlockWriter
+from worker.fits.fit_spec import prepare_problem, read_rows, read_spec, split
 
 
 def take_chains(engine, *kept: int) -> list[Claim]:

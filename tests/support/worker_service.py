@@ -22,8 +22,8 @@ from sampler import Chain
 from tests.support.friedman import friedman_table
 from tests.support.waiting import eventually
 from tests.support.warm_workers import WarmParent, WarmWorker
-from worker.draw_blocks import BlockWriter
-from worker.fit_spec import prepare_problem, read_rows, read_spec, split
+from worker.fits.draw_blocks import BlockWriter
+from worker.fits.fit_spec import prepare_problem, read_rows, read_spec, split
 
 OWNER = "local"
 LEASE_SECONDS = 2.0

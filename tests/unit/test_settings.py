@@ -14,7 +14,7 @@ from sampler.definitions import ROLES
 from sampler.methods import METHODS
 from sampler.settings import EVERY, SETTINGS, Settings
 from sampler.sklearn import BARTRegressor
-from worker import fit_spec
+from worker.fits import fit_spec
 
 EXTENDED = """
 import sys, types
@@ -25,7 +25,7 @@ import sampler
 sampler.settings = module
 from sampler import Settings, prepare
 from app.web.fit_request import ModelRequest
-from worker import fit_spec
+from worker.fits import fit_spec
 shown = ModelRequest.model_json_schema()["properties"]["width"]
 assert shown["description"] == "How wide." and shown["anyOf"][0]["maximum"] == 9, shown
 asked = ModelRequest(dataset_id="d", target="y", width=4).fit_request()

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from app.services import cursors
 from app.services.cursors import Page
 from app.services.request_context import actor
-from app.store import audit as store
+from app.store.access import audit as store
 from app.store.clock import utc_now
 from app.store.tables import AuditEntry, new_id
 

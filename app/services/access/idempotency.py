@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.services.errors import ConflictError, Fault, InvalidRequestError
-from app.store import idempotency as store
+from app.store.access import idempotency as store
 from app.store.engine import session_scope
 from app.store.tables import IdempotentAnswer
 

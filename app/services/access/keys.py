@@ -23,7 +23,7 @@ from sqlalchemy.orm import Session
 
 from app.services.access import audit
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
-from app.store import keys as store
+from app.store.access import keys as store
 from app.store.clock import utc_now
 from app.store.engine import session_scope
 from app.store.errors import is_disk_full

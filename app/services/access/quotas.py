@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.services.errors import QuotaError
 from app.services.request_context import actor
-from app.store import quotas as store
+from app.store.access import quotas as store
 
 BYTES_PER_TREE = 14  # upper bound of the stored size at default settings (about nine)
 LATER = {"stored": 3600, "queued": 30, "predictions": 1}  # seconds until a retry

@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 
 from app.services.access import keys
 from app.services.access.keys import Key
-from app.store import sessions as store
+from app.store.access import sessions as store
 from app.store.clock import utc_now
 from app.store.engine import session_scope
 from app.store.tables import BrowserSession

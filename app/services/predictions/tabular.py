@@ -8,10 +8,10 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from app.services.readers.confined import readers
-from app.services.readers.numbers import PLAIN
 from app.services.readers.options import Options, ReaderLimits
-from app.services.readers.typing_text import RAW
+from app.services.readers.process.confined import readers
+from app.services.readers.values.numbers import PLAIN
+from app.services.readers.values.typing_text import RAW
 from sampler import Schema
 from sampler.data.scalars import as_text
 from sampler.data.schema import Column

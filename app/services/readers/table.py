@@ -16,8 +16,8 @@ from app.services.readers.encodings import as_utf8
 from app.services.readers.options import Options, ReaderLimits
 from app.services.readers.scratch import Scratch
 from app.services.readers.spool import Spool
-from app.services.readers.typing_text import RAW, Typing
 from app.services.readers.unpack import format_of, unpacked
+from app.services.readers.values.typing_text import RAW, Typing
 from sampler.data.scalars import as_text
 
 FORMATS = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.services.errors import ServiceError, UnusableDataError
-from app.services.readers.confined import Readers, readers
 from app.services.readers.options import Options, ReaderLimits
+from app.services.readers.process.confined import Readers, readers
 from tests.support import plain_http
 from tests.support.api_calls import CSV, places, post_csv, problem, table
 from tests.support.databases import only
@@ -306,7 +306,7 @@ def test_a_full_disk_is_not_the_sender_s_fault(client, monkeypatch, place):
     if place == "the upload":
         monkeypatch.setattr("app.web.uploads.TemporaryFile", lambda: open_full("wb"))
     else:
-        full = "app.services.readers.confined.TemporaryFile"
+        full = "app.services.readers.process.confined.TemporaryFile"
         monkeypatch.setattr(full, lambda: open_full("r+b"))
 
     response = client.post("/datasets", content=b"a,b\n" + b"1,2\n" * 10_000, headers=CSV)

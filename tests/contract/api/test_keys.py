@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from app.cli import app as cli
 from app.services.access import keys
 from app.services.errors import ConflictError, InvalidRequestError, NotFoundError
-from app.store import keys as store
 from app.store import schema
+from app.store.access import keys as store
 from app.store.clock import utc_now
 from app.store.engine import session_scope
 from tests.support import plain_http

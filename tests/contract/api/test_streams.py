@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from app.services.access import keys
-from app.store import keys as store
+from app.store.access import keys as store
 from app.store.clock import utc_now
 from app.store.engine import session_scope
 from tests.support import plain_http

@@ -3,7 +3,8 @@
 import pytest
 from sqlalchemy import func, select
 
-from app.store import datasets, deletion, draws, events, models, predictions, quotas
+from app.store import datasets, deletion, draws, events, models, predictions
+from app.store.access import quotas
 from app.store.counts import figures
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError, LeaseLostError, ModelGoneError

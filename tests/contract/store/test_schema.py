@@ -9,7 +9,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import event, inspect, make_url, text
 
-from app.store import audit, schema
+from app.store import schema
+from app.store.access import audit
 from app.store.engine import make_engine, session_scope
 from app.store.tables import AuditEntry, Base
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.services.errors import ServiceError, UnusableDataError
 from app.services.readers.options import CHARACTERS, Options, ReaderLimits
 from app.services.readers.table import open_table
-from app.services.readers.typing_text import RAW
+from app.services.readers.values.typing_text import RAW
 
 NAME = st.text(st.sampled_from("abcxyz_ é"), min_size=1, max_size=6).filter(lambda name: name.strip() == name)
 CELL = st.text(st.sampled_from('ab 1.5-"\néß'), max_size=8)

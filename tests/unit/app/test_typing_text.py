@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.services.readers.options import MISSING, Options
-from app.services.readers.typing_text import Typing
+from app.services.readers.values.typing_text import Typing
 
 
 def typed(columns, **options):

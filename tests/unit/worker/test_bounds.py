@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.settings import Settings
-from worker import chain
+from worker.fits import chain
 
 
 @pytest.mark.parametrize(("redis_url", "bound"), [(None, 15.0), ("redis://localhost", 75.0)])

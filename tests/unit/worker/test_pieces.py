@@ -9,9 +9,9 @@ from app.store.draws import StoredBlock  # noqa: TC001  tests annotate lightly
 from app.store.errors import CorruptBlockError
 from sampler import DataError, Draws, unpack
 from sampler.storage.draws import concatenate
-from worker.draw_blocks import BlockWriter, draws_per_block
 from worker.errors import sentence
-from worker.finish import json_safe
+from worker.fits.draw_blocks import BlockWriter, draws_per_block
+from worker.fits.finish import json_safe
 
 
 def stumps(num_draws, num_trees, seed=0):

@@ -7,8 +7,8 @@ from scipy.stats import binomtest
 
 from sampler import fit
 from sampler.posterior.assessment.scoring import binomial_interval, coverage
-from worker.fit_spec import ModelRows
-from worker.scoring import look_at, score
+from worker.fits.fit_spec import ModelRows
+from worker.fits.scoring import look_at, score
 
 
 @pytest.mark.parametrize(("inside", "rows"), [(0, 7), (7, 7), (85, 99), (1, 2)])

@@ -15,9 +15,9 @@ from app.store.tables import Json
 from sampler import AnyChain, PreparedFit, resume_chain, start_chain
 from sampler.methods import METHODS
 from worker.context import Context
-from worker.draw_blocks import BlockWriter
 from worker.errors import Stopped
-from worker.fit_spec import Spec, fit_settings, prepare_problem, read_rows, read_spec, split
+from worker.fits.draw_blocks import BlockWriter
+from worker.fits.fit_spec import Spec, fit_settings, prepare_problem, read_rows, read_spec, split
 from worker.heartbeat import Watch
 from worker.kernels import load_kernels
 

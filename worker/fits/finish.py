@@ -13,17 +13,17 @@ from app.store.tables import Json, Model
 from sampler import Posterior
 from sampler.posterior.assessment.stop_rules import StopCheck, look, next_look
 from sampler.storage.model_header import with_counts
-from worker import stop_rules
 from worker.context import Context
 from worker.errors import OutOfTimeError, Stopped
-from worker.fit_spec import ModelRows, read_rows, read_spec, split
+from worker.fits import stop_rules
+from worker.fits.fit_spec import ModelRows, read_rows, read_spec, split
+from worker.fits.scoring import look_at, score
 from worker.heartbeat import Watch
 from worker.kernels import PREDICTION, load_kernels
-from worker.scoring import look_at, score
 
 
 def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
-    """Judge the model and end it, or let its chains continue; raises as `worker.chain.run_chain`."""
+    """Judge the model and end it, or let its chains continue; raises as `worker.fits.chain.run_chain`."""
     load_kernels(watch, PREDICTION)
     with session_scope(context.engine, read_only=True) as session:
         blocks = draws.read(session, claim.model_id)

@@ -11,7 +11,7 @@ from sampler.data.target import read_outcomes
 from sampler.posterior.assessment import calibration, scoring
 from sampler.posterior.assessment.baseline import linear_predictions
 from sampler.posterior.assessment.scoring import LabelledRows
-from worker.fit_spec import ModelRows, floats
+from worker.fits.fit_spec import ModelRows, floats
 
 UNSEEN = "The served model was fitted without these rows."
 

@@ -1,9 +1,9 @@
 """Fork server of confined readers: a process with all libraries loaded and a single thread.
 
 A fresh interpreter with the libraries takes a third of a second, a fork a few milliseconds. This process
-never reads a file itself. `app.services.readers.confined` runs it with a socket as standard input; each
-message brings three descriptors: a socket for task and answer, the file, and the output. The arguments are
-the groups of compiled kernels that the readers need.
+never reads a file itself. `app.services.readers.process.confined` runs it with a socket as standard input;
+each message brings three descriptors: a socket for task and answer, the file, and the output. The arguments
+are the groups of compiled kernels that the readers need.
 """
 
 import errno
@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from app.services.errors import ServiceError
-from app.services.readers import work
+from app.services.readers.process.tasks import TASKS
 
 WALL = 10  # wall-clock limit, as a multiple of the CPU limit
 MAX_TASK = 64 << 20
@@ -88,7 +88,7 @@ def confine(memory: int, seconds: int) -> None:
 
 def _answer(source: BinaryIO, sink: BinaryIO, task: dict[str, Any]) -> dict[str, Any]:
     try:
-        return {"done": work.TASKS[task["task"]](source, sink, task)}
+        return {"done": TASKS[task["task"]](source, sink, task)}
     except ServiceError as error:
         told = [[fault.column, fault.row, fault.detail] for fault in error.errors]
         return {"refused": type(error).__name__, "detail": error.detail, "errors": told}

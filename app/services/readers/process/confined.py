@@ -24,6 +24,7 @@ from app.services.errors import BusyError, Fault, ServiceError, UnusableDataErro
 from app.services.readers.options import ReaderLimits
 
 log = logging.getLogger(__name__)
+FORK_SERVER = "app.services.readers.process.forkserver"
 MAX_ANSWER = 256 << 20
 WALL_SECONDS = 30  # beyond the reader's own limit
 MAX_WAITING = 16  # waiting files, each with a file on disk and a thread
@@ -215,7 +216,14 @@ class Readers:
         self._control, theirs = socket.socketpair()
         with theirs:
             self._nursery = subprocess.Popen(  # noqa: S603  our own interpreter and module
-                [sys.executable, "-I", "-B", "-m", "app.services.readers.forkserver", *self._kind.kernels],
+                [
+                    sys.executable,
+                    "-I",
+                    "-B",
+                    "-m",
+                    FORK_SERVER,
+                    *self._kind.kernels,
+                ],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 env=os.environ | _ENVIRONMENT,

@@ -11,7 +11,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from app.services.readers.scalars import all_match, any_contains
+from app.services.readers.values.scalars import all_match, any_contains
 
 Style = Literal["point", "comma"]  # the decimal sign; the other one may separate thousands
 _END = r"([eE][+-]?\d+)?$"

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.services.errors import Fault
-from app.services.readers import dates, numbers
-from app.services.readers.numbers import Style
 from app.services.readers.options import Options
-from app.services.readers.scalars import all_match, any_contains, first_match, shown, strangers
+from app.services.readers.values import dates, numbers
+from app.services.readers.values.numbers import Style
+from app.services.readers.values.scalars import all_match, any_contains, first_match, shown, strangers
 
 RAW = "raw"  # a kind: unchanged text, including spellings of missing values
 NAMED = 10  # infinite cells of a column reported individually

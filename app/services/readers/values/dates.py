@@ -11,7 +11,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from app.services.readers.scalars import all_match, shown
+from app.services.readers.values.scalars import all_match, shown
 
 Order = Literal["day-first", "month-first"]
 _TIME = r"([T ]\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?"

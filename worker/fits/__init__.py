@@ -1,0 +1,1 @@
+"""Fits: a chain of a model in slices, its end, and the specification that both read from the store."""
