@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-Url = TypeVar("Url", str, str | None)
+UrlType = TypeVar("UrlType", str, str | None)
 MIB = 1024 * 1024
 # Default quotas of a service that other machines can reach.
 QUOTAS = {
@@ -68,7 +68,7 @@ def _is_url(url: str, schemes: tuple[str, ...], examples: str) -> None:
         raise ValueError(f"it must begin with {examples}")
 
 
-def _with_password(url: Url, password: str) -> Url:
+def _with_password(url: UrlType, password: str) -> UrlType:
     """Insert a password into a URL, unless the URL is empty or has one, or no password is given."""
     if not url or not password:
         return url

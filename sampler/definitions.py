@@ -14,8 +14,10 @@ from typing import Any, Literal
 
 from sampler.errors import SettingsError
 
-Kind = Literal["word", "whole", "number", "yes", "moves", "entries", "cuts", "column", "names", "kinds"]
-Group = Literal["roles", "model", "chains", "prior", "search", "stop", "evaluation"]
+SettingKind = Literal[
+    "word", "whole", "number", "yes", "moves", "entries", "cuts", "column", "names", "kinds"
+]
+SettingGroup = Literal["roles", "model", "chains", "prior", "search", "stop", "evaluation"]
 MOST = 1e100  # largest scale, and the inverse of the smallest, so that sums of squares stay finite
 POSITIVE = (1 / MOST, MOST)
 SCHEMES = ("quantile", "uniform", "mixed")  # of cut points, see `sampler.data.binning.cuts_between`
@@ -82,8 +84,8 @@ class Setting:
 
     """
 
-    kind: Kind
-    group: Group
+    kind: SettingKind
+    group: SettingGroup
     about: str
     default: Any = None
     choices: tuple[str, ...] = ()

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Flag = threading.Event
+StopFlag = threading.Event
 
 
 class InterruptedWorkError(Exception):
     """Raised in a computation whose flag was set, because its result is no longer wanted."""
 
 
-_flag: ContextVar[Flag | None] = ContextVar("flag", default=None)
+_flag: ContextVar[StopFlag | None] = ContextVar("flag", default=None)
 
 
 @contextmanager
-def by(flag: Flag) -> Iterator[None]:
+def by(flag: StopFlag) -> Iterator[None]:
     """Let computations in this block and thread be interrupted by setting `flag`."""
     before = _flag.set(flag)
     try:

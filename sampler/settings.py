@@ -13,9 +13,9 @@ from sampler.definitions import (
     SEARCH,
     STOP,
     FormField,
-    Group,
-    Kind,
     Setting,
+    SettingGroup,
+    SettingKind,
     is_number,
 )
 from sampler.errors import SettingsError
@@ -38,7 +38,7 @@ MOVE_TEXTS = {
 NAMED_MOVES = dict.fromkeys(name for method in METHODS.values() for name in method.move_sets)
 
 
-def _setting(kind: Kind, group: Group, about: str, **more: Any) -> Any:
+def _setting(kind: SettingKind, group: SettingGroup, about: str, **more: Any) -> Any:
     return field(metadata={"setting": Setting(kind, group, about, **more)})
 
 

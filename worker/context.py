@@ -7,7 +7,7 @@ from sqlalchemy import Engine
 from app.settings import Settings
 from app.store.engine import TRANSACTION_SECONDS, make_engine
 from app.store.queue.counters import Counts
-from worker.places import Places
+from worker.places import WorkPlaces
 
 
 @dataclass
@@ -18,13 +18,13 @@ class Context:
     worker_id: str
     forks: bool = True  # true in the worker's main process, false in its children
     counts: Counts = field(init=False)
-    places: Places = field(init=False)
+    places: WorkPlaces = field(init=False)
     _engines: list[Engine] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         # Shared with the children, which are forked later: one per slot, and one more.
         self.counts = Counts(self.settings.worker_slots + 2)
-        self.places = Places(self.settings.worker_slots)
+        self.places = WorkPlaces(self.settings.worker_slots)
 
     @property
     def engine(self) -> Engine:

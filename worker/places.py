@@ -20,7 +20,7 @@ from app.store.tables import CHAIN
 _RECORD = struct.Struct("q?40s")  # process id, whether the unit is a chain, unit id
 
 
-class Places:
+class WorkPlaces:
     """One place per process; the place of a dead process is free.
 
     Parameters

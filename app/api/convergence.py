@@ -14,25 +14,25 @@ from app.web.json_body import StrictRoute
 from app.web.scopes import needs
 
 router = APIRouter(prefix="/models", tags=["explanations"], route_class=StrictRoute)
-Figures = list[float | None]
+FiguresByDraws = list[float | None]
 
 
 class SigmaGrowth(BaseModel):
     """Diagnostics of sigma, one value per number of draws."""
 
-    rhat: Figures
-    ess_bulk: Figures
-    ess_tail: Figures
+    rhat: FiguresByDraws
+    ess_bulk: FiguresByDraws
+    ess_tail: FiguresByDraws
 
 
 class RowsGrowth(BaseModel):
     """Diagnostics of f at some reference rows: medians over rows, and the 95% quantile of R-hat."""
 
     rows: int
-    rhat: Figures = []
-    rhat_p95: Figures = []
-    ess_bulk: Figures = []
-    ess_tail: Figures = []
+    rhat: FiguresByDraws = []
+    rhat_p95: FiguresByDraws = []
+    ess_bulk: FiguresByDraws = []
+    ess_tail: FiguresByDraws = []
 
 
 class LimitsView(BaseModel):

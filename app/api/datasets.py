@@ -13,7 +13,7 @@ from app.services.access.keys import READ, TRAIN
 from app.services.readers.options import DateOrder
 from app.web.dependencies import Deleting, Owner, Reading, TheEngine, TheSettings, TheTransactions
 from app.web.errors import responses
-from app.web.idempotency import Key, of_file, render
+from app.web.idempotency import IdempotencyKey, of_file, render
 from app.web.paging import Cursor, Limit
 from app.web.read_options import UploadQuery
 from app.web.scopes import ANY_UPLOAD, GuardedRoute, needs
@@ -172,7 +172,7 @@ def upload_dataset(
     owner: Owner,
     settings: TheSettings,
     query: Annotated[UploadQuery, Query()],
-    key: Key = None,
+    key: IdempotencyKey = None,
 ) -> Response:
     """Upload a table: CSV or similar, Parquet, or an Arrow stream or file, optionally compressed with gzip.
 

@@ -73,7 +73,7 @@ async def list_events(
     A browser's `EventSource` resumes an interrupted stream by itself.
     """
 
-    def look() -> events.EventPage:
+    def look() -> events.LogPage:
         with transactions(read_only=True) as session:
             return events.page(session, owner, model_id, limit, cursor)
 

@@ -17,7 +17,7 @@ from app.services.access.keys import READ, TRAIN
 from app.services.model_files import MAX_BYTES, MEDIA_TYPE
 from app.web.dependencies import Owner, TheEngine, TheTransactions
 from app.web.errors import responses
-from app.web.idempotency import Key, of_file, render
+from app.web.idempotency import IdempotencyKey, of_file, render
 from app.web.negotiation import content_type
 from app.web.scopes import GuardedRoute, needs
 from app.web.uploads import IN_MEMORY_BYTES
@@ -59,7 +59,7 @@ async def accept(
     transactions: TheTransactions,
     owner: Owner,
     name: Annotated[str | None, Query()] = None,
-    key: Key = None,
+    key: IdempotencyKey = None,
 ) -> Response:
     """Import a model file as a finished model."""
 

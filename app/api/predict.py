@@ -17,7 +17,7 @@ from app.services.predictions.predict_rows import MAX_SAMPLES, PredictRequest
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.errors import responses
 from app.web.json_body import StrictRoute
-from app.web.negotiation import ARROW, CSV, JSON, Form, chosen_form, content_type
+from app.web.negotiation import ARROW, CSV, JSON, MediaType, chosen_form, content_type
 from app.web.read_options import BINARY, FILES, ReadingQuery
 from app.web.scopes import needs
 from app.web.uploads import check_coding
@@ -125,28 +125,28 @@ class WantedQuery(PredictionOptions, ReadingQuery):
     )
 
 
-Figures = list[float | None] | list[list[float | None]]  # [row], or for several classes [row][class]
+FiguresByRow = list[float | None] | list[list[float | None]]  # [row], or for several classes [row][class]
 
 
 class IntervalView(BaseModel):
     """Equal-tailed intervals at one level, with a bound per row (and class)."""
 
     level: float
-    lower: Figures
-    upper: Figures
+    lower: FiguresByRow
+    upper: FiguresByRow
 
 
 class QuantileView(BaseModel):
     """One quantile, with a value per row (and class)."""
 
     q: float
-    values: Figures
+    values: FiguresByRow
 
 
 class ErrorsView(BaseModel):
     """Monte Carlo standard errors, in the shape of the estimates."""
 
-    mean: Figures
+    mean: FiguresByRow
     intervals: list[IntervalView]
     quantiles: list[QuantileView]
 
@@ -181,7 +181,7 @@ class PredictionView(BaseModel):
         description="The convergence verdict at these rows, if rhat or require was given."
     )
     mcse: ErrorsView | None
-    rhat: Figures | None = Field(description="R-hat per row; null where the chains don't move.")
+    rhat: FiguresByRow | None = Field(description="R-hat per row; null where the chains don't move.")
     samples: list[list[float]] | list[list[list[float]]] | None = Field(description="Draws per row.")
     flags: list[list[FlagView]] = Field(description="Unusual cells of each row, at most ten per row.")
     warnings: list[str]
@@ -195,7 +195,7 @@ TABLES: dict[int | str, dict[str, Any]] = {
         "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (CSV, ARROW)},
     }
 }
-FormOfAnswer = Annotated[Form, Depends(chosen_form)]
+FormOfAnswer = Annotated[MediaType, Depends(chosen_form)]
 
 
 # Registered before the JSON route, so that it is tried first.
@@ -258,7 +258,7 @@ async def predict(
 
 
 @predict_seconds.labels("encode").time()
-def _rendered(answer: PredictionAnswer, form: Form) -> Response:
+def _rendered(answer: PredictionAnswer, form: MediaType) -> Response:
     if form == JSON:
         return Response(to_json(answer.to_json()), media_type=JSON)
     table = answer.to_table()

@@ -26,7 +26,7 @@ from app.web.dependencies import (
 from app.web.errors import responses
 from app.web.idempotency import TheAsked, render
 from app.web.json_body import StrictRoute
-from app.web.negotiation import ARROW, CSV, JSON, Form, chosen_form
+from app.web.negotiation import ARROW, CSV, JSON, MediaType, chosen_form
 from app.web.paging import Cursor, Limit
 from app.web.scopes import needs
 
@@ -170,7 +170,7 @@ def delete_prediction(prediction_id: str, session: Deleting, owner: Owner) -> No
     stored.delete(session, owner, prediction_id)
 
 
-_WRITE: dict[Form, Callable[[stored.Result], Iterator[bytes]]] = {
+_WRITE: dict[MediaType, Callable[[stored.Result], Iterator[bytes]]] = {
     JSON: stored.Result.as_json,
     CSV: stored.Result.as_csv,
     ARROW: stored.Result.as_arrow,
@@ -191,7 +191,7 @@ _CONTENT: dict[int | str, dict[str, Any]] = {
 )
 @needs(READ, PREDICT)
 def get_prediction_result(
-    prediction_id: str, engine: TheEngine, owner: Owner, form: Annotated[Form, Depends(chosen_form)]
+    prediction_id: str, engine: TheEngine, owner: Owner, form: Annotated[MediaType, Depends(chosen_form)]
 ) -> StreamingResponse:
     """Stream the predictions, in the order of the dataset's rows."""
     found = stored.Result(engine, owner, prediction_id)

@@ -23,7 +23,7 @@ BY_SUFFIX = {
 ARRAYS = "tolist"  # a method of numpy arrays and scalars, and of the series of data frames
 
 
-class Reading(TypedDict, total=False):
+class ReadOptions(TypedDict, total=False):
     """Options for reading a delimited file, where automatic detection fails (`read_as` shows its result)."""
 
     separator: Literal["comma", "semicolon", "tab", "bar", "space"]

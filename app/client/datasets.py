@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from app.client.base import Calls, address
-from app.client.bodies import Reading, opened
+from app.client.bodies import ReadOptions, opened
 from app.client.transport import Call
 from app.client.views import Dataset, Json, without_none
 
@@ -19,7 +19,7 @@ class Datasets(Calls):
         *,
         name: str | None = None,
         kinds: Mapping[str, str] | None = None,
-        **reading: Unpack[Reading],
+        **reading: Unpack[ReadOptions],
     ) -> Dataset:
         """Upload a table.
 

@@ -10,7 +10,7 @@ from app.client.errors import FitError
 from app.client.transport import Call
 from app.client.views import Dataset, Json, Model, Prediction, PredictionJob, without_none
 
-Interval = Literal["credible", "predictive"]
+IntervalKind = Literal["credible", "predictive"]
 
 
 class Predictions(Calls):
@@ -22,7 +22,7 @@ class Predictions(Calls):
         rows: Any,
         *,
         level: float | Sequence[float] = 0.9,
-        interval: Interval | None = None,
+        interval: IntervalKind | None = None,
         quantiles: Sequence[float] | None = None,
         **wanted: Any,
     ) -> Prediction:

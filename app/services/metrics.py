@@ -19,7 +19,7 @@ from sqlalchemy.pool import QueuePool
 
 from app.services.health import FRESH_BEATS, FRESH_SECONDS
 from app.store.clock import utc_now
-from app.store.counts import Figures, figures
+from app.store.counts import Snapshot, snapshot
 from app.store.engine import session_scope
 from app.store.queue import counters
 from app.store.tables import CANCELLED, DONE, FAILED, OPEN_STATES, SUCCEEDED, Worker
@@ -88,7 +88,7 @@ class Scrape(Collector):
         yield from self._of_process()
         try:
             with session_scope(self._engine, read_only=True) as session:
-                found = figures(session)
+                found = snapshot(session)
         except SQLAlchemyError:
             yield GaugeMetricFamily("bart_database_up", "Whether the database responds.", value=0)
             return
@@ -113,7 +113,7 @@ class Scrape(Collector):
             yield GaugeMetricFamily("bart_db_pool_in_use", told, value=pool.checkedout())
 
 
-def _of_queue(found: Figures) -> Iterator[Metric]:
+def _of_queue(found: Snapshot) -> Iterator[Metric]:
     jobs = GaugeMetricFamily("bart_jobs", "Units of work.", labels=["kind", "state"])
     for kind in counters.UNIT_KINDS:
         for state in (*OPEN_STATES, DONE, FAILED, CANCELLED):
@@ -129,7 +129,7 @@ def _of_queue(found: Figures) -> Iterator[Metric]:
     yield GaugeMetricFamily("bart_oldest_queued_job_age_seconds", told, value=age)
 
 
-def _of_workers(found: Figures, fresh_seconds: float) -> Iterator[Metric]:
+def _of_workers(found: Snapshot, fresh_seconds: float) -> Iterator[Metric]:
     newest = max((worker.beat_at for worker in found.workers), default=0.0)
     told = "Time of the latest heartbeat of any dispatcher; 0 if there was none."
     yield GaugeMetricFamily("bart_dispatcher_last_beat_timestamp_seconds", told, value=newest)

@@ -1,4 +1,4 @@
-"""Counts of units, models and workers in the database, for monitoring."""
+"""Snapshot of units, models and workers in the database, for monitoring."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,8 +11,8 @@ from app.store.tables import NOBODY, QUEUED, Model, Unit, Worker
 
 
 @dataclass(frozen=True)
-class Figures:
-    """Counts and times taken at one moment."""
+class Snapshot:
+    """Snapshot and times taken at one moment."""
 
     units: dict[tuple[str, str], int]  # by kind and state
     models: dict[str, int]  # by state
@@ -21,13 +21,13 @@ class Figures:
     workers: list[Worker]
 
 
-def figures(session: Session) -> Figures:
+def snapshot(session: Session) -> Snapshot:
     """Return all counts; costs a scan of the units' index and a few rows."""
     units = session.execute(select(Unit.kind, Unit.state, func.count()).group_by(Unit.kind, Unit.state))
     models = session.execute(
         select(Model.state, func.count()).where(Model.owner != NOBODY).group_by(Model.state)
     )
-    return Figures(
+    return Snapshot(
         units={(kind, state): count for kind, state, count in units},
         models={row[0]: row[1] for row in models},
         oldest_queued=session.scalar(select(func.min(Unit.created_at)).where(Unit.state == QUEUED)),

@@ -11,7 +11,7 @@ from app.web.dependencies import Owner
 READ_BYTES = 1024 * 1024
 REPLAYED = "Idempotent-Replayed"
 
-Key = Annotated[
+IdempotencyKey = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
@@ -21,7 +21,7 @@ Key = Annotated[
 ]
 
 
-async def _asked(request: Request, owner: Owner, key: Key = None) -> Asked:
+async def _asked(request: Request, owner: Owner, key: IdempotencyKey = None) -> Asked:
     if key is None:
         return Asked(owner, "", None, "")
     route = f"{request.method} {request.url.path}"

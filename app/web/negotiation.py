@@ -8,11 +8,11 @@ from starlette.types import Scope
 
 from app.services.errors import ServiceError
 
-Form = Literal["application/json", "text/csv", "application/vnd.apache.arrow.stream"]
-JSON: Form = "application/json"
-CSV: Form = "text/csv"
-ARROW: Form = "application/vnd.apache.arrow.stream"
-FORMS: tuple[Form, ...] = (JSON, CSV, ARROW)  # the first is the default
+MediaType = Literal["application/json", "text/csv", "application/vnd.apache.arrow.stream"]
+JSON: MediaType = "application/json"
+CSV: MediaType = "text/csv"
+ARROW: MediaType = "application/vnd.apache.arrow.stream"
+FORMS: tuple[MediaType, ...] = (JSON, CSV, ARROW)  # the first is the default
 MAX_RANGES = 50
 
 
@@ -22,7 +22,7 @@ class NotAcceptableError(ServiceError):
     status, slug, title = 406, "not-acceptable", "Not acceptable"
 
 
-async def chosen_form(request: Request) -> Form:
+async def chosen_form(request: Request) -> MediaType:
     """Return the preferred response format; JSON by default.
 
     Raises
@@ -55,7 +55,7 @@ def _ranges(accept: str) -> dict[str, float]:
     return found
 
 
-def _quality(form: Form, ranges: dict[str, float]) -> float:
+def _quality(form: MediaType, ranges: dict[str, float]) -> float:
     """Return the quality of the most specific range that matches the format (RFC 9110, 12.5.1)."""
     for kind in (form, f"{form.partition('/')[0]}/*", "*/*"):
         if kind in ranges:

@@ -21,7 +21,7 @@ FILES: dict[str, Format | None] = {
     "application/octet-stream": None,
 }
 BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
-Word = Annotated[str, Field(max_length=100)]
+OptionText = Annotated[str, Field(max_length=100)]
 
 
 class ReadingQuery(BaseModel):
@@ -43,7 +43,7 @@ class ReadingQuery(BaseModel):
     )
     header: bool | None = Field(None, description="Whether the first row names the columns.")
     dates: DateOrder | None = Field(None, description="Whether 1/2/2026 begins with the day or the month.")
-    missing: Annotated[list[Word], Field(max_length=100)] | None = Field(
+    missing: Annotated[list[OptionText], Field(max_length=100)] | None = Field(
         None,
         description="Spellings of missing values besides empty cells, instead of the usual ones; repeatable.",
     )

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from sampler.data.table import RawColumn
 
-Kind = Literal["number", "boolean", "category", "text", "date", "unusable"]
+ColumnKind = Literal["number", "boolean", "category", "text", "date", "unusable"]
 LARGEST_ID = 2.0**64  # larger numbers are measurements rather than identifiers
 MAX_LEVELS = 50  # text with more levels is probably a name or an identifier, and is left out unless requested
 
-KIND_OF_TYPE: dict[str, Kind] = {
+KIND_OF_TYPE: dict[str, ColumnKind] = {
     "number": "number",
     "boolean": "boolean",
     "date": "date",
@@ -56,7 +56,7 @@ class ColumnSummary:
     """
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     missing: int
     distinct: int
     min: float | str | None = None
@@ -75,7 +75,7 @@ def describe(table: Any) -> list[ColumnSummary]:
     return [summarise(table.column(name)) for name in table.names]
 
 
-def infer_kind(column: RawColumn) -> Kind:
+def infer_kind(column: RawColumn) -> ColumnKind:
     """Infer the kind of a column from its type and its number of levels."""
     if column.type == "text":
         return "text" if len({*(column.cells or ())} - {None}) > MAX_LEVELS else "category"

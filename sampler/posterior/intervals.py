@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Sums = NDArray[np.int32] | NDArray[np.int64]
 
-Kind = Literal["credible", "predictive"]
+IntervalKind = Literal["credible", "predictive"]
 KINDS = ("credible", "predictive")
 
 
@@ -50,7 +50,7 @@ class Request:
 
     levels: tuple[float, ...]
     quantiles: tuple[float, ...]
-    kind: Kind
+    kind: IntervalKind
 
     @classmethod
     def check(cls, level: Any, interval: Any, quantiles: Any) -> Request:

@@ -25,7 +25,7 @@ from sampler.posterior.assessment.density import density
 from sampler.posterior.assessment.scoring import LabelledRows, score
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.inclusion import Inclusion, inclusion, rules_per_draw
-from sampler.posterior.intervals import Interval, IntervalFigures, Kind, Quantile, Request
+from sampler.posterior.intervals import Interval, IntervalFigures, IntervalKind, Quantile, Request
 from sampler.posterior.kernels.tree_sums import BLOCK
 from sampler.posterior.partial_dependence import PartialDependence, Wish, partial_dependence
 from sampler.posterior.report import diagnose
@@ -84,7 +84,7 @@ class Prediction:
     quantiles: list[Quantile]
     warnings: list[str]
     draws: int
-    interval: Kind
+    interval: IntervalKind
     flags: list[list[Flag]]
 
     @property
@@ -205,7 +205,7 @@ class Posterior:
         return self._header.grid
 
     @property
-    def usual_interval(self) -> Kind:
+    def usual_interval(self) -> IntervalKind:
         """The kind of interval that `predict` gives unless asked for another."""
         return "predictive" if self.classes is None else "credible"
 

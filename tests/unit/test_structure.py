@@ -1,13 +1,14 @@
 """Structure of the source: no circular imports, short folders, one meaning per public class."""
 
 import ast
+import re
 from collections import defaultdict
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("app", "worker", "sampler", "migrations")
-MOST_FILES = 17  # in a folder of the sampler
+MOST_FILES = 17  # in a folder of the source
 # Names of SQLAlchemy allowed outside the store: none builds or runs a statement.
 NO_SQL = {
     "sqlalchemy": {"Engine", "event"},
@@ -15,12 +16,17 @@ NO_SQL = {
     "sqlalchemy.pool": {"QueuePool"},
 }
 
-# Classes that share a name on purpose, such as a client's document and its source.
+# Classes and types that share a name on purpose, such as a client's document and its source.
 SHARED = {
     "Chain": "of the engine, and as the client shows it",
+    "Columns": "rows as lists by column: in a body, and checked",
     "Dataset": "a row of the store, and as the client shows it",
+    "Floats": "an array of float64",
     "Interval": "of a prediction, and as the client shows it",
-    "Model": "a row of the store, and as the client shows it",
+    "IntervalKind": "credible or predictive, in the sampler and in the client",
+    "Json": "a JSON object",
+    "Limit": "items on a page, as an option of the command line and as a query parameter",
+    "Model": "a row of the store, as the client shows it, and in kernels the leaf model",
     "Prediction": "of a posterior, and as the client shows it",
     "Settings": "of a fit, and of the service",
 }
@@ -88,21 +94,28 @@ def test_no_circle_of_packages():
     assert circle(arrows) is None
 
 
-def test_folders_of_the_sampler_are_short():
-    """Folders of the sampler have at most the allowed number of files."""
+def test_folders_are_short():
+    """Folders of the source have at most the allowed number of files."""
     sizes = defaultdict(int)
-    for file in (ROOT / "sampler").rglob("*.py"):
+    for file in modules().values():
         sizes[file.parent.relative_to(ROOT)] += 1
     assert {folder: size for folder, size in sizes.items() if size > MOST_FILES} == {}
 
 
-def test_a_public_class_has_one_meaning():
-    """No two modules define a public class of one name, apart from listed ones."""
+def defined_types(node):
+    """Names of a class, or of types like ``Floats = NDArray[np.float64]``, that a statement defines."""
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    names = [node.name] if isinstance(node, ast.ClassDef) else [getattr(x, "id", "") for x in targets]
+    return [name for name in names if re.match("[A-Z][A-Za-z]*[a-z]", name)]
+
+
+def test_a_public_class_or_type_has_one_meaning():
+    """No two modules define a public class or type of the same name, but for those that say why."""
     homes = defaultdict(list)
     for name, file in modules().items():
         for node in ast.parse(file.read_text()).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes[node.name].append(name)
+            for defined in defined_types(node):
+                homes[defined].append(name)
     assert {name for name, where in homes.items() if len(where) > 1} == SHARED.keys()
 
 

@@ -31,7 +31,7 @@ async def _checked(request: Request) -> FormData:
 
 
 # A dependency of every route that accepts a form.
-Form = Annotated[FormData, Depends(_checked)]
+SentForm = Annotated[FormData, Depends(_checked)]
 
 
 def text(form: FormData, name: str) -> str | None:

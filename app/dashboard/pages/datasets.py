@@ -8,7 +8,7 @@ from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from app.dashboard import render, snippets, sparkline
-from app.dashboard.forms.fields import Form, text
+from app.dashboard.forms.fields import SentForm, text
 from app.services import datasets
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import InvalidRequestError
@@ -53,7 +53,9 @@ def list_datasets(request: Request, session: Reading, owner: Owner, cursor: Curs
 
 @router.post("")
 @needs(TRAIN, body=ANY_UPLOAD)
-def upload(form: Form, received: Upload, session: Writing, owner: Owner, settings: TheSettings) -> Response:
+def upload(
+    form: SentForm, received: Upload, session: Writing, owner: Owner, settings: TheSettings
+) -> Response:
     """Store an uploaded file, then redirect to its page."""
     called = datasets.name_for(received.name or None, received.filename)
     with datasets.parsed(received.file, _options(form), settings.max_body_bytes) as parsed:
@@ -91,7 +93,7 @@ def show(
 
 @router.post("/{dataset_id}/delete")
 @needs(TRAIN)
-def delete(_form: Form, session: Deleting, owner: Owner, dataset_id: str) -> Response:
+def delete(_form: SentForm, session: Deleting, owner: Owner, dataset_id: str) -> Response:
     """Delete a dataset, then redirect to the list."""
     datasets.delete(session, owner, dataset_id)
     return render.see_other("/ui/datasets")

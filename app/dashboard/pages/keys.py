@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from app.dashboard import formatting, render
-from app.dashboard.forms.fields import Form, text
+from app.dashboard.forms.fields import SentForm, text
 from app.services.access import keys
 from app.services.access.keys import ADMIN, LOCAL, OPERATOR, Key, MadeKey
 from app.services.errors import Fault, ForbiddenError, InvalidRequestError, NotFoundError
@@ -38,7 +38,7 @@ def list_keys(request: Request, session: Reading, who: Who) -> Response:
 
 @router.post("")
 @needs(ADMIN)
-def create(request: Request, form: Form, session: Writing, who: Who) -> Response:
+def create(request: Request, form: SentForm, session: Writing, who: Who) -> Response:
     """Create a key and show it once."""
     days = text(form, "days")
     if days is not None and not (days.isascii() and days.isdigit() and 1 <= int(days[:9]) <= MAX_DAYS):
@@ -58,7 +58,7 @@ def create(request: Request, form: Form, session: Writing, who: Who) -> Response
 
 @router.post("/{key_id}/rotate")
 @needs(ADMIN)
-def rotate(request: Request, _form: Form, session: Writing, who: Who, key_id: str) -> Response:
+def rotate(request: Request, _form: SentForm, session: Writing, who: Who, key_id: str) -> Response:
     """Create a replacement for a key, which stays valid for another day."""
     _check_scopes(_mine_of(session, who, key_id).scopes)
     return _page(request, session, who, keys.rotate(session, key_id, OVERLAP, by_id=True))
@@ -66,7 +66,7 @@ def rotate(request: Request, _form: Form, session: Writing, who: Who, key_id: st
 
 @router.post("/{key_id}/revoke")
 @needs(ADMIN)
-def revoke(_form: Form, session: Writing, who: Who, key_id: str) -> Response:
+def revoke(_form: SentForm, session: Writing, who: Who, key_id: str) -> Response:
     """Revoke a key at once."""
     _mine_of(session, who, key_id)
     keys.revoke(session, key_id, by_id=True)

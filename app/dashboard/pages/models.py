@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from app.dashboard import formatting, render, snippets
 from app.dashboard.forms import fit_fields
-from app.dashboard.forms.fields import Form, text
+from app.dashboard.forms.fields import SentForm, text
 from app.services import datasets, health
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import Fault, InvalidRequestError, NotFoundError
@@ -85,7 +85,7 @@ def held_out_of(session: Session, owner: str, model: models.FittedModel) -> expl
 
 @router.post("/{model_id}/cancel")
 @needs(TRAIN)
-def cancel(_form: Form, session: Writing, owner: Owner, model_id: str) -> Response:
+def cancel(_form: SentForm, session: Writing, owner: Owner, model_id: str) -> Response:
     """Cancel a model; its draws are kept."""
     models.cancel(session, owner, model_id)
     return render.see_other(f"/ui/models/{model_id}")
@@ -94,7 +94,7 @@ def cancel(_form: Form, session: Writing, owner: Owner, model_id: str) -> Respon
 @router.post("/{model_id}/retry")
 @needs(TRAIN)
 def retry(
-    _form: Form, session: Writing, bell: TheBell, owner: Owner, model_id: str, after: BackgroundTasks
+    _form: SentForm, session: Writing, bell: TheBell, owner: Owner, model_id: str, after: BackgroundTasks
 ) -> Response:
     """Continue a model where its chains ended."""
     model = lifecycle.retry(session, owner, model_id)
@@ -105,7 +105,7 @@ def retry(
 @router.post("/{model_id}/extend")
 @needs(TRAIN)
 def extend(
-    form: Form,
+    form: SentForm,
     session: Writing,
     bell: TheBell,
     settings: TheSettings,
@@ -126,7 +126,9 @@ def extend(
 
 @router.post("/{model_id}/delete")
 @needs(TRAIN)
-def delete(_form: Form, session: Deleting, predictor: ThePredictor, owner: Owner, model_id: str) -> Response:
+def delete(
+    _form: SentForm, session: Deleting, predictor: ThePredictor, owner: Owner, model_id: str
+) -> Response:
     """Delete a model with its draws."""
     predictor.cache.drop(models.delete(session, owner, model_id))
     return render.see_other("/ui/models")

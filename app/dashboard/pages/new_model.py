@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from app.dashboard import formatting, render, snippets
 from app.dashboard.forms import fit_fields
-from app.dashboard.forms.fields import Form, text
+from app.dashboard.forms.fields import SentForm, text
 from app.dashboard.forms.fit_form import KIND, body_of, field_of, fit_request
 from app.services import datasets, health
 from app.services.access.idempotency import Asked, StoredResponse, once
@@ -38,7 +38,7 @@ def new(request: Request, session: Reading, owner: Owner, dataset: str = "", tar
 @needs(TRAIN)
 def create(
     request: Request,
-    form: Form,
+    form: SentForm,
     session: Reading,
     engine: TheEngine,
     transactions: TheTransactions,
@@ -73,7 +73,7 @@ def create(
 @router.post("/estimate")
 @needs(TRAIN)
 def estimate(
-    request: Request, form: Form, session: Reading, engine: TheEngine, settings: TheSettings, owner: Owner
+    request: Request, form: SentForm, session: Reading, engine: TheEngine, settings: TheSettings, owner: Owner
 ) -> Response:
     """Show the form again with the estimated cost of the fit, without starting it."""
     try:

@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from app.dashboard import render
-from app.dashboard.forms.fields import Form
+from app.dashboard.forms.fields import SentForm
 from app.services.access import sessions
 from app.web.dependencies import TheEngine
 from app.web.middleware.auth import PUBLIC, check_sender, cookie_of, token_of
@@ -51,7 +51,7 @@ async def sign_in(request: Request, engine: TheEngine) -> Response:
 
 @router.post("/sign-out")
 @needs()
-async def sign_out(request: Request, _form: Form, engine: TheEngine) -> Response:
+async def sign_out(request: Request, _form: SentForm, engine: TheEngine) -> Response:
     """End the session in the browser and in the database."""
     if token := token_of(request.headers, request.scope):
         await to_thread.run_sync(sessions.end, engine, token)

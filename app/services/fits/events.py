@@ -26,13 +26,13 @@ class LoggedEvent:
 
 
 @dataclass(frozen=True)
-class EventPage(Page[LoggedEvent]):
+class LogPage(Page[LoggedEvent]):
     """A page of the log of one model."""
 
     model_id: str
 
 
-def page(session: Session, owner: str, model_id: str, limit: int, cursor: str | None) -> EventPage:
+def page(session: Session, owner: str, model_id: str, limit: int, cursor: str | None) -> LogPage:
     """Return events of a model, oldest first.
 
     Raises NotFoundError and InvalidRequestError.
@@ -40,10 +40,10 @@ def page(session: Session, owner: str, model_id: str, limit: int, cursor: str | 
     model = models.get(session, owner, model_id)
     events = store.page(session, model.id, after(cursor, "cursor"), limit + 1)
     items = _logged(events[:limit])
-    return EventPage(items, str(items[-1].sequence) if len(events) > limit else None, model.id)
+    return LogPage(items, str(items[-1].sequence) if len(events) > limit else None, model.id)
 
 
-def back(session: Session, owner: str, model_id: str, limit: int, before: str | None) -> EventPage:
+def back(session: Session, owner: str, model_id: str, limit: int, before: str | None) -> LogPage:
     """Return a model's events before a number (None: the newest), newest first; the cursor is such a number.
 
     Raises NotFoundError and InvalidRequestError.
@@ -54,7 +54,7 @@ def back(session: Session, owner: str, model_id: str, limit: int, before: str | 
         end = min(end, after(before, "before") - 1)
     start = max(0, end - limit)  # numbers have no gaps
     items = store.page(session, model.id, start, end - start) if end > start else []
-    return EventPage(_logged(items[::-1]), str(start + 1) if start else None, model.id)
+    return LogPage(_logged(items[::-1]), str(start + 1) if start else None, model.id)
 
 
 def _logged(events: Iterable[ModelEvent]) -> list[LoggedEvent]:

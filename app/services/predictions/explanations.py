@@ -102,7 +102,7 @@ class Importance:
 
 
 @dataclass(frozen=True)
-class CurveInterval:
+class CurveBounds:
     """Bounds at one level, nested lists in the shape of the mean."""
 
     level: float
@@ -116,7 +116,7 @@ class RowCurves:
 
     rows: list[int]
     mean: list[Any]
-    intervals: list[CurveInterval]
+    intervals: list[CurveBounds]
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Dependence:
     grid: list[list[Any]]
     rows: int
     mean: list[Any]
-    intervals: list[CurveInterval]
+    intervals: list[CurveBounds]
     ice: RowCurves | None
 
 
@@ -266,8 +266,8 @@ def _check_finite(result: PartialDependence) -> None:
         raise UnusableDataError("The result exceeds the largest float: rescale the target.")
 
 
-def _intervals(intervals: Sequence[Interval]) -> list[CurveInterval]:
-    return [CurveInterval(level, lower.tolist(), upper.tolist()) for level, lower, upper in intervals]
+def _intervals(intervals: Sequence[Interval]) -> list[CurveBounds]:
+    return [CurveBounds(level, lower.tolist(), upper.tolist()) for level, lower, upper in intervals]
 
 
 def export(predictor: Predictor, owner: str, model: str, *, f: bool, draws: int | None) -> pa.Table:

@@ -9,7 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sampler.data.columns import MAX_LEVELS, ColumnSummary, Kind, is_number, note_on_rounding, sort_levels
+from sampler.data.columns import (
+    MAX_LEVELS,
+    ColumnKind,
+    ColumnSummary,
+    is_number,
+    note_on_rounding,
+    sort_levels,
+)
 from sampler.data.scalars import MICROSECONDS_A_DAY, days_to_text
 
 Json = dict[str, Any]
@@ -44,13 +51,13 @@ def summarise(name: str, column: pa.ChunkedArray, note: str = "") -> tuple[Colum
     if pa.types.is_timestamp(column.type):
         days = column.cast(pa.int64()).drop_null().to_numpy() / MICROSECONDS_A_DAY
         return _of_numbers(name, "date", column, days, note)
-    kind: Kind = "boolean" if pa.types.is_boolean(column.type) else "number"
+    kind: ColumnKind = "boolean" if pa.types.is_boolean(column.type) else "number"
     present = column.drop_null().cast(pa.float64()).to_numpy()
     return _of_numbers(name, kind, column, present, note)
 
 
 def _of_numbers(
-    name: str, kind: Kind, column: pa.ChunkedArray, present: NDArray[np.float64], note: str
+    name: str, kind: ColumnKind, column: pa.ChunkedArray, present: NDArray[np.float64], note: str
 ) -> tuple[ColumnSummary, Json]:
     values = np.sort(present)
     starts = np.flatnonzero(np.append([True], values[1:] != values[:-1])) if len(values) else _NONE
@@ -84,7 +91,7 @@ def _of_numbers(
 def _of_text(name: str, column: pa.ChunkedArray, note: str) -> tuple[ColumnSummary, Json]:
     counted = pc.value_counts(column.drop_null())
     levels, counts = counted.field("values"), counted.field("counts").to_numpy()
-    kind: Kind = "category" if len(levels) <= MAX_LEVELS else "text"
+    kind: ColumnKind = "category" if len(levels) <= MAX_LEVELS else "text"
     listed = sort_levels(levels.to_pylist()) if kind == "category" else ()
     found = "; ".join(told for told in (note, _note_on_numbers(column, levels, counts)) if told)
     summary = ColumnSummary(
@@ -122,7 +129,7 @@ def _quantiles(values: NDArray[np.float64], show: Any) -> Json:
     return {f"{q:g}": show(values[math.floor(q * last)]) for q in QUANTILES} if last >= 0 else {}
 
 
-def _histogram(values: NDArray[np.float64], show: Any, kind: Kind) -> Json:
+def _histogram(values: NDArray[np.float64], show: Any, kind: ColumnKind) -> Json:
     """Return counts between edges; the last bin includes its upper edge."""
     low, high = float(values[0]), float(values[-1])
     whole = max(abs(low), abs(high)) < 2**52 and bool(np.all(values == np.rint(values)))

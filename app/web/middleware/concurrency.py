@@ -54,10 +54,10 @@ class Gate:
         """
         with self._turns.turn(), predict_inflight.track_inprogress():
             if request is None:
-                return await self._run(work, interrupt.Flag())
+                return await self._run(work, interrupt.StopFlag())
             return await self._while_wanted(work, request)
 
-    async def _run(self, work: Callable[[], T], flag: interrupt.Flag) -> T:
+    async def _run(self, work: Callable[[], T], flag: interrupt.StopFlag) -> T:
         def flagged() -> T:
             with interrupt.by(flag):
                 return work()
@@ -66,7 +66,7 @@ class Gate:
             return await to_thread.run_sync(flagged, limiter=self._threads)
 
     async def _while_wanted(self, work: Callable[[], T], request: Request) -> T:
-        flag, answers, failures = interrupt.Flag(), list[T](), list[Exception]()
+        flag, answers, failures = interrupt.StopFlag(), list[T](), list[Exception]()
 
         async with anyio.create_task_group() as group:
 

@@ -5,7 +5,7 @@ from sqlalchemy import func, select
 
 from app.store import datasets, deletion, draws, events, models, predictions
 from app.store.access import quotas
-from app.store.counts import figures
+from app.store.counts import snapshot
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError, LeaseLostError, ModelGoneError
 from app.store.queue import units
@@ -82,7 +82,7 @@ def test_what_is_deleted_is_gone_at_once(database):
         assert datasets.get(session, OWNER, dataset_id) is None
         lists = (models.list_page, predictions.list_page, datasets.list_page)
         assert [found(session, OWNER, 10) for found in lists] == [[], [], []]
-        assert figures(session).models == {}
+        assert snapshot(session).models == {}
         assert units.count_claimable(session, 10) == 0
         with pytest.raises(ModelGoneError):
             draws.read(session, model_id)

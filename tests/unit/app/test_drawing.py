@@ -10,7 +10,7 @@ import pytest
 
 from app.dashboard.drawing import chains, effects, held_out, shapes
 from app.dashboard.drawing.canvas import COLOURS, ChartStyle
-from app.services.predictions.explanations import CurveInterval, Dependence, FeatureShare
+from app.services.predictions.explanations import CurveBounds, Dependence, FeatureShare
 from sampler.posterior.assessment.convergence import FEWEST_RANKED, independent_every
 from tests.support.html_page import checked_svg as checked
 
@@ -27,15 +27,15 @@ def test_hostile_names_and_bare_figures_can_be_drawn(theme):
     feature = FeatureShare(HOSTILE * 20, 0.5, 0.0, 1.0)
     root = checked(effects.importance([feature], look))
     assert any("<script>" in (element.text or "") for element in root.iter())
-    interval = [CurveInterval(0.9, [1.0], [2.0])]
+    interval = [CurveBounds(0.9, [1.0], [2.0])]
     one = Dependence("mdl_1", 1, None, [HOSTILE], [[3.0]], 1, [1.5], interval, None)
     checked(effects.dependence(one, HOSTILE, look))
     checked(effects.dependence(replace(one, grid=[[None]]), HOSTILE, look))
-    flat = [CurveInterval(0.9, [[1.0]], [[2.0]])]
+    flat = [CurveBounds(0.9, [[1.0]], [[2.0]])]
     two = replace(one, features=["a", HOSTILE], grid=[[3.0], [None]], mean=[[1.5]], intervals=flat)
     checked(effects.dependence(two, HOSTILE, look))
     names = [HOSTILE, *"abcdefghi"]
-    share = [CurveInterval(0.9, [[0.0] * 10], [[0.2] * 10])]
+    share = [CurveBounds(0.9, [[0.0] * 10], [[0.2] * 10])]
     of_classes = replace(one, classes=names, mean=[[0.1] * 10], intervals=share)
     for grid in ([[3.0]], [[None]]):
         checked(effects.dependence(replace(of_classes, grid=grid), HOSTILE, look))

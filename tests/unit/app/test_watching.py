@@ -20,7 +20,7 @@ from app.services.metrics import (
     upload_rejected,
 )
 from app.services.predictions.posterior_cache import Cache
-from app.store.counts import figures
+from app.store.counts import snapshot
 from app.store.engine import session_scope
 from app.store.queue import counters, workers
 from app.store.tables import Worker
@@ -76,8 +76,8 @@ def inmost(before: str) -> tuple[str, set[str]]:
 def test_what_every_replica_tells_is_counted_once(samples, database):
     """Database figures, equal at each API replica, are reduced by max before they are summed."""
     with session_scope(database.engine, read_only=True) as session:
-        told = [*_of_queue(figures(session)), *_of_workers(figures(session), 1.0)]
-        told += [_of_tally(tally, figures(session).workers) for tally in counters.TALLIES]
+        told = [*_of_queue(snapshot(session)), *_of_workers(snapshot(session), 1.0)]
+        told += [_of_tally(tally, snapshot(session).workers) for tally in counters.TALLIES]
     shared = {sample.name for family in told for sample in family.samples}
     assert {"bart_jobs", "bart_chain_iterations_total", "bart_worker_slots"} <= shared
     counted = 0

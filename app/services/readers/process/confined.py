@@ -53,7 +53,7 @@ _REFUSALS = {
 
 
 @dataclass(frozen=True)
-class Kind:
+class ReaderKind:
     """A kind of reader: the kernels it needs, and the error class and messages for unreadable files."""
 
     kernels: tuple[str, ...]
@@ -62,7 +62,7 @@ class Kind:
     unreadable: str
 
 
-TABLES = Kind(
+TABLES = ReaderKind(
     (),
     UnusableDataError,
     "The file takes too much memory or time to read: send fewer rows or columns, or the same table as CSV or "
@@ -70,7 +70,7 @@ TABLES = Kind(
     "The file can't be read; the reason was logged under this request_id. Write it again as plain CSV, and "
     "tell the operator of the service.",
 )
-MODELS = Kind(
+MODELS = ReaderKind(
     ("prediction",),
     errors.UnusableModelError,
     "The model takes too much memory or time to read: send one of fewer draws, trees or columns.",
@@ -90,7 +90,7 @@ class Readers:
         The kind of files that they read.
     """
 
-    def __init__(self, at_once: int | None = None, kind: Kind = TABLES) -> None:
+    def __init__(self, at_once: int | None = None, kind: ReaderKind = TABLES) -> None:
         self._kind = kind
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(at_once or len(os.sched_getaffinity(0)))
@@ -232,7 +232,7 @@ class Readers:
         return self._control
 
 
-def _refusal(answer: dict[str, Any], read: Kind) -> ServiceError:
+def _refusal(answer: dict[str, Any], read: ReaderKind) -> ServiceError:
     if (kind := _REFUSALS.get(answer.get("refused", ""))) is not None:
         return kind(answer["detail"], [Fault(*place) for place in answer["errors"]])
     if "busy" in answer:
