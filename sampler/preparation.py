@@ -61,6 +61,7 @@ class PreparedFit:
             weighted=self.training.weights is not None,
             warnings=self.warnings,
             default_grid=self.default_grid,
+            num_rows=self.training.num_counted,
         )
         return header.to_bytes()
 

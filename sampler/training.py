@@ -133,6 +133,11 @@ class Training:
         units = np.rint(self.weights / self.weight_unit)
         return np.where(self.unweighed, 0, units).astype(np.int32)
 
+    @property
+    def num_counted(self) -> int:
+        """Rows that have a weight."""
+        return len(self.y) if self.weights is None else int(np.count_nonzero(self.grid_weights))
+
     @cached_property
     def fingerprint(self) -> int:
         """Checksum of data and model: a checkpoint fits only the training data that it was made from.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -29,6 +29,7 @@ from sampler.posterior.intervals import Interval, IntervalFigures, IntervalKind,
 from sampler.posterior.kernels.tree_sums import BLOCK
 from sampler.posterior.partial_dependence import PartialDependence, Wish, partial_dependence
 from sampler.posterior.report import diagnose
+from sampler.posterior.verdict import noise_prior_reason
 from sampler.posterior.weighting.draw_weights import DrawWeights, EqualWeights
 from sampler.storage.draw_codec import unpack
 from sampler.storage.draws import concatenate
@@ -544,7 +545,9 @@ class Posterior:
 
     @cached_property
     def _summary(self) -> Summary:
-        return self._summarise()
+        found = self._summarise()
+        told = None if self.sigma is None else noise_prior_reason(self.sigma, self._header)
+        return found if told is None else replace(found, reasons=[*found.reasons, told])
 
     def _summarise(self) -> Summary:
         f = self.draws_by_figure(self._header.reference)

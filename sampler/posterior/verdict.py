@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import numpy as np
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sampler.storage.model_header import Header
+
     Floats = NDArray[np.float64]
 
 Verdict = Literal["converged", "approximate", "not_converged"]
@@ -22,9 +25,16 @@ VERDICTS: tuple[Verdict, ...] = ("converged", "approximate", "not_converged")
 ROWS_SHARE = 0.95  # share of the reference rows that must pass
 END_ERROR = math.sqrt(0.05 * 0.95) / 0.10313564037537139  # error of a normal's 5% quantile x root ESS / sd
 FEWEST_DRAWS = 8  # per chain, below which the figures mean nothing
+PRIOR_SHARE = 0.25  # of sigma^2, above which the prior's part is reported
 
 ReasonCode = Literal[
-    "limits_met", "rows_disagree", "sigma_disagrees", "one_chain", "evidence_disagrees", "too_few_draws"
+    "limits_met",
+    "rows_disagree",
+    "sigma_disagrees",
+    "one_chain",
+    "evidence_disagrees",
+    "too_few_draws",
+    "sigma_by_prior",
 ]
 SENTENCES: dict[ReasonCode, str] = {
     "limits_met": "R-hat at most {rhat} and errors below {error} sd at {share:.0%} or more of the {rows}",
@@ -34,12 +44,14 @@ SENTENCES: dict[ReasonCode, str] = {
     "one_chain": "one chain alone can't show that it agrees with others",
     "evidence_disagrees": "the runs' log evidences differ by {sd:.2f} (sd), above {limit}",
     "too_few_draws": "{draws} draws per chain are too few to tell",
+    "sigma_by_prior": "sigma: {share:.0%} of sigma^2 is its prior, whose scale is {scale:.3g}, and not the "
+    "residuals; if there is less noise, give the prior lambda, about the noise's variance",
 }
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Reason why a verdict is not better, or (`limits_met`) the limits that hold: a code and its figures.
+    """Reason why a verdict is not better, or what holds (`limits_met`, `sigma_by_prior`): code and figures.
 
     `str()` gives a sentence; `rows` is its name for the rows that were examined.
     """
@@ -198,6 +210,32 @@ def summarise(
         moves=moves,
         leaves=leaves,
     )
+
+
+def noise_prior_reason(sigma: Floats, header: Header) -> Reason | None:
+    """Return the reason for draws of sigma [chain, draw] that rest on the prior; None for any others.
+
+    Given residuals with the weighted sum of squares S, sigma^2 ~ (nu lambda + S) / chi^2(nu + rows): the
+    prior's share is nu lambda / (nu lambda + S). The scale lambda comes from a linear model, so it is far too
+    large where f is far from linear and the noise small; chains agree all the same.
+    """
+    constants = header.constants
+    nu, lambda_ = constants.get("nu"), constants.get("lambda_")
+    settings = header.settings
+    known = constants.get("sigma_fixed", True) or settings.get("prior_only", False)
+    known = known or settings.get("method") != "bart"  # whose leaves have a prior of their own
+    differs = settings.get("noise", "constant") != "constant"  # sigma is then a mean over rows
+    if known or differs or header.num_rows is None or not (_is_positive(nu) and _is_positive(lambda_)):
+        return None
+    with np.errstate(over="ignore"):
+        share = nu * lambda_ * float(np.mean(sigma**-2)) / (nu + header.num_rows)
+    if not share > PRIOR_SHARE:
+        return None
+    return Reason("sigma_by_prior", {"share": min(share, 1.0), "scale": math.sqrt(lambda_)})
+
+
+def _is_positive(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and 0 < value <= sys.float_info.max
 
 
 def reasons_to_json(reasons: Sequence[Reason]) -> dict[str, Any]:

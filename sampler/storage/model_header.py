@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+import sys
 import zlib
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -50,6 +51,8 @@ class Header:
     default_grid
         Up to 19 training values of each numeric or date column that divide the rows evenly, at which effects
         are shown by default; empty in models made before it was kept.
+    num_rows
+        Training rows that have a weight; None in models made before it was kept.
 
     """
 
@@ -61,6 +64,7 @@ class Header:
     weighted: bool
     warnings: list[str]
     default_grid: list[list[float]] = field(default_factory=list)
+    num_rows: int | None = None
 
     def to_bytes(self) -> bytes:
         """Encode the header; equal headers give equal bytes."""
@@ -73,6 +77,7 @@ class Header:
             "num_cuts": [len(cuts) for cuts in self.grid.cuts],
             "num_reference": self.reference.shape[1],
             **({"default_grid": self.default_grid} if self.default_grid else {}),
+            **({} if self.num_rows is None else {"num_rows": self.num_rows}),
         }
         text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         arrays = [cuts.astype("<f8").tobytes() for cuts in self.grid.cuts]
@@ -110,6 +115,7 @@ class Header:
                 weighted=fields["weighted"],
                 warnings=fields["warnings"],
                 default_grid=_default_grid(fields.get("default_grid", [])),
+                num_rows=_num_rows(fields.get("num_rows")),
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise PackedError(f"the model's header can't be read: {error}") from error
@@ -141,8 +147,16 @@ def _default_grid(grid: Any) -> list[list[float]]:
     return found
 
 
+def _num_rows(number: Any) -> int | None:
+    if number is not None and (type(number) is not int or not 0 < number < 2**63):
+        raise ValueError("its number of rows is none")
+    found: int | None = number
+    return found
+
+
 def _is_finite(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+    # An integer too large for a float has no `math.isfinite`.
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
 
 def _checked(data: bytes, longest_text: int | None) -> tuple[bytes, bytes]:

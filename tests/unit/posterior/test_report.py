@@ -85,3 +85,26 @@ def test_report_of_two_classes():
     assert report["sigma"] is None
     assert report["traces"]["sigma"] is None
     assert 0 <= min(report["f"]["mean"]) <= max(report["f"]["mean"]) <= 1
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_noise_that_is_known_by_its_prior_alone_is_told(weighted):
+    """A step with little noise: the prior of sigma, set by a linear model, outweighs the rows."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=(200, 2))
+    weights = np.where(np.arange(200) % 2, 1e-4, 1e4) if weighted else np.full(200, 1e4)
+    y = 3.0 * (x[:, 0] > 0.5) + rng.normal(size=200) / np.sqrt(weights)
+    given = weights if weighted else None
+    truth = 1.0 if weighted else 0.01
+    short = {"num_trees": 20, "num_burnin": 100, "num_draws": 50, "thin": 2, "seed": 1, "progress": False}
+    default = fit(x, y, weights=given, **short)
+    told = fit(x, y, weights=given, prior={"lambda": 0.2 * truth**2}, **short)
+
+    code, values = default.diagnostics()["reason_codes"][-1].values()
+    assert code == "sigma_by_prior"
+    assert 0.25 < values["share"] < 1
+    assert values["scale"] == pytest.approx(np.sqrt(default.constants["lambda_"]))
+    assert "give the prior lambda" in str(default.summary())
+    assert default.sigma.mean() > 2 * truth
+    assert told.sigma.mean() == pytest.approx(truth, rel=0.5)
+    assert all(reason.code != "sigma_by_prior" for reason in told.summary().reasons)
