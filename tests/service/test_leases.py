@@ -22,6 +22,9 @@ from worker.units import run_one
 LEASE, PATIENCE = 1.0, 120.0
 QUICK = SHORT | {"num_burnin": 10, "num_draws": 8, "num_trees": 5, "num_chains": 1}
 ONE_TREE = QUICK | {"num_trees": 1, "thin": 1}
+FILTER = ONE_TREE | {"method": "smc", "moves": "default", "num_burnin": 0}
+TOPOLOGIES = {"iterations": 1, "first": 2, "most": 2, "chains": 1, "draws": 20, "samples": 2}
+SEARCH = ONE_TREE | {"method": "dcc-tree", "moves": "default", "search": TOPOLOGIES}
 # The step to slow down for each kind of unit.
 STRETCHES = {
     "chain-loads": (CHAIN, QUICK, (chain, "read_rows")),
@@ -29,6 +32,8 @@ STRETCHES = {
     "chain-prepares": (CHAIN, QUICK, (chain, "prepare_problem")),
     "chain-steps": (CHAIN, QUICK, (chain._Pace, "run")),
     "single-tree-steps": (CHAIN, ONE_TREE | {"method": "bcart"}, (chain._Pace, "run")),
+    "filter-steps": (CHAIN, FILTER, (chain._Pace, "run")),
+    "search-steps": (CHAIN, SEARCH, (chain._Pace, "run")),
     "finish-reads": (FINISH, QUICK, (finish.draws, "read")),
     "finish-judges": (FINISH, QUICK, (finish.Posterior, "summary")),
     "finish-scores": (FINISH, QUICK, (finish, "score")),
