@@ -23,10 +23,10 @@ import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from app.services.fits.costs import FORMULA, MIB, estimate
-from app.services.fits.creation import FitRequest, create
+from app.services.fits.creation import FitRequest, accept, plan
 from app.settings import Settings
 from app.store import schema
-from app.store.engine import make_engine
+from app.store.engine import make_engine, session_scope
 from benchmarks.service import store
 from sampler import warm
 from worker.context import Context
@@ -128,7 +128,9 @@ def prepare(url, rows, columns, holdout, given):
         holdout=holdout,
         settings=settings,
     )
-    _, shown = create(engine, "local", request)
+    planned = plan(engine, "local", request)
+    with session_scope(engine) as session:
+        shown = accept(session, "local", planned)
     engine.dispose()
     return shown["settings"]
 

@@ -39,7 +39,12 @@ def main():
         url = Settings(database_url=given or f"sqlite:///{Path(folder) / 'loading.db'}").database_url
         schema.migrate(url)
         engine = make_engine(url)
-        model = model_files.accept(engine, "local", data)
+        with tempfile.TemporaryFile() as file:
+            file.write(data)
+            file.seek(0)
+            imported = model_files.read(file)
+        with session_scope(engine) as session:
+            model = model_files.add(session, "local", imported)
         times = []
         for _ in range(LOADS):
             start = time.perf_counter()

@@ -1,12 +1,15 @@
 """Examples in the documents run unchanged: every Python and curl block, on a real service."""
 
+import ast
 import doctest
 import importlib
 import json
+import pkgutil
 import re
 import shlex
 import subprocess
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -25,6 +28,7 @@ from tests.support.embedded_service import Up
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+OURS = {"app", "bartserve", "sampler", "worker"}
 DEFAULT = "http://127.0.0.1:8000"
 
 
@@ -253,6 +257,27 @@ def test_every_benchmark_has_its_figures():
     scripts = {path.name for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
     lacking = scripts - told
     assert not lacking, f"say in docs/benchmarks.md what {lacking} print"
+
+
+@pytest.mark.parametrize(
+    "script", sorted([*(ROOT / "benchmarks").glob("*.py"), *DOCS.glob("*.py")]), ids=lambda path: path.name
+)
+def test_every_name_that_a_script_uses_exists(script):
+    """What scripts outside the packages import from them is there, and so is what they ask of modules."""
+    places: dict[str, str] = {}  # of a local name: the dotted name that it stands for
+    tree = ast.parse(script.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            places |= {each.asname: each.name for each in node.names if each.asname}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            places |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
+    ours = {local: place for local, place in places.items() if place.split(".")[0] in OURS}
+    for place in ours.values():
+        pkgutil.resolve_name(place)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ours:
+            found = pkgutil.resolve_name(ours[node.value.id])
+            assert not isinstance(found, ModuleType) or hasattr(found, node.attr), ast.unparse(node)
 
 
 def test_the_formula_of_the_documents_is_the_service_s():
