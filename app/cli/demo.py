@@ -60,7 +60,7 @@ def _about_holdout(model: Model) -> list[str]:
     return [
         f"held out  {held['rows']} cars it never saw: RMSE {held['rmse']:.2f} mpg, "
         f"linear model {held['linear_rmse']:.2f} mpg",
-        f"honest?   90% predictive intervals hold {coverage[0.9]:.0%} of the held-out cars, "
+        f"honest?   90% predictive intervals contain {coverage[0.9]:.0%} of the held-out cars, "
         f"50% ones {coverage[0.5]:.0%}",
     ]
 

@@ -101,7 +101,7 @@ def _about_scores(model: Model) -> list[str]:
         told[0] += f": {held['accuracy']:.0%} in the likeliest class, log loss {held['log_loss']:.3g}"
         told[0] += f" (of the shares alone {held['base_log_loss']:.3g})"
     shares = [row["coverage"] for row in held.get("coverage") or [] if round(row["level"], 2) == 0.9]
-    told += [f"honest?   90% predictive intervals hold {share:.0%} of them" for share in shares]
+    told += [f"honest?   90% predictive intervals contain {share:.0%} of them" for share in shares]
     judged = held.get("intervals_verdict")
     if judged and judged["verdict"] == "not_held":
         told += [f"          {judged[part]}" for part in ("text", "advice")]

@@ -83,7 +83,7 @@ def test_fit_shows_bars_the_verdict_and_the_next_step(asked, service):
     assert re.search(r"chain 1 .*100%.*done", shown)
     assert re.search(r"verdict   (converged|approximate|not converged): R-hat", shown)
     assert re.search(r"held out  79 rows it never saw: RMSE \d", shown)
-    assert re.search(r"honest\?   90% predictive intervals hold \d+% of them", shown)
+    assert re.search(r"honest\?   90% predictive intervals contain \d+% of them", shown)
     assert "next      bartserve predict cars NEW_ROWS.csv" in shown
 
 

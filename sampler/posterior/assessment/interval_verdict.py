@@ -1,10 +1,11 @@
-"""A verdict on predictive intervals: do they hold what they claim, everywhere, on rows kept back?
+"""A verdict on predictive intervals: whether they have their nominal coverage, everywhere, on held-out rows.
 
 It rests on the probability integral transform u of each outcome under its predictive distribution (Dawid
 1984; Gneiting, Balabdaoui and Raftery 2007). If the intervals are right, the level |2 u - 1| of the smallest
-central interval that holds the outcome is uniform on (0, 1), whatever the row. Two questions are asked of it:
-is it uniform over all rows (Kolmogorov and Smirnov), and is it alike in each quarter of the prediction and of
-each numeric feature (Kruskal and Wallis 1952, Bonferroni's correction over the features)?
+central interval that contains the outcome is uniform on (0, 1), whatever the row. Two hypotheses are tested:
+that it is uniform over all rows (Kolmogorov and Smirnov), and that its distribution is the same in each
+quarter of the prediction and of each numeric feature (Kruskal and Wallis 1952, Bonferroni's correction over
+the features).
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ LEVEL = 0.9  # of the intervals that are counted by groups
 LEVELS = (0.5, 0.8, LEVEL, 0.95)
 QUARTERS = 4
 FEWEST_ROWS = 40  # ten in a quarter
-CHANCE = 0.005  # of a false alarm, for either question
-LEAST_GAP = 0.03  # between claimed and observed shares that is worth a word
-SHOWN = 10  # features whose quarters are given: the least alike
+CHANCE = 0.005  # of a false alarm, for either test
+LEAST_GAP = 0.03  # smallest reported difference between claimed and observed shares
+SHOWN = 10  # features whose quarters are given: those that differ most
 NAMED = 3  # of them in reasons
 
 
@@ -207,10 +208,10 @@ def _overall_fault(level: Floats) -> str | None:
 
 
 def _text(overall: list[dict[str, Any]], general: str | None, uneven: list[Comparison]) -> str:
-    held = ", ".join(f"{share['level']:.0%} intervals {share['observed']:.1%}" for share in overall)
+    held = ", ".join(f"{share['level']:.0%} intervals contain {share['observed']:.1%}" for share in overall)
     if general is None and not uneven:
         return (
-            f"The intervals hold what they claim, all in all and in every part looked at: of "
+            f"The intervals cover what they claim, overall and in every group of rows examined: of "
             f"{overall[0]['rows']} held-out outcomes {held}."
         )
     sentences = []
@@ -227,19 +228,19 @@ def _text(overall: list[dict[str, Any]], general: str | None, uneven: list[Compa
         if others:
             sentences.append(f"They are uneven by {' and by '.join(others)} too.")
     if general is not None:
-        sentences.append(f"All in all the intervals are {general.replace('_', ' ')}: {held}.")
+        sentences.append(f"Overall the intervals are {general.replace('_', ' ')}: {held}.")
     return " ".join(sentences)
 
 
 def _advice(general: str | None, uneven: list[Comparison], settings: Mapping[str, Any]) -> str | None:
-    shares = "Go by the shares of outcomes inside, given for each quarter, rather than by the level claimed."
+    shares = "Rely on the share of outcomes inside, given for each quarter, rather than on the nominal level."
     if uneven and settings.get("method") == "bart" and settings.get("noise", "constant") == "constant":
         return (
-            "The size of the noise differs from row to row, and this model has one size for all: fit again "
-            f"with noise=forest, which learns it. Until then: {shares[0].lower()}{shares[1:]}"
+            "The noise differs from row to row, and this model has a single sigma: fit again with "
+            f"noise=forest, which learns it. Until then {shares[0].lower()}{shares[1:]}"
         )
     if uneven:
         return shares
     if general is not None:
-        return "Go by the shares of held-out outcomes inside, given for each level, rather than by the level."
+        return "Rely on the share of held-out outcomes inside, given for each level, not on the level itself."
     return None
