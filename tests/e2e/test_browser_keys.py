@@ -54,7 +54,7 @@ def sign_in(window: Watched, key: str) -> None:
     window.page.wait_for_load_state()
 
 
-def test_the_door_refuses_lets_in_and_leads_on(window, team):
+def test_sign_in_refuses_invalid_keys_and_leads_on(window, team):
     """An invalid key is reported at its field; a valid one leads to the requested page."""
     page = window.page
     window.go("/ui/service")
@@ -112,7 +112,7 @@ def test_a_key_is_made_copied_rotated_and_revoked(window, team):
     window.shoot("keys")
 
 
-def test_what_a_key_may_not_do_is_said_with_what_to_do(window, team):
+def test_missing_scopes_are_reported_with_advice(window, team):
     """With a read-only key the page of keys and an upload are refused with advice."""
     page = window.page
     window.go("/ui/datasets")

@@ -105,7 +105,7 @@ def test_predict_writes_csv_or_a_row_of_pairs(asked):
     assert len(one.stdout.splitlines()) == 2
 
 
-def test_what_a_file_leaves_open_is_said(asked):
+def test_ambiguities_of_a_file_are_settled_by_options(asked):
     """`--read` and `--kind` settle a file's ambiguities, for training and prediction."""
     lines = (asked.folder / "new.csv").read_text().splitlines()
     text = "\n".join([lines[0], *lines[1:]]).replace(",", ";").replace(";97.0;", ";97,000;")
@@ -166,7 +166,7 @@ def test_a_model_goes_on(asked):
     assert "The service refused" in refused.stderr
 
 
-def test_a_slip_is_told_and_leaves_nothing_behind(asked):
+def test_a_misspelt_target_leaves_nothing_behind(asked):
     """A misspelt target gets the nearest column, and the file uploaded for it is removed."""
     before = _ids(asked("bartserve datasets").stdout)
 
@@ -234,7 +234,7 @@ def _dataset_of(asked) -> str:
         ("bartserve models --url http://127.0.0.1:9", "Is the service running there"),
     ],
 )
-def test_what_went_wrong_is_one_sentence(asked, line, said):
+def test_errors_are_one_sentence(asked, line, said):
     """An error ends with exit code 1 and one sentence, without a traceback."""
     run = asked(line)
 

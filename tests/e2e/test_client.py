@@ -273,7 +273,7 @@ def test_address_and_key_come_from_the_environment(service, monkeypatch):
         assert not other.ready()
 
 
-def test_what_cannot_be_sent_is_refused_here(client, fitted):
+def test_unusable_arguments_are_refused_without_a_request(client, fitted):
     """A missing path or a value that is no table is refused without a request."""
     with pytest.raises(ClientError, match="can't be opened"):
         client.upload("no-such-file.csv")

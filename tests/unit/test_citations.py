@@ -35,6 +35,6 @@ def test_every_cited_heading_is_there():
     assert sum(name == "maths.md" for _, name, _ in cited) > 30
 
 
-def test_no_page_that_readers_lack_is_cited():
+def test_no_unpublished_page_is_cited():
     """Code cites the mathematics in docs/maths.md and no unpublished notes."""
     assert [str(path) for path in files() if PRIVATE.search(path.read_text())] == []

@@ -49,7 +49,7 @@ def attributes(owner):
     return found
 
 
-def test_no_docstring_begins_with_a_riddle():
+def test_docstrings_begin_with_an_imperative_or_a_noun():
     """A docstring begins with an imperative or a noun phrase."""
     assert [
         f"{place}: {text.splitlines()[0]}" for place, _, text in documented() if RIDDLES.match(text)
@@ -80,7 +80,7 @@ def test_attributes_sections_name_attributes():
     assert wrong == []
 
 
-def test_the_reader_of_sections():
+def test_sections_of_docstrings_are_found():
     """The reader of sections finds names, and None without a section."""
     entries = "x, y\n    Numbers.\n*rest\n    More."
     text = f"Sum.\n\nParameters\n----------\n{entries}\n\nReturns\n-------\nfloat\n    The sum."

@@ -20,6 +20,6 @@ def test_every_case_has_digests():
     RECORD["machine"] != fit_digests.machine(), reason="digests of another processor or other libraries"
 )
 @pytest.mark.parametrize("case", fit_digests.CASES)
-def test_same_bits(case, tmp_path):
+def test_fits_have_their_recorded_digests(case, tmp_path):
     """A fit has the digests recorded for it."""
     assert fit_digests.digests(case, tmp_path) == RECORD["cases"][case]

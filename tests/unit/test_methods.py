@@ -25,7 +25,7 @@ PLACES = (
 )
 
 
-def test_what_engines_name_is_there():
+def test_every_part_of_an_engine_can_be_imported():
     """Every object that an engine's entry names can be imported."""
     for method in METHODS.values():
         named = [
@@ -51,7 +51,7 @@ def test_another_entry_is_another_method(monkeypatch):
         Settings.resolve(method="quick-tree", num_trees=2)
 
 
-def test_nobody_asks_for_a_method_by_name():
+def test_no_code_tests_a_method_by_name():
     """Outside the entries, code tests a method's properties, not its name."""
     asks = re.compile(r"method(?:\"\])? (?:==|!=|in) [\[(\"{]")
     found = [

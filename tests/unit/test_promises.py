@@ -79,7 +79,7 @@ def is_parametrize(mark):
     ],
     ids=["bare", "slow", "long", "slow file", "slow case"],
 )
-def test_what_is_marked_is_not_quick(tmp_path, code, quick):
+def test_a_marked_test_is_not_quick(tmp_path, code, quick):
     """A marked test doesn't count as quick."""
     file = tmp_path / "test_it.py"
     file.write_text(code)

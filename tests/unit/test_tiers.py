@@ -66,7 +66,7 @@ def test_a_shuffle_keeps_modules_together_and_follows_its_seed():
 
 
 @pytest.mark.parametrize(("place", "limit"), [("tests/unit/a.py::t", 2.0), ("tests/e2e/a.py::t", 10.0)])
-def test_a_dear_test_is_named(pytestconfig, place, limit):
+def test_a_test_above_its_limit_is_named(pytestconfig, place, limit):
     """A test above its limit, scaled for a busy machine, is named; setup and teardown count."""
     plugin = CpuTime(pytestconfig)
     plugin.costs = None

@@ -13,7 +13,7 @@ from tests.support.databases import only
 from tests.support.routes import address, body_for, fields, guarded_routes
 
 
-def test_nobody_is_in_without_a_key(team, database):
+def test_every_route_needs_a_valid_key(team, database):
     """Every route except health answers 401 to absent, made-up, mistyped, revoked and expired keys."""
     good, revoked, expired = (make_key(database, name) for name in ("ann", "bob", "cat"))
     with session_scope(database.engine) as session:
@@ -61,7 +61,7 @@ def anns(team, database):
 
 
 @pytest.mark.both_databases
-def test_on_every_route_what_is_anothers_is_not_there(team, database, anns):
+def test_objects_of_other_owners_are_404_on_every_route(team, database, anns):
     """Objects of other owners are 404, never 403, on every route that names one, and stay unchanged."""
     ann, ids = anns
     bob = bearer(make_key(database, "bob", scopes=keys.SCOPES))

@@ -103,7 +103,7 @@ class OfPostgres(Backup):
         self.run(bare.replace(program, str(postgres_program(program)), 1), self.folder, **where)
 
 
-def test_what_was_backed_up_predicts_the_same_and_goes_on(client, settings, database, restored):
+def test_a_restored_service_predicts_the_same_and_continues(client, settings, database, restored):
     """A restored model predicts the same bytes; an unfinished fit ends as the original does."""
     asked = {"rows": [{"size": 3.0, "colour": "red"}], "interval": "predictive", "level": [0.5, 0.9]}
     done = fitted(client, settings)["id"]

@@ -248,7 +248,7 @@ def test_predictions_come_before_fits(client, settings, model, dataset_id, datab
         assert units.claim(session, "w", 60).prediction_id is None
 
 
-def test_what_is_another_owners_is_not_there(client, database, model, dataset_id):
+def test_predictions_of_other_owners_are_404(client, database, model, dataset_id):
     """Other owners' predictions are 404 on every route, in no list, and their datasets can't be predicted."""
     with session_scope(database.engine) as session:
         dataset = session.get_one(Dataset, dataset_id)

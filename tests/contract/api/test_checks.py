@@ -18,7 +18,7 @@ def of_file(client, model: dict) -> Posterior:
     return Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
 
 
-def test_growth_is_the_notebooks_own_figures_at_each_count(client, settings):
+def test_convergence_equals_the_notebooks_figures_at_each_count(client, settings):
     """R-hat and ESS at each number of draws equal those of the sampler's functions."""
     model = fitted(client, settings)
     told = client.get(f"/models/{model['id']}/diagnostics/growth").json()
@@ -41,7 +41,7 @@ def test_growth_is_the_notebooks_own_figures_at_each_count(client, settings):
     assert told["limits"]["converged"]["rhat"] == 1.05
 
 
-def test_growth_is_told_of_a_model_that_is_being_fitted(client, settings, database):
+def test_convergence_is_available_during_a_fit(client, settings, database):
     """During a fit convergence covers the draws of all chains; 409 while some chain has none."""
     dataset = post_csv(client, table(60)).json()
     body = {"dataset_id": dataset["id"], "target": "y"} | SMALL

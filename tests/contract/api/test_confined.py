@@ -148,7 +148,7 @@ def test_a_reader_that_takes_too_long_is_refused():
         run(content, ReaderLimits(seconds=1))
 
 
-def test_readers_are_born_again():
+def test_the_fork_server_of_readers_restarts():
     """The fork server of readers restarts after a kill."""
     own = Readers()
     try:
@@ -174,7 +174,7 @@ def test_few_are_read_at_once():
     own.close()
 
 
-def test_what_a_reader_gets_wrong_is_logged_and_not_a_500(caplog):
+def test_a_bug_in_a_reader_is_logged_and_not_a_500(caplog):
     """A bug in a reader is a refusal for the sender and a traceback in the log."""
     with tempfile.TemporaryFile() as file, pytest.raises(UnusableDataError, match="logged"):
         readers.run("dataset", file, ReaderLimits(), {"options": {}, "block_rows": 1000})
@@ -263,7 +263,7 @@ def test_columnar_files_that_cannot_be_used_are_refused_with_their_place(client)
 
 
 @only("sqlite")
-def test_what_the_sender_says_of_a_file(client):
+def test_dialect_and_kinds_can_be_given(client):
     """Dialect, spellings of missing values and kinds of columns can be given; typos are refused."""
     text = "zip;ja;preis;tag\n02134;ja;1.234;1/2/2026\n-9;nein;2;3/4/2026\n"
     said = {

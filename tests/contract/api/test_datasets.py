@@ -36,7 +36,7 @@ def test_a_file_becomes_a_dataset_with_its_schema(client):
 
 
 @only("sqlite")
-def test_what_a_file_was_read_as_can_be_said_of_the_next(client):
+def test_read_as_has_the_names_of_the_parameters(client):
     """`read_as` uses the names and values of the request parameters, and is stored."""
     made = post_csv(client, "a;b\n'1,5';'x;y'\n'2';'z'\n").json()
     found = client.get(f"/datasets/{made['id']}").json()

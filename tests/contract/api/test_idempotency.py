@@ -112,7 +112,7 @@ def test_many_at_once_make_one(client, database, body):
     assert count(database) == 1
 
 
-def test_another_process_was_faster(client, database, body, monkeypatch):
+def test_two_processes_with_one_key_create_one_model(client, database, body, monkeypatch):
     """When two processes handle one key, the first commit wins and the second's model is dropped."""
     really, first_process = creation.plan, idempotency._in_flight
 

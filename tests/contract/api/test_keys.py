@@ -169,7 +169,7 @@ def test_a_rotation_never_lengthens_a_key(database):
 
 
 @only("sqlite")
-def test_what_is_said_of_keys_is_checked(database):
+def test_arguments_of_keys_are_checked(database):
     """An empty name, a name in use, an unknown scope and an unknown key are refused with a sentence."""
     with session_scope(database.engine) as session:
         for name in ("", "  ", "a\nb", "x" * 101):

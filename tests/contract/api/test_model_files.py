@@ -141,7 +141,7 @@ def with_version(data: bytes, version: int) -> bytes:
 
 
 @only("sqlite")
-def test_files_that_are_none_are_refused(client, settings):
+def test_damaged_or_foreign_files_are_refused(client, settings):
     """A damaged, truncated, foreign, newer or empty file is a 422 with the reason, and nothing is stored."""
     good = make_posterior()[0].to_bytes()
     header, _, statistics = read_model(good)
@@ -216,7 +216,7 @@ LIES = {
 
 @pytest.mark.parametrize("lie", LIES)
 @only("sqlite")
-def test_files_that_lie_under_fitting_checksums_are_refused(client, lie):
+def test_forged_files_with_valid_checksums_are_refused(client, lie):
     """Files with valid checksums are refused if they could not be stored, shown or used for predictions."""
     problem(post_file(client, forged(make_posterior()[0].to_bytes(), LIES[lie])), 422, "unusable-model")
     assert client.get("/models").json()["items"] == []
@@ -310,7 +310,7 @@ def test_no_file_is_decoded_where_others_are_served(client, monkeypatch):
 
 
 @only("sqlite")
-def test_what_is_forged_with_care_is_no_server_error(client):
+def test_carefully_forged_files_never_give_a_server_error(client):
     """Files changed under valid checksums are refused, or give a model that answers every request."""
     dice, files, taken = random.Random(16), fuzz_models.seeds(), 0
     for _ in range(40):

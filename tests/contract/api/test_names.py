@@ -52,7 +52,7 @@ def test_every_call_takes_a_name(client, settings):
     problem(client.get("/models/mine"), 404)
 
 
-def test_of_a_name_the_newest_is_meant_and_nothing_is_deleted_twice(client, settings):
+def test_a_name_means_the_newest_model(client, settings):
     """A name means the newest succeeded model when its fit is read, otherwise the newest model."""
     old = fitted(client, settings, name="mine", holdout=0.2)
     body = {"dataset_id": old["dataset_id"], "target": "y", "name": "mine"} | SMALL
@@ -76,7 +76,7 @@ def test_of_a_name_the_newest_is_meant_and_nothing_is_deleted_twice(client, sett
     problem(client.delete("/models/mine"), 404)
 
 
-def test_what_is_no_name_is_not_found(client):
+def test_unknown_names_are_not_found(client):
     """Unknown ids, control characters and overlong names are a 404."""
     for name in ("mdl_nothing", "no-such", "x" * 201, "%20", "%F0%9F%90%98"):
         assert "id or name" in problem(client.get(f"/models/{name}"), 404)["detail"], name
@@ -84,7 +84,7 @@ def test_what_is_no_name_is_not_found(client):
 
 
 @pytest.mark.parametrize("name", ["a/b", ".", "..", "mdl_x"])
-def test_a_name_that_could_stand_in_no_address_is_refused(client, name):
+def test_a_name_that_no_url_can_contain_is_refused(client, name):
     """Names that can't be part of a URL are refused."""
     dataset = post_csv(client, table(20)).json()
     body = {"dataset_id": dataset["id"], "target": "y", "name": name} | SMALL

@@ -113,7 +113,7 @@ def test_no_path_with_a_control_character_reaches_a_router(client):
         assert raw.status("GET", "/models", {}, None) == 200
 
 
-def test_a_route_that_nobody_guards_is_an_error():
+def test_a_route_without_a_scope_is_an_error():
     """An endpoint without a declared scope keeps the application from starting, guarded class or not."""
 
     def endpoint() -> None:

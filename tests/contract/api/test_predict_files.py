@@ -245,7 +245,7 @@ def test_files_too_large_are_refused(client, model):
 
 
 @only("sqlite")
-def test_content_types_nobody_reads(client, model):
+def test_unsupported_content_types_are_refused(client, model):
     """An unsupported content type is a 415 with the supported ones; file options are checked like JSON."""
     for kind in ("text/html", "application/x-www-form-urlencoded", "image/png", ""):
         told = problem(send(client, model, b"size,colour\n1,red\n", kind), 415)["detail"]
@@ -306,7 +306,7 @@ def test_csv_answers_hold_no_formulas(client, settings):
 
 
 @only("sqlite")
-def test_beside_json_rows_the_address_says_nothing(client, settings):
+def test_query_parameters_beside_json_rows_are_refused(client, settings):
     """Query parameters with JSON rows are refused unless at their defaults; for files they are documented."""
     made = fitted(client, settings)
     asked = {

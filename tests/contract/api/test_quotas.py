@@ -150,7 +150,7 @@ def test_requests_come_too_fast(settings, database):
 
 
 @only("sqlite")
-def test_strangers_come_too_fast(settings, database):
+def test_requests_without_a_key_come_too_fast(settings, database):
     """Requests without a valid key are limited by address and don't count against an owner."""
     slow = limited(settings, database, quota_requests_per_second=2)
     with slow as (ann, _), plain_http.Client() as stranger:
@@ -268,7 +268,7 @@ def test_every_change_leaves_a_line(settings, database, caplog):
 
 
 @only("sqlite")
-def test_what_is_rolled_back_was_never_noted(database, caplog):
+def test_a_rolled_back_change_is_not_audited(database, caplog):
     """A change that fails leaves neither an audit row nor a log line."""
     caplog.set_level(logging.INFO, "bartserve.audit")
 

@@ -203,7 +203,7 @@ EXPECTED = {
 
 @pytest.mark.parametrize("name", EXPECTED)
 @only("sqlite")
-def test_what_surprised_is_told(client, name):
+def test_guesses_about_a_file_are_reported(client, name):
     """Guesses about counts, two-digit years, an index or an encoding are reported in warnings."""
     origin = ORIGINS[name]
 

@@ -159,7 +159,7 @@ def test_headers_without_end(place, part):
         b"POST /models HTTP/1.1\r\nHost: a@localhost\r\nContent-Length: 2\r\n\r\n{}",
     ],
 )
-def test_a_request_that_is_for_nobody_in_particular(place, head):
+def test_wrong_host_headers_are_refused(place, head):
     """Invalid, repeated or contradictory Host headers are a 400, and the connection is closed."""
     with talking(place, head) as connection:
         refusal(heard(connection), 400)
@@ -172,7 +172,7 @@ def test_a_request_with_an_absolute_target(place):
         assert heard(connection).startswith(b"HTTP/1.1 200 ")
 
 
-def test_what_is_no_http(place):
+def test_invalid_http_is_refused(place):
     """Invalid HTTP is refused with a problem document."""
     with talking(place, b"this is no HTTP\r\n\r\n") as connection:
         refusal(heard(connection), 400)

@@ -116,7 +116,7 @@ def test_a_model_that_is_being_fitted_shows_its_chains(browser, client, settings
     assert "when the model has succeeded" in page_of(browser.get(f"{at}/effects")).words
 
 
-def test_what_isnt_a_chart_is_refused(client, settings):
+def test_unknown_charts_are_refused(client, settings):
     """Unknown charts, themes, features and models are problem documents."""
     model = fitted(client, settings)
     at = f"/ui/models/{model['id']}"

@@ -119,7 +119,7 @@ def test_what_a_fit_takes_is_estimated_before_it_starts(browser, client):
     assert [c["name"] for c in wrong.controls if c.get("aria-invalid") == "true"] == ["num_trees"]
 
 
-def test_a_form_that_cant_be_taken_says_what_to_mend_and_keeps_what_was_filled_in(browser, client):
+def test_an_invalid_form_marks_its_fields_and_keeps_its_entries(browser, client):
     """An invalid form is a 422 that marks the field and keeps all entries."""
     dataset = post_csv(client, table(60)).json()
     form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}")).hidden
@@ -160,7 +160,7 @@ def test_models_are_cancelled_retried_extended_and_deleted_by_forms(browser, cli
     assert client.get("/datasets").json()["items"] == []
 
 
-def test_what_happened_begins_with_the_newest_and_leads_back_to_the_first(browser, client, database):
+def test_the_log_is_paged_from_the_newest_event_to_the_first(browser, client, database):
     """A long log is paged from the newest event to the model's creation, each event once."""
     dataset = post_csv(client, table(60)).json()
     body = {"dataset_id": dataset["id"], "target": "y"} | SMALL

@@ -31,7 +31,7 @@ def sign_in(person, key, **more):
     return person.post("/ui/sign-in", data={"key": key.secret} | more)
 
 
-def test_a_stranger_is_led_to_the_door_and_then_to_where_they_wanted(person, team, database):
+def test_pages_redirect_to_sign_in_and_back(person, team, database):
     """Pages redirect to the sign-in form; a valid key leads to the requested page, others don't."""
     ann = make_key(database, "ann")
     door = person.get("/ui/models?limit=3")
@@ -101,7 +101,7 @@ def test_behind_tls_the_cookie_is_secure_and_of_this_host_alone(settings, databa
 @pytest.mark.parametrize(
     "to", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:x", "/a\nb"]
 )
-def test_the_door_leads_nowhere_else(person, database, to):
+def test_sign_in_leads_nowhere_else(person, database, to):
     """`next` leads to an address of this service, otherwise to the first page."""
     answer = person.post(
         "/ui/sign-in", data={"key": make_key(database, "ann").secret, "next": to}, follow_redirects=False

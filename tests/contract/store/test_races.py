@@ -178,7 +178,7 @@ def test_the_databases_clock_goes_on_within_a_transaction(database):
     assert abs(time.time() - second) < 60
 
 
-def test_beats_are_fresh_or_not(database):
+def test_only_fresh_heartbeats_count(database):
     """Readiness needs a recent heartbeat of a worker that isn't draining."""
     with session_scope(database.engine) as session:
         workers.register(session, Worker(id="w", host="h", pid=1, slots=1, beat_at=0.0, phase="ready"))

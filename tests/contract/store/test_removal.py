@@ -118,7 +118,7 @@ def test_no_transaction_removes_much(database):
         assert events.last(session, kept[1]) > 0
 
 
-def test_a_prediction_goes_alone(database):
+def test_a_deleted_prediction_leaves_its_model(database):
     """A prediction's blocks and units are removed, its model and dataset stay."""
     engine = database.engine
     dataset_id, model_id, prediction_id = fill(engine)
@@ -147,7 +147,7 @@ def test_half_removed_is_never_read(database):
             datasets.head(session, dataset.id, 3)
 
 
-def test_nothing_is_made_of_what_was_deleted(database):
+def test_nothing_is_created_from_deleted_objects(database):
     """No model is accepted on a deleted dataset, and no prediction by a deleted model."""
     engine = database.engine
     dataset_id, model_id, _ = fill(engine)

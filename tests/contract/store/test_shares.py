@@ -52,7 +52,7 @@ def test_a_lone_owner_has_everything(database):
     assert {commit(database.engine, each) for each in claims} == {Directive.CONTINUE}
 
 
-def test_a_chain_gives_way_to_who_has_nothing(database):
+def test_a_chain_yields_to_an_owner_who_has_nothing(database):
     """On one slot a chain yields when its turn is over, the other owner is served, then the first again."""
     made = models_of(database.engine, ANN, num_chains=3)
     of_ann = claim(database.engine)

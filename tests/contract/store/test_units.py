@@ -143,7 +143,7 @@ def test_the_last_chain_brings_the_finish(database):
         assert ended.started_at <= ended.finished_at
 
 
-def test_drain_gives_the_unit_back_unblamed(database):
+def test_a_draining_worker_releases_its_unit_without_an_attempt(database):
     """A draining worker releases its unit after the slice, at no cost in attempts, and claims no more."""
     create_model(database.engine, num_chains=1)
     with session_scope(database.engine) as session:

@@ -22,7 +22,7 @@ CELLS = [
 
 
 @pytest.mark.parametrize(("kind", "cells"), CELLS)
-def test_every_block_is_read_as_it_was(kind, cells):
+def test_blocks_are_restored_exactly(kind, cells):
     """Present and missing values of every kind are restored from every encoding."""
 
     @given(st.lists(st.none() | cells, max_size=40))

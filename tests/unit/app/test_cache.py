@@ -33,7 +33,7 @@ def test_the_longest_unused_goes_first():
     assert (cache.hits, cache.misses) == (2, 4)
 
 
-def test_what_is_too_large_is_given_and_not_kept():
+def test_a_value_too_large_is_returned_and_not_kept():
     """A value larger than the cache evicts nothing."""
     cache = Cache(100)
     cache.get("small", lambda: Thing(60))
@@ -43,7 +43,7 @@ def test_what_is_too_large_is_given_and_not_kept():
     assert cache.get("small", lambda: pytest.fail("loaded again")).nbytes == 60
 
 
-def test_many_who_ask_at_once_share_one_load():
+def test_concurrent_requests_share_one_load():
     """Concurrent requests for one key share a single load and receive the same object."""
     cache = Cache(100)
     loads: list[int] = []
@@ -69,7 +69,7 @@ def test_many_who_ask_at_once_share_one_load():
     assert len({id(thing) for thing in got}) == 1
 
 
-def test_a_load_that_fails_is_tried_again():
+def test_a_failed_load_is_repeated():
     """When a load fails, waiting callers get its error, and the next request loads again."""
     cache = Cache(100)
 
@@ -81,7 +81,7 @@ def test_a_load_that_fails_is_tried_again():
     assert cache.get("a", lambda: Thing(1)).nbytes == 1
 
 
-def test_dropping():
+def test_a_dropped_value_is_loaded_again():
     """A dropped value is loaded again, and its bytes are freed."""
     cache = Cache(100)
     cache.get("a", lambda: Thing(70))

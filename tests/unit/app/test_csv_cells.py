@@ -39,7 +39,7 @@ def test_no_cell_begins_like_a_formula(formula, kind):
 
 @given(names=st.lists(WORDS, min_size=1, max_size=3), texts=st.lists(WORDS, min_size=1, max_size=4))
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
-def test_whatever_the_text(names, texts):
+def test_no_text_breaks_out_of_its_cell(names, texts):
     """For any text, no cell is a formula, none is lost, and none breaks out of its field."""
     read = cells(to_csv(table_of(names, texts)))
 

@@ -46,7 +46,7 @@ def written(names, rows, **dialect) -> str:
     st.sampled_from(ENCODINGS),
 )
 @settings(deadline=None)
-def test_what_a_writer_wrote_is_read_back(table, delimiter, end, all_quoted, encoding):
+def test_written_tables_are_read_back(table, delimiter, end, all_quoted, encoding):
     """Written tables are read back for any delimiter, line end, quoting and encoding, if these are given."""
     names, rows = table
     quoting = csv.QUOTE_ALL if all_quoted else csv.QUOTE_MINIMAL
@@ -61,7 +61,7 @@ def test_what_a_writer_wrote_is_read_back(table, delimiter, end, all_quoted, enc
 
 @given(tables(), st.sampled_from([",", ";", "\t", "|"]), st.booleans())
 @settings(deadline=None)
-def test_the_delimiter_is_found(table, delimiter, with_bom):
+def test_the_delimiter_of_quoted_cells_is_detected(table, delimiter, with_bom):
     """The delimiter is detected even when every cell is quoted."""
     names, rows = table
     content = written(names, rows, delimiter=delimiter, quoting=csv.QUOTE_ALL)
@@ -93,7 +93,7 @@ DIALECTS = {
 
 
 @pytest.mark.parametrize("case", DIALECTS)
-def test_dialects_that_people_have(case):
+def test_common_dialects_are_read_alike(case):
     """One table is read alike from common dialects, and every decision is reported."""
     text, told = DIALECTS[case]
 
@@ -112,7 +112,7 @@ def test_quotes_escaped_by_backslashes():
     assert table.read_as["escape"] == "backslash"
 
 
-def test_quotes_that_are_no_quotes():
+def test_quotes_are_kept_without_quoting():
     """With quoting=none, cells keep their quote characters."""
     _, found = read(b'a\tb\n5" pipe\t"x\n6\ty"\n', quote="none")
 
@@ -127,7 +127,7 @@ def test_a_file_without_a_header():
 
 
 @pytest.mark.slow
-def test_thousands_of_columns():
+def test_a_header_longer_than_the_sample_is_read():
     """A header longer than the sample used for detection is read whole."""
     names = [f"a rather long name of column number {number}" for number in range(5000)]
     content = "\n".join(";".join(row) for row in (names, ["1"] * 5000, ["2"] * 5000)).encode()
@@ -151,7 +151,7 @@ def test_a_row_longer_than_a_block_is_refused():
         ("latin-1", "navn,by\nÆrø,Århus\nÅse,Tromsø\n"),
     ],
 )
-def test_western_text_is_read_as_windows_1252_and_said(encoding, text):
+def test_western_text_is_read_as_windows_1252_and_reported(encoding, text):
     """The guessed encoding is reported with a line that shows its effect."""
     table, found = read(text.encode(encoding))
 
@@ -171,7 +171,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("encoding", WORDS)
-def test_other_letters_are_not_guessed(encoding):
+def test_undetectable_encodings_are_refused(encoding):
     """An encoding that cannot be detected is an error, and can be specified."""
     content = f"a,b\n{WORDS[encoding]},1\n{WORDS[encoding]},2\n".encode(encoding)
 

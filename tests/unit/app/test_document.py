@@ -32,7 +32,7 @@ def test_operations_have_short_names(document):
     assert {"predict", "create_model", "get_model", "upload_dataset", "delete_model"} <= set(names)
 
 
-def test_no_parameter_hides_what_generated_code_uses(document):
+def test_no_parameter_shadows_a_name_of_generated_code(document):
     """No parameter is called `quote`, which openapi-python-client imports into each function's module."""
     used = {
         "quote",
@@ -71,7 +71,7 @@ def test_every_call_has_an_example_and_a_server_is_named(document):
     assert not lacking
 
 
-def test_a_models_name_is_said_to_stand_for_its_id(document):
+def test_the_document_says_that_a_name_can_replace_an_id(document):
     """Every path with a model id documents that the model's name is accepted too."""
     told = {
         parameter["description"]

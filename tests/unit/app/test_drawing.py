@@ -21,7 +21,7 @@ HOSTILE = '$x_{<script>"&\u202e\n'
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_hostile_names_and_bare_figures_can_be_drawn(theme):
+def test_charts_of_hostile_names_and_of_few_points_are_valid(theme):
     """Markup and mathematics in names appear as plain text; charts of one point or none are valid."""
     look = ChartStyle(theme, "narrow", half=True)
     feature = FeatureShare(HOSTILE * 20, 0.5, 0.0, 1.0)

@@ -21,7 +21,7 @@ def stream_of(**after):
     return _Stream(NOBODY, {model: _Cursor(number) for model, number in after.items()})
 
 
-def test_a_stream_tells_each_thing_once_and_ends_with_the_last_model():
+def test_a_stream_sends_each_event_once_and_ends_with_the_last_model():
     """A stream sends each event once, marks each model's end, and closes after the last model's."""
     stream = stream_of(a=0, b=1)
     asked = {"a": 0, "b": 1}
@@ -42,7 +42,7 @@ def test_a_stream_tells_each_thing_once_and_ends_with_the_last_model():
     assert stream.over
 
 
-def test_what_was_not_taken_stays_in_the_log():
+def test_nothing_is_queued_for_a_slow_reader():
     """Nothing is queued while an event waits: a slow reader costs no memory and misses nothing."""
     stream = stream_of(a=0)
     stream.feed({"a": news("queued", "created")}, {"a": 0})
@@ -52,7 +52,7 @@ def test_what_was_not_taken_stays_in_the_log():
     assert [kind for _, _, kind, _ in told(stream)] == ["started"]
 
 
-def test_who_comes_during_a_look_misses_nothing():
+def test_a_subscriber_that_joins_during_a_query_misses_nothing():
     """A subscriber that joins during a query is not sent the events beyond what it has seen."""
     late = stream_of(a=0)
     late.feed({"a": news("running", "chain_finished", first=6)}, {"a": 5})
@@ -63,7 +63,7 @@ def test_who_comes_during_a_look_misses_nothing():
 
 
 @pytest.mark.parametrize("last", ["succeeded", "looked"])
-def test_a_long_log_comes_whole_before_its_end(last):
+def test_the_end_is_sent_after_the_whole_log(last):
     """A model's end is sent after its whole log, however long, and also when the log is empty."""
     stream = stream_of(a=0)
     stream.feed({"a": news("succeeded", *["looked"] * AT_ONCE)}, {"a": 0})
@@ -74,7 +74,7 @@ def test_a_long_log_comes_whole_before_its_end(last):
     assert stream.over
 
 
-def test_from_the_newest_on_only_progress_and_the_end_are_told():
+def test_from_the_newest_event_only_progress_and_end_are_sent():
     """A stream from the newest event on sends only progress and the end, as lists of models need."""
     stream = stream_of(a=NEWEST)
     stream.feed({"a": news("running", "created")}, {"a": 0})

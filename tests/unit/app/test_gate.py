@@ -42,7 +42,7 @@ def test_no_more_at_once_than_cores():
     assert threading.get_ident() not in threads
 
 
-def test_who_would_wait_too_long_is_told_so():
+def test_work_that_would_wait_too_long_is_refused():
     """Work that would wait too long gets BusyError with a retry time; afterwards work is admitted again."""
 
     async def main() -> None:
@@ -160,7 +160,7 @@ def test_work_ends_when_its_client_goes():
     anyio.run(main)
 
 
-def test_errors_of_work_are_its_own():
+def test_errors_of_work_reach_its_caller():
     """An exception of the work reaches the caller unchanged while the client stays connected."""
 
     class Stays:
@@ -176,7 +176,7 @@ def test_errors_of_work_are_its_own():
     anyio.run(main)
 
 
-def test_the_line_is_bounded():
+def test_the_queue_is_bounded():
     """Work beyond the queue's length is refused at once, since queued requests take memory."""
     refused = 0
 
@@ -199,7 +199,7 @@ def test_the_line_is_bounded():
     assert refused == 10
 
 
-def test_a_full_line_is_not_joined():
+def test_a_full_queue_of_threads_refuses_requests():
     """New requests get a 503 while the queue for threads is full, and are admitted afterwards."""
 
     async def main() -> None:

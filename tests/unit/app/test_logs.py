@@ -45,14 +45,14 @@ def test_fields_are_bound_for_a_block():
     assert "request_id" not in json.loads(JsonLines().format(record("x")))
 
 
-def test_people_get_plain_lines():
+def test_terminals_get_plain_lines():
     """On a terminal a line shows time, level, message and subject."""
     line = TextLines().format(record("it went %s", "well", model_id="mdl_1"))
 
     assert line.endswith("WARNING it went well  (mdl_1)")
 
 
-def test_statements_keep_their_values_to_themselves(tmp_path):
+def test_logged_statements_have_no_values(tmp_path):
     """A logged database exception contains the statement and none of its values."""
     engine = make_engine(f"sqlite:///{tmp_path / 'x.db'}")
     with pytest.raises(SQLAlchemyError), engine.begin() as connection:

@@ -49,7 +49,7 @@ def test_a_wrong_setting_is_one_sentence_without_secrets(monkeypatch, name, valu
     assert "app" not in ran.output
 
 
-def test_several_wrong_settings_are_told_at_once(monkeypatch):
+def test_all_wrong_settings_are_reported_together(monkeypatch):
     """All invalid settings are reported together."""
     monkeypatch.setenv("BARTSERVE_PORT", "x")
     monkeypatch.setenv("BARTSERVE_WORKER_SLOTS", "0")
@@ -59,7 +59,7 @@ def test_several_wrong_settings_are_told_at_once(monkeypatch):
         read_settings(port=99_999, worker_slots=1)
 
 
-def test_a_strange_variable_is_told_with_the_nearest_setting(monkeypatch):
+def test_an_unknown_variable_is_reported_with_the_nearest_setting(monkeypatch):
     """A misspelt variable is reported with the nearest setting; variables of other programs are ignored."""
     told = unknown_variables(
         {

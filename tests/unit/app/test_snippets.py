@@ -8,7 +8,7 @@ from starlette.requests import Request
 from app.dashboard import snippets
 
 
-def test_no_letter_of_a_command_hides_or_turns_others():
+def test_invisible_characters_are_escaped_in_commands():
     """Invisible and direction-changing characters in levels are escaped in commands."""
     level = "safe\u202egnihtemos\u2066\u200b\u00ad"
     scope = {"type": "http", "scheme": "http", "server": ("127.0.0.1", 1), "path": "/", "headers": []}

@@ -55,13 +55,13 @@ def test_whole_surrogate_pairs_pass():
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"nul", b"\xff", b"[1,]", b"01", b"'a'", b"[" * 10**6, b"{} {}"])
-def test_what_is_no_json_is_refused(body):
+def test_invalid_json_is_refused(body):
     """Invalid JSON is refused with the position of the error, never by another exception."""
     with pytest.raises(InvalidRequestError, match=r"JSON|UTF-8|deep"):
         parse(body)
 
 
-def test_every_bad_place_is_named_at_once():
+def test_all_faults_are_reported_together():
     """All faults are reported together."""
     with pytest.raises(InvalidRequestError) as caught:
         parse(b'{"rows": [{"x": NaN}, {"x": 1}, {"x": 1, "y": NaN}]}')

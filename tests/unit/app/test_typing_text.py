@@ -28,7 +28,7 @@ def values(columns, **options):
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1), st.booleans())
 @settings(deadline=None)
-def test_numbers_come_through_exactly(numbers, with_comma):
+def test_numbers_are_read_exactly(numbers, with_comma):
     """Every float64 that Python prints, with a point or a comma, is read as the same float64."""
     cells = [repr(number).replace(".", ",") if with_comma else repr(number) for number in numbers]
     found, _ = typed({"x": cells}, decimal="comma" if with_comma else "point")
@@ -64,7 +64,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("cells", "kind", "expected"), KINDS)
-def test_a_column_is_what_all_its_cells_are(cells, kind, expected):
+def test_one_cell_of_another_kind_makes_a_column_text(cells, kind, expected):
     """One cell of another kind or an ambiguity makes a column text; missing cells change nothing."""
     found, typing = typed({"x": ["NA", *cells, ""]})
 
@@ -73,7 +73,7 @@ def test_a_column_is_what_all_its_cells_are(cells, kind, expected):
     assert typing.missing == {"NA": 1, "": 1}
 
 
-def test_other_columns_decide_what_a_comma_is():
+def test_other_columns_decide_the_meaning_of_a_comma():
     """An ambiguous comma is read as in the other columns; if these conflict, the column is text."""
     doubt = {"x": ["1,234", "5"], "z": ["1.234", "5"]}
 
@@ -85,7 +85,7 @@ def test_other_columns_decide_what_a_comma_is():
     assert values(doubt, decimal="point") == {"x": [1234, 5], "z": [1.234, 5]}
 
 
-def test_a_doubt_is_told():
+def test_ambiguous_numbers_get_a_note():
     """The note on an ambiguous column gives both readings and the options."""
     found, _ = typed({"x": ["1,234"], "d": ["1/2/2026"]})
 
@@ -139,7 +139,7 @@ def test_a_column_of_missing_values_only_is_a_number_without_any():
     assert (column.type, column.null_count) == (pa.float64(), len(MISSING))
 
 
-def test_the_sender_says_what_missing_is():
+def test_given_spellings_of_missing_replace_the_usual_ones():
     """Given spellings of missing values replace the usual ones, which then become levels."""
     cells = ["None", "-999", "5", ""]
 
@@ -147,7 +147,7 @@ def test_the_sender_says_what_missing_is():
     assert values({"x": cells})["x"] == [None, -999, 5, None]
 
 
-def test_words_that_may_be_levels_are_told():
+def test_words_that_may_be_levels_get_a_note():
     """A word such as `none` that may be a level is reported when it is read as missing."""
     found, _ = typed({"x": ["none", "full", "none"]})
 
@@ -170,14 +170,14 @@ def test_a_kind_that_is_asked_for_is_kept_or_refused_with_the_row(kind, cells, r
     assert [(fault.column, fault.row) for fault in typing.faults] == [("x", row)]
 
 
-def test_kinds_that_are_asked_for():
+def test_requested_kinds_convert_values():
     """Numbers requested as categories keep their spelling; yes and no, 1 and 0 become booleans."""
     found = values({"zip": ["02134", "1"], "b": ["yes", "n"]}, kinds={"zip": "category", "b": "boolean"})
 
     assert found == {"zip": ["02134", "1"], "b": [True, False]}
 
 
-def test_infinite_values_are_named_but_not_all_of_a_million():
+def test_ten_infinite_values_are_named_and_the_others_counted():
     """Ten rows with infinite values are listed; further ones are counted."""
     _, typing = typed({"x": ["1", *["1e999"] * 12]})
 
@@ -185,7 +185,7 @@ def test_infinite_values_are_named_but_not_all_of_a_million():
     assert "2 more" in typing.faults[-1].detail
 
 
-def test_points_between_thousands_beside_decimal_points_are_told():
+def test_points_between_thousands_get_a_note_beside_decimal_points():
     """Cells with two points stay text, with a note, where other columns have decimal points."""
     doubt = {"x": ["1.234", "2.345.678", "7"]}
 
@@ -211,7 +211,7 @@ def test_points_between_thousands_beside_decimal_points_are_told():
         (["2023-02-28", "x", "y"], ""),
     ],
 )
-def test_a_cell_that_is_no_date_is_told(cells, words):
+def test_a_cell_that_is_no_date_is_named(cells, words):
     """A column of dates with one other cell is text, and the note names that cell."""
     found, _ = typed({"d": cells})
 

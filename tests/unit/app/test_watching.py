@@ -73,7 +73,7 @@ def inmost(before: str) -> tuple[str, set[str]]:
 
 
 @only("sqlite")
-def test_what_every_replica_tells_is_counted_once(samples, database):
+def test_figures_of_all_replicas_are_counted_once(samples, database):
     """Database figures, equal at each API replica, are reduced by max before they are summed."""
     with session_scope(database.engine, read_only=True) as session:
         told = [*_of_queue(snapshot(session)), *_of_workers(snapshot(session), 1.0)]
@@ -95,7 +95,7 @@ def test_what_every_replica_tells_is_counted_once(samples, database):
 
 
 @only("sqlite")
-def test_every_metric_that_is_asked_for_exists_with_its_labels(samples):
+def test_every_used_metric_exists_with_its_labels(samples):
     """Every metric and label in a panel or an alert is one that the service exports."""
     expressions = asked()
     assert len(expressions) > 25

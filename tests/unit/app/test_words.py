@@ -19,12 +19,12 @@ from sampler.settings import PARTICLES, STARTS
         (90_000, "1 d 1 h"),
     ],
 )
-def test_lengths_of_time_are_rounded_before_they_are_divided(seconds, told):
+def test_durations_are_rounded_before_they_are_divided(seconds, told):
     """Durations never show sixty seconds or sixty minutes."""
     assert duration(seconds) == told
 
 
-def test_the_defaults_that_fields_show_are_the_sampler_s():
+def test_fields_show_the_defaults_of_the_sampler():
     """A field's placeholder is the sampler's default, which its list of choices leaves out."""
     shown = {knob.name: knob for knob in fit_fields.every()}
     bart, bcart = METHODS["bart"], METHODS["bcart"]

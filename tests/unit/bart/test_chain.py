@@ -101,7 +101,7 @@ def test_annealing_ends_with_half_the_burn_in():
     assert plain._noise[LIKELIHOOD] == 1.0
 
 
-def test_room_for_draws_is_never_given_back():
+def test_the_buffer_of_draws_never_shrinks():
     """The buffer for draws never shrinks when trees do: no kept draw is lost."""
     data = training(num_trees=1, moves="growprune")
     whole, chain = Chain.start(data, 0), Chain.start(data, 0)
@@ -150,7 +150,7 @@ def test_seed_and_chain_decide_the_bytes():
     assert draws(3, 1, 1) != first
 
 
-def test_progress_is_told():
+def test_progress_is_reported():
     """Reported phase, iteration, kept draws and done follow the iterations."""
     chain = Chain.start(training(), 0)
     assert (chain.phase, chain.done, chain.num_kept, chain.take()) == ("burn_in", False, 0, None)

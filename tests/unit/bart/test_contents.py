@@ -24,7 +24,7 @@ def refused(file: File | bytes, word: str) -> None:
         read_contents(file if isinstance(file, bytes) else file.to_bytes())
 
 
-def test_a_good_file_is_taken(file):
+def test_a_valid_file_is_read(file):
     """A valid file's parts are restored, with the verdict on the draws."""
     posterior = make_posterior()[0]
     found = read_contents(file.to_bytes())
@@ -133,7 +133,7 @@ def test_an_index_lists_what_it_holds(file, index):
     refused(file, "can't be read")
 
 
-def test_whatever_python_says_of_a_file_is_a_refusal(file, monkeypatch):
+def test_any_exception_of_a_reader_is_a_refusal(file, monkeypatch):
     """Any other exception while reading a file is reported as a refusal of the file."""
     for error in (
         struct.error("x"),

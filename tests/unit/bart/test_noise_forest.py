@@ -151,7 +151,7 @@ def test_scale_and_weights_change_units_alone():
         ({"noise": "loud"}, "noise"),
     ],
 )
-def test_what_noise_by_row_does_not_go_with(settings, field):
+def test_settings_without_noise_by_row_are_refused(settings, field):
     """Settings that noise by row excludes are refused by name."""
     with pytest.raises(SettingsError) as refused:
         Settings.resolve(**{"noise": "forest"} | settings)

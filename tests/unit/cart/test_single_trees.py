@@ -236,14 +236,14 @@ def test_few_particles_of_large_trees():
         ({"method": "smc", "moves": "cgm"}, "moves must be one of default, optimal, prior"),
     ],
 )
-def test_settings_say_what_goes(given, told):
+def test_settings_of_other_methods_are_refused(given, told):
     """A setting that a method lacks is refused with the settings that it has."""
     with pytest.raises(SettingsError, match=told):
         Settings.resolve(**given)
 
 
 @pytest.mark.parametrize("method", ["bart", "bcart", "bcart-wu", "bcart-mean-variance", "smc"])
-def test_settings_come_back(method):
+def test_settings_are_restored_from_json(method):
     """Resolved settings are restored from JSON unchanged."""
     settings = Settings.resolve(method=method)
     assert Settings.from_json(settings.to_json()) == settings
@@ -257,7 +257,7 @@ def test_family_of_a_target():
     assert guess_family([1.5, 2.5], "bcart") == "gaussian"
 
 
-def test_what_a_tree_cannot_use():
+def test_settings_that_a_tree_cannot_use_are_refused():
     """Weighted classes, priors of a sum of trees, and too many classes are refused."""
     X, y = steps(40)
     with pytest.raises(SettingsError, match="categorical takes no weights"):

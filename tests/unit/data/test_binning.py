@@ -78,7 +78,7 @@ def test_mixed_cuts_reach_into_tails_and_keep_the_middle():
 
 
 @pytest.mark.parametrize("values", [[np.nan, np.nan], [3.0, 3.0, np.nan], [7.0]])
-def test_nothing_to_cut(values):
+def test_columns_without_distinct_values_have_no_cuts(values):
     """A column with fewer than two distinct values has no cut points and one code."""
     assert len(cut_points(np.array(values))) == 0
 

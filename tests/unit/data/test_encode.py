@@ -56,7 +56,7 @@ def test_unused_training_columns_are_ignored_and_named():
 
 
 @given(st.permutations(list(ROW)))
-def test_order_never_matters(names):
+def test_the_order_of_columns_never_matters(names):
     """Columns are matched by name, in any order."""
     shuffled = {name: [ROW[name]] for name in names}
     np.testing.assert_array_equal(encoded(shuffled).codes, encoded(columns(ROW)).codes)

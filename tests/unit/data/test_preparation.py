@@ -320,7 +320,7 @@ def test_rows_given_again_are_the_same_problem(method):
     assert again.header() == problem.header()
 
 
-def test_a_feature_that_is_the_target_is_told():
+def test_a_feature_equal_to_the_target_is_reported():
     """A feature equal to the target is reported, for numbers, booleans and classes, named or not."""
     y = RNG.normal(size=30)
     (warning,) = prepare({"a": RNG.normal(size=30), "price": y}, y).warnings
@@ -332,7 +332,7 @@ def test_a_feature_that_is_the_target_is_told():
     assert prepare({"a": other}, y).warnings == []
 
 
-def test_an_outlier_is_told():
+def test_outliers_of_the_target_are_reported():
     """An outlier a million ranges away is reported with its row; a heavy tail isn't."""
     y = RNG.normal(size=60)
     y[41] = 1e6

@@ -71,7 +71,7 @@ def test_numpy_columns_are_numbered():
     assert read(np.zeros((0, 3))).num_rows == 0
 
 
-def test_odd_cells():
+def test_cells_of_unusual_types_have_their_values():
     """Decimals, huge integers, NA and numpy scalars are read as their values."""
     column = read_column([Decimal("1.5"), 10**400, pd.NA, np.int8(3), float("nan")], "x")
     np.testing.assert_array_equal(column.numbers, [1.5, math.inf, math.nan, 3, math.nan])
@@ -104,7 +104,7 @@ def test_types_that_cannot_be_used_say_so(values):
     ],
     ids=str,
 )
-def test_what_is_no_table_is_refused(table):
+def test_anything_but_a_table_is_refused(table):
     """Anything that is not a table is refused with a clear error, not a library's exception."""
     with pytest.raises(DataError):
         read(table)
@@ -206,7 +206,7 @@ def test_large_levels_are_sorted_by_value():
     )
 
 
-def test_rounded_whole_numbers_are_told():
+def test_rounded_integers_are_reported():
     """Integers rounded as floats, such as identifiers, are reported; measurements are not."""
     notes = [describe({"x": np.array(values)})[0].note for values in ([2.0**53, 1], [1e30, 1], [0.5, 2])]
     assert ["2^53" in note for note in notes] == [True, False, False]

@@ -70,7 +70,7 @@ def test_python_calls_entries_alone():
 
 
 @pytest.mark.slow
-def test_cold(tmp_path):
+def test_a_cold_start_compiles_only_what_is_needed(tmp_path):
     """An exception from progress ends a cold start; the next one continues and compiles that group only.
 
     A notebook is told what compiling took. Sources with other time stamps and the same contents (a
@@ -106,7 +106,7 @@ print(len(waited))
 
 
 @pytest.mark.slow
-def test_two_at_once(tmp_path):
+def test_two_cold_starts_at_once_both_end(tmp_path):
     """Two processes with cold caches at the same time both end with every kernel."""
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
     command = [sys.executable, "-c", TOGETHER]
@@ -134,7 +134,7 @@ def test_groups_of_a_fit(moves):
     assert not (unused - needed - {MOVES[n].group for n in settings.moves if n in MOVES}) & set(found)
 
 
-def test_warm():
+def test_compiled_kernels_are_reported_as_present():
     """Kernels compiled in this session are reported as present, by settings and by name."""
     warm()
     assert is_warm()

@@ -41,7 +41,7 @@ def test_chance_allows_what_the_binomial_law_does():
     assert (low * 57, high * 57) == pytest.approx(binom.interval(0.95, 57, 0.9))
 
 
-def test_laws_that_are_right_are_rarely_doubted():
+def test_right_intervals_are_rarely_doubted():
     """At most 1 in 50 of 300 sets of uniform levels is called uneven, too wide or too narrow."""
     rng = np.random.default_rng(2)
     doubted = sum(judged(rng.uniform(size=300), seed=k)[0]["verdict"] != "held" for k in range(300))
@@ -49,7 +49,7 @@ def test_laws_that_are_right_are_rarely_doubted():
 
 
 @pytest.mark.parametrize(("power", "code"), [(0.5, "too_narrow"), (2.0, "too_wide")])
-def test_laws_of_a_wrong_width_are_told(power, code):
+def test_intervals_of_a_wrong_width_are_reported(power, code):
     """Levels crowded at one end give the direction in which the width is wrong, without unevenness."""
     rng = np.random.default_rng(3)
     level = rng.uniform(size=500) ** power

@@ -53,7 +53,7 @@ def test_predict_agrees_with_sample():
     assert said.draws == 12
 
 
-def test_the_usual_interval_is_of_a_new_outcome():
+def test_the_default_interval_is_predictive():
     """The default interval is predictive, and an answer states its kind."""
     posterior, X, _ = make_posterior()
     usual, asked = posterior.predict(X), posterior.predict(X, interval="predictive")
@@ -62,7 +62,7 @@ def test_the_usual_interval_is_of_a_new_outcome():
     assert np.all(usual.upper > posterior.predict(X, interval="credible").upper)
 
 
-def test_rows_outside_training_are_told():
+def test_rows_outside_training_are_flagged():
     """A value outside the training range is flagged at its row, with an explanatory warning."""
     posterior, _, _ = make_posterior()
     rows = {name: list(column) for name, column in ROWS.items()}
@@ -76,7 +76,7 @@ def test_rows_outside_training_are_told():
     assert "as at the edge" in warning
 
 
-def test_rows_do_not_depend_on_their_company():
+def test_a_row_does_not_depend_on_other_rows():
     """A row's answer is equal, bit for bit, alone and among thousands."""
     posterior, _, _ = make_posterior()
     many = {name: (column * 1000)[:2500] for name, column in ROWS.items()}

@@ -88,7 +88,7 @@ def test_report_of_two_classes():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_noise_that_is_known_by_its_prior_alone_is_told(weighted):
+def test_noise_known_by_its_prior_alone_is_reported(weighted):
     """A step with little noise: the prior of sigma, set by a linear model, outweighs the rows."""
     rng = np.random.default_rng(0)
     x = rng.uniform(size=(200, 2))

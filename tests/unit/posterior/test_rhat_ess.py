@@ -47,7 +47,7 @@ def test_equals_arviz(shape, ours, theirs):
     np.testing.assert_allclose(ours(x)[seen], expected[seen], rtol=1e-10)
 
 
-def test_what_never_moves():
+def test_constant_quantities_have_converged():
     """A constant quantity, as of a stump or a fixed sigma, has R-hat 1 and full effective sample size."""
     still = np.full((2, 4, 50), 3.7)
     np.testing.assert_array_equal(rhat_ess.rhat(still), 1)
@@ -55,7 +55,7 @@ def test_what_never_moves():
     np.testing.assert_allclose(rhat_ess.mcse_mean(still), 0, atol=1e-15)
 
 
-def test_chains_that_stand_apart():
+def test_constant_chains_that_differ_have_a_large_rhat():
     """Chains that are constant at different values have an R-hat far above any limit."""
     apart = np.tile(np.arange(4.0)[None, :, None], (1, 1, 50))
     assert rhat_ess.rhat(apart)[0] > 5

@@ -158,7 +158,7 @@ def steps(rows=60):
     return X, np.where(X[:, 0] < 0.5, 1.0, 4.0) + 0.2 * rng.normal(size=rows)
 
 
-def test_a_run(tmp_path):
+def test_a_search_gives_weighted_draws_and_a_verdict(tmp_path):
     """A run has weighted draws, evidence, verdict and topologies; its file gives equal answers."""
     X, y = steps()
     posterior = fit(X, y, method="dcc-tree", progress=False, **QUICK)
@@ -247,13 +247,13 @@ def test_a_run_resumes_bit_for_bit():
         ({"method": "bart", "search": {"draws": 20}}, "doesn't search over topologies"),
     ],
 )
-def test_knobs_of_a_search(given, told):
+def test_wrong_settings_of_a_search_are_refused(given, told):
     """The error of an invalid search setting says what is accepted."""
     with pytest.raises(SettingsError, match=told):
         Settings.resolve(**{"method": "dcc-tree"} | given)
 
 
-def test_settings_come_back():
+def test_settings_are_restored_from_json():
     """Resolved settings are restored unchanged; methods without a search store none."""
     settings = Settings.resolve(method="dcc-tree", search={"chains": 3})
     assert Settings.from_json(settings.to_json()) == settings

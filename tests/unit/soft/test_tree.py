@@ -150,7 +150,7 @@ def test_missing_values_count_as_the_mean():
         ({"family": "probit"}, "takes family gaussian or categorical"),
     ],
 )
-def test_what_a_soft_tree_cannot_use(given, told):
+def test_settings_that_a_soft_tree_cannot_use_are_refused(given, told):
     """A refusal names the alternatives."""
     X, y = steps(40)
     with pytest.raises(SettingsError, match=told):
@@ -158,7 +158,7 @@ def test_what_a_soft_tree_cannot_use(given, told):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_settings_come_back(method):
+def test_settings_are_restored_from_json(method):
     """Resolved settings are restored from JSON unchanged."""
     settings = Settings.resolve(method=method)
     assert Settings.from_json(settings.to_json()) == settings

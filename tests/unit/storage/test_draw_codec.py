@@ -147,7 +147,7 @@ def test_random_streams_are_refused_or_read(noise, nodes):
     assert draws.num_nodes == nodes
 
 
-def test_arrays_that_cannot_be_written():
+def test_read_only_arrays_can_be_packed():
     """Read-only views of stored bytes can be packed."""
     draws = random_draws(4)
     for name in ("feature", "cut", "missing_left", "leaf"):
