@@ -187,7 +187,7 @@ class DependenceBody(BaseModel):
         "data that divide its rows evenly (a value of many rows counts once). At most 10,000 points in all.",
     )
     level: Share | Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
-        0.9, description="The probability an interval holds; one or several."
+        0.9, description="The level of the intervals; one or several."
     )
     ice: bool = Field(
         False, description="Also return curves of up to 50 single rows, evenly spaced; one feature only."

@@ -79,7 +79,8 @@ class PredictionOptions(BaseModel):
         None, description="Further quantiles of the same distribution as the intervals."
     )
     draws: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Use only the first so many kept draws of each chain: the answer never changes."
+        None,
+        description="Use only this many kept draws of each chain, the first: then the answer never changes.",
     )
     mcse: bool = Field(
         False, description="Also return Monte Carlo standard errors of the mean and of each bound."

@@ -99,7 +99,7 @@ def _about_scores(model: Model) -> list[str]:
             told[0] += f", a linear model {held['linear_rmse']:.4g}"
     if held.get("log_loss") is not None:
         told[0] += f": {held['accuracy']:.0%} in the likeliest class, log loss {held['log_loss']:.3g}"
-        told[0] += f" (of the shares alone {held['base_log_loss']:.3g})"
+        told[0] += f" (class frequencies alone: {held['base_log_loss']:.3g})"
     shares = [row["coverage"] for row in held.get("coverage") or [] if round(row["level"], 2) == 0.9]
     told += [f"honest?   90% predictive intervals contain {share:.0%} of them" for share in shares]
     judged = held.get("intervals_verdict")

@@ -144,19 +144,19 @@ class Feed:
         if most is not None:
             if len(mine) >= most:
                 raise QuotaError(
-                    f"You have {len(mine)} streams of events open, where {most} may be: close one, or ask "
-                    "for the page of events instead.",
+                    f"You have {len(mine)} event streams open; at most {most} are allowed: close one, or "
+                    "request the page of events instead.",
                     retry_after=5,
                 )
             followed = _followed(mine).union(model_ids)
             if len(followed) > most * MODELS_PER_STREAM:
                 raise QuotaError(
-                    f"You would follow {len(followed)} models at once, where {most * MODELS_PER_STREAM} may "
-                    "be: close a stream, or ask for the page of events instead.",
+                    f"You would follow {len(followed)} models at once; at most {most * MODELS_PER_STREAM} "
+                    "are allowed: close a stream, or request the page of events instead.",
                     retry_after=5,
                 )
         if len(self._streams) >= self._most or len(_followed(self._streams).union(model_ids)) > MAX_MODELS:
-            raise BusyError("Too many streams are open; ask for the page of events instead.", retry_after=5)
+            raise BusyError("Too many streams are open; request the page of events instead.", retry_after=5)
 
     async def follow(self, after: Mapping[str, int]) -> AsyncGenerator[tuple[str, StreamEvent] | None, None]:
         """Yield events of models after the given event numbers, and their progress, until each model ends.

@@ -74,7 +74,7 @@ class Posteriors:
         except _ClosingError:
             pass
         except Exception:
-            log.exception("The kernels could not be loaded; the first prediction tries again")
+            log.exception("The kernels could not be loaded; the first prediction will try again")
 
     def lookup(self, owner: str, model: str) -> tuple[Model, Posterior, int]:
         """Return the model with this id or name, its posterior, and the present draws per chain.
