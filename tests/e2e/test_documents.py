@@ -263,7 +263,7 @@ def test_every_benchmark_has_its_figures():
     "script", sorted([*(ROOT / "benchmarks").glob("*.py"), *DOCS.glob("*.py")]), ids=lambda path: path.name
 )
 def test_every_name_that_a_script_uses_exists(script):
-    """What scripts outside the packages import from them is there, and so is what they ask of modules."""
+    """Every name that scripts outside the packages import, or use as a module's attribute, exists."""
     places: dict[str, str] = {}  # of a local name: the dotted name that it stands for
     tree = ast.parse(script.read_text())
     for node in ast.walk(tree):

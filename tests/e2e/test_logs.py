@@ -24,7 +24,7 @@ def lines(service: Up) -> list[dict]:
 def test_a_request_is_followed_from_the_api_to_the_worker_and_tells_no_data(service):
     """A request's id is in its response and log line, a model's id in its units' lines.
 
-    Neither cells, nor names, nor a key, nor what follows a question mark is in any line.
+    No line contains cells, names, keys or query strings.
     """
     rows = "".join(f"{k},{k % 7}.8125091702,town of {k}\n" for k in range(40))
     with plain_http.Client(base_url=service.address, timeout=30) as client:

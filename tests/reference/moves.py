@@ -1,8 +1,8 @@
 """Metropolis-Hastings moves over enumerated trees: every proposal with its probability and closed-form ratio.
 
-A move maps a tree to a list of `Step(probability, tree, log_ratio)`; what its probabilities lack to 1 is a
-rejection. The ratios are closed forms as a sampler uses them; `brute_ratios` has them from the definition.
-Keywords switch published mistakes on, to show that the tests would see them.
+A move maps a tree to a list of `Step(probability, tree, log_ratio)`; the remaining probability rejects. The
+ratios are closed forms as a sampler uses them; `brute_ratios` computes them from the definition. Keywords
+switch published mistakes on, to show that the tests detect them.
 """
 
 from dataclasses import dataclass

@@ -35,7 +35,7 @@ def column_cuts(codes):
 def draw_tree(codes, alpha, beta, rng, num_train=None, shares=None):
     """Draw a tree from the prior on codes uint8 [p, n]; rows from `num_train` on are only routed.
 
-    shares: of the columns [p], which are alike without them.
+    shares: probabilities of the columns [p]; equal by default.
     """
     num_rows = codes.shape[1]
     num_train = num_rows if num_train is None else num_train

@@ -138,7 +138,7 @@ def looked_at_last(service, model_id, times, worker):
 def test_a_killed_fit_stops_at_the_same_draws(service):
     """A fit whose children and worker are killed has an undisturbed fit's rules, draws and verdict.
 
-    The first kill meets a fit that can't be over, however slow this process is: it holds a chain itself.
+    This process holds a chain itself at the first kill, so that the fit can't have ended by then.
     """
     model_id = service.create_model(**SLOW, **stopping_at(min_ess=RULES["min_ess"]))
     with session_scope(service.engine) as session:

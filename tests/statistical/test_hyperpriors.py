@@ -1,7 +1,7 @@
 """The hyperpriors (k of the leaves, the columns' shares) keep their laws, alone and with the forest.
 
-The columns differ in how often they can split a node (two codes, gaps, missing values, few rows), so what is
-drawn for the nodes where some columns can't matters: without it the shares settle elsewhere.
+The columns differ in how often they can split a node (two codes, gaps, missing values, few rows), so the
+latent variables of nodes where some columns can't split matter: without them the shares have another law.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """Simulation-based calibration of the methods of one tree of sharp splits.
 
-As `test_calibration`: truth from the prior by the twins, y from the model, draws by the engine from its own
-start, leaves found by walking trees in plain Python. Of a particle filter, whose draws are weighted, as many
-are drawn by their weights: with so many particles, what bias that leaves is far below what is seen here.
+As in `test_calibration`, the truth is drawn from the prior by the twins, y from the model, posterior draws by
+the engine from its own start, and leaves are found by walking trees in plain Python. The weighted draws of a
+particle filter are resampled by their weights; with this many particles the remaining bias is not detectable.
 """
 
 from dataclasses import dataclass

@@ -1,11 +1,13 @@
 """Simulation-based calibration of the methods of soft splits: chains that jump between trees, and the search.
 
-Truth from the prior and outcomes from the model in plain numpy, draws by each method from its own start,
-f at rows by the slow form. Of the search, whose draws are weighted, as many are drawn by their weights.
+The truth is drawn from the prior and outcomes from the model in plain numpy, posterior draws by each method
+from its own start, and f at rows is computed by the plain formula. The search's weighted draws are resampled
+by their weights.
 
-The likelihood of classes counts fractions of rows: a leaf's chances enter a row's likelihood to the power of
-the row's share in the leaf, and over the classes those products add up to less than one. So it is the law of
-outcomes given that no row drew "none of them" with what is left; that law is sampled by beginning anew.
+The likelihood of classes uses fractional counts: a leaf's probabilities enter a row's likelihood to the power
+of the row's share in the leaf, and these products sum to less than one over the classes. So it is the law of
+outcomes given that no row drew an extra class with the remaining probability; that law is sampled by
+rejection.
 """
 
 from dataclasses import dataclass
@@ -115,7 +117,7 @@ class Simulated:
     def outcome(self, state, rng):
         """Draw y at the training rows; None where a row drew no class, or a class no row.
 
-        What is not taken for its outcomes leaves the posterior given other outcomes as it was.
+        Rejecting states by their outcomes does not change the posterior given the accepted outcomes.
         """
         rows = self.case.rows
         if not self.case.classes:

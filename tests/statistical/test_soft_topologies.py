@@ -138,7 +138,7 @@ def run_of(training, number):
 def check_search(classes, runs):
     """Check that evidences are right in expectation, and weighted topologies and thresholds in law.
 
-    The weights of one run follow the law up to what its evidences err, so they are compared over the runs.
+    The weights of one run follow the law up to the error of its evidences, so they are compared over runs.
     """
     prior = PRIOR | ({} if classes else ABSOLUTE)
     family = "categorical" if classes else "gaussian"

@@ -19,8 +19,8 @@ def stretched(seconds: float) -> float:
 def eventually(what: Callable[[], T], seconds: float = 120.0, why: str | Callable[[], str] = "") -> T:
     """Return the first true value of `what`, or fail after `seconds` with the reason `why`.
 
-    A service that can't be reached counts as not yet. The longer it takes the less often it is asked, but
-    ten times a second: on a busy machine asking would take the processor from what is waited for.
+    A service that can't be reached counts as false. Polling slows down with time, to at least ten times a
+    second, because on a busy machine it takes processor time from the awaited work.
     """
     start = time.monotonic()
     while (elapsed := time.monotonic() - start) < stretched(seconds):

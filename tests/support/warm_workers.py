@@ -150,7 +150,7 @@ def be_worker(environment: dict[str, str], log: int, lifeline: int, leads_sessio
 
 
 def main() -> None:
-    """Import all that a worker does, load the kernels, fit a model for what only that needs, and serve."""
+    """Import a worker's modules, load the kernels, fit a model to load everything else, and serve."""
     import celery.concurrency.prefork
     import celery.worker.worker  # noqa: F401
     import kombu.transport.redis

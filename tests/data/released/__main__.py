@@ -2,12 +2,12 @@
 
     python -m tests.data.released [REVISION ...]
 
-Each by the last commit of that revision, checked out beside this one: its own `bartserve up`, told over HTTP
-to fit a small model. What it left is written as SQL text (NNNN.sql), and what it was asked and answered as
-JSON (NNNN.json). A minute each, most of it compiling. Without revisions: those that are not there yet.
+For each revision its last commit is checked out beside this one, and its `bartserve up` fits a small model
+over HTTP. The resulting database is written as SQL text (NNNN.sql), requests and responses as JSON
+(NNNN.json). Each takes a minute, mostly for compiling. Default: the revisions that have no database yet.
 
-With `--from NNNN` nothing is run: what that revision left is taken to the others by the migrations. Such a
-database has the tables of its revision, with data as the one that ran wrote them; its JSON says so.
+With `--from NNNN` nothing is run: the database of that revision is migrated to the others. The result has the
+tables of its revision, with data written by the code of revision NNNN; its JSON says so.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
 """`app.services.predictions.posterior_cache`: bounded in bytes, each value loaded once.
 
-The longest unused goes first.
+The least recently used value is evicted first.
 """
 
 import threading

@@ -126,7 +126,7 @@ def test_damaged_blocks_of_forests_are_refused(two_forests):
 
 
 def test_weights_may_change_between_sweeps():
-    """A chain given other weights goes on as one that had them from the start."""
+    """A chain whose weights are replaced continues like one that had the new weights from the start."""
     shared = {"offset": 0.0, "leaf_sd": 0.3, "lambda": 0.1, "sigma_start": 0.5, "step": 2.0**-18}
     data, other = training(weighted=True, prior=shared), training(weighted=True, prior=shared)
     other.weights[:] = np.where(data.weights > 0, 4.0 - data.weights, 0.0)

@@ -73,8 +73,8 @@ def test_python_calls_entries_alone():
 def test_a_cold_start_compiles_only_what_is_needed(tmp_path):
     """An exception from progress ends a cold start; the next one continues and compiles that group only.
 
-    A notebook is told what compiling took. Sources with other time stamps and the same contents (a
-    checkout, a rebase) compile nothing again, and nothing is told.
+    A notebook shows how long compiling took. Sources with new time stamps and equal contents (after a
+    checkout or a rebase) are not compiled again, and nothing is shown.
     """
     copy, cache = tmp_path / "sampler", tmp_path / "cache"
     shutil.copytree(Path(sampler.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))

@@ -62,7 +62,7 @@ def test_golden_evidence_of_classes(spatial):
 def test_layers_of_a_known_density(monkeypatch, room):
     """A normal density has evidence one for any centres of the layers; block sums cover all samples.
 
-    However many samples are asked for, no more distances than there is room for are held at once.
+    For any number of samples the matrix of distances in memory stays within the limit.
     """
     monkeypatch.setattr("sampler.soft.evidence.BLOCK", room)
     rng = np.random.default_rng(1)
