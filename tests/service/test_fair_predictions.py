@@ -24,7 +24,7 @@ from tests.support.waiting import eventually
 
 WORK = 5e9  # the limit of one prediction, about half a second of a core
 ROWS = 30_000  # times 1,000 draws of 20 trees with quantiles: 70% of that
-LONG_ROWS = 100_000  # rows of the dataset that is predicted in the background
+LONG_ROWS = 100_000  # half the rows of the dataset that is predicted in the background
 UNIT = 2048  # rows per unit
 AT_ONCE = 6
 TIMES = 5  # allowed slowdown of the other owner's work against running alone
