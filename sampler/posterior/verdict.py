@@ -44,8 +44,8 @@ SENTENCES: dict[ReasonCode, str] = {
     "one_chain": "one chain alone can't show that it agrees with others",
     "evidence_disagrees": "the runs' log evidences differ by {sd:.2f} (sd), above {limit}",
     "too_few_draws": "{draws} draws per chain are too few to tell",
-    "sigma_by_prior": "sigma: {share:.0%} of sigma^2 is its prior, whose scale is {scale:.3g}, and not the "
-    "residuals; if there is less noise, give the prior lambda, about the noise's variance",
+    "sigma_by_prior": "sigma: {share:.0%} of sigma^2 comes from its prior (scale {scale:.3g}), not from the "
+    "residuals; if the noise is smaller, set the prior's lambda to about the variance of the noise",
 }
 
 

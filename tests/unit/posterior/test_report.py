@@ -104,7 +104,7 @@ def test_noise_known_by_its_prior_alone_is_reported(weighted):
     assert code == "sigma_by_prior"
     assert 0.25 < values["share"] < 1
     assert values["scale"] == pytest.approx(np.sqrt(default.constants["lambda_"]))
-    assert "give the prior lambda" in str(default.summary())
+    assert "set the prior's lambda" in str(default.summary())
     assert default.sigma.mean() > 2 * truth
     assert told.sigma.mean() == pytest.approx(truth, rel=0.5)
     assert all(reason.code != "sigma_by_prior" for reason in told.summary().reasons)
