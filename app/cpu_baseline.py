@@ -64,7 +64,7 @@ def seed(settings: Settings) -> list[Path]:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bartserve"
     if settings.kernels_seed is None or not settings.kernels_seed.is_dir():
         return []
-    made = []
+    seeded = []
     cache.mkdir(parents=True, exist_ok=True, mode=0o700)
     for folder in sorted(settings.kernels_seed.glob("kernels-*")):
         if not (cache / folder.name).exists():
@@ -73,6 +73,6 @@ def seed(settings: Settings) -> list[Path]:
             partial.chmod(0o700)
             with contextlib.suppress(OSError):  # another process was first
                 partial.rename(cache / folder.name)
-                made.append(cache / folder.name)
+                seeded.append(cache / folder.name)
             shutil.rmtree(partial, ignore_errors=True)
-    return made
+    return seeded

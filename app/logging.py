@@ -69,8 +69,8 @@ def configure(settings: "Settings") -> None:
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
     """Return the fields of a log line besides its message."""
-    given = {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}
-    return _bound.get() | given
+    fields = {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}
+    return _bound.get() | fields
 
 
 class JsonLines(logging.Formatter):

@@ -44,11 +44,11 @@ def _cores() -> int:
 
 def _memory() -> int:
     """Return the bytes of memory this process may use; in a container there may be fewer than in all."""
-    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    bounds = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         with contextlib.suppress(OSError, ValueError):
-            found.append(int(Path(file).read_text()))
-    return min(found)
+            bounds.append(int(Path(file).read_text()))
+    return min(bounds)
 
 
 class SettingError(ValueError):
@@ -274,24 +274,24 @@ class Settings(BaseSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_empty_strings(cls, given: Any) -> Any:
+    def _no_empty_strings(cls, values: Any) -> Any:
         """Treat an empty environment variable as unset, for compose files, and read settings from files.
 
         BARTSERVE_<NAME>_FILE names a file with the setting; trailing white space is removed.
         """
-        if not isinstance(given, dict):
-            return given
-        found = {name: value for name, value in given.items() if value != ""}
+        if not isinstance(values, dict):
+            return values
+        filled = {name: value for name, value in values.items() if value != ""}
         for name in cls.model_fields:
             path = os.environ.get(f"BARTSERVE_{name.upper()}_FILE")
-            if path and name not in found:
+            if path and name not in filled:
                 try:
-                    found[name] = Path(path).read_text().rstrip()
+                    filled[name] = Path(path).read_text().rstrip()
                 except OSError as error:
                     raise ValueError(
                         f"BARTSERVE_{name.upper()}_FILE: {path} can't be read ({error.strerror})"
                     ) from None
-        return found
+        return filled
 
     @model_validator(mode="after")
     def _fill(self) -> Self:
@@ -318,31 +318,31 @@ class Settings(BaseSettings):
         return self.redis_url is None
 
 
-def read_settings(**given: Any) -> Settings:
+def read_settings(**overrides: Any) -> Settings:
     """Read the settings from the environment and the arguments; raises SettingError."""
     try:
-        return Settings(**given)
+        return Settings(**overrides)
     except ValidationError as error:
         # Pydantic's own text contains the values, which may be secret.
         wrong = error.errors(include_url=False, include_context=False, include_input=False)
-    told = []
+    faults = []
     for fault in wrong:
         what = fault["msg"].removeprefix("Value error, ")
         if not fault["loc"]:
-            told.append(what)  # the message names its variable
+            faults.append(what)  # the message names its variable
             continue
         name = str(fault["loc"][0])
         option = f"--{name.removeprefix('worker_').replace('_', '-')}"
-        variable = option if name in given else f"{PREFIX}{name.upper()}"
-        told.append(f"{variable}: {what[:1].lower()}{what[1:]}")
-    raise SettingError("; ".join(told) + ".")
+        variable = option if name in overrides else f"{PREFIX}{name.upper()}"
+        faults.append(f"{variable}: {what[:1].lower()}{what[1:]}")
+    raise SettingError("; ".join(faults) + ".")
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """Return a sentence for each unknown variable BARTSERVE_..., with the most similar known one."""
     fields = {name.upper() for name in Settings.model_fields}
     known = sorted(fields | {f"{name}_FILE" for name in fields} | {"URL", "KEY"})
-    told = []
+    unknown = []
     for variable in sorted(environment):
         name = variable.upper().removeprefix(PREFIX)
         if (
@@ -352,11 +352,11 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
         ):
             continue
         (nearest,) = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-        told.append(
+        unknown.append(
             f"The environment variable {variable} is not a setting; the most similar is {PREFIX}{nearest} "
             "(`bartserve config` lists all)."
         )
-    return told
+    return unknown
 
 
 @dataclass(frozen=True)
@@ -370,7 +370,7 @@ class Described:
     name: str
 
 
-def described() -> list[Described]:
+def describe_settings() -> list[Described]:
     """Return every setting, in the order of the class."""
     return [
         Described(

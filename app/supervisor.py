@@ -115,7 +115,7 @@ class Part:
         )
         self.started = time.monotonic()
 
-    def died(self) -> int | None:
+    def exit_code(self) -> int | None:
         """Return the exit code once after the process has ended, else None."""
         if self.process is None or (code := self.process.poll()) is None:
             return None
@@ -180,7 +180,7 @@ class Supervisor:
 
     def _look(self, environment: dict[str, str], lifeline: int, say: Callable[[str], None]) -> None:
         for part in self.parts:
-            if (code := part.died()) is not None:
+            if (code := part.exit_code()) is not None:
                 part.plan_restart()
                 say(f"The {part.name} ended with code {code}; starting it again.")
             elif part.process is None and time.monotonic() >= part.restart_at:

@@ -60,11 +60,11 @@ def _refuse_shadow(package: str) -> None:
     if origin is None:
         return  # missing: the import itself reports it
     ours = Path(__file__).resolve().parents[1] / package
-    found = Path(origin).resolve()
-    if ours not in {found, found.parent}:
+    shadow = Path(origin).resolve()
+    if ours not in {shadow, shadow.parent}:
         raise ImportError(
-            f"bartserve needs its own package {package!r}, but Python finds {found} first: rename that one, "
+            f"bartserve needs its own package {package!r}, but Python finds {shadow} first: rename that one, "
             "or start Python in another folder or with -P.",
             name=package,
-            path=str(found),
+            path=str(shadow),
         )

@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from app.application import create_app  # noqa: E402
-from app.settings import Settings, described  # noqa: E402
+from app.settings import Settings, describe_settings  # noqa: E402
 
 HEAD = """# The HTTP reference
 
@@ -80,7 +80,7 @@ def settings_markdown() -> str:
     """Write the page on settings."""
     rows = [
         f"| `{one.variable}` | {one.kind} | {one.default} | {' '.join(one.meaning.split())} |"
-        for one in described()
+        for one in describe_settings()
     ]
     return SETTINGS + "\n".join(rows) + "\n"
 

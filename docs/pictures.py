@@ -18,7 +18,7 @@ mpl.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
 
-from app.cli.embedded import embedded  # noqa: E402
+from app.cli.embedded import run_embedded  # noqa: E402
 from app.client import Client, Model  # noqa: E402
 
 CARS = HERE.parent / "examples" / "auto_mpg.csv"
@@ -42,7 +42,7 @@ def main() -> None:
     plt.rcParams.update(STYLE)
     with (
         tempfile.TemporaryDirectory() as folder,
-        embedded(Path(folder) / "data") as url,
+        run_embedded(Path(folder) / "data") as url,
         Client(url) as client,
     ):
         dataset = client.upload(CARS, name="cars")

@@ -1,4 +1,4 @@
-"""Definitions of a fit's settings: kind, range, default, description and form field of each.
+"""Definitions of a fit's settings: roles of columns, entries of the prior, the search, and the stop rules.
 
 Checks, HTTP fields, form fields and the worker's specification follow from them. Settings of the model and
 its chains are defined as fields of `sampler.settings.Settings`; column roles, entries of `prior`, `search`
@@ -8,143 +8,13 @@ and `stop`, and the holdout are defined in the tables below. `sampler.settings.E
 from __future__ import annotations
 
 import math
-import numbers
-from dataclasses import dataclass
-from typing import Any, Literal
 
-from sampler.errors import SettingsError
+from sampler.setting_definition import FormField, Setting
 
-SettingKind = Literal[
-    "word", "whole", "number", "yes", "moves", "entries", "cuts", "column", "names", "kinds"
-]
-SettingGroup = Literal["roles", "model", "chains", "prior", "search", "stop", "evaluation"]
 MOST = 1e100  # largest scale, and the inverse of the smallest, so that sums of squares stay finite
 POSITIVE = (1 / MOST, MOST)
 SCHEMES = ("quantile", "uniform", "mixed")  # of cut points, see `sampler.data.binning.cuts_between`
 TIMES_DRAWS = 16  # default of stop.max_draws, in multiples of num_draws
-
-
-@dataclass(frozen=True)
-class FormField:
-    """Field of a setting in a form.
-
-    Attributes
-    ----------
-    label
-        Short name; also shown beside the setting of a fitted model.
-    section
-        Title of the section of the form; empty for a setting with a place of its own.
-    default
-        Description of the default.
-    hint
-        A sentence about it; empty for the setting's `about`.
-    choices
-        Values to choose from, with a text for each, except the default.
-
-    """
-
-    label: str
-    section: str = ""
-    default: str = ""
-    hint: str = ""
-    choices: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Definition of a setting.
-
-    Attributes
-    ----------
-    kind
-        "word" (one of `choices`, if there are any), "whole" (an integer), "number", "yes" (true or false),
-        "moves" (name of a set, or probabilities), "entries" (numbers by name), "cuts" (a scheme, or cut
-        points by column), "column" (name of a column), "names" (of columns) or "kinds" (of columns, by name).
-    group
-        Part of the fit that it belongs to.
-    about
-        Description for users, in sentences.
-    default
-        Default value; None where it depends on the method.
-    choices
-        Accepted words; empty for any.
-    limits
-        Smallest and largest accepted number.
-    ends
-        Whether the limits themselves are accepted: "[" and "]" for yes, "(" and ")" for no.
-    requested
-        Whether requests over HTTP may set it.
-    sparing
-        Whether it is omitted from stored settings while at its default, so that newer settings don't change
-        stored documents and the fingerprints of checkpoints.
-    rare
-        Whether it is shown of a fitted model only where it differs from its default.
-    form
-        Its field in a form, or None.
-
-    """
-
-    kind: SettingKind
-    group: SettingGroup
-    about: str
-    default: Any = None
-    choices: tuple[str, ...] = ()
-    limits: tuple[float, float] | None = None
-    ends: Literal["[]", "[)", "(]", "()"] = "[]"
-    requested: bool = True
-    sparing: bool = False
-    rare: bool = False
-    form: FormField | None = None
-
-    def check(self, name: str, value: Any) -> Any:
-        """Check a value given under that name and return it; mappings are checked elsewhere.
-
-        Raises
-        ------
-        SettingsError
-            For a value that is not accepted.
-
-        """
-        shown = name.replace(".", " ")
-        if self.kind == "word" and self.choices:
-            if not isinstance(value, str) or value not in self.choices:
-                accepted = ", ".join(self.choices)
-                raise SettingsError(
-                    f"{shown} must be one of {accepted}, not {value!r}", field=name, code="not_accepted"
-                )
-        elif self.kind == "yes":
-            if not isinstance(value, bool):
-                raise SettingsError(
-                    f"{shown} must be true or false, not {value!r}", field=name, code="not_accepted"
-                )
-        elif self.limits is not None:
-            return self._check_number(name, shown, value)
-        return value
-
-    def _check_number(self, name: str, shown: str, value: Any) -> float:
-        assert self.limits is not None
-        low, high = self.limits
-        whole = self.kind == "whole"
-        number = value if is_number(value) else math.nan
-        above = low <= number if self.ends[0] == "[" else low < number
-        below = number <= high if self.ends[1] == "]" else number < high
-        if above and below and not (whole and number != int(number)):
-            return int(number) if whole else float(number)
-        if self.ends == "()":
-            between = f"between {low:g} and {high:g}"
-        else:
-            between = f"from {low} up" if high == math.inf else f"from {low} to {high}"
-        raise SettingsError(
-            f"{shown} must be a {'whole ' * whole}number {between}, not {value!r}",
-            field=name,
-            code="out_of_range",
-        )
-
-
-def is_number(value: Any) -> bool:
-    """Tell whether a value is a real number, and not a bool."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
 
 ROLES: dict[str, Setting] = {
     "features": Setting("names", "roles", "Columns to use as features; null: all usable ones."),

@@ -6,20 +6,10 @@ import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from sampler.definitions import (
-    HOLDOUT,
-    PRIOR,
-    ROLES,
-    SEARCH,
-    STOP,
-    FormField,
-    Setting,
-    SettingGroup,
-    SettingKind,
-    is_number,
-)
+from sampler.definitions import HOLDOUT, PRIOR, ROLES, SEARCH, STOP
 from sampler.errors import SettingsError
 from sampler.methods import METHODS, PARTICLE_GIBBS, RULE_DRAW, check_family, find_method
+from sampler.setting_definition import FormField, Setting, SettingGroup, SettingKind, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

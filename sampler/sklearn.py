@@ -83,8 +83,8 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             for a regressor. A classifier has credible ones alone, of the probability of the second class.
 
         """
-        found: Interval = self._predict(X, level, interval).intervals[0]
-        return np.column_stack([found.lower, found.upper])
+        bounds: Interval = self._predict(X, level, interval).intervals[0]
+        return np.column_stack([bounds.lower, bounds.upper])
 
     def _fit(self, X: Any, y: Any, weights: Any, family: str) -> None:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -143,8 +143,8 @@ class BARTRegressor(RegressorMixin, _BART):  # type: ignore[misc]
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Compute predictive means, float64 [row], and with `return_std` the sd of a new outcome too."""
-        found = self._predict(X)
-        return (found.mean, found.sd) if return_std else found.mean
+        prediction = self._predict(X)
+        return (prediction.mean, prediction.sd) if return_std else prediction.mean
 
 
 class BARTClassifier(ClassifierMixin, _BART):  # type: ignore[misc]

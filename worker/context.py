@@ -30,14 +30,14 @@ class Context:
     def engine(self) -> Engine:
         """A small engine, since a process runs one unit at a time."""
         if not self._engines:
-            made = make_engine(
+            engine = make_engine(
                 self.settings.database_url,
                 pool_size=1,
                 max_overflow=1,
                 forks=self.forks,
                 transaction_seconds=min(TRANSACTION_SECONDS, self.settings.lease_seconds),
             )
-            self._engines.append(made)
+            self._engines.append(engine)
         return self._engines[0]
 
     def after_fork(self, number: int) -> None:

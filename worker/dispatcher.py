@@ -19,7 +19,7 @@ from kombu.connection import Connection  # noqa: TC002  annotations are read at 
 from app.settings import BELL_QUEUE, BELL_TASK
 from app.store import deletion, reserve
 from app.store.engine import session_scope
-from app.store.queue import lifecycle, units, workers
+from app.store.queue import claims, lifecycle, workers
 from app.store.queue.counters import BELLS
 from app.store.tables import Worker
 from worker.context import Context
@@ -115,7 +115,7 @@ class Dispatcher:
             if now - self._beat_at >= BEAT_SECONDS:
                 self._beat(now)
             with session_scope(self._context.engine, read_only=True) as session:
-                self._claimable = units.count_claimable(
+                self._claimable = claims.count_claimable(
                     session, self._processes, busy=places.busy(), chains=places.free_slots()
                 )
 
@@ -144,14 +144,14 @@ class Dispatcher:
 
     def _ring(self) -> None:
         """Send one doorbell per claimable unit, at most one per idle process, including queued doorbells."""
-        wanted = min(self._claimable, self._processes - self._reserved())
-        if wanted <= 0:
+        doorbells = min(self._claimable, self._processes - self._reserved())
+        if doorbells <= 0:
             return
         try:
             if self._connection is None:
                 self._connection = self._app.connection_for_write(connect_timeout=BROKER_SECONDS)
             waiting = self._connection.default_channel.queue_declare(BELL_QUEUE).message_count
-            for _ in range(wanted - waiting):
+            for _ in range(doorbells - waiting):
                 self._app.send_task(BELL_TASK, connection=self._connection, retry=False)
                 self._context.counts.add(BELLS, "rung")
         except BaseException:

@@ -11,7 +11,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.store.engine import session_scope
 from app.store.errors import LeaseLostError
 from app.store.queue import units
-from app.store.queue.units import Claim, Directive, Progress
+from app.store.queue.claims import Claim
+from app.store.queue.units import Directive, Progress
 from app.store.tables import CHAIN
 from worker.context import Context
 
@@ -58,7 +59,7 @@ class Watch:
         """Set the progress for the next heartbeats; None keeps what the process has written itself."""
         self._progress, self._moved = progress, time.monotonic()
 
-    def moved(self) -> None:
+    def note_progress(self) -> None:
         """Record that the process has made progress and has written it itself."""
         self._heard = self._moved = time.monotonic()
 
@@ -67,7 +68,7 @@ class Watch:
         self.check()
         with session_scope(self._engine) as session:
             directive = units.heartbeat(session, self._claim, progress)
-        self.moved()
+        self.note_progress()
         return directive
 
     def __enter__(self) -> Self:

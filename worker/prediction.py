@@ -16,7 +16,8 @@ from app.store import draws, models, predictions
 from app.store.engine import session_scope
 from app.store.errors import LeaseLostError, StoreError
 from app.store.queue import units
-from app.store.queue.units import Claim, Directive, Progress
+from app.store.queue.claims import Claim
+from app.store.queue.units import Directive, Progress
 from app.store.tables import BatchPrediction, Json
 from sampler import DataError, Posterior, SamplerError
 from sampler.data.encode import Coded

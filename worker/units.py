@@ -9,9 +9,10 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, Operationa
 from app.logging import bound
 from app.store.engine import session_scope
 from app.store.errors import LeaseLostError, ModelGoneError
-from app.store.queue import units
+from app.store.queue import claims, units
+from app.store.queue.claims import Claim
 from app.store.queue.counters import JOBS, LOST
-from app.store.queue.units import Claim, Directive
+from app.store.queue.units import Directive
 from app.store.tables import CHAIN, FINISH, PREDICTION, Json
 from worker.context import Context
 from worker.errors import Stopped, sentence
@@ -59,7 +60,7 @@ def _claim(context: Context) -> Claim | None:
     places = context.places
     try:
         with places.claiming(), session_scope(context.engine) as session:
-            claim = units.claim(
+            claim = claims.claim(
                 session,
                 context.worker_id,
                 context.settings.lease_seconds,
@@ -83,8 +84,8 @@ def _run(context: Context, claim: Claim) -> str:
         log.info("claimed a %s", claim.kind, extra={"event": "unit_claimed"})
         outcome = _worked(context, claim)
         seconds = time.monotonic() - began
-        told = {"event": "unit_ended", "outcome": outcome, "duration_ms": round(1000 * seconds, 1)}
-        log.info("a %s ended: %s", claim.kind, outcome, extra=told)
+        fields = {"event": "unit_ended", "outcome": outcome, "duration_ms": round(1000 * seconds, 1)}
+        log.info("a %s ended: %s", claim.kind, outcome, extra=fields)
     context.counts.observe(JOBS, seconds, claim.kind, outcome)
     if outcome == "lost":
         context.counts.add(LOST)

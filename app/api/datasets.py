@@ -182,22 +182,22 @@ def upload_dataset(
     """
     called = datasets.name_for(received.name if query.name is None else query.name, received.filename)
     options = query.options(received.promised)
-    told = (received.name, received.filename, str(received.promised))
-    asked = of_file(request, owner, key, received.file, *told)
+    claims = (received.name, received.filename, str(received.promised))
+    idempotent = of_file(request, owner, key, received.file, *claims)
 
     def make() -> StoredResponse:
         # The file is read before the transaction begins, which stays short.
         with (
-            datasets.parsed(received.file, options, settings.max_body_bytes) as parsed,
+            datasets.parse_upload(received.file, options, settings.max_body_bytes) as parsed,
             transactions() as session,
         ):
             dataset = datasets.save(session, owner, parsed, called)
             view = ProfiledDatasetView.of(dataset).model_dump_json().encode()
             answer = StoredResponse(201, {"Location": f"/datasets/{dataset.id}"}, view)
-            asked.remember(session, answer)
+            idempotent.remember(session, answer)
             return answer
 
-    return render(once(engine, asked, make))
+    return render(once(engine, idempotent, make))
 
 
 @router.get("", responses=responses())

@@ -14,7 +14,7 @@ from starlette.responses import FileResponse, JSONResponse
 from app.services.access.keys import SCOPES
 from app.services.errors import NotFoundError
 from app.web.errors import Problem, titles
-from app.web.scopes import GuardedRoute, Needs, guarded, needs
+from app.web.scopes import GuardedRoute, Needs, list_needs, needs
 
 router = APIRouter(include_in_schema=False, route_class=GuardedRoute)
 FILES = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
@@ -51,10 +51,10 @@ START = """SwaggerUIBundle({
 
 def _folder() -> Path:
     # Located without an import, since only its files are needed.
-    found = importlib.util.find_spec("fastapi_offline")
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent / "static"
+    spec = importlib.util.find_spec("fastapi_offline")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "static"
 
 
 @router.api_route("/openapi.json", methods=["GET", "HEAD"])
@@ -190,11 +190,11 @@ def _exemplify(operation: dict[str, Any]) -> None:
             content["example"] = ANSWERS[operation["operationId"]]
 
 
-def _security(asked: Needs) -> list[dict[str, list[str]]]:
+def _security(needs: Needs) -> list[dict[str, list[str]]]:
     """Return the security requirements: none on loopback, elsewhere a key with one of the scopes."""
-    if asked.keyless:
+    if needs.keyless:
         return []
-    needed = sorted(asked.any_of)
+    needed = sorted(needs.any_of)
     return [{}, *({"key": [scope]} for scope in needed)] if needed else [{}, {"key": []}]
 
 
@@ -203,14 +203,14 @@ def document(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            made = get_openapi(
+            openapi_document = get_openapi(
                 title=app.title,
                 version=app.version,
                 summary=app.summary,
                 servers=app.servers,
                 routes=app.routes,
             )
-            parts = made.setdefault("components", {})
+            parts = openapi_document.setdefault("components", {})
             schemas = parts.setdefault("schemas", {})
             problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas |= {f"{name}": part for name, part in problem.pop("$defs").items()}
@@ -225,13 +225,13 @@ def document(app: FastAPI) -> None:
                     "scopes that they accept. " + "; ".join(f"`{s}`: {told}" for s, told in SCOPES.items()),
                 }
             }
-            asked = {(method, path): what for method, path, what in guarded(app)}
-            for path, operations in made["paths"].items():
+            guards = {(method, path): what for method, path, what in list_needs(app)}
+            for path, operations in openapi_document["paths"].items():
                 for method, operation in operations.items():
-                    operation["security"] = _security(asked[method.upper(), path])
+                    operation["security"] = _security(guards[method.upper(), path])
                     _exemplify(operation)
-            _link(made["paths"])
-            app.openapi_schema = made
+            _link(openapi_document["paths"])
+            app.openapi_schema = openapi_document
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]

@@ -64,18 +64,18 @@ async def accept(
     """Import a model file as a finished model."""
 
     def work() -> Response:
-        asked = of_file(request, owner, key, body)
+        idempotent = of_file(request, owner, key, body)
 
         def make() -> StoredResponse:
             imported = model_files.read(body, name)
             with transactions() as session:
                 model = model_files.add(session, owner, imported)
-                made = ModelView.model_validate(model).model_dump_json().encode()
-                answer = StoredResponse(201, {"Location": f"/models/{model.id}"}, made)
-                asked.remember(session, answer)
+                view = ModelView.model_validate(model).model_dump_json().encode()
+                answer = StoredResponse(201, {"Location": f"/models/{model.id}"}, view)
+                idempotent.remember(session, answer)
             return answer
 
-        return render(once(engine, asked, make))
+        return render(once(engine, idempotent, make))
 
     # Few at once, since the file is held in memory; read in another process, so predictions keep their cores.
     async with request.app.state.model_files.place():
@@ -89,6 +89,6 @@ async def get_model_file(model_id: str, engine: TheEngine, owner: Owner) -> Resp
 
     The header `Bartserve-Model-Id` has the model's id.
     """
-    found, data = await to_thread.run_sync(model_files.file_of, engine, owner, model_id)
-    disposition = {"Content-Disposition": f'attachment; filename="{found}.bartserve"'}
-    return Response(data, media_type=MEDIA_TYPE, headers=disposition | {"Bartserve-Model-Id": found})
+    model, data = await to_thread.run_sync(model_files.file_of, engine, owner, model_id)
+    disposition = {"Content-Disposition": f'attachment; filename="{model}.bartserve"'}
+    return Response(data, media_type=MEDIA_TYPE, headers=disposition | {"Bartserve-Model-Id": model})

@@ -10,7 +10,7 @@ from app.services.access.keys import TRAIN
 from app.services.fits import lifecycle
 from app.web.dependencies import Owner, TheBell, TheEngine, TheSettings, TheTransactions, Writing
 from app.web.errors import responses
-from app.web.idempotency import TheAsked, render
+from app.web.idempotency import TheIdempotentRequest, render
 from app.web.json_body import StrictRoute
 from app.web.scopes import needs
 
@@ -51,7 +51,7 @@ def extend_model(
     bell: TheBell,
     settings: TheSettings,
     owner: Owner,
-    asked: TheAsked,
+    asked: TheIdempotentRequest,
     after: BackgroundTasks,
 ) -> Response:
     """Continue the chains of a succeeded model for more draws, followed by a new verdict and new scores.

@@ -24,7 +24,7 @@ from app.web.dependencies import (
 )
 from app.web.errors import responses
 from app.web.fit_request import ModelRequest
-from app.web.idempotency import TheAsked, render
+from app.web.idempotency import TheIdempotentRequest, render
 from app.web.json_body import StrictRoute
 from app.web.paging import Cursor, Limit
 from app.web.scopes import MAX_SETTINGS_BYTES, needs
@@ -161,7 +161,7 @@ def create_model(
     bell: TheBell,
     settings: TheSettings,
     owner: Owner,
-    asked: TheAsked,
+    asked: TheIdempotentRequest,
     after: BackgroundTasks,
 ) -> Response:
     """Fit a model in the background. 202 means that the fit is durably accepted; `Location` is its URL.

@@ -116,7 +116,7 @@ class PredictBody(PredictionOptions):
     )
 
 
-class WantedQuery(PredictionOptions, ReadingQuery):
+class PredictQuery(PredictionOptions, ReadingQuery):
     """Requested figures and reading options as query parameters, for rows in a file."""
 
     model_config = ConfigDict(extra="forbid")
@@ -205,7 +205,7 @@ FormOfAnswer = Annotated[MediaType, Depends(chosen_form)]
 async def predict_file(
     model_id: str,
     request: Request,
-    wanted: Annotated[WantedQuery, Query()],
+    query: Annotated[PredictQuery, Query()],
     predictor: ThePredictor,
     gate: TheGate,
     owner: Owner,
@@ -213,14 +213,14 @@ async def predict_file(
 ) -> Response:
     """Predict rows in a file, with options as query parameters."""
     check_coding(request)
-    options = wanted.options(FILES[content_type(request.scope)])
+    options = query.options(FILES[content_type(request.scope)])
     body = await request.body()
 
     def work() -> Response:
         with TemporaryFile() as file:
             file.write(body)
-            asked = wanted.predict_request(file=(file, options))
-            return _rendered(predictor.predict(owner, model_id, asked), form)
+            prediction = query.predict_request(file=(file, options))
+            return _rendered(predictor.predict(owner, model_id, prediction), form)
 
     return await gate.run(work)
 
@@ -235,7 +235,7 @@ async def predict_file(
 async def predict(
     model_id: str,
     body: PredictBody,
-    of_a_file: Annotated[WantedQuery, Query()],
+    of_a_file: Annotated[PredictQuery, Query()],
     predictor: ThePredictor,
     gate: TheGate,
     owner: Owner,
@@ -252,10 +252,10 @@ async def predict(
     send them.
     """
     if misplaced := of_a_file.model_dump(exclude_defaults=True):
-        told = "query parameters are for rows in a file; with JSON rows put the option into the body"
-        raise InvalidRequestError(errors=[Fault(name, None, told) for name in sorted(misplaced)])
-    asked = body.predict_request(rows=body.rows, columns=body.columns)
-    return await gate.run(lambda: _rendered(predictor.predict(owner, model_id, asked), form))
+        message = "query parameters are for rows in a file; with JSON rows put the option into the body"
+        raise InvalidRequestError(errors=[Fault(name, None, message) for name in sorted(misplaced)])
+    prediction = body.predict_request(rows=body.rows, columns=body.columns)
+    return await gate.run(lambda: _rendered(predictor.predict(owner, model_id, prediction), form))
 
 
 @predict_seconds.labels("encode").time()

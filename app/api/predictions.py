@@ -24,7 +24,7 @@ from app.web.dependencies import (
     Writing,
 )
 from app.web.errors import responses
-from app.web.idempotency import TheAsked, render
+from app.web.idempotency import TheIdempotentRequest, render
 from app.web.json_body import StrictRoute
 from app.web.negotiation import ARROW, CSV, JSON, MediaType, chosen_form
 from app.web.paging import Cursor, Limit
@@ -119,7 +119,7 @@ def create_prediction(
     transactions: TheTransactions,
     bell: TheBell,
     owner: Owner,
-    asked: TheAsked,
+    idempotent: TheIdempotentRequest,
     after: BackgroundTasks,
 ) -> Response:
     """Predict every row of a stored dataset in the background; `model_id` may be a name.
@@ -135,11 +135,11 @@ def create_prediction(
             headers = {"Location": f"/predictions/{prediction.id}", "Retry-After": LOOK_AGAIN}
             view = BatchView.model_validate(prediction).model_dump_json().encode()
             answer = StoredResponse(202, headers, view)
-            asked.remember(session, answer)
+            idempotent.remember(session, answer)
         after.add_task(bell.ring)
         return answer
 
-    return render(once(predictor.engine, asked, make))
+    return render(once(predictor.engine, idempotent, make))
 
 
 @router.get("/predictions", responses=responses())
@@ -194,8 +194,8 @@ def get_prediction_result(
     prediction_id: str, engine: TheEngine, owner: Owner, form: Annotated[MediaType, Depends(chosen_form)]
 ) -> StreamingResponse:
     """Stream the predictions, in the order of the dataset's rows."""
-    found = stored.Result(engine, owner, prediction_id)
-    headers = {} if form == JSON else {"Bartserve-Model-Id": found.prediction.model_id}
+    result = stored.Result(engine, owner, prediction_id)
+    headers = {} if form == JSON else {"Bartserve-Model-Id": result.prediction.model_id}
     if form == CSV:
-        headers["Content-Disposition"] = f'attachment; filename="{found.prediction.id}.csv"'
-    return StreamingResponse(_WRITE[form](found), media_type=form, headers=headers)
+        headers["Content-Disposition"] = f'attachment; filename="{result.prediction.id}.csv"'
+    return StreamingResponse(_WRITE[form](result), media_type=form, headers=headers)

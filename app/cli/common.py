@@ -13,7 +13,7 @@ Port = Annotated[int, typer.Option(help="The port to listen on.")]
 DataDir = Annotated[Path | None, typer.Option(help="The folder with all data of the service.")]
 
 
-def settings_with(**given: Any) -> Settings:
+def settings_with(**overrides: Any) -> Settings:
     """Read the settings from the environment and the given options; an invalid one ends the command.
 
     Unknown BARTSERVE_ variables are reported on stderr, except by parts of `bartserve up`, which reports them
@@ -22,7 +22,7 @@ def settings_with(**given: Any) -> Settings:
     from app.supervisor import is_supervised
 
     try:
-        settings = read_settings(**{name: value for name, value in given.items() if value is not None})
+        settings = read_settings(**{name: value for name, value in overrides.items() if value is not None})
     except SettingError as error:
         fail(str(error))
     if not is_supervised():

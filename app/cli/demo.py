@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from app.cli.embedded import embedded
+from app.cli.embedded import run_embedded
 from app.cli.progress import about_dataset, about_verdict, bars
 from app.client import Client, ClientError, Model
 
@@ -28,7 +28,7 @@ def run_demo() -> None:
     data = _example()
     with (
         tempfile.TemporaryDirectory(prefix="bartserve-demo-") as folder,
-        embedded(Path(folder) / "data") as address,
+        run_embedded(Path(folder) / "data") as address,
         Client(address) as client,
     ):
         console.print(f"service   {address}, embedded: one API, one worker, SQLite")

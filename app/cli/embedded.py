@@ -29,7 +29,7 @@ class StartError(ClientError):
 
 
 @contextlib.contextmanager
-def embedded(data_dir: Path) -> Iterator[str]:
+def run_embedded(data_dir: Path) -> Iterator[str]:
     """Run `bartserve up` on a free port of loopback and yield its URL; stop it at the end.
 
     Raises
@@ -59,7 +59,7 @@ def embedded(data_dir: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def reached(url: str | None, data_dir: Path | None, say: Callable[[str], None]) -> Iterator[Client]:
+def reach_service(url: str | None, data_dir: Path | None, say: Callable[[str], None]) -> Iterator[Client]:
     """Yield a client of the service that the caller means, and report which one it is.
 
     It is the service at `url`, else at BARTSERVE_URL, else the embedded one on the data folder: the running
@@ -78,7 +78,7 @@ def reached(url: str | None, data_dir: Path | None, say: Callable[[str], None]) 
             yield client
         return
     say(f"service   started for this command, on the data in {folder} (`bartserve up` keeps one running)")
-    with embedded(folder) as address, Client(address) as client:
+    with run_embedded(folder) as address, Client(address) as client:
         yield client
 
 
@@ -110,9 +110,9 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def asking(url: str | None, data_dir: Path | None, say: Callable[[str], None]) -> Iterator["Client"]:
-    """Yield a client as `embedded.reached` does; errors of the client end the command."""
+    """Yield a client as `embedded.reach_service` does; errors of the client end the command."""
     try:
-        with reached(url, data_dir, say) as client:
+        with reach_service(url, data_dir, say) as client:
             yield client
     except ProblemError as error:
         places = [f"  {_where(place)}: {place.detail}" for place in error.errors[:20]]

@@ -102,23 +102,25 @@ def fit(
     data_dir: DataDir = None,
 ) -> None:
     """Fit a model; the help is FIT."""
-    from app.cli.progress import followed
+    from app.cli.progress import follow_fit
 
     console = Console(highlight=False, soft_wrap=True)
-    given = {"name": name, "seed": seed, **_pairs(setting or [])}
-    given.setdefault("family", "auto")
-    given["features"] = [one.strip() for one in features.split(",")] if features else given.get("features")
+    settings = {"name": name, "seed": seed, **_pairs(setting or [])}
+    settings.setdefault("family", "auto")
+    settings["features"] = (
+        [one.strip() for one in features.split(",")] if features else settings.get("features")
+    )
     with asking(url, data_dir, console.print) as client:
         dataset = _dataset(client, data, console, how_read(read), dict(texts(kind)))
         try:
             model = client.fit(
-                dataset, target, holdout=holdout or None, **(given | {"name": name or dataset.name})
+                dataset, target, holdout=holdout or None, **(settings | {"name": name or dataset.name})
             )
         except ProblemError:
             if data != dataset.id:  # a corrected command uploads the file again
                 client.delete_dataset(dataset)
             raise
-        followed(client, model, console)
+        follow_fit(client, model, console)
 
 
 def predict(
@@ -140,12 +142,12 @@ def predict(
 ) -> None:
     """Predict rows; the help is PREDICT."""
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
-    asked: Any = rows[0]
+    source: Any = rows[0]
     if len(rows) > 1 or (SETTING.fullmatch(rows[0]) and not Path(rows[0]).exists()):
-        asked = [_pairs(rows)]
+        source = [_pairs(rows)]
     with asking(url, data_dir, errors.print) as client:
-        wanted: Any = {"level": level or [0.9], **how_read(read)}
-        answer = client.predict(model, asked, interval=interval, **wanted)
+        options: Any = {"level": level or [0.9], **how_read(read)}
+        answer = client.predict(model, source, interval=interval, **options)
     if answer.classes is not None and len(answer.classes) == 2:
         errors.print(
             f"mean      the probability of {answer.classes[1]} (not {answer.classes[0]})", markup=False
@@ -163,14 +165,14 @@ def predict(
     errors.print(f"written   {output}: {len(answer):,} rows", markup=False)
 
 
-def how_read(given: list[str] | None) -> Any:
+def how_read(settings: list[str] | None) -> Any:
     """Convert `--read` to the client's reading options: `missing` is a list."""
-    pairs = texts(given)
+    pairs = texts(settings)
     missing = [value for name, value in pairs if name == "missing"]
     return dict(pairs) | ({"missing": missing} if missing else {})
 
 
-def texts(given: list[str] | None) -> list[tuple[str, str]]:
+def texts(parts: list[str] | None) -> list[tuple[str, str]]:
     """Parse NAME=VALUE pairs.
 
     Raises
@@ -178,13 +180,13 @@ def texts(given: list[str] | None) -> list[tuple[str, str]]:
     BadParameter
         A pair has no equals sign.
     """
-    found = []
-    for pair in given or []:
+    lists = []
+    for pair in parts or []:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise typer.BadParameter(f"{pair!r} is not a NAME=VALUE pair.")
-        found.append((name, text))
-    return found
+        lists.append((name, text))
+    return lists
 
 
 def _dataset(client: Client, data: str, console: Console, reading: Any, kinds: dict[str, str]) -> Dataset:
@@ -201,15 +203,15 @@ def _dataset(client: Client, data: str, console: Console, reading: Any, kinds: d
     return dataset
 
 
-def _pairs(given: list[str]) -> dict[str, Any]:
+def _pairs(settings: list[str]) -> dict[str, Any]:
     """Parse NAME=VALUE pairs with values in JSON, numbers such as .5, or text."""
-    found: dict[str, Any] = {}
-    for name, text in texts(given):
+    values: dict[str, Any] = {}
+    for name, text in texts(settings):
         try:
-            found[name] = json.loads(text)
+            values[name] = json.loads(text)
         except ValueError:
-            found[name] = float(text) if HALF.fullmatch(text) else text
-    return found
+            values[name] = float(text) if HALF.fullmatch(text) else text
+    return values
 
 
 def _show(answer: Prediction) -> None:

@@ -56,7 +56,7 @@ def create_key(
         list[str],
         typer.Option(
             help="A permission of the key; repeatable. "
-            + "; ".join(f"{name}: {told}" for name, told in service.SCOPES.items()),
+            + "; ".join(f"{name}: {about}" for name, about in service.SCOPES.items()),
         ),
     ] = list(service.USUAL),  # noqa: B006  typer copies it
     expires: Annotated[
@@ -66,8 +66,8 @@ def create_key(
 ) -> None:
     """Create a key and show it once."""
     with _session() as session:
-        made = service.create(session, name=name, owner=owner, scopes=scope, lasts=expires)
-    _show(made)
+        new = service.create(session, name=name, owner=owner, scopes=scope, lasts=expires)
+    _show(new)
 
 
 @app.command("list")
@@ -90,8 +90,8 @@ def rotate_key(
 ) -> None:
     """Create a replacement for a key, which expires after the overlap; show the new one once."""
     with _session() as session:
-        made = service.rotate(session, name, overlap)
-    _show(made)
+        new = service.rotate(session, name, overlap)
+    _show(new)
 
 
 @app.command("revoke")
@@ -118,8 +118,8 @@ def _session() -> Iterator[Session]:
         engine.dispose()
 
 
-def _show(made: service.MadeKey) -> None:
-    typer.echo(made.secret)
+def _show(new: service.NewKey) -> None:
+    typer.echo(new.secret)
     typer.echo(KEEP, err=True)
 
 

@@ -116,10 +116,10 @@ def cancel_model(model: ModelName, url: Url = None, data_dir: DataDir = None) ->
 @models.command("retry")
 def retry_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> None:
     """Continue a cancelled or failed model where its chains ended, and report its end."""
-    from app.cli.progress import followed
+    from app.cli.progress import follow_fit
 
     with asking(url, data_dir, err.print) as client:
-        followed(client, client.retry(model), err)
+        follow_fit(client, client.retry(model), err)
 
 
 @models.command("extend")
@@ -130,10 +130,10 @@ def extend_model(
     data_dir: DataDir = None,
 ) -> None:
     """Draw more from the chains of a finished model, for example when they have not converged."""
-    from app.cli.progress import followed
+    from app.cli.progress import follow_fit
 
     with asking(url, data_dir, err.print) as client:
-        followed(client, client.extend(model, draws), err)
+        follow_fit(client, client.extend(model, draws), err)
 
 
 @models.command("delete")

@@ -52,30 +52,30 @@ def bars(console: Console) -> Iterator[Bars]:
 def about_dataset(dataset: Dataset, called: str, rows: str = "rows") -> str:
     """Return one line with the numbers of rows, columns and missing values."""
     missing = {column["name"]: column["missing"] for column in dataset.columns if column["missing"]}
-    told = ", ".join(f"{count} missing in {name}" for name, count in list(missing.items())[:5])
+    counts = ", ".join(f"{count} missing in {name}" for name, count in list(missing.items())[:5])
     return (
         f"data      {called}: {dataset.num_rows:,} {rows}, {len(dataset.columns)} columns, "
-        f"{told or 'nothing missing'}"
+        f"{counts or 'nothing missing'}"
     )
 
 
 def about_verdict(model: Model) -> list[str]:
     """Return the verdict with its figures."""
-    told = [f"verdict   {(model.verdict or 'none').replace('_', ' ')}"]
+    lines = [f"verdict   {(model.verdict or 'none').replace('_', ' ')}"]
     figures = model.diagnostics or {}
     sigma, f = figures.get("sigma"), figures.get("f")
     if sigma and sigma["rhat"] is None:
         sigma = None  # absent for classes, and for weighted draws, which have no chains to compare
     if f and f.get("rhat_median") is not None:
         whose = f"{sigma['rhat']:.3f} for sigma and " if sigma else ""
-        told[0] += f": R-hat {whose}{f['rhat_median']:.3f} for f (median of {f['rows']} rows)"
+        lines[0] += f": R-hat {whose}{f['rhat_median']:.3f} for f (median of {f['rows']} rows)"
     if f and f.get("ess_bulk_median") is not None:
         whose = f"{sigma['ess_bulk']:.0f} for sigma, " if sigma else ""
-        told.append(f"          effective sample size {whose}{f['ess_bulk_median']:.0f} for f")
-    return told
+        lines.append(f"          effective sample size {whose}{f['ess_bulk_median']:.0f} for f")
+    return lines
 
 
-def followed(client: Client, model: Model, console: Console) -> None:
+def follow_fit(client: Client, model: Model, console: Console) -> None:
     """Show bars until the model ends, then the verdict, scores and next step; Ctrl-C leaves it running."""
     try:
         with bars(console) as show:
@@ -92,20 +92,20 @@ def _about_scores(model: Model) -> list[str]:
     held = model.holdout
     if not held:
         return []
-    told = [f"held out  {held['rows']} rows it never saw"]
+    parts = [f"held out  {held['rows']} rows it never saw"]
     if held.get("rmse") is not None:
-        told[0] += f": RMSE {held['rmse']:.4g}"
+        parts[0] += f": RMSE {held['rmse']:.4g}"
         if held.get("linear_rmse") is not None:
-            told[0] += f", a linear model {held['linear_rmse']:.4g}"
+            parts[0] += f", a linear model {held['linear_rmse']:.4g}"
     if held.get("log_loss") is not None:
-        told[0] += f": {held['accuracy']:.0%} in the likeliest class, log loss {held['log_loss']:.3g}"
-        told[0] += f" (class frequencies alone: {held['base_log_loss']:.3g})"
+        parts[0] += f": {held['accuracy']:.0%} in the likeliest class, log loss {held['log_loss']:.3g}"
+        parts[0] += f" (class frequencies alone: {held['base_log_loss']:.3g})"
     shares = [row["coverage"] for row in held.get("coverage") or [] if round(row["level"], 2) == 0.9]
-    told += [f"honest?   90% predictive intervals contain {share:.0%} of them" for share in shares]
+    parts += [f"honest?   90% predictive intervals contain {share:.0%} of them" for share in shares]
     judged = held.get("intervals_verdict")
     if judged and judged["verdict"] == "not_held":
-        told += [f"          {judged[part]}" for part in ("text", "advice")]
-    return told
+        parts += [f"          {judged[part]}" for part in ("text", "advice")]
+    return parts
 
 
 def _about_warnings(model: Model) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from app.cli.common import DataDir, Host, Port, fail, settings_with
-from app.settings import Settings, described, shown_value
+from app.settings import Settings, describe_settings, shown_value
 
 # Help texts; tests run their examples.
 UP = """Start the embedded service: one API and one worker on this machine, on loopback.
@@ -133,7 +133,7 @@ def config() -> None:
     BARTSERVE_<NAME>_FILE can name a file with the value instead.
     """
     settings = settings_with()
-    for setting in described():
+    for setting in describe_settings():
         typer.echo(f"{setting.variable} = {shown_value(settings, setting.name)}")
         typer.echo(f"    {setting.meaning} ({setting.kind}; default: {setting.default})")
 

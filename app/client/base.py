@@ -61,11 +61,11 @@ class Calls:
         deadline = None if seconds is None else time.monotonic() + seconds
         pause = LOOK_FIRST
         while True:
-            found = look()
+            job = look()
             if progress is not None:
-                progress(found)
-            if not found.is_open:
-                return found
+                progress(job)
+            if not job.is_open:
+                return job
             if deadline is not None and time.monotonic() + pause > deadline:
                 raise WaitedTooLongError(f"It did not end within {seconds:g} seconds; it continues.")
             time.sleep(pause)

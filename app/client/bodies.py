@@ -44,7 +44,7 @@ class Body:
 
 
 @contextmanager
-def opened(data: Any) -> Iterator[Body]:
+def open_body(data: Any) -> Iterator[Body]:
     """Open a path, bytes, an open binary file or a data frame as a body.
 
     Raises

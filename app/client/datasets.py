@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from app.client.base import Calls, address
-from app.client.bodies import ReadOptions, opened
+from app.client.bodies import ReadOptions, open_body
 from app.client.transport import Call
 from app.client.views import Dataset, Json, without_none
 
@@ -43,12 +43,12 @@ class Datasets(Calls):
         """
         if name is None and isinstance(data, (str, Path)):
             name = Path(data).stem
-        given = [f"{column}:{kind}" for column, kind in (kinds or {}).items()] or None
-        with opened(data) as body:
+        overrides = [f"{column}:{kind}" for column, kind in (kinds or {}).items()] or None
+        with open_body(data) as body:
             call = Call(
                 "POST",
                 "/datasets",
-                query=without_none({"name": name, "kind": given, **reading}),
+                query=without_none({"name": name, "kind": overrides, **reading}),
                 content=body.content,
                 content_type=body.content_type,
             )
@@ -64,8 +64,8 @@ class Datasets(Calls):
 
     def preview(self, dataset: str | Dataset, rows: int = 20) -> list[Json]:
         """Return the first rows."""
-        found: list[Json] = self._get(address("datasets", dataset, "preview"), rows=rows)["rows"]
-        return found
+        preview: list[Json] = self._get(address("datasets", dataset, "preview"), rows=rows)["rows"]
+        return preview
 
     def delete_dataset(self, dataset: str | Dataset) -> None:
         """Delete a dataset; refused while a model needs it."""

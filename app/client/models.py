@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from app.client.base import LOOK_FIRST, LOOK_LAST, Calls, address, id_of
-from app.client.bodies import opened
+from app.client.bodies import open_body
 from app.client.errors import FitError
 from app.client.streams import events_of
 from app.client.transport import Call
@@ -133,7 +133,7 @@ class Models(Calls):
 
     def upload_model(self, path: str | Path, *, name: str | None = None) -> Model:
         """Import a model file as a finished model of the service."""
-        with opened(path) as body:
+        with open_body(path) as body:
             call = Call(
                 "POST",
                 "/models",

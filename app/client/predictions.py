@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from app.client.base import Calls, address, id_of
-from app.client.bodies import is_frame, opened, rows_json
+from app.client.bodies import is_frame, open_body, rows_json
 from app.client.errors import FitError
 from app.client.transport import Call
 from app.client.views import Dataset, Json, Model, Prediction, PredictionJob, without_none
@@ -51,7 +51,7 @@ class Predictions(Calls):
         if not (is_frame(rows) or isinstance(rows, (str, Path, bytes))):
             body = without_none(asked | rows_json(rows))
             return Prediction.of(self._json(Call("POST", path, json=body, repeatable=True)))
-        with opened(rows) as body_:
+        with open_body(rows) as body_:
             call = Call(
                 "POST",
                 path,

@@ -182,14 +182,14 @@ class Prediction:
             name = f"{100 * part.level:.10g}"
             wide |= {f"lower_{name}": part.lower, f"upper_{name}": part.upper}
         wide |= {f"quantile_{100 * q:.10g}": values for q, values in self.quantiles.items()}
-        found: dict[str, Floats] = {}
+        columns: dict[str, Floats] = {}
         for name, values in wide.items():
             if values.ndim == 1:
-                found[name] = values
+                columns[name] = values
             else:  # [row, class]
                 labels = self.classes or [str(k) for k in range(values.shape[1])]
-                found |= {f"{name}_{label}": values[:, k] for k, label in enumerate(labels)}
-        return found
+                columns |= {f"{name}_{label}": values[:, k] for k, label in enumerate(labels)}
+        return columns
 
     def to_pandas(self) -> Any:
         """Return the columns as a data frame; requires pandas."""

@@ -63,11 +63,11 @@ class Studio:
         """
         drawn = self._kept.peek(key) if key else None
         if drawn is None:
-            found = await gate.run(find)
+            data = await gate.run(find)
 
             def draw() -> Drawn:
-                made = Drawn(paint(found))
-                return self._kept.get(key, lambda: made) if key else made
+                chart = Drawn(paint(data))
+                return self._kept.get(key, lambda: chart) if key else chart
 
             drawn = await to_thread.run_sync(draw, limiter=self._one)
         headers = HEADERS if key else HEADERS | {"Cache-Control": "no-store"}
@@ -236,7 +236,7 @@ async def density(
 
     def find() -> tuple[densities.Density, str]:
         columns = densities.features(predictor, owner, model_id)
-        row = densities.row_of(columns, given_of(request, len(columns)))
+        row = densities.row_of(columns, row_values(request, len(columns)))
         target = explanations.target_of(predictor, owner, model_id)
         return densities.density(predictor, owner, model_id, row), target
 
@@ -245,7 +245,7 @@ async def density(
     return await studio.answer(key, gate, find, lambda data: effects.density(data[0], data[1], look))
 
 
-def given_of(request: Request, count: int) -> list[str | None]:
+def row_values(request: Request, count: int) -> list[str | None]:
     """Return the values of a row in the query, in the order of the model's features."""
     return [request.query_params.get(f"f{i}") for i in range(count)]
 

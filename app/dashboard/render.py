@@ -87,7 +87,7 @@ NEXT_STEPS: dict[int | str, str] = {
 }
 
 
-def wanted(scope: Mapping[str, Any]) -> bool:
+def is_for_person(scope: Mapping[str, Any]) -> bool:
     """Return whether a response is for a person: a browser that opens a page, or sends one of our forms."""
     accept = next((value for name, value in scope.get("headers", []) if name == b"accept"), b"")
     ours = scope["path"].startswith("/ui/")
@@ -98,7 +98,7 @@ def problem_page(
     scope: Mapping[str, Any], body: Mapping[str, Any], headers: Mapping[str, str]
 ) -> Response | None:
     """Render a problem document as a page for a browser; None for other clients."""
-    return problem(scope, body, headers) if wanted(scope) else None
+    return problem(scope, body, headers) if is_for_person(scope) else None
 
 
 def problem(scope: Mapping[str, Any], body: Mapping[str, Any], headers: Mapping[str, str]) -> Response:

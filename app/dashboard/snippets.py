@@ -63,18 +63,18 @@ def _base(request: Request) -> str:
 
 def call(method: str, /, *positional: Any, **named: Any) -> str:
     """Return a call of the client as Python code, one argument per line if they are long."""
-    given = [pformat(value, sort_dicts=False) for value in positional]
-    given += [f"{key}={pformat(value, sort_dicts=False)}" for key, value in named.items()]
-    together = ", ".join(given)
+    arguments = [pformat(value, sort_dicts=False) for value in positional]
+    arguments += [f"{key}={pformat(value, sort_dicts=False)}" for key, value in named.items()]
+    together = ", ".join(arguments)
     if len(together) <= SHORT and "\n" not in together:
         return f"bart.{method}({together})"
-    lines = "".join(f"    {argument},\n".replace("\n ", "\n     ") for argument in given)
+    lines = "".join(f"    {argument},\n".replace("\n ", "\n     ") for argument in arguments)
     return f"bart.{method}(\n{lines})"
 
 
 def _python(base: str, call: str, *, keyed: bool) -> str:
-    made = f"bart = Client({base!r}){KEY_PYTHON if keyed else ''}"
-    return f"from bartserve import Client\n\n{made}\nanswer = {call}\nprint(answer)\n"
+    client = f"bart = Client({base!r}){KEY_PYTHON if keyed else ''}"
+    return f"from bartserve import Client\n\n{client}\nanswer = {call}\nprint(answer)\n"
 
 
 def _curl(url: str, method: str, body: Any, query: Mapping[str, Any] | None, *, keyed: bool) -> str:

@@ -15,7 +15,7 @@ def bars(histogram: Mapping[str, Any]) -> list[tuple[float, float, float, float]
         edges = range(len(counts) + 1)
     most = max(counts, default=0)
     span = edges[-1] - edges[0] if len(edges) > 1 else 0
-    made = []
+    rectangles = []
     for i, count in enumerate(counts):
         if not count:
             continue
@@ -25,7 +25,7 @@ def bars(histogram: Mapping[str, Any]) -> list[tuple[float, float, float, float]
         else:
             x, width = WIDTH * i / len(counts), WIDTH / len(counts)
         height = max(SMALLEST, HEIGHT * count / most)
-        made.append(
+        rectangles.append(
             (round(x, 2), round(HEIGHT - height, 2), round(max(width - GAP, 0.5), 2), round(height, 2))
         )
-    return made
+    return rectangles

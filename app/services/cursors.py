@@ -50,8 +50,8 @@ def after(cursor: str | None) -> After | None:
     except (ValueError, TypeError, RecursionError, binascii.Error):
         seen = None
     if seen is None or seen[0].tzinfo is None or not is_id(seen[1]):
-        told = "this is no valid cursor: send next_cursor of the previous page unchanged"
-        raise InvalidRequestError(errors=[Fault("cursor", None, told)])
+        message = "this is no valid cursor: send next_cursor of the previous page unchanged"
+        raise InvalidRequestError(errors=[Fault("cursor", None, message)])
     return seen
 
 

@@ -36,7 +36,7 @@ class Parsed:
 
 
 @contextmanager
-def parsed(file: BinaryIO, options: Options, max_bytes: int = ReaderLimits.bytes) -> Iterator[Parsed]:
+def parse_upload(file: BinaryIO, options: Options, max_bytes: int = ReaderLimits.bytes) -> Iterator[Parsed]:
     """Parse and summarise an uploaded file in a process of its own; needs no database.
 
     The encoded blocks are on disk while the context lasts.
@@ -50,18 +50,18 @@ def parsed(file: BinaryIO, options: Options, max_bytes: int = ReaderLimits.bytes
     """
     limits = ReaderLimits(bytes=max_bytes)
     task = {"options": options.to_json(), "block_rows": store.BLOCK_ROWS}
-    found, blocks = readers.run("dataset", file, limits, task)
+    report, blocks = readers.run("dataset", file, limits, task)
     with blocks:
-        columns = found["columns"]
+        columns = report["columns"]
         encoded = store.Encoded(
             names=[column["name"] for column in columns],
-            num_rows=found["num_rows"],
-            blocks=_blocks(blocks, found["blocks"]),
-            num_bytes=sum(length for _, _, length, _ in found["blocks"]),
-            sha256=found["sha256"],
+            num_rows=report["num_rows"],
+            blocks=_blocks(blocks, report["blocks"]),
+            num_bytes=sum(length for _, _, length, _ in report["blocks"]),
+            sha256=report["sha256"],
         )
         notes = [note for column in columns if (note := _note(column))]
-        yield Parsed(encoded, columns, found["profiles"], [*found["warnings"], *notes], found["read_as"])
+        yield Parsed(encoded, columns, report["profiles"], [*report["warnings"], *notes], report["read_as"])
 
 
 def _blocks(file: BinaryIO, index: list[tuple[int, int, int, str]]) -> Iterator[store.ColumnBlock]:
@@ -69,14 +69,14 @@ def _blocks(file: BinaryIO, index: list[tuple[int, int, int, str]]) -> Iterator[
         yield store.ColumnBlock(column, seq, file.read(length), checksum)
 
 
-def kinds_of(given: Sequence[str]) -> dict[str, str]:
+def kinds_of(entries: Sequence[str]) -> dict[str, str]:
     """Parse the column kinds that a request gives as NAME:KIND; raises InvalidRequestError."""
     kinds = {}
-    for entry in given:
+    for entry in entries:
         name, colon, kind = entry.rpartition(":")
         if not colon or kind not in KINDS:
-            told = f"a kind is given as NAME:KIND, where KIND is one of {', '.join(KINDS)}"
-            raise InvalidRequestError(errors=[Fault("kind", None, told)])
+            message = f"a kind is given as NAME:KIND, where KIND is one of {', '.join(KINDS)}"
+            raise InvalidRequestError(errors=[Fault("kind", None, message)])
         kinds[name] = kind
     return kinds
 
@@ -84,7 +84,7 @@ def kinds_of(given: Sequence[str]) -> dict[str, str]:
 def save(session: Session, owner: str, parsed: Parsed, name: str) -> Dataset:
     """Store a parsed file; raises QuotaError when it exceeds the owner's quota."""
     quotas.check_stored(session, owner, parsed.encoded.num_bytes)
-    made = store.save(
+    dataset = store.save(
         session,
         parsed.encoded,
         owner=owner,
@@ -94,11 +94,11 @@ def save(session: Session, owner: str, parsed: Parsed, name: str) -> Dataset:
         profiles=parsed.profiles,
         read_as=parsed.read_as,
     )
-    audit.record(session, owner, "dataset.created", made.id)
-    return made
+    audit.record(session, owner, "dataset.created", dataset.id)
+    return dataset
 
 
-def name_for(given: str | None, filename: str | None) -> str:
+def name_for(name: str | None, filename: str | None) -> str:
     """Return the dataset's name: the given one, else the file's without its extension, else "dataset".
 
     Raises
@@ -106,8 +106,8 @@ def name_for(given: str | None, filename: str | None) -> str:
     InvalidRequestError
         The given name is empty, too long or not printable.
     """
-    if given is not None:
-        return check_name(given, MAX_NAME)
+    if name is not None:
+        return check_name(name, MAX_NAME)
     stem = PurePath((filename or "").replace("\\", "/")).stem.strip()
     return stem if stem.isprintable() and 0 < len(stem) <= MAX_NAME else "dataset"
 
@@ -116,17 +116,17 @@ def check_name(name: str, longest: int) -> str:
     """Return a name without surrounding whitespace; raises InvalidRequestError for an invalid one."""
     name = name.strip()
     if not name or len(name) > longest or not name.isprintable():
-        told = f"a name has 1 to {longest} printable characters"
-        raise InvalidRequestError(errors=[Fault("name", None, told)])
+        message = f"a name has 1 to {longest} printable characters"
+        raise InvalidRequestError(errors=[Fault("name", None, message)])
     return name
 
 
 def get(session: Session, owner: str, dataset_id: str, *, profiles: bool = False) -> Dataset:
     """Return the owner's dataset with this id, its `profiles` only on request; raises NotFoundError."""
-    found = store.get(session, owner, dataset_id, profiles=profiles) if is_id(dataset_id) else None
-    if found is None:
+    dataset = store.get(session, owner, dataset_id, profiles=profiles) if is_id(dataset_id) else None
+    if dataset is None:
         raise NotFoundError("There is no dataset with this id: GET /datasets lists yours.")
-    return found
+    return dataset
 
 
 def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> Page[Dataset]:
@@ -163,13 +163,13 @@ def summaries_of(dataset: Dataset) -> list[ColumnSummary]:
 
 
 def _note(column: dict[str, Any]) -> str:
-    told = f": {column['note']}" if column["note"] else ""
+    note = f": {column['note']}" if column["note"] else ""
     if column["kind"] == "text":
         return (
             f"{column['name']} is text with {column['distinct']} levels: models leave it out "
-            f"unless features names it{told}"
+            f"unless features names it{note}"
         )
-    return f"{column['name']}{told}" if told else ""
+    return f"{column['name']}{note}" if note else ""
 
 
 def _plain(cell: Any) -> Any:

@@ -65,9 +65,9 @@ class Fault:
         return entry if self.code is None else entry | {"code": self.code}
 
     def __str__(self) -> str:
-        return self.told("column ")
+        return self.sentence("column ")
 
-    def told(self, noun: str) -> str:
+    def sentence(self, noun: str) -> str:
         """Return the fault as one sentence; `noun` precedes the name of a column."""
         where = [f"{noun}{self.column}"] if self.column is not None else []
         where += [f"row {self.row}"] if self.row is not None else []
@@ -95,10 +95,10 @@ class ServiceError(Exception):
     def __init__(
         self, detail: str = "", errors: Iterable[Fault] = (), *, retry_after: int | None = None
     ) -> None:
-        found = list(errors)
-        self.errors: Sequence[Fault] = [replace(fault) for fault in found[:SHOWN]]
+        faults = list(errors)
+        self.errors: Sequence[Fault] = [replace(fault) for fault in faults[:SHOWN]]
         self.retry_after = retry_after
-        self.detail = detail or _told(found, self.noun)
+        self.detail = detail or _summary(faults, self.noun)
         super().__init__(self.detail)
 
 
@@ -107,11 +107,11 @@ def enough(faults: Iterable[Fault]) -> list[Fault]:
     return list(islice(faults, ENOUGH))
 
 
-def _told(faults: Sequence[Fault], noun: str) -> str:
+def _summary(faults: Sequence[Fault], noun: str) -> str:
     if not faults:
         return ""
     more = "many more" if len(faults) >= ENOUGH else f"{len(faults) - 1} more"
-    first = faults[0].told(noun)
+    first = faults[0].sentence(noun)
     return f"{first} (and {more})" if len(faults) > 1 else first
 
 

@@ -32,8 +32,8 @@ class Readiness:
         """Return what is missing before the service can take work; empty when ready."""
         try:
             if not self._at_head():
-                told = "the database is not at this version's schema: run  bartserve migrate"
-                return [Fault(None, None, told)]
+                message = "the database is not at this version's schema: run  bartserve migrate"
+                return [Fault(None, None, message)]
             with session_scope(self.engine, read_only=True) as session:
                 beats = workers.fresh_beat(session, self.within)
         except SQLAlchemyError:

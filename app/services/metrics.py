@@ -88,15 +88,15 @@ class Scrape(Collector):
         yield from self._of_process()
         try:
             with session_scope(self._engine, read_only=True) as session:
-                found = snapshot(session)
+                counted = snapshot(session)
         except SQLAlchemyError:
             yield GaugeMetricFamily("bart_database_up", "Whether the database responds.", value=0)
             return
         yield GaugeMetricFamily("bart_database_up", "Whether the database responds.", value=1)
-        yield from _of_queue(found)
-        yield from _of_workers(found, self._fresh)
+        yield from _of_queue(counted)
+        yield from _of_workers(counted, self._fresh)
         for tally in counters.TALLIES:
-            yield _of_tally(tally, found.workers)
+            yield _of_tally(tally, counted.workers)
 
     def _of_process(self) -> Iterator[Metric]:
         cache = self._cache
@@ -109,39 +109,39 @@ class Scrape(Collector):
         yield requests
         pool = self._engine.pool
         if isinstance(pool, QueuePool):
-            told = "Database connections in use by this process."
-            yield GaugeMetricFamily("bart_db_pool_in_use", told, value=pool.checkedout())
+            about = "Database connections in use by this process."
+            yield GaugeMetricFamily("bart_db_pool_in_use", about, value=pool.checkedout())
 
 
-def _of_queue(found: Snapshot) -> Iterator[Metric]:
+def _of_queue(snapshot: Snapshot) -> Iterator[Metric]:
     jobs = GaugeMetricFamily("bart_jobs", "Units of work.", labels=["kind", "state"])
     for kind in counters.UNIT_KINDS:
         for state in (*OPEN_STATES, DONE, FAILED, CANCELLED):
-            jobs.add_metric([kind, state], found.units.get((kind, state), 0))
+            jobs.add_metric([kind, state], snapshot.units.get((kind, state), 0))
     yield jobs
     models = GaugeMetricFamily("bart_models", "Models.", labels=["state"])
     for state in (*OPEN_STATES, SUCCEEDED, FAILED, CANCELLED):
-        models.add_metric([state], found.models.get(state, 0))
+        models.add_metric([state], snapshot.models.get(state, 0))
     yield models
-    oldest = found.oldest_queued
+    oldest = snapshot.oldest_queued
     age = 0.0 if oldest is None else max(0.0, (utc_now() - oldest).total_seconds())
-    told = "Age of the oldest queued unit in seconds; 0 when none is queued."
-    yield GaugeMetricFamily("bart_oldest_queued_job_age_seconds", told, value=age)
+    about = "Age of the oldest queued unit in seconds; 0 when none is queued."
+    yield GaugeMetricFamily("bart_oldest_queued_job_age_seconds", about, value=age)
 
 
-def _of_workers(found: Snapshot, fresh_seconds: float) -> Iterator[Metric]:
-    newest = max((worker.beat_at for worker in found.workers), default=0.0)
-    told = "Time of the latest heartbeat of any dispatcher; 0 if there was none."
-    yield GaugeMetricFamily("bart_dispatcher_last_beat_timestamp_seconds", told, value=newest)
+def _of_workers(snapshot: Snapshot, fresh_seconds: float) -> Iterator[Metric]:
+    newest = max((worker.beat_at for worker in snapshot.workers), default=0.0)
+    about = "Time of the latest heartbeat of any dispatcher; 0 if there was none."
+    yield GaugeMetricFamily("bart_dispatcher_last_beat_timestamp_seconds", about, value=newest)
     beats = GaugeMetricFamily(
         "bart_worker_last_beat_timestamp_seconds",
         "Time of each worker's latest heartbeat, by the database's clock.",
         labels=["worker"],
     )
     slots = GaugeMetricFamily("bart_worker_slots", "Units that the live workers can run at once.")
-    for worker in found.workers:
+    for worker in snapshot.workers:
         beats.add_metric([worker.id], worker.beat_at)
-    alive = [w for w in found.workers if w.beat_at > found.now - fresh_seconds and not w.draining]
+    alive = [w for w in snapshot.workers if w.beat_at > snapshot.now - fresh_seconds and not w.draining]
     slots.add_metric([], sum(worker.slots for worker in alive))
     yield beats
     yield slots

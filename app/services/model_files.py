@@ -45,18 +45,18 @@ def file_of(engine: Engine, owner: str, model: str) -> tuple[str, bytes]:
         The stored model can't be read back.
     """
     with session_scope(engine, read_only=True) as session:
-        found = find(session, owner, model)
-        check_succeeded(found)
-        header = store.header(session, found.id)
-        chains = store.chains(session, [found.id])[found.id]
+        stored = find(session, owner, model)
+        check_succeeded(stored)
+        header = store.header(session, stored.id)
+        chains = store.chains(session, [stored.id])[stored.id]
         try:
-            blocks = draws.read(session, found.id)
+            blocks = draws.read(session, stored.id)
         except CorruptBlockError as error:
             raise DamagedError(str(error)) from error
         except ModelGoneError as error:
             raise NotFoundError(str(error)) from None
     assert header is not None, "a model that has succeeded has its header"
-    return found.id, write_model(header, _of_every_chain(chains, blocks), _statistics(chains))
+    return stored.id, write_model(header, _of_every_chain(chains, blocks), _statistics(chains))
 
 
 def _of_every_chain(chains: Sequence[Unit], blocks: Sequence[list[bytes]]) -> list[list[bytes]]:
@@ -84,9 +84,9 @@ def read(file: BinaryIO, name: str | None = None) -> Imported:
         Too many files are being read.
     """
     name = None if name is None else check_model_name(name)
-    found, parts = model_readers.run("model", file, LIMITS, {})
+    report, parts = model_readers.run("model", file, LIMITS, {})
     with parts:
-        return _imported(found, parts, name)
+        return _imported(report, parts, name)
 
 
 def add(session: Session, owner: str, imported: Imported) -> models.FittedModel:
@@ -104,25 +104,25 @@ def add(session: Session, owner: str, imported: Imported) -> models.FittedModel:
     return models.view(session, owner, model.id)
 
 
-def _imported(found: dict[str, Any], parts: BinaryIO, name: str | None) -> Imported:
-    header = parts.read(found["header"])
-    statistics: list[dict[str, Any] | None] = found["statistics"] or [None] * len(found["chains"])
+def _imported(report: dict[str, Any], parts: BinaryIO, name: str | None) -> Imported:
+    header = parts.read(report["header"])
+    statistics: list[dict[str, Any] | None] = report["statistics"] or [None] * len(report["chains"])
     beside = ("target", "settings", "verdict", "diagnostics", "warnings", "iterations")
     return Imported(
         name=name,
         header=header,
         chains=[
             ImportedChain(_blocks(sizes, parts), of_chain)
-            for sizes, of_chain in zip(found["chains"], statistics, strict=True)
+            for sizes, of_chain in zip(report["chains"], statistics, strict=True)
         ],
-        **{field: found[field] for field in beside},
+        **{field: report[field] for field in beside},
     )
 
 
 def _blocks(sizes: Sequence[tuple[int, int]], parts: BinaryIO) -> list[StoredBlock]:
     """Read a chain's blocks, given the number of draws and the length of each."""
-    found, first = [], 0
+    blocks, first = [], 0
     for seq, (num_draws, length) in enumerate(sizes):
-        found.append(StoredBlock(seq, first, num_draws, parts.read(length)))
+        blocks.append(StoredBlock(seq, first, num_draws, parts.read(length)))
         first += num_draws
-    return found
+    return blocks

@@ -66,9 +66,9 @@ def write(column: pa.ChunkedArray) -> bytes:
     kind = values.type
     if pa.types.is_float64(kind):
         numbers, facts = _of_numbers(_filled(values))
-        made = _write_planes(values, numbers, facts)
+        block = _write_planes(values, numbers, facts)
         # Repeated values compress better without splitting the bytes.
-        return made if facts else min(made, _stream([values], ["values"], None), key=len)
+        return block if facts else min(block, _stream([values], ["values"], None), key=len)
     if pa.types.is_timestamp(kind):
         return _write_planes(values, *_of_times(_filled(values.cast(pa.int64())), kind.tz))
     if pa.types.is_string(kind):

@@ -1,4 +1,4 @@
-"""Snapshot of units, models and workers in the database, for monitoring."""
+"""Counts of units, models and workers in the database, for monitoring."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +12,7 @@ from app.store.tables import NOBODY, QUEUED, Model, Unit, Worker
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Snapshot and times taken at one moment."""
+    """Counts and times taken at one moment."""
 
     units: dict[tuple[str, str], int]  # by kind and state
     models: dict[str, int]  # by state

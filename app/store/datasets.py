@@ -54,14 +54,14 @@ def encode(table: pa.Table) -> Encoded:
     TypeError
         A column has another type.
     """
-    made: list[ColumnBlock] = []
+    encoded: list[ColumnBlock] = []
     for index, name in enumerate(table.column_names):
         cut = blocks.cut(blocks.storable(name, table.column(index)), BLOCK_ROWS)
-        made += [ColumnBlock(index, seq, data, blocks.checksum(data)) for seq, data in enumerate(cut)]
-    size = sum(len(block.data) for block in made)
+        encoded += [ColumnBlock(index, seq, data, blocks.checksum(data)) for seq, data in enumerate(cut)]
+    size = sum(len(block.data) for block in encoded)
     names = list(table.column_names)
     return Encoded(
-        names, table.num_rows, made, size, blocks.digest(names, [block.checksum for block in made])
+        names, table.num_rows, encoded, size, blocks.digest(names, [block.checksum for block in encoded])
     )
 
 
@@ -132,8 +132,8 @@ def head(session: Session, dataset_id: str, num_rows: int) -> pa.Table:
 
 def get(session: Session, owner: str, dataset_id: str, *, profiles: bool = False) -> Dataset | None:
     """Return the owner's dataset with this id, or None; loads `profiles` only on request."""
-    found = select(Dataset).where(Dataset.id == dataset_id, Dataset.owner == owner)
-    return session.scalar(found.options(undefer(Dataset.profiles)) if profiles else found)
+    query = select(Dataset).where(Dataset.id == dataset_id, Dataset.owner == owner)
+    return session.scalar(query.options(undefer(Dataset.profiles)) if profiles else query)
 
 
 def list_page(session: Session, owner: str, limit: int, after: After | None = None) -> list[Dataset]:
@@ -213,10 +213,10 @@ def _read(
     if dataset is None:
         raise KeyError(f"there is no dataset {dataset_id}")
     index = {column["name"]: number for number, column in enumerate(dataset.columns)}
-    wanted = list(index) if columns is None else list(columns)
-    if unknown := [name for name in wanted if name not in index]:
+    names = list(index) if columns is None else list(columns)
+    if unknown := [name for name in names if name not in index]:
         raise KeyError(f"dataset {dataset_id} has no column {unknown[0]!r}")
-    parts: dict[int, list[pa.Array]] = {index[name]: [] for name in wanted}
+    parts: dict[int, list[pa.Array]] = {index[name]: [] for name in names}
     block = DatasetBlock
     query = (
         select(block.column_index, block.seq, block.data, block.checksum)
@@ -230,7 +230,7 @@ def _read(
             raise CorruptBlockError(f"Dataset {dataset_id}: block {seq} of column {column} is damaged.")
         parts[column].append(blocks.read(data))
     # Deletion works in batches: single blocks, or all blocks of a column, may be gone already.
-    whole = only is not None or {sum(map(len, found)) for found in parts.values()} <= {dataset.num_rows}
+    whole = only is not None or {sum(map(len, lengths)) for lengths in parts.values()} <= {dataset.num_rows}
     if not (whole and all(parts.values())):
         raise DatasetGoneError(f"Dataset {dataset_id} was deleted while it was being read.")
-    return pa.table({name: pa.chunked_array(parts[index[name]]) for name in wanted})
+    return pa.table({name: pa.chunked_array(parts[index[name]]) for name in names})

@@ -84,15 +84,15 @@ def some(session: Session) -> bool:
 
 def _some_of(session: Session, table: Any, parts: Parts, *conditions: ColumnElement[bool]) -> bool:
     deleted = select(table.id).where(table.owner == NOBODY, *conditions)
-    found = session.scalar(deleted.limit(1).with_for_update(of=table, skip_locked=True))
-    if found is None:
+    key = session.scalar(deleted.limit(1).with_for_update(of=table, skip_locked=True))
+    if key is None:
         return False
     left = BATCH_ROWS
     for part, column in parts:
-        left -= _remove(session, part, column == found, left)
+        left -= _remove(session, part, column == key, left)
         if left == 0:
             return True  # the next batch finds out whether that was all
-    rows_changed(session, delete(table).where(table.id == found))
+    rows_changed(session, delete(table).where(table.id == key))
     return True
 
 

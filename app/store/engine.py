@@ -77,12 +77,12 @@ def session_scope(engine: Engine, *, read_only: bool = False) -> Iterator[Sessio
 
 def _read_only(engine: Engine) -> Engine:
     """Return the engine with read-only options, built once: building it costs as much as a small query."""
-    made: Engine | None = engine.__dict__.get(_READ_ONLY)
-    if made is None:
-        made = engine.__dict__[_READ_ONLY] = engine.execution_options(
+    reader: Engine | None = engine.__dict__.get(_READ_ONLY)
+    if reader is None:
+        reader = engine.__dict__[_READ_ONLY] = engine.execution_options(
             **{_READ_ONLY: True, "postgresql_readonly": True}
         )
-    return made
+    return reader
 
 
 def binary_results(session: Session) -> dict[str, Any]:

@@ -36,11 +36,11 @@ def page(session: Session, model_id: str, after: int, limit: int) -> list[ModelE
 def news(session: Session, after: Mapping[str, int], limit: int) -> dict[str, Sequence[ModelEvent]]:
     """Return the events of several models, each after its own number, oldest first, in one query."""
     table = ModelEvent
-    wanted = [
+    conditions = [
         and_(table.model_id == model_id, table.sequence > number, table.sequence <= number + limit)
         for model_id, number in after.items()
     ]
-    found: dict[str, list[ModelEvent]] = {model_id: [] for model_id in after}
-    for event in session.scalars(select(table).where(or_(*wanted)).order_by(table.sequence)):
-        found[event.model_id].append(event)
-    return dict(found)
+    events: dict[str, list[ModelEvent]] = {model_id: [] for model_id in after}
+    for event in session.scalars(select(table).where(or_(*conditions)).order_by(table.sequence)):
+        events[event.model_id].append(event)
+    return dict(events)

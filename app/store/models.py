@@ -101,10 +101,10 @@ def list_page(
 def chains(session: Session, model_ids: Sequence[str]) -> dict[str, list[Unit]]:
     """Return the chain units of each model, ordered by chain number."""
     query = select(Unit).where(Unit.model_id.in_(model_ids), Unit.kind == CHAIN).order_by(Unit.ordinal)
-    found: dict[str, list[Unit]] = {model_id: [] for model_id in model_ids}
+    by_model: dict[str, list[Unit]] = {model_id: [] for model_id in model_ids}
     for unit in session.scalars(query):
-        found[unit.model_id].append(unit)
-    return found
+        by_model[unit.model_id].append(unit)
+    return by_model
 
 
 def common_draws(session: Session, model_id: str) -> int | None:

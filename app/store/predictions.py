@@ -55,7 +55,7 @@ def create(
     """
     datasets.hold(session, owner, dataset.id)
     models.hold(session, owner, model_id)
-    made = BatchPrediction(
+    prediction = BatchPrediction(
         id=new_id("prd"),
         owner=owner,
         model_id=model_id,
@@ -64,13 +64,13 @@ def create(
         request=request | {UNITS: [(rows := unit_rows or BLOCK_ROWS), BLOCK_ROWS // rows]},
         state=QUEUED,
     )
-    session.add(made)
+    session.add(prediction)
     session.flush()  # the units refer to the row
     for number, first in enumerate(range(0, dataset.num_rows, rows)):
         of_unit = min(rows, dataset.num_rows - first)
-        session.add(lifecycle.new_unit(model_id, PREDICTION, number, of_unit, made.id))
+        session.add(lifecycle.new_unit(model_id, PREDICTION, number, of_unit, prediction.id))
     session.flush()  # fail here rather than at the commit
-    return made
+    return prediction
 
 
 def get(session: Session, owner: str, prediction_id: str) -> BatchPrediction | None:
@@ -171,9 +171,9 @@ def read_block(session: Session, prediction_id: str, seq: int) -> pa.Table | Non
     """
     table = PredictionBlock
     query = select(table.data, table.checksum).where(table.prediction_id == prediction_id, table.seq == seq)
-    found = session.execute(query, execution_options=binary_results(session)).first()
-    if found is None:
+    row = session.execute(query, execution_options=binary_results(session)).first()
+    if row is None:
         return None
-    if checksum(found.data) != found.checksum:
+    if checksum(row.data) != row.checksum:
         raise CorruptBlockError(f"Prediction {prediction_id}: block {seq} is damaged.")
-    return pa.ipc.open_stream(found.data).read_all()
+    return pa.ipc.open_stream(row.data).read_all()

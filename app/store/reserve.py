@@ -20,14 +20,14 @@ def keep(engine: Engine) -> None:
     file = _file(engine)
     if file is None or file.exists() or shutil.disk_usage(file.parent).free < PLENTY:
         return
-    made = file.with_name(f"{file.name}-{os.getpid()}")
+    partial = file.with_name(f"{file.name}-{os.getpid()}")
     with contextlib.suppress(OSError):  # the disk filled up meanwhile; try again later
         try:
-            with made.open("xb", buffering=0) as opened:
+            with partial.open("xb", buffering=0) as opened:
                 _fill(opened.fileno())
-            made.replace(file)
+            partial.replace(file)
         finally:
-            made.unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
 
 
 def let_go_if_full(engine: Engine) -> None:

@@ -59,15 +59,15 @@ def mismatch(url: str) -> str | None:
     """
     engine = make_engine(url, pool_size=1, max_overflow=0)
     try:
-        found = current_revision(engine)
+        revision = current_revision(engine)
     except DBAPIError:
         return None
     finally:
         engine.dispose()
-    if found == expected_revision():
+    if revision == expected_revision():
         return None
     return (
-        f"The database is at revision {found}, this version works with {expected_revision()}: "
+        f"The database is at revision {revision}, this version works with {expected_revision()}: "
         "run `bartserve migrate`, or the version of bartserve that it belongs to."
     )
 
@@ -87,10 +87,10 @@ def expected_revision() -> str:
 
 def config(connection: Connection | None = None) -> Config:
     """Return Alembic's configuration for this installation's migrations, run on the given connection."""
-    made = Config(attributes={"connection": connection})
+    configuration = Config(attributes={"connection": connection})
     folder = resources.files("migrations")
-    made.set_main_option("script_location", str(folder).replace("%", "%%"))
-    return made
+    configuration.set_main_option("script_location", str(folder).replace("%", "%%"))
+    return configuration
 
 
 def _revision(connection: Connection) -> str | None:

@@ -87,13 +87,13 @@ PLAIN = {
 
 def titles() -> dict[str, str]:
     """Return the title of every problem type."""
-    found = {slug: title for slug, title, _ in PLAIN.values()}
+    by_slug = {slug: title for slug, title, _ in PLAIN.values()}
     left = [ServiceError]
     while left:
         kind = left.pop()
-        found[kind.slug] = kind.title
+        by_slug[kind.slug] = kind.title
         left += kind.__subclasses__()
-    return found
+    return by_slug
 
 
 def request_id_of(scope: Mapping[str, Any]) -> str:
@@ -143,11 +143,11 @@ def render_unreachable(scope: Mapping[str, Any], error: Exception) -> Response:
     """Render the failure of the database; the reason is only logged."""
     if is_disk_full(error):
         log.error("request %s: the database's disk is full", request_id_of(scope))
-        told = "The disk of the database is full: delete objects you don't need, or enlarge the disk."
-        return render_error(scope, errors.DiskFullError(told, retry_after=FULL_RETRY_SECONDS))
+        message = "The disk of the database is full: delete objects you don't need, or enlarge the disk."
+        return render_error(scope, errors.DiskFullError(message, retry_after=FULL_RETRY_SECONDS))
     log.error("request %s: the database doesn't respond: %s", request_id_of(scope), error)
-    told = "The database doesn't respond; try again soon."
-    return render_error(scope, errors.UnavailableError(told, retry_after=RETRY_SECONDS))
+    message = "The database doesn't respond; try again soon."
+    return render_error(scope, errors.UnavailableError(message, retry_after=RETRY_SECONDS))
 
 
 def render_plain(scope: Mapping[str, Any], status: int, headers: Mapping[str, str] | None = None) -> Response:
@@ -191,13 +191,13 @@ def install(app: FastAPI, page: ProblemPage | None = None) -> None:
 
 def _methods(app: FastAPI, path: str) -> str:
     """Return the value of the Allow header for a path; empty for an undocumented one."""
-    found = {
+    allowed = {
         method.upper()
         for pattern, methods in app.openapi()["paths"].items()
         if compile_path(pattern)[0].match(path)
         for method in methods
     }
-    return ", ".join(sorted(found))
+    return ", ".join(sorted(allowed))
 
 
 def faults_of(findings: Sequence[Any], known: Collection[str] = ()) -> list[Fault]:
@@ -205,19 +205,19 @@ def faults_of(findings: Sequence[Any], known: Collection[str] = ()) -> list[Faul
 
     `known` are the known fields, for suggestions.
     """
-    found: dict[tuple[str | None, int | None], Fault] = {}
+    faults: dict[tuple[str | None, int | None], Fault] = {}
     inside: set[tuple[str | int | None, int | None]] = set()
     for entry in findings[: 10 * SHOWN]:
         column, row = place(entry["loc"])
-        told = str(entry["msg"])
+        detail = str(entry["msg"])
         if entry["type"] == "extra_forbidden":
-            told = no_such_field(str(entry["loc"][-1]), known)
-        found.setdefault((column, row), Fault(column, row, told))
+            detail = no_such_field(str(entry["loc"][-1]), known)
+        faults.setdefault((column, row), Fault(column, row, detail))
         steps = _fields(entry["loc"])
         if len(steps) > 1 and steps[0] not in DATA:
             inside.add((steps[0], None))
     # In a union, the branch that descended into the value says more than those that rejected its type.
-    return [fault for where, fault in found.items() if where not in inside]
+    return [fault for where, fault in faults.items() if where not in inside]
 
 
 def place(path: Sequence[str | int]) -> tuple[str | None, int | None]:

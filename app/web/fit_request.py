@@ -7,23 +7,24 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic import create_model as make_model
 
 from app.services.fits.creation import FitRequest
-from sampler.definitions import COLUMN_ROLES, HOLDOUT, PRIOR, ROLES, STOP, Setting
+from sampler.definitions import COLUMN_ROLES, HOLDOUT, PRIOR, ROLES, STOP
+from sampler.setting_definition import Setting
 from sampler.settings import EVERY, SETTINGS
 
 
-def _check_texts(given: Any) -> Any:
+def _check_texts(value: Any) -> Any:
     """Report one fault, where pydantic would report one per entry."""
-    if isinstance(given, dict):
-        strange = next((name for name, kind in given.items() if not isinstance(kind, str)), None)
+    if isinstance(value, dict):
+        strange = next((name for name, kind in value.items() if not isinstance(kind, str)), None)
         if strange is not None:
             raise ValueError(f"the kind of {strange[:100]} must be text")
-    return given
+    return value
 
 
-def _check_few(given: Any) -> Any:
-    if isinstance(given, dict) and len(given) > 20:
+def _check_few(value: Any) -> Any:
+    if isinstance(value, dict) and len(value) > 20:
         raise ValueError("at most 20 entries are accepted")
-    return given
+    return value
 
 
 class _Strict(BaseModel):
@@ -130,15 +131,15 @@ class ModelRequest(_SettingsRequest):
 
     def fit_request(self) -> FitRequest:
         """Convert to the service's request."""
-        given = {name: value for name in EVERY if (value := getattr(self, name, None)) is not None}
+        settings = {name: value for name in EVERY if (value := getattr(self, name, None)) is not None}
         return FitRequest(
             dataset_id=self.dataset_id,
             target=self.target,
             name=self.name,
-            features=given.get("features"),
-            columns=given.get("columns"),
-            roles={name: given[name] for name in COLUMN_ROLES if name in given},
-            settings={name: given[name] for name in SETTINGS if name in given},
+            features=settings.get("features"),
+            columns=settings.get("columns"),
+            roles={name: settings[name] for name in COLUMN_ROLES if name in settings},
+            settings={name: settings[name] for name in SETTINGS if name in settings},
             prior=self.prior,
             stop=None if self.stop is None else self.stop.model_dump(),
             holdout=self.holdout or 0.0,

@@ -5,7 +5,7 @@ from typing import Annotated, BinaryIO
 
 from fastapi import Depends, Header, Request, Response
 
-from app.services.access.idempotency import Asked, StoredResponse
+from app.services.access.idempotency import IdempotentRequest, StoredResponse
 from app.web.dependencies import Owner
 
 READ_BYTES = 1024 * 1024
@@ -21,31 +21,33 @@ IdempotencyKey = Annotated[
 ]
 
 
-async def _asked(request: Request, owner: Owner, key: IdempotencyKey = None) -> Asked:
+async def _asked(request: Request, owner: Owner, key: IdempotencyKey = None) -> IdempotentRequest:
     if key is None:
-        return Asked(owner, "", None, "")
+        return IdempotentRequest(owner, "", None, "")
     route = f"{request.method} {request.url.path}"
     digest = hashlib.sha256(f"{route}?{request.url.query}\n".encode() + await request.body())
-    return Asked(owner, route, key, digest.hexdigest())
+    return IdempotentRequest(owner, route, key, digest.hexdigest())
 
 
 # For routes that read the whole body anyway.
-TheAsked = Annotated[Asked, Depends(_asked)]
+TheIdempotentRequest = Annotated[IdempotentRequest, Depends(_asked)]
 
 
-def of_file(request: Request, owner: str, key: str | None, file: BinaryIO, *told: str | None) -> Asked:
+def of_file(
+    request: Request, owner: str, key: str | None, file: BinaryIO, *claims: str | None
+) -> IdempotentRequest:
     """Fingerprint a request whose file was streamed to disk, together with its other fields.
 
     The file counts, not the body, whose boundaries differ each time. It is left at its beginning.
     """
     if key is None:
-        return Asked(owner, "", None, "")
+        return IdempotentRequest(owner, "", None, "")
     route = f"{request.method} {request.url.path}"
-    digest = hashlib.sha256(f"{route}?{request.url.query}\n{told!r}\n".encode("utf-8", "backslashreplace"))
+    digest = hashlib.sha256(f"{route}?{request.url.query}\n{claims!r}\n".encode("utf-8", "backslashreplace"))
     while chunk := file.read(READ_BYTES):
         digest.update(chunk)
     file.seek(0)
-    return Asked(owner, route, key, digest.hexdigest())
+    return IdempotentRequest(owner, route, key, digest.hexdigest())
 
 
 def render(answer: StoredResponse) -> Response:

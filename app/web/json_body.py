@@ -68,9 +68,9 @@ class _Marks:
         return int(text) if len(text) < 300 else self._mark("the number is too large")
 
     def object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Refused:
-        made = dict(pairs)
-        if len(made) == len(pairs):
-            return made
+        entries = dict(pairs)
+        if len(entries) == len(pairs):
+            return entries
         seen: set[str] = set()
         doubled = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         return self._mark("the key occurs twice in one object", doubled)
@@ -111,10 +111,10 @@ def _refuse_marked(value: Any) -> None:
 
 
 def _marked(value: Any) -> Iterator[Fault]:
-    for path, found in _walk(value):
-        if isinstance(found, _Refused):
-            yield Fault(*place(path if found.key is None else (*path, found.key)), found.detail)
-        elif isinstance(found, str) and not _storable(found):
+    for path, item in _walk(value):
+        if isinstance(item, _Refused):
+            yield Fault(*place(path if item.key is None else (*path, item.key)), item.detail)
+        elif isinstance(item, str) and not _storable(item):
             yield Fault(*place(path), "text must not contain a NUL or half a surrogate pair")
 
 
@@ -126,14 +126,14 @@ def _walk(value: Any) -> Iterator[tuple[Path, Any]]:
     """Yield every scalar and every key with its path; a loop, since the sender chooses the depth."""
     left: list[tuple[Path, Any]] = [((), value)]
     while left:
-        path, found = left.pop()
-        if isinstance(found, dict):
-            yield from (((*path, key), key) for key in found)
-            left.extend(((*path, key), inner) for key, inner in reversed(found.items()))
-        elif isinstance(found, list):
-            left.extend(((*path, index), inner) for index, inner in reversed(list(enumerate(found))))
+        path, item = left.pop()
+        if isinstance(item, dict):
+            yield from (((*path, key), key) for key in item)
+            left.extend(((*path, key), inner) for key, inner in reversed(item.items()))
+        elif isinstance(item, list):
+            left.extend(((*path, index), inner) for index, inner in reversed(list(enumerate(item))))
         else:
-            yield path, found
+            yield path, item
 
 
 class _StrictRequest(Request):

@@ -10,9 +10,9 @@ MAX_NAME = 100  # longest field name that is compared
 def known_fields(document: Mapping[str, Any], path: str, method: str) -> frozenset[str]:
     """Return the names of all parameters and JSON fields, nested ones too, that OpenAPI lists for a route."""
     operation = document["paths"].get(path, {}).get(method.lower(), {})
-    asked = [entry["name"] for entry in operation.get("parameters", ()) if entry["in"] == "query"]
+    parameters = [entry["name"] for entry in operation.get("parameters", ()) if entry["in"] == "query"]
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-    return frozenset(asked) | _properties(document, body, set())
+    return frozenset(parameters) | _properties(document, body, set())
 
 
 def no_such_field(name: str, known: Collection[str]) -> str:
@@ -22,18 +22,18 @@ def no_such_field(name: str, known: Collection[str]) -> str:
 
 
 def _properties(document: Mapping[str, Any], schema: Any, seen: set[str]) -> frozenset[str]:
-    found: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
     if isinstance(schema, list):
         for part in schema:
-            found |= _properties(document, part, seen)
+            names |= _properties(document, part, seen)
     elif isinstance(schema, dict):
         name = str(schema.get("$ref", "")).rpartition("/")[2]
         if name and name not in seen:
             seen.add(name)
-            found |= _properties(document, document["components"]["schemas"][name], seen)
+            names |= _properties(document, document["components"]["schemas"][name], seen)
         properties = schema.get("properties")
         if isinstance(properties, dict):
-            found |= properties.keys()
+            names |= properties.keys()
         for part in (schema.get("schema"), *(properties or {}).values(), schema.get("anyOf")):
-            found |= _properties(document, part, seen)
-    return found
+            names |= _properties(document, part, seen)
+    return names

@@ -31,9 +31,9 @@ async def chosen_form(request: Request) -> MediaType:
         None of the formats is accepted.
     """
     ranges = _ranges(",".join(request.headers.getlist("accept")) or "*/*")
-    wanted = {form: _quality(form, ranges) for form in FORMS}
-    best = max(FORMS, key=lambda form: wanted[form])  # the first of equals
-    if wanted[best] <= 0:
+    qualities = {form: _quality(form, ranges) for form in FORMS}
+    best = max(FORMS, key=lambda form: qualities[form])  # the first of equals
+    if qualities[best] <= 0:
         raise NotAcceptableError(f"Accept one of {', '.join(FORMS)}.")
     return best
 
@@ -44,15 +44,15 @@ def content_type(scope: Scope) -> str:
 
 
 def _ranges(accept: str) -> dict[str, float]:
-    found = {}
+    ranges = {}
     for entry in accept.split(",")[:MAX_RANGES]:
         kind, *parameters = (part.strip().lower() for part in entry.split(";"))
         quality = next((p[2:] for p in parameters if p.startswith("q=")), "1")
         try:
-            found[kind] = min(max(float(quality), 0.0), 1.0)
+            ranges[kind] = min(max(float(quality), 0.0), 1.0)
         except ValueError:
-            found[kind] = 0.0
-    return found
+            ranges[kind] = 0.0
+    return ranges
 
 
 def _quality(form: MediaType, ranges: dict[str, float]) -> float:

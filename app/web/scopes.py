@@ -101,7 +101,7 @@ class GuardedRoute(APIRoute):
         await super().handle(scope, receive, send)
 
 
-def guarded(app: FastAPI) -> Iterator[tuple[str, str, Needs]]:
+def list_needs(app: FastAPI) -> Iterator[tuple[str, str, Needs]]:
     """Yield method, path template and needs of every route except the static files.
 
     Raises

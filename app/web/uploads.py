@@ -96,8 +96,8 @@ def _room() -> Iterator[None]:
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        told = "The disk of the service has no room for the file now; try again later."
-        raise BusyError(told, retry_after=RETRY_SECONDS) from None
+        message = "The disk of the service has no room for the file now; try again later."
+        raise BusyError(message, retry_after=RETRY_SECONDS) from None
 
 
 async def _from_form(request: Request) -> AsyncIterator[Received]:

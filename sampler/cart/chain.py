@@ -107,7 +107,7 @@ class TreeChain:
 
     def take(self) -> Draws | None:
         """Return the draws kept since the last call, or None, and release them."""
-        draws = arrays.taken(self._kept)
+        draws = arrays.take(self._kept)
         self._kept = arrays.make_kept(0, 0, self._values)
         return draws
 
@@ -134,7 +134,7 @@ class TreeChain:
     def _enlarge(self) -> None:
         """Double the room for nodes."""
         capacity = 2 * len(self._tree.node)
-        self._tree = arrays.enlarged(self._tree, capacity)
+        self._tree = arrays.enlarge(self._tree, capacity)
         self._make_room(capacity)
 
     def _enlarge_kept(self, stop: int) -> None:
@@ -143,4 +143,4 @@ class TreeChain:
         settings = self.training.settings
         left = max(stop - max(self.iteration, settings.num_burnin), 0) // settings.thin + 2
         per_draw = 2 * int(self._tree.size[0]) + 4
-        self._kept = arrays.enlarged_kept(self._kept, draws + left, 2 * nodes + left * per_draw)
+        self._kept = arrays.enlarge_kept(self._kept, draws + left, 2 * nodes + left * per_draw)

@@ -138,7 +138,7 @@ class FilterRun:
             return None
         kept, self._kept = self._kept, None
         total = np.logaddexp.reduce(self._cloud.log_weight)
-        return state.taken(kept, self._cloud.log_weight - total + self._evidence[0])
+        return state.take(kept, self._cloud.log_weight - total + self._evidence[0])
 
     def checkpoint(self) -> bytes:
         """Encode the state between units of work."""

@@ -72,8 +72,8 @@ def check_tree_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dic
     classes = settings.family == "categorical"
     defaults = CLASS_DEFAULTS if classes else DEFAULTS
     known = tuple(defaults) if classes else (*defaults, *ABSOLUTE)
-    given = check_entries(prior, known, " of a single tree")
-    return defaults | given
+    entries = check_entries(prior, known, " of a single tree")
+    return defaults | entries
 
 
 def calibrate_tree(

@@ -136,7 +136,7 @@ def make_cloud(rows: TreeRows, stats: int, particles: int, capacity: int) -> Clo
     )
 
 
-def enlarged(tree: Tree, capacity: int) -> Tree:
+def enlarge(tree: Tree, capacity: int) -> Tree:
     """Copy a tree into arrays with room for `capacity` nodes."""
 
     def more(old: NDArray[Any]) -> NDArray[Any]:
@@ -162,7 +162,7 @@ def make_kept(draws: int, nodes: int, values: int) -> KeptTrees:
     )
 
 
-def enlarged_kept(kept: KeptTrees, draws: int, nodes: int) -> KeptTrees:
+def enlarge_kept(kept: KeptTrees, draws: int, nodes: int) -> KeptTrees:
     """Copy draws into larger arrays."""
     new = make_kept(draws, nodes, kept.value.shape[1])
     new.fill[:] = kept.fill
@@ -173,7 +173,7 @@ def enlarged_kept(kept: KeptTrees, draws: int, nodes: int) -> KeptTrees:
     return new
 
 
-def taken(kept: KeptTrees, log_weight: NDArray[np.float64] | None = None) -> Draws | None:
+def take(kept: KeptTrees, log_weight: NDArray[np.float64] | None = None) -> Draws | None:
     """Convert the filled part to draws; None if it is empty."""
     draws, nodes, leaves = (int(value) for value in kept.fill)
     if draws == 0:

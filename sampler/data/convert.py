@@ -124,8 +124,8 @@ def _check_type(column: RawColumn, kind: FeatureKind, problems: list[DataProblem
     if np.all(np.isnan(values)):
         return values
     if (column.type == "date") != (kind == "date"):
-        found, wanted = ("dates", kind) if column.type == "date" else (f"{column.type}s", "date (2026-01-31)")
-        problems.append(DataProblem(column.name, None, f"it holds {found} where a {wanted} belongs"))
+        has, needs = ("dates", kind) if column.type == "date" else (f"{column.type}s", "date (2026-01-31)")
+        problems.append(DataProblem(column.name, None, f"it holds {has} where a {needs} belongs"))
     if kind == "boolean":
         bad = np.flatnonzero(~np.isnan(values) & (values != 0) & (values != 1))
         _name_cells(column, bad.tolist(), lambda _: "a boolean must be true or false, or 1 or 0", problems)
@@ -154,15 +154,15 @@ def _parse_cells(
 
 
 def _parse(cell: Any, kind: FeatureKind, *, read_text: bool) -> float | None:
-    found = type_of_cell(cell)
+    cell_type = type_of_cell(cell)
     try:
         if kind == "date":
-            return text_to_days(cell) if found == "text" else None
-        if found == "text":
+            return text_to_days(cell) if cell_type == "text" else None
+        if cell_type == "text":
             return _read_text(cell.strip(), kind) if read_text else None
     except ValueError:
         return None
-    if found in {"number", "boolean"} and (kind == "number" or as_float(cell) in {0, 1}):
+    if cell_type in {"number", "boolean"} and (kind == "number" or as_float(cell) in {0, 1}):
         return as_float(cell)
     return None
 
@@ -178,9 +178,9 @@ def _complaint(cell: Any, kind: FeatureKind, *, read_text: bool) -> str:
     form = {"number": "a number", "boolean": "true or false", "date": "a date like 2026-01-31"}.get(
         kind, kind
     )
-    found = type_of_cell(cell)
-    if found != "text":
-        what = "" if found == "other" else f" ({cell})"
+    cell_type = type_of_cell(cell)
+    if cell_type != "text":
+        what = "" if cell_type == "other" else f" ({cell})"
         return f"a value of type {type(cell).__name__}{what} where {form} belongs"
     shown = repr(cell if len(cell) <= 40 else cell[:37] + "...")
     if kind == "number" and not read_text and is_number(cell):

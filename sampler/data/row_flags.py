@@ -55,11 +55,11 @@ def by_row(marks: Marks, columns: Sequence[Column]) -> list[list[Flag]]:
     Rows without flags share one empty list.
     """
     none: list[Flag] = []
-    found = [none] * marks.shape[1]
+    flags = [none] * marks.shape[1]
     for row in np.flatnonzero(marks.any(axis=0)).tolist():
         named = np.flatnonzero(marks[:, row])[:MOST_NAMED]
-        found[row] = [Flag(columns[j].name, NAMES[marks[j, row]]) for j in named.tolist()]
-    return found
+        flags[row] = [Flag(columns[j].name, NAMES[marks[j, row]]) for j in named.tolist()]
+    return flags
 
 
 def as_text(flags: Sequence[Flag]) -> str:
@@ -69,10 +69,10 @@ def as_text(flags: Sequence[Flag]) -> str:
 
 def count(marks: Marks, columns: Sequence[Column]) -> dict[str, dict[str, int]]:
     """Count rows by column and flag; zero counts are omitted."""
-    found: dict[str, dict[str, int]] = {}
+    by_column: dict[str, dict[str, int]] = {}
     for j, column in enumerate(columns):
         counts = np.bincount(marks[j], minlength=len(NAMES))
         flagged = {NAMES[k]: int(counts[k]) for k in range(1, len(NAMES)) if counts[k]}
         if flagged:
-            found[column.name] = flagged
-    return found
+            by_column[column.name] = flagged
+    return by_column

@@ -95,13 +95,13 @@ class Schema:
 
         """
         known = {column.name for column in self.columns}
-        given = set(names)
+        present = set(names)
         problems = [
             DataProblem(
                 column.name, None, "the model needs this column; send it, with empty cells where unknown"
             )
             for column in self.columns
-            if column.name not in given
+            if column.name not in present
         ]
         unused = [name for name in names if name not in known]
         problems += [
@@ -189,12 +189,12 @@ def choose(
     """
     by_name = {summary.name: summary for summary in summaries}
     overrides = _overrides(columns or {}, by_name)
-    wanted = [name for name in by_name if name not in reserved] if features is None else list(features)
-    _check_features(wanted, by_name, reserved)
+    chosen = [name for name in by_name if name not in reserved] if features is None else list(features)
+    _check_features(chosen, by_name, reserved)
     kinds: dict[str, FeatureKind] = {}
     left_out: list[LeftOut] = []
     problems: list[DataProblem] = []
-    for name in wanted:
+    for name in chosen:
         why = _why_left_out(by_name[name], overrides.get(name), num_rows, named=features is not None)
         if why and features is not None:
             problems.append(DataProblem(name, None, why))
@@ -219,35 +219,35 @@ def _overrides(columns: Mapping[str, str], by_name: Mapping[str, ColumnSummary])
             raise SettingsError(
                 f"columns names {name!r}, which the table doesn't have", field="columns", code="unknown"
             )
-        wanted: FeatureKind | None = next(
+        override: FeatureKind | None = next(
             (k for k in KINDS if k == ("category" if kind == "text" else kind)), None
         )
-        if wanted is None:
+        if override is None:
             raise SettingsError(
                 f"columns[{name!r}] must be one of {', '.join(KINDS)}; it is {kind!r}",
                 field="columns",
                 code="not_accepted",
             )
-        overrides[name] = wanted
+        overrides[name] = override
     return overrides
 
 
 def _check_features(
-    wanted: Sequence[str], by_name: Mapping[str, ColumnSummary], reserved: Sequence[str]
+    features: Sequence[str], by_name: Mapping[str, ColumnSummary], reserved: Sequence[str]
 ) -> None:
     problems = [
         DataProblem(str(name), None, "there is no such column")
-        for name in wanted
+        for name in features
         if name not in by_name and name not in reserved
     ]
     problems += [
         DataProblem(name, None, "it can't be a feature: it is the target or the weights")
-        for name in wanted
+        for name in features
         if name in reserved
     ]
     problems += [
         DataProblem(name, None, "it is named twice among the features")
-        for name in sorted({name for name in wanted if wanted.count(name) > 1})
+        for name in sorted({name for name in features if features.count(name) > 1})
     ]
     if problems:
         raise DataError(problems)

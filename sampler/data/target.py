@@ -170,8 +170,8 @@ def read_weights(weights: Any, num_rows: int) -> NDArray[np.float64]:
     bad = ~((raw.numbers > 0) & np.isfinite(raw.numbers))
     _reject_rows("weights", bad, "a weight must be positive and finite; leave rows of weight 0 out")
     beyond = (raw.numbers > MOST) | (raw.numbers < 1 / MOST)
-    told = f"a weight must be between {1 / MOST:g} and {MOST:g}: rescale all weights by a common factor"
-    _reject_rows("weights", beyond, told)
+    message = f"a weight must be between {1 / MOST:g} and {MOST:g}: rescale all weights by a common factor"
+    _reject_rows("weights", beyond, message)
     return raw.numbers
 
 
@@ -183,7 +183,7 @@ def _check_length(raw: RawColumn, num_rows: int) -> None:
 
 
 def _not_numeric(raw: RawColumn) -> str:
-    found = {"boolean": "true and false", "date": "dates", "text": "text", "mixed": "values of several types"}
+    noun = {"boolean": "true and false", "date": "dates", "text": "text", "mixed": "values of several types"}
     advice = "choose a numeric column"
     texts = [(row, cell) for row, cell in enumerate(raw.cells or (), 1) if isinstance(cell, str)]
     if texts:
@@ -191,7 +191,7 @@ def _not_numeric(raw: RawColumn) -> str:
         advice = f"row {row} holds {cell!r}; choose a numeric column, leave such rows out{_as_classes(raw)}"
     elif raw.type == "boolean":
         advice = 'set family="probit", make it a number (0 and 1), or choose a numeric column'
-    return f"the target must be numeric, and this is {found.get(raw.type, raw.dtype)}: {advice}"
+    return f"the target must be numeric, and this is {noun.get(raw.type, raw.dtype)}: {advice}"
 
 
 def _as_classes(raw: RawColumn) -> str:

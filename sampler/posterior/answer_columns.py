@@ -59,32 +59,32 @@ def columns(
         float64 [row] or [row, class] by name; ``flags`` is a list of text.
 
     """
-    found: dict[str, Any] = {"mean": prediction.mean}
+    named: dict[str, Any] = {"mean": prediction.mean}
     if not only_mean:
-        found["sd"] = prediction.sd
-    found |= _bounds("", prediction)
+        named["sd"] = prediction.sd
+    named |= _bounds("", prediction)
     if errors is not None:
-        found |= {"mcse_mean": errors.mean, **_bounds("mcse_", errors)}
+        named |= {"mcse_mean": errors.mean, **_bounds("mcse_", errors)}
     if rhat is not None:
-        found["rhat"] = rhat
+        named["rhat"] = rhat
     if samples is not None:
-        found |= {f"draw_{k + 1}": samples[..., k] for k in range(samples.shape[-1])}
+        named |= {f"draw_{k + 1}": samples[..., k] for k in range(samples.shape[-1])}
     if flags is not None:
-        found["flags"] = [as_text(row) for row in flags]
-    return found
+        named["flags"] = [as_text(row) for row in flags]
+    return named
 
 
 def by_class(named: Mapping[str, Any], classes: Sequence[str] | None) -> dict[str, Any]:
     """Split columns [row, class] of more than two classes by class: ``mean_setosa``, ``lower_90_setosa``."""
     if classes is None or len(classes) == 2:
         return dict(named)
-    found: dict[str, Any] = {}
+    separate: dict[str, Any] = {}
     for name, values in named.items():
         if isinstance(values, np.ndarray) and values.ndim == 2:
-            found |= {f"{name}_{label}": values[:, k] for k, label in enumerate(classes)}
+            separate |= {f"{name}_{label}": values[:, k] for k, label in enumerate(classes)}
         else:
-            found[name] = values
-    return found
+            separate[name] = values
+    return separate
 
 
 def are_finite(prediction: Prediction) -> bool:
@@ -93,9 +93,9 @@ def are_finite(prediction: Prediction) -> bool:
     return all(bool(np.isfinite(values).all()) for values in (prediction.mean, prediction.sd, *bounds))
 
 
-def _bounds(prefix: str, given: Prediction | Errors) -> dict[str, Floats]:
-    found = {}
-    for level, lower, upper in given.intervals:
-        found[f"{prefix}lower_{percent(level)}"] = lower
-        found[f"{prefix}upper_{percent(level)}"] = upper
-    return found | {f"{prefix}quantile_{percent(q)}": values for q, values in given.quantiles}
+def _bounds(prefix: str, estimates: Prediction | Errors) -> dict[str, Floats]:
+    bounds = {}
+    for level, lower, upper in estimates.intervals:
+        bounds[f"{prefix}lower_{percent(level)}"] = lower
+        bounds[f"{prefix}upper_{percent(level)}"] = upper
+    return bounds | {f"{prefix}quantile_{percent(q)}": values for q, values in estimates.quantiles}

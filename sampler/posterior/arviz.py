@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 def draws_of(posterior: Posterior) -> dict[str, NDArray[np.float64]]:
     """Return `sigma` [chain, draw] (not for two classes) and `f` [chain, draw, row] at the reference rows."""
-    found = {} if posterior.sigma is None else {"sigma": posterior.sigma}
-    return found | {"f": posterior.sample(posterior.reference)}
+    variables = {} if posterior.sigma is None else {"sigma": posterior.sigma}
+    return variables | {"f": posterior.sample(posterior.reference)}
 
 
 def to_arviz(posterior: Posterior) -> Any:

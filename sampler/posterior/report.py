@@ -58,7 +58,7 @@ def diagnose(
     summary, weights = posterior.summary(), posterior.weights
     f = posterior.draws_by_figure(posterior.reference.codes)
     sigma = posterior.sigma
-    shown = thinned(posterior.num_draws, max_points)
+    shown = evenly_spaced(posterior.num_draws, max_points)
     return {
         "verdict": summary.verdict,
         **reasons_to_json(summary.reasons),
@@ -84,7 +84,7 @@ def diagnose(
     }
 
 
-def thinned(count: int, most: int) -> NDArray[np.int64]:
+def evenly_spaced(count: int, most: int) -> NDArray[np.int64]:
     """Choose at most `most` of the positions 0 to count - 1, evenly spaced, first and last included."""
     return np.unique(np.rint(np.linspace(0, count - 1, min(count, most))).astype(np.int64))
 

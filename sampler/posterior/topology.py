@@ -48,10 +48,10 @@ def topologies(splits: NDArray[np.bool_], tree_start: NDArray[np.int64], share: 
 
     """
     raw = splits.astype(np.uint8).tobytes()
-    found: dict[bytes, float] = {}
+    shares: dict[bytes, float] = {}
     for start, end, weight in zip(tree_start[:-1], tree_start[1:], share.tolist(), strict=True):
-        found[raw[start:end]] = found.get(raw[start:end], 0.0) + weight
-    named = {shape_of(np.frombuffer(key, np.bool_)): weight for key, weight in found.items()}
+        shares[raw[start:end]] = shares.get(raw[start:end], 0.0) + weight
+    named = {shape_of(np.frombuffer(key, np.bool_)): weight for key, weight in shares.items()}
     return dict(sorted(named.items(), key=lambda entry: (-entry[1], entry[0])))
 
 

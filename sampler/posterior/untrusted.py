@@ -179,11 +179,11 @@ def _are_counts(move: Any) -> bool:
 
 def _check_plain(value: Any) -> None:
     """Refuse values that JSON or database text can't hold: NaN, NUL, unpaired surrogates."""
-    for found in _scalars(value):
-        if isinstance(found, str):
-            fine = "\0" not in found and not any("\ud800" <= letter <= "\udfff" for letter in found)
+    for scalar in _scalars(value):
+        if isinstance(scalar, str):
+            fine = "\0" not in scalar and not any("\ud800" <= letter <= "\udfff" for letter in scalar)
         else:
-            fine = found is None or isinstance(found, bool) or _is_number(found)
+            fine = scalar is None or isinstance(scalar, bool) or _is_number(scalar)
         if not fine:
             raise _wrong("a text or number in it can't be stored")
 
@@ -193,13 +193,13 @@ def _scalars(value: Any) -> Iterator[Any]:
     left: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []
-        for found in left:
-            if isinstance(found, dict):
-                inner += [*found.keys(), *found.values()]
-            elif isinstance(found, list | tuple):
-                inner += found
+        for item in left:
+            if isinstance(item, dict):
+                inner += [*item.keys(), *item.values()]
+            elif isinstance(item, list | tuple):
+                inner += item
             else:
-                yield found
+                yield item
         left = inner
     if left:
         raise PackedError("the model file can't be read: it is nested too deeply")

@@ -25,7 +25,7 @@ NOTHING = -math.inf
 UNSEEN = 700.0  # log weight below the largest from which a weight is negligible (exp underflows)
 
 
-def layered(
+def sample_layers(
     draws: Floats, density: Density, samples: int, rng: np.random.Generator, *, spatial: bool = True
 ) -> Iterator[tuple[Floats, Floats]]:
     """Draw samples around every draw, and compute their log weights, in blocks of bounded size.
@@ -68,17 +68,17 @@ def layered(
             else:
                 log_proposal = constant - 0.5 * np.sum(z**2, axis=1)
             points = chain[near] + z @ root.T
-            found = density(points)
-            yield points, np.where(np.isfinite(found), found - log_proposal, NOTHING)
+            log_target = density(points)
+            yield points, np.where(np.isfinite(log_target), log_target - log_proposal, NOTHING)
 
 
 def _covariance(draws: Floats) -> Floats:
     """Estimate the covariance of draws [draw, u], shrunk to its diagonal when draws are few."""
     many, size = draws.shape
-    found = np.atleast_2d(np.cov(draws, rowvar=False))
+    covariance = np.atleast_2d(np.cov(draws, rowvar=False))
     share = size / (size + many)
-    scale = np.diag(np.diag(found))
-    return np.asarray((1 - share) * found + share * scale + RIDGE * np.eye(size))
+    scale = np.diag(np.diag(covariance))
+    return np.asarray((1 - share) * covariance + share * scale + RIDGE * np.eye(size))
 
 
 def _log_mixture(points: Floats, centres: Floats) -> Floats:
@@ -118,7 +118,7 @@ class Evidence:
             self.finite = total
             self.most = max(self.most, float(seen.max()))
         points = np.concatenate([self.points.reshape(-1, points.shape[1]), points])
-        chosen, weights = reduced(np.concatenate([self.log_weight, log_weight]), room, rng)
+        chosen, weights = reduce_samples(np.concatenate([self.log_weight, log_weight]), room, rng)
         self.points, self.log_weight = points[chosen], weights
 
     @property
@@ -139,7 +139,9 @@ class Evidence:
         return mean_square + math.log(-math.expm1(less)) if less < 0 else NOTHING
 
 
-def reduced(log_weight: Floats, room: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
+def reduce_samples(
+    log_weight: Floats, room: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], Floats]:
     """Choose at most `room` weighted samples, with new weights of the same expectation.
 
     Heavy samples keep their weight; of the others some are chosen systematically by weight and get equal
@@ -166,7 +168,9 @@ def reduced(log_weight: Floats, room: int, rng: np.random.Generator) -> tuple[ND
     return there[kept], weights
 
 
-def filled(chosen: NDArray[np.int64], log_weight: Floats, many: int) -> tuple[NDArray[np.int64], Floats]:
+def fill_samples(
+    chosen: NDArray[np.int64], log_weight: Floats, many: int
+) -> tuple[NDArray[np.int64], Floats]:
     """Split the heaviest samples in two of half the weight until there are `many`."""
     chosen, log_weight = chosen.copy(), log_weight.copy()
     while len(chosen) < many:

@@ -54,7 +54,7 @@ class KeptSoftTrees:
         """Convert all kept trees to draws and release them; None if there are none."""
         if not self._trees:
             return None
-        draws = SoftDraws.made(
+        draws = SoftDraws.from_parts(
             num_trees=1,
             sharpness=self._width,
             sigma=np.array([parts["sigma"] for parts in self._parts]),

@@ -97,5 +97,5 @@ def nuts(
         return_raw_trace=True, maxdepth=DEEPEST,
     )  # fmt: skip
     batches, _ = trace.get_arrow_trace()
-    found = np.array([np.asarray(batch.column("u").to_pylist(), np.float64) for batch in batches])
-    return np.ascontiguousarray(found.reshape(chains, -1, size)[:, -draws:])
+    kept_draws = np.array([np.asarray(batch.column("u").to_pylist(), np.float64) for batch in batches])
+    return np.ascontiguousarray(kept_draws.reshape(chains, -1, size)[:, -draws:])

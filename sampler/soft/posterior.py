@@ -14,7 +14,7 @@ from sampler.posterior.intervals import Request
 from sampler.posterior.kinds.single_tree import TreePosterior
 from sampler.posterior.posterior import Posterior
 from sampler.soft.prior import CODES
-from sampler.soft.tree import scaled
+from sampler.soft.tree import scale_codes
 from sampler.storage.soft_draws import SoftDraws
 
 if TYPE_CHECKING:
@@ -49,13 +49,13 @@ class SoftPosterior(TreePosterior):
 
     def _make_ensemble(self, chains: Sequence[Draws], num_features: int) -> SoftEnsemble:
         soft = [draws for draws in chains if isinstance(draws, SoftDraws)]
-        found = SoftEnsemble(SoftDraws.joined(soft), num_features)
+        found = SoftEnsemble(SoftDraws.join(soft), num_features)
         self._soft_ensemble = found
         return found
 
     def _values(self, codes: NDArray[np.uint8], chosen: NDArray[np.int64]) -> Floats:
         """Compute the expected leaf values of the chosen draws, float64 [draw, row, k]."""
-        x = np.ascontiguousarray(scaled(self._values_of_codes, codes).T)
+        x = np.ascontiguousarray(scale_codes(self._values_of_codes, codes).T)
         return self._soft_ensemble.values(x, chosen)
 
     def sample_sigma(self, X: Any, num_draws: int | None = None) -> Floats:

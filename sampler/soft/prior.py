@@ -70,17 +70,17 @@ def check_soft_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dic
     classes = settings.family == "categorical"
     defaults = dict(METHODS[settings.method].split_prior) | (CLASS_DEFAULTS if classes else DEFAULTS)
     known = tuple(defaults) if classes else (*defaults, *ABSOLUTE)
-    given = check_entries(prior, known, " of a tree of soft splits")
-    found = defaults | given
-    if found["sharpness_start"] < found["sharpness"]:
-        if "sharpness_start" in given:
+    entries = check_entries(prior, known, " of a tree of soft splits")
+    values = defaults | entries
+    if values["sharpness_start"] < values["sharpness"]:
+        if "sharpness_start" in entries:
             raise SettingsError(
                 "prior sharpness_start must be at least sharpness: splits sharpen in warm-up",
                 field="prior.sharpness_start",
                 code="contradiction",
             )
-        found["sharpness_start"] = found["sharpness"]
-    return found
+        values["sharpness_start"] = values["sharpness"]
+    return values
 
 
 def calibrate_soft(
@@ -157,11 +157,11 @@ def code_values(design: NDArray[np.float64], codes: NDArray[np.uint8]) -> tuple[
     It is the mean of the code's training rows. Codes without rows are interpolated between their neighbours;
     a missing value stands for the column's mean.
     """
-    found = []
+    by_column = []
     for column, code in zip(design, codes, strict=True):
         seen = ~np.isnan(column)
         if not seen.any():
-            found.append((0.5,) * CODES)
+            by_column.append((0.5,) * CODES)
             continue
         low, high = float(column[seen].min()), float(column[seen].max())
         scaled = (column[seen] - low) / (high - low) if high > low else np.zeros(int(seen.sum()))
@@ -170,8 +170,8 @@ def code_values(design: NDArray[np.float64], codes: NDArray[np.uint8]) -> tuple[
         there = np.flatnonzero(many)
         values = np.interp(np.arange(CODES), there, sums[there] / many[there])
         values[-1] = scaled.mean()
-        found.append((*np.clip(values[: there[-1] + 1], 0, 1).tolist(), float(values[-1])))
-    return tuple(found)
+        by_column.append((*np.clip(values[: there[-1] + 1], 0, 1).tolist(), float(values[-1])))
+    return tuple(by_column)
 
 
 def missing_warnings(_training: Training, schema: Schema) -> list[str]:

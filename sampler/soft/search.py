@@ -22,10 +22,10 @@ import numpy as np
 from sampler.errors import PackedError
 from sampler.kernels.jit import warm
 from sampler.posterior.topology import shape_of as text_of
-from sampler.soft.evidence import NOTHING, Evidence, filled, layered, reduced
+from sampler.soft.evidence import NOTHING, Evidence, fill_samples, reduce_samples, sample_layers
 from sampler.soft.kept_trees import KeptSoftTrees, leaf_values
 from sampler.soft.topology_chains import Chains, Local
-from sampler.soft.tree import SoftTree, grown, leaves_of, log_topology, make_room, prunable_of, pruned
+from sampler.soft.tree import SoftTree, grow_at, leaves_of, log_topology, make_room, prunable_of, prune_at
 from sampler.storage import tree_checkpoint as checkpoint
 
 if TYPE_CHECKING:
@@ -151,10 +151,10 @@ class DivideRun:
 
     def checkpoint(self) -> bytes:
         """Encode the state between units of work."""
-        found = list(self._topologies.values())
+        topologies = list(self._topologies.values())
         keys = list(self._topologies)
-        whole = [[each.proposals, each.selections, each.state, *each.chains.counts] for each in found]
-        sums = [each.evidence for each in found]
+        whole = [[each.proposals, each.selections, each.state, *each.chains.counts] for each in topologies]
+        sums = [each.evidence for each in topologies]
         counts = [[e.samples, e.finite] for e in sums]
         real = [[e.log_sum, e.log_squares, e.mean_log, e.spread_log, e.most] for e in sums]
         parts: list[NDArray[Any]] = [
@@ -166,7 +166,7 @@ class DivideRun:
             np.concatenate([np.array(whole, np.int64), np.array(counts, np.int64)], axis=1),
             np.array(real),
         ]
-        for each in found:
+        for each in topologies:
             parts += [each.chains.starts, each.evidence.points, each.evidence.log_weight]
         return checkpoint.write(self.training, self.chain, parts)
 
@@ -175,7 +175,7 @@ class DivideRun:
         active = [(bits, each) for bits, each in self._topologies.items() if each.evidence.samples]
         active.sort(key=lambda item: -item[1].evidence.log_evidence)
         total = np.logaddexp.reduce([each.evidence.log_evidence for _, each in active]) if active else NOTHING
-        told = [
+        entries = [
             {
                 "topology": text_of(np.array(bits)),
                 "log_evidence": self._log_constant + each.evidence.log_evidence,
@@ -188,7 +188,7 @@ class DivideRun:
             for bits, each in active[:REPORTED]
             if each.evidence.log_evidence > NOTHING
         ]
-        return {"divide": {"proposed": len(self._topologies), "active": len(active), "topologies": told}}
+        return {"divide": {"proposed": len(self._topologies), "active": len(active), "topologies": entries}}
 
     @property
     def _log_constant(self) -> float:
@@ -214,32 +214,36 @@ class DivideRun:
 
     def _propose(self, bits: Bits) -> None:
         """Count a proposal; queue the topology for activation once it has enough."""
-        found = self._topologies.setdefault(bits, Topology())
-        found.proposals += 1
-        if found.proposals >= self._search["proposals"] and not found.state and bits not in self._waiting:
+        topology = self._topologies.setdefault(bits, Topology())
+        topology.proposals += 1
+        if (
+            topology.proposals >= self._search["proposals"]
+            and not topology.state
+            and bits not in self._waiting
+        ):
             self._waiting.append(bits)
 
     def _activate(self, bits: Bits) -> None:
         """Warm up one more chain; after the last, start the sampler and activate the topology."""
-        found = self._topologies[bits]
-        chains = found.chains
+        topology = self._topologies[bits]
+        chains = topology.chains
         if chains.warmed < self._search["chains"]:
             u = self._local.warmed_up(bits, self._random)
             chains.starts = u[None] if not chains.warmed else np.concatenate([chains.starts, u[None]])
             chains.warmed += 1
             return
-        chains.starts = self._local.begun_anew(bits, chains.starts)
-        found.state = ACTIVE
-        found.selections = 1
-        self._draw_on(bits, found)
+        chains.starts = self._local.restart_stragglers(bits, chains.starts)
+        topology.state = ACTIVE
+        topology.selections = 1
+        self._draw_on(bits, topology)
         self._waiting.remove(bits)
 
     def _iterate(self) -> None:
         """Continue the most useful topology, propose a neighbour, and drop the least useful if too many."""
         bits = self._most_useful()
-        found = self._topologies[bits]
-        found.selections += 1
-        self._draw_on(bits, found)
+        topology = self._topologies[bits]
+        topology.selections += 1
+        self._draw_on(bits, topology)
         self._propose(self._neighbour(bits))
         active = [key for key, each in self._topologies.items() if each.state == ACTIVE]
         if len(active) > self._search["most"]:
@@ -248,13 +252,15 @@ class DivideRun:
             dropped.state, dropped.chains = DROPPED, Chains()
 
     def _most_useful(self) -> Bits:
-        active = [bits for bits, found in self._topologies.items() if found.state == ACTIVE]
+        active = [bits for bits, topology in self._topologies.items() if topology.state == ACTIVE]
         return active[int(np.argmax(self._utilities(active)))]
 
     def _utilities(self, active: Sequence[Bits]) -> Floats:
-        found = [self._topologies[bits] for bits in active]
+        topologies = [self._topologies[bits] for bits in active]
         knobs = {name: self._search[name] for name in ("delta", "kappa", "optimism")}
-        return utilities([each.evidence for each in found], [each.selections for each in found], **knobs)
+        return utilities(
+            [each.evidence for each in topologies], [each.selections for each in topologies], **knobs
+        )
 
     def _neighbour(self, bits: Bits) -> Bits:
         """Propose the topology itself, a grown one, or a pruned one."""
@@ -267,15 +273,15 @@ class DivideRun:
             return bits
         places = leaves_of(bits) if grows else prunable_of(bits)
         node = places[int(self._uniform() * len(places))]
-        return grown(bits, node) if grows else pruned(bits, node)
+        return grow_at(bits, node) if grows else prune_at(bits, node)
 
-    def _draw_on(self, bits: Bits, found: Topology) -> None:
+    def _draw_on(self, bits: Bits, topology: Topology) -> None:
         """Draw a round of every chain, and update the evidence with samples around these draws."""
         search, rng = self._search, self._generator()
         active = sum(each.state == ACTIVE for each in self._topologies.values()) + len(self._waiting)
         likely = 1 + (self.iterations - self.iteration) // active  # if all are selected equally often
         draws = self._local.next_round(
-            bits, found.chains, int(search["draws"]), likely, active, int(rng.integers(2**62))
+            bits, topology.chains, int(search["draws"]), likely, active, int(rng.integers(2**62))
         )
         log_prior = log_topology(bits, self._local.constants.alpha, self._local.constants.beta)
 
@@ -283,8 +289,8 @@ class DivideRun:
             return self._local.density(bits, points) + log_prior
 
         samples, spatial = int(search["samples"]), bool(search["spatial"])
-        for points, weights in layered(draws, log_density, samples, rng, spatial=spatial):
-            found.evidence.add(points, weights, self.training.settings.num_draws, rng)
+        for points, weights in sample_layers(draws, log_density, samples, rng, spatial=spatial):
+            topology.evidence.add(points, weights, self.training.settings.num_draws, rng)
         best = max(each.evidence.log_evidence for each in self._topologies.values())
         for each in self._topologies.values():
             evidence = each.evidence
@@ -299,8 +305,8 @@ class DivideRun:
             for place, log_weight in enumerate(each.evidence.log_weight):
                 weights.append(log_weight - math.log(each.evidence.samples))
                 owners.append((bits, place))
-        chosen, log_weight = reduced(np.array(weights), self.training.settings.num_draws, rng)
-        chosen, log_weight = filled(chosen, log_weight, self.training.settings.num_draws)
+        chosen, log_weight = reduce_samples(np.array(weights), self.training.settings.num_draws, rng)
+        chosen, log_weight = fill_samples(chosen, log_weight, self.training.settings.num_draws)
         rows, parameters, sharpness = (
             self._local.rows,
             self._local.parameters,

@@ -112,17 +112,17 @@ class Local:
         sigma = max(math.sqrt(left / len(self._training.y)), SIGMA_FLOOR * sd)
         return np.concatenate([tree.u[: -len(mean) - 1], mean, [math.log(sigma)]])
 
-    def begun_anew(self, bits: Bits, starts: Floats) -> Floats:
+    def restart_stragglers(self, bits: Bits, starts: Floats) -> Floats:
         """Return the chains' states, with those far below the best replaced by the others in turn."""
         log = self.density(bits, starts)
         near = np.flatnonzero(log > log.max() - FAR_BELOW - 3 * starts.shape[1])
         near = near[np.argsort(-log[near], kind="stable")]
-        found, taken = starts.copy(), 0
+        states, taken = starts.copy(), 0
         for chain in range(len(starts)):
             if chain not in near:
-                found[chain] = starts[near[taken % len(near)]]
+                states[chain] = starts[near[taken % len(near)]]
                 taken += 1
-        return found
+        return states
 
     def next_round(
         self, bits: Bits, chains: Chains, draws: int, likely: int, active: int, seed: int
@@ -153,11 +153,11 @@ class Local:
         if chains.drawn is None:
             sharpness, total = self.constants.sharpness, chains.rounds * draws
             chains.drawn = nuts(self.rows, bits, sharpness, chains.starts, TUNE, total, chains.seed)
-        found = chains.drawn[:, chains.used * draws :][:, :draws]
+        drawn = chains.drawn[:, chains.used * draws :][:, :draws]
         chains.used += 1
         if chains.used == chains.rounds:
-            chains.starts, chains.drawn = found[:, -1].copy(), None
-        return found
+            chains.starts, chains.drawn = drawn[:, -1].copy(), None
+        return drawn
 
     def density(self, bits: Bits, points: Floats, width: float | None = None) -> Floats:
         """Compute the log density at points [point, u], without the topology's prior.

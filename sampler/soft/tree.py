@@ -34,7 +34,7 @@ def make_soft_rows(training: Training) -> SoftRows:
     order = np.argsort(first, kind="stable")  # in order of first appearance, which fixes the sums
     place = np.argsort(order)[group.reshape(-1)]
     n = -(-len(order) // state.LINE) * state.LINE  # padded to whole registers by the last row, weight 0
-    x = scaled(constants.values, codes[:, np.append(order, np.repeat(order[-1], n - len(order)))])
+    x = scale_codes(constants.values, codes[:, np.append(order, np.repeat(order[-1], n - len(order)))])
     weights = np.ones(len(training.y)) if training.weights is None else training.weights
     many: Floats = np.bincount(place, weights, n).astype(np.float64)
     prior = np.zeros(state.STICKS)
@@ -59,16 +59,16 @@ def with_common(prior: Floats, columns: int, classes: int) -> Floats:
     """Return the prior vector with the constants that all log densities share."""
     from sampler.soft.kernels import state  # noqa: PLC0415
 
-    found = np.concatenate([prior[: state.STICKS], stick_shifts(columns)])
+    constants = np.concatenate([prior[: state.STICKS], stick_shifts(columns)])
     if classes:
         alpha = float(prior[state.CONCENTRATION])
-        found[state.OF_LEAF] = math.lgamma(alpha * classes) - classes * math.lgamma(alpha)
+        constants[state.OF_LEAF] = math.lgamma(alpha * classes) - classes * math.lgamma(alpha)
     else:
         a, b = float(prior[state.SHAPE]), float(prior[state.SCALE])
-        found[state.OF_LEAF] = -0.5 * math.log(2 * math.pi) - math.log(prior[state.SD])
-        found[state.OF_TREE] = a * math.log(b) - math.lgamma(a)
-    found[state.OF_DIRECTION], found[state.OF_AXIS] = math.lgamma(columns), -math.log(columns)
-    return found
+        constants[state.OF_LEAF] = -0.5 * math.log(2 * math.pi) - math.log(prior[state.SD])
+        constants[state.OF_TREE] = a * math.log(b) - math.lgamma(a)
+    constants[state.OF_DIRECTION], constants[state.OF_AXIS] = math.lgamma(columns), -math.log(columns)
+    return constants
 
 
 def stick_shifts(columns: int) -> Floats:
@@ -76,15 +76,15 @@ def stick_shifts(columns: int) -> Floats:
     return np.log(np.arange(columns - 1, 0, -1, dtype=np.float64))
 
 
-def scaled(values: Sequence[Sequence[float]], codes: NDArray[np.uint8]) -> Floats:
+def scale_codes(values: Sequence[Sequence[float]], codes: NDArray[np.uint8]) -> Floats:
     """Look up the numbers in [0, 1] that codes uint8 [p, row] stand for, float64 [p, row]."""
-    found = np.empty(codes.shape)
+    unit = np.empty(codes.shape)
     for j, column in enumerate(values):
         table = np.full(CODES, column[-2] if len(column) > 1 else column[-1])
         table[: len(column) - 1] = column[:-1]
         table[-1] = column[-1]
-        found[j] = table[codes[j]]
-    return found
+        unit[j] = table[codes[j]]
+    return unit
 
 
 def outcomes_at(training: Training) -> tuple[float, float]:
@@ -163,15 +163,15 @@ def make_room(rows: SoftRows, splits: int) -> SoftRoom:
 
 def depths_of(is_split: Sequence[bool]) -> list[int]:
     """Compute the depth of each node."""
-    found, waiting, depth = [], [], 0
+    depths, waiting, depth = [], [], 0
     for splits in is_split:
-        found.append(depth)
+        depths.append(depth)
         if splits:
             waiting.append(depth + 1)
             depth += 1
         elif waiting:
             depth = waiting.pop()
-    return found
+    return depths
 
 
 def log_topology(is_split: Sequence[bool], alpha: float, beta: float) -> float:
@@ -197,12 +197,12 @@ def prunable_of(is_split: Sequence[bool]) -> list[int]:
     ]
 
 
-def grown(is_split: Sequence[bool], node: int) -> tuple[bool, ...]:
+def grow_at(is_split: Sequence[bool], node: int) -> tuple[bool, ...]:
     """Return the topology with that leaf split."""
     return (*is_split[:node], True, False, False, *is_split[node + 1 :])
 
 
-def pruned(is_split: Sequence[bool], node: int) -> tuple[bool, ...]:
+def prune_at(is_split: Sequence[bool], node: int) -> tuple[bool, ...]:
     """Return the topology with that split, whose children are leaves, made a leaf."""
     return (*is_split[:node], False, *is_split[node + 3 :])
 
@@ -261,7 +261,9 @@ class Parameters:
         u[at:at] = sticks
         u.insert(split, threshold)
         axes = np.insert(tree.axis, split, axis)
-        return SoftTree(grown(tree.is_split, node), axes, np.array(u)), self._log_new(threshold, sticks, mean)
+        return SoftTree(grow_at(tree.is_split, node), axes, np.array(u)), self._log_new(
+            threshold, sticks, mean
+        )
 
     def prune(self, tree: SoftTree, node: int) -> tuple[SoftTree, float]:
         """Undo the split at `node`; return the tree and the log density of the removed parameters."""
@@ -274,7 +276,7 @@ class Parameters:
         sticks = u[at : at + self.sticks]
         del u[at : at + self.sticks]
         threshold = u.pop(split)
-        less = SoftTree(pruned(tree.is_split, node), np.delete(tree.axis, split), np.array(u))
+        less = SoftTree(prune_at(tree.is_split, node), np.delete(tree.axis, split), np.array(u))
         return less, self._log_new(threshold, sticks, mean)
 
     def _split(self, random: Words) -> tuple[float, list[float], int]:

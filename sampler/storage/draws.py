@@ -142,7 +142,7 @@ def concatenate(parts: list[Draws]) -> Draws:
         return parts[0]
     kind: Any = type(parts[0])
     if kind is not Draws:
-        joined: Draws = kind.joined(parts)
+        joined: Draws = kind.join(parts)
         return joined
     sizes = np.cumsum([0] + [part.num_nodes for part in parts])
     starts = [part.tree_start[:-1] + size for part, size in zip(parts, sizes, strict=False)]

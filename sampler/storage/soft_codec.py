@@ -66,7 +66,7 @@ def unpack_soft(data: bytes) -> SoftDraws:
     numbers = (sigma, log_weight, threshold, direction, value)
     if not 0 < sharpness < np.inf or not all(np.all(np.isfinite(each)) for each in numbers):
         raise PackedError("the block of draws is damaged: its parameters are not finite numbers")
-    return SoftDraws.made(
+    return SoftDraws.from_parts(
         num_trees=m,
         sharpness=sharpness,
         sigma=sigma,

@@ -63,7 +63,7 @@ class SoftDraws(Draws):
     direction: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
 
     @classmethod
-    def made(
+    def from_parts(
         cls,
         *,
         num_trees: int,
@@ -127,11 +127,11 @@ class SoftDraws(Draws):
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[SoftDraws]) -> SoftDraws:
+    def join(cls, parts: Sequence[SoftDraws]) -> SoftDraws:
         """Join the draws of several blocks of one chain; raise PackedError where their sharpness differs."""
         if len({part.sharpness for part in parts}) > 1:
             raise PackedError("the blocks of soft draws have splits of different sharpness")
-        return cls.made(
+        return cls.from_parts(
             num_trees=parts[0].num_trees,
             sharpness=parts[0].sharpness,
             **{name: np.concatenate([part.part(name) for part in parts]) for name in PARTS},
@@ -144,8 +144,8 @@ class SoftDraws(Draws):
 
     def part(self, name: str) -> NDArray[Any]:
         """Return the array of that name, one of `PARTS`."""
-        found: NDArray[Any] = getattr(self, name)
-        return found
+        part: NDArray[Any] = getattr(self, name)
+        return part
 
     def __getitem__(self, draws: slice) -> SoftDraws:
         """Return the draws of a contiguous slice (step 1), as views."""

@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 from app.settings import Settings
 from app.store import datasets, models, predictions
 from app.store.engine import session_scope
-from app.store.queue import lifecycle, units
+from app.store.queue import claims, lifecycle
 from app.store.tables import CHAIN, FINISH, PREDICTION, Unit
 from tests.support.friedman import friedman_table
 from tests.support.worker_service import OWNER, SHORT, Service
@@ -126,7 +126,7 @@ def test_a_worker_never_claims_what_it_runs(database, context):
     service = Service(database.engine, {}, context.settings.data_dir / "log", -1)
     service.create_model(friedman_table(60), **QUICK)
     with session_scope(database.engine) as session:
-        claimed = units.claim(session, "w", -1.0)
+        claimed = claims.claim(session, "w", -1.0)
     context.places.take(claimed.unit_id, claimed.kind)
     assert not run_one(context)
     context.places.own = 1  # another process of the same worker
@@ -134,11 +134,11 @@ def test_a_worker_never_claims_what_it_runs(database, context):
     assert busy == [claimed.unit_id]
     assert not run_one(context)
     with session_scope(database.engine) as session:
-        assert units.count_claimable(session, 5, busy=busy) == 0
+        assert claims.count_claimable(session, 5, busy=busy) == 0
         session.execute(update(Unit).values(stalled_attempts=lifecycle.MAX_STALLED))
         assert lifecycle.sweep(session, busy) == 0
         session.execute(update(Unit).values(stalled_attempts=0))
-        assert units.claim(session, "other", LEASE).unit_id == claimed.unit_id
+        assert claims.claim(session, "other", LEASE).unit_id == claimed.unit_id
 
 
 def test_a_lost_lease_is_called_one(database, context):

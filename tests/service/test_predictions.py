@@ -9,7 +9,7 @@ import pytest
 from app.settings import Settings
 from app.store import datasets, predictions
 from app.store.engine import session_scope
-from app.store.queue import workers
+from app.store.queue import claims, workers
 from app.store.tables import BatchPrediction, Dataset, Unit, Worker
 from tests.support.friedman import friedman_table
 from tests.support.worker_service import OWNER, SHORT
@@ -155,13 +155,13 @@ def test_a_cancel_is_heard(service, model_id):
 def test_a_block_that_kills_its_workers_ends_as_failed(service, model_id):
     """A block lost three times without progress fails the prediction; the model stays."""
     made, _ = accept(service, model_id)
-    from app.store.queue import lifecycle, units
+    from app.store.queue import lifecycle
 
     with session_scope(service.engine) as session:
         workers.register(session, Worker(id="w", host="h", pid=1, slots=1, beat_at=0, phase="ready"))
     for _ in range(lifecycle.MAX_STALLED):
         with session_scope(service.engine) as session:
-            claim = units.claim(session, "w", 60)
+            claim = claims.claim(session, "w", 60)
             assert (claim.prediction_id, claim.ordinal) == (made, 0)
             session.query(Unit).where(Unit.id == claim.unit_id).update({"lease_until": 0.0})
     with session_scope(service.engine) as session:

@@ -11,7 +11,7 @@ from sqlalchemy import update
 
 from app.store import draws, events, models
 from app.store.engine import session_scope
-from app.store.queue import restarts, units
+from app.store.queue import claims, restarts, units
 from app.store.tables import Model
 from sampler import Posterior
 from sampler.posterior import rhat_ess, row_diagnostics
@@ -142,7 +142,7 @@ def test_a_killed_fit_stops_at_the_same_draws(service):
     """
     model_id = service.create_model(**SLOW, **stopping_at(min_ess=RULES["min_ess"]))
     with session_scope(service.engine) as session:
-        held = units.claim(session, "test", 600.0)
+        held = claims.claim(session, "test", 600.0)
     worker = service.start_worker()
     service.eventually(lambda: any(chain.num_draws for chain in service.chains(model_id)))
     assert looks(service, model_id) == []

@@ -58,13 +58,13 @@ def as_json(value: Any) -> str:
     return json.dumps(value)
 
 
-def make_key(database: Database, name: str, **given: Any) -> keys.MadeKey:
+def make_key(database: Database, name: str, **given: Any) -> keys.NewKey:
     """Create an API key as `bartserve keys create` does."""
     with session_scope(database.engine) as session:
         return keys.create(session, name=name, **given)
 
 
-def bearer(key: keys.MadeKey) -> dict[str, str]:
+def bearer(key: keys.NewKey) -> dict[str, str]:
     return {"Authorization": f"Bearer {key.secret}"}
 
 

@@ -274,7 +274,7 @@ def _with_values(seed: int, width: int) -> object:
 def _soft(seed: int) -> SoftDraws:
     dice = np.random.default_rng(seed)
     is_split = np.array([True, False, False] * 4)
-    return SoftDraws.made(
+    return SoftDraws.from_parts(
         num_trees=1, sharpness=0.1, sigma=np.ones(4), log_weight=np.zeros(4), is_split=is_split,
         threshold=dice.uniform(size=4), direction=dice.dirichlet(np.ones(5), 4),
         value=dice.normal(size=(8, 1)),

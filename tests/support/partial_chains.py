@@ -3,8 +3,9 @@
 from app.settings import Settings
 from app.store import draws
 from app.store.engine import session_scope
-from app.store.queue import units
-from app.store.queue.units import Claim, Progress, Slice
+from app.store.queue import claims, units
+from app.store.queue.claims import Claim
+from app.store.queue.units import Progress, Slice
 from sampler import resume_chain, start_chain
 from worker.fits.draw_blocks import BlockWriter
 from worker.fits.fit_spec import prepare_problem, read_rows, read_spec, split
@@ -23,7 +24,7 @@ def give_back(engine, claims: list[Claim]) -> None:
 
 def _take(engine, kept: int) -> Claim:
     with session_scope(engine) as session:
-        claim = units.claim(session, "tests", Settings().lease_seconds)
+        claim = claims.claim(session, "tests", Settings().lease_seconds)
     assert claim is not None
     with session_scope(engine, read_only=True) as session:
         spec = read_spec(session, claim.model_id)

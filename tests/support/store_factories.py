@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from app.store import datasets, deletion, models
 from app.store.engine import session_scope
-from app.store.queue import units
+from app.store.queue import claims, units
 
 OWNER = "local"
 
@@ -46,7 +46,7 @@ def create_model(engine, dataset_id=None, num_chains=4, owner=OWNER, name="m"):
 
 def claim(engine, worker="w1", lease=60.0):
     with session_scope(engine) as session:
-        return units.claim(session, worker, lease)
+        return claims.claim(session, worker, lease)
 
 
 def remove_all(engine):

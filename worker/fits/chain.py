@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from app.store import draws
 from app.store.engine import session_scope
 from app.store.queue import units
+from app.store.queue.claims import Claim
 from app.store.queue.counters import ITERATIONS, RESUMED, SLICES
-from app.store.queue.units import Claim, Directive, Progress, Slice
+from app.store.queue.units import Directive, Progress, Slice
 from app.store.tables import Json
 from sampler import AnyChain, PreparedFit, resume_chain, start_chain
 from sampler.methods import METHODS
@@ -121,7 +122,7 @@ def _sample(
                 units.finish_chain(session, claim, slice_)
                 return
             directive = units.commit_slice(session, claim, slice_, gives_way=look)
-        watch.moved()
+        watch.note_progress()
         header = None
 
 

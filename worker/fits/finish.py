@@ -8,7 +8,8 @@ import numpy as np
 from app.store import draws, models
 from app.store.engine import session_scope
 from app.store.queue import units
-from app.store.queue.units import Claim, Directive
+from app.store.queue.claims import Claim
+from app.store.queue.units import Directive
 from app.store.tables import Json, Model
 from sampler import Posterior
 from sampler.posterior.assessment.stop_rules import StopCheck, look, next_look

@@ -48,8 +48,8 @@ class Spec:
     def learnt(self) -> list[str]:
         """Columns that may become features, in the dataset's order."""
         taken = {self.target, *(self.settings.get(role) for role in COLUMN_ROLES)}
-        wanted = set(self.names if self.features is None else self.features)
-        return [name for name in self.names if name in wanted and name not in taken]
+        used = set(self.names if self.features is None else self.features)
+        return [name for name in self.names if name in used and name not in taken]
 
     @property
     def held_out(self) -> NDArray[np.int64]:
@@ -111,15 +111,15 @@ def split(spec: Spec, rows: ModelRows) -> tuple[ModelRows, ModelRows]:
 
 def fit_settings(spec: Spec) -> Settings:
     """Resolve the sampler's settings, before any rows are read."""
-    given = spec.settings
-    known = {name: given[name] for name in SETTINGS if given.get(name) is not None}
+    stored = spec.settings
+    known = {name: stored[name] for name in SETTINGS if stored.get(name) is not None}
     return Settings.resolve(**known)
 
 
 def prepare_problem(spec: Spec, training: ModelRows) -> PreparedFit:
     """Check and encode the training rows; raises as `sampler.prepare`."""
-    given = spec.settings
-    arguments: dict[str, Any] = {name: given[name] for name in _PASSED if given.get(name) is not None}
+    stored = spec.settings
+    arguments: dict[str, Any] = {name: stored[name] for name in _PASSED if stored.get(name) is not None}
     used = {*spec.learnt, spec.target}
     return prepare(
         training.X,

@@ -14,14 +14,14 @@ Floats = NDArray[np.float64]
 def trace(sigma: Floats, shown: NDArray[np.int64], look: ChartStyle) -> bytes:
     """Draw the traces of sigma, one line per chain; `shown` holds the indices of the draws."""
 
-    def make(given: dict[str, Any], look: ChartStyle) -> Any:
+    def make(options: dict[str, Any], look: ChartStyle) -> Any:
         from arviz_plots import plot_trace  # noqa: PLC0415
 
         return plot_trace(
             _tree(sigma, shown),
             visuals={"title": False, "xlabel": False, "trace": {"width": 0.8, "alpha": 0.85}},
             color=list(look.colours.chains[: len(sigma)]),
-            **given,
+            **options,
         )
 
     def finish(figure: Any, look: ChartStyle) -> None:
@@ -41,7 +41,7 @@ def ranks(sigma: Floats, every: int, look: ChartStyle) -> bytes:
     `sigma`, float64 [chain, draw], holds each `every`-th draw: the band is that of independent draws.
     """
 
-    def make(given: dict[str, Any], look: ChartStyle) -> Any:
+    def make(options: dict[str, Any], look: ChartStyle) -> Any:
         from arviz_plots import plot_rank  # noqa: PLC0415
 
         return plot_rank(
@@ -54,7 +54,7 @@ def ranks(sigma: Floats, every: int, look: ChartStyle) -> bytes:
                 "remove_axis": False,
             },
             color=list(look.colours.chains[: len(sigma)]),
-            **given,
+            **options,
         )
 
     def finish(figure: Any, look: ChartStyle) -> None:

@@ -95,10 +95,10 @@ def several(rows: Mapping[str, Any], classes: Sequence[str], look: ChartStyle) -
             (~right, look.colours.fair, "D", "another was more probable"),
         ):
             if which.any():
-                told = f"{label} ({int(which.sum())})"
+                text = f"{label} ({int(which.sum())})"
                 axes.plot(
                     mean[which], place[which], ls="none", marker=marker, ms=3.6, mew=0, color=colour,
-                    alpha=0.8, label=told,
+                    alpha=0.8, label=text,
                 )  # fmt: skip
         every = max(1, len(seen) // 20)
         axes.set_yticks(np.arange(len(seen))[::every], [short(str(classes[k]), 16) for k in seen[::every]])

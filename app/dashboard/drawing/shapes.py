@@ -50,7 +50,7 @@ def _tree(axes: Any, text: str, place: float, look: ChartStyle) -> None:
     if leaves > MOST_LEAVES:
         axes.text(0.5, place, f"{leaves} leaves", ha="center", va="center", color=look.colours.soft)
         return
-    nodes, edges = laid_out(text)
+    nodes, edges = lay_out(text)
     x = np.array([node[0] for node in nodes])
     depth = np.array([node[1] for node in nodes])
     y = place + 0.36 - 0.72 * depth / max(depth.max(), 1)
@@ -61,7 +61,7 @@ def _tree(axes: Any, text: str, place: float, look: ChartStyle) -> None:
     axes.plot(x[~is_leaf], y[~is_leaf], ls="none", marker="o", ms=3.4, mew=0, color=look.colours.ink)
 
 
-def laid_out(text: str) -> tuple[list[tuple[float, int]], list[tuple[int, int]]]:
+def lay_out(text: str) -> tuple[list[tuple[float, int]], list[tuple[int, int]]]:
     """Return a topology's nodes (x from 0 to 1, depth) and the pairs of nodes to connect.
 
     Leaves are evenly spaced; a split is midway between its parts.

@@ -23,9 +23,9 @@ async def _checked(request: Request) -> FormData:
     if request.headers.get("sec-fetch-site", "none") not in OURS:
         raise ForbiddenError("This form comes from a page of another site.")
     form = await request.form(max_files=1, max_fields=MAX_FIELDS)
-    wanted = request.scope.get("bartserve.csrf", "")
-    given = form.get("csrf")
-    if not hmac.compare_digest(wanted.encode(), given.encode() if isinstance(given, str) else b""):
+    expected = request.scope.get("bartserve.csrf", "")
+    token = form.get("csrf")
+    if not hmac.compare_digest(expected.encode(), token.encode() if isinstance(token, str) else b""):
         raise ForbiddenError("This form belongs to another session: reload its page, then send it.")
     return form
 

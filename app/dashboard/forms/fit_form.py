@@ -24,8 +24,8 @@ def body_of(form: FormData) -> dict[str, Any]:
     features = [name for name in form.getlist("features") if isinstance(name, str) and name != target]
     faults = [] if features else [Fault("features", None, "choose at least one")]
     body: dict[str, Any] = {"dataset_id": text(form, "dataset_id") or "", "target": target}
-    given = {name: text(form, name) for name in ("name", "weights", "family", "method")}
-    body |= {name: value for name, value in given.items() if value is not None} | {"features": features}
+    texts = {name: text(form, name) for name in ("name", "weights", "family", "method")}
+    body |= {name: value for name, value in texts.items() if value is not None} | {"features": features}
     columns = {name.removeprefix(KIND): text(form, name) for name in form if name.startswith(KIND)}
     body |= {"columns": chosen} if (chosen := {name: kind for name, kind in columns.items() if kind}) else {}
     for knob in fit_fields.every():
@@ -57,8 +57,8 @@ def _put(body: dict[str, Any], knob: Knob, said: str, faults: list[Fault]) -> No
     try:
         value = _read(knob, said)
     except ValueError:
-        told = f"{said[:50]!r} is not a {'whole ' if knob.kind == 'whole' else ''}number"
-        faults.append(Fault(knob.name, None, told))
+        message = f"{said[:50]!r} is not a {'whole ' if knob.kind == 'whole' else ''}number"
+        faults.append(Fault(knob.name, None, message))
         return
     (body.setdefault(outer, {}) if outer else body)[inner] = value
 
@@ -73,9 +73,9 @@ def _read(knob: Knob, said: str) -> Any:
     return int(said) if knob.kind == "whole" else number
 
 
-def _percent(given: str | None, faults: list[Fault]) -> float:
+def _percent(text: str | None, faults: list[Fault]) -> float:
     try:
-        share = float(given or 0) / 100
+        share = float(text or 0) / 100
     except ValueError:
         share = -1.0
     if not 0 <= share <= 0.9:

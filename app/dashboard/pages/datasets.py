@@ -58,7 +58,7 @@ def upload(
 ) -> Response:
     """Store an uploaded file, then redirect to its page."""
     called = datasets.name_for(received.name or None, received.filename)
-    with datasets.parsed(received.file, _options(form), settings.max_body_bytes) as parsed:
+    with datasets.parse_upload(received.file, _options(form), settings.max_body_bytes) as parsed:
         dataset = datasets.save(session, owner, parsed, called)
     return render.see_other(f"/ui/datasets/{dataset.id}")
 
@@ -101,27 +101,27 @@ def delete(_form: SentForm, session: Deleting, owner: Owner, dataset_id: str) ->
 
 def _options(form: FormData) -> Options:
     """Return the reading options of the form; raises InvalidRequestError."""
-    given: dict[str, Any] = {name: text(form, name) for name in ReadingQuery.model_fields}
+    texts: dict[str, Any] = {name: text(form, name) for name in ReadingQuery.model_fields}
     # Repeatable parameters of the API are one form field each.
-    given |= {"missing": _parts(given["missing"], ","), "kind": _parts(text(form, "kind"), "\n") or []}
+    texts |= {"missing": _parts(texts["missing"], ","), "kind": _parts(text(form, "kind"), "\n") or []}
     try:
-        return UploadQuery.model_validate(given).options(None)
+        return UploadQuery.model_validate(texts).options(None)
     except ValidationError as error:
         raise InvalidRequestError(errors=faults_of(error.errors())) from None
 
 
-def _parts(given: str | None, between: str) -> list[str] | None:
-    return [part.strip() for part in given.split(between) if part.strip()] if given else None
+def _parts(text: str | None, between: str) -> list[str] | None:
+    return [part.strip() for part in text.split(between) if part.strip()] if text else None
 
 
 def _dialect(read_as: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the detected dialect as names and values, without undetected parts."""
-    found = [(label, read_as.get(name)) for name, label in DIALECT]
+    values = [(label, read_as.get(name)) for name, label in DIALECT]
     missing = [f"{entry['text']!r} ({entry['count']})" for entry in read_as.get("missing") or ()]
     guessed = " (guessed: check some words)" if read_as.get("encoding_guessed") else ""
-    told = [(label, NAMED.get(str(value), str(value))) for label, value in found if value is not None]
-    told = [(label, value + guessed if label == "Encoding" else value) for label, value in told]
-    return told + ([("Read as missing", ", ".join(missing))] if missing else [])
+    shown = [(label, NAMED.get(str(value), str(value))) for label, value in values if value is not None]
+    shown = [(label, value + guessed if label == "Encoding" else value) for label, value in shown]
+    return shown + ([("Read as missing", ", ".join(missing))] if missing else [])
 
 
 def _shown(column: dict[str, Any], profile: dict[str, Any], num_rows: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from app.dashboard import formatting, render
 from app.dashboard.forms.fields import SentForm, text
 from app.services.access import keys
-from app.services.access.keys import ADMIN, LOCAL, OPERATOR, Key, MadeKey
+from app.services.access.keys import ADMIN, LOCAL, OPERATOR, Key, NewKey
 from app.services.errors import Fault, ForbiddenError, InvalidRequestError, NotFoundError
 from app.web.dependencies import Reading, Writing
 from app.web.scopes import KEY, GuardedRoute, needs
@@ -42,18 +42,18 @@ def create(request: Request, form: SentForm, session: Writing, who: Who) -> Resp
     """Create a key and show it once."""
     days = text(form, "days")
     if days is not None and not (days.isascii() and days.isdigit() and 1 <= int(days[:9]) <= MAX_DAYS):
-        told = f"a whole number of days, up to {MAX_DAYS}"
-        raise InvalidRequestError(errors=[Fault("days", None, told)])
+        message = f"a whole number of days, up to {MAX_DAYS}"
+        raise InvalidRequestError(errors=[Fault("days", None, message)])
     scopes = [scope for scope in form.getlist("scopes") if isinstance(scope, str)]
     _check_scopes(scopes)
-    made = keys.create(
+    new = keys.create(
         session,
         name=text(form, "name") or "",
         owner=text(form, "owner") if who.id == LOCAL else who.owner,
         scopes=scopes,
         lasts=None if days is None else timedelta(days=int(days)),
     )
-    return _page(request, session, who, made)
+    return _page(request, session, who, new)
 
 
 @router.post("/{key_id}/rotate")
@@ -78,10 +78,10 @@ def _mine(session: Session, who: Key) -> list[Any]:
 
 
 def _mine_of(session: Session, who: Key, key_id: str) -> Any:
-    found = next((key for key in _mine(session, who) if key.id == key_id), None)
-    if found is None:
+    mine = next((key for key in _mine(session, who) if key.id == key_id), None)
+    if mine is None:
         raise NotFoundError("You have no key with this id.")
-    return found
+    return mine
 
 
 def _check_scopes(scopes: Collection[str]) -> None:
@@ -92,7 +92,7 @@ def _check_scopes(scopes: Collection[str]) -> None:
         )
 
 
-def _page(request: Request, session: Session, who: Key, made: MadeKey | None = None) -> Response:
+def _page(request: Request, session: Session, who: Key, new: NewKey | None = None) -> Response:
     shown = [
         {
             "id": key.id,
@@ -107,5 +107,5 @@ def _page(request: Request, session: Session, who: Key, made: MadeKey | None = N
     ]
     offered = {scope: keys.SCOPES[scope] for scope in keys.ON_PAGES}
     return render.render(
-        request.scope, "keys.html", keys=shown, made=made, scopes=offered, usual=keys.USUAL, who_id=who.id
+        request.scope, "keys.html", keys=shown, made=new, scopes=offered, usual=keys.USUAL, who_id=who.id
     )

@@ -23,10 +23,10 @@ END = "end"
 def _followed(
     session: Reading,
     owner: Owner,
-    wanted: Annotated[str, Query(alias="models", max_length=5000, description="Ids separated by commas.")],
+    ids: Annotated[str, Query(alias="models", max_length=5000, description="Ids separated by commas.")],
 ) -> list[str]:
-    given = list(dict.fromkeys(wanted.split(",")))[:MOST]
-    return list(dict.fromkeys(models.get(session, owner, model_id).id for model_id in given))
+    names = list(dict.fromkeys(ids.split(",")))[:MOST]
+    return list(dict.fromkeys(models.get(session, owner, model_id).id for model_id in names))
 
 
 @router.get("/events")

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from app.dashboard import render, snippets
-from app.dashboard.charts import given_of
+from app.dashboard.charts import row_values
 from app.dashboard.pages.models import framed
 from app.services.access.keys import PREDICT, READ
 from app.services.errors import NotFinishedError, ServiceError
@@ -215,7 +215,7 @@ def _predicted(
     if dataset is not None and dataset.profiles:
         profiles = dict(zip((c["name"] for c in dataset.columns), dataset.profiles, strict=True))
     columns = densities.features(predictor, owner, model_id, profiles)
-    typed = given_of(request, len(columns))
+    typed = row_values(request, len(columns))
     given = typed if asked else [_typed(column.typical) for column in columns]
     found = nothing | {"columns": columns, "given": given}
     try:

@@ -14,7 +14,7 @@ from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fields import SentForm, text
 from app.dashboard.forms.fit_form import KIND, body_of, field_of, fit_request
 from app.services import datasets, health
-from app.services.access.idempotency import Asked, StoredResponse, once
+from app.services.access.idempotency import IdempotentRequest, StoredResponse, once
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import ServiceError
 from app.services.fits import creation
@@ -61,7 +61,7 @@ def create(
             return answer
 
         # A form sent twice (by a double click or a reload) creates one model.
-        token = Asked(owner, "form /ui/models", text(form, "once"), repr(asked))
+        token = IdempotentRequest(owner, "form /ui/models", text(form, "once"), repr(asked))
         answer = once(engine, token, make)
     except ServiceError as error:
         if error.status not in {404, 422}:

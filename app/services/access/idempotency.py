@@ -50,7 +50,7 @@ class StoredResponse:
 
 
 @dataclass(frozen=True)
-class Asked:
+class IdempotentRequest:
     """A request under a key; equal requests have equal fingerprints. Nothing is stored without a key."""
 
     owner: str
@@ -74,7 +74,7 @@ _in_flight: set[tuple[int, str, str, str]] = set()
 _lock = threading.Lock()
 
 
-def once(engine: Engine, asked: Asked, make: Callable[[], StoredResponse]) -> StoredResponse:
+def once(engine: Engine, request: IdempotentRequest, make: Callable[[], StoredResponse]) -> StoredResponse:
     """Return the stored response to this request, else the one that `make` returns and stores.
 
     Raises
@@ -86,27 +86,27 @@ def once(engine: Engine, asked: Asked, make: Callable[[], StoredResponse]) -> St
     InFlightError
         The same request is being processed, in this process or in another one.
     """
-    if asked.key is None:
+    if request.key is None:
         return make()
-    if not (0 < len(asked.key) <= MAX_KEY and asked.key.isascii() and asked.key.isprintable()):
-        told = f"a key has 1 to {MAX_KEY} printable ASCII characters"
-        raise InvalidRequestError(errors=[Fault(FIELD, None, told)])
-    if (found := _find(engine, asked, asked.key)) is not None:
-        return found
-    with _held((id(engine), asked.owner, asked.route, asked.key)):
+    if not (0 < len(request.key) <= MAX_KEY and request.key.isascii() and request.key.isprintable()):
+        message = f"a key has 1 to {MAX_KEY} printable ASCII characters"
+        raise InvalidRequestError(errors=[Fault(FIELD, None, message)])
+    if (stored := _find(engine, request, request.key)) is not None:
+        return stored
+    with _held((id(engine), request.owner, request.route, request.key)):
         # Checked again: the previous holder of the key may have stored its response.
-        return _find(engine, asked, asked.key) or make()
+        return _find(engine, request, request.key) or make()
 
 
-def _find(engine: Engine, asked: Asked, key: str) -> StoredResponse | None:
+def _find(engine: Engine, request: IdempotentRequest, key: str) -> StoredResponse | None:
     with session_scope(engine, read_only=True) as session:
-        found = store.find(session, asked.owner, asked.route, key)
-    if found is None:
+        stored = store.find(session, request.owner, request.route, key)
+    if stored is None:
         return None
-    if found.fingerprint != asked.fingerprint:
-        told = "this key came with another request: use a new key for each object to create"
-        raise KeyReusedError(errors=[Fault(FIELD, None, told)])
-    return StoredResponse(found.status, found.headers, found.body, replayed=True)
+    if stored.fingerprint != request.fingerprint:
+        message = "this key came with another request: use a new key for each object to create"
+        raise KeyReusedError(errors=[Fault(FIELD, None, message)])
+    return StoredResponse(stored.status, stored.headers, stored.body, replayed=True)
 
 
 @contextmanager

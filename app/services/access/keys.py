@@ -53,7 +53,7 @@ LOCAL = "local"  # owner of objects created without a key
 
 
 @dataclass(frozen=True)
-class MadeKey:
+class NewKey:
     """A new key; `secret` is the whole key and is not stored."""
 
     id: str
@@ -86,7 +86,7 @@ def create(
     owner: str | None = None,
     scopes: Collection[str] = USUAL,
     lasts: timedelta | None = None,
-) -> MadeKey:
+) -> NewKey:
     """Create a key.
 
     Parameters
@@ -108,8 +108,8 @@ def create(
     name = _checked("name", name)
     owner = name if owner is None else _checked("owner", owner)
     if unknown := sorted(set(scopes) - set(SCOPES)) or (["none"] if not scopes else []):
-        told = f"there is no scope {unknown[0]!r}: choose from {', '.join(SCOPES)}"
-        raise InvalidRequestError(errors=[Fault("scope", None, told)])
+        message = f"there is no scope {unknown[0]!r}: choose from {', '.join(SCOPES)}"
+        raise InvalidRequestError(errors=[Fault("scope", None, message)])
     if lasts is not None and not timedelta(0) < lasts <= LONGEST:
         raise InvalidRequestError(errors=[Fault("expires", None, "a key lasts up to ten years, or forever")])
     if any(key.owner == owner for key in _in_force(session, name)):
@@ -129,7 +129,7 @@ def state_of(key: ApiKey) -> str:
     return "expired" if key.expires_at is not None and key.expires_at <= utc_now() else "in force"
 
 
-def rotate(session: Session, name_or_id: str, overlap: timedelta, *, by_id: bool = False) -> MadeKey:
+def rotate(session: Session, name_or_id: str, overlap: timedelta, *, by_id: bool = False) -> NewKey:
     """Create a key with the same name, owner, scopes and lifetime; the old ones expire after the overlap.
 
     With `by_id`, names are not accepted.
@@ -214,8 +214,8 @@ def _used(engine: Engine, row: ApiKey) -> Key | None:
 def _checked(field: str, text: str) -> str:
     text = text.strip()
     if not text or len(text) > MAX_NAME or not text.isprintable():
-        told = f"1 to {MAX_NAME} printable characters"
-        raise InvalidRequestError(errors=[Fault(field, None, told)])
+        message = f"1 to {MAX_NAME} printable characters"
+        raise InvalidRequestError(errors=[Fault(field, None, message)])
     return text
 
 
@@ -227,20 +227,20 @@ def _meant(session: Session, name_or_id: str, *, by_id: bool) -> list[ApiKey]:
     one = store.get(session, name_or_id)
     if one is not None and state_of(one) == "in force":
         return [one]
-    found = [] if by_id else _in_force(session, name_or_id)
-    if not found:
+    keys = [] if by_id else _in_force(session, name_or_id)
+    if not keys:
         raise NotFoundError(
             f"There is no key in force with the {'' if by_id else 'name or '}id {name_or_id}."
         )
-    if len({key.owner for key in found}) > 1:
-        told = ", ".join(f"{key.id} of {key.owner}" for key in found)
-        raise ConflictError(f"Keys of several owners are named {name_or_id}: choose one by its id ({told}).")
-    return found
+    if len({key.owner for key in keys}) > 1:
+        names = ", ".join(f"{key.id} of {key.owner}" for key in keys)
+        raise ConflictError(f"Keys of several owners are named {name_or_id}: choose one by its id ({names}).")
+    return keys
 
 
 def _insert(
     session: Session, name: str, owner: str, scopes: Collection[str], lasts: timedelta | None
-) -> MadeKey:
+) -> NewKey:
     key_id, secret = _random(ID_LENGTH), _random(SECRET_LENGTH)
     whole = f"bart_{key_id}_{secret}{_checksum(key_id + secret)}"
     now = utc_now()
@@ -250,7 +250,7 @@ def _insert(
     row.created_at, row.expires_at = now, ends
     store.insert(session, row)
     audit.record(session, owner, "key.created", key_id)
-    return MadeKey(key_id, whole)
+    return NewKey(key_id, whole)
 
 
 def _random(length: int) -> str:

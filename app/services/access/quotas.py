@@ -56,10 +56,10 @@ def check_queued(session: Session, owner: str) -> None:
     if most is None:
         return
     store.hold(session, owner)
-    found = len(store.open_settings(session, owner)) + store.open_predictions(session, owner)
-    if found >= most:
+    count = len(store.open_settings(session, owner)) + store.open_predictions(session, owner)
+    if count >= most:
         raise QuotaError(
-            f"{found} of your fits and background predictions are queued or running, and {most} are allowed: "
+            f"{count} of your fits and background predictions are queued or running, and {most} are allowed: "
             "wait for one to end, or cancel one.",
             retry_after=LATER["queued"],
         )

@@ -89,13 +89,13 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
 
 def coded_columns(kinds: Mapping[str, str], summaries: Iterable[ColumnSummary]) -> int:
     """Count the coded columns: a category takes one per level, and one more for missing values."""
-    found = 0
+    columns = 0
     for summary in summaries:
         if kinds.get(summary.name) == "category":
-            found += 1 if summary.distinct <= 2 else summary.distinct + (summary.missing > 0)
+            columns += 1 if summary.distinct <= 2 else summary.distinct + (summary.missing > 0)
         elif summary.name in kinds:
-            found += 1
-    return found
+            columns += 1
+    return columns
 
 
 def check_memory(settings: Mapping[str, Any], rows: int, columns: int) -> None:

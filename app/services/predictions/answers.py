@@ -125,13 +125,13 @@ def _without_formulas(column: pa.ChunkedArray) -> pa.ChunkedArray:
     )
 
 
-def _bounds(given: Prediction | Errors) -> dict[str, Any]:
+def _bounds(estimates: Prediction | Errors) -> dict[str, Any]:
     return {
         "intervals": [
             {"level": level, "lower": _finite(lower), "upper": _finite(upper)}
-            for level, lower, upper in given.intervals
+            for level, lower, upper in estimates.intervals
         ],
-        "quantiles": [{"q": q, "values": _finite(values)} for q, values in given.quantiles],
+        "quantiles": [{"q": q, "values": _finite(values)} for q, values in estimates.quantiles],
     }
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from app.services.predictions.predict_rows import Predictor
 from app.store.tables import Json
 from sampler.posterior.assessment import convergence
-from sampler.posterior.report import thinned
+from sampler.posterior.report import evenly_spaced
 
 MAX_TRACE = 500
 
@@ -40,8 +40,8 @@ def growth(predictor: Predictor, owner: str, model: str) -> Growth:
 
     Raises NotFoundError, and NotFinishedError while a chain has no draws.
     """
-    found, posterior, draws = predictor.lookup(owner, model)
-    return Growth(found.id, **convergence.growth(posterior, draws))
+    stored, posterior, draws = predictor.lookup(owner, model)
+    return Growth(stored.id, **convergence.growth(posterior, draws))
 
 
 def sigma_traces(predictor: Predictor, owner: str, model: str) -> SigmaTraces | None:
@@ -50,6 +50,6 @@ def sigma_traces(predictor: Predictor, owner: str, model: str) -> SigmaTraces | 
     sigma = convergence.sigma_of(posterior, draws)
     if sigma is None:
         return None
-    shown = thinned(draws, MAX_TRACE)
+    shown = evenly_spaced(draws, MAX_TRACE)
     every = convergence.independent_every(sigma)
     return SigmaTraces(shown, sigma[:, shown], every, sigma[:, ::every])

@@ -89,18 +89,18 @@ class Posteriors:
             The stored model can't be read back.
         """
         with session_scope(self.engine, read_only=True) as session:
-            found = models.get(session, owner, model, succeeded=True)
-            draws = self._common_draws(session, found)
-            if found.state != SUCCEEDED and not draws:
-                raise _not_finished(found, partly=True)
-        posterior = self.cache.get(found.id, lambda: self._load(found.id))
+            stored = models.get(session, owner, model, succeeded=True)
+            draws = self._common_draws(session, stored)
+            if stored.state != SUCCEEDED and not draws:
+                raise _not_finished(stored, partly=True)
+        posterior = self.cache.get(stored.id, lambda: self._load(stored.id))
         for _ in range(LOADS):
             if draws is None or posterior.num_draws >= draws:
                 break
             # The cached posterior, or one being loaded for another caller, is older than this query.
-            self.cache.drop(found.id)
-            posterior = self.cache.get(found.id, lambda: self._load(found.id))
-        return found, posterior, min(posterior.num_draws, draws or posterior.num_draws)
+            self.cache.drop(stored.id)
+            posterior = self.cache.get(stored.id, lambda: self._load(stored.id))
+        return stored, posterior, min(posterior.num_draws, draws or posterior.num_draws)
 
     def _common_draws(self, session: Session, model: Model) -> int | None:
         """Return the number of draws that every chain has; it is constant once a model has succeeded."""
@@ -147,10 +147,10 @@ def find(session: Session, owner: str, model: str, *, partly: bool = False) -> M
 
     `partly`: draws in all of its chains suffice. Raises NotFoundError and NotFinishedError.
     """
-    found = models.get(session, owner, model, succeeded=True)
-    if found.state != SUCCEEDED and not (partly and store.common_draws(session, found.id)):
-        raise _not_finished(found, partly=partly)
-    return found
+    stored = models.get(session, owner, model, succeeded=True)
+    if stored.state != SUCCEEDED and not (partly and store.common_draws(session, stored.id)):
+        raise _not_finished(stored, partly=partly)
+    return stored
 
 
 def _not_finished(model: Model, *, partly: bool) -> NotFinishedError:

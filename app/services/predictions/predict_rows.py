@@ -87,18 +87,18 @@ class Predictor(Posteriors):
         InvalidRequestError, UnusableDataError, TooLargeError
             The request or the rows are invalid; names column and row.
         """
-        given: Any = None
+        rows: Any = None
         notes: list[str] = []
         if request.file is None:
-            given = columns_of(request.rows, request.columns, self.max_rows)
+            rows = columns_of(request.rows, request.columns, self.max_rows)
         with predict_seconds.labels("load").time():
-            found, posterior, draws = self.lookup(owner, model)
+            stored, posterior, draws = self.lookup(owner, model)
         request = replace(request, draws=draws if request.draws is None else request.draws)
         if request.file is not None:
-            given, notes = read_rows(*request.file, posterior.schema, self.max_rows)
+            rows, notes = read_rows(*request.file, posterior.schema, self.max_rows)
         with understood(), predict_seconds.labels("compute").time():
-            coded = posterior.encode(given)
-            answer = self._answer(found, posterior, coded, request)
+            coded = posterior.encode(rows)
+            answer = self._answer(stored, posterior, coded, request)
         predicted_rows.inc(coded.num_rows)
         return replace(answer, notes=notes)
 
@@ -165,14 +165,14 @@ def work_of_row(posterior: Posterior, request: PredictRequest) -> int:
     return draws * each
 
 
-def _check_verdict(found: row_diagnostics.RowsVerdict, require: str | None, num_rows: int) -> None:
-    if require is None or VERDICTS.index(found.verdict) >= VERDICTS.index(require):
+def _check_verdict(judged: row_diagnostics.RowsVerdict, require: str | None, num_rows: int) -> None:
+    if require is None or VERDICTS.index(judged.verdict) >= VERDICTS.index(require):
         return
     rows = "row" if num_rows == 1 else f"{num_rows} rows"
     raise NotConvergedError(
-        f"The verdict on the {rows} asked is {found.verdict}, and {require} is required. More draws or more "
+        f"The verdict on the {rows} asked is {judged.verdict}, and {require} is required. More draws or more "
         "chains help.",
-        [Fault(None, None, str(reason), reason.code) for reason in found.reasons],
+        [Fault(None, None, str(reason), reason.code) for reason in judged.reasons],
     )
 
 

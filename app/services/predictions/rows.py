@@ -32,12 +32,12 @@ def columns_of(rows: Any, columns: Any, max_rows: int) -> Columns:
         raise InvalidRequestError("Send either rows, a list of objects, or columns, an object of lists.")
     if rows is not None:
         _check_count(len(rows), max_rows)
-        made = _from_rows(rows)
+        converted = _from_rows(rows)
     else:
-        made = _checked(columns)
-        _check_count(len(next(iter(made.values()), ())), max_rows)
-    _check_cells(made)
-    return made
+        converted = _checked(columns)
+        _check_count(len(next(iter(converted.values()), ())), max_rows)
+    _check_cells(converted)
+    return converted
 
 
 def _check_count(count: int, max_rows: int) -> None:
@@ -48,8 +48,10 @@ def _check_count(count: int, max_rows: int) -> None:
 
 
 def _from_rows(rows: list[Any]) -> Columns:
-    told = "a row is an object of values by the columns' names"
-    if faults := enough(Fault(None, i + 1, told) for i, row in enumerate(rows) if not isinstance(row, dict)):
+    message = "a row is an object of values by the columns' names"
+    if faults := enough(
+        Fault(None, i + 1, message) for i, row in enumerate(rows) if not isinstance(row, dict)
+    ):
         raise UnusableDataError(errors=faults)
     names = rows[0].keys()
     if any(row.keys() != names for row in rows):
@@ -59,8 +61,8 @@ def _from_rows(rows: list[Any]) -> Columns:
 
 def _refuse_uneven(rows: list[dict[str, Any]]) -> None:
     names = dict.fromkeys(name for row in rows for name in row)
-    told = "this row lacks the column, which other rows have; send null for an unknown value"
-    absent = (Fault(name, i + 1, told) for i, row in enumerate(rows) for name in names if name not in row)
+    message = "this row lacks the column, which other rows have; send null for an unknown value"
+    absent = (Fault(name, i + 1, message) for i, row in enumerate(rows) for name in names if name not in row)
     raise UnusableDataError(errors=enough(absent))
 
 
@@ -80,8 +82,8 @@ def lists_of(columns: dict[str, Any]) -> Columns:
 
 
 def _lists(columns: dict[str, Any]) -> Columns:
-    told = "a column is a list of values"
-    if faults := enough(Fault(name, None, told) for name, v in columns.items() if not isinstance(v, list)):
+    message = "a column is a list of values"
+    if faults := enough(Fault(name, None, message) for name, v in columns.items() if not isinstance(v, list)):
         raise UnusableDataError(errors=faults)
     return columns
 
@@ -91,9 +93,9 @@ def _check_cells(columns: Columns) -> None:
     for name, values in columns.items():
         if {type(value) for value in values} <= PLAIN:
             continue
-        told = "a value is a number, text, true, false or null"
+        message = "a value is a number, text, true, false or null"
         faults += enough(
-            Fault(name, i + 1, told) for i, value in enumerate(values) if type(value) not in PLAIN
+            Fault(name, i + 1, message) for i, value in enumerate(values) if type(value) not in PLAIN
         )
         if len(faults) >= ENOUGH:
             break

@@ -112,7 +112,7 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
     InvalidRequestError, UnusableDataError
         A level, quantile or number of draws is invalid, or the dataset's columns don't match the model.
     """
-    found, posterior, draws = predictor.lookup(owner, model)
+    stored_model, posterior, draws = predictor.lookup(owner, model)
     with session_scope(predictor.engine, read_only=True) as session:
         names = [column["name"] for column in datasets.get(session, owner, request.dataset_id).columns]
     nothing = Coded(np.zeros((len(posterior.schema.coded), 0), np.uint8), [])
@@ -134,11 +134,11 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
         "draws": checked.draws,
         "mcse": request.mcse,
         "rhat": request.rhat,
-        "verdict": predictor.verdict(found, posterior, checked.draws),
+        "verdict": predictor.verdict(stored_model, posterior, checked.draws),
         "classes": posterior.classes,
         "warnings": warnings,
     }
-    asked = PredictRequest(
+    prediction = PredictRequest(
         levels=request.levels,
         interval=checked.interval,
         quantiles=request.quantiles,
@@ -146,7 +146,7 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
         mcse=request.mcse,
         rhat=request.rhat,
     )
-    return BatchPlan(found.id, request.dataset_id, resolved, work_of_row(posterior, asked))
+    return BatchPlan(stored_model.id, request.dataset_id, resolved, work_of_row(posterior, prediction))
 
 
 def accept(session: Session, owner: str, plan: BatchPlan) -> StoredPrediction:
@@ -163,7 +163,7 @@ def accept(session: Session, owner: str, plan: BatchPlan) -> StoredPrediction:
     quotas.check_queued(session, owner)
     quotas.check_stored(session, owner, dataset.num_rows * _figures(plan.request) * FIGURE_BYTES)
     try:
-        made = store.create(
+        prediction = store.create(
             session,
             owner=owner,
             model_id=plan.model_id,
@@ -173,8 +173,8 @@ def accept(session: Session, owner: str, plan: BatchPlan) -> StoredPrediction:
         )
     except (DatasetGoneError, ModelGoneError):
         raise NotFoundError("The model or the dataset was deleted meanwhile.") from None
-    audit.record(session, owner, "prediction.created", made.id)
-    return _with_progress(made, 0)
+    audit.record(session, owner, "prediction.created", prediction.id)
+    return _with_progress(prediction, 0)
 
 
 def unit_rows(work: int, num_rows: int) -> int:
@@ -196,16 +196,16 @@ def _figures(request: Mapping[str, Any]) -> int:
 
 def get(session: Session, owner: str, prediction_id: str) -> BatchPrediction:
     """Return the owner's prediction with this id; raises NotFoundError."""
-    found = store.get(session, owner, prediction_id) if is_id(prediction_id) else None
-    if found is None:
+    prediction = store.get(session, owner, prediction_id) if is_id(prediction_id) else None
+    if prediction is None:
         raise NotFoundError("There is no prediction with this id: GET /predictions lists yours.")
-    return found
+    return prediction
 
 
 def view(session: Session, owner: str, prediction_id: str) -> StoredPrediction:
     """Return a prediction with its progress; raises NotFoundError."""
-    found = get(session, owner, prediction_id)
-    return _with_progress(found, store.rows_done(session, found.id))
+    prediction = get(session, owner, prediction_id)
+    return _with_progress(prediction, store.rows_done(session, prediction.id))
 
 
 def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> Page[StoredPrediction]:
@@ -222,10 +222,10 @@ def cancel(session: Session, owner: str, prediction_id: str) -> StoredPrediction
 
     Raises NotFoundError, and ConflictError when it has ended.
     """
-    found = get(session, owner, prediction_id)
-    if found.state not in {*OPEN_STATES, CANCELLED}:
-        raise ConflictError(f"The prediction has {found.state}: there is nothing left to cancel.")
-    if found.state != CANCELLED and not found.cancel_requested:
+    prediction = get(session, owner, prediction_id)
+    if prediction.state not in {*OPEN_STATES, CANCELLED}:
+        raise ConflictError(f"The prediction has {prediction.state}: there is nothing left to cancel.")
+    if prediction.state != CANCELLED and not prediction.cancel_requested:
         audit.record(session, owner, "prediction.cancelled", prediction_id)
     store.cancel(session, owner, prediction_id)
     return view(session, owner, prediction_id)
@@ -244,13 +244,13 @@ class Result:
     def __init__(self, engine: Engine, owner: str, prediction_id: str) -> None:
         self.engine = engine
         with session_scope(engine, read_only=True) as session:
-            found = get(session, owner, prediction_id)
-            self._blocks = store.num_blocks(session, found.id)
-        if found.state != SUCCEEDED:
-            later = ": ask again when it has succeeded" if found.state in OPEN_STATES else ""
-            raise PredictionNotFinishedError(f"Prediction {found.id} is {found.state}{later}.")
-        self.prediction = found
-        self.facts = _facts(found)
+            prediction = get(session, owner, prediction_id)
+            self._blocks = store.num_blocks(session, prediction.id)
+        if prediction.state != SUCCEEDED:
+            later = ": ask again when it has succeeded" if prediction.state in OPEN_STATES else ""
+            raise PredictionNotFinishedError(f"Prediction {prediction.id} is {prediction.state}{later}.")
+        self.prediction = prediction
+        self.facts = _facts(prediction)
         self._read(0)  # raises for a damaged or deleted result before the response begins
 
     def as_arrow(self) -> Iterator[bytes]:
@@ -312,12 +312,12 @@ class Result:
     def _read(self, seq: int) -> pa.Table:
         with session_scope(self.engine, read_only=True) as session:
             try:
-                found = store.read_block(session, self.prediction.id, seq)
+                table = store.read_block(session, self.prediction.id, seq)
             except CorruptBlockError as error:
                 raise DamagedError(str(error)) from error
-        if found is None:
+        if table is None:
             raise NotFoundError("The prediction was deleted.")
-        return found
+        return table
 
 
 def _flat(table: pa.Table, facts: dict[str, Any]) -> pa.Table:
@@ -343,29 +343,29 @@ def _texts(flags: pa.ChunkedArray) -> pa.Array:
     )
 
 
-def _facts(found: BatchPrediction) -> dict[str, Any]:
-    request = found.request
+def _facts(prediction: BatchPrediction) -> dict[str, Any]:
+    request = prediction.request
     return {
-        "prediction_id": found.id,
-        "model_id": found.model_id,
+        "prediction_id": prediction.id,
+        "model_id": prediction.model_id,
         **{name: request[name] for name in ("draws", "interval", "verdict", "classes", "warnings")},
     }
 
 
-def _with_progress(found: BatchPrediction, done: int) -> StoredPrediction:
-    request = found.request
-    fraction = 1.0 if found.state == SUCCEEDED else min(done / max(found.num_rows, 1), 0.99)
+def _with_progress(prediction: BatchPrediction, done: int) -> StoredPrediction:
+    request = prediction.request
+    fraction = 1.0 if prediction.state == SUCCEEDED else min(done / max(prediction.num_rows, 1), 0.99)
     return StoredPrediction(
-        id=found.id,
-        model_id=found.model_id,
-        dataset_id=found.dataset_id,
-        state=found.state,
+        id=prediction.id,
+        model_id=prediction.model_id,
+        dataset_id=prediction.dataset_id,
+        state=prediction.state,
         level=request["levels"],
         **{name: request[name] for name in RESOLVED},
-        progress=RowProgress(fraction, done, found.num_rows),
-        flags=found.flags,
-        error=found.error,
-        created_at=found.created_at,
-        started_at=found.started_at,
-        finished_at=found.finished_at,
+        progress=RowProgress(fraction, done, prediction.num_rows),
+        flags=prediction.flags,
+        error=prediction.error,
+        created_at=prediction.created_at,
+        started_at=prediction.started_at,
+        finished_at=prediction.finished_at,
     )

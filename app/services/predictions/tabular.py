@@ -38,12 +38,12 @@ def read_rows(file: BinaryIO, options: Options, schema: Schema, max_rows: int) -
     known = (*columns, *schema.ignored)
     options = replace(options, kinds=kinds, otherwise=RAW, known=known)
     limits = replace(LIMITS, rows=max_rows)
-    found, sink = readers.run("rows", file, limits, {"options": options.to_json()})
+    report, sink = readers.run("rows", file, limits, {"options": options.to_json()})
     with sink:
         table = pa.ipc.open_stream(sink).read_all()
-    if found["read_as"]["format"] == "csv":
+    if report["read_as"]["format"] == "csv":
         table = _with_levels(table, columns, options)
-    return table, found["warnings"]
+    return table, report["warnings"]
 
 
 def _with_levels(table: pa.Table, columns: dict[str, Column], options: Options) -> pa.Table:

@@ -54,12 +54,12 @@ def read_columnar(
 
 
 def _parquet(file: BinaryIO, limits: ReaderLimits) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    found = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
-    schema = found.schema_arrow
+    parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
+    schema = parquet.schema_arrow
     _check_names(schema.names)
-    check_size(found.metadata.num_rows, len(schema), limits)
+    check_size(parquet.metadata.num_rows, len(schema), limits)
     rows = max(1, min(PIECE_ROWS, PIECE_CELLS // max(len(schema), 1)))
-    return schema, found.iter_batches(batch_size=rows, use_threads=False)
+    return schema, parquet.iter_batches(batch_size=rows, use_threads=False)
 
 
 def _arrow(file: BinaryIO) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -167,14 +167,14 @@ def _plain(name: str, column: pa.Array, kind: pa.DataType, before: int, faults: 
         texts = column.dictionary if pa.types.is_dictionary(column.type) else column
         longest = pc.max(pc.binary_length(texts.cast(pa.large_string()))).as_py() or 0
         if longest > MAX_TEXT:
-            told = f"a text has {longest} bytes; at most {MAX_TEXT} are read: shorten it"
-            raise UnusableDataError(errors=[Fault(name, None, told)])
+            message = f"a text has {longest} bytes; at most {MAX_TEXT} are read: shorten it"
+            raise UnusableDataError(errors=[Fault(name, None, message)])
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     column = column.cast(kind, safe=False)
     if pa.types.is_float64(kind):
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
         rows = pc.indices_nonzero(pc.fill_null(pc.is_inf(column), fill_value=False)).to_pylist()
-        told = "the value is infinite or too large for a number: make it null"
-        faults += [Fault(name, before + row + 1, told) for row in rows[:ENOUGH]]
+        message = "the value is infinite or too large for a number: make it null"
+        faults += [Fault(name, before + row + 1, message) for row in rows[:ENOUGH]]
     return column

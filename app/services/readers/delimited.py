@@ -106,8 +106,8 @@ def _look(file: BinaryIO, offset: int, quote: str) -> _Ends:
 def _rewritten(file: BinaryIO, offset: int, dialect: Dialect, scratch: Scratch) -> BinaryIO:
     """Rewrite the rows in the dialect that Arrow reads: commas and doubled quotes."""
     file.seek(offset)
-    made = scratch.file()
-    out = io.TextIOWrapper(cast("io.BufferedWriter", made), "utf-8", newline="")
+    rewritten = scratch.file()
+    out = io.TextIOWrapper(cast("io.BufferedWriter", rewritten), "utf-8", newline="")
     text = io.TextIOWrapper(cast("io.BufferedReader", file), "utf-8", newline="")
     csv.field_size_limit(BLOCK_BYTES)
     try:
@@ -118,7 +118,7 @@ def _rewritten(file: BinaryIO, offset: int, dialect: Dialect, scratch: Scratch) 
     out.flush()
     out.detach()
     text.detach()
-    return made
+    return rewritten
 
 
 def _read(file: BinaryIO, offset: int, dialect: Dialect, ends: _Ends, tail: "_Tail") -> None:
@@ -165,8 +165,8 @@ def _read(file: BinaryIO, offset: int, dialect: Dialect, ends: _Ends, tail: "_Ta
     if last is not None and not ends.closed:
         final = last.column(last.num_columns - 1)[-1].as_py()
         if final and "\n" in final:
-            told = "a quote is opened and never closed"
-            raise UnusableDataError(errors=[Fault(names[-1], tail.spool.num_rows, told)])
+            message = "a quote is opened and never closed"
+            raise UnusableDataError(errors=[Fault(names[-1], tail.spool.num_rows, message)])
 
 
 class _Tail:
@@ -201,14 +201,14 @@ def _empty_at_end(batch: pa.RecordBatch) -> int:
 
 
 def _ragged(row: pacsv.InvalidRow, dialect: Dialect, ends: _Ends) -> Fault:
-    told = f"it has {row.actual_columns} values where the header names {row.expected_columns} columns"
+    message = f"it has {row.actual_columns} values where the header names {row.expected_columns} columns"
     if row.number is None:
-        return Fault(None, None, told)
+        return Fault(None, None, message)
     if ends.lines_are_rows:
-        told += f" (line {dialect.line + row.number - 1})"
+        message += f" (line {dialect.line + row.number - 1})"
     if "\n" in row.text:
-        told += "; is a quote never closed?"
-    return Fault(None, row.number - int(dialect.header), told)  # pyarrow counts the header as row 1
+        message += "; is a quote never closed?"
+    return Fault(None, row.number - int(dialect.header), message)  # pyarrow counts the header as row 1
 
 
 def _reason(message: str) -> str:

@@ -55,7 +55,7 @@ class Dialect:
         """Whether Arrow's reader supports the dialect."""
         return self.separator != " " and not self.blanks
 
-    def told(self) -> dict[str, Any]:
+    def to_read_as(self) -> dict[str, Any]:
         """Return the detected dialect in the words of the request options."""
         words = {sign: word for word, sign in CHARACTERS.items()}
         quotes = {sign: word for word, sign in QUOTES.items()}
@@ -82,10 +82,10 @@ def sniff(sample: bytes, options: Options, *, whole: bool) -> Dialect:
         There is no header, or names are duplicate, too long, not printable, or too many.
     """
     text = sample.decode("utf-8", errors="ignore")
-    offset, line, text, given = _beginning(text)
+    offset, line, text, separator = _beginning(text)
     if not text.strip():
         raise UnusableDataError(EMPTY)
-    options = replace(options, separator=options.separator or given)
+    options = replace(options, separator=options.separator or separator)
     dialect, rows = _best(text, options, whole=whole)
     dialect = replace(dialect, offset=offset, line=line)
     if options.header is False:
@@ -100,10 +100,10 @@ def _beginning(text: str) -> tuple[int, int, str, Any]:
     """Find where the table begins: (byte offset, line, text from there, separator from a `sep=` line)."""
     blank = re.match(r"(?:[ \t]*\r?\n|[ \t]*\r)*", text)
     skipped = blank.end() if blank else 0
-    given = None
-    if found := SEP_LINE.match(text, skipped):
-        given = {sign: word for word, sign in CHARACTERS.items()}.get(found[1])
-        skipped = found.end() if given else skipped
+    separator = None
+    if match := SEP_LINE.match(text, skipped):
+        separator = {sign: word for word, sign in CHARACTERS.items()}.get(match[1])
+        skipped = match.end() if separator else skipped
     elif (comments := re.match(r"(?:#.*(?:\r?\n|\r))+", text[skipped:])) is not None:
         last = re.split(r"\r?\n|\r", comments[0].rstrip("\r\n"))[-1]
         following = text[skipped + comments.end() :].splitlines()
@@ -115,7 +115,7 @@ def _beginning(text: str) -> tuple[int, int, str, Any]:
         len(text[:skipped].encode()),
         1 + len(re.findall(r"\r?\n|\r", text[:skipped])),
         text[skipped:],
-        given,
+        separator,
     )
 
 
@@ -188,14 +188,14 @@ def lines_of(file: Any, dialect: Dialect) -> Iterator[str]:
 
 def _rows(text: str, dialect: Dialect, *, whole: bool) -> tuple[list[list[str]], bool]:
     """Return the first rows, and whether the quoting is consistent with the dialect."""
-    found: list[list[str]] = []
+    rows: list[list[str]] = []
     well_quoted = True
     limit = csv.field_size_limit(WIDEST_SAMPLE_BYTES)
     try:
         for row in reader(lines_of(io.StringIO(text, newline=""), dialect), dialect):
             if row:
-                found.append(row)
-            if len(found) == SAMPLE_ROWS:
+                rows.append(row)
+            if len(rows) == SAMPLE_ROWS:
                 break
         strict = reader(lines_of(io.StringIO(text, newline=""), dialect), dialect, strict=True)
         for _ in islice(strict, SAMPLE_ROWS - 1):
@@ -204,12 +204,12 @@ def _rows(text: str, dialect: Dialect, *, whole: bool) -> tuple[list[list[str]],
         well_quoted = not whole and "unexpected end" in str(error)  # the sample ends within quotes
     finally:
         csv.field_size_limit(limit)
-    cells = [cell.strip() for row in found for cell in row]
+    cells = [cell.strip() for row in rows for cell in row]
     stray = sum(len(cell) > 1 and cell[0] == cell[-1] and cell[0] in "\"'" for cell in cells)
     well_quoted = well_quoted and stray <= len(cells) / 10
     # The end of the sample may cut the last row.
-    cut = not whole and 1 < len(found) < SAMPLE_ROWS
-    return (found[:-1] if cut else found) or [[text.splitlines()[0]]], well_quoted
+    cut = not whole and 1 < len(rows) < SAMPLE_ROWS
+    return (rows[:-1] if cut else rows) or [[text.splitlines()[0]]], well_quoted
 
 
 def _with_names(dialect: Dialect, rows: list[list[str]], options: Options) -> Dialect:
@@ -275,8 +275,8 @@ def _check_names(names: Sequence[str]) -> None:
     seen: dict[str, int] = {}
     for position, name in enumerate(names, 1):
         if name in seen and name:
-            told = f"the header has this name twice, in columns {seen[name]} and {position}: rename one"
-            faults.append(Fault(name[:MAX_NAME], None, told))
+            message = f"the header has this name twice, in columns {seen[name]} and {position}: rename one"
+            faults.append(Fault(name[:MAX_NAME], None, message))
         seen.setdefault(name, position)
     if faults:
         raise UnusableDataError(errors=faults)
@@ -285,8 +285,8 @@ def _check_names(names: Sequence[str]) -> None:
 def name_fault(which: str, name: str) -> Fault | None:
     """Return the fault of a column name, None for a valid or absent one."""
     if len(name) > MAX_NAME:
-        told = f"the name of {which} has more than {MAX_NAME} characters: shorten it"
-        return Fault(None, None, f"{told} (is a quote in the header never closed?)" if "\n" in name else told)
+        text = f"the name of {which} has more than {MAX_NAME} characters: shorten it"
+        return Fault(None, None, f"{text} (is a quote in the header never closed?)" if "\n" in name else text)
     if name and not name.isprintable():
         return Fault(None, None, f"the name of {which} contains unprintable characters: rename it")
     return None

@@ -63,13 +63,13 @@ def check_encoding(name: str) -> str:
     key = name.strip().lower().replace("-", "_").replace(" ", "_")
     key = aliases.get(key, key).removesuffix("_sig")
     if key not in KNOWN:
-        told = "unknown encoding: use utf-8, utf-16, windows-1252, latin-1, iso8859-15 or the like"
-        raise InvalidRequestError(errors=[Fault("encoding", None, told)])
+        message = "unknown encoding: use utf-8, utf-16, windows-1252, latin-1, iso8859-15 or the like"
+        raise InvalidRequestError(errors=[Fault("encoding", None, message)])
     return codecs.lookup(key).name
 
 
 def as_utf8(
-    file: BinaryIO, given: str | None, max_bytes: int, scratch: Scratch
+    file: BinaryIO, encoding_name: str | None, max_bytes: int, scratch: Scratch
 ) -> tuple[BinaryIO, int, Encoding]:
     """Return the file as UTF-8, the position after its byte order mark, and the original encoding.
 
@@ -83,7 +83,7 @@ def as_utf8(
     file.seek(0)
     head = file.read(4096)
     mark, marked = next(((m, name) for m, name in MARKS if head.startswith(m)), (b"", None))
-    name = check_encoding(given) if given is not None else marked or _by_zeros(head)
+    name = check_encoding(encoding_name) if encoding_name is not None else marked or _by_zeros(head)
     if name in {"utf-16", "utf-32"}:
         name = marked if marked is not None and marked.startswith(name) else f"{name}-le"
     start = len(mark) if marked is not None and codecs.lookup(marked) == codecs.lookup(name or "utf-8") else 0
@@ -162,8 +162,8 @@ def _guess(file: BinaryIO, refused: str) -> tuple[str, str]:
     if western:
         lines = [line for line in bytes(sample).split(b"\n") if not line.isascii()]
         return "cp1252", lines[0].decode("cp1252", "replace").strip()[:80]
-    found = (match.encoding for match in from_bytes(bytes(sample)))
-    maybe = next((name for name in found if name in KNOWN and not name.startswith("utf")), "cp1251")
+    candidates = (match.encoding for match in from_bytes(bytes(sample)))
+    maybe = next((name for name in candidates if name in KNOWN and not name.startswith("utf")), "cp1251")
     raise UnusableDataError(
         f"The file is not UTF-8 ({refused}), and its encoding can't be detected: save it as UTF-8 (in Excel: "
         f"'CSV UTF-8'), or name its encoding (perhaps ?encoding={maybe})."
@@ -181,7 +181,7 @@ def _is_western(line: bytes) -> bool:
 
 def _transcoded(file: BinaryIO, start: int, name: str, max_bytes: int, scratch: Scratch) -> BinaryIO:
     decoder = codecs.getincrementaldecoder(name)()
-    made = scratch.file()
+    transcoded = scratch.file()
     line, written = 1, 0
     blocks = _blocks(file, start)
     while True:
@@ -198,13 +198,13 @@ def _transcoded(file: BinaryIO, start: int, name: str, max_bytes: int, scratch: 
             line += text.count("\n", 0, text.index("\0"))
             raise UnusableDataError(f"This is not a CSV file: line {line} holds a NUL, as binary files do.")
         line += text.count("\n")
-        written += made.write(data)
+        written += transcoded.write(data)
         if written > max_bytes:
             raise TooLargeError(
                 f"As text the file has more than {max_bytes >> 20} MB: send fewer rows or columns."
             )
         if not block:
-            return made
+            return transcoded
 
 
 def _blocks(file: BinaryIO, start: int) -> Iterator[bytes]:

@@ -93,14 +93,14 @@ def _of_text(name: str, column: pa.ChunkedArray, note: str) -> tuple[ColumnSumma
     levels, counts = counted.field("values"), counted.field("counts").to_numpy()
     kind: ColumnKind = "category" if len(levels) <= MAX_LEVELS else "text"
     listed = sort_levels(levels.to_pylist()) if kind == "category" else ()
-    found = "; ".join(told for told in (note, _note_on_numbers(column, levels, counts)) if told)
+    notes = "; ".join(part for part in (note, _note_on_numbers(column, levels, counts)) if part)
     summary = ColumnSummary(
         name=name,
         kind=kind,
         missing=column.null_count,
         distinct=len(levels),
         levels=listed,
-        note=found if len(found) <= MAX_NOTE else f"{found[:MAX_NOTE]}...",
+        note=notes if len(notes) <= MAX_NOTE else f"{notes[:MAX_NOTE]}...",
     )
     if sum(map(len, listed)) > MAX_LEVELS_LENGTH:
         summary = replace(summary, levels=(), note="its levels are too long to list")

@@ -68,20 +68,20 @@ class Spool:
                 self._writer.write_batch(kept)
             self._batches.clear()
 
-    def columns(self, wanted: list[int] | None = None) -> Iterator[tuple[int, pa.ChunkedArray]]:
+    def columns(self, indices: list[int] | None = None) -> Iterator[tuple[int, pa.ChunkedArray]]:
         """Yield (position, values) of all or the given columns, in order; call it after the last batch."""
-        wanted = list(range(len(self.schema))) if wanted is None else sorted(wanted)
+        indices = list(range(len(self.schema))) if indices is None else sorted(indices)
         if self._writer is not None:
             self._writer.close()
-        for group in self._groups(wanted):
+        for group in self._groups(indices):
             table = self._read(group)
             for place, index in enumerate(group):
                 yield index, table.column(place)
 
-    def _groups(self, wanted: list[int]) -> Iterator[list[int]]:
+    def _groups(self, indices: list[int]) -> Iterator[list[int]]:
         group: list[int] = []
         size = 0
-        for index in wanted:
+        for index in indices:
             if group and size + self._bytes[index] > GROUP_BYTES:
                 yield group
                 group, size = [], 0

@@ -16,7 +16,7 @@ from app.services.readers.encodings import as_utf8
 from app.services.readers.options import Options, ReaderLimits
 from app.services.readers.scratch import Scratch
 from app.services.readers.spool import Spool
-from app.services.readers.unpack import format_of, unpacked
+from app.services.readers.unpack import format_of, unpack
 from app.services.readers.values.typing_text import RAW, Typing
 from sampler.data.scalars import as_text
 
@@ -52,8 +52,8 @@ class ReadTable:
         """
         unknown = [name for name in self.options.kinds if name not in self.spool.names]
         if unknown and not self.options.known:
-            told = "a kind is given for this column, which the file doesn't have"
-            raise InvalidRequestError(errors=[Fault(name, None, told) for name in unknown])
+            message = "a kind is given for this column, which the file doesn't have"
+            raise InvalidRequestError(errors=[Fault(name, None, message) for name in unknown])
         typing = Typing(self.options)
         later: list[int] = []
         for last in (False, True):
@@ -103,11 +103,11 @@ class ReadTable:
             return False
         if self.dialect.labels:
             width = len(self.dialect.names)
-            told = f"the header names {width - 1} columns, the rows have {width} values: name every column"
-            typing.faults.append(Fault(None, 1, f"{told}, row numbers too"))
+            message = f"the header names {width - 1} columns, the rows have {width} values: name every column"
+            typing.faults.append(Fault(None, 1, f"{message}, row numbers too"))
         elif index > 0 and not self.options.known:
-            told = f"column {index + 1} has no name in the header: name it, or take the column out"
-            typing.faults.append(Fault(None, None, told))
+            message = f"column {index + 1} has no name in the header: name it, or take the column out"
+            typing.faults.append(Fault(None, None, message))
         elif not self.options.known:
             self.warnings.append(f"{position}: it is called {name}")
             return False
@@ -134,11 +134,11 @@ class ReadTable:
             said += ["decimal commas"] if self.read_as["decimal"] == "comma" else []
         plural = {"category": "categories", "text": "text"}
         counted = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
-        told = ", ".join(
+        counts = ", ".join(
             f"{count} {kind if count == 1 else plural.get(kind, kind + 's')}"
             for kind, count in counted.items()
         )
-        said.append(f"{len(kinds)} column{'s' * (len(kinds) != 1)} ({told})")
+        said.append(f"{len(kinds)} column{'s' * (len(kinds) != 1)} ({counts})")
         return f"read as: {', '.join(said)}, {self.num_rows} row{'s' * (self.num_rows != 1)}"
 
 
@@ -156,33 +156,33 @@ def open_table(file: BinaryIO, options: Options, limits: ReaderLimits) -> Iterat
 
 
 def _opened(file: BinaryIO, options: Options, limits: ReaderLimits, scratch: Scratch) -> ReadTable:
-    plain, layers = unpacked(file, limits.bytes, scratch)
+    plain, layers = unpack(file, limits.bytes, scratch)
     kind = format_of(plain) or "csv"
     if options.format in {"parquet", "arrow"} and kind != options.format:
         title = "Parquet file" if options.format == "parquet" else "Arrow stream or file"
         raise UnusableDataError(f"This is not a {title}: it has another signature.")
     read_as: dict[str, Any] = {"format": kind, "compression": "gzip" if layers else None}
     if kind != "csv":
-        levels = [name for name, wanted in options.kinds.items() if wanted in {"category", "text", RAW}]
+        levels = [name for name, override in options.kinds.items() if override in {"category", "text", RAW}]
         return ReadTable(read_columnar(plain, kind, limits, scratch, levels), options, read_as)
     text, start, encoding = as_utf8(plain, options.encoding, limits.bytes, scratch)
     dialect, spool, empty = read_delimited(text, start, options, limits, scratch)
-    read_as |= {"encoding": encoding.title, "encoding_guessed": encoding.guessed, **dialect.told()}
-    made = ReadTable(spool, options, read_as, dialect)
+    read_as |= {"encoding": encoding.title, "encoding_guessed": encoding.guessed, **dialect.to_read_as()}
+    table = ReadTable(spool, options, read_as, dialect)
     if encoding.guessed:
-        made.warnings.append(
+        table.warnings.append(
             f"The file is not UTF-8 and was read as {encoding.title}, for example {encoding.example!r}: if "
             "characters are wrong, upload it again with its encoding (?encoding=...)"
         )
     numeric = [name for name in dialect.names if dialect.header and NUMBER.fullmatch(name)]
     if numeric and not options.known:
-        made.warnings.append(
+        table.warnings.append(
             f"Column names are numbers ({', '.join(numeric[:3])}): if line {dialect.line} is not a header, "
             "insert one, or pass ?header=false"
         )
     if empty:
-        made.warnings.append(f"{empty} rows without values at the end of the file are left out")
-    return made
+        table.warnings.append(f"{empty} rows without values at the end of the file are left out")
+    return table
 
 
 def _is_blank(values: pa.ChunkedArray) -> bool:
@@ -193,7 +193,7 @@ def _is_blank(values: pa.ChunkedArray) -> bool:
     return bool(pc.all(pc.equal(values, ""), min_count=0).as_py())
 
 
-def _is_already(kind: str, given: pa.DataType) -> bool:
+def _is_already(kind: str, type_: pa.DataType) -> bool:
     check = {
         "number": pa.types.is_float64,
         "boolean": pa.types.is_boolean,
@@ -201,7 +201,7 @@ def _is_already(kind: str, given: pa.DataType) -> bool:
         "category": pa.types.is_string,
         "text": pa.types.is_string,
     }[kind]
-    return bool(check(given))
+    return bool(check(type_))
 
 
 def _are_bits(column: pa.ChunkedArray) -> bool:

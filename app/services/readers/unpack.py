@@ -33,7 +33,7 @@ NO_TABLES = (
 )
 
 
-def unpacked(file: BinaryIO, max_bytes: int, scratch: Scratch) -> tuple[BinaryIO, int]:
+def unpack(file: BinaryIO, max_bytes: int, scratch: Scratch) -> tuple[BinaryIO, int]:
     """Return the uncompressed file and its number of gzip layers.
 
     Raises

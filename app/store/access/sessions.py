@@ -20,10 +20,10 @@ def insert(session: Session, begun: BrowserSession, most: int) -> None:
 
 def key_of(session: Session, token_hash: str) -> str | None:
     """Return the id of the key that an unexpired session was started with, or None."""
-    found = select(BrowserSession.key_id).where(
+    query = select(BrowserSession.key_id).where(
         BrowserSession.hash == token_hash, BrowserSession.expires_at > utc_now()
     )
-    return session.scalar(found)
+    return session.scalar(query)
 
 
 def end(session: Session, token_hash: str) -> None:

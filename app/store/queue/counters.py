@@ -96,13 +96,13 @@ class Counts:
 
     def sums(self) -> Json:
         """Return counters summed over processes, {name: {labels: values}}; zeros omitted."""
-        found: Json = {}
+        sums: Json = {}
         for (name, labels), place in _PLACES.items():
             starts = [part * SIZE + place for part in range(self._parts)]
             cells = [sum(self._memory[start + k] for start in starts) for k in range(_WIDTHS[name])]
             if any(cells):
-                found.setdefault(name, {})[LABELS_JOINED.join(labels)] = cells
-        return found
+                sums.setdefault(name, {})[LABELS_JOINED.join(labels)] = cells
+        return sums
 
     def _place(self, tally: Tally, labels: tuple[str, ...]) -> int:
         return self.part % self._parts * SIZE + _PLACES[tally.name, labels]

@@ -121,29 +121,29 @@ def sweep(session: Session, busy: Collection[str] = ()) -> int:
         .join(Model)
         .outerjoin(BatchPrediction, ITS)
     )
-    query = query.where(lost, or_(not_(wanted()), hopeless), Unit.id.not_in(busy) if busy else true())
-    found = session.execute(query.order_by(Unit.model_id, Unit.id).limit(1)).first()
-    if found is None:
+    query = query.where(lost, or_(not_(parent_is_open()), hopeless), Unit.id.not_in(busy) if busy else true())
+    ended = session.execute(query.order_by(Unit.model_id, Unit.id).limit(1)).first()
+    if ended is None:
         return 0
-    lock_siblings(session, found)
-    stale = update(Unit).where(Unit.id == found.id, lost)  # again, under the lock
-    table, parent_id = parent(found)
+    lock_siblings(session, ended)
+    stale = update(Unit).where(Unit.id == ended.id, lost)  # again, under the lock
+    table, parent_id = parent(ended)
     its: Model | BatchPrediction = session.get_one(table, parent_id)
     if its.cancel_requested or its.state not in OPEN_STATES:
         changed = rows_changed(session, stale.values(state=CANCELLED, token=Unit.token + 1))
-        settle_parent(session, found)
+        settle_parent(session, ended)
         return changed
-    error = found.error or WORKER_LOST
+    error = ended.error or WORKER_LOST
     if changed := rows_changed(session, stale.values(state=FAILED, error=error, token=Unit.token + 1)):
-        fail_parent(session, found, error)
+        fail_parent(session, ended, error)
     return changed
 
 
-# The join of units to predictions that every query with `wanted` needs, besides the one to models.
+# The join of units to predictions that every query with `parent_is_open` needs, besides the one to models.
 ITS = Unit.prediction_id == BatchPrediction.id
 
 
-def wanted() -> ColumnElement[bool]:
+def parent_is_open() -> ColumnElement[bool]:
     """Return the condition that a unit's model or prediction is still open."""
     of_fit = and_(Model.state.in_(OPEN_STATES), Model.cancel_requested.is_(False))
     of_prediction = and_(BatchPrediction.state.in_(OPEN_STATES), BatchPrediction.cancel_requested.is_(False))

@@ -39,18 +39,18 @@ def settle(session: Session, prediction_id: str) -> None:
     """
     query = select(BatchPrediction).where(BatchPrediction.id == prediction_id)
     query = query.with_for_update(key_share=True)
-    found = session.scalar(query, execution_options={"populate_existing": True})
-    if found is None or found.state not in OPEN_STATES:
+    prediction = session.scalar(query, execution_options={"populate_existing": True})
+    if prediction is None or prediction.state not in OPEN_STATES:
         return
     mine = Unit.prediction_id == prediction_id
     if session.scalar(select(Unit.id).where(mine, Unit.state.in_(OPEN_STATES)).limit(1)) is not None:
         return
-    found.finished_at = utc_now()
-    if found.cancel_requested:
-        found.state = CANCELLED
+    prediction.finished_at = utc_now()
+    if prediction.cancel_requested:
+        prediction.state = CANCELLED
     else:
         statistics = session.scalars(select(Unit.statistics).where(mine))
-        found.state, found.flags = SUCCEEDED, _added_up(statistics)
+        prediction.state, prediction.flags = SUCCEEDED, _added_up(statistics)
     session.flush()
 
 

@@ -1,24 +1,24 @@
-"""Units of work: claim, slice, release, finish. Leases have a fencing token and use the database's clock.
+"""Claimed units of work: slice, release, finish. Leases have a fencing token and use the database's clock.
 
-A claim raises the unit's token, and every later write is conditional on it (`_fenced`). So a worker that
-wakes up after another one has claimed its unit writes nothing.
+A claim (`app.store.queue.claims`) raises the unit's token, and every later write is conditional on it
+(`_fenced`). So a worker that wakes up after another one has claimed its unit writes nothing.
 
 Lock order: rows of units (several: by id), then the prediction's row, then the model's (`app.store.tables`).
 """
 
 import enum
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Subquery, and_, case, delete, false, func, or_, select, true, update
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import and_, case, delete, false, select, update
+from sqlalchemy.orm import Session
 
 from app.store import draws, events
 from app.store.clock import db_now, utc_now
 from app.store.errors import LeaseLostError
-from app.store.queue import lifecycle, restarts
+from app.store.queue import claims, lifecycle, restarts
+from app.store.queue.claims import Claim
 from app.store.statements import rows_changed
 from app.store.tables import (
     CANCELLED,
@@ -27,7 +27,6 @@ from app.store.tables import (
     FAILED,
     FINISH,
     OPEN_STATES,
-    PREDICTION,
     QUEUED,
     RUNNING,
     SUCCEEDED,
@@ -47,23 +46,6 @@ class Directive(enum.Enum):
     DRAIN = "drain"  # this worker shall stop: `release` the unit
     GIVE_WAY = "give_way"  # another owner waits: `release` the chain, which continues later
     TIME_UP = "time_up"  # the model's time is over: end the chain with `finish_early`
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A unit leased to this worker; the lease ends after `lease_seconds` without a heartbeat."""
-
-    unit_id: str
-    token: int
-    kind: str
-    model_id: str
-    ordinal: int
-    worker_id: str
-    lease_seconds: float
-    num_draws: int  # kept and stored so far
-    created_at: datetime
-    prediction_id: str | None = None  # of a unit of a background prediction
-    recovered: bool = False  # taken over from a lost worker
 
 
 @dataclass(frozen=True)
@@ -98,102 +80,6 @@ class Cut:
     warnings: list[str]
 
 
-def count_claimable(
-    session: Session, limit: int, *, busy: Collection[str] = (), chains: int | None = None
-) -> int:
-    """Count the units that a worker could claim now, up to `limit`, with at most `chains` chains.
-
-    `busy` are the units that processes of this worker are working on.
-    """
-    short = _count(session, limit, _claimable(busy), Unit.kind != CHAIN)
-    room = limit - short if chains is None else min(limit - short, chains)
-    return short + (_count(session, room, _claimable(busy), Unit.kind == CHAIN) if room > 0 else 0)
-
-
-def _count(session: Session, limit: int, *which: ColumnElement[bool]) -> int:
-    some = select(Unit.id).join(Model).outerjoin(BatchPrediction, lifecycle.ITS).where(*which)
-    some_of_them = some.limit(limit).subquery()
-    return session.scalar(select(func.count()).select_from(some_of_them)) or 0
-
-
-def claim(
-    session: Session,
-    worker_id: str,
-    lease_seconds: float,
-    *,
-    busy: Collection[str] = (),
-    chains: bool = True,
-) -> Claim | None:
-    """Claim a unit of the owner with the fewest running ones; None when there is none or the worker drains.
-
-    Among owners with equally many, the one served longest ago comes first. Among one owner's units, finishes
-    come first, then predictions (their units are short), then the oldest chain.
-
-    Parameters
-    ----------
-    busy
-        Units that processes of this worker are working on; never claimed, even after their leases expire.
-    chains
-        Whether chains may be claimed; finishes and predictions always may.
-    """
-    if session.scalar(select(Worker.draining).where(Worker.id == worker_id)):
-        return None
-    kinds = true() if chains else Unit.kind != CHAIN
-    shares = _shares()
-    query = (
-        select(Unit)
-        .join(Model)
-        .outerjoin(BatchPrediction, lifecycle.ITS)
-        .join(shares, shares.c.owner == Model.owner)
-        .where(_claimable(busy), kinds)
-        .order_by(
-            shares.c.running,
-            shares.c.since,
-            case((Unit.kind == FINISH, 0), (Unit.kind == PREDICTION, 1), else_=2),
-            Unit.created_at,
-            Unit.ordinal,
-        )
-        .limit(1)
-        .with_for_update(of=Unit, skip_locked=True)
-    )
-    unit = session.scalar(query)
-    if unit is None:
-        return None
-    token, recovered = unit.token + 1, unit.state == RUNNING
-    values = {
-        "state": RUNNING,
-        "token": token,
-        "worker_id": worker_id,
-        "lease_until": db_now() + lease_seconds,
-        "attempts": Unit.attempts + 1,
-        "stalled_attempts": Unit.stalled_attempts + 1,
-        "updated_at": utc_now(),
-    }
-    rows_changed(session, update(Unit).where(Unit.id == unit.id).values(values))
-    table, parent_id = lifecycle.parent(unit)
-    started = update(table).where(table.id == parent_id, table.state == QUEUED)
-    started = started.values(state=RUNNING, started_at=func.coalesce(table.started_at, utc_now()))
-    if rows_changed(session, started) and table is Model:
-        events.append(session, unit.model_id, "started")
-        lifecycle.set_deadline(session, unit.model_id)
-    if recovered and unit.kind == CHAIN:
-        lost = {"chain": unit.ordinal, "attempt": unit.attempts + 1}
-        events.append(session, unit.model_id, "chain_recovered", lost)
-    return Claim(
-        unit.id,
-        token,
-        unit.kind,
-        unit.model_id,
-        unit.ordinal,
-        worker_id,
-        lease_seconds,
-        unit.num_draws,
-        unit.created_at,
-        unit.prediction_id,
-        recovered,
-    )
-
-
 def checkpoint(session: Session, claim: Claim) -> bytes | None:
     """Return the checkpoint from which the claimed chain continues, None at its beginning."""
     return session.scalar(select(Unit.checkpoint).where(Unit.id == claim.unit_id))
@@ -219,7 +105,7 @@ def commit_slice(session: Session, claim: Claim, slice_: Slice, *, gives_way: bo
     """
     _store_slice(session, claim, slice_, state=RUNNING, lease_until=db_now() + claim.lease_seconds)
     directive = _directive(session, claim)
-    if directive is Directive.CONTINUE and gives_way and _somebody_waits(session, claim):
+    if directive is Directive.CONTINUE and gives_way and claims.somebody_waits(session, claim):
         return Directive.GIVE_WAY
     return directive
 
@@ -359,62 +245,6 @@ def go_on(session: Session, claim: Claim, num_draws: int, header: bytes, looked:
     else:
         restarts.draw_on(session, model, num_draws, header)
         session.flush()
-
-
-def _claimable(busy: Collection[str] = ()) -> ColumnElement[bool]:
-    lost = and_(
-        Unit.state == RUNNING, Unit.lease_until < db_now(), Unit.stalled_attempts < lifecycle.MAX_STALLED
-    )
-    free = Unit.id.not_in(busy) if busy else true()
-    return and_(or_(Unit.state == QUEUED, lost), lifecycle.wanted(), free)
-
-
-def _shares() -> Subquery:
-    """Select, per owner of open units, the number of running units and the time of waiting or last service.
-
-    Service means a claim, a slice or the end of any unit of a model that has open ones.
-    """
-    unit, model, open_unit = aliased(Unit), aliased(Model), aliased(Unit)
-    concerned = select(open_unit.model_id).where(open_unit.state.in_(OPEN_STATES))
-    runs = and_(unit.state == RUNNING, unit.lease_until >= db_now())
-    served = case((unit.token > 0, unit.updated_at))
-    return (
-        select(
-            model.owner,
-            func.count(case((runs, 1))).label("running"),
-            func.coalesce(func.max(served), func.min(unit.created_at)).label("since"),
-        )
-        .join(model, model.id == unit.model_id)
-        .where(unit.model_id.in_(concerned))
-        .group_by(model.owner)
-        .subquery()
-    )
-
-
-def _somebody_waits(session: Session, claim: Claim) -> bool:
-    """Return whether a chain should yield to an owner with nothing running, or at least two units fewer.
-
-    This makes owners take turns where there are fewer slots than owners, without endless swaps where each has
-    one. Never more chains of an owner yield than units wait.
-    """
-    mine = session.scalar(select(Model.owner).where(Model.id == claim.model_id))
-    shares = _shares()
-    of_mine = select(shares.c.running).where(shares.c.owner == mine).scalar_subquery()
-    fewer = or_(shares.c.running == 0, shares.c.running <= of_mine - 2)
-    waiting = (
-        select(func.count())
-        .select_from(Unit)
-        .join(Model)
-        .outerjoin(BatchPrediction, lifecycle.ITS)
-        .join(shares, shares.c.owner == Model.owner)
-        .where(_claimable(), Model.owner != mine, fewer)
-    )
-    wait = session.scalar(waiting) or 0
-    if not wait:
-        return False
-    running = and_(Unit.kind == CHAIN, Unit.state == RUNNING, Unit.lease_until >= db_now())
-    before = select(func.count()).select_from(Unit).join(Model).where(running, Model.owner == mine)
-    return (session.scalar(before.where(Unit.id < claim.unit_id)) or 0) < wait
 
 
 def _fenced(session: Session, claim: Claim, **values: Any) -> None:

@@ -57,8 +57,8 @@ def list_workers(session: Session) -> list[Worker]:
 
 def last_beats(session: Session) -> list[tuple[Worker, float]]:
     """Return all known workers, oldest first, each with the seconds since its last heartbeat."""
-    found = select(Worker, db_now() - Worker.beat_at).order_by(Worker.started_at, Worker.id)
-    return [(worker, float(since)) for worker, since in session.execute(found)]
+    query = select(Worker, db_now() - Worker.beat_at).order_by(Worker.started_at, Worker.id)
+    return [(worker, float(since)) for worker, since in session.execute(query)]
 
 
 def waiting(session: Session) -> tuple[dict[str, int], datetime | None]:

@@ -86,8 +86,8 @@ class Edge:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        given = Headers(scope=scope)
-        _name(scope, given)
+        headers = Headers(scope=scope)
+        _name(scope, headers)
         started = False
 
         async def send_with_headers(message: Message) -> None:
@@ -98,8 +98,8 @@ class Edge:
             await send(message)
 
         try:
-            self._check(scope["path"], _declared(given))
-            await self.app(scope, self._counted(scope, receive, _declared(given)), send_with_headers)
+            self._check(scope["path"], _declared(headers))
+            await self.app(scope, self._counted(scope, receive, _declared(headers)), send_with_headers)
         except (NoSuchPathError, BodyTooLargeError, BodyTooSlowError) as error:
             if started:
                 raise
@@ -145,11 +145,11 @@ class Edge:
         return counted
 
 
-def _name(scope: Scope, given: Headers) -> None:
+def _name(scope: Scope, headers: Headers) -> None:
     """Set the request's ids for responses and logs: its request id, and its trace id if it has one."""
-    asked = given.get("x-request-id", "")
-    scope["bartserve.request_id"] = asked if GIVEN_ID.fullmatch(asked) else secrets.token_hex(8)
-    trace = TRACE.fullmatch(given.get("traceparent", ""))
+    request_id = headers.get("x-request-id", "")
+    scope["bartserve.request_id"] = request_id if GIVEN_ID.fullmatch(request_id) else secrets.token_hex(8)
+    trace = TRACE.fullmatch(headers.get("traceparent", ""))
     scope["bartserve.trace_id"] = trace and trace[1]
     bind(request_id=request_id_of(scope), trace_id=scope["bartserve.trace_id"])
 

@@ -53,7 +53,7 @@ def _record(scope: Scope, status: int, seconds: float) -> None:
             metrics.predict_rejected.labels(problem).inc()
     quiet = route.startswith(QUIET) and status < 500
     # The template, not the path, which may contain a model's name.
-    given = {
+    ids = {
         name: value for name, value in (scope.get("path_params") or {}).items() if ID.fullmatch(str(value))
     }
     said = {
@@ -66,4 +66,4 @@ def _record(scope: Scope, status: int, seconds: float) -> None:
         "duration_ms": round(1000 * seconds, 1),
         "problem": problem,
     }
-    log.log(logging.DEBUG if quiet else logging.INFO, "%s %s %d", method, route, status, extra=said | given)
+    log.log(logging.DEBUG if quiet else logging.INFO, "%s %s %d", method, route, status, extra=said | ids)

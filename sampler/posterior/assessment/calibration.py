@@ -66,7 +66,7 @@ def row_by_row(
     y, classes = examined.y, rows.classes
     several = len(classes or ()) > 2
     predicted, most = np.zeros(len(y), np.int64), np.zeros(len(y))
-    found = {name: np.zeros(len(y)) for name in ("mean", "lower", "upper")}
+    summaries = {name: np.zeros(len(y)) for name in ("mean", "lower", "upper")}
     inside = np.zeros(len(LEVELS), np.int64)
     for batch, part in examined.batches(BATCH_ROWS):
         before()
@@ -76,10 +76,10 @@ def row_by_row(
             predicted[batch], most[batch] = figures["mean"].argmax(axis=1), figures["mean"].max(axis=1)
             own = part.y.astype(np.int64)
             known = np.flatnonzero(own < figures["mean"].shape[1])  # any other class has no probability
-            for name, values in found.items():
+            for name, values in summaries.items():
                 values[batch.start + known] = figures[name][known, own[known]]
             continue
-        found["mean"][batch], found["lower"][batch], found["upper"][batch] = (
+        summaries["mean"][batch], summaries["lower"][batch], summaries["upper"][batch] = (
             answer.mean,
             answer.lower,
             answer.upper,
@@ -89,7 +89,7 @@ def row_by_row(
         law = Predictive.of(posterior, part.coded, part.weights)
         inside += [count_inside(law.below(part.y), level) for level in LEVELS]
         if part.weights is not None:
-            found["lower"][batch], found["upper"][batch] = law.interval(LEVEL)
+            summaries["lower"][batch], summaries["upper"][batch] = law.interval(LEVEL)
     shown = _spaced(len(y), MAX_SHOWN)
     return {
         "interval": "credible" if classes else "predictive",
@@ -98,12 +98,12 @@ def row_by_row(
         "rows": {
             "row": (numbers[chosen[shown]] + 1).tolist(),
             "actual": y[shown].tolist(),
-            **{name: values[shown].tolist() for name, values in found.items()},
+            **{name: values[shown].tolist() for name, values in summaries.items()},
             **({"predicted": predicted[shown].tolist()} if several else {}),
         },
         "calibration": _by_bins(y == predicted, most)
         if several
-        else _by_bins(y, found["mean"])
+        else _by_bins(y, summaries["mean"])
         if classes
         else [_share(level, int(count), len(y)) for level, count in zip(LEVELS, inside, strict=True)],
     }

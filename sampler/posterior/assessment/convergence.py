@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.posterior import rhat_ess
-from sampler.posterior.report import thinned
+from sampler.posterior.report import evenly_spaced
 from sampler.posterior.verdict import FEWEST_DRAWS, LIMITS
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def growth(posterior: Posterior, num_draws: int) -> dict[str, Any]:
 
     """
     counts = _counts(num_draws)
-    rows = thinned(posterior.reference.num_rows, ROWS)
+    rows = evenly_spaced(posterior.reference.num_rows, ROWS)
     codes = np.ascontiguousarray(posterior.reference.codes[:, rows])
     f = posterior.draws_by_figure(codes, num_draws)
     sigma = sigma_of(posterior, num_draws)

@@ -87,5 +87,5 @@ def density(posterior: Posterior, coded: Coded, num_draws: int) -> dict[str, Any
 
 def _mixture(x: Floats, f: Floats, sigma: Floats) -> Floats:
     z = (x[:, None] - f) / sigma
-    found: Floats = (np.exp(-0.5 * z * z) / sigma).mean(axis=1) / np.sqrt(2 * np.pi)
-    return found
+    heights: Floats = (np.exp(-0.5 * z * z) / sigma).mean(axis=1) / np.sqrt(2 * np.pi)
+    return heights

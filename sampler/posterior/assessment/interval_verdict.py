@@ -61,12 +61,12 @@ class Comparison:
     @property
     def gaps(self) -> Floats:
         """Excess of each group's coverage over the level, 0 where chance allows it; float64 [group]."""
-        found = np.zeros(len(self.rows))
+        gaps = np.zeros(len(self.rows))
         for k, (rows, inside) in enumerate(zip(self.rows, self.inside, strict=True)):
             low, high = chance_range(LEVEL, int(rows))
             if not low <= inside / rows <= high:
-                found[k] = inside / rows - LEVEL
-        return found
+                gaps[k] = inside / rows - LEVEL
+        return gaps
 
     @property
     def is_worth_a_word(self) -> bool:
@@ -124,17 +124,17 @@ def interval_verdict(posterior: Posterior, rows: LabelledRows, below: Floats, me
     level = np.abs(2.0 * below - 1.0)  # of the smallest central interval that holds the outcome
     count = len(level)
     overall = [_share(each, int(np.count_nonzero(level <= each)), count) for each in LEVELS]
-    found: dict[str, Any] = {"level": LEVEL, "rows": count, "overall": overall}
+    report: dict[str, Any] = {"level": LEVEL, "rows": count, "overall": overall}
     if count < FEWEST_ROWS:
         text = f"{count} held-out rows are too few to judge the intervals by: {FEWEST_ROWS} are needed."
-        return found | {"verdict": "unknown", "text": text, "advice": None, "reasons": [], "by": []}
+        return report | {"verdict": "unknown", "text": text, "advice": None, "reasons": [], "by": []}
     compared = _compare(level, [*_groupings(posterior, rows, mean)])
     uneven = [each for each in compared if each.is_worth_a_word]
     general = _overall_fault(level)
     reasons: list[dict[str, Any]] = [] if general is None else [{"code": general, "feature": None}]
     reasons += [{"code": "uneven", "feature": each.groups.name} for each in uneven[:NAMED]]
     shown = sorted(compared[:SHOWN], key=lambda each: each.groups.name is not None)  # the prediction first
-    return found | {
+    return report | {
         "verdict": "not_held" if reasons else "held",
         "text": _text(overall, general, uneven),
         "advice": _advice(general, uneven, posterior.settings),
@@ -180,7 +180,7 @@ def _compare(level: Floats, groupings: list[Groups]) -> list[Comparison]:
     """Compare each grouping's groups, those that differ most first."""
     rank = np.empty(len(level))
     rank[np.argsort(level, kind="stable")] = np.arange(1, len(level) + 1)
-    found = []
+    comparisons = []
     for groups in groupings:
         members = groups.number >= 0
         number, ranks = groups.number[members], rank[members]
@@ -192,8 +192,8 @@ def _compare(level: Floats, groupings: list[Groups]) -> list[Comparison]:
         between = np.sum(np.bincount(number, centred) ** 2 / rows)
         statistic = between / max(float(centred.var(ddof=1)), 1e-300)
         p = float(chdtrc(len(rows) - 1, statistic))
-        found.append((statistic, Comparison(groups, rows, inside, min(1.0, p * len(groupings)))))
-    return [each for _, each in sorted(found, key=lambda pair: (pair[1].p, -pair[0]))]
+        comparisons.append((statistic, Comparison(groups, rows, inside, min(1.0, p * len(groupings)))))
+    return [each for _, each in sorted(comparisons, key=lambda pair: (pair[1].p, -pair[0]))]
 
 
 def _overall_fault(level: Floats) -> str | None:

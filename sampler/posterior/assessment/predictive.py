@@ -116,8 +116,8 @@ class Predictive:
             return self._below(y, row.astype(np.int64)) - q
 
         rows = np.arange(self.f.shape[2])
-        found: Floats = elementwise.find_root(above, self._ends(REACH), args=(rows,)).x
-        return found
+        roots: Floats = elementwise.find_root(above, self._ends(REACH), args=(rows,)).x
+        return roots
 
 
 def _mean_size(mean: Floats, sd: Floats) -> Floats:

@@ -85,8 +85,8 @@ def _ess(posterior: Posterior) -> float | None:
     """Return the effective sample size (bulk, tail) that sigma and f at 95% of the reference rows reach."""
     if not is_known(posterior.num_draws):
         return None
-    found = agreement(posterior, posterior.reference, posterior.num_draws)
-    of_f = float(np.quantile(np.minimum(found.ess_bulk, found.ess_tail), 1 - ROWS_SHARE))
+    agreed = agreement(posterior, posterior.reference, posterior.num_draws)
+    of_f = float(np.quantile(np.minimum(agreed.ess_bulk, agreed.ess_tail), 1 - ROWS_SHARE))
     if posterior.sigma is None:
         return of_f
     of_sigma = [posterior.summary().sigma[name] for name in ("ess_bulk", "ess_tail")]

@@ -139,9 +139,9 @@ def _over_runs(apart: Floats, share: Floats) -> Floats:
     return np.asarray(np.sqrt(apart @ share.sum(axis=1) ** 2 * many / max(many - 1, 1)))
 
 
-def judge_weighted(found: Agreement, weights: Weights, chains: int) -> tuple[Verdict, list[Reason]]:
+def judge_weighted(agreed: Agreement, weights: Weights, chains: int) -> tuple[Verdict, list[Reason]]:
     """Return the best verdict whose limits, the evidence's spread included, hold, and its reasons."""
-    verdict, reasons = judge(found, None, chains)
+    verdict, reasons = judge(agreed, None, chains)
     for better, most in SPREAD.items():
         if chains > 1 and weights.spread > most and VERDICTS.index(verdict) <= VERDICTS.index(better):
             verdict = VERDICTS[VERDICTS.index(better) + 1]
@@ -170,14 +170,14 @@ def summarise_weighted(
         Counters of the moves, by run.
 
     """
-    found = agreement(f, weights.share)
+    agreed = agreement(f, weights.share)
     runs, draws = weights.log.shape
-    verdict, reasons = judge_weighted(found, weights, runs)
+    verdict, reasons = judge_weighted(agreed, weights, runs)
     advice = "The intervals can be used as they are."
     if verdict != "converged":
         longer = f"Take more particles (num_draws={4 * draws})"
         if any("divide" in each for each in statistics):
             longer = "Search longer (the search's iterations, chains and draws)"
         advice = f"{longer} or pool more runs (num_chains={2 * runs})."
-    summary = describe_trees(verdict, reasons, advice, found, leaf_counts, weights.share, statistics)
+    summary = describe_trees(verdict, reasons, advice, agreed, leaf_counts, weights.share, statistics)
     return replace(summary, chains=runs, draws=draws, weights=weights.to_json())

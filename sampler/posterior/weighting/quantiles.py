@@ -30,16 +30,16 @@ def of_draws(values: Floats, share: Floats | None, tails: Floats) -> Floats:
         Levels; a negative one stands for 1 + level.
 
     """
-    wanted = np.where(tails < 0, 1 + tails, tails)
-    if not len(wanted):
+    shares = np.where(tails < 0, 1 + tails, tails)
+    if not len(shares):
         return np.empty((0, len(values)))
     if share is None:
-        return np.quantile(values, wanted, axis=1)
+        return np.quantile(values, shares, axis=1)
     order = np.argsort(values, axis=1, kind="stable")
     ranked = np.take_along_axis(values, order, axis=1)
     total = np.cumsum(share[order], axis=1)
-    place = np.array([np.argmax(total >= min(q, 1.0) * total[:, -1:] - 1e-12, axis=1) for q in wanted], int)
-    return np.take_along_axis(ranked, place.reshape(len(wanted), -1).T, axis=1).T
+    place = np.array([np.argmax(total >= min(q, 1.0) * total[:, -1:] - 1e-12, axis=1) for q in shares], int)
+    return np.take_along_axis(ranked, place.reshape(len(shares), -1).T, axis=1).T
 
 
 def normal_mixture(centre: Floats, sd: Floats, share: Floats, tails: Floats) -> Floats:
@@ -58,11 +58,11 @@ def normal_mixture(centre: Floats, sd: Floats, share: Floats, tails: Floats) -> 
         Levels; a negative one stands for 1 + level.
 
     """
-    found = np.empty((len(tails), len(centre)))
+    quantiles = np.empty((len(tails), len(centre)))
     smallest = CLOSE * sd.min(axis=1) if len(centre) else np.empty(0)
     for level, tail in enumerate(tails):
-        found[level] = _root(centre, sd, share, float(tail), smallest)
-    return found
+        quantiles[level] = _root(centre, sd, share, float(tail), smallest)
+    return quantiles
 
 
 def _average(values: Floats, share: Floats) -> Floats:
@@ -72,16 +72,16 @@ def _average(values: Floats, share: Floats) -> Floats:
 
 def _root(centre: Floats, sd: Floats, share: Floats, tail: float, close: Floats) -> Floats:
     sign = -1.0 if tail < 0 else 1.0  # an upper tail is the lower one of the mirror image
-    mirrored, wanted = sign * centre, abs(tail)
-    ends = mirrored + sd * ndtri(wanted)
+    mirrored, tail_share = sign * centre, abs(tail)
+    ends = mirrored + sd * ndtri(tail_share)
     low, high = ends.min(axis=1), ends.max(axis=1)
     mean = _average(mirrored, share)
     spread = np.sqrt(_average((mirrored - mean[:, None]) ** 2 + sd**2, share))
-    at = np.clip(mean + spread * ndtri(wanted), low, high)
+    at = np.clip(mean + spread * ndtri(tail_share), low, high)
     active = np.arange(len(at))
     for _ in range(MOST_STEPS):
         z = (at[active, None] - mirrored[active]) / sd[active]
-        below = _average(ndtr(z), share) - wanted
+        below = _average(ndtr(z), share) - tail_share
         density = _average(np.exp(-0.5 * z * z) / sd[active], share) / np.sqrt(2 * np.pi)
         low[active] = np.where(below < 0, at[active], low[active])
         high[active] = np.where(below > 0, at[active], high[active])

@@ -12,7 +12,7 @@ from app.services.predictions import stored
 from app.store import datasets
 from app.store import predictions as store
 from app.store.engine import session_scope
-from app.store.queue import units
+from app.store.queue import claims, units
 from app.store.queue.workers import register
 from app.store.tables import Dataset, PredictionBlock, Worker
 from tests.support.api_calls import places, post_csv, problem, table
@@ -181,7 +181,7 @@ def test_a_running_one_learns_of_its_end(client, database, model, dataset_id):
     for method, path in [("POST", "/cancel"), ("DELETE", "")]:
         made = start(client, model, dataset_id).json()
         with session_scope(database.engine) as session:
-            claim = units.claim(session, "w", 60)
+            claim = claims.claim(session, "w", 60)
         assert claim.prediction_id == made["id"]
         assert client.get(f"/predictions/{made['id']}").json()["state"] == "running"
         assert client.request(method, f"/predictions/{made['id']}{path}").is_success
@@ -244,8 +244,8 @@ def test_predictions_come_before_fits(client, settings, model, dataset_id, datab
     made = start(client, model, dataset_id).json()
 
     with session_scope(database.engine) as session:
-        assert units.claim(session, "w", 60).prediction_id == made["id"]
-        assert units.claim(session, "w", 60).prediction_id is None
+        assert claims.claim(session, "w", 60).prediction_id == made["id"]
+        assert claims.claim(session, "w", 60).prediction_id is None
 
 
 def test_predictions_of_other_owners_are_404(client, database, model, dataset_id):

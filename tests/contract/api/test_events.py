@@ -11,7 +11,7 @@ from app.server import STOP_SECONDS
 from app.server import server as make_server
 from app.services.fits.event_stream import Feed
 from app.store.engine import session_scope
-from app.store.queue import units
+from app.store.queue import claims, units
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.databases import only
 from tests.support.fitted_models import SMALL, run_units
@@ -88,9 +88,9 @@ def test_the_log_tells_what_happened(client, settings, database, model_id):
 def test_a_recovered_chain_is_logged(client, database, model_id):
     """A chain taken over from a lost worker is logged as recovered."""
     with session_scope(database.engine) as session:
-        units.claim(session, "w1", -1.0)
+        claims.claim(session, "w1", -1.0)
     with session_scope(database.engine) as session:
-        units.claim(session, "w2", 60.0)
+        claims.claim(session, "w2", 60.0)
     page = client.get(f"/models/{model_id}/events").json()["items"]
 
     assert [event["kind"] for event in page] == ["created", "started", "chain_recovered"]

@@ -6,7 +6,7 @@ import pytest
 
 from app.store import models as store
 from app.store.engine import session_scope
-from app.store.queue import units
+from app.store.queue import claims, units
 from app.store.queue.workers import register
 from app.store.tables import Worker
 from app.web.errors import faults_of
@@ -81,7 +81,7 @@ def test_progress_is_what_the_workers_commit(client, dataset_id, database):
     model_id = fit(client, dataset_id, **SMALL).json()["id"]
     with session_scope(database.engine) as session:
         register(session, Worker(id="w", host="h", pid=1, slots=2, beat_at=0, phase="working"))
-        first, second = (units.claim(session, "w", 60), units.claim(session, "w", 60))
+        first, second = (claims.claim(session, "w", 60), claims.claim(session, "w", 60))
         units.heartbeat(session, first, units.Progress("sampling", 30, 40, 5, rate=10.0))
         units.heartbeat(session, second, units.Progress("compiling", 3, 9))
 
@@ -113,7 +113,7 @@ def test_an_ended_model_has_nothing_to_cancel(client, dataset_id, database):
     path = fit(client, dataset_id, **SMALL).headers["location"]
     with session_scope(database.engine) as session:
         register(session, Worker(id="w", host="h", pid=1, slots=2, beat_at=0, phase="working"))
-        units.fail(session, units.claim(session, "w", 60), {"type": "data", "detail": "It broke."})
+        units.fail(session, claims.claim(session, "w", 60), {"type": "data", "detail": "It broke."})
 
     body = problem(client.post(f"{path}/cancel"), 409, "conflict")
 

@@ -12,7 +12,7 @@ from fastapi import APIRouter, FastAPI
 from app.application import create_app
 from app.services.access import keys
 from app.settings import Settings
-from app.web.scopes import GuardedRoute, guarded
+from app.web.scopes import GuardedRoute, list_needs
 from tests.support.api_calls import CSV, bearer, make_key, table
 from tests.support.databases import only
 from tests.support.routes import address, body_for
@@ -82,7 +82,9 @@ def test_no_spelling_of_a_path_gives_a_key_more(team, database, things, every):
     held = {scope: bearer(make_key(database, scope, owner="ann", scopes=[scope])) for scope in keys.SCOPES}
     asked = 0
     with Raw(team.base_url.host, team.base_url.port) as raw:
-        for method, path, asked_for in guarded(create_app(Settings(database_url="sqlite:///never-opened"))):
+        for method, path, asked_for in list_needs(
+            create_app(Settings(database_url="sqlite:///never-opened"))
+        ):
             if asked_for.keyless:
                 continue
             target = address(path, **things)
@@ -124,4 +126,4 @@ def test_a_route_without_a_scope_is_an_error():
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     app.get("/x")(endpoint)
     with pytest.raises(TypeError, match="/x is not guarded"):
-        list(guarded(app))
+        list(list_needs(app))

@@ -9,7 +9,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from app.api.predict import WantedQuery
+from app.api.predict import PredictQuery
 from app.store import draws, models
 from app.store.engine import session_scope
 from sampler import Posterior
@@ -322,7 +322,7 @@ def test_query_parameters_beside_json_rows_are_refused(client, settings):
     plain, spelt = (client.post(f"/models/{made['id']}/predict", **one) for one in (row, row | usual))
     assert (plain.status_code, plain.json()) == (200, spelt.json())
     told = client.get("/openapi.json").json()["paths"]["/models/{model_id}/predict"]["post"]["parameters"]
-    assert {p["name"] for p in told if p["in"] == "query"} == set(WantedQuery.model_fields)
+    assert {p["name"] for p in told if p["in"] == "query"} == set(PredictQuery.model_fields)
 
 
 @only("sqlite")

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import update
 
 from app.store.engine import session_scope
-from app.store.queue import lifecycle, units
+from app.store.queue import claims, lifecycle, units
 from app.store.tables import Unit
 from tests.support.api_calls import places, post_csv, problem, table
 from tests.support.fitted_models import SMALL, fitted, run_units
@@ -135,7 +135,7 @@ def test_a_model_whose_finish_failed_is_retried(client, settings, database, mode
     with session_scope(database.engine) as session:  # every chain ended except for the finish
         session.execute(update(Unit).where(Unit.model_id == model_id).values(state="done"))
         lifecycle.settle(session, model_id)
-        finish = units.claim(session, "w", 60)
+        finish = claims.claim(session, "w", 60)
         units.fail(session, finish, {"type": "internal", "detail": "A cosmic ray."})
     client.post(f"/models/{model_id}/retry")
 

@@ -8,7 +8,7 @@ from app.store.access import quotas
 from app.store.counts import snapshot
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError, LeaseLostError, ModelGoneError
-from app.store.queue import units
+from app.store.queue import claims, units
 from app.store.tables import (
     BatchPrediction,
     Dataset,
@@ -69,7 +69,7 @@ def test_what_is_deleted_is_gone_at_once(database):
     dataset_id, model_id, prediction_id = fill(engine)
     with session_scope(engine, read_only=True) as session:
         unit = models.chains(session, [model_id])[model_id][0]
-    claimed = units.Claim(unit.id, unit.token, "chain", model_id, 0, "w1", 60.0, 0, unit.created_at)
+    claimed = claims.Claim(unit.id, unit.token, "chain", model_id, 0, "w1", 60.0, 0, unit.created_at)
     with session_scope(engine) as session:
         units.heartbeat(session, claimed)  # still its worker's
     assert stored(engine) > 0
@@ -83,7 +83,7 @@ def test_what_is_deleted_is_gone_at_once(database):
         lists = (models.list_page, predictions.list_page, datasets.list_page)
         assert [found(session, OWNER, 10) for found in lists] == [[], [], []]
         assert snapshot(session).models == {}
-        assert units.count_claimable(session, 10) == 0
+        assert claims.count_claimable(session, 10) == 0
         with pytest.raises(ModelGoneError):
             draws.read(session, model_id)
     assert stored(engine) == 0

@@ -5,7 +5,7 @@ from sqlalchemy import update
 
 from app.store import predictions
 from app.store.engine import session_scope
-from app.store.queue import lifecycle, units
+from app.store.queue import claims, lifecycle, units
 from app.store.queue.units import Directive
 from app.store.tables import CHAIN, FINISH, PREDICTION, Dataset, Unit
 from tests.support.store_factories import a_slice, create_model
@@ -15,7 +15,7 @@ ANN, BOB, EVE = "ann", "bob", "eve"
 
 def claim(engine, **how):
     with session_scope(engine) as session:
-        return units.claim(session, "w", 60.0, **how)
+        return claims.claim(session, "w", 60.0, **how)
 
 
 def commit(engine, claimed, *, gives_way=True):
@@ -120,9 +120,9 @@ def test_short_units_have_a_place_of_their_own(database, kind):
     """A process that may take no chain claims finishes and predictions, and counts only these."""
     models_of(database.engine, ANN)
     with session_scope(database.engine) as session:
-        assert units.count_claimable(session, 9, chains=0) == 0
-        assert units.count_claimable(session, 9, chains=3) == 3
-        assert units.claim(session, "w", 60.0, chains=False) is None
+        assert claims.count_claimable(session, 9, chains=0) == 0
+        assert claims.count_claimable(session, 9, chains=3) == 3
+        assert claims.claim(session, "w", 60.0, chains=False) is None
     other = create_model(database.engine, num_chains=1, owner=BOB)
     with session_scope(database.engine) as session:
         if kind == FINISH:
@@ -132,7 +132,7 @@ def test_short_units_have_a_place_of_their_own(database, kind):
             session.execute(update(Unit).where(Unit.model_id == other.id).values(state="done"))
             predictions.create(session, owner=BOB, model_id=other.id, dataset=dataset, request={})
     with session_scope(database.engine) as session:
-        assert units.count_claimable(session, 9, chains=0) == 1
-        found = units.claim(session, "w", 60.0, chains=False)
+        assert claims.count_claimable(session, 9, chains=0) == 1
+        found = claims.claim(session, "w", 60.0, chains=False)
         assert (found.kind, found.model_id) == (kind, other.id)
-        assert units.claim(session, "w", 60.0).kind == CHAIN
+        assert claims.claim(session, "w", 60.0).kind == CHAIN

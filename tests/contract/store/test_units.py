@@ -6,7 +6,7 @@ from sqlalchemy import func, select, update
 from app.store import draws, models
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, LeaseLostError
-from app.store.queue import lifecycle, units, workers
+from app.store.queue import claims, lifecycle, units, workers
 from app.store.queue.units import Directive
 from app.store.tables import DrawBlock, Unit, Worker
 from tests.support.store_factories import OWNER, a_slice, claim, create_model, expire, remove_all, state_of
@@ -29,11 +29,11 @@ def test_counting_claimable_units(database):
     """The dispatcher's count equals the number of claimable units, up to its limit."""
     create_model(database.engine)
     with session_scope(database.engine, read_only=True) as session:
-        assert units.count_claimable(session, 10) == 4
-        assert units.count_claimable(session, 2) == 2
+        assert claims.count_claimable(session, 10) == 4
+        assert claims.count_claimable(session, 2) == 2
     claim(database.engine)
     with session_scope(database.engine, read_only=True) as session:
-        assert units.count_claimable(session, 10) == 3
+        assert claims.count_claimable(session, 10) == 3
 
 
 def test_a_slice_keeps_what_it_did(database):
@@ -61,7 +61,7 @@ def test_the_first_header_stays(database):
     model = create_model(database.engine)
     for header in (b"first", b"second"):
         with session_scope(database.engine) as session:
-            units.commit_slice(session, units.claim(session, "w1", 60), a_slice(header=header))
+            units.commit_slice(session, claims.claim(session, "w1", 60), a_slice(header=header))
     with session_scope(database.engine, read_only=True) as session:
         assert models.header(session, model.id) == b"first"
 

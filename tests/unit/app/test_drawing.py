@@ -76,10 +76,10 @@ def test_the_service_starts_without_the_drawing_libraries():
 
 def test_shapes_of_a_tree():
     """Leaves are evenly spaced, each split is centred above its subtrees, probabilities are labelled."""
-    nodes, edges = shapes.laid_out("((..).)")
+    nodes, edges = shapes.lay_out("((..).)")
     assert nodes == [(1 / 6, 2), (0.5, 2), (1 / 3, 1), (5 / 6, 1), (7 / 12, 0)]
     assert edges == [(2, 0), (2, 1), (4, 2), (4, 3)]
-    assert shapes.laid_out(".") == ([(0.5, 0)], [])
+    assert shapes.lay_out(".") == ([(0.5, 0)], [])
     deep = "(." * 70 + "." + ")" * 70
     entries = [
         {"topology": text, "probability": share}

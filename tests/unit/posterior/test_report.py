@@ -5,7 +5,7 @@ import pytest
 
 from sampler import fit
 from sampler.posterior import rhat_ess
-from sampler.posterior.report import depths, diagnose, thinned
+from sampler.posterior.report import depths, diagnose, evenly_spaced
 from tests.support.random_forests import random_draws
 from tests.support.random_posteriors import make_posterior
 
@@ -31,7 +31,7 @@ def test_depths_are_those_of_a_plain_walk(grow):
 @pytest.mark.parametrize(("count", "most"), [(1, 500), (7, 7), (7, 500), (1000, 500), (1001, 3), (10, 2)])
 def test_thinned_traces_are_even_and_whole(count, most):
     """A thinned trace includes the first and last draw, with steps equal to within one."""
-    shown = thinned(count, most)
+    shown = evenly_spaced(count, most)
     assert len(shown) == min(count, most)
     assert (shown[0], shown[-1]) == (0, count - 1)
     steps = np.diff(shown)

@@ -8,7 +8,7 @@ from sampler import Settings, SettingsError, fit, load
 from sampler.chains import resume_chain, start_chain
 from sampler.preparation import prepare
 from sampler.soft import topology_chains
-from sampler.soft.evidence import Evidence, _log_mixture, filled, layered, reduced
+from sampler.soft.evidence import Evidence, _log_mixture, fill_samples, reduce_samples, sample_layers
 from sampler.soft.kernels.density import densities
 from sampler.soft.nuts import nuts
 from sampler.soft.search import utilities
@@ -31,7 +31,7 @@ def evidence_of(rows, starts, seed=0, spatial=True, draws=400):
 
     found = nuts(rows, (True, False, False), 0.05, starts, 300, draws, seed)
     points, weights = map(
-        np.concatenate, zip(*layered(found, density, 10, rng, spatial=spatial), strict=True)
+        np.concatenate, zip(*sample_layers(found, density, 10, rng, spatial=spatial), strict=True)
     )
     evidence = Evidence()
     evidence.add(points, weights, 1000, rng)
@@ -69,7 +69,7 @@ def test_layers_of_a_known_density(monkeypatch, room):
     law = stats.multivariate_normal([1, 2, 3], np.diag([1.0, 4, 0.25]))
     whole, parts = [], Evidence()
     for _ in range(3):
-        for points, weights in layered(law.rvs((4, 200), random_state=rng), law.logpdf, 5, rng):
+        for points, weights in sample_layers(law.rvs((4, 200), random_state=rng), law.logpdf, 5, rng):
             assert len(points) * 200 <= room
             whole.append(weights)
             parts.add(points, weights, 300, rng)
@@ -102,7 +102,9 @@ def test_reduced_weights_are_right_in_expectation():
     weight = np.append(rng.gamma(0.3, size=30), [9.0, 0.0])
     total = np.zeros(32)
     for _ in range(4000):
-        chosen, log_weight = reduced(np.log(weight, where=weight > 0, out=np.full(32, -np.inf)), 8, rng)
+        chosen, log_weight = reduce_samples(
+            np.log(weight, where=weight > 0, out=np.full(32, -np.inf)), 8, rng
+        )
         assert len(set(chosen.tolist())) == len(chosen) == 8
         assert np.exp(log_weight).sum() == pytest.approx(weight.sum())
         assert log_weight[chosen == 30] == pytest.approx(np.log(9))
@@ -113,16 +115,16 @@ def test_reduced_weights_are_right_in_expectation():
 def test_weights_too_far_apart_for_one_scale():
     """Samples whose relative weight underflows are not chosen, without division by zero."""
     rng = np.random.default_rng(0)
-    chosen, log_weight = reduced(np.append([5.0, 4.0], np.full(20, -800.0)), 10, rng)
+    chosen, log_weight = reduce_samples(np.append([5.0, 4.0], np.full(20, -800.0)), 10, rng)
     assert chosen.tolist() == [0, 1]
     assert log_weight.tolist() == [5.0, 4.0]
-    chosen, log_weight = reduced(np.full(20, -np.inf), 10, rng)
+    chosen, log_weight = reduce_samples(np.full(20, -np.inf), 10, rng)
     assert len(chosen) == len(log_weight) == 0
 
 
 def test_few_samples_fill_a_run():
     """Too few samples are filled up by repeating heavy ones, which share their weight."""
-    chosen, log_weight = filled(np.array([4, 7]), np.log([3.0, 1.0]), 5)
+    chosen, log_weight = fill_samples(np.array([4, 7]), np.log([3.0, 1.0]), 5)
     assert len(chosen) == 5
     assert np.exp(log_weight)[chosen == 4].sum() == pytest.approx(3)
     assert np.exp(log_weight).max() <= 1

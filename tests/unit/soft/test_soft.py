@@ -28,7 +28,7 @@ def random_draws(seed, num_draws=5, num_trees=2, features=3, values=1):
     rng = np.random.default_rng(seed)
     shape = np.array([bit for _ in range(num_draws * num_trees) for bit in random_shape(rng)], bool)
     splits = int(shape.sum())
-    return SoftDraws.made(
+    return SoftDraws.from_parts(
         num_trees=num_trees,
         sharpness=0.025,
         sigma=rng.gamma(2.0, size=num_draws),
@@ -73,7 +73,9 @@ def test_slices_and_joins():
     assert concatenate([draws[:2], draws[2:3], draws[3:]]) == draws
     assert draw_codec.unpack(draw_codec.pack(draws[2:6])) == draws[2:6]
     assert draws[2:6] != draws[1:5]
-    other = SoftDraws.made(**{name: getattr(draws, name) for name in (*FIELDS, "num_trees")}, sharpness=0.5)
+    other = SoftDraws.from_parts(
+        **{name: getattr(draws, name) for name in (*FIELDS, "num_trees")}, sharpness=0.5
+    )
     with pytest.raises(PackedError, match="sharpness"):
         concatenate([draws, other])
 
@@ -114,7 +116,7 @@ def test_parts_that_contradict_each_other_are_refused():
     changes = {"is_split": draws.is_split[:-1], "threshold": draws.threshold[:-1], "num_trees": 3}
     for name, value in changes.items():
         with pytest.raises(PackedError):
-            SoftDraws.made(**{**parts, name: value})
+            SoftDraws.from_parts(**{**parts, name: value})
 
 
 def test_the_fixture_of_format_1_still_reads():

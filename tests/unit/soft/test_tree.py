@@ -7,7 +7,7 @@ from sampler import DataWarning, Settings, SettingsError, fit, load
 from sampler.chains import resume_chain, start_chain
 from sampler.posterior.topology import shape_of
 from sampler.preparation import prepare
-from sampler.soft.tree import depths_of, grown, log_topology, make_soft_rows, prunable_of, pruned
+from sampler.soft.tree import depths_of, grow_at, log_topology, make_soft_rows, prunable_of, prune_at
 from sampler.storage.draws import concatenate
 from tests.reference.soft_trees import make_shape, memberships
 
@@ -170,8 +170,8 @@ def test_topologies():
     assert depths_of(tree) == [0, 1, 2, 2, 3, 3, 1]
     assert shape_of(np.array(tree)) == "((.(..)).)"
     assert prunable_of(tree) == [3]
-    assert pruned(tree, 3) == (True, True, False, False, False)
-    assert grown(pruned(tree, 3), 3) == tree
+    assert prune_at(tree, 3) == (True, True, False, False, False)
+    assert grow_at(prune_at(tree, 3), 3) == tree
     split = [0.9 / (1 + depth) for depth in range(4)]
     expected = np.log([split[0], split[1], 1 - split[2], split[2], 1 - split[3], 1 - split[3], 1 - split[1]])
     assert log_topology(tree, 0.9, 1.0) == pytest.approx(expected.sum())

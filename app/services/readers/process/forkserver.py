@@ -90,8 +90,8 @@ def _answer(source: BinaryIO, sink: BinaryIO, task: dict[str, Any]) -> dict[str,
     try:
         return {"done": TASKS[task["task"]](source, sink, task)}
     except ServiceError as error:
-        told = [[fault.column, fault.row, fault.detail] for fault in error.errors]
-        return {"refused": type(error).__name__, "detail": error.detail, "errors": told}
+        faults = [[fault.column, fault.row, fault.detail] for fault in error.errors]
+        return {"refused": type(error).__name__, "detail": error.detail, "errors": faults}
     except (MemoryError, pa.ArrowMemoryError):
         return {MEMORY: True}
     except OSError as error:

@@ -20,28 +20,28 @@ def dataset(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
     Returns the columns in order, their profiles, the warnings, the report, and for each block, in the order
     of `out`, its column, position in the column, length and checksum.
     """
-    found: dict[int, tuple[Json, Json]] = {}
+    described: dict[int, tuple[Json, Json]] = {}
     index: list[tuple[int, int, int, str]] = []
     with open_table(
         file, Options.from_json(task["options"]), ReaderLimits.from_json(task["limits"])
     ) as table:
         for position, name, values, note in table.columns():
             summary, profile = summarise(name, values, note)
-            found[position] = summary.to_json(), profile
+            described[position] = summary.to_json(), profile
             for seq, data in enumerate(
                 column_codec.cut(column_codec.storable(name, values), task["block_rows"])
             ):
                 out.write(data)
                 index.append((position, seq, len(data), column_codec.checksum(data)))
     out.flush()
-    order = {position: number for number, position in enumerate(sorted(found))}
-    columns = [found[position][0] for position in order]
+    order = {position: number for number, position in enumerate(sorted(described))}
+    columns = [described[position][0] for position in order]
     index = [(order[position], seq, length, known) for position, seq, length, known in index]
     checksums = [known for _, _, _, known in sorted(index)]
     return {
         "num_rows": table.num_rows,
         "columns": columns,
-        "profiles": [found[position][1] for position in order],
+        "profiles": [described[position][1] for position in order],
         "warnings": table.warnings,
         "read_as": table.read_as | {"summary": table.summary([column["kind"] for column in columns])},
         "blocks": index,
@@ -54,10 +54,10 @@ def rows(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
     with open_table(
         file, Options.from_json(task["options"]), ReaderLimits.from_json(task["limits"])
     ) as table:
-        found = {position: (name, values) for position, name, values, _ in table.columns()}
-        made = pa.table(dict(found[position] for position in sorted(found)))
-    with pa.ipc.new_stream(out, made.schema) as writer:
-        writer.write_table(made)
+        columns = {position: (name, values) for position, name, values, _ in table.columns()}
+        read = pa.table(dict(columns[position] for position in sorted(columns)))
+    with pa.ipc.new_stream(out, read.schema) as writer:
+        writer.write_table(read)
     out.flush()
     return {"warnings": table.warnings, "read_as": table.read_as}
 

@@ -11,7 +11,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from app.services.readers.values.scalars import all_match, shown
+from app.services.readers.values.scalars import all_match, quote_cell
 
 Order = Literal["day-first", "month-first"]
 _TIME = r"([T ]\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?"
@@ -59,7 +59,7 @@ def note(text: pa.ChunkedArray) -> str:
     odd = _first_odd(present)
     row = pc.indices_nonzero(pc.is_valid(text))[odd].as_py() + 1
     which = "its values" if alike == len(present) else f"{alike} of its {len(present)} values"
-    cell = shown(present[odd].as_py())
+    cell = quote_cell(present[odd].as_py())
     return (
         f"{which} look like dates, but {cell} in row {row} is not valid or has another format: correct it "
         "or leave it empty to use the column as dates"
@@ -93,10 +93,10 @@ def orders(text: pa.ChunkedArray) -> dict[Order, pa.ChunkedArray]:
     """Return the possible readings of dates that end with the year, by order; dotted ones are day first."""
     if not all_match(text, _DAY_FIRST):
         return {}
-    found: dict[Order, pa.ChunkedArray | None] = {"day-first": _ordered(text, _DAY_FIRST)}
-    if found["day-first"] is None or not all_match(text, _DOTTED):
-        found["month-first"] = _ordered(text, _MONTH_FIRST)
-    return {order: dates for order, dates in found.items() if dates is not None}
+    parsed: dict[Order, pa.ChunkedArray | None] = {"day-first": _ordered(text, _DAY_FIRST)}
+    if parsed["day-first"] is None or not all_match(text, _DOTTED):
+        parsed["month-first"] = _ordered(text, _MONTH_FIRST)
+    return {order: dates for order, dates in parsed.items() if dates is not None}
 
 
 def _ordered(text: pa.ChunkedArray, pattern: str) -> pa.ChunkedArray | None:

@@ -31,11 +31,11 @@ def strangers(name: str, text: pa.ChunkedArray, fits: pa.ChunkedArray, wanted: s
     odd = pc.fill_null(pc.invert(fits), fill_value=False)
     rows = pc.indices_nonzero(odd).slice(0, ENOUGH).to_pylist()
     return enough(
-        Fault(name, row + 1, f"the text {shown(text[row].as_py())} is not {wanted}") for row in rows
+        Fault(name, row + 1, f"the text {quote_cell(text[row].as_py())} is not {wanted}") for row in rows
     )
 
 
-def shown(cell: str) -> str:
+def quote_cell(cell: str) -> str:
     """Return a cell as messages quote it."""
     return repr(cell if len(cell) <= SHOWN else f"{cell[: SHOWN - 3]}...")
 

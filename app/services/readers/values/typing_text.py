@@ -11,7 +11,7 @@ from app.services.errors import Fault
 from app.services.readers.options import Options
 from app.services.readers.values import dates, numbers
 from app.services.readers.values.numbers import Style
-from app.services.readers.values.scalars import all_match, any_contains, first_match, shown, strangers
+from app.services.readers.values.scalars import all_match, any_contains, first_match, quote_cell, strangers
 
 RAW = "raw"  # a kind: unchanged text, including spellings of missing values
 NAMED = 10  # infinite cells of a column reported individually
@@ -45,10 +45,10 @@ class Typing:
         if (quick := self._quick(kind, text)) is not None:
             return quick, ""
         present, spelled = self._present(text, count=not last)
-        found = self._as_kind(kind, name, present, last=last)
-        if found is None:
+        typed = self._as_kind(kind, name, present, last=last)
+        if typed is None:
             return present, "; ".join(filter(None, [_note(spelled), dates.note(present)]))
-        return None if found is LATER else found
+        return None if typed is LATER else typed
 
     def _quick(self, kind: str | None, text: pa.ChunkedArray) -> pa.ChunkedArray | None:
         """Convert a column of plain numbers, the usual case, else return None."""
@@ -66,12 +66,12 @@ class Typing:
         if text.null_count == len(text):
             empty = pa.timestamp("us") if kind == "date" else pa.float64()
             return pa.chunked_array([pa.nulls(len(text), empty)]), ""
-        found = None
+        values = None
         if kind != "date":
-            found = self._numbers(name, text, last=last, wanted=kind == "number")
-        if found is None and kind is None and _is_boolean(text):
-            found = pc.equal(pc.utf8_lower(text), "true"), ""
-        return self._dates(name, text, last=last, wanted=kind == "date") if found is None else found
+            values = self._numbers(name, text, last=last, wanted=kind == "number")
+        if values is None and kind is None and _is_boolean(text):
+            values = pc.equal(pc.utf8_lower(text), "true"), ""
+        return self._dates(name, text, last=last, wanted=kind == "date") if values is None else values
 
     @property
     def decimal(self) -> Style | None:
@@ -117,13 +117,13 @@ class Typing:
             style: Style = "point" if "point" in fitting else "comma"
             if len(fitting) == 1 and numbers.is_doubtful(text):
                 self.styles.add(style)
-            found = numbers.to_numbers(text, style)
+            values = numbers.to_numbers(text, style)
         elif wanted or numbers.all_fit(text, self.decimal or "point"):
-            found = self._forced(name, text)
+            values = self._forced(name, text)
         else:
             return None
-        self._refuse_infinite(name, found)
-        return found, ""
+        self._refuse_infinite(name, values)
+        return values, ""
 
     def _of_either_style(self, name: str, text: pa.ChunkedArray, *, last: bool, wanted: bool) -> Any:
         """Parse cells such as "1,234" in the style of other columns or the caller; LATER when unknown."""
@@ -146,18 +146,18 @@ class Typing:
             return LATER
         if wanted or "point" not in self.styles:
             return numbers.to_numbers(text, "comma"), ""
-        cell = shown(next(cell for cell in text.drop_null().to_pylist() if cell.count(".") > 1))
+        cell = quote_cell(next(cell for cell in text.drop_null().to_pylist() if cell.count(".") > 1))
         return text, (
             f"{cell} may be a number with points between thousands, but other columns have a decimal point: "
             f"pass ?kind={name}:number if it is one"
         )
 
     def _undecided(self, name: str, text: pa.ChunkedArray, *, wanted: bool) -> Typed:
-        cell = shown(first_match(text, ","))
-        told = f"{cell} may be a decimal or have thousands: pass ?decimal=comma or ?decimal=point"
+        cell = quote_cell(first_match(text, ","))
+        message = f"{cell} may be a decimal or have thousands: pass ?decimal=comma or ?decimal=point"
         if wanted:
-            self.faults.append(Fault(name, None, told))
-        return text, told
+            self.faults.append(Fault(name, None, message))
+        return text, message
 
     def _forced(self, name: str, text: pa.ChunkedArray) -> pa.ChunkedArray:
         style: Style = self.decimal or "point"
@@ -165,10 +165,10 @@ class Typing:
         self.faults += strangers(name, text, fits, "a number")
         return numbers.to_numbers(pc.if_else(fits, text, pa.scalar(None, pa.string())), style)
 
-    def _refuse_infinite(self, name: str, found: pa.ChunkedArray) -> None:
-        rows = pc.indices_nonzero(pc.fill_null(pc.is_inf(found), fill_value=False)).to_pylist()
-        told = "the value is infinite or too large for a number: leave the cell empty"
-        self.faults += [Fault(name, row + 1, told) for row in rows[:NAMED]]
+    def _refuse_infinite(self, name: str, values: pa.ChunkedArray) -> None:
+        rows = pc.indices_nonzero(pc.fill_null(pc.is_inf(values), fill_value=False)).to_pylist()
+        message = "the value is infinite or too large for a number: leave the cell empty"
+        self.faults += [Fault(name, row + 1, message) for row in rows[:NAMED]]
         if len(rows) > NAMED:
             self.faults.append(Fault(name, None, f"{len(rows) - NAMED} more values are infinite"))
 
@@ -181,11 +181,11 @@ class Typing:
 
     def _dates(self, name: str, text: pa.ChunkedArray, *, last: bool, wanted: bool) -> Any:
         """Parse dates; None when they are not dates, LATER when other columns decide."""
-        found = dates.iso(text)
-        if found is None:
-            found = dates.other(text)
-        if found is not None:
-            return found, ""
+        days = dates.iso(text)
+        if days is None:
+            days = dates.other(text)
+        if days is not None:
+            return days, ""
         ordered = dates.orders(text)
         if len(ordered) == 2 and ordered["day-first"].equals(ordered["month-first"]):
             ordered.pop("month-first")
@@ -215,16 +215,16 @@ class Typing:
         if len(self.orders) == 1:
             (order,) = self.orders
             return ordered[order], f"read {order}, like other columns"
-        told = f"{shown(text.drop_null()[0].as_py())} may begin with the day or the month: pass "
-        told += "?dates=day-first or ?dates=month-first"
+        message = f"{quote_cell(text.drop_null()[0].as_py())} may begin with the day or the month: pass "
+        message += "?dates=day-first or ?dates=month-first"
         if wanted:
-            self.faults.append(Fault(name, None, told))
-        return text, told
+            self.faults.append(Fault(name, None, message))
+        return text, message
 
     def _no_dates(self, name: str, text: pa.ChunkedArray) -> list[Fault]:
         odd = strangers(name, text, dates.look_like(text), "a date such as 2026-01-31")
-        told = "its dates have several formats, or one is invalid: write all as 2026-01-31"
-        return odd or [Fault(name, None, told)]
+        message = "its dates have several formats, or one is invalid: write all as 2026-01-31"
+        return odd or [Fault(name, None, message)]
 
 
 def _is_boolean(text: pa.ChunkedArray) -> bool:
@@ -232,10 +232,10 @@ def _is_boolean(text: pa.ChunkedArray) -> bool:
 
 
 def _note(spelled: dict[str, int]) -> str:
-    told = [f"{count} cells {word!r}" for word, count in spelled.items() if word.lower() in MAYBE_LEVELS]
-    if not told:
+    said = [f"{count} cells {word!r}" for word, count in spelled.items() if word.lower() in MAYBE_LEVELS]
+    if not said:
         return ""
     return (
-        f"{' and '.join(told)} are read as missing: if that is a level, list the spellings of missing values "
+        f"{' and '.join(said)} are read as missing: if that is a level, list the spellings of missing values "
         "(?missing=NA)"
     )
