@@ -37,7 +37,7 @@ statistical: $(DEV_READY) $(BENCH_READY) ## run the long statistical suites, inc
 	$(BIN)/python -m pytest -m long -n 2 -o timeout=3600 tests/statistical tests/unit -rA
 
 fuzz: $(DEV_READY) ## feed mutated inputs to every reader of files, for some minutes
-	$(BIN)/python -m tests.support.fuzz_readers
+	$(BIN)/python -m tests.support.fuzzing.readers
 
 chaos: $(DEV_READY) ## kill, pause and disconnect every part some hundred times, and report
 	$(BIN)/python -m pytest -m "long or not long" -s -p no:warnings tests/chaos

@@ -35,7 +35,7 @@ from app.services.access import keys
 from app.store import schema
 from app.store.engine import make_engine, session_scope
 from benchmarks.service import friedman
-from tests.support import servers
+from tests.support.processes import servers
 
 PATIENCE = 40.0  # seconds after which a request counts as unanswered
 SAMPLE_SECONDS = 2.0

@@ -27,8 +27,8 @@ from app.store import schema
 from app.store.engine import make_engine
 from sampler import warm
 from tests.support.databases import Database
-from tests.support.servers import crashing_postgres, folder, redis_client, valkey_in
-from tests.support.worker_service import make_service
+from tests.support.processes.servers import crashing_postgres, folder, redis_client, valkey_in
+from tests.support.processes.worker_service import make_service
 
 TINY = {"num_trees": 20, "num_burnin": 50, "num_draws": 50, "thin": 1, "seed": 1}
 SAMPLING = {"num_trees": 200, "num_burnin": 500, "num_draws": 200, "thin": 25, "seed": 1}

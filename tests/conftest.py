@@ -10,10 +10,11 @@ from hypothesis import HealthCheck
 
 from app.store import schema
 from app.store.engine import make_engine
-from tests.support import servers, tiers
-from tests.support.cpu_time import CpuTime
 from tests.support.databases import DIALECTS, Database
-from tests.support.warm_workers import warm_parent  # noqa: F401  a fixture
+from tests.support.processes import servers
+from tests.support.processes.warm_workers import warm_parent  # noqa: F401  a fixture
+from tests.support.reports import tiers
+from tests.support.reports.cpu_time import CpuTime
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

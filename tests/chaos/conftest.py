@@ -1,6 +1,6 @@
 """Report of the chaos suite at the end of the session."""
 
-from tests.support import chaos_report as report
+from tests.support.reports import chaos_report as report
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -9,13 +9,13 @@ from app.settings import Settings
 from app.store.engine import session_scope
 from app.store.tables import Dataset, IdempotentAnswer, Model, Unit
 from sampler import warm
-from tests.support import chaos_report as report
 from tests.support import model_history as history
-from tests.support import plain_http
 from tests.support.api_calls import post_csv, table
-from tests.support.api_server import serving
-from tests.support.dying_processes import WHEN, die_at_commit, in_a_child
-from tests.support.worker_service import Service
+from tests.support.processes import plain_http
+from tests.support.processes.api_server import serving
+from tests.support.processes.dying_processes import WHEN, die_at_commit, in_a_child
+from tests.support.processes.worker_service import Service
+from tests.support.reports import chaos_report as report
 from worker.context import Context
 from worker.units import run_one
 

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from app.store.clock import utc_now
-from tests.support.service_fixtures import dialect, service  # noqa: F401  fixtures
-from tests.support.worker_service import LONG, SHORT
+from tests.support.processes.service_fixtures import dialect, service  # noqa: F401  fixtures
+from tests.support.processes.worker_service import LONG, SHORT
 
 # Below the promise (15 s, 75 s): the lease, a query, a doorbell, and seconds to spare.
 BOUNDS = {"embedded": 14.5, "team": 70.0}

@@ -15,11 +15,11 @@ from app.store import schema
 from app.store.engine import make_engine, session_scope
 from app.store.tables import Model
 from sampler import warm
-from tests.support import chaos_report as report
 from tests.support import model_history as history
 from tests.support.databases import Database
-from tests.support.servers import crashing_postgres
-from tests.support.worker_service import Service
+from tests.support.processes.servers import crashing_postgres
+from tests.support.processes.worker_service import Service
+from tests.support.reports import chaos_report as report
 from worker.context import Context
 from worker.units import run_one
 

@@ -11,12 +11,12 @@ from sqlalchemy.exc import DBAPIError
 from app.store import schema
 from app.store.engine import make_engine, session_scope
 from app.store.tables import Dataset, Model
-from tests.support import chaos_report as report
 from tests.support import model_history as history
 from tests.support.databases import Database
-from tests.support.servers import crashing_postgres, folder, valkey_in
-from tests.support.small_disk import fill_up, small_disk
-from tests.support.worker_service import LONG, make_service
+from tests.support.processes.servers import crashing_postgres, folder, valkey_in
+from tests.support.processes.small_disk import fill_up, small_disk
+from tests.support.processes.worker_service import LONG, make_service
+from tests.support.reports import chaos_report as report
 
 FULL_SECONDS = 2.0
 

@@ -18,15 +18,15 @@ from app.store import schema
 from app.store.engine import make_engine, session_scope
 from app.store.tables import Model
 from app.supervisor import LIFELINE
-from tests.support import chaos_report as report
 from tests.support import model_history as history
-from tests.support import plain_http
 from tests.support.api_calls import post_csv, table
 from tests.support.databases import Database
-from tests.support.embedded_service import free_port
-from tests.support.servers import crashing_postgres, folder, redis_client, valkey_in
-from tests.support.service_fixtures import dialect, service  # noqa: F401  fixtures
-from tests.support.worker_service import LEASE_SECONDS, LONG, Service, children, make_service
+from tests.support.processes import plain_http
+from tests.support.processes.embedded_service import free_port
+from tests.support.processes.servers import crashing_postgres, folder, redis_client, valkey_in
+from tests.support.processes.service_fixtures import dialect, service  # noqa: F401  fixtures
+from tests.support.processes.worker_service import LEASE_SECONDS, LONG, Service, children, make_service
+from tests.support.reports import chaos_report as report
 
 SHORT_FORM, LONG_FORM = 5, int(os.environ.get("BARTSERVE_CHAOS_EVENTS", "80"))
 MODELS = LONG | {"num_draws": 120, "num_chains": 2}

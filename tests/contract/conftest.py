@@ -7,9 +7,9 @@ import pytest
 
 from app.services.readers.process.confined import readers
 from app.settings import Settings
-from tests.support.api_server import Servers
 from tests.support.databases import Database
-from tests.support.plain_http import Client
+from tests.support.processes.api_server import Servers
+from tests.support.processes.plain_http import Client
 
 
 @pytest.fixture(scope="session", autouse=True)

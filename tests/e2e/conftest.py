@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.embedded_service import Up, running_up
+from tests.support.processes.embedded_service import Up, running_up
 from tests.support.waiting import eventually
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.client import Client
 from tests.support.browser import ROOT, SECONDS, Watched, chromium, needs_chromium, watched  # noqa: F401
-from tests.support.embedded_service import Up, running_up
+from tests.support.processes.embedded_service import Up, running_up
 from tests.support.waiting import eventually
 
 pytestmark = needs_chromium

@@ -11,8 +11,8 @@ from app.store import schema
 from app.store.engine import make_engine, session_scope
 from app.store.queue import workers
 from app.store.tables import Worker
-from tests.support.api_server import serving
 from tests.support.browser import Watched, chromium, needs_chromium, watched  # noqa: F401
+from tests.support.processes.api_server import serving
 
 pytestmark = [needs_chromium, pytest.mark.slow]
 TOLD = ("status of 401", "status of 403")  # the console repeats the page's error

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from sampler import load
-from tests.support.embedded_service import Up
+from tests.support.processes.embedded_service import Up
 
 CARS = Path(__file__).parents[2] / "examples" / "auto_mpg.csv"
 SMALL = ("num_trees=20", "num_chains=2", "num_burnin=50", "num_draws=50", "thin=1")

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from app.cli import app
 from app.client import Client
 from app.settings import Settings
-from tests.support.compose_stack import PASSWORD, ROOT, Host, services
-from tests.support.servers import Postgres
+from tests.support.processes.compose_stack import PASSWORD, ROOT, Host, services
+from tests.support.processes.servers import Postgres
 from tests.support.waiting import eventually
 
 OURS = ("migrate", "api", "worker")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.embedded_service import clean_environment
+from tests.support.processes.embedded_service import clean_environment
 
 pytestmark = pytest.mark.slow
 

@@ -24,7 +24,7 @@ from app.services.fits import durations as d
 from app.settings import Settings
 from app.store import schema
 from sampler import Settings as Defaults
-from tests.support.embedded_service import Up
+from tests.support.processes.embedded_service import Up
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from tests.support import plain_http
-from tests.support.embedded_service import Up
+from tests.support.processes import plain_http
+from tests.support.processes.embedded_service import Up
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from sqlalchemy import inspect, text
 
 from app.store import schema
 from app.store.engine import make_engine
-from tests.support.embedded_service import clean_environment, free_port
+from tests.support.processes.embedded_service import clean_environment, free_port
 
 SECONDS = 120
 

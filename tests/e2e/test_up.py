@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.embedded_service import Up, alive, clean_environment, free_port, running_up
+from tests.support.processes.embedded_service import Up, alive, clean_environment, free_port, running_up
 from tests.support.waiting import eventually, stretched
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

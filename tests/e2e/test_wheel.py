@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.embedded_service import clean_environment, running_up
+from tests.support.processes.embedded_service import clean_environment, running_up
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ import pytest
 
 from tests.reference.enumerator import leaf_law
 from tests.reference.prior import draw_forest, draw_sigma2, draw_tree
-from tests.support.p_values import ALARM, chi_square
+from tests.support.reports.p_values import ALARM, chi_square
 from tests.support.toy_problems import gapped, golden, missing
 
 

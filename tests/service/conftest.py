@@ -3,7 +3,7 @@
 import pytest
 
 from sampler import warm
-from tests.support.service_fixtures import dialect, service  # noqa: F401  fixtures
+from tests.support.processes.service_fixtures import dialect, service  # noqa: F401  fixtures
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,7 +7,7 @@ import pytest
 
 from app.store.engine import session_scope
 from app.store.queue import counters, workers
-from tests.support.worker_service import LONG, SHORT, children
+from tests.support.processes.worker_service import LONG, SHORT, children
 
 pytestmark = pytest.mark.slow
 

@@ -17,9 +17,9 @@ from app.settings import Settings
 from app.store.engine import session_scope
 from app.supervisor import LIFELINE
 from tests.support.api_calls import post_csv, table
-from tests.support.cpu_time import spent_by
-from tests.support.embedded_service import free_port
-from tests.support.fitted_models import run_units
+from tests.support.models.fitted_models import run_units
+from tests.support.processes.embedded_service import free_port
+from tests.support.reports.cpu_time import spent_by
 from tests.support.waiting import eventually
 
 WORK = 5e9  # the limit of one prediction, about half a second of a core

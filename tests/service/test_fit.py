@@ -9,7 +9,7 @@ from sqlalchemy import text
 from app.store.engine import session_scope
 from app.store.queue import workers
 from tests.support.friedman import friedman_table
-from tests.support.worker_service import LONG, SHORT, alive, children
+from tests.support.processes.worker_service import LONG, SHORT, alive, children
 
 
 def test_a_model_is_fitted(service):

@@ -12,9 +12,9 @@ from sqlalchemy.exc import DBAPIError
 from app.settings import Settings
 from app.store.engine import make_engine
 from tests.support.databases import Database
-from tests.support.servers import folder, redis_client, valkey_in
+from tests.support.processes.servers import folder, redis_client, valkey_in
+from tests.support.processes.worker_service import LONG, SHORT, children, make_service
 from tests.support.waiting import stretched
-from tests.support.worker_service import LONG, SHORT, children, make_service
 from worker.context import Context
 
 

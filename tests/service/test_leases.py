@@ -13,7 +13,7 @@ from app.store.engine import session_scope
 from app.store.queue import claims, lifecycle
 from app.store.tables import CHAIN, FINISH, PREDICTION, Unit
 from tests.support.friedman import friedman_table
-from tests.support.worker_service import OWNER, SHORT, Service
+from tests.support.processes.worker_service import OWNER, SHORT, Service
 from worker import kernels, prediction
 from worker.context import Context
 from worker.fits import chain, finish

@@ -12,7 +12,7 @@ from app.store.engine import session_scope
 from app.store.queue import claims, workers
 from app.store.tables import BatchPrediction, Dataset, Unit, Worker
 from tests.support.friedman import friedman_table
-from tests.support.worker_service import OWNER, SHORT
+from tests.support.processes.worker_service import OWNER, SHORT
 from worker.context import Context
 from worker.units import run_one
 

@@ -6,7 +6,7 @@ from app.store import models
 from app.store.engine import session_scope
 from app.store.queue import restarts
 from sampler.storage.model_header import Header
-from tests.support.worker_service import LONG, OWNER, SHORT
+from tests.support.processes.worker_service import LONG, OWNER, SHORT
 from worker.fits.fit_spec import prepare_problem, read_rows, read_spec, split
 
 

@@ -9,7 +9,7 @@ from app.settings import Settings
 from app.store import datasets, models, predictions
 from app.store.engine import session_scope
 from app.store.tables import BatchPrediction, Dataset, Model
-from tests.support.worker_service import LONG, OWNER, SHORT
+from tests.support.processes.worker_service import LONG, OWNER, SHORT
 from worker.context import Context
 from worker.fits import chain
 from worker.units import run_one

@@ -17,7 +17,7 @@ from sampler import Posterior
 from sampler.posterior import rhat_ess, row_diagnostics
 from sampler.posterior.assessment.stop_rules import next_look
 from sampler.storage.model_header import with_counts
-from tests.support.worker_service import LONG, OWNER, SHORT, children
+from tests.support.processes.worker_service import LONG, OWNER, SHORT, children
 
 FIRST = 20
 # Rules that are met after several checks.

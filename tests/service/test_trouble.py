@@ -13,8 +13,8 @@ from app.store import events, models
 from app.store.engine import session_scope
 from app.store.tables import DrawBlock, Model, Unit
 from tests.support import model_history as history
-from tests.support.servers import redis_client
-from tests.support.worker_service import LONG, OWNER, SHORT, children
+from tests.support.processes.servers import redis_client
+from tests.support.processes.worker_service import LONG, OWNER, SHORT, children
 
 team = pytest.mark.parametrize("service", ["team"], indirect=True)
 embedded = pytest.mark.parametrize("service", ["embedded"], indirect=True)

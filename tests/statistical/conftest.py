@@ -3,8 +3,8 @@
 import pytest
 
 from sampler.kernels.jit import warm
-from tests.support.p_values import noted
-from tests.support.statistical_report import report_lines
+from tests.support.reports.p_values import noted
+from tests.support.reports.statistical_report import report_lines
 
 
 @pytest.fixture(scope="session", autouse=True)

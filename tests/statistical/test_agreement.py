@@ -7,8 +7,8 @@ from scipy import stats
 
 from sampler.bart.chain import Chain
 from tests.support.chain_driver import RESTRUCTURED, f_of, move_sets
-from tests.support.covering_models import Model
-from tests.support.p_values import holds
+from tests.support.models.covering_models import Model
+from tests.support.reports.p_values import holds
 
 CHAINS, BURNIN, THIN = 4, 1500, 10
 # particle Gibbs alone mixes too slowly for these lengths

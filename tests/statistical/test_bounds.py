@@ -13,7 +13,7 @@ from sampler.bart.chain import Chain
 from sampler.kernels import rows
 from tests.support.chain_driver import mixes
 from tests.support.chain_driver import wide_training as wide
-from tests.support.covering_models import COVERING, Model
+from tests.support.models.covering_models import COVERING, Model
 
 DEEP = {
     "name": "deep trees",

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.support.chain_driver import draws_of, fits, mixes
-from tests.support.covering_models import COVERING, Model
-from tests.support.p_values import ALARM, all_above, rank_of, uniform_ranks
+from tests.support.models.covering_models import COVERING, Model
+from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_ranks
 
 DRAWS = 63
 # a single deep tree forgets its start too slowly for these runs, however right its law; five don't

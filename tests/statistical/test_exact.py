@@ -10,7 +10,7 @@ from sampler.methods import MOVE_NAMES
 from tests.reference.enumerator import Forest, Toy, normalised
 from tests.reference.moves import TRAPS, stationary, transition
 from tests.support.chain_driver import draws_of, fits, mixes, of_toy, partition_counts, tree_counts
-from tests.support.p_values import ALARM, chi_square, holds, mean_is
+from tests.support.reports.p_values import ALARM, chi_square, holds, mean_is
 from tests.support.toy_problems import FORGETS, PARTICLES_FORGET, gapped, golden, missing, weighted
 
 PROBLEMS = {"golden": golden, "gapped": gapped, "missing": missing, "weighted": weighted}

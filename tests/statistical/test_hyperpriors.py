@@ -13,7 +13,7 @@ from sampler.bart.chain import Chain
 from tests.reference.enumerator import MISSING
 from tests.reference.prior import draw_forest, draw_sigma2
 from tests.support.chain_driver import f_of, plant, training, with_outcome
-from tests.support.p_values import ALARM, all_above
+from tests.support.reports.p_values import ALARM, all_above
 
 ROWS, TREES, LEAF_SD, K, NU, LAMBDA = 9, 3, 0.5, 2.0, 8.0, 0.5
 K_DF, K_SCALE = 4.0, 1.2

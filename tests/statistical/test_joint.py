@@ -11,8 +11,8 @@ from scipy import stats
 
 from sampler.bart.chain import Chain
 from tests.support.chain_driver import f_of, mixes, plant, with_outcome
-from tests.support.covering_models import COVERING, Model
-from tests.support.p_values import ALARM, all_above
+from tests.support.models.covering_models import COVERING, Model
+from tests.support.reports.p_values import ALARM, all_above
 
 SHORT = {"replications": 250, "sweeps": 40, "reference": 3_000}
 LONG = {"replications": 1_500, "sweeps": 60, "reference": 15_000}

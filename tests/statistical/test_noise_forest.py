@@ -10,8 +10,8 @@ from sampler.bart.chain import Chain
 from sampler.bart.kernels.leaf_models.log_linear_pass import STEP
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import f_of, with_outcome
-from tests.support.covering_models import Model
-from tests.support.p_values import ALARM, all_above
+from tests.support.models.covering_models import Model
+from tests.support.reports.p_values import ALARM, all_above
 
 PRECISIONS = 3  # trees
 LOG_SD = 0.8

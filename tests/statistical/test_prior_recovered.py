@@ -8,7 +8,7 @@ from sampler.bart.chain import Chain
 from sampler.preparation import prepare
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import RESTRUCTURED, draws_of, mixes, move_sets, of_toy, tree_counts
-from tests.support.p_values import chi_square, holds
+from tests.support.reports.p_values import chi_square, holds
 from tests.support.toy_problems import FORGETS, PARTICLES_FORGET, gapped, golden, missing
 
 CGM10 = [

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from tests.support.open_kernels import random as engine
-from tests.support.p_values import chi_square, holds
+from tests.support.reports.p_values import chi_square, holds
 
 SIZE = 200_000
 

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support.p_values import ALARM, all_above, holds, noted
-from tests.support.statistical_report import report_lines
+from tests.support.reports.p_values import ALARM, all_above, holds, noted
+from tests.support.reports.statistical_report import report_lines
 
 
 def test_report():

@@ -19,7 +19,7 @@ from sampler.training import Training
 from tests.reference.enumerator import LEAF, MISSING
 from tests.reference.prior import draw_sigma2, draw_tree
 from tests.support.chain_driver import STEP, decode, leaf_places, tree_keys
-from tests.support.p_values import ALARM, all_above, rank_of, uniform_ranks
+from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_ranks
 
 DRAWS = 63
 SHORT, LONG = 96, 320

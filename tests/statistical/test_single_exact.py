@@ -9,7 +9,7 @@ from scipy import stats
 from sampler.chains import resume_chain, start_chain
 from tests.reference import single_tree as toys
 from tests.reference.enumerator import leaf_law
-from tests.support.p_values import chi_square, holds
+from tests.support.reports.p_values import chi_square, holds
 from tests.support.toy_problems import FORGETS
 
 SHORT, LONG = 8_000, 100_000

@@ -9,7 +9,7 @@ from sampler.posterior.weighting.importance import Weights
 from sampler.storage.draws import concatenate
 from tests.reference import single_tree as toys
 from tests.reference.enumerator import count_leaves
-from tests.support.p_values import holds
+from tests.support.reports.p_values import holds
 
 RUNS, LONG_RUNS = 400, 10_000
 PROBLEMS = {"golden": toys.golden, "missing": toys.missing, "weighted": toys.weighted}

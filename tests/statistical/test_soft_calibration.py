@@ -19,7 +19,7 @@ from scipy import stats
 from sampler.chains import start_chain
 from sampler.preparation import prepare
 from tests.reference.soft_trees import make_shape, memberships
-from tests.support.p_values import ALARM, all_above, rank_of, uniform_ranks
+from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_ranks
 
 DRAWS = 63
 CHAINS = 400  # replications; a chain prevented from growing too large trees passes at 200 and fails at 400

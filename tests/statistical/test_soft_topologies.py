@@ -10,7 +10,7 @@ from sampler.preparation import prepare
 from sampler.soft.tree import log_topology
 from sampler.storage.draws import concatenate
 from tests.reference.soft_trees import make_shape, memberships
-from tests.support.p_values import ALARM, holds
+from tests.support.reports.p_values import ALARM, holds
 
 X = np.array([0.1, 0.3, 0.5, 0.6, 0.8, 0.9])
 Y = np.array([-0.2, -0.4, -0.1, 1.1, 0.9, 1.0])

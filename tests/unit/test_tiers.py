@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support import tiers
-from tests.support.cpu_time import BUSY, CpuTime
+from tests.support.reports import tiers
+from tests.support.reports.cpu_time import BUSY, CpuTime
 
 
 class Item:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from app.services.predictions.predict_rows import Predictor, PredictRequest
 from sampler import Posterior
-from tests.support import plain_http
 from tests.support.api_calls import post_csv, table
-from tests.support.fitted_models import SMALL, fitted
+from tests.support.models.fitted_models import SMALL, fitted
+from tests.support.processes import plain_http
 
 
 def together(*work) -> list:

@@ -11,12 +11,12 @@ import pytest
 from sqlalchemy import make_url
 
 from app.settings import Settings
-from tests.support import plain_http
 from tests.support.api_calls import post_csv, table
-from tests.support.api_server import serving
-from tests.support.fitted_models import SMALL, fitted, run_units
-from tests.support.partial_chains import give_back, take_chains
-from tests.support.servers import Postgres, postgres_program
+from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.models.partial_chains import give_back, take_chains
+from tests.support.processes import plain_http
+from tests.support.processes.api_server import serving
+from tests.support.processes.servers import Postgres, postgres_program
 
 DEPLOY = Path(__file__).parents[3] / "docs" / "deploy.md"
 COMMANDS = re.findall(r"^```bash\n(.*?)\n```", DEPLOY.read_text(), re.DOTALL | re.MULTILINE)

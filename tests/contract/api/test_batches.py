@@ -17,7 +17,7 @@ from app.store.queue.workers import register
 from app.store.tables import Dataset, PredictionBlock, Worker
 from tests.support.api_calls import places, post_csv, problem, table
 from tests.support.databases import only
-from tests.support.fitted_models import fitted, run_units
+from tests.support.models.fitted_models import fitted, run_units
 
 ARROW, CSV = "application/vnd.apache.arrow.stream", "text/csv"
 WORK_OF_ROW = 80 * 250  # draws, and trees in each, with the cost of a mixture's quantiles

@@ -8,8 +8,8 @@ from sampler.posterior import rhat_ess
 from sampler.posterior.assessment.convergence import POINTS
 from tests.support.api_calls import post_csv, problem, table, two_classes
 from tests.support.databases import only
-from tests.support.fitted_models import SMALL, fitted
-from tests.support.partial_chains import give_back, take_chains
+from tests.support.models.fitted_models import SMALL, fitted
+from tests.support.models.partial_chains import give_back, take_chains
 
 pytestmark = only("sqlite")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.api_calls import post_csv, two_classes
-from tests.support.fitted_models import SMALL, fitted
+from tests.support.models.fitted_models import SMALL, fitted
 
 
 @pytest.mark.parametrize("family", ["probit", "auto"])

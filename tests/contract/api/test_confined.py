@@ -17,9 +17,9 @@ import pytest
 from app.services.errors import ServiceError, UnusableDataError
 from app.services.readers.options import Options, ReaderLimits
 from app.services.readers.process.confined import Readers, readers
-from tests.support import plain_http
 from tests.support.api_calls import CSV, places, post_csv, problem, table
 from tests.support.databases import only
+from tests.support.processes import plain_http
 
 PARQUET = {"Content-Type": "application/vnd.apache.parquet"}
 ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}

@@ -24,7 +24,7 @@ from app.store.queue import workers
 from app.store.tables import Worker
 from app.web.errors import MEDIA_TYPE
 from tests.support.api_calls import post_csv, table
-from tests.support.fitted_models import SMALL, fitted, run_units
+from tests.support.models.fitted_models import SMALL, fitted, run_units
 
 pytestmark = pytest.mark.slow
 

@@ -11,9 +11,9 @@ from app.store.tables import Worker
 from sampler import Settings
 from sampler.methods import METHODS, MOVE_SETS
 from tests.support.api_calls import post_csv, problem, table
-from tests.support.api_server import serving
 from tests.support.databases import only
-from tests.support.fitted_models import SMALL, fitted
+from tests.support.models.fitted_models import SMALL, fitted
+from tests.support.processes.api_server import serving
 
 DEFAULT = Settings.resolve().to_json()
 

@@ -14,7 +14,7 @@ from app.store.engine import session_scope
 from app.store.tables import Dataset, DatasetBlock
 from tests.support.api_calls import CSV, places, post_csv, problem, table
 from tests.support.databases import only
-from tests.support.fitted_models import SMALL, run_units
+from tests.support.models.fitted_models import SMALL, run_units
 
 CARS = Path(__file__).parents[3] / "examples" / "auto_mpg.csv"
 

@@ -5,10 +5,10 @@ import time
 
 from app.services.doorbell import Bell
 from app.settings import BELL_QUEUE
-from tests.support import plain_http, servers
 from tests.support.api_calls import post_csv, table
-from tests.support.api_server import serving
 from tests.support.databases import only
+from tests.support.processes import plain_http, servers
+from tests.support.processes.api_server import serving
 from tests.support.waiting import stretched
 
 

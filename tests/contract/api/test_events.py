@@ -14,8 +14,8 @@ from app.store.engine import session_scope
 from app.store.queue import claims, units
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.databases import only
-from tests.support.fitted_models import SMALL, run_units
-from tests.support.partial_chains import give_back, take_chains
+from tests.support.models.fitted_models import SMALL, run_units
+from tests.support.models.partial_chains import give_back, take_chains
 from tests.support.waiting import stretched
 
 STREAM = {"Accept": "text/event-stream"}

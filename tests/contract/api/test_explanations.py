@@ -12,10 +12,10 @@ from sampler import Posterior
 from sampler.storage.model_file import MEDIA_TYPE
 from tests.support.api_calls import places, post_json, problem
 from tests.support.databases import only
-from tests.support.fitted_models import SMALL, fitted
-from tests.support.json_values import FUZZ, VALUES, send
-from tests.support.partial_chains import give_back, take_chains
-from tests.support.random_posteriors import make_posterior
+from tests.support.fuzzing.json_values import FUZZ, VALUES, send
+from tests.support.models.fitted_models import SMALL, fitted
+from tests.support.models.partial_chains import give_back, take_chains
+from tests.support.models.random_posteriors import make_posterior
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from app.store import deletion, reserve, schema
 from app.store.engine import make_engine, session_scope
 from app.store.errors import is_disk_full
 from tests.support.api_calls import post_csv, problem, table
-from tests.support.api_server import serving
-from tests.support.small_disk import fill_up, small_disk
+from tests.support.processes.api_server import serving
+from tests.support.processes.small_disk import fill_up, small_disk
 
 
 @pytest.fixture

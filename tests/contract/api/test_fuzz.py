@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.api_calls import post_csv, table
-from tests.support.fitted_models import SMALL, fitted
-from tests.support.json_values import FUZZ, VALUES, WORDS, check, send
+from tests.support.fuzzing.json_values import FUZZ, VALUES, WORDS, check, send
+from tests.support.models.fitted_models import SMALL, fitted
 
 
 @given(body=VALUES, fields=st.dictionaries(WORDS, VALUES, max_size=5))

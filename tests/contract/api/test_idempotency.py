@@ -13,7 +13,7 @@ from app.store.clock import utc_now
 from app.store.engine import session_scope
 from app.store.tables import IdempotentAnswer, Model, Unit
 from tests.support.api_calls import post_csv, problem, table
-from tests.support.fitted_models import fitted
+from tests.support.models.fitted_models import fitted
 from tests.support.waiting import stretched
 
 SMALL = {"num_trees": 5, "num_chains": 2, "num_draws": 10, "num_burnin": 20, "thin": 2}

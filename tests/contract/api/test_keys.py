@@ -16,10 +16,10 @@ from app.store import schema
 from app.store.access import keys as store
 from app.store.clock import utc_now
 from app.store.engine import session_scope
-from tests.support import plain_http
 from tests.support.api_calls import bearer, make_key, problem
-from tests.support.api_server import serving
 from tests.support.databases import only
+from tests.support.processes import plain_http
+from tests.support.processes.api_server import serving
 from tests.support.routes import address, body_for, guarded_routes
 
 LOOK, ASK, CHANGE = {keys.READ}, {keys.PREDICT}, {keys.TRAIN}

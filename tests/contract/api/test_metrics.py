@@ -13,7 +13,7 @@ from app.store.queue import counters, workers
 from app.store.tables import Unit, Worker
 from tests.support.api_calls import post_csv, post_json, problem, table
 from tests.support.databases import only
-from tests.support.fitted_models import fitted
+from tests.support.models.fitted_models import fitted
 
 PROMISED = {
     "bart_http_requests_total",

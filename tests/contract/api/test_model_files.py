@@ -19,14 +19,14 @@ from app.services import model_files
 from app.services.readers.options import ReaderLimits
 from sampler import Posterior, load, pack
 from sampler.storage.model_file import MEDIA_TYPE, read_model, write_model
-from tests.support import fuzz_models
 from tests.support.api_calls import places, post_csv, problem, table
 from tests.support.databases import only
-from tests.support.fitted_models import SMALL, fitted
-from tests.support.fuzz_models import sealed_block, taken_apart
-from tests.support.json_values import FUZZ, VALUES
-from tests.support.random_forests import random_draws
-from tests.support.random_posteriors import make_posterior, make_problem
+from tests.support.fuzzing import model_files as fuzz_models
+from tests.support.fuzzing.json_values import FUZZ, VALUES
+from tests.support.fuzzing.model_files import sealed_block, taken_apart
+from tests.support.models.fitted_models import SMALL, fitted
+from tests.support.models.random_forests import random_draws
+from tests.support.models.random_posteriors import make_posterior, make_problem
 
 ROWS = {"size": [3, 17.5, None], "colour": ["red", "blue", "green"]}
 NEW = {"x1": [0.1, -2.0], "x2": [None, 1.5], "x3": [0.0, 9.0], "c": ["a", "e"]}

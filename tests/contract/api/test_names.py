@@ -8,7 +8,7 @@ import pytest
 from app.web.negotiation import ARROW
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.databases import only
-from tests.support.fitted_models import SMALL, fitted
+from tests.support.models.fitted_models import SMALL, fitted
 
 pytestmark = only("sqlite")
 

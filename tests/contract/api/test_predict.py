@@ -11,9 +11,9 @@ from app.store.engine import session_scope
 from app.store.tables import DrawBlock
 from sampler import Posterior
 from tests.support.api_calls import places, post_csv, post_json, problem, table
-from tests.support.api_server import serving
 from tests.support.databases import only
-from tests.support.fitted_models import SMALL, fitted
+from tests.support.models.fitted_models import SMALL, fitted
+from tests.support.processes.api_server import serving
 
 ROWS = [{"size": 3, "colour": "red"}, {"size": 17.5, "colour": "blue"}, {"size": None, "colour": "green"}]
 

@@ -16,7 +16,7 @@ from sampler import Posterior
 from sampler.posterior import row_diagnostics
 from tests.support.api_calls import places, post_csv, problem, table
 from tests.support.databases import only
-from tests.support.fitted_models import SMALL, fitted, run_units
+from tests.support.models.fitted_models import SMALL, fitted, run_units
 
 ARROW, CSV = "application/vnd.apache.arrow.stream", "text/csv"
 PARQUET = "application/vnd.apache.parquet"

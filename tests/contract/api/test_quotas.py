@@ -14,13 +14,13 @@ from app.settings import QUOTAS, Settings
 from app.store.engine import session_scope
 from app.store.tables import ApiKey, AuditEntry
 from sampler.storage.model_file import MEDIA_TYPE
-from tests.support import plain_http
 from tests.support.api_calls import CSV, bearer, make_key, post_csv, problem, table
-from tests.support.api_server import serving
 from tests.support.databases import only
-from tests.support.fitted_models import SMALL, run_units
-from tests.support.fuzz_models import taken_apart
-from tests.support.random_posteriors import make_posterior
+from tests.support.fuzzing.model_files import taken_apart
+from tests.support.models.fitted_models import SMALL, run_units
+from tests.support.models.random_posteriors import make_posterior
+from tests.support.processes import plain_http
+from tests.support.processes.api_server import serving
 from tests.support.routes import guarded_routes
 
 

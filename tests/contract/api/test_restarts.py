@@ -7,8 +7,8 @@ from app.store.engine import session_scope
 from app.store.queue import claims, lifecycle, units
 from app.store.tables import Unit
 from tests.support.api_calls import places, post_csv, problem, table
-from tests.support.fitted_models import SMALL, fitted, run_units
-from tests.support.partial_chains import give_back, take_chains
+from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.models.partial_chains import give_back, take_chains
 
 ROWS = [{"size": 3, "colour": "red"}, {"size": 11, "colour": "blue"}]
 

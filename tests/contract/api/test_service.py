@@ -9,10 +9,10 @@ from app.store.queue import workers
 from app.store.tables import Worker
 from app.web.read_options import FILES
 from sampler.settings import LIMITS
-from tests.support import plain_http
 from tests.support.api_calls import post_csv, problem, table
-from tests.support.api_server import serving
 from tests.support.databases import only
+from tests.support.processes import plain_http
+from tests.support.processes.api_server import serving
 
 
 @only("sqlite")

@@ -8,8 +8,8 @@ import pytest
 
 from sampler import load
 from tests.support.api_calls import post_csv
-from tests.support.fitted_models import fitted, run_units
-from tests.support.single_tree_models import KINDS, ask, kinds, numbers
+from tests.support.models.fitted_models import fitted, run_units
+from tests.support.models.single_tree_models import KINDS, ask, kinds, numbers
 
 ONE = {"num_trees": 1, "num_draws": 60, "num_burnin": 400, "thin": 10}
 

@@ -9,9 +9,9 @@ import time
 import httpx
 import pytest
 
-from tests.support import plain_http
-from tests.support.api_server import serving
 from tests.support.databases import only
+from tests.support.processes import plain_http
+from tests.support.processes.api_server import serving
 from tests.support.waiting import stretched
 
 PATIENCE = 60  # seconds until a test gives up

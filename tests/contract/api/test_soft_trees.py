@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from sampler import fit, load
-from tests.support.fitted_models import fitted, run_units
-from tests.support.partial_chains import give_back, take_chains
-from tests.support.single_tree_models import KINDS, ask, kinds, numbers
+from tests.support.models.fitted_models import fitted, run_units
+from tests.support.models.partial_chains import give_back, take_chains
+from tests.support.models.single_tree_models import KINDS, ask, kinds, numbers
 
 SHORT = {"num_chains": 2, "num_trees": 1, "num_draws": 40, "num_burnin": 40}
 SOFT = {"num_trees": 1, "num_chains": 2, "num_draws": 20, "num_burnin": 40, "thin": 2}

@@ -10,11 +10,11 @@ from app.services.access import keys
 from app.store.access import keys as store
 from app.store.clock import utc_now
 from app.store.engine import session_scope
-from tests.support import plain_http
 from tests.support.api_calls import CSV, bearer, make_key, problem, table
-from tests.support.api_server import serving
 from tests.support.databases import only
-from tests.support.fitted_models import SMALL
+from tests.support.models.fitted_models import SMALL
+from tests.support.processes import plain_http
+from tests.support.processes.api_server import serving
 from tests.support.waiting import stretched
 
 pytestmark = only("sqlite")

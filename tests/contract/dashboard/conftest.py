@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.support import plain_http
 from tests.support.html_page import ACCEPT
+from tests.support.processes import plain_http
 from tests.support.shared_database import _shared_postgres, _shared_sqlite, database  # noqa: F401  fixtures
 
 

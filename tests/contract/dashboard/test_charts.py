@@ -14,10 +14,10 @@ from app.dashboard import formatting
 from app.dashboard.charts import CHARTS
 from tests.support.api_calls import post_csv, problem, table, two_classes
 from tests.support.databases import only
-from tests.support.fitted_models import SMALL, fitted
 from tests.support.html_page import checked_svg as checked
 from tests.support.html_page import page_of
-from tests.support.partial_chains import give_back, take_chains
+from tests.support.models.fitted_models import SMALL, fitted
+from tests.support.models.partial_chains import give_back, take_chains
 
 pytestmark = only("sqlite")
 

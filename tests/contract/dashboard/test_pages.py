@@ -10,8 +10,8 @@ from app.store.engine import session_scope
 from app.web.read_options import UploadQuery
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.databases import only
-from tests.support.fitted_models import SMALL, fitted
 from tests.support.html_page import page_of
+from tests.support.models.fitted_models import SMALL, fitted
 
 HOSTILE = "\"><script>alert(1)</script>'{{7*7}}<img src=x onerror=alert(1)>"
 pytestmark = only("sqlite")

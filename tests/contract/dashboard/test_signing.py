@@ -9,11 +9,11 @@ from app.services.access import keys, sessions
 from app.store.clock import utc_now
 from app.store.engine import session_scope
 from app.store.tables import BrowserSession
-from tests.support import plain_http
 from tests.support.api_calls import CSV, bearer, make_key, problem, table
-from tests.support.api_server import serving
 from tests.support.databases import only
 from tests.support.html_page import ACCEPT, page_of
+from tests.support.processes import plain_http
+from tests.support.processes.api_server import serving
 from tests.support.routes import address, guarded_routes
 
 pytestmark = only("sqlite")

@@ -19,7 +19,7 @@ from app.store.tables import (
     PredictionBlock,
     Unit,
 )
-from tests.support.dying_processes import die_at_commit, in_a_child
+from tests.support.processes.dying_processes import die_at_commit, in_a_child
 from tests.support.store_factories import OWNER, a_slice, claim, create_model, remove_all, save_dataset
 
 ALL = (Dataset, DatasetBlock, Model, DrawBlock, Unit, ModelEvent, BatchPrediction, PredictionBlock)

@@ -30,7 +30,7 @@ from alembic import command
 from sqlalchemy import create_engine
 
 from app.store import schema
-from tests.support.embedded_service import clean_environment, running_up
+from tests.support.processes.embedded_service import clean_environment, running_up
 from tests.support.waiting import eventually
 
 HERE = Path(__file__).parent

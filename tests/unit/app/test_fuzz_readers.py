@@ -3,7 +3,7 @@
 import pytest
 
 from sampler import warm
-from tests.support.fuzz_readers import READERS, fuzz
+from tests.support.fuzzing.readers import READERS, fuzz
 
 BATCHES = {"model": 50}  # accepted inputs are mutated often
 

@@ -7,7 +7,7 @@ import pytest
 
 from sampler.posterior import arviz as export
 from sampler.posterior.arviz import draws_of
-from tests.support.random_posteriors import make_posterior
+from tests.support.models.random_posteriors import make_posterior
 
 
 def test_shapes_are_chain_draw_row():

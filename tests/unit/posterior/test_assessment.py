@@ -10,7 +10,7 @@ from sampler.posterior.assessment.predictive import Predictive
 from sampler.posterior.assessment.scoring import pinball_loss
 from sampler.posterior.assessment.stop_rules import look, next_look
 from sampler.posterior.report import evenly_spaced
-from tests.support.random_posteriors import make_posterior
+from tests.support.models.random_posteriors import make_posterior
 
 
 def test_convergence_is_that_of_growing_parts_of_the_draws():

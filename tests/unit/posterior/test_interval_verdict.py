@@ -7,7 +7,7 @@ from scipy.stats import binom, kruskal
 from sampler import fit
 from sampler.posterior.assessment.interval_verdict import chance_range, interval_verdict
 from sampler.posterior.assessment.scoring import LabelledRows
-from tests.support.random_posteriors import make_posterior
+from tests.support.models.random_posteriors import make_posterior
 
 POSTERIOR, _, _ = make_posterior()
 

@@ -8,7 +8,7 @@ import pytest
 from sampler import DataError, SettingsError, fit
 from sampler.posterior.partial_dependence import default_grid
 from sampler.storage.model_header import Header
-from tests.support.random_posteriors import make_posterior
+from tests.support.models.random_posteriors import make_posterior
 
 RNG = np.random.default_rng(0)
 

@@ -13,8 +13,8 @@ import pytest
 from sampler import DataError, NotFittedError, PackedError, Posterior, SettingsError, load, pack
 from sampler.storage.model_file import read_model, write_model
 from sampler.storage.model_header import Header
-from tests.support.random_forests import random_codes, walk
-from tests.support.random_posteriors import make_draws, make_posterior, make_problem
+from tests.support.models.random_forests import random_codes, walk
+from tests.support.models.random_posteriors import make_draws, make_posterior, make_problem
 
 FIXTURES = Path(__file__).parents[2] / "data" / "formats"
 ROWS = {"x1": [0.5, None, -1.0], "x2": [None, 0.1, 2.0], "x3": [0.0, 1.0, 2.0], "c": ["a", "z", "e"]}

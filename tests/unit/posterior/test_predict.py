@@ -6,7 +6,7 @@ import pytest
 from sampler.errors import PackedError
 from sampler.posterior.ensemble import FEW_ROWS, Ensemble
 from sampler.posterior.kernels.tree_sums import BLOCK
-from tests.support.random_forests import random_codes, random_draws, walk
+from tests.support.models.random_forests import random_codes, random_draws, walk
 
 
 @pytest.mark.parametrize("grow", [0.0, 0.3, 0.45, 0.5, "prior"])

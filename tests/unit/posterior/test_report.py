@@ -6,8 +6,8 @@ import pytest
 from sampler import fit
 from sampler.posterior import rhat_ess
 from sampler.posterior.report import depths, diagnose, evenly_spaced
-from tests.support.random_forests import random_draws
-from tests.support.random_posteriors import make_posterior
+from tests.support.models.random_forests import random_draws
+from tests.support.models.random_posteriors import make_posterior
 
 
 def plain_depth(feature, node):

@@ -9,7 +9,7 @@ from sampler.data import row_flags
 from sampler.data.schema import Column
 from sampler.posterior import row_diagnostics
 from sampler.posterior.kernels.mixture import mixture_quantiles
-from tests.support.random_posteriors import make_posterior
+from tests.support.models.random_posteriors import make_posterior
 
 ROWS = {"x1": [0.5, None, -1.0], "x2": [None, 0.1, 2.0], "x3": [0.0, 1.0, 2.0], "c": ["a", "z", "e"]}
 

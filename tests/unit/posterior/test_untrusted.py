@@ -10,8 +10,8 @@ from sampler.posterior.untrusted import MAX_DEPTH, MAX_HEADER_TEXT, MAX_INDEX, r
 from sampler.storage.block_format import SOFT_TREES
 from sampler.storage.draw_codec import HEAD
 from sampler.storage.model_header import REFERENCE_ROWS
-from tests.support.fuzz_models import File, sealed, sealed_block, taken_apart
-from tests.support.random_posteriors import make_posterior
+from tests.support.fuzzing.model_files import File, sealed, sealed_block, taken_apart
+from tests.support.models.random_posteriors import make_posterior
 
 
 @pytest.fixture

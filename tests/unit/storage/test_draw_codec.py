@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sampler.errors import PackedError
 from sampler.storage.draw_codec import pack, unpack
 from sampler.storage.draws import Draws
-from tests.support.random_forests import random_draws
+from tests.support.models.random_forests import random_draws
 
 FIXTURE = Path(__file__).parents[2] / "data" / "formats" / "draws_v1.bin"
 

@@ -33,9 +33,9 @@ class WarmParent:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BARTSERVE_")}
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.warm_workers"],
+                [sys.executable, "-m", "tests.support.processes.warm_workers"],
                 stdin=theirs.fileno(),
-                cwd=Path(__file__).parents[2],
+                cwd=Path(__file__).parents[3],
                 env=environment | dict.fromkeys(SINGLE_THREADED, "1"),
             )
 
@@ -174,7 +174,7 @@ def fit_a_model(url: str) -> None:
     """Fit a model by a worker's own functions in this process."""
     from app.settings import Settings
     from app.store import schema
-    from tests.support.worker_service import SHORT, Service
+    from tests.support.processes.worker_service import SHORT, Service
     from worker.context import Context
     from worker.units import run_one
 

@@ -20,8 +20,8 @@ from app.store.tables import Model, Unit
 from app.supervisor import LIFELINE
 from sampler import Chain
 from tests.support.friedman import friedman_table
+from tests.support.processes.warm_workers import WarmParent, WarmWorker
 from tests.support.waiting import eventually
-from tests.support.warm_workers import WarmParent, WarmWorker
 from worker.fits.draw_blocks import BlockWriter
 from worker.fits.fit_spec import prepare_problem, read_rows, read_spec, split
 

@@ -4,7 +4,7 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
-from tests.support.p_values import ALARM
+from tests.support.reports.p_values import ALARM
 
 
 def report_lines(calls):
@@ -35,6 +35,6 @@ def report_lines(calls):
 
 def _about(file):
     """Return the first line of a test file's docstring."""
-    path = Path(__file__).parents[2] / file
+    path = Path(__file__).parents[3] / file
     text = ast.get_docstring(ast.parse(path.read_text())) if path.exists() else ""
     return (text or "").partition("\n")[0]

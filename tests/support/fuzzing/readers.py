@@ -1,11 +1,12 @@
 """Coverage-guided fuzzing of every reader of files.
 
-    python -m tests.support.fuzz_readers [--inputs 100000] [--seed 0] [--reader csv parquet ...]
+    python -m tests.support.fuzzing.readers [--inputs 100000] [--seed 0] [--reader csv parquet ...]
 
 Inputs are mutated from a corpus; an input with a new line-to-line step joins it. Each must be read as a table
 or refused; any other result is printed with the input, and the command fails. The readers run in forks with
 limited memory and time, as in the service: one that the kernel kills counts as a refusal. Model files are
-mutated by `tests.support.fuzz_models`, which knows their format; an accepted one must answer every request.
+mutated by `tests.support.fuzzing.model_files`, which knows their format; an accepted one must answer every
+request.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from app.services.readers.options import Options, ReaderLimits
 from app.services.readers.process.forkserver import confine
 from app.services.readers.process.tasks import dataset
 from sampler.posterior import untrusted
-from tests.support import fuzz_models
+from tests.support.fuzzing import model_files as fuzz_models
 
 LIMITS = ReaderLimits(bytes=1 << 22, cells=1 << 18)
 BATCH = 200  # inputs per fork

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tiers import QUICK, is_marked
+from tests.support.reports.tiers import QUICK, is_marked
 
 LIMITS = {"tests/unit/": 2.0, "tests/": 10.0}  # seconds; the first match applies
 BUSY = 2.0  # factor on the limits for cores shared with other processes

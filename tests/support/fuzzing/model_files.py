@@ -20,7 +20,7 @@ from sampler import Posterior, pack, prepare, warm
 from sampler.errors import SamplerError
 from sampler.storage.model_file import START, read_parts, write_model
 from sampler.storage.soft_draws import SoftDraws
-from tests.support.random_forests import random_draws
+from tests.support.models.random_forests import random_draws
 
 HEADER = START  # the header begins like the file
 BLOCK_CHECKSUM = slice(8, 12)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.worker_service import make_service
+from tests.support.processes.worker_service import make_service
 
 
 @pytest.fixture(params=["embedded", "team"])

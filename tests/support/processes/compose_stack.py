@@ -12,10 +12,10 @@ from typing import Any
 
 import yaml
 
-from tests.support.embedded_service import clean_environment, free_port
-from tests.support.servers import valkey_binary
+from tests.support.processes.embedded_service import clean_environment, free_port
+from tests.support.processes.servers import valkey_binary
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PASSWORD = "p@ss/word: of the test"
 SLOWER = 30  # extra seconds on a busy machine
 Service = dict[str, Any]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.support import plain_http
+from tests.support.processes import plain_http
 from tests.support.waiting import stretched
 
 

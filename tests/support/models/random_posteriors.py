@@ -3,7 +3,7 @@
 import numpy as np
 
 from sampler import Posterior, pack, prepare, warm
-from tests.support.random_forests import random_draws
+from tests.support.models.random_forests import random_draws
 
 NUM_ROWS = 80
 
