@@ -48,7 +48,7 @@ bench: $(BENCH_READY) ## install peer packages and compare the sampler's speed w
 
 contract: $(DEV_READY) ## check tens of thousands of responses of the live service against the OpenAPI document
 	BARTSERVE_CONTRACT_EXAMPLES=$${BARTSERVE_CONTRACT_EXAMPLES:-200} \
-	    $(BIN)/python -m pytest -n 2 --timeout 7200 tests/contract/api/test_contract.py
+	    $(BIN)/python -m pytest -n 2 --timeout 7200 tests/contract/api/operation/test_contract.py
 
 audit: $(DEV_READY) ## list known vulnerabilities of the run-time dependencies, if their source is reachable
 	$(BIN)/python .ci/audit.py

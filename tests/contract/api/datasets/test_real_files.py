@@ -17,7 +17,7 @@ from tests.support.api_calls import problem
 from tests.support.databases import only
 from tests.support.models.fitted_models import run_units
 
-CARS = Path(__file__).parents[3] / "examples" / "auto_mpg.csv"
+CARS = Path(__file__).parents[4] / "examples" / "auto_mpg.csv"
 SMALL = {"num_trees": 5, "num_chains": 2, "num_draws": 10, "num_burnin": 10, "thin": 1}
 TEXT = "text/csv"
 

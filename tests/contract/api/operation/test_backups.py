@@ -18,7 +18,7 @@ from tests.support.processes import plain_http
 from tests.support.processes.api_server import serving
 from tests.support.processes.servers import Postgres, postgres_program
 
-DEPLOY = Path(__file__).parents[3] / "docs" / "deploy.md"
+DEPLOY = Path(__file__).parents[4] / "docs" / "deploy.md"
 COMMANDS = re.findall(r"^```bash\n(.*?)\n```", DEPLOY.read_text(), re.DOTALL | re.MULTILINE)
 INSIDE = "docker compose exec -T postgres "  # what the command runs in, with containers
 

@@ -16,7 +16,7 @@ from tests.support.api_calls import CSV, places, post_csv, problem, table
 from tests.support.databases import only
 from tests.support.models.fitted_models import SMALL, run_units
 
-CARS = Path(__file__).parents[3] / "examples" / "auto_mpg.csv"
+CARS = Path(__file__).parents[4] / "examples" / "auto_mpg.csv"
 
 
 def test_a_file_becomes_a_dataset_with_its_schema(client):
