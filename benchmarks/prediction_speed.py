@@ -42,12 +42,12 @@ def report(name, rows, seconds, draws_and_trees):
 def ours(X_new, *, full):
     from sampler import Posterior, fit, unpack
     from sampler.posterior.ensemble import Ensemble
-    from sampler.storage.model_file import read_model
+    from sampler.storage.model_file import read_parts
 
     length = {} if full else {"num_burnin": 200, "thin": 1}
     posterior = fit(*friedman(1000, 0), num_chains=CHAINS, num_draws=DRAWS, progress=False, **length)
     data = posterior.to_bytes()
-    header, blocks, _ = read_model(data)
+    header, blocks, _ = read_parts(data)[:3]
     trees = posterior.leaf_counts.size
     packed = sum(len(block) for chain in blocks for block in chain)
     print(f"trees {trees}, leaves per tree {posterior.leaf_counts.mean():.2f}")

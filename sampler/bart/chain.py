@@ -26,6 +26,7 @@ from sampler.bart.state import (
 from sampler.errors import SamplerError
 from sampler.kernels.jit import warm
 from sampler.methods import MOVE_NAMES
+from sampler.schedule import MarkovChain, count_moves
 from sampler.storage.draws import Draws
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ FIRST_LEAVES = 16  # room per tree; doubled when a tree needs more
 FAINTEST = 0.02  # the likelihood's power in an annealed chain's first iteration
 
 
-class Chain:
+class Chain(MarkovChain):
     """A Markov chain over forests.
 
     Nothing depends on where calls of `run` fall, and chain c's random numbers depend on the seed and c alone.
@@ -120,21 +121,6 @@ class Chain:
                 values[...] = reader.take(values.dtype, values.size).reshape(values.shape)
         self._recompute()
         return self
-
-    @property
-    def iterations(self) -> int:
-        """Iterations in all, burn-in and sampling."""
-        return self.training.settings.iterations
-
-    @property
-    def phase(self) -> str:
-        """Phase of the next iteration, `burn_in` or `sampling`."""
-        return "burn_in" if self.iteration < self.training.settings.num_burnin else "sampling"
-
-    @property
-    def done(self) -> bool:
-        """Whether every iteration is done."""
-        return self.iteration >= self.iterations
 
     @property
     def sigma(self) -> float:
@@ -304,12 +290,7 @@ class Chain:
     def statistics(self) -> dict[str, Any]:
         """Count the moves so far: `{"moves": {"grow": {"proposed": .., "accepted": ..}, ..}}`."""
         counters = np.sum([forest.counters for forest in self._forests], axis=0)
-        moves = {
-            name: {"proposed": int(proposed), "accepted": int(accepted)}
-            for name, (proposed, accepted) in zip(MOVE_NAMES, counters, strict=True)
-            if proposed
-        }
-        return {"moves": moves}
+        return {"moves": count_moves(MOVE_NAMES, counters)}
 
     def residual(self) -> NDArray[np.int32]:
         """Copy the residual y minus all trees, in grid steps, int32 [n], as the sweep keeps it up to date."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from sampler.cart import state as arrays
 from sampler.kernels.jit import warm
+from sampler.schedule import MarkovChain, count_moves
 from sampler.storage import tree_checkpoint as checkpoint
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 MOVES = ("grow", "prune", "change", "swap", "restructure")
 
 
-class TreeChain:
+class TreeChain(MarkovChain):
     """Bayesian CART (Chipman, George and McCulloch 1998), with leaf parameters integrated out.
 
     It has the interface of `sampler.chains.AnyChain`.
@@ -64,21 +65,6 @@ class TreeChain:
         look_below(self._rows, self._tree, self._room, 0, False)
         return self
 
-    @property
-    def iterations(self) -> int:
-        """Number of iterations in all, burn-in and sampling."""
-        return self.training.settings.iterations
-
-    @property
-    def phase(self) -> str:
-        """Current phase: "burn_in" or "sampling"."""
-        return "burn_in" if self.iteration < self.training.settings.num_burnin else "sampling"
-
-    @property
-    def done(self) -> bool:
-        """Whether all iterations are done."""
-        return self.iteration >= self.iterations
-
     def run(self, iterations: int) -> int:
         """Run up to `iterations` iterations without the GIL; return the number done."""
         from sampler.cart.kernels import state  # noqa: PLC0415
@@ -119,12 +105,7 @@ class TreeChain:
 
     def statistics(self) -> dict[str, Any]:
         """Return the counters of the moves: `{"moves": {"grow": {"proposed": .., "accepted": ..}, ..}}`."""
-        moves = {
-            name: {"proposed": int(proposed), "accepted": int(accepted)}
-            for name, (proposed, accepted) in zip(MOVES, self._counters, strict=True)
-            if proposed
-        }
-        return {"moves": moves}
+        return {"moves": count_moves(MOVES, self._counters)}
 
     def _make_room(self, capacity: int) -> None:
         restructures = bool(self._moves[-1])

@@ -22,6 +22,7 @@ import numpy as np
 
 from sampler.kernels.jit import warm
 from sampler.methods import METHODS
+from sampler.schedule import MarkovChain, count_moves
 from sampler.soft.kept_trees import KeptSoftTrees, leaf_values
 from sampler.soft.prior import soft_constants
 from sampler.soft.tree import (
@@ -58,7 +59,7 @@ SCALE_RATE = 0.05
 SCALE_REACH = 20.0  # largest ratio of an adapted scale to its initial guess
 
 
-class SoftChain:
+class SoftChain(MarkovChain):
     """Chain over one tree of soft splits, with the interface of `sampler.chains.AnyChain`."""
 
     def __init__(self, training: Training, chain: int, random: NDArray[Any]) -> None:
@@ -109,21 +110,6 @@ class SoftChain:
         self._tree = SoftTree(tuple(bool(bit) for bit in is_split), axis, u)
         return self
 
-    @property
-    def iterations(self) -> int:
-        """Number of iterations in all, burn-in and sampling."""
-        return self.training.settings.iterations
-
-    @property
-    def phase(self) -> str:
-        """Current phase: "burn_in" or "sampling"."""
-        return "burn_in" if self.iteration < self.training.settings.num_burnin else "sampling"
-
-    @property
-    def done(self) -> bool:
-        """Whether all iterations are done."""
-        return self.iteration >= self.iterations
-
     def run(self, iterations: int) -> int:
         """Run up to `iterations` iterations, transitions without the GIL; return the number done."""
         settings = self.training.settings
@@ -156,11 +142,7 @@ class SoftChain:
         """Return the counters of moves and transitions: `{"moves": {"grow": {"proposed": .., ..}, ..}}`."""
         from sampler.soft.kernels import state  # noqa: PLC0415
 
-        moves = {
-            name: {"proposed": int(proposed), "accepted": int(accepted)}
-            for name, (proposed, accepted) in zip(MOVES, self._counters, strict=True)
-            if proposed
-        }
+        moves = count_moves(MOVES, self._counters)
         sharp = self._tune[1]
         if sharp[state.PROPOSED]:
             moves["hmc"] = {

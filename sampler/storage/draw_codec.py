@@ -42,7 +42,6 @@ from sampler.storage.draws import Draws
 from sampler.storage.forest_codec import pack_forests, unpack_forests
 
 HEAD = struct.Struct("<4sBBBBIIIQQ")
-CHECKSUM = slice(8, 12)
 
 
 def pack(draws: Draws) -> bytes:

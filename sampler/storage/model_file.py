@@ -59,11 +59,6 @@ def write_model(
     return MAGIC + struct.pack("<HI", VERSION, zlib.crc32(body)) + body
 
 
-def read_model(data: bytes) -> tuple[bytes, list[list[bytes]], list[dict[str, Any]]]:
-    """Read header, blocks per chain and statistics of a model file; raise PackedError."""
-    return read_parts(data)[:3]
-
-
 def read_parts(
     data: bytes, longest_index: int | None = None
 ) -> tuple[bytes, list[list[bytes]], list[dict[str, Any]], list[bytes]]:

@@ -17,7 +17,6 @@ Theme = Literal["light", "dark"]
 Shape = Literal["wide", "narrow"]
 _lock = threading.Lock()
 FONTS = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', sans-serif"
-DOTS = 72  # SVG points per inch
 
 
 @dataclass(frozen=True)

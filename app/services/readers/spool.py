@@ -14,7 +14,6 @@ from app.services.readers.scratch import Scratch
 
 IN_MEMORY_BYTES = 48 << 20
 GROUP_BYTES = 48 << 20  # size of the columns read at once
-BYTES_PER_CELL = 8
 
 
 class Spool:

@@ -50,11 +50,6 @@ def fresh_beat(session: Session, within_seconds: float, host: str | None = None)
     return session.scalar(fresh.limit(1)) is not None
 
 
-def list_workers(session: Session) -> list[Worker]:
-    """Return all known workers, oldest first."""
-    return list(session.scalars(select(Worker).order_by(Worker.started_at, Worker.id)))
-
-
 def last_beats(session: Session) -> list[tuple[Worker, float]]:
     """Return all known workers, oldest first, each with the seconds since its last heartbeat."""
     query = select(Worker, db_now() - Worker.beat_at).order_by(Worker.started_at, Worker.id)

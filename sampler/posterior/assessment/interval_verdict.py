@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 LEVEL = 0.9  # of the intervals that are counted by groups
 LEVELS = (0.5, 0.8, LEVEL, 0.95)
-QUARTERS = 4
 FEWEST_ROWS = 40  # ten in a quarter
 CHANCE = 0.005  # of a false alarm, for either test
 LEAST_GAP = 0.03  # smallest reported difference between claimed and observed shares
