@@ -90,3 +90,27 @@ def test_sections_of_docstrings_are_found():
     assert section(text, "Returns") == ["float"]
     assert section(text, "Raises") is None
     assert parameters(function) == ["x", "y", "rest", "z", "more"]
+
+
+def own_nodes(function):
+    """Yield the nodes of a function, but not those of functions inside it."""
+    waiting = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, (*FUNCTIONS, ast.Lambda)):
+            waiting += ast.iter_child_nodes(node)
+
+
+def test_returns_and_yields_sections_describe_a_result():
+    """Functions with a Returns section return a value, and functions with a Yields section yield one."""
+    wrong = []
+    for place, node, text in documented():
+        if not isinstance(node, FUNCTIONS):
+            continue
+        nodes = list(own_nodes(node))
+        returns = any(isinstance(each, ast.Return) and each.value is not None for each in nodes)
+        yields = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in nodes)
+        if (section(text, "Returns") and not returns) or (section(text, "Yields") and not yields):
+            wrong.append(place)
+    assert wrong == []
