@@ -38,8 +38,8 @@ from app.store.engine import make_engine
 from app.web import errors
 from app.web.middleware.auth import Access
 from app.web.middleware.concurrency import Gate
-from app.web.middleware.limits import Edge
 from app.web.middleware.metrics import Measured
+from app.web.middleware.outermost import Edge
 from app.web.scopes import list_needs
 
 ROUTERS = (

@@ -1,7 +1,7 @@
 """The HTTP server: uvicorn with additional deadlines and limits.
 
 Measured on uvicorn 0.54: a connection that has sent half of its headers, or never reads its response, stays
-open as long as the client likes; headers may be of any length. `app.web.middleware.limits` handles slow
+open as long as the client likes; headers may be of any length. `app.web.middleware.outermost` handles slow
 bodies.
 """
 
