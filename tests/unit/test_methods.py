@@ -9,7 +9,7 @@ import pytest
 
 from sampler import Settings, fit
 from sampler.errors import SettingsError
-from sampler.methods import METHODS, _named
+from sampler.methods import METHODS, MOVE_NAMES, MOVES, _named
 from sampler.posterior.posterior import Posterior
 
 ROOT = Path(__file__).parents[2]
@@ -62,3 +62,11 @@ def test_no_code_tests_a_method_by_name():
         if asks.search(line)
     ]
     assert [line for line in found if re.search("|".join(map(re.escape, METHODS)), line)] == []
+
+
+def test_moves_have_the_numbers_of_their_kernels():
+    """The names of moves stand in the order of the numbers that kernels use."""
+    from sampler.bart.kernels import state
+
+    assert [getattr(state, name.upper()) for name in MOVE_NAMES] == list(range(state.NUM_MOVES))
+    assert len(MOVES) - 1 == state.RESTRUCTURE  # the last that `draw_move` draws
