@@ -130,9 +130,9 @@ def prepare(url, rows, columns, holdout, given):
     )
     planned = plan(engine, "local", request)
     with session_scope(engine) as session:
-        shown = accept(session, "local", planned)
+        model = accept(session, "local", planned)
     engine.dispose()
-    return shown["settings"]
+    return model.settings
 
 
 def measure(rows, columns, holdout, given):

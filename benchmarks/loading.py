@@ -48,7 +48,7 @@ def main():
         times = []
         for _ in range(LOADS):
             start = time.perf_counter()
-            posterior, blocks = load(engine, model["id"])
+            posterior, blocks = load(engine, model.id)
             times.append(time.perf_counter() - start)
         trees = posterior.leaf_counts.size
         stored = sum(len(block) for chain in blocks for block in chain)
