@@ -72,6 +72,7 @@ GROUPS = {
             "soft.kernels.predict",
         )
     ),
+    "shapley": Group(("posterior.kernels.shapley",)),
     "tree": Group(
         (
             "cart.kernels.rows",

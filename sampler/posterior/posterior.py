@@ -29,6 +29,7 @@ from sampler.posterior.intervals import Interval, IntervalFigures, IntervalKind,
 from sampler.posterior.kernels.tree_sums import BLOCK
 from sampler.posterior.partial_dependence import PartialDependence, Wish, partial_dependence
 from sampler.posterior.report import diagnose
+from sampler.posterior.shap_values import Forest, Game, ShapValues, explain
 from sampler.posterior.verdict import noise_prior_reason
 from sampler.posterior.weighting.draw_weights import DrawWeights, EqualWeights
 from sampler.storage.draw_codec import unpack
@@ -612,6 +613,56 @@ class Posterior:
 
         wish = Wish(features, grid or {}, levels, ice, max_work)
         return partial_dependence(self._header, f, coded.codes, len(chosen), wish)
+
+    def shap(
+        self,
+        X: Any,
+        background: Any = None,
+        level: float = 0.9,
+        *,
+        game: Game = "interventional",
+        max_draws: int = 200,
+    ) -> ShapValues:
+        """Compute SHAP values: how much each column moves the prediction of each row, with intervals.
+
+        They are exact on every draw, and add up to f less its average over the background rows. For two
+        classes f is on the probit scale; see `scale` of the answer.
+
+        Parameters
+        ----------
+        X
+            A table with the model's columns, in any order; n rows.
+        background
+            Rows that stand for "not knowing" a column; None takes 100 of the reference rows.
+        level
+            Probability of the intervals.
+        game
+            "interventional": an unknown column takes its values from the background rows. "path-dependent":
+            it goes both ways at its splits, by the shares of background rows there, so that columns that
+            go together share what is due to either.
+        max_draws
+            Most draws used, evenly spaced over all chains.
+
+        Raises
+        ------
+        DataError
+            For rows that don't fit the model, with each cell named.
+        SettingsError
+            For an invalid level, game or number of draws, and for soft trees, which have no exact values.
+
+        """
+        (level,) = Request.check(level, "credible", None).levels
+        rows = self.reference if background is None else self._coded(background)
+        return explain(self, X, rows, self._alike(None), level, game, max_draws)
+
+    def forests_to_explain(self) -> tuple[str, list[Forest]]:
+        """Return what SHAP values add up to, in words, and the sums of trees whose values it is, by class."""
+        draws = concatenate(self.chains())
+        forest = Forest(draws, draws.leaf.astype(np.float64) * self._step, self._offset)
+        if self.family != "probit":
+            return f"{self.schema.target.name}, in its own unit", [forest]
+        second = self.schema.target.levels[1]
+        return f"the normal quantile of the probability of {second!r} (probit)", [forest]
 
     def to_arviz(self) -> Any:
         """Convert sigma, and f at the reference rows, to ArviZ's data tree; needs the package arviz-base."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler import interrupt
-from sampler.errors import PackedError
+from sampler.errors import PackedError, SettingsError
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.inclusion import Inclusion, inclusion
 from sampler.posterior.intervals import Request
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sampler.posterior.shap_values import Forest
     from sampler.storage.draws import Draws
     from sampler.storage.model_header import Header
 
@@ -61,6 +62,14 @@ class SoftPosterior(TreePosterior):
     def sample_sigma(self, X: Any, num_draws: int | None = None) -> Floats:
         """Return draws of the noise standard deviation at each row of X, float64 [chain, draw, row]."""
         return Posterior.sample_sigma(self, X, num_draws)
+
+    def forests_to_explain(self) -> tuple[str, list[Forest]]:
+        """Refuse: a soft split depends on several columns at once, so no leaf has a path of its own."""
+        raise SettingsError(
+            "soft trees have no exact SHAP values: see partial_dependence instead",
+            field=None,
+            code="not_applicable",
+        )
 
     def inclusion(self, level: float = 0.9) -> Inclusion:
         """Compute each feature's share of the splits' directions; a category's indicators are added up."""

@@ -15,9 +15,10 @@ from sampler.posterior import topology
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.intervals import Interval, Quantile, Request
 from sampler.posterior.posterior import MAX_CELLS, Posterior, Prediction
+from sampler.posterior.shap_values import Forest
 from sampler.posterior.weighting.draw_weights import EqualWeights, ImportanceWeights
 from sampler.posterior.weighting.quantiles import normal_mixture
-from sampler.storage.draws import LEAF
+from sampler.storage.draws import LEAF, concatenate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,6 +161,22 @@ class TreePosterior(Posterior):
             request.kind,
             flags_by_row(coded.marks, self.schema.columns),
         )
+
+    def forests_to_explain(self) -> tuple[str, list[Forest]]:
+        """Return what SHAP values add up to, in words, and the tree whose values it is, by class."""
+        draws = concatenate(self.chains())
+        assert draws.value is not None
+        is_leaf = draws.feature == LEAF
+        wanted = [0] if self.classes is None else [1] if len(self.classes) == 2 else range(len(self.classes))
+        forests = []
+        for k in wanted:
+            leaf = np.zeros(len(is_leaf))
+            leaf[is_leaf] = draws.value[:, k]
+            forests.append(Forest(draws, leaf, 0.0))
+        if self.classes is None:
+            return f"{self.schema.target.name}, in its own unit", forests
+        which = f"of {self.classes[1]!r}" if len(self.classes) == 2 else "of each class"
+        return f"the probability {which}", forests
 
     def _summarise(self) -> Summary:
         return replace(super()._summarise(), topologies=self.topologies())

@@ -1,0 +1,275 @@
+"""SHAP values: how much each column moves the prediction of a row, exact on every draw, with intervals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from sampler import interrupt
+from sampler.data.scalars import days_to_text
+from sampler.data.table import read
+from sampler.errors import SettingsError
+from sampler.kernels.jit import warm
+from sampler.posterior.intervals import equal_tailed
+from sampler.posterior.kernels.shapley import MOST_PLAYERS, Trees, shapley_values
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.data.encode import Coded
+    from sampler.data.schema import Schema
+    from sampler.posterior.posterior import Posterior
+    from sampler.storage.draws import Draws
+
+    Floats = NDArray[np.float64]
+
+Game = Literal["interventional", "path-dependent"]
+GAMES = ("interventional", "path-dependent")
+BACKGROUND_ROWS = 100
+MAX_CELLS = 1 << 21  # draws times columns times rows of a block: 16 MB
+
+
+@dataclass(frozen=True)
+class ShapValues:
+    """SHAP values of rows: means and intervals over draws; a row's values and the base add up to f.
+
+    Attributes
+    ----------
+    names
+        Names of the columns.
+    values, lower, upper
+        float64 [row, column]; for more than two classes [row, column, class].
+    base_values, base_lower, base_upper
+        float64 [], or [class]: f averaged over the background rows.
+    data
+        The rows as given, a list for each column.
+    level
+        Probability of the intervals.
+    draws
+        Number of draws used, of all chains.
+    game
+        "interventional" or "path-dependent".
+    scale
+        What the values add up to, in words.
+
+    """
+
+    names: list[str]
+    values: Floats
+    lower: Floats
+    upper: Floats
+    base_values: Floats
+    base_lower: Floats
+    base_upper: Floats
+    data: list[list[Any]]
+    level: float
+    draws: int
+    game: Game
+    scale: str
+
+    @property
+    def f(self) -> Floats:
+        """Posterior mean at each row over these draws, float64 [row], or [row, class]: base plus values."""
+        return np.asarray(self.base_values + self.values.sum(axis=1))
+
+    def explanation(self) -> Any:
+        """Convert to the `shap.Explanation` that shap's plots take; needs the package shap.
+
+        Its `lower_bounds` and `upper_bounds` are the ends of the intervals.
+        """
+        try:
+            shap = import_module("shap")
+        except ImportError:
+            raise ImportError("explanation() needs the package shap: pip install shap") from None
+        data = np.empty((len(self.values), len(self.names)), dtype=object)
+        for j, column in enumerate(self.data):
+            data[:, j] = column
+        return shap.Explanation(
+            values=self.values,
+            base_values=np.broadcast_to(self.base_values, (len(self.values), *self.base_values.shape)).copy(),
+            data=data,
+            feature_names=list(self.names),
+            lower_bounds=self.lower,
+            upper_bounds=self.upper,
+        )
+
+    def __str__(self) -> str:
+        size = np.abs(self.values).mean(axis=tuple(i for i in range(self.values.ndim) if i != 1))
+        width = max(map(len, self.names)) + 2
+        rows = (f"{self.names[j]:{width}}{size[j]:12.4g}" for j in np.argsort(-size, kind="stable"))
+        return "\n".join([f"{'':{width}}{'mean |SHAP|':>12}", *rows])
+
+
+@dataclass(frozen=True)
+class Forest:
+    """A sum of trees to explain.
+
+    Attributes
+    ----------
+    draws
+        Trees of all draws.
+    leaf
+        float64 [node], leaf values in the unit of the answer, anything at splits.
+    offset
+        What f has besides the trees.
+
+    """
+
+    draws: Draws
+    leaf: Floats
+    offset: float
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Coded rows to explain, the background rows [coded column, row], and each coded column's column."""
+
+    codes: NDArray[np.uint8]
+    background: NDArray[np.uint8]
+    column_of: NDArray[np.int64]
+    num_columns: int
+
+
+def explain(
+    posterior: Posterior,
+    X: Any,
+    background: Coded,
+    draws: NDArray[np.int64],
+    level: float,
+    game: Game,
+    max_draws: int,
+) -> ShapValues:
+    """Compute the SHAP values of a posterior at rows, from some of these draws; see `Posterior.shap`."""
+    if game not in GAMES:
+        raise SettingsError(
+            f"game must be one of {', '.join(GAMES)}, not {game!r}", field="game", code="not_accepted"
+        )
+    if isinstance(max_draws, bool) or not isinstance(max_draws, int | np.integer) or max_draws < 1:
+        raise SettingsError(
+            f"max_draws must be a whole number from 1, not {max_draws!r}",
+            field="max_draws",
+            code="out_of_range",
+        )
+    if not background.num_rows:
+        raise SettingsError(
+            "background: there must be at least one row", field="background", code="not_accepted"
+        )
+    coded = posterior.encode(X)
+    chosen = spaced(draws, max_draws)
+    rows = Rows(
+        coded.codes,
+        background.codes[:, spaced(np.arange(background.num_rows), BACKGROUND_ROWS)],
+        np.array([column for column, _ in posterior.schema.coded], dtype=np.int64),
+        len(posterior.schema.columns),
+    )
+    scale, forests = posterior.forests_to_explain()
+    found = [shap_values(forest, chosen, rows, game, level) for forest in forests]
+    mean, lower, upper, base = (np.stack(part, axis=-1) for part in zip(*found, strict=True))
+    base_lower, base_upper = equal_tailed(base, level)
+    only = 0 if len(forests) == 1 else slice(None)
+    return ShapValues(
+        names=[column.name for column in posterior.schema.columns],
+        values=mean[..., only],
+        lower=lower[..., only],
+        upper=upper[..., only],
+        base_values=base.mean(axis=0)[only],
+        base_lower=base_lower[only],
+        base_upper=base_upper[only],
+        data=cells(X, posterior.schema),
+        level=level,
+        draws=len(chosen),
+        game=game,
+        scale=scale,
+    )
+
+
+def cells(X: Any, schema: Schema) -> list[list[Any]]:
+    """List the cells of each of a model's columns in checked rows: numbers, text, None for missing."""
+    table = read(X)
+    found = []
+    for column in schema.columns:
+        raw = table.column(column.name)
+        values = raw.cells if raw.numbers is None else raw.numbers.tolist()
+        if column.kind == "date" and raw.numbers is not None:
+            values = [None if math.isnan(value) else days_to_text(value) for value in raw.numbers.tolist()]
+        found.append(list(values or []))
+    return found
+
+
+def spaced(positions: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Choose at most `most` of the positions, evenly spaced, in order."""
+    if len(positions) <= most:
+        return positions
+    return positions[np.linspace(0, len(positions) - 1, most).round().astype(np.int64)]
+
+
+def shap_values(
+    forest: Forest, chosen: NDArray[np.int64], rows: Rows, game: Game, level: float
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Compute SHAP values of one sum of trees.
+
+    Parameters
+    ----------
+    forest
+        The sum of trees.
+    chosen
+        Positions of the draws, int64.
+    rows
+        Rows to explain and background rows.
+    game
+        "interventional": a column outside a coalition takes its values from the background rows; or
+        "path-dependent": it goes both ways at its splits, by the shares of background rows there.
+    level
+        Probability of the intervals.
+
+    Returns
+    -------
+    tuple
+        Mean, lower and upper ends, float64 [row, column], and the base of each draw, float64 [draw]: f
+        averaged over the background rows.
+
+    Raises
+    ------
+    SettingsError
+        For trees with a path of more than 62 distinct columns.
+    InterruptedWorkError
+        When the computation was cancelled (`sampler.interrupt`).
+
+    """
+    warm("shapley")
+    trees = Trees(
+        forest.draws.num_trees,
+        forest.draws.tree_start,
+        forest.draws.feature,
+        forest.draws.cut,
+        forest.draws.missing_left,
+        np.ascontiguousarray(forest.leaf),
+        rows.column_of,
+    )
+    background = np.ascontiguousarray(rows.background)
+    num_rows = rows.codes.shape[1]
+    mean = np.empty((num_rows, rows.num_columns))
+    lower, upper = np.empty_like(mean), np.empty_like(mean)
+    base = np.zeros(len(chosen))
+    width = max(1, MAX_CELLS // (len(chosen) * rows.num_columns))
+    for start in range(0, num_rows, width):
+        interrupt.look()
+        block = slice(start, min(start + width, num_rows))
+        codes = np.ascontiguousarray(rows.codes[:, block])
+        phi = np.zeros((len(chosen), rows.num_columns, codes.shape[1]))
+        base = np.zeros(len(chosen))
+        if not shapley_values(trees, chosen, codes, background, game == "path-dependent", phi, base):
+            raise SettingsError(
+                f"a tree tests more than {MOST_PLAYERS} different columns on the way to a leaf: there are no "
+                "SHAP values of such trees",
+                field=None,
+                code="not_applicable",
+            )
+        mean[block] = phi.mean(axis=0).T
+        ends = equal_tailed(phi, level)
+        lower[block], upper[block] = ends[0].T, ends[1].T
+    return mean, lower, upper, forest.offset + base
