@@ -29,7 +29,7 @@ from sampler.posterior.intervals import Interval, IntervalFigures, IntervalKind,
 from sampler.posterior.kernels.tree_sums import BLOCK
 from sampler.posterior.partial_dependence import PartialDependence, Wish, partial_dependence
 from sampler.posterior.report import diagnose
-from sampler.posterior.shap_values import Forest, Game, ShapValues, explain
+from sampler.posterior.shap_values import ForestToExplain, GameKind, ShapValues, explain
 from sampler.posterior.verdict import noise_prior_reason
 from sampler.posterior.weighting.draw_weights import DrawWeights, EqualWeights
 from sampler.storage.draw_codec import unpack
@@ -620,7 +620,7 @@ class Posterior:
         background: Any = None,
         level: float = 0.9,
         *,
-        game: Game = "interventional",
+        game: GameKind = "interventional",
         max_draws: int = 200,
     ) -> ShapValues:
         """Compute SHAP values: how much each column moves the prediction of each row, with intervals.
@@ -655,10 +655,10 @@ class Posterior:
         rows = self.reference if background is None else self._coded(background)
         return explain(self, X, rows, self._alike(None), level, game, max_draws)
 
-    def forests_to_explain(self) -> tuple[str, list[Forest]]:
+    def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
         """Return what SHAP values add up to, in words, and the sums of trees whose values it is, by class."""
         draws = concatenate(self.chains())
-        forest = Forest(draws, draws.leaf.astype(np.float64) * self._step, self._offset)
+        forest = ForestToExplain(draws, draws.leaf.astype(np.float64) * self._step, self._offset)
         if self.family != "probit":
             return f"{self.schema.target.name}, in its own unit", [forest]
         second = self.schema.target.levels[1]

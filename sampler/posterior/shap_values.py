@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-Game = Literal["interventional", "path-dependent"]
+GameKind = Literal["interventional", "path-dependent"]
 GAMES = ("interventional", "path-dependent")
 BACKGROUND_ROWS = 100
 MAX_CELLS = 1 << 21  # draws times columns times rows of a block: 16 MB
@@ -68,7 +68,7 @@ class ShapValues:
     data: list[list[Any]]
     level: float
     draws: int
-    game: Game
+    game: GameKind
     scale: str
 
     @property
@@ -105,7 +105,7 @@ class ShapValues:
 
 
 @dataclass(frozen=True)
-class Forest:
+class ForestToExplain:
     """A sum of trees to explain.
 
     Attributes
@@ -125,7 +125,7 @@ class Forest:
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowsToExplain:
     """Coded rows to explain, the background rows [coded column, row], and each coded column's column."""
 
     codes: NDArray[np.uint8]
@@ -140,7 +140,7 @@ def explain(
     background: Coded,
     draws: NDArray[np.int64],
     level: float,
-    game: Game,
+    game: GameKind,
     max_draws: int,
 ) -> ShapValues:
     """Compute the SHAP values of a posterior at rows, from some of these draws; see `Posterior.shap`."""
@@ -160,7 +160,7 @@ def explain(
         )
     coded = posterior.encode(X)
     chosen = spaced(draws, max_draws)
-    rows = Rows(
+    rows = RowsToExplain(
         coded.codes,
         background.codes[:, spaced(np.arange(background.num_rows), BACKGROUND_ROWS)],
         np.array([column for column, _ in posterior.schema.coded], dtype=np.int64),
@@ -208,7 +208,7 @@ def spaced(positions: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 
 
 def shap_values(
-    forest: Forest, chosen: NDArray[np.int64], rows: Rows, game: Game, level: float
+    forest: ForestToExplain, chosen: NDArray[np.int64], rows: RowsToExplain, game: GameKind, level: float
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Compute SHAP values of one sum of trees.
 

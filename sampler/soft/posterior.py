@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.posterior.shap_values import Forest
+    from sampler.posterior.shap_values import ForestToExplain
     from sampler.storage.draws import Draws
     from sampler.storage.model_header import Header
 
@@ -63,7 +63,7 @@ class SoftPosterior(TreePosterior):
         """Return draws of the noise standard deviation at each row of X, float64 [chain, draw, row]."""
         return Posterior.sample_sigma(self, X, num_draws)
 
-    def forests_to_explain(self) -> tuple[str, list[Forest]]:
+    def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
         """Refuse: a soft split depends on several columns at once, so no leaf has a path of its own."""
         raise SettingsError(
             "soft trees have no exact SHAP values: see partial_dependence instead",

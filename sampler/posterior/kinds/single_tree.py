@@ -15,7 +15,7 @@ from sampler.posterior import topology
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.intervals import Interval, Quantile, Request
 from sampler.posterior.posterior import MAX_CELLS, Posterior, Prediction
-from sampler.posterior.shap_values import Forest
+from sampler.posterior.shap_values import ForestToExplain
 from sampler.posterior.weighting.draw_weights import EqualWeights, ImportanceWeights
 from sampler.posterior.weighting.quantiles import normal_mixture
 from sampler.storage.draws import LEAF, concatenate
@@ -162,7 +162,7 @@ class TreePosterior(Posterior):
             flags_by_row(coded.marks, self.schema.columns),
         )
 
-    def forests_to_explain(self) -> tuple[str, list[Forest]]:
+    def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
         """Return what SHAP values add up to, in words, and the tree whose values it is, by class."""
         draws = concatenate(self.chains())
         assert draws.value is not None
@@ -172,7 +172,7 @@ class TreePosterior(Posterior):
         for k in wanted:
             leaf = np.zeros(len(is_leaf))
             leaf[is_leaf] = draws.value[:, k]
-            forests.append(Forest(draws, leaf, 0.0))
+            forests.append(ForestToExplain(draws, leaf, 0.0))
         if self.classes is None:
             return f"{self.schema.target.name}, in its own unit", forests
         which = f"of {self.classes[1]!r}" if len(self.classes) == 2 else "of each class"

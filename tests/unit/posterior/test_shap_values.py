@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from sampler import SettingsError, fit
 from sampler.kernels.jit import warm
 from sampler.posterior.kernels.shapley import FEW_PLAYERS, Trees, shapley_values
-from tests.support.random_posteriors import make_posterior
+from tests.support.models.random_posteriors import make_posterior
 
 X = np.array([[1, 3, 2, 0], [4, 0, 5, 0], [3, 1, 1, 2]], np.uint8).T
 BACKGROUND = np.array([[0, 0, 0, 0], [1, 2, 4, 0], [3, 1, 2, 0], [5, 3, 3, 0], [2, 2, 5, 1]], np.uint8).T
