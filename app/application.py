@@ -22,6 +22,7 @@ from app.api import (
     models,
     predict,
     predictions,
+    shap_values,
 )
 from app.dashboard import render
 from app.dashboard import routes as dashboard
@@ -53,6 +54,7 @@ ROUTERS = (
     predict.router,
     predictions.router,
     explanations.router,
+    shap_values.router,
     convergence.router,
     audit.router,
     health.router,

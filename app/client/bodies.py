@@ -95,13 +95,17 @@ def as_arrow(frame: Any) -> bytes:
 
 
 def rows_json(rows: Any) -> dict[str, Any]:
-    """Return rows as a list of objects, or columns as an object of lists; numpy values become plain ones.
+    """Return rows as a list of objects, or columns or a data frame as an object of lists, of plain values.
 
     Raises
     ------
     ClientError
         The argument is neither.
     """
+    if is_frame(rows):
+        import pyarrow as pa
+
+        rows = pa.table(rows).to_pydict()
     if isinstance(rows, Mapping):
         return {"columns": {str(name): [_plain(v) for v in _values(rows[name])] for name in rows}}
     if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):

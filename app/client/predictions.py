@@ -105,6 +105,15 @@ class Predictions(Calls):
         body = {"features": list(features), **without_none(wanted)}
         return self._json(Call("POST", path, json=body, repeatable=True))
 
+    def shap(self, model: str | Model, rows: Any, **wanted: Any) -> Json:
+        """Return how much each feature moves the prediction of each row; `wanted` as in POST .../shap.
+
+        `rows` is a list of dicts, a dict of lists or arrays, or a data frame.
+        """
+        path = address("models", model, "shap")
+        body = {**rows_json(rows), **without_none(wanted)}
+        return self._json(Call("POST", path, json=body, repeatable=True))
+
     def draws(self, model: str | Model, *, f: bool = False, draws: int | None = None) -> Any:
         """Return the posterior draws as a pyarrow table: chain, draw, sigma and, on request, f."""
         return self._arrow(address("models", model, "draws"), f=f, draws=draws)

@@ -186,6 +186,9 @@ def test_the_model_explains_itself(client, fitted):
     assert sum(feature["mean"] for feature in shares) == pytest.approx(1)
     dependence = client.partial_dependence(fitted, ["weight"], level=0.5)
     assert len(dependence["mean"]) == len(dependence["grid"][0])
+    reasons = client.shap(fitted, pd.DataFrame(NEW))
+    assert reasons["values"] == client.shap(fitted, NEW)["values"]
+    assert np.shape(reasons["values"]) == (2, len(NEW))
     draws = client.draws(fitted, f=True)
     assert draws.num_rows == 100
     assert set(draws.column_names) == {"chain", "draw", "sigma", "f"}

@@ -240,6 +240,7 @@ def _ask(found: dict, parts: bytes) -> None:
         lambda: posterior.predict(rows, interval="predictive"),
         posterior.inclusion,
         lambda: posterior.partial_dependence(names[:1]),
+        lambda: posterior.shap(rows),
         posterior.diagnostics,
         lambda: json.dumps(posterior.summary().to_json()),
         lambda: posterior.sample_sigma(rows),

@@ -198,7 +198,12 @@ def test_an_owner_reads_its_own_audit_and_an_operator_all(team, database):
 
 
 # and changes nothing
-COMPUTES = {"/models/estimate", "/models/{model_id}/predict", "/models/{model_id}/partial-dependence"}
+COMPUTES = {
+    "/models/estimate",
+    "/models/{model_id}/predict",
+    "/models/{model_id}/partial-dependence",
+    "/models/{model_id}/shap",
+}
 
 
 def test_every_change_leaves_a_line(settings, database, caplog):

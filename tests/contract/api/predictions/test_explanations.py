@@ -282,3 +282,36 @@ def test_two_classes_explain_themselves(client, settings):
     table = draws_of(client, model, f=True)
     assert table.column_names == ["chain", "draw", "f"]
     assert json.loads(table.schema.metadata[b"bartserve"])["classes"] == ["no", "yes"]
+
+
+def test_shap_values_are_those_of_the_notebook(client, model):
+    """Values, ends and base equal the model file's, and add up to f; a column of text has values too."""
+    rows = {"size": [1.0, 7.5, None], "colour": ["red", "blue", "red"]}
+    response = client.post(f"/models/{model['id']}/shap", json={"columns": rows, "level": 0.5})
+    assert response.status_code == 200, response.text
+    answer, expected = response.json(), of_file(client, model).shap(rows, level=0.5)
+    assert (answer["model_id"], answer["draws"], answer["features"]) == (model["id"], 80, ["size", "colour"])
+    for name in ("values", "lower", "upper", "f"):
+        np.testing.assert_array_equal(answer[name], getattr(expected, name))
+    assert answer["base"] == expected.base_values
+    np.testing.assert_allclose(answer["base"] + np.sum(answer["values"], axis=1), answer["f"])
+    predicted = client.post(f"/models/{model['id']}/predict", json={"columns": rows}).json()
+    np.testing.assert_allclose(answer["f"], predicted["mean"])  # all draws are used
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "field"),
+    [
+        ({"rows": [{"size": 1, "colour": "red"}], "game": "tree"}, 422, "game"),
+        ({"rows": [{"size": 1, "colour": "red"}], "draws": 0}, 422, "draws"),
+        ({"rows": [{"size": "x", "colour": "red"}]}, 422, "size"),
+        ({}, 422, None),
+        ({"columns": {"size": [1] * 9_000, "colour": ["red"] * 9_000}, "draws": 100_000}, 413, None),
+    ],
+)
+def test_shap_values_that_make_no_sense_are_refused(client, model, body, status, field, monkeypatch):
+    """A wrong option, a wrong cell, no rows, and too many rows are refused by name."""
+    monkeypatch.setattr("app.services.predictions.shap_values.MAX_WORK", 1e5)
+    told = problem(client.post(f"/models/{model['id']}/shap", json=body), status)
+    if field is not None:
+        assert field in str(told["errors"])
