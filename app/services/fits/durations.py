@@ -13,7 +13,7 @@ from sampler.posterior.assessment.stop_rules import next_look
 
 # Per tree update, and per row of it, by move. `rule` comes on top of the others; a restructure searches for
 # every new split of each node, with a particle at every row of the tree.
-MOVES: dict[str, tuple[float, float]] = {
+MOVE_SECONDS: dict[str, tuple[float, float]] = {
     "grow": (4.3e-7, 1.7e-10),
     "prune": (4.3e-7, 1.7e-10),
     "change_nog": (5e-7, 4e-10),
@@ -22,7 +22,7 @@ MOVES: dict[str, tuple[float, float]] = {
     "rule": (2.9e-6, 1.1e-9),
     "restructure": (1e-4, 4.5e-7),  # with ten columns
 }
-UNKNOWN = MOVES["change"]  # for a move without a measured time
+UNKNOWN = MOVE_SECONDS["change"]  # for a move without a measured time
 PRECISION, COUNTED_ROW = (1.5e-6, 2.2e-9), 1.5e-10  # noise by row: a tree update, and each tree's counts anew
 PARTICLE_ROW = 3.4e-9  # particle Gibbs, per tree update, particle and row
 WEIGHTED = 2.2  # factor on the time per row when rows have weights
@@ -82,7 +82,7 @@ def _tree_seconds(settings: Mapping[str, Any], rows: int, columns: int, iteratio
     share = settings["moves"].get
     changing, growing = share("change", 0) + share("swap", 0), share("grow", 0) + share("prune", 0)
     cells = rows * columns * (WEIGHTED if settings.get("weights") else 1.0)
-    restructure, of_row = MOVES["restructure"]
+    restructure, of_row = MOVE_SECONDS["restructure"]
     each = (
         SINGLE + changing * (CHANGED_COLUMN * columns + CHANGED_CELL * cells) + growing * GROWN_CELL * cells
     )
@@ -94,7 +94,11 @@ def update_seconds(settings: Mapping[str, Any]) -> tuple[float, float]:
     """Return the seconds of one tree update in a sum of trees, and of each row of it, with a fit's moves."""
     update, of_row = 0.0, 0.0
     for name, share in settings["moves"].items():
-        known = (0.0, PARTICLE_ROW * int(settings["particles"])) if name == "pg" else MOVES.get(name, UNKNOWN)
+        known = (
+            (0.0, PARTICLE_ROW * int(settings["particles"]))
+            if name == "pg"
+            else MOVE_SECONDS.get(name, UNKNOWN)
+        )
         update, of_row = update + share * known[0], of_row + share * known[1]
     weighted = settings.get("weights") or settings.get("noise") == "forest"
     return update, of_row * (WEIGHTED if weighted else 1.0)

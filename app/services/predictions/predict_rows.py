@@ -26,8 +26,8 @@ from sampler import DataError, Posterior, SettingsError
 from sampler.data.encode import Coded
 from sampler.posterior import row_diagnostics
 from sampler.posterior.answer_columns import are_finite
+from sampler.posterior.verdict import VERDICTS
 
-VERDICTS = ("not_converged", "approximate", "converged")  # from worst to best
 MAX_EXAMINED = 10_000  # rows with R-hat or Monte Carlo errors: half a millisecond each
 MAX_SAMPLES = 1_000_000  # rows times draws in one response
 # Cost per row and draw besides the trees, in units of one tree (a tenth of a nanosecond): quantiles of
@@ -166,7 +166,8 @@ def work_of_row(posterior: Posterior, request: PredictRequest) -> int:
 
 
 def _check_verdict(judged: row_diagnostics.RowsVerdict, require: str | None, num_rows: int) -> None:
-    if require is None or VERDICTS.index(judged.verdict) >= VERDICTS.index(require):
+    rank = list[str](VERDICTS).index  # the best comes first
+    if require is None or rank(judged.verdict) <= rank(require):
         return
     rows = "row" if num_rows == 1 else f"{num_rows} rows"
     raise NotConvergedError(

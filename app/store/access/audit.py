@@ -9,7 +9,7 @@ from app.store.clock import utc_now
 from app.store.statements import After, page
 from app.store.tables import AuditEntry
 
-KEPT = timedelta(days=400)
+RETENTION = timedelta(days=400)
 
 
 def append(session: Session, entry: AuditEntry) -> None:
@@ -18,8 +18,8 @@ def append(session: Session, entry: AuditEntry) -> None:
 
 
 def forget_old(session: Session) -> None:
-    """Delete the entries older than `KEPT`."""
-    session.execute(delete(AuditEntry).where(AuditEntry.created_at < utc_now() - KEPT))
+    """Delete the entries older than `RETENTION`."""
+    session.execute(delete(AuditEntry).where(AuditEntry.created_at < utc_now() - RETENTION))
 
 
 def list_page(

@@ -4,7 +4,7 @@ import pytest
 
 from app.services.fits import costs
 from app.services.fits.costs import FORMULA, MIB, estimate
-from app.services.fits.durations import MOVES, SOFT_ROW, chain_seconds, looks_seconds
+from app.services.fits.durations import MOVE_SECONDS, SOFT_ROW, chain_seconds, looks_seconds
 from app.store.engine import session_scope
 from app.store.queue import workers
 from app.store.tables import Worker
@@ -97,7 +97,7 @@ def test_every_way_to_sample_has_a_time():
                 for moves in method.move_sets or ("default",)
             ]
     for settings in resolved:
-        untimed = set(settings.moves) - set(MOVES) - {"pg", "optimal", "prior"}
+        untimed = set(settings.moves) - set(MOVE_SECONDS) - {"pg", "optimal", "prior"}
         known = settings.search or settings.method in SOFT_ROW or not untimed
         assert known, f"say in app/services/fits/durations.py how long {settings.method}, {untimed} take"
         assert 0 < chain_seconds(settings.to_json(), 1000, 9) < chain_seconds(settings.to_json(), 10_000, 9)
