@@ -12,7 +12,8 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from app.application import create_app  # noqa: E402
-from app.settings import Settings, describe_settings  # noqa: E402
+from app.described_settings import describe_settings  # noqa: E402
+from app.settings import Settings  # noqa: E402
 
 HEAD = """# The HTTP reference
 

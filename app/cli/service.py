@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from app.cli.common import DataDir, Host, Port, fail, settings_with
-from app.settings import Settings, describe_settings, shown_value
+from app.described_settings import describe_settings, shown_value
+from app.settings import Settings
 
 # Help texts; tests run their examples.
 UP = """Start the embedded service: one API and one worker on this machine, on loopback.

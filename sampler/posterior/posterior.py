@@ -38,11 +38,6 @@ from sampler.storage.model_file import read_parts, write_model
 from sampler.storage.model_header import Header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sampler.chains import AnyChain
-
-    Report = Callable[[int, AnyChain], None]
     from collections.abc import Sequence
 
     from numpy.typing import NDArray

@@ -31,6 +31,21 @@ SHARED = {
     "Settings": "of a fit, and of the service",
 }
 
+# Functions of services that return a dict on purpose: its keys are names of columns or settings, or it is a
+# document as stored or sent.
+DICTS = {
+    "app.services.datasets.kinds_of": "kinds by column",
+    "app.services.datasets.preview": "rows of a dataset",
+    "app.services.errors.Fault.to_json": "a document",
+    "app.services.fits.creation.FitPlan.at_most": "settings",
+    "app.services.fits.creation.FitPlan.shown": "settings",
+    "app.services.fits.stop_rules.resolve": "settings",
+    "app.services.predictions.answers.PredictionAnswer.facts": "metadata of a table",
+    "app.services.predictions.answers.PredictionAnswer.to_json": "a document",
+    "app.services.predictions.densities.row_of": "a row",
+    "app.services.predictions.explanations.topologies": "as stored",
+}
+
 
 def modules():
     """Return every module of the source by name."""
@@ -130,3 +145,24 @@ def test_only_the_store_speaks_sql():
             elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sqlalchemy"):
                 taken = {alias.name for alias in node.names}
                 assert node.module == "sqlalchemy.exc" or taken <= NO_SQL.get(node.module, set()), name
+
+
+def public_functions(tree, prefix):
+    """Yield name and node of every public function and method of a module."""
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not node.name.startswith("_"):
+            yield f"{prefix}.{node.name}", node
+        elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from public_functions(node, f"{prefix}.{node.name}")
+
+
+def test_services_return_dataclasses():
+    """No public function of the services returns a dict, apart from listed ones and the confined readers."""
+    returned = {
+        place
+        for name, path in modules().items()
+        if name.startswith("app.services") and not name.startswith("app.services.readers")
+        for place, node in public_functions(ast.parse(path.read_text()), name)
+        if node.returns and re.search(r"\bdict\[|\bJson\b|\bMapping\[", ast.unparse(node.returns))
+    }
+    assert returned <= DICTS.keys()

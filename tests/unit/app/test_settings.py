@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 
 from app import settings
 from app.cli import app
-from app.settings import SettingError, Settings, read_settings, shown_value, unknown_variables
+from app.described_settings import shown_value
+from app.settings import SettingError, Settings, read_settings, unknown_variables
 
 SECRET = "s3cret"
 
