@@ -1,6 +1,6 @@
 """SHAP values over HTTP: how much each feature moves the prediction of each row, with intervals."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,10 +13,9 @@ from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.errors import responses
 from app.web.json_body import StrictRoute
 from app.web.scopes import needs
+from sampler.posterior.shap_values import GameKind
 
 router = APIRouter(prefix="/models", tags=["explanations"], route_class=StrictRoute)
-
-GameKind = Literal["interventional", "path-dependent"]
 
 
 class ShapBody(BaseModel):
