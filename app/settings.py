@@ -302,8 +302,8 @@ class Settings(BaseSettings):
             "dispatch_seconds": self.dispatch_seconds or (0.2 if self.embedded else 2.0),
         }
         for name, usual in QUOTAS.items():
-            given = getattr(self, name)
-            filled[name] = (None if is_loopback(self.host) else usual) if given is None else given or None
+            quota = getattr(self, name)
+            filled[name] = (None if is_loopback(self.host) else usual) if quota is None else quota or None
         for name, value in filled.items():
             object.__setattr__(self, name, value)  # bypasses frozen=True
         return self

@@ -86,13 +86,13 @@ class _Stream:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     over: bool = False
 
-    def feed(self, news: Mapping[str, _News], asked: Mapping[str, int]) -> None:
+    def feed(self, news: Mapping[str, _News], since: Mapping[str, int]) -> None:
         """Queue new messages; do nothing while earlier ones are pending, since the log keeps them."""
         if self.waiting:
             return
         for model_id, cursor in self.models.items():
             # A stream that joined after the query began, from an earlier event, waits for the next.
-            if not cursor.ended and cursor.after >= asked.get(model_id, NEWEST + 1):
+            if not cursor.ended and cursor.after >= since.get(model_id, NEWEST + 1):
                 self.waiting += [(model_id, event) for event in cursor.take(news.get(model_id))]
         self.over = self.over or all(cursor.ended for cursor in self.models.values())
         if self.waiting or self.over:

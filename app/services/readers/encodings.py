@@ -155,8 +155,8 @@ def _guess(file: BinaryIO, refused: str) -> tuple[str, str]:
         rest = lines.pop()[-CHUNK:]
         western = western and all(map(_is_western, lines))
         if len(sample) < SAMPLE_BYTES:
-            told = [line for line in lines if not line.isascii()]
-            sample += b"\n".join(told)[: SAMPLE_BYTES - len(sample)] + b"\n" * bool(told)
+            telling = [line for line in lines if not line.isascii()]
+            sample += b"\n".join(telling)[: SAMPLE_BYTES - len(sample)] + b"\n" * bool(telling)
     western = western and _is_western(rest)
     sample += rest[: SAMPLE_BYTES - len(sample)]
     if western:

@@ -59,11 +59,11 @@ class ReadTable:
         for last in (False, True):
             for index, text in self.spool.columns(None if not last else later):
                 name = self.spool.names[index]
-                found = self._typed(typing, name, text, last=last)
-                if found is None:
+                typed = self._typed(typing, name, text, last=last)
+                if typed is None:
                     later.append(index)
-                elif not self._is_left_out(typing, index, name, found[0]):
-                    yield index, name, *found
+                elif not self._is_left_out(typing, index, name, typed[0]):
+                    yield index, name, *typed
             if not later:
                 break
         if typing.faults:

@@ -26,12 +26,12 @@ def any_contains(text: pa.ChunkedArray, part: str) -> bool:
     return bool(pc.any(pc.match_substring(text.drop_null(), part), min_count=0).as_py())
 
 
-def strangers(name: str, text: pa.ChunkedArray, fits: pa.ChunkedArray, wanted: str) -> list[Fault]:
+def strangers(name: str, text: pa.ChunkedArray, fits: pa.ChunkedArray, expected: str) -> list[Fault]:
     """Return faults for the present cells that don't fit, by row."""
     odd = pc.fill_null(pc.invert(fits), fill_value=False)
     rows = pc.indices_nonzero(odd).slice(0, ENOUGH).to_pylist()
     return enough(
-        Fault(name, row + 1, f"the text {quote_cell(text[row].as_py())} is not {wanted}") for row in rows
+        Fault(name, row + 1, f"the text {quote_cell(text[row].as_py())} is not {expected}") for row in rows
     )
 
 

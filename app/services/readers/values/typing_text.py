@@ -68,10 +68,10 @@ class Typing:
             return pa.chunked_array([pa.nulls(len(text), empty)]), ""
         values = None
         if kind != "date":
-            values = self._numbers(name, text, last=last, wanted=kind == "number")
+            values = self._numbers(name, text, last=last, required=kind == "number")
         if values is None and kind is None and _is_boolean(text):
             values = pc.equal(pc.utf8_lower(text), "true"), ""
-        return self._dates(name, text, last=last, wanted=kind == "date") if values is None else values
+        return self._dates(name, text, last=last, required=kind == "date") if values is None else values
 
     @property
     def decimal(self) -> Style | None:
@@ -102,49 +102,49 @@ class Typing:
             return False
         return True
 
-    def _numbers(self, name: str, text: pa.ChunkedArray, *, last: bool, wanted: bool) -> Any:
+    def _numbers(self, name: str, text: pa.ChunkedArray, *, last: bool, required: bool) -> Any:
         """Parse numbers; None when they are not numbers, LATER when other columns decide."""
         fitting = numbers.fitting(text)
         if not fitting and (closer := numbers.without_gaps(text)) is not None:
             text, fitting = closer, numbers.fitting(closer)
         if len(fitting) == 2 and numbers.is_doubtful(text):
-            return self._of_either_style(name, text, last=last, wanted=wanted)
+            return self._of_either_style(name, text, last=last, required=required)
         if self.options.decimal is not None:
             fitting &= {self.options.decimal}
         elif fitting == {"comma"} and not any_contains(text, ","):
-            return self._of_points_only(name, text, last=last, wanted=wanted)
+            return self._of_points_only(name, text, last=last, required=required)
         if fitting:
             style: Style = "point" if "point" in fitting else "comma"
             if len(fitting) == 1 and numbers.is_doubtful(text):
                 self.styles.add(style)
             values = numbers.to_numbers(text, style)
-        elif wanted or numbers.all_fit(text, self.decimal or "point"):
+        elif required or numbers.all_fit(text, self.decimal or "point"):
             values = self._forced(name, text)
         else:
             return None
         self._refuse_infinite(name, values)
         return values, ""
 
-    def _of_either_style(self, name: str, text: pa.ChunkedArray, *, last: bool, wanted: bool) -> Any:
+    def _of_either_style(self, name: str, text: pa.ChunkedArray, *, last: bool, required: bool) -> Any:
         """Parse cells such as "1,234" in the style of other columns or the caller; LATER when unknown."""
         if self.options.decimal is None and not last:
             return LATER
         if self.decimal is None and any_contains(text, ","):
-            return self._undecided(name, text, wanted=wanted)
+            return self._undecided(name, text, required=required)
         style = self.decimal or "point"
         thousands = "." if style == "comma" else ","
         note = ""
         if self.options.decimal is None and any_contains(text, thousands):
-            told = first_match(text, thousands)
-            note = f"{told!r} is read with a thousands separator: other columns have a decimal {style}"
+            cell = first_match(text, thousands)
+            note = f"{cell!r} is read with a thousands separator: other columns have a decimal {style}"
         return numbers.to_numbers(text, style), note
 
-    def _of_points_only(self, name: str, text: pa.ChunkedArray, *, last: bool, wanted: bool) -> Any:
+    def _of_points_only(self, name: str, text: pa.ChunkedArray, *, last: bool, required: bool) -> Any:
         """Parse cells such as "1.234.567": thousands, or text where points are decimal in other columns."""
         self.grouped = True
         if not last:
             return LATER
-        if wanted or "point" not in self.styles:
+        if required or "point" not in self.styles:
             return numbers.to_numbers(text, "comma"), ""
         cell = quote_cell(next(cell for cell in text.drop_null().to_pylist() if cell.count(".") > 1))
         return text, (
@@ -152,10 +152,10 @@ class Typing:
             f"pass ?kind={name}:number if it is one"
         )
 
-    def _undecided(self, name: str, text: pa.ChunkedArray, *, wanted: bool) -> Typed:
+    def _undecided(self, name: str, text: pa.ChunkedArray, *, required: bool) -> Typed:
         cell = quote_cell(first_match(text, ","))
         message = f"{cell} may be a decimal or have thousands: pass ?decimal=comma or ?decimal=point"
-        if wanted:
+        if required:
             self.faults.append(Fault(name, None, message))
         return text, message
 
@@ -179,7 +179,7 @@ class Typing:
         self.faults += strangers(name, text, fits, "true or false (nor yes or no, 1 or 0)")
         return pc.if_else(fits, pc.is_in(lower, value_set=pa.array(TRUE)), pa.scalar(None, pa.bool_()))
 
-    def _dates(self, name: str, text: pa.ChunkedArray, *, last: bool, wanted: bool) -> Any:
+    def _dates(self, name: str, text: pa.ChunkedArray, *, last: bool, required: bool) -> Any:
         """Parse dates; None when they are not dates, LATER when other columns decide."""
         days = dates.iso(text)
         if days is None:
@@ -190,11 +190,11 @@ class Typing:
         if len(ordered) == 2 and ordered["day-first"].equals(ordered["month-first"]):
             ordered.pop("month-first")
         if len(ordered) == 2:
-            return self._dates_of_two_orders(name, text, ordered, last=last, wanted=wanted)
+            return self._dates_of_two_orders(name, text, ordered, last=last, required=required)
         if ordered:
             self.orders |= set(ordered)
             return next(iter(ordered.values())), ""
-        if wanted:
+        if required:
             self.faults += self._no_dates(name, text)
             return text, ""
         return None
@@ -206,7 +206,7 @@ class Typing:
         ordered: dict[dates.Order, pa.ChunkedArray],
         *,
         last: bool,
-        wanted: bool,
+        required: bool,
     ) -> Any:
         if self.options.dates is not None:
             return ordered[self.options.dates], ""
@@ -217,7 +217,7 @@ class Typing:
             return ordered[order], f"read {order}, like other columns"
         message = f"{quote_cell(text.drop_null()[0].as_py())} may begin with the day or the month: pass "
         message += "?dates=day-first or ?dates=month-first"
-        if wanted:
+        if required:
             self.faults.append(Fault(name, None, message))
         return text, message
 
