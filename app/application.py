@@ -10,6 +10,7 @@ from starlette.middleware import Middleware
 
 from app.api import (
     audit,
+    contrasts,
     convergence,
     datasets,
     docs,
@@ -55,6 +56,7 @@ ROUTERS = (
     predictions.router,
     explanations.router,
     shap_values.router,
+    contrasts.router,
     convergence.router,
     audit.router,
     health.router,

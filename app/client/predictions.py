@@ -1,6 +1,6 @@
 """Client calls for predictions, explanations and draws."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -112,6 +112,24 @@ class Predictions(Calls):
         """
         path = address("models", model, "shap")
         body = {**rows_json(rows), **without_none(wanted)}
+        return self._json(Call("POST", path, json=body, repeatable=True))
+
+    def contrast(
+        self,
+        model: str | Model,
+        first: Mapping[str, Any],
+        second: Mapping[str, Any],
+        rows: Any = None,
+        **wanted: Any,
+    ) -> Json:
+        """Return how predictions differ between two settings; `wanted` as in POST .../contrast.
+
+        `rows` is a list of dicts, a dict of lists or arrays, or a data frame; None takes up to 200 training
+        rows.
+        """
+        path = address("models", model, "contrast")
+        given = {} if rows is None else rows_json(rows)
+        body = {"first": dict(first), "second": dict(second), **given, **without_none(wanted)}
         return self._json(Call("POST", path, json=body, repeatable=True))
 
     def draws(self, model: str | Model, *, f: bool = False, draws: int | None = None) -> Any:

@@ -151,7 +151,7 @@ def partial_dependence(
             code="not_accepted",
         )
     settings = [
-        _coded(header, names.index(name), points) for name, points in zip(chosen, values, strict=True)
+        codes_of(header, names.index(name), points) for name, points in zip(chosen, values, strict=True)
     ]
     shape = [len(points) for points in values]
     most = wish.max_work / (math.prod(shape) * draws * int(header.settings["num_trees"]))
@@ -282,7 +282,7 @@ def _from_codes(header: Header, index: int) -> list[float]:
     return spread(inside, np.maximum(counts, 1) if len(inside) <= GRID_POINTS else counts, GRID_POINTS)
 
 
-def _coded(header: Header, index: int, points: list[Any]) -> tuple[list[int], NDArray[np.uint8]]:
+def codes_of(header: Header, index: int, points: list[Any]) -> tuple[list[int], NDArray[np.uint8]]:
     """Return the positions of a feature's coded columns, and their codes [coded column, point]."""
     column = header.schema.columns[index]
     positions = [i for i, (j, _) in enumerate(header.schema.coded) if j == index]

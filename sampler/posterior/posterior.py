@@ -23,6 +23,7 @@ from sampler.posterior.assessment.calibration import row_by_row
 from sampler.posterior.assessment.convergence import growth
 from sampler.posterior.assessment.density import density
 from sampler.posterior.assessment.scoring import LabelledRows, score
+from sampler.posterior.contrasts import Contrast, ContrastRequest, contrast
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.inclusion import Inclusion, inclusion, rules_per_draw
 from sampler.posterior.intervals import Interval, IntervalFigures, IntervalKind, Quantile, Request
@@ -649,6 +650,52 @@ class Posterior:
         (level,) = Request.check(level, "credible", None).levels
         rows = self.reference if background is None else self._coded(background)
         return explain(self, X, rows, self._alike(None), level, game, max_draws)
+
+    def contrast(
+        self,
+        X: Any,
+        first: Mapping[str, Any],
+        second: Mapping[str, Any],
+        *,
+        by: str | None = None,
+        level: float = 0.9,
+        num_draws: int | None = None,
+    ) -> Contrast:
+        """Compute how predictions differ between two settings of some columns, by row and on average.
+
+        It is E[f(x with the first setting) - f(x with the second)], for two classes of the probability of the
+        second, for more of each.
+
+        Parameters
+        ----------
+        X
+            Rows whose other columns stay as they are; None takes the up to 200 reference rows.
+        first, second
+            Values by column, of the same columns: ``{"dose": 2}``, ``{"dose": 1}``.
+        by
+            A column by which averages are given too: by its levels, or a number or date by quarters.
+        level
+            Probability of the intervals.
+        num_draws
+            Use the first `num_draws` draws of each chain; None uses all.
+
+        Raises
+        ------
+        DataError
+            For rows or values that don't fit the model.
+        SettingsError
+            For unknown columns, settings of different columns, and invalid levels and numbers.
+
+        """
+        (level,) = Request.check(level, "credible", None).levels
+        coded = self.reference if X is None else self._coded(X)
+        chosen = self._alike(num_draws)
+
+        def f(codes: NDArray[np.uint8]) -> Floats:
+            return self._f_of(codes, chosen)
+
+        request = ContrastRequest(first, second, by, level)
+        return contrast(self._header, f, coded.codes, self.inclusion().mean, request)
 
     def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
         """Return what SHAP values add up to, in words, and the sums of trees whose values it is, by class."""

@@ -48,6 +48,7 @@ def body_for(path: str, dataset_id: str) -> dict[str, Any]:
         "predict": {"rows": [{"size": 1, "colour": "red"}]},
         "predictions": {"dataset_id": dataset_id},
         "partial-dependence": {"features": ["size"]},
+        "contrast": {"first": {"size": 1}, "second": {"size": 2}},
         "shap": {"rows": [{"size": 1, "colour": "red"}]},
         "extend": {"num_draws": 1},
         "models": {"dataset_id": dataset_id, "target": "y"},

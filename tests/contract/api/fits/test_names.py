@@ -36,6 +36,7 @@ def test_every_call_takes_a_name(client, settings):
         "predict": {"rows": client.get(f"/datasets/{model['dataset_id']}/preview?rows=1").json()["rows"]},
         "predictions": {"dataset_id": model["dataset_id"]},
         "extend": {"num_draws": 5},
+        "contrast": {"first": {"size": 1}, "second": {"size": 2}},
         "shap": {"rows": [{"size": 1, "colour": "red"}]},
         "partial-dependence": {"features": ["size"]},
     }

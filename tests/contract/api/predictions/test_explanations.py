@@ -315,3 +315,37 @@ def test_shap_values_that_make_no_sense_are_refused(client, model, body, status,
     told = problem(client.post(f"/models/{model['id']}/shap", json=body), status)
     if field is not None:
         assert field in str(told["errors"])
+
+
+def test_contrasts_are_those_of_the_notebook(client, model):
+    """Rows, averages and groups equal the model file's; the reference rows are the default."""
+    posterior = of_file(client, model)
+    first, second = {"size": 8.0}, {"size": 2.0}
+    rows = {"size": [1.0, 7.5, 8.0], "colour": ["red", "blue", "red"]}
+    for sent in (None, rows):
+        body = {"first": first, "second": second, "by": "colour", "columns": sent, "level": 0.5}
+        response = client.post(f"/models/{model['id']}/contrast", json=body)
+        assert response.status_code == 200, response.text
+        answer, expected = response.json(), posterior.contrast(sent, first, second, by="colour", level=0.5)
+        for name in ("mean", "lower", "upper"):
+            np.testing.assert_array_equal(answer[name], getattr(expected, name))
+        for name in ("average", "population"):
+            assert list(answer[name].values()) == list(getattr(expected, name))
+        assert answer["groups"]["red"]["mean"] == expected.groups["red"].mean
+        assert answer["warnings"] == expected.warnings
+    assert answer["treated"]["rows"] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"first": {"length": 1}, "second": {"length": 2}}, "first"),
+        ({"first": {"size": 1}, "second": {"colour": "red"}}, "second"),
+        ({"first": {"size": 1}, "second": {"size": 2}, "by": "size"}, "by"),
+        ({"first": {"size": "big"}, "second": {"size": 2}}, "size"),
+    ],
+)
+def test_contrasts_that_make_no_sense_are_refused_by_name(client, model, body, field):
+    """Unknown features, settings of different features and wrong values are refused by name."""
+    told = problem(client.post(f"/models/{model['id']}/contrast", json=body), 422)
+    assert field in str(told["errors"])

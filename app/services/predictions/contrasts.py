@@ -1,0 +1,112 @@
+"""Contrasts: how predictions differ between two settings of features, by row and on average."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from app.services.errors import TooLargeError, UnusableDataError
+from app.services.predictions.explanations import MAX_WORK, classes_of, finished
+from app.services.predictions.predict_rows import Predictor, understood
+from app.services.predictions.rows import columns_of
+from sampler.posterior.contrasts import Estimate
+
+
+@dataclass(frozen=True)
+class ContrastRequest:
+    """A request for a contrast (`POST /models/{id}/contrast`)."""
+
+    first: Mapping[str, Any]
+    second: Mapping[str, Any]
+    by: str | None = None
+    level: float = 0.9
+    draws: int | None = None
+    rows: Any = None  # list of objects; without rows and columns: the reference rows
+    columns: Any = None
+
+
+@dataclass(frozen=True)
+class AverageContrast:
+    """An average over rows: numbers, or one for each of more than two classes."""
+
+    mean: Any
+    lower: Any
+    upper: Any
+    rows: int
+
+
+@dataclass(frozen=True)
+class ContrastOfRows:
+    """Differences by row, [row] or [row][class], and their averages."""
+
+    model_id: str
+    draws: int
+    level: float
+    classes: list[str] | None
+    average: AverageContrast
+    population: AverageContrast
+    treated: AverageContrast | None
+    groups: dict[str, AverageContrast]
+    mean: list[Any]
+    lower: list[Any]
+    upper: list[Any]
+    unlike_first: list[bool]
+    unlike_second: list[bool]
+    warnings: list[str]
+
+
+def contrast(predictor: Predictor, owner: str, model: str, request: ContrastRequest) -> ContrastOfRows:
+    """Return how predictions differ between two settings of features.
+
+    Raises
+    ------
+    NotFoundError, NotFinishedError
+        As `app.services.predictions.explanations.finished`.
+    InvalidRequestError, UnusableDataError, TooLargeError
+        The request or its data are invalid; names the field, or the column and row.
+    """
+    given = None
+    if request.rows is not None or request.columns is not None:
+        given = columns_of(request.rows, request.columns, predictor.max_rows)
+    found, posterior = finished(predictor, owner, model)
+    draws = posterior.num_draws if request.draws is None else request.draws
+    count = posterior.reference.num_rows if given is None else len(next(iter(given.values())))
+    if 2 * count * draws * posterior.num_chains * posterior.leaf_counts.shape[2] > MAX_WORK:
+        raise TooLargeError(
+            f"The contrast of {count} rows is too much work for one request: send fewer rows, or ask for "
+            "fewer draws."
+        )
+    with understood():
+        answer = posterior.contrast(
+            given,
+            request.first,
+            request.second,
+            by=request.by,
+            level=request.level,
+            num_draws=request.draws,
+        )
+    if not all(np.isfinite(part).all() for part in (answer.mean, answer.lower, answer.upper)):
+        raise UnusableDataError("The result exceeds the largest float: rescale the target.")
+    classes = classes_of(posterior)
+    return ContrastOfRows(
+        found.id,
+        draws,
+        answer.level,
+        classes,
+        _average(answer.average),
+        _average(answer.population),
+        None if answer.treated is None else _average(answer.treated),
+        {name: _average(estimate) for name, estimate in answer.groups.items() if estimate.rows},
+        answer.mean.tolist(),
+        answer.lower.tolist(),
+        answer.upper.tolist(),
+        answer.unlike[0].tolist(),
+        answer.unlike[1].tolist(),
+        answer.warnings,
+    )
+
+
+def _average(estimate: Estimate) -> AverageContrast:
+    mean, lower, upper = (np.asarray(part).tolist() for part in estimate[:3])
+    return AverageContrast(mean, lower, upper, estimate.rows)

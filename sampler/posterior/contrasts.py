@@ -1,0 +1,333 @@
+"""Contrasts: how predictions differ between two settings of some columns, row by row and on average."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sampler import interrupt
+from sampler.data.binning import MISSING
+from sampler.data.encode import numbers
+from sampler.errors import SettingsError
+from sampler.posterior.intervals import equal_tailed
+from sampler.posterior.partial_dependence import codes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.storage.model_header import Header
+
+    Floats = NDArray[np.float64]
+    Codes = NDArray[np.uint8]
+
+MAX_CELLS = 1 << 21  # draws times rows of a block: 16 MB for each of a few arrays
+FEWEST_ALIKE = 10  # fewest training rows with a setting for which others can be compared with them
+NEAR = 0.1  # a number is near a setting if at most this share of the cut points lies between
+USUAL_SHARE = 0.05  # of rows that are unlike the others by chance
+MOST_GROUPS = 50
+
+
+class Estimate(NamedTuple):
+    """Posterior mean and interval of an average contrast, and the number of rows averaged over.
+
+    Numbers; for more than two classes float64 [class].
+    """
+
+    mean: Any
+    lower: Any
+    upper: Any
+    rows: int
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Differences of the regression function between two settings of columns.
+
+    They say how predictions differ. Whether they are effects of changing the columns depends on assumptions
+    that no data can show (docs/contrasts.md).
+
+    Attributes
+    ----------
+    mean, lower, upper
+        float64 [row], credible; for more than two classes [row, class].
+    average
+        Average over these rows (ATE of the sample); its interval takes the rows as given.
+    population
+        Average over the population that the rows are a sample of; its interval allows for their number, by
+        the Bayesian bootstrap.
+    treated
+        Average over the rows that have the first setting already (ATT); None if there are none.
+    groups
+        Averages over the rows of each level of a column, in the order of the levels.
+    unlike
+        For the first and the second setting, bool [row]: whether the training data have no rows like this one
+        with the setting.
+    level
+        Probability of the intervals.
+    warnings
+        Sentences about settings and rows that the data say little about.
+
+    """
+
+    mean: Floats
+    lower: Floats
+    upper: Floats
+    average: Estimate
+    population: Estimate
+    treated: Estimate | None
+    groups: dict[str, Estimate]
+    unlike: tuple[NDArray[np.bool_], NDArray[np.bool_]]
+    level: float
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class ContrastRequest:
+    """Request for a contrast: two settings of the same columns, the column of the groups, and the level."""
+
+    first: Mapping[str, Any]
+    second: Mapping[str, Any]
+    by: str | None
+    level: float
+
+
+def contrast(
+    header: Header,
+    f: Callable[[Codes], Floats],
+    codes: Codes,
+    shares: Floats,
+    request: ContrastRequest,
+) -> Contrast:
+    """Compute a contrast with intervals over draws.
+
+    Parameters
+    ----------
+    header
+        Header of the model.
+    f
+        Function from codes [coded column, row] to draws of f, float64 [draw, row(, class)].
+    codes
+        Rows, uint8 [coded column, row].
+    shares
+        float64 [column], by which differences in a column count where rows are compared: their share of the
+        split rules.
+    request
+        The settings, the groups and the level.
+
+    Raises
+    ------
+    SettingsError
+        For unknown columns, different columns in the two settings, and a column that has no groups.
+    DataError
+        For values that can't be converted to the column's kind.
+
+    """
+    names = [column.name for column in header.schema.columns]
+    _check(request, names)
+    if not codes.shape[1]:
+        raise SettingsError("X: there must be at least one row", field="X", code="not_accepted")
+    first, second = (_with(header, codes, setting) for setting in (request.first, request.second))
+    chosen = [i for i, (j, _) in enumerate(header.schema.coded) if names[j] in request.first]
+    parts = {"": np.ones(codes.shape[1], bool), "treated": np.all(codes[chosen] == first[chosen], axis=0)}
+    groups = {} if request.by is None else _groups(header, codes, names.index(request.by))
+    found = _Averages(parts | {f"group {name}": rows for name, rows in groups.items()})
+    mean, lower, upper = found.fill(f, first, second, request.level)
+    estimates = {name: found.estimate(name, request.level) for name in found.parts}
+    near = [_rows_near(header, setting) for setting in (request.first, request.second)]
+    unlike = tuple(_unlike(header, codes, chosen, rows, shares) for rows in near)
+    return Contrast(
+        mean=mean,
+        lower=lower,
+        upper=upper,
+        average=estimates[""],
+        population=found.population(request.level),
+        treated=estimates["treated"] if parts["treated"].any() else None,
+        groups={name: estimates[f"group {name}"] for name in groups},
+        unlike=(unlike[0], unlike[1]),
+        level=request.level,
+        warnings=[
+            warning
+            for setting, rows, strange in zip((request.first, request.second), near, unlike, strict=True)
+            for warning in _warnings(setting, int(rows.sum()), len(rows), strange)
+        ],
+    )
+
+
+class _Averages:
+    """Averages over parts of the rows and over Bayesian-bootstrap weights, by draw, filled block by block."""
+
+    def __init__(self, parts: dict[str, NDArray[np.bool_]]) -> None:
+        self.parts = parts
+        self._totals: dict[str, Floats] = {}
+        self._weighted: Floats = np.zeros(0)
+        self._weights: Floats = np.zeros(0)
+
+    def fill(
+        self, f: Callable[[Codes], Floats], first: Codes, second: Codes, level: float
+    ) -> tuple[Floats, Floats, Floats]:
+        """Evaluate all rows; return mean, lower and upper ends of each, float64 [row(, class)]."""
+        rng = np.random.default_rng(0)  # equal requests get equal answers
+        num_rows = first.shape[1]
+        draws = f(first[:, :1])
+        several = draws.shape[2:]
+        mean, lower, upper = (np.empty((num_rows, *several)) for _ in range(3))
+        self._totals = {name: np.zeros((len(draws), *several)) for name in self.parts}
+        self._weighted, self._weights = np.zeros((len(draws), *several)), np.zeros(len(draws))
+        width = max(16, MAX_CELLS // draws[:, 0].size)
+        for start in range(0, num_rows, width):
+            interrupt.look()
+            rows = slice(start, min(start + width, num_rows))
+            difference = f(np.ascontiguousarray(first[:, rows])) - f(np.ascontiguousarray(second[:, rows]))
+            mean[rows] = difference.mean(axis=0)
+            lower[rows], upper[rows] = equal_tailed(difference, level)
+            for name, part in self.parts.items():
+                self._totals[name] += difference[:, part[rows]].sum(axis=1)
+            weights = rng.standard_exponential(
+                difference.shape[:2]
+            )  # normalised they are Dirichlet(1, .., 1)
+            self._weighted += np.einsum("dr...,dr->d...", difference, weights)
+            self._weights += weights.sum(axis=1)
+        return mean, lower, upper
+
+    def estimate(self, name: str, level: float) -> Estimate:
+        """Average over a part of the rows; NaN for one without rows."""
+        rows = int(self.parts[name].sum())
+        return _estimate(self._totals[name] / rows if rows else np.full(1, np.nan), rows, level)
+
+    def population(self, level: float) -> Estimate:
+        """Average over the population that the rows are a sample of."""
+        weights = self._weights.reshape(-1, *[1] * (self._weighted.ndim - 1))
+        return _estimate(self._weighted / weights, int(self.parts[""].sum()), level)
+
+
+def _estimate(draws: Floats, rows: int, level: float) -> Estimate:
+    lower, upper = equal_tailed(draws, level)
+    return Estimate(draws.mean(axis=0), lower, upper, rows)
+
+
+def _check(request: ContrastRequest, names: Sequence[str]) -> None:
+    for field, setting in (("first", request.first), ("second", request.second)):
+        unknown = [name for name in setting if name not in names]
+        if unknown:
+            raise SettingsError(
+                f"{field}: the model has no feature {unknown[0]!r}; it has {', '.join(names)}",
+                field=field,
+                code="unknown",
+            )
+    if not request.first or set(request.first) != set(request.second):
+        raise SettingsError(
+            "second: the two settings must give values to the same features, at least one",
+            field="second",
+            code="not_accepted",
+        )
+    if request.by is not None and request.by not in names:
+        raise SettingsError(
+            f"by: the model has no feature {request.by!r}; it has {', '.join(names)}",
+            field="by",
+            code="unknown",
+        )
+    if request.by in request.first:
+        raise SettingsError(
+            f"by: {request.by!r} has the same value in all rows of a setting",
+            field="by",
+            code="not_applicable",
+        )
+
+
+def _with(header: Header, codes: Codes, setting: Mapping[str, Any]) -> Codes:
+    """Return the rows with the setting's values."""
+    changed = codes.copy()
+    for name, value in setting.items():
+        positions, coded = codes_of(header, _index(header, name), [value])
+        changed[positions] = coded
+    return changed
+
+
+def _index(header: Header, name: str) -> int:
+    return [column.name for column in header.schema.columns].index(name)
+
+
+def _groups(header: Header, codes: Codes, index: int) -> dict[str, NDArray[np.bool_]]:
+    """Divide rows by a column: by level, or a number or date by its quarters in the training rows."""
+    column = header.schema.columns[index]
+    positions = [i for i, (j, _) in enumerate(header.schema.coded) if j == index]
+    own = codes[positions]
+    if column.kind in ("category", "boolean"):
+        levels: list[Any] = [False, True] if column.kind == "boolean" else list(column.levels)
+        if len(levels) > MOST_GROUPS:
+            raise SettingsError(
+                f"by: {column.name!r} has {len(levels)} levels, more than {MOST_GROUPS}",
+                field="by",
+                code="too_large",
+            )
+        _, coded = codes_of(header, index, levels)
+        return {str(level): np.all(own == coded[:, [k]], axis=0) for k, level in enumerate(levels)}
+    (reference,) = header.reference[positions]
+    present = reference[reference != MISSING]
+    edges = np.quantile(present, [0.25, 0.5, 0.75], method="inverted_cdf") if len(present) else np.zeros(3)
+    quarter = np.searchsorted(edges, own[0])
+    return {
+        name: (quarter == k) & (own[0] != MISSING)
+        for k, name in enumerate(("lowest quarter", "second quarter", "third quarter", "highest quarter"))
+    }
+
+
+def _rows_near(header: Header, setting: Mapping[str, Any]) -> NDArray[np.bool_]:
+    """Mark the training rows kept with the model whose values are those of the setting, or near."""
+    near = np.ones(header.reference.shape[1], bool)
+    for name, value in setting.items():
+        index = _index(header, name)
+        positions, coded = codes_of(header, index, [value])
+        column = header.schema.columns[index]
+        if column.min is not None and column.max is not None:
+            (own_value,) = numbers({name: [value]}, replace(header.schema, columns=(column,)))[0]
+            near &= not (own_value < column.min or own_value > column.max)
+        for position, code in zip(positions, coded[:, 0].astype(int), strict=True):
+            own = header.reference[position].astype(int)
+            exact = column.kind in ("category", "boolean") or code == MISSING
+            width = 0.0 if exact else NEAR * len(header.grid.cuts[position])
+            near &= (np.abs(own - code) <= width) & ((own == MISSING) == (code == MISSING))
+    return near
+
+
+def _unlike(
+    header: Header, codes: Codes, chosen: Sequence[int], near: NDArray[np.bool_], shares: Floats
+) -> NDArray[np.bool_]:
+    """Mark rows that are further from every row with the setting than 95% of those are from each other.
+
+    The distance adds up the differences in ranks of the other columns, by the columns' shares of the split
+    rules. Where fewer than `FEWEST_ALIKE` rows have the setting all are marked.
+    """
+    if near.sum() < FEWEST_ALIKE:
+        return np.ones(codes.shape[1], bool)
+    others = [i for i in range(len(codes)) if i not in set(chosen)]
+    scale = np.array([shares[header.schema.coded[i][0]] / max(len(header.grid.cuts[i]), 1) for i in others])
+    like = (header.reference[others][:, near].T * scale).astype(np.float64)
+    among = np.abs(like[:, None] - like[None]).sum(axis=2)
+    np.fill_diagonal(among, np.inf)
+    limit = np.quantile(among.min(axis=1), 1 - USUAL_SHARE)
+    strange = np.empty(codes.shape[1], bool)
+    for start in range(0, codes.shape[1], 256):
+        rows = codes[others, start : start + 256].T * scale
+        strange[start : start + 256] = np.abs(rows[:, None] - like[None]).sum(axis=2).min(axis=1) > limit
+    return strange
+
+
+def _warnings(setting: Mapping[str, Any], near: int, reference: int, strange: NDArray[np.bool_]) -> list[str]:
+    named = ", ".join(f"{name} = {value}" for name, value in setting.items())
+    if near < FEWEST_ALIKE:
+        return [
+            f"{named}: only {near} of {reference} training rows are near this setting, so the contrast rests "
+            "on the model's extrapolation"
+        ]
+    share = float(strange.mean())
+    if share <= 2 * USUAL_SHARE:
+        return []
+    return [
+        f"{named}: {share:.0%} of these rows are unlike every training row near this setting (about "
+        f"{USUAL_SHARE:.0%} is usual), so their contrasts rest on the model's extrapolation"
+    ]

@@ -1,0 +1,118 @@
+"""Contrasts are differences of predictions, with flags where the data have no such rows."""
+
+import numpy as np
+import pytest
+
+from sampler import SettingsError, fit
+from tests.support.models.random_posteriors import make_posterior
+
+SHORT = {"num_chains": 2, "num_burnin": 150, "num_draws": 150, "thin": 1, "num_trees": 50, "progress": False}
+
+
+def test_differences_of_predictions_on_every_draw():
+    """Rows, their average, groups and the treated equal differences of draws of f with the columns set."""
+    posterior, X, _ = make_posterior(2)
+    found = posterior.contrast(X, {"x1": 1.0, "x3": 0.5}, {"x1": -1.0, "x3": 0.0}, by="c", level=0.8)
+    num_rows = len(X["x1"])
+    high = posterior.sample(X | {"x1": [1.0] * num_rows, "x3": [0.5] * num_rows})
+    low = posterior.sample(X | {"x1": [-1.0] * num_rows, "x3": [0.0] * num_rows})
+    draws = (high - low).reshape(-1, num_rows)
+    np.testing.assert_allclose(found.mean, draws.mean(axis=0))
+    np.testing.assert_allclose([found.lower, found.upper], np.quantile(draws, [0.1, 0.9], axis=0))
+    average = draws.mean(axis=1)
+    np.testing.assert_allclose(found.average[:3], [average.mean(), *np.quantile(average, [0.1, 0.9])])
+    assert found.average.rows == num_rows
+    for level, estimate in found.groups.items():
+        part = np.array([value == level for value in X["c"]])
+        assert estimate.rows == part.sum() > 0
+        np.testing.assert_allclose(estimate.mean, draws[:, part].mean())
+    assert found.treated is None
+
+
+def test_the_treated_are_the_rows_with_the_first_setting():
+    """The average over the treated takes the rows whose own level is that of the first setting."""
+    posterior, X, _ = make_posterior(2)
+    found = posterior.contrast(X, {"c": "a"}, {"c": "b"})
+    part = np.array([value == "a" for value in X["c"]])
+    assert found.treated.rows == part.sum()
+    np.testing.assert_allclose(found.treated.mean, found.mean[part].mean())
+
+
+def confounded():
+    """Return a table in which z follows x and has the effect 1.5; the naive difference is larger."""
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=600)
+    z = rng.random(600) < 1 / (1 + np.exp(-1.2 * x))
+    y = x + 1.5 * z + 0.5 * rng.normal(size=600)
+    return {"x": x, "w": rng.normal(size=600), "z": z}, y
+
+
+@pytest.fixture(scope="module")
+def effect():
+    X, y = confounded()
+    return X, y, fit(X, y, **SHORT)
+
+
+def test_an_effect_under_confounding(effect):
+    """The average contrast covers the effect that the naive difference of means misses."""
+    X, y, posterior = effect
+    found = posterior.contrast(X, {"z": True}, {"z": False}, by="x")
+    assert found.average.lower < 1.5 < found.average.upper
+    assert y[X["z"]].mean() - y[~X["z"]].mean() > 2
+    assert list(found.groups) == ["lowest quarter", "second quarter", "third quarter", "highest quarter"]
+    assert sum(estimate.rows for estimate in found.groups.values()) == 600
+
+
+def test_the_population_is_less_certain_than_the_sample(effect):
+    """Bayesian-bootstrap intervals are as wide as draws and rows make them, and equal requests agree."""
+    X, _, posterior = effect
+    few = {name: values[:12] for name, values in X.items()}
+    found = posterior.contrast(few, {"x": 1.0}, {"x": -1.0})
+    again = posterior.contrast(few, {"x": 1.0}, {"x": -1.0})
+    assert found.population == again.population
+    draws = (posterior.sample(few | {"x": [1.0] * 12}) - posterior.sample(few | {"x": [-1.0] * 12})).reshape(
+        -1, 12
+    )
+    rng = np.random.default_rng(5)
+    weights = rng.dirichlet(np.ones(12), size=(40, len(draws)))
+    sd = (weights * draws).sum(axis=2).std()
+    width = (found.population.upper - found.population.lower) / (2 * 1.645)
+    assert width == pytest.approx(sd, rel=0.25)
+
+
+def test_rows_unlike_the_data_are_flagged():
+    """Where nobody with a setting resembles a row it is flagged; where settings are at random few are."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-2, 2, 400)
+    z = x > 0.3  # no overlap at all
+    posterior = fit({"x": x, "z": z}, x + z + 0.3 * rng.normal(size=400), **SHORT)
+    apart = posterior.contrast({"x": [-1.8, 1.8], "z": [False, True]}, {"z": True}, {"z": False})
+    assert apart.unlike[0].tolist() == [True, False]
+    assert apart.unlike[1].tolist() == [False, True]
+    assert "extrapolation" in apart.warnings[0]
+    z = rng.random(400) < 0.5
+    posterior = fit({"x": x, "z": z}, x + z + 0.3 * rng.normal(size=400), **SHORT)
+    mixed = posterior.contrast({"x": x, "z": z}, {"z": True}, {"z": False})
+    assert max(part.mean() for part in mixed.unlike) < 0.12
+    assert mixed.warnings == []
+    far = posterior.contrast({"x": x, "z": z}, {"x": 30.0}, {"x": 0.0})
+    assert "outside" in far.warnings[0] or "near this setting" in far.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "options", "field"),
+    [
+        ({"x9": 1}, {"x9": 2}, {}, "first"),
+        ({"x1": 1.0}, {"x3": 1.0}, {}, "second"),
+        ({}, {}, {}, "second"),
+        ({"x1": 1.0}, {"x1": 0.0}, {"by": "x1"}, "by"),
+        ({"x1": 1.0}, {"x1": 0.0}, {"by": "town"}, "by"),
+        ({"x1": 1.0}, {"x1": 0.0}, {"level": 1.5}, "level"),
+    ],
+)
+def test_refusals(first, second, options, field):
+    """What makes no sense is refused by its name."""
+    posterior, X, _ = make_posterior()
+    with pytest.raises(SettingsError) as error:
+        posterior.contrast(X, first, second, **options)
+    assert error.value.field == field
