@@ -1,5 +1,8 @@
 """Continuation of models that have ended, over HTTP: retry and extend."""
 
+from dataclasses import asdict
+from typing import Any
+
 from fastapi import APIRouter, BackgroundTasks, Response
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -8,8 +11,9 @@ from app.services import health
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import TRAIN
 from app.services.fits import lifecycle
-from app.web.dependencies import Owner, TheBell, TheEngine, TheSettings, TheTransactions, Writing
+from app.web.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings, TheTransactions, Writing
 from app.web.errors import responses
+from app.web.fit_request import StopRequest
 from app.web.idempotency import TheIdempotentRequest, render
 from app.web.json_body import StrictRoute
 from app.web.scopes import needs
@@ -34,11 +38,35 @@ def retry_model(
 
 
 class ExtendRequest(BaseModel):
-    """A request for more draws."""
+    """A request for more draws: a number, or stop rules, such as `{"stop": {"verdict": "converged"}}`."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    num_draws: int = Field(ge=1, le=lifecycle.MAX_DRAWS, description="Additional kept draws per chain.")
+    num_draws: int | None = Field(
+        None,
+        ge=1,
+        le=lifecycle.MAX_DRAWS,
+        description="Additional kept draws per chain; with stop rules, until they are checked first (by "
+        "default half as many as there are).",
+    )
+    stop: StopRequest | None = Field(
+        None,
+        description="Sample until these rules hold. By default `max_draws`, the most kept draws per chain in "
+        "all, is 16 times those at the first check, or less if the service would refuse that.",
+    )
+
+
+class ExtensionView(BaseModel):
+    """The estimated cost of an extension."""
+
+    num_draws: int = Field(description="Additional kept draws per chain, until a first check of stop rules.")
+    expected_draws: int = Field(
+        description="Additional kept draws per chain that it will probably take: with stop rules those that "
+        "the verdict converged takes, a rough estimate."
+    )
+    seconds: float = Field(description="Duration for these draws.")
+    most_seconds: float = Field(description="Duration if the stop rules are never met.")
+    stop: dict[str, Any] | None = Field(description="The stop rules, resolved.")
 
 
 @router.post("/{model_id}/extend", status_code=202, response_model=ModelView, responses=responses(409, 415))
@@ -56,6 +84,9 @@ def extend_model(
 ) -> Response:
     """Continue the chains of a succeeded model for more draws, followed by a new verdict and new scores.
 
+    `{"num_draws": 500}` draws that many more per chain, `{"stop": {"verdict": "converged"}}` until the chains
+    agree. Estimate both with `POST /models/{id}/extend/estimate`.
+
     The model keeps answering meanwhile: a request that pins `draws` gets the same answer as before, others
     use all present draws. Until the model has succeeded again, its verdict and scores are those of the
     earlier draws.
@@ -64,7 +95,12 @@ def extend_model(
     def make() -> StoredResponse:
         with transactions() as session:
             model = lifecycle.extend(
-                session, owner, model_id, body.num_draws, slots=health.slots(session, settings)
+                session,
+                owner,
+                model_id,
+                body.num_draws,
+                None if body.stop is None else body.stop.model_dump(),
+                slots=health.slots(session, settings),
             )
             answer = accepted(model)
             asked.remember(session, answer)
@@ -72,3 +108,18 @@ def extend_model(
         return answer
 
     return render(once(engine, asked, make))
+
+
+@router.post("/{model_id}/extend/estimate", responses=responses(409, 415))
+@needs(TRAIN)
+def estimate_extension(
+    model_id: str, body: ExtendRequest, session: Reading, settings: TheSettings, owner: Owner
+) -> ExtensionView:
+    """Estimate the duration of an extension; nothing is started. Body and checks are those of the extension.
+
+    Time excludes waiting for a worker.
+    """
+    stop = None if body.stop is None else body.stop.model_dump()
+    slots = health.slots(session, settings)
+    found = lifecycle.plan_extension(session, owner, model_id, body.num_draws, stop, slots=slots)
+    return ExtensionView(**asdict(found))

@@ -73,6 +73,11 @@ class ProgressView(View):
     """Progress of a model."""
 
     fraction: float = Field(description="The share of iterations done, 0 to 1; 1 when it has succeeded.")
+    phase: Literal["compiling", "burn_in", "sampling", "finishing"] | None = Field(
+        None,
+        description="The phase of the running chain that is furthest behind. compiling: once per machine, "
+        "about a minute; finishing: all chains are done, the verdict and the scores are being computed.",
+    )
     iterations_per_second: float | None = Field(description="The total over all running chains.")
     eta_seconds: float | None = Field(description="Remaining seconds at the present rate.")
     chains: list[ChainView]

@@ -4,7 +4,7 @@ import sys
 from datetime import UTC, datetime
 from http import HTTPStatus
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -24,6 +24,7 @@ Examples
   bartserve models
   bartserve models show cars
   bartserve models extend cars 250
+  bartserve models extend cars --until converged
   bartserve models save cars cars.bart
   bartserve models delete mdl_0123456789abcdef0123
 """,
@@ -125,15 +126,24 @@ def retry_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> 
 @models.command("extend")
 def extend_model(
     model: ModelName,
-    draws: Annotated[int, typer.Argument(metavar="DRAWS", min=1, help="More draws per chain.")],
+    draws: Annotated[
+        int | None, typer.Argument(metavar="[DRAWS]", min=1, help="More draws per chain.")
+    ] = None,
+    until: Annotated[
+        Literal["converged", "approximate"] | None,
+        typer.Option(help="Draw until this verdict, instead of a number of draws."),
+    ] = None,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Draw more from the chains of a finished model, for example when they have not converged."""
+    """Draw more from the chains of a finished model: a number of draws, or --until converged."""
     from app.cli.progress import follow_fit
 
+    if draws is None and until is None:
+        raise typer.BadParameter("give DRAWS, a number, or --until converged")
+    stop = None if until is None else {"verdict": until}
     with asking(url, data_dir, err.print) as client:
-        follow_fit(client, client.extend(model, draws), err)
+        follow_fit(client, client.extend(model, draws, stop=stop), err)
 
 
 @models.command("delete")

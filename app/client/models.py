@@ -1,7 +1,7 @@
 """Client calls for models."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -88,10 +88,23 @@ class Models(Calls):
         """Continue a cancelled or failed model."""
         return Model.of(self._json(Call("POST", address("models", model, "retry"))))
 
-    def extend(self, model: str | Model, num_draws: int) -> Model:
-        """Continue a finished model for `num_draws` more kept draws per chain."""
-        path = address("models", model, "extend")
-        return Model.of(self._json(Call("POST", path, json={"num_draws": num_draws}, keyed=True)))
+    def extend(
+        self, model: str | Model, num_draws: int | None = None, *, stop: Mapping[str, Any] | None = None
+    ) -> Model:
+        """Continue a finished model: `num_draws` more kept draws per chain, or until stop rules hold.
+
+        `stop` has rules of POST /models, such as ``{"verdict": "converged"}``.
+        """
+        body = without_none({"num_draws": num_draws, "stop": stop})
+        return Model.of(self._json(Call("POST", address("models", model, "extend"), json=body, keyed=True)))
+
+    def estimate_extension(
+        self, model: str | Model, num_draws: int | None = None, *, stop: Mapping[str, Any] | None = None
+    ) -> Json:
+        """Estimate `extend` with the same arguments: seconds, most_seconds, expected_draws."""
+        body = without_none({"num_draws": num_draws, "stop": stop})
+        path = address("models", model, "extend", "estimate")
+        return self._json(Call("POST", path, json=body, repeatable=True))
 
     def delete_model(self, model: str | Model) -> None:
         """Delete a model with its draws."""

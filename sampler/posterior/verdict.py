@@ -24,6 +24,10 @@ Verdict = Literal["converged", "approximate", "not_converged"]
 VERDICTS: tuple[Verdict, ...] = ("converged", "approximate", "not_converged")
 ROWS_SHARE = 0.95  # share of the reference rows that must pass
 END_ERROR = math.sqrt(0.05 * 0.95) / 0.10313564037537139  # error of a normal's 5% quantile x root ESS / sd
+# Largest error of means that matters little: an eighth of the noise's sd as a standard error (two of them are
+# a quarter) raises the error of predictions by 0.8%; for probabilities, two percentage points.
+NOISE_SHARE, CLASS_ERROR = 0.25, 0.02
+MOST_TIMES = 20.0  # beyond which an estimate of the draws that are needed means nothing
 FEWEST_DRAWS = 8  # per chain, below which the figures mean nothing
 PRIOR_SHARE = 0.25  # of sigma^2, above which the prior's part is reported
 
@@ -96,13 +100,51 @@ class Agreement:
     error: Floats
     ess_bulk: Floats
     ess_tail: Floats
+    mean_error: Floats | None = None  # Monte Carlo error of the mean alone, in posterior sds
 
     @classmethod
     def of(cls, f: Floats) -> Agreement:
         """Measure the agreement of draws [row, chain, draw]."""
-        tail = rhat_ess.ess_tail(f)
-        error = np.maximum(1 / np.sqrt(rhat_ess.ess_mean(f)), END_ERROR / np.sqrt(tail))
-        return cls(rhat_ess.rhat(f), error, rhat_ess.ess_bulk(f), tail)
+        tail, mean_error = rhat_ess.ess_tail(f), 1 / np.sqrt(rhat_ess.ess_mean(f))
+        error = np.maximum(mean_error, END_ERROR / np.sqrt(tail))
+        return cls(rhat_ess.rhat(f), error, rhat_ess.ess_bulk(f), tail, mean_error)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Two Monte Carlo standard errors that 95% of the reference rows don't exceed, in units of the target.
+
+    Attributes
+    ----------
+    mean, ends
+        Of the mean of f, and of the ends of its 90% interval (of probabilities, for classes).
+    noise
+        Posterior mean of sigma, where it is one number; None for classes.
+
+    """
+
+    mean: float
+    ends: float
+    noise: float | None
+
+    @property
+    def means_usable(self) -> bool:
+        """Whether the error of means matters little: to the error of predictions it adds 1% at most."""
+        return self.mean <= (CLASS_ERROR if self.noise is None else NOISE_SHARE * self.noise)
+
+    def sentence(self, verdict: Verdict) -> str:
+        """Say what can be used, and by how much it may be off."""
+        noise = "" if self.noise is None else f", beside noise with sd {self.noise:.3g}"
+        off = f"means may be off by {self.mean:.2g}{noise}; ends of 90% credible intervals by {self.ends:.2g}"
+        if verdict != "not_converged":
+            return f"Usable: means and intervals. At 95% of the rows {off}."
+        if self.means_usable:
+            return f"Usable: means, not yet credible intervals. At 95% of the rows {off}."
+        return f"Usable: nothing yet. At 95% of the rows {off}."
+
+    def to_json(self, verdict: Verdict) -> dict[str, Any]:
+        """Return the figures, whether means are usable, and the sentence."""
+        return asdict(self) | {"means_usable": self.means_usable, "text": self.sentence(verdict)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,15 +162,18 @@ class Summary:
     leaves: dict[str, Any]
     weights: dict[str, Any] | None = None  # of weighted draws: effective number, log evidence by run
     topologies: list[dict[str, Any]] | None = None  # of one tree: its shapes, the most probable first
+    precision: Precision | None = None  # by how much estimates may be off; None of weighted or too few draws
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values, reasons as sentences and as codes; undefined figures are None."""
-        return asdict(self) | reasons_to_json(self.reasons)
+        precision = self.precision and self.precision.to_json(self.verdict)
+        return asdict(self) | {"precision": precision} | reasons_to_json(self.reasons)
 
     def __str__(self) -> str:
         lines = [
             f"{self.verdict.replace('_', ' ')}: {self.chains} chains of {self.draws} draws",
             *(f"  {reason}" for reason in self.reasons),
+            *([f"  {self.precision.sentence(self.verdict)}"] if self.precision else []),
             f"  {self.advice}",
             "",
             f"{'':12}{'R-hat':>8}{'95%':>8}{'bulk ESS':>10}{'tail ESS':>10}",
@@ -209,7 +254,18 @@ def summarise(
         f=_figures_of(agreement),
         moves=moves,
         leaves=leaves,
+        precision=_precision(agreement, f, sigma),
     )
+
+
+def _precision(agreement: Agreement, f: Floats, sigma: Floats | None) -> Precision | None:
+    assert agreement.mean_error is not None
+    sd = f.std(axis=(1, 2), ddof=1)
+    mean = float(_at_share(2 * sd * agreement.mean_error))
+    ends = float(_at_share(2 * sd * END_ERROR / np.sqrt(agreement.ess_tail)))
+    if not math.isfinite(mean) or not math.isfinite(ends):
+        return None
+    return Precision(mean, ends, None if sigma is None else float(sigma.mean()))
 
 
 def noise_prior_reason(sigma: Floats, header: Header) -> Reason | None:
@@ -321,21 +377,37 @@ def _complaints(agreement: Agreement, sigma_rhat: float | None, limits: VerdictL
 
 
 def _advice(verdict: Verdict, agreement: Agreement, sigma_rhat: float | None, chains: int, draws: int) -> str:
-    limits = LIMITS["converged"]
     if verdict == "converged":
         return "The intervals can be used as they are."
     if chains == 1:
         return "Run several chains: num_chains=4."
-    # errors fall with the square root of the draws, R-hat - 1 roughly in proportion to them
-    factor = (_at_share(agreement.error) / limits.error) ** 2
-    factor = max(factor, (_at_share(agreement.rhat) - 1) / (limits.rhat - 1))
-    factor = max(factor, ((sigma_rhat or 1) - 1) / (limits.sigma_rhat - 1))
-    times = math.ceil(min(max(factor, 1.5), 20)) if math.isfinite(factor) else 20
+    times = math.ceil(times_to_converge(_at_share(agreement.error), _at_share(agreement.rhat), sigma_rhat))
     usable = "The intervals are usable, with some Monte Carlo error. " if verdict == "approximate" else ""
     return (
         f"{usable}To improve, draw longer chains (num_draws={draws * times} or thin {times} times as large, "
         f"and a longer num_burnin) or pool more of them (num_chains={chains * 2})."
     )
+
+
+def times_to_converge(error: float | None, rhat: float | None, sigma_rhat: float | None) -> float:
+    """Estimate how many times as many draws the verdict "converged" takes, 1.5 to 20.
+
+    Parameters
+    ----------
+    error, rhat
+        Monte Carlo error in posterior sds and R-hat of f at 95% of the rows; None if undefined.
+    sigma_rhat
+        R-hat of sigma; None for classes.
+
+    """
+    limits = LIMITS["converged"]
+    if error is None or rhat is None:
+        return MOST_TIMES
+    # errors fall with the square root of the draws, R-hat - 1 roughly in proportion to them
+    factor = (error / limits.error) ** 2
+    factor = max(factor, (rhat - 1) / (limits.rhat - 1))
+    factor = max(factor, ((sigma_rhat or 1) - 1) / (limits.sigma_rhat - 1))
+    return min(max(factor, 1.5), MOST_TIMES) if math.isfinite(factor) else MOST_TIMES
 
 
 def _at_share(values: Floats) -> float:

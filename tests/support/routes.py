@@ -54,5 +54,5 @@ def body_for(path: str, dataset_id: str) -> dict[str, Any]:
         "models": {"dataset_id": dataset_id, "target": "y"},
         "estimate": {"dataset_id": dataset_id, "target": "y"},
     }
-    sent = by_end.get(path.rsplit("/", 1)[-1])
+    sent = by_end.get(path.removesuffix("/estimate" if "/extend/" in path else "").rsplit("/", 1)[-1])
     return {} if sent is None else {"json": sent}

@@ -199,7 +199,7 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
         _check_columns(dataset, reserved)
         table = dataset_store.read(session, dataset.id, list(dict.fromkeys(reserved)))
     settings, prior = _resolve(request, table)
-    stop = stop_rules.resolve(request.stop, settings)
+    stop = stop_rules.resolve(request.stop, settings.to_json())
     _check_rows(dataset, request.holdout)
     _check_particles(dataset, settings)
     choice = _choose(dataset, reserved, request)

@@ -1,22 +1,38 @@
 """Continuation of models that have ended: retry and extend."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 from sqlalchemy.orm import Session
 
 from app.services import datasets
 from app.services.access import audit, quotas
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
-from app.services.fits import models
-from app.services.fits.costs import check_memory, check_seconds, coded_columns, estimate
+from app.services.fits import models, stop_rules
+from app.services.fits.costs import (
+    TooLongError,
+    TooMuchMemoryError,
+    check_memory,
+    check_seconds,
+    coded_columns,
+    estimate,
+)
+from app.services.fits.durations import looks_seconds
 from app.services.fits.models import FittedModel
 from app.store import models as model_store
 from app.store.queue import restarts as store
 from app.store.tables import CANCELLED, FAILED, SUCCEEDED, Model
 from sampler import SettingsError
+from sampler.definitions import TIMES_DRAWS
 from sampler.methods import check_extends
+from sampler.posterior.assessment.stop_rules import next_look
+from sampler.posterior.verdict import times_to_converge
 from sampler.settings import LIMITS
 from sampler.storage.model_header import with_counts
 
 MAX_DRAWS = LIMITS["num_draws"][1]
+TIMES = (TIMES_DRAWS, 8, 4, 2)  # defaults of `max_draws`, in multiples of the draws at the first check
 
 
 def retry(session: Session, owner: str, model_id: str) -> FittedModel:
@@ -41,10 +57,51 @@ def retry(session: Session, owner: str, model_id: str) -> FittedModel:
     return _seen(session, owner, model.id)
 
 
-def extend(session: Session, owner: str, model_id: str, num_draws: int, *, slots: int = 0) -> FittedModel:
-    """Draw `num_draws` more kept draws in every chain of a succeeded model; return it.
+@dataclass(frozen=True)
+class Extension:
+    """More draws of a succeeded model, checked.
 
-    `slots` chains run at once (0: there is no worker; one is assumed).
+    Attributes
+    ----------
+    num_draws
+        Additional kept draws per chain; with stop rules, until they are checked first.
+    stop
+        The resolved stop rules, or None.
+    expected_draws
+        Additional kept draws per chain that the extension will probably take: `num_draws`, or an estimate of
+        what the verdict "converged" takes.
+    seconds, most_seconds
+        Estimated duration for these draws, and if the stop rules are never met.
+
+    """
+
+    num_draws: int
+    stop: dict[str, Any] | None
+    expected_draws: int
+    seconds: float
+    most_seconds: float
+
+
+def extend(
+    session: Session,
+    owner: str,
+    model_id: str,
+    num_draws: int | None = None,
+    stop: Mapping[str, Any] | None = None,
+    *,
+    slots: int = 0,
+) -> FittedModel:
+    """Continue every chain of a succeeded model; return it.
+
+    Parameters
+    ----------
+    num_draws
+        Additional kept draws per chain. With stop rules, until these are checked first: unless given, half as
+        many as there are.
+    stop
+        Stop rules as in `POST /models`: draw until they hold.
+    slots
+        Chains that run at once (0: there is no worker; one is assumed).
 
     Raises
     ------
@@ -53,11 +110,49 @@ def extend(session: Session, owner: str, model_id: str, num_draws: int, *, slots
     ConflictError
         It hasn't succeeded, or has no stored chain states (it was imported).
     InvalidRequestError
-        The total exceeds the maximum of draws, a worker's memory, or the longest duration of a fit.
+        Neither draws nor rules are given; a rule is invalid; the total exceeds the maximum of draws, a
+        worker's memory, or the longest duration of a fit.
     QuotaError
         The owner's quota of queued work or stored bytes is exhausted.
     """
     model = _locked(session, owner, model_id)
+    header, plan = _planned(session, owner, model, num_draws, stop, slots)
+    settings = model.settings
+    quotas.check_queued(session, owner)
+    total = int(settings["num_draws"]) + plan.num_draws
+    more = plan.num_draws if plan.stop is None else plan.stop["max_draws"] - int(settings["num_draws"])
+    quotas.check_stored(session, owner, quotas.expected_bytes(settings | {"num_draws": more, "stop": None}))
+    chains = int(settings["num_chains"])
+    store.extend(
+        session, model, plan.num_draws, with_counts(header, num_draws=total, num_chains=chains), plan.stop
+    )
+    audit.record(session, owner, "model.extended", model.id)
+    return _seen(session, owner, model.id)
+
+
+def plan_extension(
+    session: Session,
+    owner: str,
+    model_id: str,
+    num_draws: int | None = None,
+    stop: Mapping[str, Any] | None = None,
+    *,
+    slots: int = 0,
+) -> Extension:
+    """Check an extension and estimate its duration; nothing is started. Raises as `extend`, but no quota."""
+    model = models.get(session, owner, model_id)
+    return _planned(session, owner, model, num_draws, stop, slots)[1]
+
+
+def _planned(
+    session: Session,
+    owner: str,
+    model: Model,
+    num_draws: int | None,
+    stop: Mapping[str, Any] | None,
+    slots: int,
+) -> tuple[bytes, Extension]:
+    """Check an extension; return the model's header with it."""
     if model.state in {CANCELLED, FAILED}:
         raise ConflictError(f"The model is {model.state}: POST /models/{{id}}/retry finishes it first.")
     if model.state != SUCCEEDED:
@@ -67,25 +162,73 @@ def extend(session: Session, owner: str, model_id: str, num_draws: int, *, slots
         check_extends(str(settings.get("method", "bart")))
     except SettingsError as error:
         raise ConflictError(str(error)) from None
-    total = int(settings.get("num_draws", 0)) + num_draws
-    if total > MAX_DRAWS:
-        told = f"each chain would have {total} draws; the maximum is {MAX_DRAWS}"
+    if num_draws is None and stop is None:
+        told = "give num_draws, stop rules, or both"
         raise InvalidRequestError(errors=[Fault("num_draws", None, told)])
-    chains = int(settings.get("num_chains", 0))
+    has, chains = int(settings.get("num_draws", 0)), int(settings.get("num_chains", 0))
+    more = max(has // 2, 1) if num_draws is None else num_draws
+    if has + more > MAX_DRAWS:
+        told = f"each chain would have {has + more} draws; the maximum is {MAX_DRAWS}"
+        raise InvalidRequestError(errors=[Fault("num_draws", None, told)])
     header = model_store.header(session, model.id)
     if header is None or not chains or store.checkpoints(session, model.id) != chains:
         raise ConflictError("The model has no stored states of its chains: they can't be continued.")
-    if model.dataset_id is not None:
-        dataset = datasets.get(session, owner, model.dataset_id)
-        columns = coded_columns(settings.get("columns") or {}, datasets.summaries_of(dataset))
-        check_memory(settings | {"num_draws": total}, dataset.num_rows, columns)
-        more = settings | {"num_draws": num_draws, "num_burnin": 0}
-        check_seconds(estimate(more, dataset.num_rows, columns, slots=slots).seconds)
-    quotas.check_queued(session, owner)
-    quotas.check_stored(session, owner, quotas.expected_bytes(settings | {"num_draws": num_draws}))
-    store.extend(session, model, num_draws, with_counts(header, num_draws=total, num_chains=chains))
-    audit.record(session, owner, "model.extended", model.id)
-    return _seen(session, owner, model.id)
+    return header, _costed(session, owner, model, more, stop, slots)
+
+
+def _costed(
+    session: Session, owner: str, model: Model, more: int, stop: Mapping[str, Any] | None, slots: int
+) -> Extension:
+    """Resolve stop rules and estimate the duration; raises for too much memory or time.
+
+    The default of `max_draws` is reduced until the extension is accepted.
+    """
+    # The longest extension that is accepted, if none is asked for.
+    choices = TIMES if stop is not None and stop.get("max_draws") is None else TIMES[:1]
+    for times in choices:
+        rules = stop_rules.resolve(
+            stop, model.settings | {"num_draws": int(model.settings["num_draws"]) + more}, times
+        )
+        try:
+            return _estimated(session, owner, model, more, rules, slots)
+        except (TooMuchMemoryError, TooLongError):
+            if times == choices[-1]:
+                raise
+    raise AssertionError
+
+
+def _estimated(
+    session: Session, owner: str, model: Model, more: int, stop: dict[str, Any] | None, slots: int
+) -> Extension:
+    settings = model.settings
+    has, chains = int(settings["num_draws"]), int(settings["num_chains"])
+    most = more if stop is None else stop["max_draws"] - has
+    expected = more
+    while stop is not None and expected < min(_needed(model) - has, most):
+        expected = next_look(has + expected, stop["max_draws"]) - has
+    if model.dataset_id is None:
+        return Extension(more, stop, expected, 0.0, 0.0)
+    dataset = datasets.get(session, owner, model.dataset_id)
+    columns = coded_columns(settings.get("columns") or {}, datasets.summaries_of(dataset))
+    check_memory(settings | {"num_draws": has + most}, dataset.num_rows, columns)
+    seconds = []
+    for draws in (expected, most):
+        afresh = settings | {"num_draws": draws, "num_burnin": 0}
+        cost = estimate(afresh, dataset.num_rows, columns, slots=slots).seconds
+        if stop is not None:
+            cost += looks_seconds(stop | {"max_draws": has + draws}, chains, slots)
+            cost = min(cost, stop["max_seconds"] or cost)
+        seconds.append(cost)
+    check_seconds(seconds[1])
+    return Extension(more, stop, expected, *seconds)
+
+
+def _needed(model: Model) -> int:
+    """Estimate the kept draws per chain at which the verdict is "converged"."""
+    diagnostics = model.diagnostics or {}
+    f, sigma = diagnostics.get("f") or {}, diagnostics.get("sigma") or {}
+    times = times_to_converge(f.get("mcse_p95"), f.get("rhat_p95"), sigma.get("rhat"))
+    return round(times * int(model.settings["num_draws"]))
 
 
 def _locked(session: Session, owner: str, model_id: str) -> Model:

@@ -14,7 +14,8 @@ from app.services.errors import ConflictError, NotFoundError
 from app.store import models as store
 from app.store.tables import CANCELLED, DONE, OPEN_STATES, RUNNING, SUCCEEDED, Json, Model, Unit
 
-COMPILING = "compiling"
+COMPILING, FINISHING = "compiling", "finishing"
+PHASES = (COMPILING, "burn_in", "sampling")  # of chains, in this order
 MAX_NAME = 200  # characters
 ALMOST = 0.99  # the chains are done, the verdict is pending
 
@@ -34,11 +35,13 @@ class ChainProgress:
 class FitProgress:
     """Progress of a fit.
 
-    `fraction` is the share of iterations done; `eta_seconds` assumes that the present rate continues, and is
+    `fraction` is the share of iterations done; `phase` that of the running chain which is furthest behind, or
+    "finishing" after the last chain, None of a model that is not running; `eta_seconds` assumes that the present rate continues, and is
     None while the rate is unknown.
     """
 
     fraction: float
+    phase: str | None
     iterations_per_second: float | None
     eta_seconds: float | None
     chains: list[ChainProgress]
@@ -178,7 +181,18 @@ def progress(state: str, settings: Mapping[str, Any], chains: Sequence[Unit]) ->
     rate = sum(rates) if rates and state == RUNNING else None
     return FitProgress(
         fraction=1.0 if state == SUCCEEDED else min(done / total, ALMOST),
+        phase=_phase(state, chains),
         iterations_per_second=rate,
         eta_seconds=(total - done) / rate if rate else None,
         chains=[ChainProgress(c.ordinal, c.state, c.phase, c.iteration, c.iterations) for c in chains],
     )
+
+
+def _phase(state: str, chains: Sequence[Unit]) -> str | None:
+    """Return the phase of a running fit: that of the chain which is furthest behind, or `finishing`."""
+    if state != RUNNING:
+        return None
+    if chains and all(chain.state == DONE for chain in chains):
+        return FINISHING
+    phases = {chain.phase for chain in chains if chain.state == RUNNING}
+    return next((phase for phase in PHASES if phase in phases), None)

@@ -14,7 +14,7 @@ from app.store import events
 from app.store.clock import utc_now
 from app.store.queue import lifecycle
 from app.store.statements import rows_changed
-from app.store.tables import CANCELLED, CHAIN, DONE, FAILED, QUEUED, SUCCEEDED, Model, Unit
+from app.store.tables import CANCELLED, CHAIN, DONE, FAILED, QUEUED, SUCCEEDED, Json, Model, Unit
 
 
 def locked(session: Session, owner: str, model_id: str) -> Model | None:
@@ -38,15 +38,21 @@ def retry(session: Session, model: Model) -> None:
     _reopen(session, model)
 
 
-def extend(session: Session, model: Model, num_draws: int, header: bytes) -> None:
+def extend(session: Session, model: Model, num_draws: int, header: bytes, stop: Json | None = None) -> None:
     """Queue the chains of a succeeded model for `num_draws` more kept draws each; call this under `locked`.
+
+    With stop rules the model gets these, and goes on until they hold.
 
     The model keeps its verdict until the verdict on all draws is known, so a model that has a verdict can
     predict in any state.
     """
     assert model.state == SUCCEEDED, model.state
     draw_on(session, model, int(model.settings["num_draws"]) + num_draws, header)
-    events.append(session, model.id, "extended", {"num_draws": num_draws})
+    told: Json = {"num_draws": num_draws}
+    if stop is not None:
+        model.settings, model.stopped = model.settings | {"stop": stop}, None
+        told |= {name: value for name, value in stop.items() if value is not None and name != "first_look"}
+    events.append(session, model.id, "extended", told)
     _reopen(session, model)
 
 

@@ -5,7 +5,7 @@ import pytest
 from arviz_stats.base import array_stats
 
 from sampler.posterior import rhat_ess
-from sampler.posterior.verdict import Agreement, judge, summarise
+from sampler.posterior.verdict import Agreement, judge, summarise, times_to_converge
 
 SHAPES = [(4, 250), (2, 101), (3, 7), (4, 4), (1, 60)]
 
@@ -122,6 +122,31 @@ def test_summary_of_bad_chains_says_what_to_do():
     assert summary.verdict == "not_converged"
     assert "0%" in str(summary.reasons[0])
     assert "num_draws" in summary.advice
+
+
+def test_summary_says_what_is_usable_and_how_far_off():
+    """Means are usable while their error is small beside the noise; the error is in units of the target."""
+    draws = np.random.default_rng(0).normal(size=(50, 4, 250))
+    apart = np.arange(4)[:, None]
+    good = summary_of(draws).precision
+    slight = summary_of(0.05 * (draws + 2 * apart))
+    far = summary_of(draws + 2 * apart)
+
+    assert good.mean == pytest.approx(2 / np.sqrt(1000), rel=0.3)
+    assert good.noise == pytest.approx(1, abs=0.01)
+    assert slight.verdict == far.verdict == "not_converged"
+    assert slight.precision.mean == pytest.approx(far.precision.mean / 20, rel=0.1)
+    assert (slight.precision.means_usable, far.precision.means_usable) == (True, False)
+    assert "Usable: means, not yet" in str(slight)
+    assert "Usable: nothing yet" in far.to_json()["precision"]["text"]
+
+
+def test_needed_draws_are_estimated_from_stored_figures():
+    """Errors fall with the root of the draws; undefined figures give the maximum."""
+    assert times_to_converge(0.2, 1.0, None) == pytest.approx(4)
+    assert times_to_converge(0.05, 1.15, 1.2) == pytest.approx(4)
+    assert times_to_converge(0.01, 1.0, 1.0) == 1.5
+    assert times_to_converge(None, None, None) == times_to_converge(9, 9, 9) == 20
 
 
 def test_summary_of_too_few_draws():

@@ -199,3 +199,31 @@ def test_extend_honours_an_idempotency_key(client, settings, model_id):
     assert first.status_code == again.status_code == 202
     assert first.content == again.content
     assert client.get(f"/models/{model_id}").json()["settings"]["num_draws"] == 45
+
+
+def test_a_model_is_extended_until_its_rules_hold(client, settings, model_id):
+    """Stop rules of an extension hold at its end, which its estimate and its settings announced."""
+    run_units(settings)
+    path, body = f"/models/{model_id}/extend", {"stop": {"max_rhat": 1.15}}
+    estimate = client.post(f"{path}/estimate", json=body).json()
+    assert state(client, model_id) == "succeeded"
+    assert (estimate["num_draws"], estimate["stop"]["max_draws"]) == (20, 16 * 60)
+    assert 0 < estimate["seconds"] <= estimate["most_seconds"]
+    queued = client.post(path, json=body).json()
+    assert queued["settings"]["stop"] == estimate["stop"]
+    assert queued["settings"]["num_draws"] == 60
+    run_units(settings)
+
+    model = client.get(f"/models/{model_id}").json()
+    stopped = model["stopped"]
+    assert model["state"] == "succeeded"
+    assert stopped["by"] == "max_draws" or stopped["rhat"] <= 1.15
+    assert stopped["draws"] == model["draws"] >= 60
+    problem(client.post(path, json={}), 422)
+    problem(client.post(path, json={"stop": {}}), 422)
+    problem(client.post(path, json={"stop": {"verdict": "fine"}}), 422)
+    problem(client.post(path, json={"stop": {"verdict": "converged", "max_draws": 10}}), 422)
+    again = client.post(path, json={"num_draws": 5}).json()
+    run_units(settings)
+    assert again["stopped"] == stopped, "a plain extension has no rules to check"
+    assert client.get(f"/models/{model_id}").json()["draws"] == model["draws"] + 5
