@@ -12,13 +12,13 @@ from starlette.types import Scope
 from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError
 from app.services.metrics import predict_seconds
-from app.services.predictions.answers import PredictionAnswer, to_arrow, to_csv
+from app.services.predictions.answers import PredictionAnswer, to_arrow, to_csv, to_parquet
 from app.services.predictions.predict_rows import MAX_SAMPLES, PredictRequest
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.errors import responses
 from app.web.json_body import StrictRoute
-from app.web.negotiation import ARROW, CSV, JSON, MediaType, chosen_form, content_type
-from app.web.read_options import BINARY, FILES, ReadingQuery
+from app.web.negotiation import ARROW, CSV, JSON, PARQUET, MediaType, chosen_form, content_type
+from app.web.read_options import BINARY, FILES, ReadingQuery, Word
 from app.web.scopes import needs
 from app.web.uploads import check_coding
 
@@ -124,6 +124,11 @@ class PredictQuery(PredictionOptions, ReadingQuery):
     level: Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
         [0.9], description="The level of the intervals; repeatable."
     )
+    keep: Annotated[list[Word], Field(max_length=10_000)] = Field(
+        default=[],
+        description="Columns of the file to repeat in a table before the figures, such as ids; repeatable, * "
+        "for all. The model need not know them.",
+    )
 
 
 FiguresByRow = list[float | None] | list[list[float | None]]  # [row], or for several classes [row][class]
@@ -193,7 +198,9 @@ TABLES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "JSON or, by `Accept`, a table with the columns mean, sd, lower_90, upper_90, ... and "
         "flags; Bartserve-* headers identify the model.",
-        "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (CSV, ARROW)},
+        "content": {
+            kind: {"schema": {"type": "string", "format": "binary"}} for kind in (CSV, ARROW, PARQUET)
+        },
     }
 }
 FormOfAnswer = Annotated[MediaType, Depends(chosen_form)]
@@ -216,10 +223,14 @@ async def predict_file(
     options = query.options(FILES[content_type(request.scope)])
     body = await request.body()
 
+    if query.keep and form == JSON:
+        told = f"only tables repeat columns: Accept {CSV}, {ARROW} or {PARQUET}"
+        raise InvalidRequestError(errors=[Fault("keep", None, told)])
+
     def work() -> Response:
         with TemporaryFile() as file:
             file.write(body)
-            prediction = query.predict_request(file=(file, options))
+            prediction = query.predict_request(file=(file, options), keep=query.keep)
             return _rendered(predictor.predict(owner, model_id, prediction), form)
 
     return await gate.run(work)
@@ -270,5 +281,7 @@ def _rendered(answer: PredictionAnswer, form: MediaType) -> Response:
     }
     if form == ARROW:
         return Response(to_arrow(table), media_type=ARROW, headers=headers)
+    if form == PARQUET:
+        return Response(to_parquet(table), media_type=PARQUET, headers=headers)
     disposition = {"Content-Disposition": 'attachment; filename="predictions.csv"'}
     return Response(to_csv(table), media_type=CSV, headers=headers | disposition)

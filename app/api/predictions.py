@@ -26,7 +26,7 @@ from app.web.dependencies import (
 from app.web.errors import responses
 from app.web.idempotency import TheIdempotentRequest, render
 from app.web.json_body import StrictRoute
-from app.web.negotiation import ARROW, CSV, JSON, MediaType, chosen_form
+from app.web.negotiation import ARROW, CSV, JSON, PARQUET, MediaType, chosen_form
 from app.web.paging import Cursor, Limit
 from app.web.scopes import needs
 
@@ -50,6 +50,11 @@ class BatchBody(BaseModel):
     )
     mcse: bool = Field(False, description="Also return Monte Carlo errors: half a millisecond more per row.")
     rhat: bool = Field(False, description="Also return R-hat at each row, at the same cost.")
+    keep: Annotated[list[str], Field(max_length=10_000)] = Field(
+        default=[],
+        description="Columns of the dataset that tables of the result repeat before the figures, such as "
+        'ids; ["*"] for all. The model need not know them.',
+    )
 
     def batch_request(self) -> stored.BatchRequest:
         """Convert to the service's request."""
@@ -61,6 +66,7 @@ class BatchBody(BaseModel):
             draws=self.draws,
             mcse=self.mcse,
             rhat=self.rhat,
+            keep=self.keep,
         )
 
 
@@ -88,6 +94,7 @@ class BatchView(View):
     verdict: str | None
     classes: list[str] | None
     warnings: list[str]
+    keep: list[str] = Field(description="Columns of the dataset that tables of the result repeat.")
     progress: RowsView
     flags: dict[str, dict[str, int]] | None = Field(
         description="Number of rows by column and flag, once succeeded."
@@ -174,11 +181,14 @@ _WRITE: dict[MediaType, Callable[[stored.Result], Iterator[bytes]]] = {
     JSON: stored.Result.as_json,
     CSV: stored.Result.as_csv,
     ARROW: stored.Result.as_arrow,
+    PARQUET: stored.Result.as_parquet,
 }
 _CONTENT: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The response of POST /models/{model_id}/predict: JSON or, by `Accept`, a table.",
-        "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (CSV, ARROW)}
+        "content": {
+            kind: {"schema": {"type": "string", "format": "binary"}} for kind in (CSV, ARROW, PARQUET)
+        }
         | {JSON: {"schema": {"type": "object"}}},
     }
 }

@@ -8,11 +8,14 @@ from starlette.types import Scope
 
 from app.services.errors import ServiceError
 
-MediaType = Literal["application/json", "text/csv", "application/vnd.apache.arrow.stream"]
+MediaType = Literal[
+    "application/json", "text/csv", "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet"
+]
 JSON: MediaType = "application/json"
 CSV: MediaType = "text/csv"
 ARROW: MediaType = "application/vnd.apache.arrow.stream"
-FORMS: tuple[MediaType, ...] = (JSON, CSV, ARROW)  # the first is the default
+PARQUET: MediaType = "application/vnd.apache.parquet"
+FORMS: tuple[MediaType, ...] = (JSON, CSV, ARROW, PARQUET)  # the first is the default
 MAX_RANGES = 50
 
 

@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from app.services.predictions.kept_columns import beside
 from sampler import Prediction
 from sampler.posterior.answer_columns import by_class, columns
 from sampler.posterior.row_diagnostics import Errors, RowsVerdict
@@ -35,6 +37,7 @@ class PredictionAnswer:
     rows_verdict: RowsVerdict | None = None
     samples: Floats | None = None  # [row, draw], or of several classes [row, class, draw]
     notes: Sequence[str] = ()  # warnings from reading the rows
+    kept: pa.Table | None = None  # columns of the rows that tables repeat
     classes: tuple[str, ...] | None = None  # predicted: P(second) of two, else each one's
 
     def facts(self) -> dict[str, Any]:
@@ -74,7 +77,8 @@ class PredictionAnswer:
             flags=None if self.only_mean else self.prediction.flags,
         )
         arrays = {name: _array(values) for name, values in by_class(named, self.classes).items()}
-        return with_facts(pa.table(arrays), self.facts())
+        figures = with_facts(pa.table(arrays), self.facts())
+        return figures if self.kept is None else beside(self.kept, figures)
 
 
 def with_facts(table: pa.Table, facts: Mapping[str, Any]) -> pa.Table:
@@ -97,6 +101,13 @@ def arrow_parts(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterato
             sink.seek(0)
             sink.truncate()
     yield sink.getvalue()
+
+
+def to_parquet(table: pa.Table) -> bytes:
+    """Encode a table as a Parquet file."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    return bytes(sink.getvalue().to_pybytes())
 
 
 def to_csv(table: pa.Table, *, header: bool = True) -> bytes:

@@ -16,6 +16,7 @@ from app.services.errors import (
     UnusableDataError,
 )
 from app.services.metrics import predict_seconds, predicted_rows
+from app.services.predictions import kept_columns
 from app.services.predictions.answers import PredictionAnswer
 from app.services.predictions.posteriors import Posteriors
 from app.services.predictions.rows import columns_of
@@ -52,6 +53,7 @@ class PredictRequest:
     rhat: bool = False
     samples: int | None = None  # number of draws of f to return, evenly spaced among all
     target: Literal["all", "mean"] = "all"  # "mean": the mean only
+    keep: Sequence[str] = ()  # columns of the file that tables repeat; they may be unknown to the model
 
 
 class NotConvergedError(ConflictError):
@@ -88,6 +90,7 @@ class Predictor(Posteriors):
             The request or the rows are invalid; names column and row.
         """
         rows: Any = None
+        kept: Any = None
         notes: list[str] = []
         if request.file is None:
             rows = columns_of(request.rows, request.columns, self.max_rows)
@@ -95,12 +98,16 @@ class Predictor(Posteriors):
             stored, posterior, draws = self.lookup(owner, model)
         request = replace(request, draws=draws if request.draws is None else request.draws)
         if request.file is not None:
-            rows, notes = read_rows(*request.file, posterior.schema, self.max_rows)
+            rows, as_sent, notes = read_rows(*request.file, posterior.schema, self.max_rows)
+            names = kept_columns.names_of(request.keep, as_sent.column_names)
+            kept = kept_columns.with_dates(as_sent.select(names)) if names else None
+            known = {column.name for column in posterior.schema.columns} | set(posterior.schema.ignored)
+            rows = rows.drop_columns([name for name in names if name not in known])
         with understood(), predict_seconds.labels("compute").time():
             coded = posterior.encode(rows)
             answer = self._answer(stored, posterior, coded, request)
         predicted_rows.inc(coded.num_rows)
-        return replace(answer, notes=notes)
+        return replace(answer, notes=notes, kept=kept)
 
     def _answer(
         self, model: Model, posterior: Posterior, coded: Coded, request: PredictRequest

@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pydantic_core import to_json
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
@@ -18,6 +20,7 @@ from app.services import cursors, datasets
 from app.services.access import audit, quotas
 from app.services.cursors import Page, is_id
 from app.services.errors import ConflictError, NotFoundError
+from app.services.predictions import kept_columns
 from app.services.predictions.answers import arrow_parts, to_csv, with_facts
 from app.services.predictions.posteriors import DamagedError
 from app.services.predictions.predict_rows import Predictor, PredictRequest, understood, work_of_row
@@ -32,6 +35,7 @@ from sampler.posterior import row_diagnostics
 from sampler.posterior.answer_columns import percent
 
 CSV_ROWS = 8192  # rows per written piece
+PIECE_BYTES = 1 << 20  # of a file that is sent from disk
 # Work (`work_of_row`) of a unit, two seconds of a core: it isn't interrupted for another owner's. Units are
 # larger only where there would be too many of them.
 UNIT_WORK, MAX_UNITS = 2e10, 5000
@@ -50,6 +54,7 @@ class BatchRequest:
     draws: int | None = None  # per chain; None: all present ones
     mcse: bool = False
     rhat: bool = False
+    keep: Sequence[str] = ()  # columns of the dataset that tables of the result repeat
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ class StoredPrediction:
     verdict: str | None
     classes: list[str] | None
     warnings: list[str]
+    keep: list[str]
     progress: RowProgress
     flags: dict[str, dict[str, int]] | None
     error: Json | None
@@ -115,9 +121,12 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
     stored_model, posterior, draws = predictor.lookup(owner, model)
     with session_scope(predictor.engine, read_only=True) as session:
         names = [column["name"] for column in datasets.get(session, owner, request.dataset_id).columns]
+    keep = kept_columns.names_of(request.keep, names)
+    schema = posterior.schema
+    known = {column.name for column in schema.columns} | set(schema.ignored)
     nothing = Coded(np.zeros((len(posterior.schema.coded), 0), np.uint8), [])
     with understood():
-        warnings = posterior.schema.match(names)
+        warnings = schema.match([name for name in names if name in known or name not in keep])
         checked = posterior.predict(
             nothing,
             list(request.levels),
@@ -138,6 +147,9 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
         "classes": posterior.classes,
         "warnings": warnings,
     }
+    if keep:
+        kept_columns.check_free(keep, _names(resolved))
+        resolved["keep"] = keep
     prediction = PredictRequest(
         levels=request.levels,
         interval=checked.interval,
@@ -186,6 +198,15 @@ def unit_rows(work: int, num_rows: int) -> int:
     while rows % 2 == 0 and rows * work > UNIT_WORK and 2 * num_rows <= rows * MAX_UNITS:
         rows //= 2
     return rows
+
+
+def _names(request: Mapping[str, Any]) -> set[str]:
+    """Return names that columns of the result may have."""
+    bounds = [f"{end}_{percent(level)}" for level in request["levels"] for end in ("lower", "upper")]
+    bounds += [f"quantile_{percent(q)}" for q in request["quantiles"]]
+    errors = {f"mcse_{name}" for name in ("mean", *bounds)}
+    names = {"mean", "sd", "flags", "rhat", kept_columns.IN_CSV, *bounds, *errors}
+    return names | {f"{name}_{label}" for name in names for label in request["classes"] or ()}
 
 
 def _figures(request: Mapping[str, Any]) -> int:
@@ -255,14 +276,25 @@ class Result:
 
     def as_arrow(self) -> Iterator[bytes]:
         """Return the result as an Arrow stream, one batch per block."""
-        schema = _flat(self._read(0).slice(0, 0), self.facts).schema
-        tables = (_flat(self._read(seq), self.facts) for seq in range(self._blocks))
-        return arrow_parts(schema, chain.from_iterable(table.to_batches() for table in tables))
+        schema = self._table(0).schema
+        tables = (self._table(seq) for seq in range(self._blocks))
+        return arrow_parts(schema, chain.from_iterable(table.cast(schema).to_batches() for table in tables))
+
+    def as_parquet(self) -> Iterator[bytes]:
+        """Return the result as a Parquet file, a row group per block; written to disk first."""
+        with TemporaryFile() as file:
+            schema = self._table(0).schema
+            with pq.ParquetWriter(file, schema) as writer:
+                for seq in range(self._blocks):
+                    writer.write_table(self._table(seq).cast(schema))
+            file.seek(0)
+            while piece := file.read(PIECE_BYTES):
+                yield piece
 
     def as_csv(self) -> Iterator[bytes]:
         """Return the result as CSV."""
         for seq in range(self._blocks):
-            table = _flat(self._read(seq), self.facts)
+            table = self._table(seq)
             for start in range(0, table.num_rows, CSV_ROWS):
                 yield to_csv(table.slice(start, CSV_ROWS), header=seq == start == 0)
 
@@ -308,6 +340,24 @@ class Result:
             yield b"," if seq else b"["
             yield to_json(self._read(seq).column(name).to_pylist())[1:-1]
         yield b"]"
+
+    def _table(self, seq: int) -> pa.Table:
+        """Read a block as a table for users: the kept columns of the dataset, then the figures."""
+        figures = _flat(self._read(seq), self.facts)
+        if not (keep := self.prediction.request.get("keep")):
+            return figures
+        if self.prediction.dataset_id is None:
+            raise ConflictError(
+                "The dataset was deleted, so its columns can't be repeated: ask for JSON, which has the "
+                "figures alone."
+            )
+        try:
+            with session_scope(self.engine, read_only=True) as session:
+                kept, _ = store.read_rows(session, self.prediction, keep, seq)
+        except (KeyError, DatasetGoneError):
+            raise NotFoundError("The dataset was deleted.") from None
+        # Whether times are dates must not differ by block.
+        return kept_columns.beside(kept_columns.with_dates(kept) if self._blocks == 1 else kept, figures)
 
     def _read(self, seq: int) -> pa.Table:
         with session_scope(self.engine, read_only=True) as session:
@@ -362,6 +412,7 @@ def _with_progress(prediction: BatchPrediction, done: int) -> StoredPrediction:
         state=prediction.state,
         level=request["levels"],
         **{name: request[name] for name in RESOLVED},
+        keep=request.get("keep", []),
         progress=RowProgress(fraction, done, prediction.num_rows),
         flags=prediction.flags,
         error=prediction.error,

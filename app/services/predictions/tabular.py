@@ -20,8 +20,10 @@ from sampler.data.schema import Column
 LIMITS = ReaderLimits(bytes=64 << 20, cells=1 << 24, memory=512 << 20, seconds=20, fewest_columns=1)
 
 
-def read_rows(file: BinaryIO, options: Options, schema: Schema, max_rows: int) -> tuple[pa.Table, list[str]]:
-    """Read the rows of a file of any format; return them with warnings.
+def read_rows(
+    file: BinaryIO, options: Options, schema: Schema, max_rows: int
+) -> tuple[pa.Table, pa.Table, list[str]]:
+    """Read the rows of a file of any format; return them as the model's, as they were sent, and warnings.
 
     CSV holds only text: each cell is read as the kind of the model's column with that name, so the text of a
     number becomes a number there. Other formats have types of their own.
@@ -42,8 +44,8 @@ def read_rows(file: BinaryIO, options: Options, schema: Schema, max_rows: int) -
     with sink:
         table = pa.ipc.open_stream(sink).read_all()
     if report["read_as"]["format"] == "csv":
-        table = _with_levels(table, columns, options)
-    return table, report["warnings"]
+        return _with_levels(table, columns, options), table, report["warnings"]
+    return table, table, report["warnings"]
 
 
 def _with_levels(table: pa.Table, columns: dict[str, Column], options: Options) -> pa.Table:

@@ -5,6 +5,7 @@ import json
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import update
 
@@ -293,3 +294,26 @@ def test_two_classes_are_predicted_as_probabilities(client, settings):
     problem(refused, 422, "invalid-request")
     problem(start(client, model, dataset_id, interval="predictive"), 422, "invalid-request")
     assert result(client, made).json()["mean"] == answer["mean"]
+
+
+def test_a_result_repeats_columns_of_its_dataset(client, settings, model):
+    """Kept columns come before the figures in every table, also those that the model doesn't know."""
+    dataset = post_csv(client, "id,size,when,colour\n7,3,2024-01-31,red\n8,17.5,2024-02-29,blue\n").json()
+    problem(start(client, model, dataset["id"]), 422)
+    problem(start(client, model, dataset["id"], keep=["nr"]), 422)
+    made = start(client, model, dataset["id"], keep=["*"]).json()
+    assert made["keep"] == ["id", "size", "when", "colour"]
+    run_units(settings)
+
+    plain = result(client, made).json()
+    arrow = pa.ipc.open_stream(result(client, made, ARROW).content).read_all()
+    parquet = pq.read_table(io.BytesIO(result(client, made, "application/vnd.apache.parquet").content))
+    csv = result(client, made, CSV).text.splitlines()
+
+    assert arrow.column_names[:5] == [*made["keep"], "mean"]
+    assert arrow["mean"].to_pylist() == plain["mean"]
+    assert parquet.equals(arrow)
+    assert csv[1].startswith("7,3,2024-01-31,red,")
+    client.delete(f"/datasets/{dataset['id']}")
+    problem(result(client, made, CSV), 409, "conflict")
+    assert result(client, made).json() == plain

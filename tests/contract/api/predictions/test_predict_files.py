@@ -365,3 +365,30 @@ def test_large_identifiers_keep_their_digits(client, settings):
         assert send(client, model, content, kind).json()["mean"] == answer["mean"]
     text = "id,x\n" + "\n".join(f"{one},1" for one in rows["id"])
     assert send(client, model, text).json()["mean"] == answer["mean"]
+
+
+def test_a_file_keeps_its_own_columns_and_ids(client, model):
+    """Kept columns come first, as they were sent, in every table; the model need not know them."""
+    rows = "id,size,when,colour\n007,3,2024-01-31,red\n=1+1,17.5,2024-02-29,blue\n"
+    plain = send(client, model, b"size,colour\n3,red\n17.5,blue\n", accept=CSV).text.splitlines()
+
+    csv = send(client, model, rows.encode(), accept=CSV, keep="*").text.splitlines()
+    parquet_ = pq.read_table(
+        io.BytesIO(send(client, model, rows.encode(), accept=PARQUET, keep=["id", "when"]).content)
+    )
+    arrow = arrow_of(send(client, model, rows.encode(), accept=ARROW, keep=["when", "id"]))
+
+    assert csv[0] == f"id,size,when,colour,{plain[0]}"
+    assert csv[1] == f"007,3,2024-01-31,red,{plain[1]}"
+    assert csv[2].startswith("'=1+1,17.5,2024-02-29,blue,")
+    assert parquet_.column_names == arrow.column_names
+    assert parquet_.column_names[:3] == ["id", "when", "mean"]
+    assert parquet_["id"].to_pylist() == ["007", "=1+1"]
+    assert places(problem(send(client, model, rows.encode(), accept=CSV), 422)) == [
+        ("id", None),
+        ("when", None),
+    ]
+    problem(send(client, model, rows.encode(), accept=CSV, keep="nr"), 422)
+    problem(send(client, model, rows.encode(), keep="*"), 422)
+    taken = rows.replace("id,", "mean,", 1).encode()
+    assert places(problem(send(client, model, taken, accept=CSV, keep="*"), 422)) == [("mean", None)]
