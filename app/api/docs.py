@@ -130,6 +130,7 @@ BODIES: dict[str, Any] = {
     "create_model": FIT,
     "estimate_model": FIT,
     "extend_model": {"num_draws": 250},
+    "estimate_extension": {"stop": {"verdict": "converged"}},
     "predict": {"rows": [CAR], "level": [0.5, 0.9], "interval": "predictive"},
     "create_prediction": {"dataset_id": PARAMETERS["dataset_id"], "interval": "predictive"},
     "compute_partial_dependence": {"features": ["weight"], "level": 0.9},

@@ -18,7 +18,7 @@ from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.errors import responses
 from app.web.json_body import StrictRoute
 from app.web.negotiation import ARROW, CSV, JSON, PARQUET, MediaType, chosen_form, content_type
-from app.web.read_options import BINARY, FILES, ReadingQuery, Word
+from app.web.read_options import BINARY, FILES, OptionText, ReadingQuery
 from app.web.scopes import needs
 from app.web.uploads import check_coding
 
@@ -124,7 +124,7 @@ class PredictQuery(PredictionOptions, ReadingQuery):
     level: Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
         [0.9], description="The level of the intervals; repeatable."
     )
-    keep: Annotated[list[Word], Field(max_length=10_000)] = Field(
+    keep: Annotated[list[OptionText], Field(max_length=10_000)] = Field(
         default=[],
         description="Columns of the file to repeat in a table before the figures, such as ids; repeatable, * "
         "for all. The model need not know them.",

@@ -75,6 +75,17 @@ def duration(seconds: float | None) -> str:
     return f"{seconds // DAY} d {seconds % DAY // HOUR} h"
 
 
+def roughly(seconds: float | None) -> str:
+    """Format an estimated duration without more digits than an estimate has."""
+    if seconds is None:
+        return NOTHING
+    if seconds < 90:
+        return f"{max(5, 5 * math.ceil(seconds / 5))} s"
+    if seconds < 90 * MINUTE:
+        return f"{round(seconds / MINUTE)} min"
+    return f"{seconds / HOUR:.1f} h"
+
+
 def moment(value: datetime | str | None) -> str:
     """Format a time in UTC, to the second."""
     found = _moment(value)
@@ -132,9 +143,16 @@ VERDICTS = {
     ),
     "not_converged": (
         "The chains don't agree yet",
-        "Independent chains give different answers, so the intervals may be too narrow or in the wrong "
-        "place. Take more draws before relying on them.",
+        "Independent chains still give different answers, so credible intervals may be too narrow or in the "
+        "wrong place.",
     ),
+}
+PHASES = {
+    None: "Starting",
+    "compiling": "Compiling (about a minute, once per machine)",
+    "burn_in": "Burn-in",
+    "sampling": "Sampling",
+    "finishing": "Chains done: judging convergence and scoring held-out rows",
 }
 ADVICE = {
     "data": "Check the dataset's page, correct the file, upload it again, and fit a new model.",
@@ -146,6 +164,11 @@ ADVICE = {
 def verdict(name: str) -> tuple[str, str]:
     """Return the heading and the explanation of a verdict."""
     return VERDICTS[name]
+
+
+def phase(state: str, name: str | None) -> str:
+    """Return the heading of an open model's progress."""
+    return "Waiting for a worker" if state == "queued" else PHASES[name]
 
 
 def advice_on(error: Mapping[str, Any] | None) -> str:
@@ -165,6 +188,7 @@ FILTERS: dict[str, Callable[..., str]] = {
     "percent": percent,
     "bytes": bytes_,
     "duration": duration,
+    "roughly": roughly,
     "moment": moment,
     "ago": ago,
     "count": count,

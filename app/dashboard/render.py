@@ -41,6 +41,7 @@ def environment() -> Environment:
         "version": version("bartserve"),
         "state_word": formatting.state,
         "verdict_words": formatting.verdict,
+        "phase_words": formatting.phase,
     }
     return made
 

@@ -6,7 +6,18 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from app.dashboard import charts, render
-from app.dashboard.pages import datasets, home, keys, live, model_tabs, models, new_model, service, sign_in
+from app.dashboard.pages import (
+    datasets,
+    home,
+    keys,
+    live,
+    model_tabs,
+    models,
+    new_model,
+    predict_file,
+    service,
+    sign_in,
+)
 
 ROUTERS: tuple[APIRouter, ...] = (
     home.router,
@@ -14,6 +25,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     new_model.router,
     models.router,
     model_tabs.router,
+    predict_file.router,
     charts.router,
     service.router,
     live.router,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pprint import pformat
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 
@@ -53,6 +54,18 @@ def upload(request: Request) -> list[Snippet]:
         Snippet("curl", curl),
         Snippet("Python", _python(base, call("upload", "data.csv") + ".id", keyed=keyed)),
     ]
+
+
+def file(request: Request, path: str, call: str, *, query: Mapping[str, str]) -> list[Snippet]:
+    """Return the commands that send a file of rows to a path of the API and store the answer as CSV."""
+    base = _base(request)
+    keyed = bool(request.scope.get("bartserve.asks_keys"))
+    header = KEY_CURL if keyed else ""
+    curl = (
+        f"curl -s {shlex.quote(f'{base}{path}?{urlencode(query)}')}{header} \\\n"
+        "     -H 'content-type: text/csv' -H 'accept: text/csv' --data-binary @new.csv -o predicted.csv"
+    )
+    return [Snippet("curl", curl), Snippet("Python", _python(base, call, keyed=keyed))]
 
 
 def _base(request: Request) -> str:

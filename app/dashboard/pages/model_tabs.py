@@ -21,6 +21,7 @@ from app.services.predictions import convergence, densities, explanations
 from app.services.predictions.explanations import DependenceRequest
 from app.services.predictions.predict_rows import Predictor, PredictRequest
 from app.web.dependencies import Owner, Reading, TheGate, ThePredictor
+from app.web.middleware.concurrency import GateOf
 from app.web.scopes import GuardedRoute, needs
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
@@ -28,7 +29,9 @@ LEVELS = (0.5, 0.9)
 Frame = dict[str, Any]
 
 
-def _framed(tab: str) -> Any:
+def framed_as(tab: str) -> Any:
+    """Return a dependency: the values common to all pages of the model in the path."""
+
     def frame(session: Reading, owner: Owner, model_id: str) -> Frame:
         return framed(session, owner, models.view(session, owner, model_id), tab)
 
@@ -43,7 +46,7 @@ async def chains(
     gate: TheGate,
     owner: Owner,
     model_id: str,
-    frame: Annotated[Frame, _framed("chains")],
+    frame: Annotated[Frame, framed_as("chains")],
 ) -> Response:
     """Show the convergence of the chains: traces, ranks, and diagnostics by draws, also during the fit."""
     model_id = frame["model"].id
@@ -80,7 +83,7 @@ async def features(
     gate: TheGate,
     owner: Owner,
     model_id: str,
-    frame: Annotated[Frame, _framed("features")],
+    frame: Annotated[Frame, framed_as("features")],
 ) -> Response:
     """Show each feature's share of the split rules."""
     model_id = frame["model"].id
@@ -107,7 +110,7 @@ async def effects(
     gate: TheGate,
     owner: Owner,
     model_id: str,
-    frame: Annotated[Frame, _framed("effects")],
+    frame: Annotated[Frame, framed_as("effects")],
     feature: Annotated[list[str] | None, Query(max_length=2)] = None,
 ) -> Response:
     """Show how predictions change with one or two features."""
@@ -166,32 +169,44 @@ async def predict(
     gate: TheGate,
     owner: Owner,
     model_id: str,
-    frame: Annotated[Frame, _framed("predict")],
+    frame: Annotated[Frame, framed_as("predict")],
 ) -> Response:
-    """Show a form for one row; with values in the query, also the prediction and its density."""
+    """Show forms for a row and for a file; with values in the query, also the prediction of the row."""
     model_id = frame["model"].id
+    return await predict_page(request, predictor, gate, owner, model_id, frame)
+
+
+async def predict_page(
+    request: Request,
+    predictor: Predictor,
+    gate: GateOf,
+    owner: str,
+    model_id: str,
+    frame: Frame,
+    *,
+    of_file: Any = None,
+    file_snippets: list[snippets.Snippet] | None = None,
+) -> Response:
+    """Render the page of predictions; `of_file` is the preview of a file, or why there is none."""
     asked = "f0" in request.query_params
     found = await gate.run(lambda: _predicted(predictor, owner, model_id, frame, request, asked=asked))
-    error = found["error"]
+    error = of_file if isinstance(of_file, ServiceError) else found["error"]
     body = {"rows": [found["row"]], "level": list(LEVELS), "interval": found["interval"]}
+    of_row = snippets.call(
+        "predict", model_id, [found["row"]], level=list(LEVELS), interval=found["interval"]
+    )
+    path = f"/models/{model_id}/predict"
+    row_snippets = snippets.ask(request, path, of_row, method="POST", body=body) if found["row"] else []
     return render.render(
         request.scope,
         "model_predict.html",
         status=200 if error is None else error.status,
         **frame,
         **found,
+        of_file=None if isinstance(of_file, ServiceError) else of_file,
+        file_error=of_file if isinstance(of_file, ServiceError) else None,
         query=urlencode([(name, value) for name, value in request.query_params.items() if name[:1] == "f"]),
-        snippets=snippets.ask(
-            request,
-            f"/models/{model_id}/predict",
-            snippets.call(
-                "predict", model_id, [found["row"]], level=list(LEVELS), interval=found["interval"]
-            ),
-            method="POST",
-            body=body,
-        )
-        if found["row"]
-        else [],
+        snippets=file_snippets or row_snippets,
     )
 
 

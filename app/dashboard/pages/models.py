@@ -3,6 +3,7 @@
 from contextlib import suppress
 from typing import Any
 
+import pyarrow as pa
 from fastapi import APIRouter, BackgroundTasks, Request
 from sqlalchemy.orm import Session
 from starlette.responses import Response
@@ -12,17 +13,20 @@ from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fields import SentForm, text
 from app.services import datasets, health
 from app.services.access.keys import READ, TRAIN
-from app.services.errors import Fault, InvalidRequestError, NotFoundError
+from app.services.errors import Fault, InvalidRequestError, NotFoundError, ServiceError
 from app.services.fits import events, lifecycle, models
 from app.services.predictions import explanations
+from app.services.predictions.answers import to_csv
 from app.web.dependencies import Deleting, Owner, Reading, TheBell, ThePredictor, TheSettings, Writing
+from app.web.negotiation import CSV
 from app.web.paging import Cursor
 from app.web.scopes import GuardedRoute, needs
+from sampler.posterior.answer_columns import percent
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 ON_A_PAGE = 25
 EVENTS = 50
-OPEN = ("queued", "running")
+UNTIL_CONVERGED = {"verdict": "converged"}
 
 
 @router.get("")
@@ -39,7 +43,12 @@ def list_models(request: Request, session: Reading, owner: Owner, cursor: Cursor
 @router.get("/{model_id}")
 @needs(READ)
 def show(
-    request: Request, session: Reading, owner: Owner, model_id: str, before: str | None = None
+    request: Request,
+    session: Reading,
+    settings: TheSettings,
+    owner: Owner,
+    model_id: str,
+    before: str | None = None,
 ) -> Response:
     """Show a model: its progress, its verdict, and its scores on held-out rows."""
     model = models.view(session, owner, model_id)
@@ -55,6 +64,7 @@ def show(
         older=log.next_cursor,
         looks_back=before is not None,
         error_advice=formatting.advice_on(model.error),
+        continuation=_continuation(session, owner, model, health.slots(session, settings)),
         snippets=snippets.ask(request, f"/models/{model_id}", snippets.call("model", model_id)),
     )
 
@@ -74,6 +84,21 @@ def framed(session: Session, owner: str, model: models.FittedModel, tab: str) ->
     }
 
 
+def _continuation(
+    session: Session, owner: str, model: models.FittedModel, slots: int
+) -> lifecycle.Extension | ServiceError | None:
+    """Return the plan that continues a model until it has converged, or why there is none.
+
+    None for a model that has converged, or hasn't succeeded.
+    """
+    if model.state != "succeeded" or model.verdict in {None, "converged"}:
+        return None
+    try:
+        return lifecycle.plan_extension(session, owner, model.id, stop=UNTIL_CONVERGED, slots=slots)
+    except ServiceError as error:
+        return error
+
+
 def held_out_of(session: Session, owner: str, model: models.FittedModel) -> explanations.HeldOut | None:
     """Return the held-out rows of a succeeded model with a holdout, else None."""
     if model.state != "succeeded" or model.holdout is None:
@@ -81,6 +106,21 @@ def held_out_of(session: Session, owner: str, model: models.FittedModel) -> expl
     with suppress(NotFoundError):
         return explanations.held_out(session, owner, model.id)
     return None
+
+
+@router.get("/{model_id}/held-out.csv")
+@needs(READ)
+def held_out_rows(session: Reading, owner: Owner, model_id: str) -> Response:
+    """Return the held-out rows with their predictions as a CSV file; classes by their labels."""
+    found = explanations.held_out(session, owner, model_id)
+    columns = dict(found.rows)
+    if labels := found.classes:
+        for name in {"actual", "predicted"} & set(columns):
+            columns[name] = [labels[int(k)] for k in columns[name]]
+    ends = {end: f"{end}_{percent(found.level)}" for end in ("lower", "upper")}
+    table = pa.table({ends.get(name, name): values for name, values in columns.items()})
+    headers = {"Content-Disposition": 'attachment; filename="held-out.csv"', "Cache-Control": "no-store"}
+    return Response(to_csv(table), media_type=CSV, headers=headers)
 
 
 @router.post("/{model_id}/cancel")
@@ -113,13 +153,17 @@ def extend(
     model_id: str,
     after: BackgroundTasks,
 ) -> Response:
-    """Draw more from a model's chains."""
+    """Draw more from a model's chains: a number of draws, or until they have converged."""
     models.get(session, owner, model_id)
+    slots = health.slots(session, settings)
     given = text(form, "num_draws") or ""
-    if not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= lifecycle.MAX_DRAWS):
+    if text(form, "until") == "converged":
+        model = lifecycle.extend(session, owner, model_id, stop=UNTIL_CONVERGED, slots=slots)
+    elif not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= lifecycle.MAX_DRAWS):
         told = f"a whole number from 1 to {lifecycle.MAX_DRAWS}"
         raise InvalidRequestError(errors=[Fault("num_draws", None, told)])
-    model = lifecycle.extend(session, owner, model_id, int(given[:9]), slots=health.slots(session, settings))
+    else:
+        model = lifecycle.extend(session, owner, model_id, int(given[:9]), slots=slots)
     after.add_task(bell.ring, len(model.progress.chains))
     return render.see_other(f"/ui/models/{model_id}")
 

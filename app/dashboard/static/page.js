@@ -23,6 +23,12 @@ function duration(seconds) {
 
 const percent = (share) => `${Math.round(100 * share)}%`;
 const phases = { burn_in: "burn-in" };
+const headings = {
+  compiling: "Compiling (about a minute, once per machine)",
+  burn_in: "Burn-in",
+  sampling: "Sampling",
+  finishing: "Chains done: judging convergence and scoring held-out rows",
+};
 
 // --- uploads -------------------------------------------------------------------------------------------
 
@@ -121,6 +127,10 @@ function enliveUpload(form) {
     event.preventDefault();
     send();
   });
+  takeDrops(form, input, () => { if (!sending) send(); });
+}
+
+function takeDrops(form, input, then) {
   let depth = 0;
   form.addEventListener("dragenter", (event) => {
     event.preventDefault();
@@ -136,12 +146,43 @@ function enliveUpload(form) {
     event.preventDefault();
     depth = 0;
     form.classList.remove("over");
-    if (sending || !event.dataTransfer.files.length) return;
+    if (!event.dataTransfer.files.length) return;
     const taken = new DataTransfer();
     taken.items.add(event.dataTransfer.files[0]);
     input.files = taken.files;
-    send();
+    then();
   });
+}
+
+// Preview of predictions of a file, without leaving the page, so that the file can then be downloaded.
+function enlivePredictFile(form) {
+  const input = form.querySelector('input[type="file"]');
+  const place = document.querySelector("[data-file-preview]");
+  const preview = form.querySelector('button[value="preview"]');
+  async function show() {
+    if (!input.files.length) return;
+    place.textContent = "Predicting …";
+    preview.disabled = true;
+    const body = new FormData(form);
+    body.set("as", "preview");
+    try {
+      const answer = await fetch(form.action, { method: "POST", body, headers: { Accept: "text/html" } });
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const found = page.querySelector("[data-file-preview]") ?? page.querySelector("main");
+      place.replaceChildren(...found.childNodes);
+      for (const part of place.querySelectorAll("[data-hide-when-alive]")) part.hidden = true;
+    } catch {
+      showProblem(place, { title: "The file was not sent", detail: "Check that the service runs, then try again." });
+    }
+    preview.disabled = false;
+  }
+  form.addEventListener("submit", (event) => {
+    if (event.submitter?.value !== "preview") return; // a download leaves the page where it is
+    event.preventDefault();
+    show();
+  });
+  input.addEventListener("change", show);
+  takeDrops(form, input, show);
 }
 
 // --- small helpers ---------------------------------------------------------------------------------------
@@ -265,15 +306,18 @@ function follow(address, onEvent, ends, onEnd, onTrouble) {
 function enliveModel(panel) {
   const say = (name, text) => { panel.querySelector(`[data-words="${name}"]`).textContent = text; };
   const status = panel.querySelector("[data-live-status]");
-  const heading = panel.querySelector("h2");
+  const announced = panel.querySelector("[data-live-announced]");
+  const heading = panel.querySelector("[data-phase]");
+  const charts = document.querySelector("[data-live-charts='']");
+  const redraw = charts && redrawn(charts);
   const tag = document.querySelector("[data-state]");
   let told = -1;
   follow(panel.dataset.live, (now) => {
     say("fraction", percent(now.fraction));
     say("rate", number(now.iterations_per_second, 3));
     say("eta", duration(now.eta_seconds));
-    say("draws", number(now.draws));
-    if (now.state === "running") heading.textContent = "Fitting";
+    if (now.state === "running") heading.textContent = headings[now.phase] ?? "Starting";
+    redraw?.(now);
     tag.className = `tag ${now.state}`;
     tag.textContent = now.state;
     for (const chain of now.chains) {
@@ -286,7 +330,7 @@ function enliveModel(panel) {
         : chain.state;
     }
     const quarter = Math.floor(4 * now.fraction);
-    if (quarter !== told) status.textContent = `${percent(now.fraction)} done`; // announced four times in all
+    if (quarter !== told) announced.textContent = `${percent(now.fraction)} done`; // four times in all
     told = quarter;
     if (now.draws > 0) panel.querySelector("[data-askable]").hidden = false;
   }, ENDS, (kind) => {
@@ -295,24 +339,35 @@ function enliveModel(panel) {
   }, (trouble) => {
     panel.classList.toggle("stale", trouble);
     if (trouble) status.textContent = "The connection was lost; reconnecting. The fit continues meanwhile.";
-    else if (status.textContent.startsWith("The connection")) status.textContent = "Reconnected.";
+    else if (status.textContent.startsWith("The connection")) status.textContent = "";
   });
 }
 
 // Charts during a fit: reloaded when there are more draws, at most every few seconds.
-function enliveCharts(charts) {
+function redrawn(charts) {
   let waiting = false;
   let shown = 0;
-  follow(charts.dataset.liveCharts, (now) => {
+  return async (now) => {
     if (waiting || now.draws <= shown) return;
     shown = now.draws;
     waiting = true;
     setTimeout(() => { waiting = false; }, 4000);
+    if (!charts.querySelector("img")) { // the page was made before there were draws
+      try {
+        const page = new DOMParser().parseFromString(await (await fetch(location.href)).text(), "text/html");
+        charts.replaceChildren(...page.querySelector("[data-live-charts='']").childNodes);
+      } catch { shown = 0; }
+    }
     for (const part of charts.querySelectorAll("img, source")) {
       const name = part.tagName === "IMG" ? "src" : "srcset";
       part.setAttribute(name, part.getAttribute(name).replace(/v=[^&]*/, `v=${now.draws}`));
     }
-  }, ENDS, () => location.reload(), () => {});
+    charts.hidden = false;
+  };
+}
+
+function enliveCharts(charts) {
+  follow(charts.dataset.liveCharts, redrawn(charts), ENDS, () => location.reload(), () => {});
 }
 
 function enliveList(table) {
@@ -334,6 +389,7 @@ function enliveList(table) {
 }
 
 for (const form of document.querySelectorAll("form[data-upload]")) enliveUpload(form);
+for (const form of document.querySelectorAll("form[data-predict-file]")) enlivePredictFile(form);
 for (const button of document.querySelectorAll("[data-copy]")) enliveCopy(button);
 enliveForms();
 const estimated = document.querySelector("form[data-estimated]");
@@ -341,6 +397,6 @@ if (estimated) enliveEstimate(estimated);
 const panel = document.querySelector("[data-live]");
 if (panel) enliveModel(panel);
 const charts = document.querySelector("[data-live-charts]");
-if (charts) enliveCharts(charts);
+if (charts?.dataset.liveCharts) enliveCharts(charts);
 const list = document.querySelector("[data-live-list]");
 if (list) enliveList(list);

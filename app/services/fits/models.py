@@ -36,8 +36,8 @@ class FitProgress:
     """Progress of a fit.
 
     `fraction` is the share of iterations done; `phase` that of the running chain which is furthest behind, or
-    "finishing" after the last chain, None of a model that is not running; `eta_seconds` assumes that the present rate continues, and is
-    None while the rate is unknown.
+    "finishing" after the last chain, None of a model that is not running; `eta_seconds` assumes that the
+    present rate continues, and is None while the rate is unknown.
     """
 
     fraction: float

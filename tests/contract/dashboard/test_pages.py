@@ -1,9 +1,13 @@
 """Pages as a browser without JavaScript shows them."""
 
+import io
 import json
 import re
 from html import escape, unescape
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from app.store import events
 from app.store.engine import session_scope
@@ -12,6 +16,9 @@ from tests.support.api_calls import post_csv, problem, table
 from tests.support.databases import only
 from tests.support.html_page import page_of
 from tests.support.models.fitted_models import SMALL, fitted
+from tests.support.models.partial_chains import give_back, take_chains
+from worker.context import Context
+from worker.units import run_one
 
 HOSTILE = "\"><script>alert(1)</script>'{{7*7}}<img src=x onerror=alert(1)>"
 pytestmark = only("sqlite")
@@ -26,6 +33,9 @@ def crawl(browser, start: str, most: int = 60) -> dict[str, str]:
         if path in seen or not (path == "/" or path.startswith("/ui/")):
             continue
         response = browser.get(path)
+        if path.partition("?")[0].endswith((".svg", ".csv")):  # a download
+            assert response.status_code == 200, path
+            continue
         page = page_of(response)
         seen[path] = response.text
         here = path.partition("?")[0]
@@ -158,6 +168,102 @@ def test_models_are_cancelled_retried_extended_and_deleted_by_forms(browser, cli
     assert client.get(f"/models/{model['id']}").status_code == 404
     page_of(browser.post(f"/ui/datasets/{model['dataset_id']}/delete"))
     assert client.get("/datasets").json()["items"] == []
+
+
+def test_a_model_that_has_not_converged_is_continued_by_one_button(browser, client, settings):
+    """The verdict says what is usable, and a button with an estimate sets the stop rule."""
+    model = fitted(client, settings)
+    at = f"/ui/models/{model['id']}"
+    page = page_of(browser.get(at))
+
+    assert model["verdict"] == "not_converged"
+    assert model["diagnostics"]["precision"]["text"] in page.words
+    assert re.search(r"Continue until converged \(about \d+ s\)", page.words)
+    assert "num_draws=" not in page.words, "no advice that the page doesn't offer"
+    page = page_of(browser.post(f"{at}/extend", data={"until": "converged"}))
+    assert "Waiting for a worker" in page.words
+    stop = client.get(f"/models/{model['id']}").json()["settings"]["stop"]
+    assert (stop["verdict"], stop["first_look"]) == ("converged", 60)
+
+
+def test_a_running_fit_shows_its_phase_and_its_traces(browser, client, settings, database):
+    """Before the first draw the charts are hidden; afterwards they show the draws so far."""
+    dataset = post_csv(client, table(60)).json()
+    body = {"dataset_id": dataset["id"], "target": "y"} | SMALL
+    model_id = client.post("/models", json=body).json()["id"]
+    at, charts = f"/ui/models/{model_id}", r'<section data-live-charts(=""| hidden)?>'
+    waiting = browser.get(at)
+    assert "Waiting for a worker" in page_of(waiting).words
+    assert re.search(charts, waiting.text)[1] == " hidden"
+    claims = take_chains(database.engine, 20, 20)
+    running = browser.get(at)
+    assert "Sampling" in page_of(running).words
+    assert not re.search(charts, running.text)[1]
+    assert client.get(f"/models/{model_id}").json()["progress"]["phase"] == "sampling"
+    images = re.findall(r'<img src="([^"]+)"', running.text)
+    assert len(images) == 2
+    for image in images:
+        assert browser.get(image.replace("&amp;", "&")).status_code == 200
+    give_back(database.engine, claims)
+
+
+def test_the_phase_after_the_last_chain_is_named(browser, client, settings, database):
+    """While the verdict is being computed, page and API say so."""
+    dataset = post_csv(client, table(60)).json()
+    body = {"dataset_id": dataset["id"], "target": "y"} | SMALL | {"num_chains": 1}
+    model_id = client.post("/models", json=body).json()["id"]
+    context = Context(settings, "tests")
+    assert run_one(context)  # the chain; the finish is left
+    context.close()
+
+    assert client.get(f"/models/{model_id}").json()["progress"]["phase"] == "finishing"
+    assert "judging convergence" in page_of(browser.get(f"/ui/models/{model_id}")).words
+
+
+def test_a_file_is_predicted_and_downloaded_with_its_own_columns(browser, client, settings):
+    """Without JavaScript: a preview with bars, then the same file as CSV, Parquet and Arrow."""
+    model = fitted(client, settings)
+    at = f"/ui/models/{model['id']}/predict"
+    rows = "id,colour,size\n007,red,3\n008,blue,1000\n"
+
+    def send(wanted: str, text: str = rows, **more):
+        file = {"file": ("my rows.csv", text)}
+        return browser.post(at, data={"as": wanted} | more, files=file)
+
+    preview = page_of(send("preview"))
+    csv = send("csv", level="80")
+
+    words = " ".join(preview.words.split())
+    assert "my rows.csv: 2 rows" in words
+    assert "007" in words
+    assert "size: outside the training range" in words
+    assert preview.tags.count("svg") == 1 + 2
+    assert "keep=" in preview.words, "the same with curl"
+    assert csv.headers["content-disposition"] == 'attachment; filename="my_rows-predicted.csv"'
+    lines = csv.text.splitlines()
+    assert lines[0].replace('"', "") == "id,colour,size,mean,sd,lower_80,upper_80,flags,interval"
+    assert lines[1].startswith("007,red,3,")
+    parquet = pq.read_table(io.BytesIO(send("parquet").content))
+    arrow = pa.ipc.open_stream(send("arrow").content).read_all()
+    assert parquet.equals(arrow)
+    assert parquet["id"].to_pylist() == ["007", "008"]
+    refused = page_of(send("csv", "id,colour\n1,red\n"), 422)
+    assert "the model needs this column" in refused.words
+    page_of(send("preview", level="many"), 422)
+    page_of(browser.post(at, data={"as": "csv"}), 415)
+
+
+def test_held_out_rows_and_the_model_are_downloads(browser, client, settings):
+    """The overview links to both, by the address of the model."""
+    model = fitted(client, settings, holdout=0.25)
+    page = page_of(browser.get(f"/ui/models/{model['id']}"))
+
+    (rows,) = (link for link in page.links if link.endswith("held-out.csv"))
+    lines = browser.get(rows).text.splitlines()
+    assert lines[0].replace('"', "") == "row,actual,mean,lower_90,upper_90"
+    assert len(lines) == 1 + 15
+    (file,) = (link for link in page.links if link.endswith("/file"))
+    assert browser.get(file).headers["content-type"] == "application/vnd.bartserve.model"
 
 
 def test_the_log_is_paged_from_the_newest_event_to_the_first(browser, client, database):

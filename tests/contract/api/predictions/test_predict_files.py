@@ -378,7 +378,7 @@ def test_a_file_keeps_its_own_columns_and_ids(client, model):
     )
     arrow = arrow_of(send(client, model, rows.encode(), accept=ARROW, keep=["when", "id"]))
 
-    assert csv[0] == f"id,size,when,colour,{plain[0]}"
+    assert csv[0].replace('"', "") == "id,size,when,colour," + plain[0].replace('"', "")
     assert csv[1] == f"007,3,2024-01-31,red,{plain[1]}"
     assert csv[2].startswith("'=1+1,17.5,2024-02-29,blue,")
     assert parquet_.column_names == arrow.column_names

@@ -1,0 +1,152 @@
+"""Predictions of a file's rows: a preview with interval bars, and downloads with the file's own columns."""
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from app.dashboard import snippets
+from app.dashboard.forms.fields import SentForm, text
+from app.dashboard.pages.model_tabs import Frame, framed_as, predict_page
+from app.dashboard.sparkline import WIDTH
+from app.services.access.keys import PREDICT
+from app.services.errors import Fault, InvalidRequestError, ServiceError
+from app.services.predictions.answers import PredictionAnswer, to_arrow, to_csv, to_parquet
+from app.services.predictions.kept_columns import EVERY
+from app.services.predictions.predict_rows import PredictRequest
+from app.services.predictions.tabular import LIMITS
+from app.services.readers.options import Options
+from app.web.dependencies import Owner, TheGate, ThePredictor
+from app.web.negotiation import ARROW, CSV, PARQUET
+from app.web.scopes import GuardedRoute, needs
+from app.web.uploads import Upload
+
+router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
+PREVIEW_ROWS, PREVIEW_COLUMNS = 20, 4  # shown; a download has all
+DOWNLOADS = {
+    "csv": (to_csv, CSV, "csv"),
+    "parquet": (to_parquet, PARQUET, "parquet"),
+    "arrow": (to_arrow, ARROW, "arrows"),
+}
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The first predicted rows of a file, and how many there are.
+
+    `rows` holds for each row its own values, the most probable class (of several), the estimate, the ends of
+    the interval, and the interval as x and width of a bar, with x of the estimate.
+    """
+
+    filename: str
+    num_rows: int
+    level: float
+    columns: list[str]
+    several: bool
+    rows: list[dict[str, Any]]
+    warnings: list[str]
+
+
+@router.post("/{model_id}/predict")
+@needs(PREDICT, body=LIMITS.bytes)
+async def predict_file(
+    request: Request,
+    form: SentForm,
+    received: Upload,
+    predictor: ThePredictor,
+    gate: TheGate,
+    owner: Owner,
+    model_id: str,
+    frame: Annotated[Frame, framed_as("predict")],
+) -> Response:
+    """Predict the rows of a file: a page with the first of them, or all as a download."""
+    model_id = frame["model"].id
+    wanted = text(form, "as") or "preview"
+
+    def work() -> Preview | Response:
+        if not received.filename:
+            raise InvalidRequestError(errors=[Fault("file", None, "choose a file")])
+        level = _level(text(form, "level"))
+        asked = PredictRequest(file=(received.file, Options()), levels=[level], keep=[EVERY])
+        answer = predictor.predict(owner, model_id, asked)
+        if wanted in DOWNLOADS:
+            return _download(answer, received.filename, wanted)
+        return preview_of(answer, received.filename, level)
+
+    try:
+        found: Preview | Response | ServiceError = await gate.run(work)
+    except ServiceError as error:
+        if error.status not in {409, 413, 422}:
+            raise
+        found = error
+    if isinstance(found, Response):
+        return found
+    path = f"/models/{model_id}/predict"
+    call = snippets.call("predict", model_id, received.filename or "new.csv")
+    of_file = snippets.file(request, path, call, query={"keep": EVERY, "level": "0.9"})
+    return await predict_page(
+        request, predictor, gate, owner, model_id, frame, of_file=found, file_snippets=of_file
+    )
+
+
+def preview_of(answer: PredictionAnswer, filename: str, level: float) -> Preview:
+    """Return the preview of an answer with one interval."""
+    prediction, kept = answer.prediction, answer.kept
+    assert kept is not None
+    shown = min(len(prediction.mean), PREVIEW_ROWS)
+    ((_, *ends),) = prediction.intervals
+    mean, lower, upper = (np.asarray(values)[:shown] for values in (prediction.mean, *ends))
+    labels: list[str | None] = [None] * shown
+    if mean.ndim == 2:  # of several classes the most probable one
+        assert answer.classes is not None
+        best = mean.argmax(axis=1)
+        labels = [answer.classes[k] for k in best]
+        at = np.arange(shown)
+        mean, lower, upper = mean[at, best], lower[at, best], upper[at, best]
+    bars = _bars(mean, lower, upper, probabilities=answer.classes is not None)
+    own = kept.slice(0, shown).select(kept.column_names[:PREVIEW_COLUMNS]).to_pylist()
+    rows = [
+        {"own": list(row.values()), "label": label, "mean": m, "lower": low, "upper": high, "bar": bar}
+        for row, label, m, low, high, bar in zip(
+            own, labels, mean.tolist(), lower.tolist(), upper.tolist(), bars, strict=True
+        )
+    ]
+    names = kept.column_names[:PREVIEW_COLUMNS]
+    several = answer.classes is not None and len(answer.classes) > 2
+    warnings = [*answer.notes, *prediction.warnings]
+    return Preview(filename, len(prediction.mean), level, names, several, rows, warnings)
+
+
+def _bars(mean: Any, lower: Any, upper: Any, *, probabilities: bool) -> list[tuple[float, float, float]]:
+    """Return x and width of each interval, and x of its estimate, on a scale common to all rows."""
+    low, high = (0.0, 1.0) if probabilities else (float(lower.min()), float(upper.max()))
+    scale = WIDTH / (high - low) if high > low else 0.0
+    ends = zip(lower.tolist(), upper.tolist(), mean.tolist(), strict=True)
+    return [
+        (round((a - low) * scale, 2), round(max((b - a) * scale, 0.5), 2), round((m - low) * scale, 2))
+        for a, b, m in ends
+    ]
+
+
+def _download(answer: PredictionAnswer, filename: str, wanted: str) -> Response:
+    write, media_type, ending = DOWNLOADS[wanted]
+    stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", PurePath(filename.replace("\\", "/")).stem)[:100] or "rows"
+    headers = {
+        "Content-Disposition": f'attachment; filename="{stem}-predicted.{ending}"',
+        "Cache-Control": "no-store",
+    }
+    return Response(write(answer.to_table()), media_type=media_type, headers=headers)
+
+
+def _level(given: str | None) -> float:
+    try:
+        level = float(given or 90) / 100
+    except ValueError:
+        level = 0.0
+    if not 0.01 <= level <= 0.999:
+        raise InvalidRequestError(errors=[Fault("level", None, "a percentage from 1 to 99.9")])
+    return level
