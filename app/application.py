@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from app.api import (
+    amendments,
     audit,
     contrasts,
     convergence,
@@ -46,6 +47,7 @@ from app.web.scopes import list_needs
 
 ROUTERS = (
     datasets.router,
+    amendments.router,
     model_files.files,
     model_files.router,
     models.router,

@@ -36,6 +36,17 @@ HOLDOUT = Setting(
     form=FormField("Held out"),
 )
 
+MISSING_TARGET = Setting(
+    "word",
+    "evaluation",
+    'What to do with rows without a target: "refuse" the fit, or "leave_out" the rows.',
+    default="refuse",
+    choices=("refuse", "leave_out"),
+    sparing=True,
+    rare=True,
+    form=FormField("Rows without a target"),
+)
+
 PRIOR: dict[str, Setting] = {
     "k": Setting(
         "number",

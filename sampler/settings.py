@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from sampler.definitions import HOLDOUT, PRIOR, ROLES, SEARCH, STOP
+from sampler.definitions import HOLDOUT, MISSING_TARGET, PRIOR, ROLES, SEARCH, STOP
 from sampler.errors import SettingsError
 from sampler.methods import METHODS, PARTICLE_GIBBS, RULE_DRAW, check_family, find_method
 from sampler.setting_definition import FormField, Setting, SettingGroup, SettingKind, is_number
@@ -286,6 +286,7 @@ EVERY: dict[str, Setting] = {  # by name; entries of prior, search and stop with
     **{f"search.{name}": entry for name, entry in SEARCH.items()},
     **{f"stop.{name}": rule for name, rule in STOP.items()},
     "holdout": HOLDOUT,
+    "missing_target": MISSING_TARGET,
 }
 
 

@@ -64,6 +64,11 @@ class ProfileView(BaseModel):
     )
     histogram: HistogramView | None = Field(description="For numbers and dates.")
     top: list[FrequentView] = Field(description="The ten most frequent values, most frequent first.")
+    missing_codes: list[FrequentView] = Field(
+        default=[],
+        description="Values that probably mean missing: a few texts among numbers, or numbers such as -999 "
+        "far from all others. POST /datasets/{id}/amend reads them as missing.",
+    )
 
 
 class ProfiledColumnView(ColumnView):

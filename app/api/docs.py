@@ -129,6 +129,7 @@ FIT = {"dataset_id": PARAMETERS["dataset_id"], "target": "mpg", "name": "cars", 
 BODIES: dict[str, Any] = {
     "create_model": FIT,
     "estimate_model": FIT,
+    "amend_dataset": {"columns": {"weight": {"missing": ["-999"]}, "origin": {"kind": "category"}}},
     "extend_model": {"num_draws": 250},
     "estimate_extension": {"stop": {"verdict": "converged"}},
     "predict": {"rows": [CAR], "level": [0.5, 0.9], "interval": "predictive"},

@@ -54,6 +54,25 @@ class Datasets(Calls):
             )
             return Dataset.of(self._json(call))
 
+    def amend(
+        self, dataset: str | Dataset, columns: Mapping[str, Mapping[str, Any]], *, name: str | None = None
+    ) -> Dataset:
+        """Copy a dataset with other kinds of columns, or with values read as missing.
+
+        Parameters
+        ----------
+        dataset
+            A dataset, or an id.
+        columns
+            Changes by column name, such as ``{"rent": {"kind": "number", "missing": ["n.a."]}}``.
+        name
+            Name of the new dataset; defaults to that of the old one.
+
+        """
+        body = without_none({"columns": {key: dict(each) for key, each in columns.items()}, "name": name})
+        path = address("datasets", dataset, "amend")
+        return Dataset.of(self._json(Call("POST", path, json=body, keyed=True)))
+
     def datasets(self) -> Iterator[Dataset]:
         """Return an iterator over your datasets, newest first."""
         return (Dataset.of(item) for item in self._pages("/datasets"))

@@ -1,7 +1,7 @@
 """Formatting of figures and states for pages."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ STATES = {
     "gone": "not heard of",
 }
 NOTHING = "\u2013"  # in place of an absent figure
+MOST_ROWS = 5  # named of a fault that several rows have
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
 
@@ -36,6 +37,11 @@ def number(value: Any, digits: int = 4) -> str:
     whole, _, part = text.partition(".")
     part = part.rstrip("0")
     return whole.replace(",", "\u2009") + (f".{part}" if part else "")
+
+
+def plain(value: Any) -> str:
+    """Format a value of a table as text that reads back as the same value."""
+    return f"{value:.17g}" if isinstance(value, float) else str(value)
 
 
 def fixed(value: float | None, places: int = 3) -> str:
@@ -177,13 +183,37 @@ def advice_on(error: Mapping[str, Any] | None) -> str:
     return next((told for known, told in ADVICE.items() if known in kind), "Retry continues where it ended.")
 
 
+def grouped(faults: Iterable[Any]) -> list[tuple[str | None, str]]:
+    """Return column and text of each fault; equal faults of several rows are one, with the rows.
+
+    Faults have `column`, `row` and `detail`, as attributes or as entries.
+    """
+    rows: dict[tuple[str | None, str], list[int]] = {}
+    for fault in faults:
+        column, row, detail = (
+            fault[name] if isinstance(fault, Mapping) else getattr(fault, name)
+            for name in ("column", "row", "detail")
+        )
+        rows.setdefault((column, detail), []).extend([] if row is None else [row])
+    return [(column, detail + _in_rows(found)) for (column, detail), found in rows.items()]
+
+
+def _in_rows(rows: list[int]) -> str:
+    if not rows:
+        return ""
+    named = ", ".join(number(row) for row in rows[:MOST_ROWS])
+    return f" (row{'s' * (len(rows) > 1)} {named}{', …' if len(rows) > MOST_ROWS else ''})"
+
+
 def event(kind: str) -> str:
     """Return the display name of an event's kind."""
     return kind.replace("_", " ")
 
 
-FILTERS: dict[str, Callable[..., str]] = {
+FILTERS: dict[str, Callable[..., Any]] = {
+    "grouped": grouped,
     "number": number,
+    "plain": plain,
     "fixed": fixed,
     "percent": percent,
     "bytes": bytes_,

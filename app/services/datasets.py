@@ -60,8 +60,8 @@ def parse_upload(file: BinaryIO, options: Options, max_bytes: int = ReaderLimits
             num_bytes=sum(length for _, _, length, _ in report["blocks"]),
             sha256=report["sha256"],
         )
-        notes = [note for column in columns if (note := _note(column))]
-        yield Parsed(encoded, columns, report["profiles"], [*report["warnings"], *notes], report["read_as"])
+        warnings = [*report["warnings"], *notes_on(columns)]
+        yield Parsed(encoded, columns, report["profiles"], warnings, report["read_as"])
 
 
 def _blocks(file: BinaryIO, index: list[tuple[int, int, int, str]]) -> Iterator[store.ColumnBlock]:
@@ -160,6 +160,11 @@ def summaries_of(dataset: Dataset) -> list[ColumnSummary]:
         ColumnSummary(**{**column, "levels": tuple(column["levels"])})  # stored by `to_json`
         for column in dataset.columns
     ]
+
+
+def notes_on(columns: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the warnings about single columns."""
+    return [note for column in columns if (note := _note(column))]
 
 
 def _note(column: dict[str, Any]) -> str:

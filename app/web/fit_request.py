@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic import create_model as make_model
 
 from app.services.fits.creation import FitRequest
-from sampler.definitions import COLUMN_ROLES, HOLDOUT, PRIOR, ROLES, STOP
+from sampler.definitions import COLUMN_ROLES, HOLDOUT, MISSING_TARGET, PRIOR, ROLES, STOP
 from sampler.setting_definition import Setting
 from sampler.settings import EVERY, SETTINGS
 
@@ -104,6 +104,7 @@ if TYPE_CHECKING:
 
     class _SettingsRequest(_OtherRequest, _DataRequest):
         holdout: float | None
+        missing_target: str | None
 else:
     _SettingsRequest = make_model(
         "_SettingsRequest",
@@ -111,9 +112,10 @@ else:
         **{name: _field(role) for name, role in ROLES.items()},
         **{name: _field(setting) for name, setting in SETTINGS.items() if setting.requested},
         holdout=_validated(HOLDOUT),
+        missing_target=_validated(MISSING_TARGET),
     )
 
-LAST = ("prior", "stop", "holdout", "seed", "name")  # documented after the others
+LAST = ("prior", "stop", "holdout", "missing_target", "seed", "name")  # documented after the others
 
 
 def _order(schema: dict[str, Any]) -> None:
@@ -143,4 +145,5 @@ class ModelRequest(_SettingsRequest):
             prior=self.prior,
             stop=None if self.stop is None else self.stop.model_dump(),
             holdout=self.holdout or 0.0,
+            leave_out_missing=self.missing_target == "leave_out",
         )

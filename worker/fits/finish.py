@@ -17,7 +17,7 @@ from sampler.storage.model_header import with_counts
 from worker.context import Context
 from worker.errors import OutOfTimeError, Stopped
 from worker.fits import stop_rules
-from worker.fits.fit_spec import ModelRows, read_rows, read_spec, split
+from worker.fits.fit_spec import ModelRows, read_rows, read_spec, scored_rows, split
 from worker.fits.scoring import look_at, score
 from worker.heartbeat import Watch
 from worker.kernels import PREDICTION, load_kernels
@@ -92,12 +92,15 @@ def _score(
             return None, None
         rows: ModelRows = read_rows(session, spec)
     training, held = split(spec, rows)
+    scored = scored_rows(spec, rows)
+    if len(scored) == 0:
+        return None, None
 
     def beat() -> None:
         _beat(watch)
 
     scores = score(posterior, training, held, beat)
-    return scores, look_at(posterior, held, spec.held_out, beat)
+    return scores, look_at(posterior, held, scored, beat)
 
 
 def _beat(watch: Watch) -> bool:

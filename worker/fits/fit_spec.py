@@ -101,12 +101,25 @@ def read_rows(session: Session, spec: Spec) -> ModelRows:
 
 
 def split(spec: Spec, rows: ModelRows) -> tuple[ModelRows, ModelRows]:
-    """Split the rows into training and held-out rows."""
+    """Split the rows into training and held-out rows, without those that have no target."""
     held = np.zeros(spec.num_rows, bool)
     held[spec.held_out] = True
-    if not held.any():
+    used = _used(spec, rows)
+    if used.all() and not held.any():
         return rows, _take(rows, np.zeros(0, np.int64))
-    return _take(rows, np.flatnonzero(~held)), _take(rows, np.flatnonzero(held))
+    return _take(rows, np.flatnonzero(used & ~held)), _take(rows, np.flatnonzero(used & held))
+
+
+def scored_rows(spec: Spec, rows: ModelRows) -> NDArray[np.int64]:
+    """Return the indices of the held-out rows that have a target."""
+    return spec.held_out[_used(spec, rows)[spec.held_out]]
+
+
+def _used(spec: Spec, rows: ModelRows) -> NDArray[np.bool_]:
+    """Return which rows have a target; all, if a missing one is an error."""
+    if spec.settings.get("missing_target") != "leave_out":
+        return np.ones(spec.num_rows, bool)
+    return np.asarray(rows.y.is_valid().to_numpy(), bool)
 
 
 def fit_settings(spec: Spec) -> Settings:

@@ -33,6 +33,8 @@ def body_of(form: FormData) -> dict[str, Any]:
             _put(body, knob, said, faults)
     if holdout := _percent(text(form, "holdout"), faults):
         body["holdout"] = holdout
+    if text(form, "missing_target") == "leave_out":
+        body["missing_target"] = "leave_out"
     if faults:
         raise InvalidRequestError(errors=faults)
     return body

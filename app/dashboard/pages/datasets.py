@@ -1,5 +1,6 @@
 """Pages of datasets."""
 
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -9,11 +10,12 @@ from starlette.responses import Response
 
 from app.dashboard import render, snippets, sparkline
 from app.dashboard.forms.fields import SentForm, text
-from app.services import datasets
+from app.services import amendments, datasets
 from app.services.access.keys import READ, TRAIN
-from app.services.errors import InvalidRequestError
-from app.services.readers.options import Options
-from app.web.dependencies import Deleting, Owner, Reading, TheSettings, Writing
+from app.services.amendments import ColumnChange
+from app.services.errors import InUseError, InvalidRequestError
+from app.services.readers.options import KINDS, Options
+from app.web.dependencies import Deleting, Owner, Reading, TheEngine, TheSettings, TheTransactions, Writing
 from app.web.errors import faults_of
 from app.web.paging import Cursor
 from app.web.read_options import ReadingQuery, UploadQuery
@@ -22,6 +24,7 @@ from app.web.uploads import Upload
 
 router = APIRouter(prefix="/ui/datasets", include_in_schema=False, route_class=GuardedRoute)
 PREVIEW_ROWS = 12
+KIND, CODES = "kind:", "codes:"  # prefixes of form fields of a column
 DIALECT = (
     ("compression", "Compression"),
     ("encoding", "Encoding"),
@@ -87,8 +90,42 @@ def show(
         read_as=dataset.read_as,
         dialect=_dialect(dataset.read_as or {}),
         missing=sum(column["missing"] for column in dataset.columns),
+        kinds=KINDS,
+        kind_field=KIND,
+        codes_field=CODES,
         snippets=snippets.ask(request, f"/datasets/{dataset.id}", snippets.call("dataset", dataset.id)),
     )
+
+
+@router.post("/{dataset_id}/amend")
+@needs(TRAIN)
+def amend(
+    form: SentForm,
+    engine: TheEngine,
+    transactions: TheTransactions,
+    settings: TheSettings,
+    owner: Owner,
+    dataset_id: str,
+) -> Response:
+    """Replace a dataset by one with the changes of the form; keep the old one if something needs it."""
+    changes: dict[str, ColumnChange] = {}
+    kinds = {name.removeprefix(KIND): text(form, name) for name in form if name.startswith(KIND)}
+    for name, kind in kinds.items():
+        codes = [value for value in form.getlist(f"{CODES}{name}") if isinstance(value, str)]
+        # Texts among numbers are read as missing so that the column becomes one of numbers.
+        wanted = "number" if codes and kind in {"text", "category"} else kind
+        changes[name] = ColumnChange(wanted, codes)
+    missing = _parts(text(form, "missing"), ",") or []
+    most = settings.max_body_bytes
+    with (
+        amendments.amended(engine, owner, dataset_id, changes, missing, max_bytes=most) as (old, parsed),
+        transactions() as session,
+    ):
+        dataset = datasets.save(session, owner, parsed, old.name)
+        with suppress(InUseError):
+            datasets.delete(session, owner, old.id)
+        made = dataset.id
+    return render.see_other(f"/ui/datasets/{made}")
 
 
 @router.post("/{dataset_id}/delete")
@@ -133,4 +170,7 @@ def _shown(column: dict[str, Any], profile: dict[str, Any], num_rows: int) -> di
         "bars": sparkline.bars(histogram) if histogram else None,
         "median": (profile.get("quantiles") or {}).get("0.5"),
         "top": [(entry["value"], entry["count"] / max(num_rows, 1)) for entry in top],
+        "missing_codes": profile.get("missing_codes") or [],
+        "constant": column["distinct"] == 1 and not column["missing"],
+        "all_different": column["distinct"] == num_rows > 1 and column["kind"] in {"text", "category"},
     }

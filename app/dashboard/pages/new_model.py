@@ -16,7 +16,7 @@ from app.dashboard.forms.fit_form import KIND, body_of, field_of, fit_request
 from app.services import datasets, health
 from app.services.access.idempotency import IdempotentRequest, StoredResponse, once
 from app.services.access.keys import READ, TRAIN
-from app.services.errors import ServiceError
+from app.services.errors import Fault, ServiceError
 from app.services.fits import creation
 from app.web.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings, TheTransactions
 from app.web.scopes import GuardedRoute, needs
@@ -108,10 +108,14 @@ def _page(
         else {column["name"] for column in usable}
     )
     wrong: dict[str, list[str]] = {}
+    chosen_target = given.get("target")
+    by_field: dict[str, list[Fault]] = {}
     for fault in error.errors if error is not None else ():
-        field = field_of(fault)
-        told = fault.detail if field or not fault.column else f"{fault.column}: {fault.detail}"
-        wrong.setdefault(field, []).append(told)
+        field = field_of(fault) or ("target" if fault.column == chosen_target else "")
+        by_field.setdefault(field, []).append(fault)
+    for field, faults in by_field.items():
+        for column, told in formatting.grouped(faults):
+            wrong.setdefault(field, []).append(told if field or not column else f"{column}: {told}")
     opened = {
         group.title for group in fit_fields.FOLDED if any(_told(k.name, given, wrong) for k in group.knobs)
     }
@@ -135,7 +139,8 @@ def _page(
         folded=fit_fields.FOLDED,
         opened=opened,
         given=given,
-        target=given.get("target"),
+        target=chosen_target,
+        without_target=next((c["missing"] for c in columns if c["name"] == chosen_target), 0),
         error=error,
         estimated=estimated,
         wrong=wrong,

@@ -220,6 +220,25 @@ function enliveForms() {
   document.querySelector("[data-focus]")?.focus();
 }
 
+// The chosen target is no feature, and its rows without a value can be left out.
+function enliveTarget(select) {
+  const line = document.querySelector("[data-missing-target]");
+  const tick = line.querySelector("input");
+  function show(event) {
+    const missing = Number(select.selectedOptions[0]?.dataset.missing ?? 0);
+    line.hidden = !missing;
+    tick.disabled = !missing;
+    if (event) tick.checked = true;
+    line.querySelector("[data-missing-rows]").textContent = missing === 1 ? "1 row" : `${number(missing)} rows`;
+    for (const box of select.form.querySelectorAll('input[name="features"]')) {
+      box.disabled = box.value === select.value && box.value !== "";
+      box.closest("label").classList.toggle("soft", box.disabled);
+    }
+  }
+  select.addEventListener("change", show);
+  show();
+}
+
 // Updates the estimated cost and the commands to copy when the form changes.
 function enliveEstimate(form) {
   const place = form.querySelector("[data-estimate]");
@@ -393,7 +412,10 @@ for (const form of document.querySelectorAll("form[data-predict-file]")) enliveP
 for (const button of document.querySelectorAll("[data-copy]")) enliveCopy(button);
 enliveForms();
 const estimated = document.querySelector("form[data-estimated]");
-if (estimated) enliveEstimate(estimated);
+if (estimated) {
+  enliveTarget(estimated.elements.namedItem("target"));
+  enliveEstimate(estimated);
+}
 const panel = document.querySelector("[data-live]");
 if (panel) enliveModel(panel);
 const charts = document.querySelector("[data-live-charts]");

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
@@ -58,6 +59,7 @@ class FitRequest:
     prior: Mapping[str, Any] | None = None
     stop: Mapping[str, Any] | None = None
     holdout: float = 0.0
+    leave_out_missing: bool = False  # rows without a target
 
 
 @dataclass(frozen=True)
@@ -198,9 +200,12 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
         reserved = [request.target, *request.roles.values()]
         _check_columns(dataset, reserved)
         table = dataset_store.read(session, dataset.id, list(dict.fromkeys(reserved)))
+    missing = table.column(request.target).null_count if request.leave_out_missing else 0
+    if missing:
+        table = table.filter(pc.is_valid(table.column(request.target)))
     settings, prior = _resolve(request, table)
     stop = stop_rules.resolve(request.stop, settings.to_json())
-    _check_rows(dataset, request.holdout)
+    _check_rows(dataset, request.holdout, missing)
     _check_particles(dataset, settings)
     choice = _choose(dataset, reserved, request)
     _check_cuts(prior.get("cuts", {}), choice)
@@ -216,6 +221,10 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
         "prior": prior,
         "holdout": request.holdout,
     }
+    if missing:
+        spec["missing_target"] = "leave_out"
+        told = f"{missing} rows without {request.target} are left out"
+        choice = replace(choice, warnings=[*choice.warnings, told])
     return FitPlan(name, request.target, dataset, settings, choice, spec, stop)
 
 
@@ -300,11 +309,12 @@ def _check_particles(dataset: Dataset, settings: Settings) -> None:
         raise _refused(error) from None
 
 
-def _check_rows(dataset: Dataset, holdout: float) -> None:
-    left = dataset.num_rows - round(dataset.num_rows * holdout)
-    if left >= MIN_ROWS:
+def _check_rows(dataset: Dataset, holdout: float, missing: int) -> None:
+    held = round(dataset.num_rows * holdout)
+    if dataset.num_rows - held - missing >= MIN_ROWS:
         return
-    kept = f", of which {dataset.num_rows - left} are held out" if left < dataset.num_rows else ""
+    kept = f", of which {held} are held out" if held else ""
+    kept += f", and {missing} without a target are left out" if missing else ""
     raise UnusableDataError(
         f"The dataset has {dataset.num_rows} rows{kept}; a model needs at least {MIN_ROWS} to learn from."
     )

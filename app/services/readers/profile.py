@@ -1,6 +1,7 @@
 """Summary and profile of a column, with its quantiles, histogram and most frequent values; made at upload."""
 
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from app.services.readers.values import numbers
 from sampler.data.columns import (
     MAX_LEVELS,
     ColumnKind,
@@ -26,6 +28,9 @@ TOP = 10  # most frequent values shown
 MAX_NOTE = 500  # characters shown
 MAX_VALUE = 100  # characters of a text shown among the most frequent
 MAX_LEVELS_LENGTH = 10_000  # characters of all shown levels of a column
+MIN_NUMBERS = 3  # distinct numbers that a column with codes for missing has at least
+MOST_CODES, MOSTLY = 5, 0.5  # of texts among numbers: at most so many, beside numbers in half of the cells
+NINES = re.compile(r"-?9{2,9}")
 _NONE = np.zeros(0, np.int64)
 
 
@@ -85,6 +90,8 @@ def _of_numbers(
         "histogram": _histogram(values, show, kind) if kind != "boolean" and math.isfinite(width) else None,
         "top": _most_frequent(values, starts, show),
     }
+    if kind == "number" and (codes := _codes_of_numbers(values, starts)):
+        profile["missing_codes"] = codes
     return summary, profile
 
 
@@ -106,7 +113,10 @@ def _of_text(name: str, column: pa.ChunkedArray, note: str) -> tuple[ColumnSumma
         summary = replace(summary, levels=(), note="its levels are too long to list")
     first = np.argsort(-counts, kind="stable")[:TOP]
     top = [{"value": _cut(levels[int(i)].as_py()), "count": int(counts[i])} for i in first]
-    return summary, {"mean": None, "sd": None, "quantiles": {}, "histogram": None, "top": top}
+    profile: Json = {"mean": None, "sd": None, "quantiles": {}, "histogram": None, "top": top}
+    if codes := _codes_of_text(levels, counts):
+        profile["missing_codes"] = codes
+    return summary, profile
 
 
 def _note_on_numbers(column: pa.ChunkedArray, levels: pa.Array, counts: NDArray[np.int64]) -> str:
@@ -121,6 +131,37 @@ def _note_on_numbers(column: pa.ChunkedArray, levels: pa.Array, counts: NDArray[
         f"{numbers} of its {present} values are numbers, but {_cut(other.as_py())!r} in row {row} is not: "
         "leave such cells empty to use the column as numbers"
     )
+
+
+def _codes_of_text(levels: pa.Array, counts: NDArray[np.int64]) -> list[Json]:
+    """Return the few texts among numbers: the column is probably one of numbers, and they mean missing."""
+    if not len(levels):
+        return []
+    styles = [numbers.fits(pa.chunked_array([levels]), style) for style in ("point", "comma")]
+    numeric = max((fits.to_numpy() for fits in styles), key=lambda fits: int(counts[fits].sum()))
+    numbers_of, strange = int(counts[numeric].sum()), np.flatnonzero(~numeric)
+    if numeric.sum() < MIN_NUMBERS or len(strange) > MOST_CODES or numbers_of < MOSTLY * counts.sum():
+        return []
+    at = strange[np.argsort(-counts[strange], kind="stable")]
+    return [{"value": _cut(levels[int(i)].as_py()), "count": int(counts[i])} for i in at]
+
+
+def _codes_of_numbers(values: NDArray[np.float64], starts: NDArray[np.int64]) -> list[Json]:
+    """Return the smallest and the largest value if they look like codes for missing.
+
+    A code, such as -999 or 9999, has only nines, and is farther from the other values than these from each
+    other. `starts` are the positions of the distinct values among the sorted `values`.
+    """
+    if len(starts) < MIN_NUMBERS:
+        return []
+    distinct, counts = values[starts], np.diff(starts, append=len(values))
+    found = []
+    for end, rest in ((0, distinct[1:]), (-1, distinct[:-1])):
+        value = float(distinct[end])
+        apart = abs(value - (rest[0] if end == 0 else rest[-1])) > rest[-1] - rest[0]
+        if apart and NINES.fullmatch(f"{value:g}"):
+            found.append({"value": value, "count": int(counts[end])})
+    return found
 
 
 def _quantiles(values: NDArray[np.float64], show: Any) -> Json:

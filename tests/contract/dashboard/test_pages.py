@@ -15,7 +15,7 @@ from app.web.read_options import UploadQuery
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.databases import only
 from tests.support.html_page import page_of
-from tests.support.models.fitted_models import SMALL, fitted
+from tests.support.models.fitted_models import SMALL, fitted, run_units
 from tests.support.models.partial_chains import give_back, take_chains
 from worker.context import Context
 from worker.units import run_one
@@ -264,6 +264,65 @@ def test_held_out_rows_and_the_model_are_downloads(browser, client, settings):
     assert len(lines) == 1 + 15
     (file,) = (link for link in page.links if link.endswith("/file"))
     assert browser.get(file).headers["content-type"] == "application/vnd.bartserve.model"
+
+
+def test_a_dataset_is_mended_on_its_page(browser, client):
+    """The page asks about codes for missing and offers other kinds; one form does both, without an upload."""
+    text = "rent,area,city\n" + "".join(
+        f"{'k.A.' if i % 7 == 0 else 500 + i},{30 + i},9\n" for i in range(42)
+    )
+    old = post_csv(client, text, name="flats").json()
+    at = f"/ui/datasets/{old['id']}"
+    page = page_of(browser.get(at))
+    words = " ".join(page.words.split())
+    assert "rent: k.A. in 6 rows; 36 of 42 values are numbers" in words
+    assert "city always the same" in words
+    ticked = {c["name"]: c["value"] for c in page.controls if c.get("type") == "checkbox" and "checked" in c}
+    assert ticked == {"codes:rent": "k.A."}
+
+    made = browser.post(
+        f"{at}/amend", data=page.hidden | ticked | {"kind:rent": "category", "kind:area": "text"}
+    )
+
+    page_of(made)
+    new = client.get(f"/datasets/{str(made.url).rpartition('/')[2]}").json()
+    assert new["name"] == "flats"
+    assert [column["kind"] for column in new["columns"]] == ["number", "category", "number"]
+    assert new["columns"][0]["missing"] == 6
+    assert client.get(f"/datasets/{old['id']}").status_code == 404, "nothing needs the old one"
+    page_of(browser.post(f"/ui/datasets/{new['id']}/amend", data={"kind:rent": "number"}), 422)
+
+
+def test_rows_without_a_target_are_left_out_by_a_ticked_box(browser, client, settings):
+    """The refusal is one line with the rows, and brings a box that says how many it leaves out."""
+    text = "y,size\n" + "".join(f"{'' if i % 10 == 3 else i % 7},{i}\n" for i in range(60))
+    dataset = post_csv(client, text).json()
+    form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}"))
+    assert "missing_target" not in {c["name"] for c in form.controls if "disabled" not in c}
+    sent = (
+        form.hidden
+        | {name: str(value) for name, value in SMALL.items()}
+        | {"target": "y", "features": "size", "holdout": "20"}
+    )
+
+    refused = page_of(browser.post("/ui/models", data=sent), 422)
+
+    assert refused.words.count("the target is missing") == 1
+    assert "(rows 4, 14, 24, 34, 44, …)" in refused.words
+    assert "Leave out the 6 rows without it" in " ".join(refused.words.split())
+    (box,) = (c for c in refused.controls if c["name"] == "missing_target")
+    assert "checked" in box
+    made = browser.post("/ui/models", data=sent | {"missing_target": box["value"]})
+    run_units(settings)
+    page = page_of(browser.get(str(made.url)))
+    model = client.get(f"/models/{str(made.url).rpartition('/')[2]}").json()
+    assert model["state"] == "succeeded"
+    assert model["settings"]["missing_target"] == "leave_out"
+    assert model["holdout"]["rows"] <= 12
+    assert "6 rows without y are left out" in page.words
+    held_out = client.get(f"/models/{model['id']}/holdout").json()
+    assert len(held_out["rows"]["row"]) == model["holdout"]["rows"]
+    assert not any(row % 10 == 3 for row in held_out["rows"]["row"])
 
 
 def test_the_log_is_paged_from_the_newest_event_to_the_first(browser, client, database):

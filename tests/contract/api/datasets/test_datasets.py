@@ -276,3 +276,43 @@ def test_the_stored_bytes_are_the_same_on_every_database(client, database):
         assert column_codec.digest(names, kept) == session.get(Dataset, made["id"]).sha256
     again = pacsv.read_csv(io.BytesIO(table(60).encode()))
     assert datasets.encode(again).num_bytes == made["num_bytes"]
+
+
+RENTS = "rent;area;age;city\n" + "".join(
+    f"{f'{500 + 7 * i},5' if i % 7 else 'k.A.'};{30 + i};{-999 if i in (3, 5) else 20 + i};{'AB'[i % 2]}\n"
+    for i in range(42)
+)
+
+
+def test_a_dataset_is_amended_without_a_second_upload(client):
+    """Codes for missing are found at upload; amended, their columns are numbers, others stay the same."""
+    old = post_csv(client, RENTS).json()
+    by_name = {column["name"]: column for column in old["columns"]}
+    assert by_name["rent"]["kind"] == "category"
+    assert by_name["rent"]["profile"]["missing_codes"] == [{"value": "k.A.", "count": 6}]
+    assert by_name["age"]["profile"]["missing_codes"] == [{"value": -999, "count": 2}]
+    assert by_name["area"]["profile"]["missing_codes"] == by_name["city"]["profile"]["missing_codes"] == []
+    path = f"/datasets/{old['id']}/amend"
+    columns = {"rent": {"kind": "number", "missing": ["k.A."]}, "city": {"kind": "text"}}
+
+    answer = client.post(path, json={"columns": columns, "missing": [-999]})
+
+    assert answer.status_code == 201, answer.text
+    new = client.get(answer.headers["location"]).json()
+    amended = {column["name"]: column for column in new["columns"]}
+    assert (amended["rent"]["kind"], amended["rent"]["missing"]) == ("number", 6)
+    assert (amended["rent"]["min"], amended["rent"]["max"]) == (507.5, 787.5)
+    assert (amended["age"]["min"], amended["age"]["missing"]) == (20, 2)
+    assert amended["area"] == by_name["area"]
+    assert new["read_as"]["separator"] == "semicolon"
+    assert new["read_as"]["summary"].startswith("read as: semicolons, UTF-8, decimal commas, 4 columns")
+    assert client.get(f"/datasets/{old['id']}").json() == old
+    for body, place in (
+        ({"columns": {"rant": {"kind": "number"}}}, "rant"),
+        ({"columns": {"city": {"kind": "number"}}}, "city"),
+        ({"columns": {"area": {"missing": ["k.A."]}}}, "area"),
+        ({"columns": {}}, "columns"),
+        ({"columns": {"area": {"kind": "number"}}}, "columns"),
+    ):
+        assert places(problem(client.post(path, json=body), 422))[0][0] == place, body
+    problem(client.post("/datasets/ds_none/amend", json={"columns": {}}), 404)

@@ -1,0 +1,92 @@
+"""Amended copies of datasets over HTTP."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.datasets import ProfiledDatasetView
+from app.services import amendments, datasets
+from app.services.access.idempotency import StoredResponse, once
+from app.services.access.keys import TRAIN
+from app.web.dependencies import Owner, TheEngine, TheSettings, TheTransactions
+from app.web.errors import responses
+from app.web.idempotency import TheAsked, render
+from app.web.json_body import StrictRoute
+from app.web.scopes import MAX_SETTINGS_BYTES, needs
+
+router = APIRouter(prefix="/datasets", tags=["datasets"], route_class=StrictRoute)
+Value = Annotated[str, Field(max_length=1000)] | float
+
+
+class ColumnChangeRequest(BaseModel):
+    """Change of a column."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    kind: Literal["number", "boolean", "date", "category", "text"] | None = Field(
+        None, description="The kind of its values."
+    )
+    missing: Annotated[list[Value], Field(max_length=100)] = Field(
+        default=[], description='Values that mean missing, such as "k.A." or -999.'
+    )
+
+
+class AmendRequest(BaseModel):
+    """Changes of a dataset, by column."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    columns: dict[str, ColumnChangeRequest] = Field(default={}, description="Changes by column.")
+    missing: Annotated[list[Value], Field(max_length=100)] = Field(
+        default=[], description="Values that mean missing in every column of text or numbers."
+    )
+    name: str | None = Field(None, description="The name of the new dataset; defaults to that of the old.")
+
+
+@router.post(
+    "/{dataset_id}/amend",
+    status_code=201,
+    response_model=ProfiledDatasetView,
+    responses=responses(409, 413, 415),
+)
+@needs(TRAIN, body=MAX_SETTINGS_BYTES)
+def amend_dataset(
+    dataset_id: str,
+    body: AmendRequest,
+    engine: TheEngine,
+    transactions: TheTransactions,
+    owner: Owner,
+    settings: TheSettings,
+    asked: TheAsked,
+) -> Response:
+    """Copy a dataset with other kinds of columns, or with values read as missing; no second upload is needed.
+
+    Texts become numbers, booleans or dates by the rules of an upload; 422 names the column and row of a
+    value that doesn't. The old dataset stays as it is.
+    """
+    changes = {
+        name: amendments.ColumnChange(change.kind, [str(value) for value in change.missing])
+        for name, change in body.columns.items()
+    }
+    called = None if body.name is None else datasets.name_for(body.name, None)
+
+    def make() -> StoredResponse:
+        with (
+            amendments.amended(
+                engine,
+                owner,
+                dataset_id,
+                changes,
+                [str(value) for value in body.missing],
+                max_bytes=settings.max_body_bytes,
+            ) as (old, parsed),
+            transactions() as session,
+        ):
+            dataset = datasets.save(session, owner, parsed, called or old.name)
+            view = ProfiledDatasetView.of(dataset).model_dump_json().encode()
+            answer = StoredResponse(201, {"Location": f"/datasets/{dataset.id}"}, view)
+            asked.remember(session, answer)
+            return answer
+
+    return render(once(engine, asked, make))

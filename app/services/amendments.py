@@ -1,0 +1,145 @@
+"""Amended copies of stored datasets: other kinds of columns, and values that mean missing."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from math import ceil
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlalchemy import Engine
+
+from app.services import datasets
+from app.services.datasets import Parsed
+from app.services.errors import Fault, InvalidRequestError, NotFoundError
+from app.services.readers.options import Decimal, Options
+from app.store import datasets as store
+from app.store.engine import session_scope
+from app.store.errors import DatasetGoneError
+from app.store.tables import Dataset
+from sampler.data.columns import is_number
+
+
+@dataclass(frozen=True)
+class ColumnChange:
+    """Change of a column; None and an empty sequence change nothing.
+
+    `missing` are the values that mean missing: texts as stored, or numbers as text.
+    """
+
+    kind: str | None = None
+    missing: Sequence[str] = ()
+
+
+@contextmanager
+def amended(
+    engine: Engine,
+    owner: str,
+    dataset_id: str,
+    changes: Mapping[str, ColumnChange],
+    missing: Sequence[str] = (),
+    *,
+    max_bytes: int,
+) -> Iterator[tuple[Dataset, Parsed]]:
+    """Read a stored dataset again with changed columns; yield it, and the result to be saved as a new one.
+
+    Text becomes numbers, booleans or dates by the rules of an upload. The other columns stay as they are.
+    `missing` are values that mean missing in every column of text or numbers.
+
+    Raises
+    ------
+    NotFoundError
+        The dataset doesn't exist.
+    InvalidRequestError, UnusableDataError
+        Nothing changes, there is no such column, or values don't have the kind; names column and row.
+    """
+    with session_scope(engine, read_only=True) as session:
+        dataset = datasets.get(session, owner, dataset_id, profiles=True)
+    known = {column["name"]: column for column in dataset.columns}
+    changes = dict(changes)
+    for name, column in known.items():
+        if codes := [value for value in missing if _may_have(column["kind"], value)]:
+            change = changes.get(name, ColumnChange())
+            changes[name] = replace(change, missing=[*change.missing, *codes])
+    changes = {name: change for name, change in changes.items() if _changes(change, known.get(name))}
+    faults = [Fault(name, None, "the dataset has no such column") for name in changes if name not in known]
+    if not changes and not faults:
+        faults = [Fault("columns", None, "nothing changes: give another kind, or values that mean missing")]
+    if faults:
+        raise InvalidRequestError(errors=faults)
+    kinds = {name: change.kind for name, change in changes.items() if change.kind is not None}
+    decimal: Decimal | None = (dataset.read_as or {}).get("decimal")
+    with TemporaryFile() as file:
+        _write(engine, dataset, changes, file)
+        file.seek(0)
+        options = Options(format="arrow", kinds=kinds, decimal=decimal)
+        with datasets.parse_upload(file, options, max_bytes) as parsed:
+            yield dataset, _merged(dataset, changes, parsed)
+
+
+def _may_have(kind: str, value: str) -> bool:
+    return kind in {"text", "category"} or (kind == "number" and is_number(value))
+
+
+def _changes(change: ColumnChange, column: Mapping[str, Any] | None) -> bool:
+    return column is None or bool(change.missing) or change.kind not in {None, column["kind"]}
+
+
+def _write(engine: Engine, dataset: Dataset, changes: Mapping[str, ColumnChange], file: BinaryIO) -> None:
+    """Write the table as an Arrow stream block by block, without the values that mean missing."""
+    names = [column["name"] for column in dataset.columns]
+    writer = None
+    for seq in range(max(ceil(dataset.num_rows / store.BLOCK_ROWS), 1)):
+        try:
+            with session_scope(engine, read_only=True) as session:
+                table = store.read_block(session, dataset.id, names, seq)
+        except (KeyError, DatasetGoneError) as error:
+            raise NotFoundError(str(error)) from None
+        for name, change in changes.items():
+            if change.missing:
+                at = names.index(name)
+                table = table.set_column(at, name, _without(table.column(name), name, change.missing))
+        if writer is None:
+            writer = pa.ipc.new_stream(file, table.schema)
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()
+
+
+def _without(column: pa.ChunkedArray, name: str, missing: Sequence[str]) -> pa.ChunkedArray:
+    """Return a column with null for the given values."""
+    values: Any = [value.strip() for value in missing]
+    if pa.types.is_floating(column.type):
+        try:
+            values = [float(value) for value in values]
+        except ValueError:
+            told = f"{', '.join(missing)[:100]}: the column has numbers, so give numbers"
+            raise InvalidRequestError(errors=[Fault(name, None, told)]) from None
+    elif not pa.types.is_string(column.type):
+        told = "only text and numbers can have values that mean missing"
+        raise InvalidRequestError(errors=[Fault(name, None, told)])
+    gone = pc.is_in(column, value_set=pa.array(values, column.type))
+    return pc.if_else(gone, pa.scalar(None, column.type), column)
+
+
+def _merged(dataset: Dataset, changes: Mapping[str, ColumnChange], parsed: Parsed) -> Parsed:
+    """Keep the descriptions of the columns that don't change, and how the file was read."""
+    old = {column["name"]: column for column in dataset.columns if column["name"] not in changes}
+    columns = [old.get(column["name"], column) for column in parsed.columns]
+    notes = set(datasets.notes_on(dataset.columns))
+    warnings = [warning for warning in dataset.warnings if warning not in notes]
+    read_as = parsed.read_as
+    if dataset.read_as is not None:
+        # As the file was read, with the columns of now.
+        many = f", {len(columns)} column"
+        now = read_as["summary"].partition(many)
+        before = dataset.read_as["summary"].partition(many)
+        read_as = dataset.read_as | {"summary": "".join((before[0], *now[1:]))}
+    return replace(
+        parsed,
+        columns=columns,
+        warnings=[*warnings, *datasets.notes_on(columns)],
+        read_as=read_as,
+    )
