@@ -130,6 +130,7 @@ BODIES: dict[str, Any] = {
     "create_model": FIT,
     "estimate_model": FIT,
     "amend_dataset": {"columns": {"weight": {"missing": ["-999"]}, "origin": {"kind": "category"}}},
+    "refit_model": {"holdout": 0.0},
     "extend_model": {"num_draws": 250},
     "estimate_extension": {"stop": {"verdict": "converged"}},
     "predict": {"rows": [CAR], "level": [0.5, 0.9], "interval": "predictive"},

@@ -10,7 +10,7 @@ from app.api.models import LOOK_AGAIN, ModelView, accepted
 from app.services import health
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import TRAIN
-from app.services.fits import lifecycle
+from app.services.fits import creation, lifecycle
 from app.web.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings, TheTransactions, Writing
 from app.web.errors import responses
 from app.web.fit_request import StopRequest
@@ -54,6 +54,17 @@ class ExtendRequest(BaseModel):
         description="Sample until these rules hold. By default `max_draws`, the most kept draws per chain in "
         "all, is 16 times those at the first check, or less if the service would refuse that.",
     )
+
+
+class RefitRequest(BaseModel):
+    """Differences of a new fit from another model."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    holdout: float = Field(
+        0.0, ge=0, le=0.9, description="The fraction of rows held out; by default the model sees all rows."
+    )
+    name: str | None = Field(None, description="The name of the new model; defaults to that of the old.")
 
 
 class ExtensionView(BaseModel):
@@ -123,3 +134,34 @@ def estimate_extension(
     slots = health.slots(session, settings)
     found = lifecycle.plan_extension(session, owner, model_id, body.num_draws, stop, slots=slots)
     return ExtensionView(**asdict(found))
+
+
+@router.post("/{model_id}/refit", status_code=202, response_model=ModelView, responses=responses(409, 415))
+@needs(TRAIN)
+def refit_model(
+    model_id: str,
+    body: RefitRequest,
+    engine: TheEngine,
+    transactions: TheTransactions,
+    bell: TheBell,
+    settings: TheSettings,
+    owner: Owner,
+    asked: TheAsked,
+    after: BackgroundTasks,
+) -> Response:
+    """Fit a new model with the settings of another to all rows, once the held-out rows have been seen.
+
+    Without a `name` it gets that of the other, and predicts under it once it has succeeded.
+    """
+
+    def make() -> StoredResponse:
+        request = creation.like(engine, owner, model_id, holdout=body.holdout, name=body.name)
+        plan = creation.plan(engine, owner, request, slots=health.slots_now(engine, settings))
+        with transactions() as session:
+            model = creation.accept(session, owner, plan)
+            answer = accepted(model)
+            asked.remember(session, answer)
+        after.add_task(bell.ring, len(model.progress.chains))
+        return answer
+
+    return render(once(engine, asked, make))

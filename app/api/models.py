@@ -106,6 +106,9 @@ class ModelView(View):
 
     id: str
     name: str | None
+    label: str = Field(
+        description="The name, or what it predicts from which dataset, numbered: mpg from auto_mpg, 2."
+    )
     state: State
     dataset_id: str | None
     target: str

@@ -98,6 +98,11 @@ class Models(Calls):
         body = without_none({"num_draws": num_draws, "stop": stop})
         return Model.of(self._json(Call("POST", address("models", model, "extend"), json=body, keyed=True)))
 
+    def refit(self, model: str | Model, *, holdout: float = 0.0, name: str | None = None) -> Model:
+        """Fit a new model with the settings of another, by default to all rows and under the same name."""
+        body = without_none({"holdout": holdout, "name": name})
+        return Model.of(self._json(Call("POST", address("models", model, "refit"), json=body, keyed=True)))
+
     def estimate_extension(
         self, model: str | Model, num_draws: int | None = None, *, stop: Mapping[str, Any] | None = None
     ) -> Json:

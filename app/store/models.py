@@ -1,6 +1,7 @@
 """Models: queries, cancellation, deletion. Workers write through `app.store.queue.units`."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from sqlalchemy import func, or_, select, update
 from sqlalchemy.orm import Session
@@ -15,6 +16,7 @@ from app.store.tables import (
     OPEN_STATES,
     QUEUED,
     SUCCEEDED,
+    Dataset,
     Json,
     Model,
     Unit,
@@ -96,6 +98,33 @@ def list_page(
     if name is not None:
         mine = mine.where(Model.name == name)
     return list(session.scalars(page(mine, Model, limit, after)))
+
+
+class Origin(NamedTuple):
+    """Dataset of a model (None for an imported one), and a model's number among equal ones without a name.
+
+    Equal means of the same target and dataset; the oldest is number 1, and models with a name have none.
+    """
+
+    dataset_name: str | None
+    num_rows: int | None
+    number: int | None
+
+
+def origins(session: Session, owner: str, model_ids: Sequence[str]) -> dict[str, Origin]:
+    """Return the origin of each of the owner's models."""
+    number = func.row_number().over(
+        partition_by=(Model.dataset_id, Model.target), order_by=(Model.created_at, Model.id)
+    )
+    mine = select(Model.id, number.label("number")).where(Model.owner == owner, Model.name.is_(None))
+    numbered = mine.subquery()
+    query = (
+        select(Model.id, Dataset.name, Dataset.num_rows, numbered.c.number)
+        .outerjoin(Dataset, Dataset.id == Model.dataset_id)
+        .outerjoin(numbered, numbered.c.id == Model.id)
+        .where(Model.id.in_(model_ids))
+    )
+    return {model_id: Origin(*rest) for model_id, *rest in session.execute(query)}
 
 
 def chains(session: Session, model_ids: Sequence[str]) -> dict[str, list[Unit]]:

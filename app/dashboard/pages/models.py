@@ -1,23 +1,33 @@
 """Pages of models: the list, one model, and its actions."""
 
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
-from fastapi import APIRouter, BackgroundTasks, Request
+from fastapi import APIRouter, BackgroundTasks, Query, Request
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
-from app.dashboard import formatting, render, snippets
+from app.dashboard import comparison, formatting, render, snippets
 from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fields import SentForm, text
 from app.services import datasets, health
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import Fault, InvalidRequestError, NotFoundError, ServiceError
-from app.services.fits import events, lifecycle, models
+from app.services.fits import creation, events, lifecycle, models
 from app.services.predictions import explanations
 from app.services.predictions.answers import to_csv
-from app.web.dependencies import Deleting, Owner, Reading, TheBell, ThePredictor, TheSettings, Writing
+from app.web.dependencies import (
+    Deleting,
+    Owner,
+    Reading,
+    TheBell,
+    TheEngine,
+    ThePredictor,
+    TheSettings,
+    TheTransactions,
+    Writing,
+)
 from app.web.negotiation import CSV
 from app.web.paging import Cursor
 from app.web.scopes import GuardedRoute, needs
@@ -25,19 +35,125 @@ from sampler.posterior.answer_columns import percent
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 ON_A_PAGE = 25
+SEARCHED = 500  # newest models that are searched and sorted
+MOST_COMPARED = 4
+MOST_LETTERS = 200  # of a setting in a comparison
 EVENTS = 50
 UNTIL_CONVERGED = {"verdict": "converged"}
 
 
+Column = Literal[
+    "model", "target", "error", "skill", "coverage", "verdict", "method", "rows", "time", "created"
+]
+
+
 @router.get("")
 @needs(READ)
-def list_models(request: Request, session: Reading, owner: Owner, cursor: Cursor = None) -> Response:
-    """Show your models, newest first, with their progress."""
-    page = models.list_page(session, owner, ON_A_PAGE, cursor)
+def list_models(
+    request: Request,
+    session: Reading,
+    owner: Owner,
+    cursor: Cursor = None,
+    q: Annotated[str, Query(max_length=200)] = "",
+    sort: Column | None = None,
+    order: Literal["up", "down"] | None = None,
+) -> Response:
+    """Show your models with their figures: newest first, page by page; or the newest searched and sorted."""
+    everything = bool(q.strip()) or sort is not None
+    page = models.list_page(session, owner, SEARCHED if everything else ON_A_PAGE, cursor)
+    rows = [comparison.figures_of(model) for model in comparison.found(page.items, q)]
+    if sort is not None:
+        reverse = order == "down" if order else sort in comparison.LARGEST_FIRST
+        rows = comparison.ordered(rows, sort, reverse=reverse)
     listing = snippets.ask(request, "/models", "list(bart.models())", query={"limit": ON_A_PAGE})
     return render.render(
-        request.scope, "models.html", models=page.items, next_cursor=page.next_cursor, snippets=listing
+        request.scope,
+        "models.html",
+        models=[row.model for row in rows],
+        rows=rows,
+        q=q,
+        sort=sort,
+        orders=_orders(sort, order),
+        everything=everything,
+        next_cursor=page.next_cursor,
+        searched=len(page.items),
+        snippets=listing,
     )
+
+
+def _orders(sort: str | None, order: str | None) -> dict[str, tuple[str, str]]:
+    """Return for each column the order that its heading asks for, and its present `aria-sort`."""
+    made = {}
+    for name in comparison.ORDERS:
+        down = name in comparison.LARGEST_FIRST
+        if name == sort:
+            down = order == "down" if order else down
+            made[name] = ("up" if down else "down", "descending" if down else "ascending")
+        else:
+            made[name] = ("down" if down else "up", "none")
+    return made
+
+
+@router.get("/compare")
+@needs(READ)
+def compare(
+    request: Request,
+    session: Reading,
+    owner: Owner,
+    model: Annotated[list[str] | None, Query(max_length=MOST_COMPARED)] = None,
+) -> Response:
+    """Show two or more models side by side: figures, the settings that differ, and held-out rows."""
+    chosen = [models.view(session, owner, model_id) for model_id in dict.fromkeys(model or [])]
+    if len(chosen) < 2:
+        told = f"choose 2 to {MOST_COMPARED} models in the list"
+        raise InvalidRequestError(errors=[Fault("model", None, told)])
+    return render.render(
+        request.scope,
+        "model_compare.html",
+        rows=[comparison.figures_of(each) for each in chosen],
+        differing=[
+            (fit_fields.LABELS.get(name, name.replace("_", " ")), [_told(value) for value in values])
+            for name, values in comparison.differing(chosen)
+        ],
+        charts=[(each, version_of(each)) for each in chosen if held_out_of(session, owner, each)],
+        snippets=snippets.ask(request, "/models", "list(bart.models())", query={"limit": ON_A_PAGE}),
+    )
+
+
+def _told(value: Any) -> str:
+    """Return a setting as text, shortened."""
+    if value is None:
+        return formatting.NOTHING
+    if isinstance(value, list):
+        text = ", ".join(map(str, value))
+    elif isinstance(value, dict):
+        text = ", ".join(
+            f"{name} {formatting.number(each)}" for name, each in value.items() if each is not None
+        )
+    else:
+        text = formatting.number(value)
+    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}…"
+
+
+@router.post("/{model_id}/refit")
+@needs(TRAIN)
+def refit(
+    _form: SentForm,
+    engine: TheEngine,
+    transactions: TheTransactions,
+    bell: TheBell,
+    settings: TheSettings,
+    owner: Owner,
+    model_id: str,
+    after: BackgroundTasks,
+) -> Response:
+    """Fit a new model with the same settings to all rows, then redirect to it."""
+    request = creation.like(engine, owner, model_id)
+    plan = creation.plan(engine, owner, request, slots=health.slots_now(engine, settings))
+    with transactions() as transaction:
+        model = creation.accept(transaction, owner, plan)
+    after.add_task(bell.ring, len(model.progress.chains))
+    return render.see_other(f"/ui/models/{model.id}")
 
 
 @router.get("/{model_id}")
@@ -75,13 +191,13 @@ def framed(session: Session, owner: str, model: models.FittedModel, tab: str) ->
     if model.dataset_id is not None:
         with suppress(NotFoundError):
             dataset = datasets.get(session, owner, model.dataset_id, profiles=True)
+    return {"model": model, "tab": tab, "dataset": dataset, "drawn": version_of(model)}
+
+
+def version_of(model: models.FittedModel) -> str:
+    """Return the version of a model's draws, for the addresses of its charts."""
     version = f"{model.draws}-{model.finished_at or ''}"
-    return {
-        "model": model,
-        "tab": tab,
-        "dataset": dataset,
-        "drawn": "".join(letter for letter in version if letter.isalnum() or letter == "-"),
-    }
+    return "".join(letter for letter in version if letter.isalnum() or letter == "-")
 
 
 def _continuation(

@@ -40,7 +40,9 @@ function showProblem(box, problem) {
   said.textContent = `${problem.title}. ${problem.detail}`;
   note.append(said);
   if (problem.errors?.length) {
-    const list = document.createElement("ul");
+    const compared = document.querySelector("[data-compare]");
+if (compared) enliveCompare(compared);
+const list = document.createElement("ul");
     for (const fault of problem.errors) {
       const item = document.createElement("li");
       const where = [fault.column, fault.row ? `row ${fault.row}` : null].filter(Boolean).join(", ");
@@ -389,6 +391,20 @@ function enliveCharts(charts) {
   follow(charts.dataset.liveCharts, redrawn(charts), ENDS, () => location.reload(), () => {});
 }
 
+// Ticks beyond the number of models that can be compared are refused at once.
+function enliveCompare(form) {
+  const boxes = [...form.querySelectorAll('input[name="model"]')];
+  const button = form.querySelector("button");
+  const show = () => {
+    const ticked = boxes.filter((box) => box.checked).length;
+    button.disabled = ticked < 2;
+    for (const box of boxes) box.disabled = !box.checked && ticked >= 4;
+  };
+  form.addEventListener("change", show);
+  addEventListener("pageshow", show);
+  show();
+}
+
 function enliveList(table) {
   const rows = [...table.querySelectorAll('tr[data-open="yes"]')];
   if (!rows.length) return;
@@ -398,8 +414,7 @@ function enliveList(table) {
     const row = byId.get(now.model);
     if (!row) return;
     row.querySelector("[data-fraction]").value = now.fraction;
-    const rate = now.iterations_per_second ? `, ${number(now.iterations_per_second, 3)} iterations/s` : "";
-    row.querySelector("[data-words]").textContent = percent(now.fraction) + rate;
+    row.querySelector("[data-words]").textContent = percent(now.fraction);
     row.querySelector("[data-eta]").textContent = duration(now.eta_seconds);
     const tag = row.querySelector("[data-state]");
     tag.className = `tag ${now.state}`;

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from app.services import datasets
 from app.services.access import audit, quotas
 from app.services.datasets import check_name
-from app.services.errors import Fault, InvalidRequestError, NotFoundError, UnusableDataError
+from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError, UnusableDataError
 from app.services.fits import models, stop_rules
 from app.services.fits.costs import Cost, check_memory, check_seconds, coded_columns, estimate
 from app.services.fits.durations import looks_seconds
@@ -32,7 +32,7 @@ from sampler.definitions import COLUMN_ROLES, ROLES, SCHEMES
 from sampler.errors import DataProblem
 from sampler.methods import METHODS
 from sampler.preparation import check_weights, checked_prior
-from sampler.settings import EVERY, FAMILIES
+from sampler.settings import EVERY, FAMILIES, SETTINGS
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "family": FAMILIES,
@@ -60,6 +60,41 @@ class FitRequest:
     stop: Mapping[str, Any] | None = None
     holdout: float = 0.0
     leave_out_missing: bool = False  # rows without a target
+
+
+def like(
+    engine: Engine, owner: str, model_id: str, *, holdout: float = 0.0, name: str | None = None
+) -> FitRequest:
+    """Return the request for a fit with the settings of another model, except its holdout and its name.
+
+    Raises
+    ------
+    NotFoundError
+        The model doesn't exist.
+    ConflictError
+        It was imported, so it has no dataset.
+    """
+    with session_scope(engine, read_only=True) as session:
+        model = models.get(session, owner, model_id)
+    if model.dataset_id is None:
+        raise ConflictError("The model was imported: it has no dataset to fit it to again.")
+    settings = model.settings
+    stop = settings.get("stop")
+    draws = {} if stop is None else {"num_draws": stop["first_look"]}
+    known = {name: settings[name] for name, each in SETTINGS.items() if each.requested and name in settings}
+    return FitRequest(
+        dataset_id=model.dataset_id,
+        target=model.target,
+        name=model.name if name is None else name,
+        features=settings.get("features"),
+        columns=settings.get("columns"),
+        roles={role: settings[role] for role in COLUMN_ROLES if settings.get(role) is not None},
+        settings={name: value for name, value in (known | draws).items() if value is not None},
+        prior=settings.get("prior"),
+        stop=stop and {rule: value for rule, value in stop.items() if rule != "first_look"},
+        holdout=holdout,
+        leave_out_missing=settings.get("missing_target") == "leave_out",
+    )
 
 
 @dataclass(frozen=True)

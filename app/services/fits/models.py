@@ -49,10 +49,15 @@ class FitProgress:
 
 @dataclass(frozen=True)
 class FittedModel:
-    """A model with its progress."""
+    """A model with its progress.
+
+    `label` is its name, or what it predicts from which dataset, numbered; `num_rows` those of its dataset.
+    """
 
     id: str
     name: str | None
+    label: str
+    num_rows: int | None
     state: str
     dataset_id: str | None
     target: str
@@ -93,14 +98,16 @@ def _may_be_name(text: str) -> bool:
 def view(session: Session, owner: str, model_id: str) -> FittedModel:
     """Return a model with its progress; raises NotFoundError."""
     model = get(session, owner, model_id)
-    return _fitted(model, store.chains(session, [model.id])[model.id])
+    chains = store.chains(session, [model.id])[model.id]
+    return _fitted(model, chains, store.origins(session, owner, [model.id])[model.id])
 
 
 def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> Page[FittedModel]:
     """Return a page of the owner's models, newest first."""
     page: Page[Model] = cursors.cut(store.list_page(session, owner, limit + 1, cursors.after(cursor)), limit)
-    chains = store.chains(session, [model.id for model in page.items])
-    return Page([_fitted(model, chains[model.id]) for model in page.items], page.next_cursor)
+    ids = [model.id for model in page.items]
+    chains, origins = store.chains(session, ids), store.origins(session, owner, ids)
+    return Page([_fitted(m, chains[m.id], origins[m.id]) for m in page.items], page.next_cursor)
 
 
 def cancel(session: Session, owner: str, model_id: str) -> FittedModel:
@@ -142,10 +149,20 @@ def delete(session: Session, owner: str, model_id: str) -> str:
     return model.id
 
 
-def _fitted(model: Model, chains: Sequence[Unit]) -> FittedModel:
+def _label(model: Model, origin: store.Origin) -> str:
+    if model.name is not None:
+        return model.name
+    source = "imported" if origin.dataset_name is None else f"from {origin.dataset_name}"
+    number = f", {origin.number}" if (origin.number or 1) > 1 else ""
+    return f"{model.target} {source}{number}"
+
+
+def _fitted(model: Model, chains: Sequence[Unit], origin: store.Origin) -> FittedModel:
     return FittedModel(
         id=model.id,
         name=model.name,
+        label=_label(model, origin),
+        num_rows=origin.num_rows,
         state=model.state,
         dataset_id=model.dataset_id,
         target=model.target,

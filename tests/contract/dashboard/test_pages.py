@@ -325,6 +325,57 @@ def test_rows_without_a_target_are_left_out_by_a_ticked_box(browser, client, set
     assert not any(row % 10 == 3 for row in held_out["rows"]["row"])
 
 
+def test_models_are_searched_sorted_and_compared(browser, client, settings):
+    """The table has error, skill, coverage and time; a model without a name says what it predicts."""
+    good = fitted(client, settings, holdout=0.25, seed=1)
+    body = {"dataset_id": good["dataset_id"], "target": "y"} | SMALL
+    client.post("/models", json=body | {"holdout": 0.25, "num_trees": 1, "seed": 2})
+    client.post("/models", json=body | {"name": "mine", "method": "bcart", "num_trees": 1, "num_burnin": 50})
+    run_units(settings)
+    one, other = (m for m in client.get("/models").json()["items"] if m["name"] is None)
+    assert (good["label"], other["label"], one["label"]) == ("y from dataset",) * 2 + ("y from dataset, 2",)
+
+    def listed(**query) -> list[str]:
+        page = browser.get("/ui/models", params=query)
+        page_of(page)
+        return re.findall(r'<th scope="row"><a href="[^"]+">([^<]+)</a>', page.text)
+
+    assert listed() == ["mine", "y from dataset, 2", "y from dataset"]
+    errors = {m["label"]: m["holdout"]["rmse"] for m in (one, other)}
+    best_first = sorted(errors, key=errors.get)
+    assert listed(sort="error") == [*best_first, "mine"], "one without an error comes last"
+    assert listed(sort="error", order="down") == [*best_first[::-1], "mine"]
+    assert listed(q="bcart") == ["mine"]
+    assert listed(q="dataset", sort="model") == ["y from dataset", "y from dataset, 2"]
+    assert listed(q="nothing like it") == []
+    page_of(browser.get("/ui/models", params={"sort": "luck"}), 422)
+    page = page_of(browser.get("/ui/models/compare", params={"model": [one["id"], other["id"]]}))
+    words = " ".join(page.words.split())
+    assert "Trees 1 10" in words
+    assert "Seed 2 1" in words
+    assert len(page.images) == 2
+    page_of(browser.get("/ui/models/compare", params={"model": [one["id"]]}), 422)
+
+
+def test_a_model_with_a_holdout_is_fitted_to_all_rows_by_a_button(browser, client, settings):
+    """The new model has the same settings and name, and no holdout; the API does the same."""
+    model = fitted(client, settings, name="mine", holdout=0.25, stop={"max_rhat": 9.0}, prior={"k": 3})
+    assert "Fit on all rows" in page_of(browser.get(f"/ui/models/{model['id']}")).words
+
+    made = browser.post(f"/ui/models/{model['id']}/refit")
+    by_api = client.post(f"/models/{model['id']}/refit", json={"name": "other"})
+
+    page_of(made)
+    new = client.get(f"/models/{str(made.url).rpartition('/')[2]}").json()
+    assert new["settings"] == model["settings"] | {"holdout": 0.0}
+    assert (new["name"], by_api.json()["name"]) == ("mine", "other")
+    assert by_api.json()["settings"] == new["settings"]
+    file = client.get(f"/models/{model['id']}/file").content
+    kind = {"Content-Type": "application/vnd.bartserve.model"}
+    imported = client.post("/models", content=file, headers=kind).json()
+    problem(client.post(f"/models/{imported['id']}/refit", json={}), 409, "conflict")
+
+
 def test_the_log_is_paged_from_the_newest_event_to_the_first(browser, client, database):
     """A long log is paged from the newest event to the model's creation, each event once."""
     dataset = post_csv(client, table(60)).json()

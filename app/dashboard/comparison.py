@@ -1,0 +1,108 @@
+"""Figures of models to compare them by, on held-out rows and of the fit."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.services.fits.models import FittedModel
+
+
+@dataclass(frozen=True)
+class ModelFigures:
+    """A model with its figures; None where there is none.
+
+    Attributes
+    ----------
+    model
+        The model.
+    error, error_name
+        Root mean squared error of held-out rows, or the log loss for classes.
+    skill
+        Share of the error of a linear model (of the class frequencies, for classes) that the model saves.
+    coverage, covers
+        Share of the outcomes inside their 90% intervals, and whether chance allows it; None for classes.
+    rows
+        Rows of the dataset.
+    seconds
+        From the first chain's start to the end.
+
+    """
+
+    model: FittedModel
+    error: float | None
+    error_name: str
+    skill: float | None
+    coverage: float | None
+    covers: bool
+    rows: int | None
+    seconds: float | None
+
+
+def figures_of(model: FittedModel) -> ModelFigures:
+    """Return the figures of a model."""
+    held = model.holdout or {}
+    numbers = "rmse" in held
+    error, base = (held.get("rmse"), held.get("linear_rmse")) if numbers else _of_classes(held)
+    at_90 = next((entry for entry in held.get("coverage") or () if entry["level"] == 0.9), None)
+    seconds = None
+    if model.started_at is not None and model.finished_at is not None:
+        seconds = (model.finished_at - model.started_at).total_seconds()
+    return ModelFigures(
+        model=model,
+        error=error,
+        error_name="RMSE" if numbers else "log loss",
+        skill=1 - error / base if error is not None and base else None,
+        coverage=None if at_90 is None else at_90["coverage"],
+        covers=at_90 is None or at_90["lower"] <= at_90["coverage"] <= at_90["upper"],
+        rows=model.num_rows,
+        seconds=seconds,
+    )
+
+
+def _of_classes(held: dict[str, Any]) -> tuple[float | None, float | None]:
+    return held.get("log_loss"), held.get("base_log_loss")
+
+
+VERDICTS = {"converged": 0, "approximate": 1, "not_converged": 2}
+ORDERS: dict[str, Callable[[ModelFigures], Any]] = {
+    "model": lambda row: row.model.label.casefold(),
+    "target": lambda row: row.model.target.casefold(),
+    "error": lambda row: row.error,
+    "skill": lambda row: row.skill,
+    "coverage": lambda row: row.coverage,
+    "verdict": lambda row: VERDICTS.get(row.model.verdict or ""),
+    "method": lambda row: row.model.settings.get("method"),
+    "rows": lambda row: row.rows,
+    "time": lambda row: row.seconds,
+    "created": lambda row: row.model.created_at,
+}
+LARGEST_FIRST = {"skill", "coverage", "rows", "time", "created"}  # when a column is first chosen
+
+
+def ordered(rows: Iterable[ModelFigures], by: str, *, reverse: bool) -> list[ModelFigures]:
+    """Return the models by a column of `ORDERS`; those without its figure come last."""
+    key = ORDERS[by]
+    known: list[ModelFigures] = []
+    unknown: list[ModelFigures] = []
+    for row in rows:
+        (unknown if key(row) is None else known).append(row)
+    return sorted(known, key=key, reverse=reverse) + unknown
+
+
+def found(models: Iterable[FittedModel], words: str) -> list[FittedModel]:
+    """Return the models in whose label, target, method, state or verdict all the words occur."""
+    wanted = words.casefold().split()
+    return [model for model in models if all(word in _text(model) for word in wanted)]
+
+
+def _text(model: FittedModel) -> str:
+    method = str(model.settings.get("method", "bart"))
+    verdict = (model.verdict or "").replace("_", " ")
+    return f"{model.label} {model.id} {model.target} {method} {model.state} {verdict}".casefold()
+
+
+def differing(models: Sequence[FittedModel]) -> list[tuple[str, list[Any]]]:
+    """Return the settings that differ between models, by name, with the value of each model."""
+    names = dict.fromkeys(name for model in models for name in model.settings)
+    values = {name: [model.settings.get(name) for model in models] for name in names}
+    return [(name, each) for name, each in values.items() if any(value != each[0] for value in each)]
