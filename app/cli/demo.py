@@ -9,6 +9,7 @@ from rich.console import Console
 from app.cli.embedded import run_embedded
 from app.cli.progress import about_dataset, about_verdict, bars
 from app.client import Client, ClientError, Model
+from app.sample_data import sample_path
 
 TARGET = "mpg"
 HOLDOUT = 0.25
@@ -25,7 +26,10 @@ def run_demo() -> None:
         A step failed.
     """
     console = Console(highlight=False, soft_wrap=True)
-    data = _example()
+    try:
+        data = sample_path()
+    except FileNotFoundError as error:
+        raise ClientError(str(error)) from None
     with (
         tempfile.TemporaryDirectory(prefix="bartserve-demo-") as folder,
         run_embedded(Path(folder) / "data") as address,
@@ -40,17 +44,8 @@ def run_demo() -> None:
         console.print("\n".join([*about_verdict(model), *_about_holdout(model)]))
         console.print(_about_predictions(client, model, data))
     console.print(
-        "next      make up, then open http://127.0.0.1:8000/docs, or see the README for the same in curl"
+        "next      make up, then open http://127.0.0.1:8000, or see the README for the same in curl"
     )
-
-
-def _example() -> Path:
-    """Return the path of the example data, beside the package in a checkout or inside it in a wheel."""
-    package = Path(__file__).parents[1]
-    for folder in (package.parent, package):
-        if (path := folder / "examples" / "auto_mpg.csv").exists():
-            return path
-    raise ClientError("The example data auto_mpg.csv is missing from this installation.")
 
 
 def _about_holdout(model: Model) -> list[str]:

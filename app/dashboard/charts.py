@@ -210,15 +210,20 @@ async def dependence(
 ) -> Response:
     """Return the partial dependence chart of one or two features."""
 
-    def find() -> tuple[explanations.Dependence, str]:
+    def find() -> tuple[explanations.Dependence, str, list[explanations.FeatureRows]]:
         target = explanations.target_of(predictor, owner, model_id)
         request = DependenceRequest(features=feature or [])
-        return explanations.dependence(predictor, owner, model_id, request), target
+        result = explanations.dependence(predictor, owner, model_id, request)
+        rows = [explanations.feature_rows(predictor, owner, model_id, name) for name in result.features]
+        return result, target, rows
 
-    height, narrow = (3.4, 3.2) if len(feature or ()) < 2 else (3.8, 6.6)
-    look = options.look(height, narrow_height=narrow)
-    key = _key(request, owner)
-    return await studio.answer(key, gate, find, lambda data: effects.dependence(data[0], data[1], look))
+    def paint(data: tuple[explanations.Dependence, str, list[explanations.FeatureRows]]) -> bytes:
+        result, target, rows = data
+        height = effects.height(result.grid, len(result.classes or ()))
+        look = options.look(height, narrow_height=6.6 if len(result.grid) == 2 else height)
+        return effects.dependence(result, target, look, rows)
+
+    return await studio.answer(_key(request, owner), gate, find, paint)
 
 
 @router.get("/{model_id}/density.svg", dependencies=[Depends(_there)])

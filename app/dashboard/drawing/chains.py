@@ -97,7 +97,7 @@ def agreement(growth: Growth, look: ChartStyle) -> bytes:
             ("f, median row", growth.f, "rhat", colours.accent, "-")
         ]
         if "rhat_p95" in growth.f:
-            series.append(("f, 95% of rows", growth.f, "rhat_p95", colours.accent, dashed))
+            series.append(("f, 95% of rows", growth.f, "rhat_p95", colours.chains[2], dashed))
         if growth.sigma:
             series.append(("sigma", growth.sigma, "rhat", colours.fair, "-"))
         for label, of, name, colour, style in series:
@@ -105,12 +105,15 @@ def agreement(growth: Growth, look: ChartStyle) -> bytes:
         limit = growth.limits["converged"]["rhat"]
         left.axhline(limit, color=colours.soft, lw=0.9, ls=(0, (1, 2)), label=f"{limit}: converged")
         left.set_title("R-hat")
-        bulk = [("f, centre", growth.f, "ess_bulk", "-"), ("f, tails", growth.f, "ess_tail", dashed)]
-        for label, of, name, style in bulk:
+        bulk = [
+            ("f, centre", "ess_bulk", colours.accent, "-"),
+            ("f, tails", "ess_tail", colours.chains[2], dashed),
+        ]
+        for label, name, colour, style in bulk:
             right.plot(
                 draws,
-                _floats(of[name]),
-                color=colours.accent,
+                _floats(growth.f[name]),
+                color=colour,
                 ls=style,
                 lw=1.5,
                 marker="o",

@@ -1,16 +1,25 @@
 """Charts of feature effects: importance, partial dependence, and the density of one prediction."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.dashboard.drawing.canvas import ChartStyle, draw
 from app.dashboard.drawing.held_out import short
 from app.services.predictions.densities import Density
-from app.services.predictions.explanations import Dependence, FeatureShare
+from app.services.predictions.explanations import Dependence, FeatureRows, FeatureShare
+from sampler.data.scalars import MICROSECONDS_A_DAY, as_text
+
+Floats = NDArray[np.float64]
 
 SHADES = 48  # of a surface; with more, a colour bar becomes a bitmap
+APART = 0.06  # share of the height by which ends of lines with names beside them are apart
+ISO = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?)?$")
 MOST_CLASSES = 8  # in one chart: those whose probability changes most
 
 
@@ -39,69 +48,165 @@ def importance(features: Sequence[FeatureShare], look: ChartStyle) -> bytes:
     return draw(paint, look)
 
 
-def dependence(result: Dependence, target: str, look: ChartStyle) -> bytes:
-    """Draw partial dependence on one or two features; for more than two classes, one line each."""
+def dependence(result: Dependence, target: str, look: ChartStyle, rows: Sequence[FeatureRows] = ()) -> bytes:
+    """Draw partial dependence on one or two features; for more than two classes, one line each.
+
+    `rows` describes the values of each feature in the dataset: a rug of them, counts of levels, and whether
+    they are dates.
+    """
     if len(result.features) == 2:
         return _two(result, target, look)
-    many = len(result.classes or ())
-    return _of_classes(result, look) if many > 2 else _one(result, target, look)
+    (grid,) = result.grid
+    of_feature = rows[0] if rows else FeatureRows()
+    if not is_ordered(grid):
+        return _levels(result, target, look, of_feature)
+    return _line(result, target, look, of_feature)
 
 
-def _one(result: Dependence, target: str, look: ChartStyle) -> bytes:
+def height(grid: Sequence[Sequence[Any]], classes: int = 0) -> float:
+    """Return the height of a chart of partial dependence in inches."""
+    if len(grid) == 2:
+        return 3.8
+    if is_ordered(grid[0]):
+        return 3.4
+    return 0.9 + (0.27 if classes <= 2 else 0.1 * min(classes, MOST_CLASSES) + 0.14) * len(grid[0])
+
+
+def _line(result: Dependence, target: str, look: ChartStyle, rows: FeatureRows) -> bytes:
+    """Draw curves over numbers or dates, above a rug of the data."""
     (grid,), (name,) = result.grid, result.features
-    mean = np.array(result.mean)
-    interval = result.intervals[0]
-    lower, upper = np.array(interval.lower), np.array(interval.upper)
-    numeric = _numeric(grid)
+    curves = _curves(result)
 
     def paint(figure: Any, look: ChartStyle) -> None:
         axes = figure.subplots()
-        colour = look.colours.accent
-        if numeric:
-            axes.fill_between(grid, lower, upper, color=colour, alpha=0.18, lw=0)
-            axes.plot(grid, mean, color=colour, lw=1.8)
-            axes.plot(grid, mean, ls="none", marker="|", ms=5, color=colour)
+        at = _positions(grid)
+        for curve, colour in zip(curves, look.colours.chains, strict=False):
+            axes.fill_between(at, curve.lower, curve.upper, color=colour, alpha=0.16, lw=0)
+            axes.plot(at, curve.mean, color=colour, lw=1.8, label=curve.label)
+            axes.plot(at, curve.mean, ls="none", marker="|", ms=5, color=colour)
+        axes.margins(x=0.01)
+        if rows.values:
+            inside = _positions(rows.values)
+            axes.plot(
+                inside, np.zeros(len(inside)), ls="none", marker="|", ms=7, mew=0.6, color=look.colours.soft,
+                alpha=0.5, transform=axes.get_xaxis_transform(), clip_on=False,
+            )  # fmt: skip
+        if _dates(grid):
+            _date_axis(axes.xaxis)
+        axes.set_xlabel(short(name))
+        if len(curves) == 1:
+            axes.set_ylabel(short(target))
         else:
-            at = np.arange(len(grid))
-            axes.vlines(at, lower, upper, color=colour, lw=5, alpha=0.28)
-            axes.plot(at, mean, ls="none", marker="o", ms=5, mew=0, color=colour)
-            _ticks(axes.xaxis, grid, look)
-            axes.set_xlim(-0.6, len(grid) - 0.4)
-        axes.set_xlabel(short(name))
-        axes.set_ylabel(short(target))
+            axes.set_ylim(0, 1)
+            axes.set_ylabel("probability")
+            name_lines(axes, [(curve.label, float(curve.mean[-1])) for curve in curves], look)
 
     return draw(paint, look)
 
 
-def _of_classes(result: Dependence, look: ChartStyle) -> bytes:
+def _levels(result: Dependence, target: str, look: ChartStyle, rows: FeatureRows) -> bytes:
+    """Draw the levels of a category one below the other, the largest effect on top, with their rows."""
     (grid,), (name,) = result.grid, result.features
-    mean, interval = np.array(result.mean), result.intervals[0]
-    ends = np.array(interval.lower), np.array(interval.upper)
-    moved = np.argsort(-np.ptp(mean, axis=0), kind="stable")[:MOST_CLASSES]
-    numeric = _numeric(grid)
+    curves = _curves(result)
+    # Of several classes by the one that changes most.
+    first = max(curves, key=lambda curve: float(np.ptp(curve.mean)))
+    order = np.argsort(first.mean, kind="stable")
 
     def paint(figure: Any, look: ChartStyle) -> None:
         axes = figure.subplots()
-        at = np.array(grid, float) if numeric else np.arange(len(grid))
-        for place, k in enumerate(sorted(moved)):
-            colour, label = look.colours.chains[place], short(str((result.classes or ())[k]), 20)
-            lower, upper = (end[:, k] for end in ends)
-            if numeric:
-                axes.fill_between(at, lower, upper, color=colour, alpha=0.14, lw=0)
-                axes.plot(at, mean[:, k], color=colour, lw=1.8, label=label)
-            else:
-                beside = at + 0.6 * ((place + 0.5) / len(moved) - 0.5)
-                axes.vlines(beside, lower, upper, color=colour, lw=4, alpha=0.28)
-                axes.plot(beside, mean[:, k], ls="none", marker="o", ms=5, mew=0, color=colour, label=label)
-        if not numeric:
-            _ticks(axes.xaxis, grid, look)
-            axes.set_xlim(-0.6, len(grid) - 0.4)
-        axes.set_ylim(0, 1)
-        axes.set_xlabel(short(name))
-        axes.set_ylabel("probability")
-        axes.legend(loc="best")
+        axes.grid(visible=False, axis="y")
+        axes.grid(visible=True, axis="x")
+        at = np.arange(len(grid))
+        for place, (curve, colour) in enumerate(zip(curves, look.colours.chains, strict=False)):
+            beside = at + 0.6 * ((place + 0.5) / len(curves) - 0.5) * (len(curves) > 1)
+            thick = 5 if len(curves) == 1 else 3
+            axes.hlines(beside, curve.lower[order], curve.upper[order], color=colour, lw=thick, alpha=0.28)
+            axes.plot(curve.mean[order], beside, ls="none", marker="o", ms=thick, mew=0, color=colour,
+                      label=curve.label)  # fmt: skip
+        axes.set_yticks(at, [_named(grid[i], rows, 22 if look.narrow else 40) for i in order])
+        axes.tick_params(axis="y", labelcolor=look.colours.ink)
+        axes.set_ylim(-0.7, len(grid) - 0.3)
+        axes.set_ylabel(short(name))
+        axes.set_xlabel(short(target) if len(curves) == 1 else "probability")
+        if len(curves) > 1:
+            axes.set_xlim(0, 1)
+            axes.legend(loc="best")
 
     return draw(paint, look)
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """Means and interval ends over a grid, of f or of the probability of a class."""
+
+    label: str
+    mean: Floats
+    lower: Floats
+    upper: Floats
+
+
+def _curves(result: Dependence) -> list[_Curve]:
+    """Return the curve of f, or of the classes that change most."""
+    interval = result.intervals[0]
+    mean, lower, upper = (np.array(each, float) for each in (result.mean, interval.lower, interval.upper))
+    if mean.ndim == 1:
+        return [_Curve("", mean, lower, upper)]
+    moved = np.argsort(-np.ptp(mean, axis=0), kind="stable")[:MOST_CLASSES]
+    classes = result.classes or ()
+    return [
+        _Curve(short(str(classes[k]), 20), mean[:, k], lower[:, k], upper[:, k])
+        for k in sorted(moved.tolist())
+    ]
+
+
+def name_lines(axes: Any, ends: Sequence[tuple[str, float]], look: ChartStyle) -> None:
+    """Name lines at their right ends where these are apart, else in a legend.
+
+    `ends` has the label of each line, in the order of the colours of chains, and its last value.
+    """
+    low, high = axes.get_ylim()
+    places = sorted(value for _, value in ends)
+    apart = all(b - a > APART * (high - low) for a, b in pairwise(places))
+    if not apart or look.narrow:
+        axes.legend(loc="best")
+        return
+    for (label, value), colour in zip(ends, look.colours.chains, strict=False):
+        axes.annotate(
+            label, (1, value), (6, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
+            va="center", color=colour, annotation_clip=False,
+        )  # fmt: skip
+
+
+def _named(level: Any, rows: FeatureRows, most: int) -> str:
+    """Return the name of a level with its number of rows."""
+    name = "missing" if level is None else short(as_text(level), most)
+    count = (rows.counts or {}).get(None if level is None else as_text(level))
+    return name if rows.counts is None else f"{name} ({count or 0:,})".replace(",", "\u2009")
+
+
+def _dates(grid: Sequence[Any]) -> bool:
+    """Return whether all values are dates in ISO 8601."""
+    return bool(grid) and all(isinstance(value, str) and ISO.match(value) for value in grid)
+
+
+def is_ordered(grid: Sequence[Any]) -> bool:
+    """Return whether the points are numbers or dates, and not levels."""
+    return _numeric(grid) or _dates(grid)
+
+
+def _positions(values: Sequence[Any]) -> Any:
+    """Return numbers as they are, and dates as days since 1970, the unit of matplotlib's dates."""
+    if _numeric(values):
+        return np.array(values, float)
+    return np.array(values, "datetime64[us]").astype(np.int64) / MICROSECONDS_A_DAY
+
+
+def _date_axis(axis: Any) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter  # noqa: PLC0415
+
+    locator: Any = AutoDateLocator()  # type: ignore[no-untyped-call]
+    axis.set_major_locator(locator)
+    axis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 
 
 def _two(result: Dependence, target: str, look: ChartStyle) -> bytes:
@@ -130,7 +235,9 @@ def _two(result: Dependence, target: str, look: ChartStyle) -> bytes:
             bar = figure.colorbar(mesh, ax=axes, pad=0.02)
             bar.outline.set_visible(False)
             for axis, grid in ((axes.xaxis, first), (axes.yaxis, second)):
-                if not _numeric(grid):
+                if _dates(grid):
+                    _date_axis(axis)
+                elif not _numeric(grid):
                     _ticks(axis, grid, look)
             axes.set_title(title)
             axes.set_xlabel(short(result.features[0]))
@@ -174,9 +281,9 @@ def _numeric(grid: Sequence[Any]) -> bool:
 
 
 def _edges(grid: Sequence[Any]) -> Any:
-    if not _numeric(grid):
+    if not is_ordered(grid):
         return np.arange(len(grid) + 1) - 0.5
-    points = np.array(grid, float)
+    points = _positions(grid)
     if len(points) == 1:
         return np.array([points[0] - 0.5, points[0] + 0.5])
     between = (points[1:] + points[:-1]) / 2

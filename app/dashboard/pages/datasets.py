@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from app.dashboard import render, snippets, sparkline
 from app.dashboard.forms.fields import SentForm, text
+from app.sample_data import NAME, sample_path
 from app.services import amendments, datasets
 from app.services.access.keys import READ, TRAIN
 from app.services.amendments import ColumnChange
@@ -63,6 +64,15 @@ def upload(
     called = datasets.name_for(received.name or None, received.filename)
     with datasets.parse_upload(received.file, _options(form), settings.max_body_bytes) as parsed:
         dataset = datasets.save(session, owner, parsed, called)
+    return render.see_other(f"/ui/datasets/{dataset.id}")
+
+
+@router.post("/sample")
+@needs(TRAIN)
+def add_sample(_form: SentForm, session: Writing, owner: Owner) -> Response:
+    """Store the sample table, then redirect to its page."""
+    with sample_path().open("rb") as file, datasets.parsed(file, Options()) as parsed:
+        dataset = datasets.save(session, owner, parsed, NAME)
     return render.see_other(f"/ui/datasets/{dataset.id}")
 
 

@@ -13,6 +13,8 @@ from starlette.responses import Response
 
 from app.dashboard import render, snippets
 from app.dashboard.charts import row_values
+from app.dashboard.drawing.effects import height as chart_height
+from app.dashboard.drawing.effects import is_ordered
 from app.dashboard.pages.models import framed
 from app.services.access.keys import PREDICT, READ
 from app.services.errors import NotFinishedError, ServiceError
@@ -137,6 +139,8 @@ async def effects(
         names=names,
         chosen=chosen,
         found=found,
+        height=round(100 * chart_height(found.grid, len(found.classes or ()))) if found else 0,
+        by_level=found is not None and not is_ordered(found.grid[0]),
         by_point=_by_point(found) if found and len(found.classes or ()) > 2 else [],
         query=urlencode([("feature", name) for name in chosen]),
         snippets=snippets.ask(

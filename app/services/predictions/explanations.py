@@ -20,15 +20,19 @@ from app.services.predictions.answers import with_facts
 from app.services.predictions.posteriors import find
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.rows import columns_of, lists_of
+from app.store import datasets as dataset_store
 from app.store import models as store
 from app.store.engine import session_scope
+from app.store.errors import DatasetGoneError
 from app.store.tables import SUCCEEDED, Json, Model
 from sampler import Posterior
+from sampler.data.scalars import MICROSECONDS_A_DAY, as_text, days_to_text
 from sampler.posterior.intervals import Interval
 from sampler.posterior.partial_dependence import PartialDependence
 from sampler.posterior.report import diagnose
 
 MAX_WORK = 2e10  # tree evaluations for one partial dependence: two seconds of a core
+RUG = 200  # values of a feature shown below its effect
 MAX_POINTS = 10_000  # grid points in one response
 ICE_ROWS = 50  # rows with individual curves
 MAX_CELLS = 10_000_000  # draws times rows in one export: 80 MB
@@ -258,6 +262,42 @@ def dependence(predictor: Predictor, owner: str, model: str, request: Dependence
         _intervals(result.intervals),
         None if ice is None else RowCurves(ice.rows.tolist(), ice.mean.tolist(), _intervals(ice.intervals)),
     )
+
+
+@dataclass(frozen=True)
+class FeatureRows:
+    """Values of a feature in the rows of a model's dataset; nothing for an imported model.
+
+    `values` are up to 200 numbers, or dates in ISO 8601, at even quantiles; `counts` the rows of each level
+    of a category (None: missing).
+    """
+
+    values: list[Any] | None = None
+    counts: dict[str | None, int] | None = None
+
+
+def feature_rows(predictor: Predictor, owner: str, model: str, feature: str) -> FeatureRows:
+    """Describe the values of a feature; raises as `Predictor.lookup`."""
+    with session_scope(predictor.engine, read_only=True) as session:
+        found = find(session, owner, model)
+        if found.dataset_id is None:
+            return FeatureRows()
+        try:
+            column = dataset_store.read(session, found.dataset_id, [feature]).column(0)
+        except (KeyError, DatasetGoneError):
+            return FeatureRows()
+    kind = (found.settings.get("columns") or {}).get(feature)
+    if kind in {"category", "boolean"}:
+        counted = zip(*column.value_counts().flatten(), strict=True)
+        levels = [(value.as_py(), count.as_py()) for value, count in counted]
+        return FeatureRows(counts={v if v is None else as_text(v): count for v, count in levels})
+    dates = pa.types.is_timestamp(column.type)
+    present = column.drop_null().cast(pa.int64()) if dates else column.drop_null().cast(pa.float64())
+    values = np.sort(present.to_numpy())
+    if len(values) == 0:
+        return FeatureRows()
+    rug = values[np.linspace(0, len(values) - 1, min(len(values), RUG)).round().astype(int)].tolist()
+    return FeatureRows([days_to_text(value / MICROSECONDS_A_DAY) for value in rug] if dates else rug)
 
 
 def _check_finite(result: PartialDependence) -> None:

@@ -71,8 +71,13 @@ def test_an_empty_service_says_how_to_begin(browser):
     (upload,) = (form for form in page.forms if form.get("enctype") == "multipart/form-data")
     assert upload["action"] == "/ui/datasets"
     assert "Start with a table" in page.words
+    (sample,) = (form for form in page.forms if form["action"].endswith("/sample"))
     assert "no worker sends heartbeats" in page.words
     page_of(browser.get("/ui/models/new"))
+    page = page_of(browser.post(sample["action"]))
+    assert "auto_mpg" in page.words
+    assert "397" in page.words
+    assert "Use sample data" not in page_of(browser.get("/")).words, "there is a table now"
 
 
 def test_a_file_sent_by_the_form_becomes_a_dataset_with_its_profile(browser):

@@ -10,7 +10,7 @@ import pytest
 
 from app.dashboard.drawing import chains, effects, held_out, shapes
 from app.dashboard.drawing.canvas import COLOURS, ChartStyle
-from app.services.predictions.explanations import CurveBounds, Dependence, FeatureShare
+from app.services.predictions.explanations import CurveBounds, Dependence, FeatureRows, FeatureShare
 from sampler.posterior.assessment.convergence import FEWEST_RANKED, independent_every
 from tests.support.html_page import checked_svg as checked
 
@@ -119,3 +119,55 @@ def test_ranks_of_chains_that_agree_stay_near_zero():
         root = checked(chains.ranks(apart[:, ::every], every, look))
         words = {element.text for element in root.iter()}
         assert {f"rank among all chains, as a share; one draw in {every}", "chain 4"} <= words
+
+
+def texts(svg: bytes) -> list[str]:
+    """Return the texts of a chart in the order of the document."""
+    return [element.text for element in checked(svg).iter() if element.tag.endswith("text") and element.text]
+
+
+def curve(grid: list, mean: list, **more) -> Dependence:
+    ends = CurveBounds(0.9, (np.array(mean) - 0.1).tolist(), (np.array(mean) + 0.1).tolist())
+    return Dependence("mdl_1", 1, None, ["when"], [grid], 1, mean, [ends], None, **more)
+
+
+def test_effects_of_dates_have_a_time_axis():
+    """Dates at uneven distances are placed by time, with years as labels, above a rug of the data."""
+    grid = ["2019-03-31T05:00:00", "2019-04-01", "2022-01-01", "2023-06-30"]
+    rows = FeatureRows(values=["2020-01-01", "2021-01-01"])
+    plain = effects.dependence(curve(grid, [1.0, 2.0, 3.0, 4.0]), "y", ChartStyle())
+    drawn = effects.dependence(curve(grid, [1.0, 2.0, 3.0, 4.0]), "y", ChartStyle(), [rows])
+
+    assert {"2020", "2021", "2022", "2023"} <= set(texts(drawn))
+    assert not any("T05" in text for text in texts(drawn))
+    assert drawn.count(b"<use") == plain.count(b"<use") + 2
+
+
+def test_effects_of_levels_are_ordered_and_all_labelled():
+    """The level with the largest effect is on top, each has its rows, and the chart is as tall as needed."""
+    grid = [f"level {i}" for i in range(45)]
+    mean = [float((7 * i) % 45) for i in range(45)]
+    rows = FeatureRows(counts={level: 10 + i for i, level in enumerate(grid)})
+    tall = effects.height([grid])
+    labels = [
+        text
+        for text in texts(effects.dependence(curve(grid, mean), "y", ChartStyle(height=tall), [rows]))
+        if text.startswith("level")
+    ]
+
+    by_effect = sorted(range(45), key=mean.__getitem__)
+    assert labels == [f"level {i} ({10 + i})" for i in by_effect]
+    assert tall > 10 > 4 > effects.height([[1.0, 2.0]])
+
+
+def test_lines_of_classes_are_named_at_their_ends():
+    """Names stand beside the lines where these are apart, and in a legend where they meet."""
+    ends = [[0.1, 0.8, 0.1], [0.1, 0.3, 0.6]]
+    drawn = {}
+    for name, last in (("apart", [0.1, 0.3, 0.6]), ("together", [0.3, 0.31, 0.39])):
+        result = replace(curve([1.0, 2.0], [ends[0], last]), classes=["red", "green", "blue"])
+        drawn[name] = effects.dependence(result, "y", ChartStyle())
+    for svg in drawn.values():
+        assert {"red", "green", "blue"} <= set(texts(svg))
+    assert b"legend" in drawn["together"]
+    assert b"legend" not in drawn["apart"]
