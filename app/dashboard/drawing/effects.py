@@ -13,9 +13,9 @@ from app.dashboard.drawing.canvas import ChartStyle, draw
 from app.dashboard.drawing.held_out import short
 from app.services.predictions.densities import Density
 from app.services.predictions.explanations import Dependence, FeatureRows, FeatureShare
-from sampler.data.scalars import MICROSECONDS_A_DAY, as_text
 
 Floats = NDArray[np.float64]
+MICROSECONDS_A_DAY = 86_400_000_000
 
 SHADES = 48  # of a surface; with more, a colour bar becomes a bitmap
 APART = 0.06  # share of the height by which ends of lines with names beside them are apart
@@ -179,8 +179,9 @@ def name_lines(axes: Any, ends: Sequence[tuple[str, float]], look: ChartStyle) -
 
 def _named(level: Any, rows: FeatureRows, most: int) -> str:
     """Return the name of a level with its number of rows."""
-    name = "missing" if level is None else short(as_text(level), most)
-    count = (rows.counts or {}).get(None if level is None else as_text(level))
+    spelled = str(level).lower() if isinstance(level, bool) else level
+    name = "missing" if level is None else short(str(spelled), most)
+    count = (rows.counts or {}).get(spelled)
     return name if rows.counts is None else f"{name} ({count or 0:,})".replace(",", "\u2009")
 
 

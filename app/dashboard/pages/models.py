@@ -31,7 +31,6 @@ from app.web.dependencies import (
 from app.web.negotiation import CSV
 from app.web.paging import Cursor
 from app.web.scopes import GuardedRoute, needs
-from sampler.posterior.answer_columns import percent
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 ON_A_PAGE = 25
@@ -233,7 +232,7 @@ def held_out_rows(session: Reading, owner: Owner, model_id: str) -> Response:
     if labels := found.classes:
         for name in {"actual", "predicted"} & set(columns):
             columns[name] = [labels[int(k)] for k in columns[name]]
-    ends = {end: f"{end}_{percent(found.level)}" for end in ("lower", "upper")}
+    ends = {end: f"{end}_{100 * found.level:g}" for end in ("lower", "upper")}
     table = pa.table({ends.get(name, name): values for name, values in columns.items()})
     headers = {"Content-Disposition": 'attachment; filename="held-out.csv"', "Cache-Control": "no-store"}
     return Response(to_csv(table), media_type=CSV, headers=headers)

@@ -39,7 +39,7 @@ class Preview:
     """The first predicted rows of a file, and how many there are.
 
     `rows` holds for each row its own values, the most probable class (of several), the estimate, the ends of
-    the interval, and the interval as x and width of a bar, with x of the estimate.
+    the interval, the standard deviation, and the interval as x and width of a bar, with x of the estimate.
     """
 
     filename: str
@@ -47,6 +47,7 @@ class Preview:
     level: float
     columns: list[str]
     several: bool
+    spread: bool  # whether rows have a standard deviation of a new outcome
     rows: list[dict[str, Any]]
     warnings: list[str]
 
@@ -109,16 +110,17 @@ def preview_of(answer: PredictionAnswer, filename: str, level: float) -> Preview
         mean, lower, upper = mean[at, best], lower[at, best], upper[at, best]
     bars = _bars(mean, lower, upper, probabilities=answer.classes is not None)
     own = kept.slice(0, shown).select(kept.column_names[:PREVIEW_COLUMNS]).to_pylist()
+    spread = prediction.interval == "predictive"
+    sds = np.asarray(prediction.sd)[:shown].tolist() if spread else [None] * shown
+    figures = zip(own, labels, mean.tolist(), lower.tolist(), upper.tolist(), sds, bars, strict=True)
     rows = [
-        {"own": list(row.values()), "label": label, "mean": m, "lower": low, "upper": high, "bar": bar}
-        for row, label, m, low, high, bar in zip(
-            own, labels, mean.tolist(), lower.tolist(), upper.tolist(), bars, strict=True
-        )
+        {"own": [*row.values()], "label": label, "mean": m, "lower": low, "upper": high, "sd": sd, "bar": bar}
+        for row, label, m, low, high, sd, bar in figures
     ]
     names = kept.column_names[:PREVIEW_COLUMNS]
     several = answer.classes is not None and len(answer.classes) > 2
     warnings = [*answer.notes, *prediction.warnings]
-    return Preview(filename, len(prediction.mean), level, names, several, rows, warnings)
+    return Preview(filename, len(prediction.mean), level, names, several, spread, rows, warnings)
 
 
 def _bars(mean: Any, lower: Any, upper: Any, *, probabilities: bool) -> list[tuple[float, float, float]]:

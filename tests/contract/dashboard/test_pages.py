@@ -6,9 +6,11 @@ import re
 from html import escape, unescape
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from app.dashboard import formatting
 from app.store import events
 from app.store.engine import session_scope
 from app.web.read_options import UploadQuery
@@ -256,6 +258,41 @@ def test_a_file_is_predicted_and_downloaded_with_its_own_columns(browser, client
     assert "the model needs this column" in refused.words
     page_of(send("preview", level="many"), 422)
     page_of(browser.post(at, data={"as": "csv"}), 415)
+
+
+def test_noise_that_varies_goes_from_the_form_to_the_preview(browser, client, settings):
+    """A fit with noise="forest", by the form and by the API, gives each row its own spread."""
+    rng = np.random.default_rng(3)
+    x = rng.uniform(size=120)
+    y = x + rng.normal(size=120) * (0.02 + 2 * (x > 0.5))
+    rows = "y,x\n" + "".join(f"{a:.4f},{b:.4f}\n" for a, b in zip(y, x, strict=True))
+    dataset = post_csv(client, rows).json()
+    form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}"))
+    (field,) = (control for control in form.controls if control["name"] == "noise")
+    assert field["id"] == "noise"
+    small = SMALL | {"num_draws": 100, "num_burnin": 200}
+    sent = form.hidden | {name: str(value) for name, value in small.items()}
+    made = browser.post("/ui/models", data=sent | {"target": "y", "features": "x", "noise": "forest"})
+    run_units(settings)
+
+    page = page_of(browser.get(str(made.url)))
+    model = client.get(f"/models/{str(made.url).rpartition('/')[2]}").json()
+    assert (model["state"], model["settings"]["noise"]) == ("succeeded", "forest")
+    assert "forest" in page.words
+    file = {"file": ("new.csv", "x\n0.2\n0.8\n")}
+    preview = page_of(browser.post(f"/ui/models/{model['id']}/predict", data={"as": "preview"}, files=file))
+    columns = {"columns": {"x": [0.2, 0.8]}}
+    answer = client.post(f"/models/{model['id']}/predict", json=columns).json()
+    calm, wild = answer["sd"]
+    assert wild > 2 * calm
+    assert {formatting.number(calm, 3), formatting.number(wild, 3)} <= set(preview.words.split())
+    for tab in ("chains", "features", "effects", "predict?f0=0.8"):
+        for image in page_of(browser.get(f"/ui/models/{model['id']}/{tab}")).images:
+            assert browser.get(image["src"]).status_code == 200
+    body = {"dataset_id": dataset["id"], "target": "y", "noise": "forest"} | small
+    by_api = client.post("/models", json=body).json()["id"]
+    run_units(settings)
+    assert client.post(f"/models/{by_api}/predict", json=columns).json()["sd"] == answer["sd"]
 
 
 def test_held_out_rows_and_the_model_are_downloads(browser, client, settings):
