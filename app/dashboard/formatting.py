@@ -30,8 +30,9 @@ def number(value: Any, digits: int = 4) -> str:
         return f"{int(value):,}".replace(",", "\u2009")
     if not math.isfinite(value):
         return NOTHING
-    if value and not 1e-4 <= abs(value) < 1e7:
-        return f"{value:.{digits - 1}e}"
+    if value and not 1e-6 <= abs(value) < 1e7:
+        figures, exponent = f"{value:.{digits - 1}e}".split("e")
+        return f"{figures.rstrip('0').rstrip('.')}e{int(exponent)}"
     places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
     text = f"{value:,.{places}f}"
     whole, _, part = text.partition(".")

@@ -85,10 +85,10 @@ def test_from_an_empty_service_by_a_file_to_a_prediction(window):
     assert window.pictures() == 1
     window.shoot("effects-two")
 
-    page.click(".tabs >> text=Try a prediction")
+    page.click(".tabs >> text=Predict")
     page.wait_for_url("**/predict")
     with page.expect_navigation():
-        page.click("form >> text=Predict")
+        page.click("form[method=get] button:has-text('Predict')")
     mean = float(page.inner_text(".answer"))
     low, high = (
         float(part) for part in page.inner_text("dt:has-text('A new outcome, 90%') + dd").split(" to ")
@@ -96,6 +96,15 @@ def test_from_an_empty_service_by_a_file_to_a_prediction(window):
     assert low < mean < high
     assert window.pictures() == 1
     window.shoot("prediction")
+
+    page.set_input_files("#file", ROOT / "examples" / "auto_mpg.csv")  # previewed at once, in place
+    page.wait_for_selector("[data-file-preview] table")
+    assert "auto_mpg.csv: 397 rows" in page.inner_text("[data-file-preview] h3")
+    window.shoot("file")
+    with page.expect_download() as download:
+        page.click("button:has-text('CSV')")
+    assert download.value.suggested_filename == "auto_mpg-predicted.csv"
+    assert page.query_selector("[data-file-preview] table") is not None
 
 
 def _fraction(page: Any) -> float:
@@ -291,8 +300,8 @@ def test_without_javascript_and_without_a_mouse(chromium, address):  # noqa: F81
         image.scroll_into_view_if_needed()
         assert image.bounding_box()["width"] > 200
     window.fits()
-    press(".tabs a:has-text('Try a prediction')", "**/predict")
-    press("form button:has-text('Predict')", "**/predict?*")
+    press(".tabs a:has-text('Predict')", "**/predict")
+    press("form[method=get] button:has-text('Predict')", "**/predict?*")
     low, high = page.inner_text("dt:has-text('A new outcome, 90%') + dd").split(" to ")
     assert float(low) < float(page.inner_text(".answer")) < float(high)
     window.shoot_one("without-javascript")

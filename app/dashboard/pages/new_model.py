@@ -105,7 +105,7 @@ def _page(
     ticked = (
         set(given.getlist("features"))
         if isinstance(given, FormData) and "sent" in given
-        else {column["name"] for column in usable}
+        else {column["name"] for column in usable if column["distinct"] > 1}
     )
     wrong: dict[str, list[str]] = {}
     chosen_target = given.get("target")
