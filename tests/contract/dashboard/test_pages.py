@@ -34,10 +34,9 @@ def crawl(browser, start: str, most: int = 60) -> dict[str, str]:
         path = waiting.pop(0)
         if path in seen or not (path == "/" or path.startswith("/ui/")):
             continue
-        response = browser.get(path)
         if path.partition("?")[0].endswith((".svg", ".csv")):  # a download
-            assert response.status_code == 200, path
             continue
+        response = browser.get(path)
         page = page_of(response)
         seen[path] = response.text
         here = path.partition("?")[0]
@@ -319,7 +318,7 @@ def test_a_dataset_is_mended_on_its_page(browser, client):
     page = page_of(browser.get(at))
     words = " ".join(page.words.split())
     assert "rent: k.A. in 6 rows; 36 of 42 values are numbers" in words
-    assert "city always the same" in words
+    assert "always the same: tells a model nothing" in words
     ticked = {c["name"]: c["value"] for c in page.controls if c.get("type") == "checkbox" and "checked" in c}
     assert ticked == {"codes:rent": "k.A."}
 
@@ -393,9 +392,8 @@ def test_models_are_searched_sorted_and_compared(browser, client, settings):
     assert listed(q="nothing like it") == []
     page_of(browser.get("/ui/models", params={"sort": "luck"}), 422)
     page = page_of(browser.get("/ui/models/compare", params={"model": [one["id"], other["id"]]}))
-    words = " ".join(page.words.split())
-    assert "Trees 1 10" in words
-    assert "Seed 2 1" in words
+    assert '<th scope="row">Trees</th><td>1</td><td>10</td>' in page.text
+    assert '<th scope="row">Seed</th><td>2</td><td>1</td>' in page.text
     assert len(page.images) == 2
     page_of(browser.get("/ui/models/compare", params={"model": [one["id"]]}), 422)
 

@@ -305,7 +305,7 @@ def test_a_dataset_is_amended_without_a_second_upload(client):
     assert (amended["age"]["min"], amended["age"]["missing"]) == (20, 2)
     assert amended["area"] == by_name["area"]
     assert new["read_as"]["separator"] == "semicolon"
-    assert new["read_as"]["summary"].startswith("read as: semicolons, UTF-8, decimal commas, 4 columns")
+    assert new["read_as"]["summary"].startswith("read as: semicolons, UTF-8, 4 columns")
     assert client.get(f"/datasets/{old['id']}").json() == old
     for body, place in (
         ({"columns": {"rant": {"kind": "number"}}}, "rant"),
