@@ -3,6 +3,7 @@
 import pytest
 from sqlalchemy import update
 
+from app.client import Client
 from app.store.engine import session_scope
 from app.store.queue import claims, lifecycle, units
 from app.store.tables import Unit
@@ -199,6 +200,22 @@ def test_extend_honours_an_idempotency_key(client, settings, model_id):
     assert first.status_code == again.status_code == 202
     assert first.content == again.content
     assert client.get(f"/models/{model_id}").json()["settings"]["num_draws"] == 45
+
+
+def test_the_client_extends_refits_and_amends(client, settings, model_id):
+    """Methods of the Python client for stop rules, a fit to all rows, and an amended dataset."""
+    run_units(settings)
+    with Client(str(client.base_url)) as bart:
+        stop = {"max_rhat": 5.0}
+        cost = bart.estimate_extension(model_id, stop=stop)
+        longer = bart.extend(model_id, stop=stop)
+        new = bart.refit(model_id, name="all")
+        dataset = bart.model(model_id).document["dataset_id"]
+        text = bart.amend(dataset, {"size": {"kind": "category"}}, name="text")
+
+    assert longer.settings["stop"] == cost["stop"]
+    assert (new.name, new.settings["holdout"]) == ("all", 0.0)
+    assert (text.name, [column["kind"] for column in text.columns][:2]) == ("text", ["number", "category"])
 
 
 def test_a_model_is_extended_until_its_rules_hold(client, settings, model_id):
