@@ -11,7 +11,7 @@ from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import TRAIN
 from app.web.dependencies import Owner, TheEngine, TheSettings, TheTransactions
 from app.web.errors import responses
-from app.web.idempotency import TheAsked, render
+from app.web.idempotency import TheIdempotentRequest, render
 from app.web.json_body import StrictRoute
 from app.web.scopes import MAX_SETTINGS_BYTES, needs
 
@@ -58,7 +58,7 @@ def amend_dataset(
     transactions: TheTransactions,
     owner: Owner,
     settings: TheSettings,
-    asked: TheAsked,
+    asked: TheIdempotentRequest,
 ) -> Response:
     """Copy a dataset with other kinds of columns, or with values read as missing; no second upload is needed.
 

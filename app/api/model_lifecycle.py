@@ -146,7 +146,7 @@ def refit_model(
     bell: TheBell,
     settings: TheSettings,
     owner: Owner,
-    asked: TheAsked,
+    asked: TheIdempotentRequest,
     after: BackgroundTasks,
 ) -> Response:
     """Fit a new model with the settings of another to all rows, once the held-out rows have been seen.

@@ -71,7 +71,7 @@ def upload(
 @needs(TRAIN)
 def add_sample(_form: SentForm, session: Writing, owner: Owner) -> Response:
     """Store the sample table, then redirect to its page."""
-    with sample_path().open("rb") as file, datasets.parsed(file, Options()) as parsed:
+    with sample_path().open("rb") as file, datasets.parse_upload(file, Options()) as parsed:
         dataset = datasets.save(session, owner, parsed, NAME)
     return render.see_other(f"/ui/datasets/{dataset.id}")
 
