@@ -70,6 +70,7 @@ class RefitRequest(BaseModel):
 class ExtensionView(BaseModel):
     """The estimated cost of an extension."""
 
+    model_id: str
     num_draws: int = Field(description="Additional kept draws per chain, until a first check of stop rules.")
     expected_draws: int = Field(
         description="Additional kept draws per chain that it will probably take: with stop rules those that "

@@ -205,6 +205,8 @@ def get_prediction_result(
 ) -> StreamingResponse:
     """Stream the predictions, in the order of the dataset's rows."""
     result = stored.Result(engine, owner, prediction_id)
+    if form != JSON:
+        result.check_tables()
     headers = {} if form == JSON else {"Bartserve-Model-Id": result.prediction.model_id}
     if form == CSV:
         headers["Content-Disposition"] = f'attachment; filename="{result.prediction.id}.csv"'

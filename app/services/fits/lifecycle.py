@@ -63,6 +63,8 @@ class Extension:
 
     Attributes
     ----------
+    model_id
+        Id of the model.
     num_draws
         Additional kept draws per chain; with stop rules, until they are checked first.
     stop
@@ -75,6 +77,7 @@ class Extension:
 
     """
 
+    model_id: str
     num_draws: int
     stop: dict[str, Any] | None
     expected_draws: int
@@ -207,7 +210,7 @@ def _estimated(
     while stop is not None and expected < min(_needed(model) - has, most):
         expected = next_look(has + expected, stop["max_draws"]) - has
     if model.dataset_id is None:
-        return Extension(more, stop, expected, 0.0, 0.0)
+        return Extension(model.id, more, stop, expected, 0.0, 0.0)
     dataset = datasets.get(session, owner, model.dataset_id)
     columns = coded_columns(settings.get("columns") or {}, datasets.summaries_of(dataset))
     check_memory(settings | {"num_draws": has + most}, dataset.num_rows, columns)
@@ -220,7 +223,7 @@ def _estimated(
             cost = min(cost, stop["max_seconds"] or cost)
         seconds.append(cost)
     check_seconds(seconds[1])
-    return Extension(more, stop, expected, *seconds)
+    return Extension(model.id, more, stop, expected, *seconds)
 
 
 def _needed(model: Model) -> int:

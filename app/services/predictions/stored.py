@@ -274,6 +274,14 @@ class Result:
         self.facts = _facts(prediction)
         self._read(0)  # raises for a damaged or deleted result before the response begins
 
+    def check_tables(self) -> None:
+        """Raise ConflictError when tables can't be written, because columns to repeat were deleted."""
+        if self.prediction.request.get("keep") and self.prediction.dataset_id is None:
+            raise ConflictError(
+                "The dataset was deleted, so its columns can't be repeated: ask for JSON, which has the "
+                "figures alone."
+            )
+
     def as_arrow(self) -> Iterator[bytes]:
         """Return the result as an Arrow stream, one batch per block."""
         schema = self._table(0).schema
@@ -346,11 +354,6 @@ class Result:
         figures = _flat(self._read(seq), self.facts)
         if not (keep := self.prediction.request.get("keep")):
             return figures
-        if self.prediction.dataset_id is None:
-            raise ConflictError(
-                "The dataset was deleted, so its columns can't be repeated: ask for JSON, which has the "
-                "figures alone."
-            )
         try:
             with session_scope(self.engine, read_only=True) as session:
                 kept, _ = store.read_rows(session, self.prediction, keep, seq)
