@@ -51,6 +51,7 @@ def body_for(path: str, dataset_id: str) -> dict[str, Any]:
         "contrast": {"first": {"size": 1}, "second": {"size": 2}},
         "shap": {"rows": [{"size": 1, "colour": "red"}]},
         "extend": {"num_draws": 1},
+        "refit": {"holdout": 0.0},
         "amend": {"columns": {}},
         "models": {"dataset_id": dataset_id, "target": "y"},
         "estimate": {"dataset_id": dataset_id, "target": "y"},

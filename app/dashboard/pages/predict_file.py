@@ -57,12 +57,12 @@ class Preview:
 async def predict_file(
     request: Request,
     form: SentForm,
+    frame: Annotated[Frame, framed_as("predict")],
     received: Upload,
     predictor: ThePredictor,
     gate: TheGate,
     owner: Owner,
     model_id: str,
-    frame: Annotated[Frame, framed_as("predict")],
 ) -> Response:
     """Predict the rows of a file: a page with the first of them, or all as a download."""
     model_id = frame["model"].id
