@@ -175,6 +175,55 @@ async def get_variable_importance(
     return await gate.run(lambda: json_response(explanations.importance(predictor, owner, model_id, level)))
 
 
+class PairView(BaseModel):
+    """Interaction of two features."""
+
+    features: list[str]
+    strength: float = Field(
+        description="Standard deviation over rows of what the joint effect has beyond the two separate ones, "
+        "in the unit of the target (of probabilities for classes)."
+    )
+    strength_lower: float
+    strength_upper: float
+    h: float = Field(description="Friedman's H: the strength divided by the joint effect's deviation.")
+    h_lower: float
+    h_upper: float
+    inclusion: float = Field(
+        description="Share of the splits right below a split on another feature that join these two."
+    )
+    inclusion_lower: float
+    inclusion_upper: float
+    expected: float = Field(description="That share if neighbouring splits were independent.")
+
+
+class InteractionsView(BaseModel):
+    """Interactions of each two features, the strongest first."""
+
+    model_id: str
+    level: float
+    draws: int = Field(description="Number of draws used for the strength and H, of all chains.")
+    pairs: list[PairView]
+
+
+@router.get("/{model_id}/interactions", response_model=InteractionsView, responses=responses(409, 413, 422))
+@needs(READ)
+async def get_interactions(
+    model_id: str,
+    predictor: ThePredictor,
+    gate: TheGate,
+    owner: Owner,
+    feature: Annotated[
+        list[str] | None,
+        Query(description="At least two features, repeated; default: the ten that most rules use."),
+    ] = None,
+    level: Annotated[float, Query(gt=0, lt=1, description="Probability of the intervals.")] = 0.9,
+) -> Response:
+    """Return how strongly each two features act together, with intervals over draws."""
+    return await gate.run(
+        lambda: json_response(explanations.interactions(predictor, owner, model_id, feature, level))
+    )
+
+
 class DependenceBody(BaseModel):
     """A request for partial dependence."""
 

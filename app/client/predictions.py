@@ -99,6 +99,14 @@ class Predictions(Calls):
         ]
         return found
 
+    def interactions(
+        self, model: str | Model, features: Sequence[str] | None = None, level: float = 0.9
+    ) -> list[Json]:
+        """Return how strongly each two features act together, the strongest first."""
+        path = address("models", model, "interactions")
+        found: list[Json] = self._get(path, feature=features, level=level)["pairs"]
+        return found
+
     def partial_dependence(self, model: str | Model, features: Sequence[str], **wanted: Any) -> Json:
         """Return how predictions change with features; `wanted` as in POST .../partial-dependence."""
         path = address("models", model, "partial-dependence")

@@ -163,7 +163,7 @@ def partial_dependence(
             field="grid",
             code="too_large",
         )
-    codes = codes[:, _spaced(codes.shape[1], most)]
+    codes = codes[:, spaced(codes.shape[1], most)]
     points = list(product(*(range(size) for size in shape)))
     averages = np.zeros((len(points), draws, classes or 1))  # [point, draw, class]
     width = min(BLOCK, max(16, MAX_CELLS // (draws * (classes or 1))))
@@ -193,7 +193,7 @@ def _curves(
     wish: Wish,
     classes: int,
 ) -> Ice:
-    rows = _spaced(codes.shape[1], wish.ice)
+    rows = spaced(codes.shape[1], wish.ice)
     tails = [tail for level in wish.levels for tail in ((1 - level) / 2, (1 + level) / 2)]
     mean = np.empty((len(rows), len(points), classes or 1))
     ends = np.empty((len(tails), *mean.shape))
@@ -250,7 +250,7 @@ def _checked(wish: Wish, names: Sequence[str]) -> list[str]:
     return chosen
 
 
-def _spaced(count: int, most: float) -> NDArray[np.int64]:
+def spaced(count: int, most: float) -> NDArray[np.int64]:
     """Choose at most `most` of `count` rows, evenly spaced: their positions."""
     return np.unique(np.linspace(0, count - 1, int(min(count, most))).astype(np.int64))
 

@@ -26,9 +26,10 @@ from sampler.posterior.assessment.scoring import LabelledRows, score
 from sampler.posterior.contrasts import Contrast, ContrastRequest, contrast
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.inclusion import Inclusion, inclusion, rules_per_draw
+from sampler.posterior.interactions import Interactions, interactions
 from sampler.posterior.intervals import Interval, IntervalFigures, IntervalKind, Quantile, Request
 from sampler.posterior.kernels.tree_sums import BLOCK
-from sampler.posterior.partial_dependence import PartialDependence, Wish, partial_dependence
+from sampler.posterior.partial_dependence import PartialDependence, Wish, partial_dependence, spaced
 from sampler.posterior.report import diagnose
 from sampler.posterior.shap_values import ForestToExplain, GameKind, ShapValues, explain
 from sampler.posterior.verdict import noise_prior_reason
@@ -696,6 +697,51 @@ class Posterior:
 
         request = ContrastRequest(first, second, by, level)
         return contrast(self._header, f, coded.codes, self.inclusion().mean, request)
+
+    def interactions(
+        self,
+        features: Sequence[str] | None = None,
+        X: Any = None,
+        level: float = 0.9,
+        *,
+        max_draws: int = 200,
+    ) -> Interactions:
+        """Compute how strongly each two columns act together, with intervals over draws.
+
+        Parameters
+        ----------
+        features
+            At least two columns; None takes the ten that most rules use.
+        X
+            Rows over which effects are averaged and compared, at most 50, evenly spaced; None takes reference
+            rows.
+        level
+            Probability of the intervals.
+        max_draws
+            Most draws used for H, evenly spaced over all chains; inclusion takes all.
+
+        Raises
+        ------
+        DataError
+            For rows that don't fit the model.
+        SettingsError
+            For unknown columns, fewer than two, more than two classes, and soft trees.
+
+        """
+        (level,) = Request.check(level, "credible", None).levels
+        self.forests_to_explain()
+        if self.classes is not None and len(self.classes) > 2:
+            raise SettingsError(
+                "interactions are of numbers and of two classes only", field=None, code="not_applicable"
+            )
+        drawn = self._alike(None)
+        chosen = drawn[spaced(len(drawn), max_draws)]
+
+        def f(codes: NDArray[np.uint8]) -> Floats:
+            return self._f_of(codes, chosen)
+
+        codes = (self.reference if X is None else self._coded(X)).codes
+        return interactions(self._header, concatenate(self.chains()), f, codes, features, level)
 
     def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
         """Return what SHAP values add up to, in words, and the sums of trees whose values it is, by class."""

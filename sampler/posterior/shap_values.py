@@ -16,6 +16,7 @@ from sampler.errors import SettingsError
 from sampler.kernels.jit import warm
 from sampler.posterior.intervals import equal_tailed
 from sampler.posterior.kernels.shapley import MOST_PLAYERS, Trees, shapley_values
+from sampler.posterior.partial_dependence import spaced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -159,10 +160,10 @@ def explain(
             "background: there must be at least one row", field="background", code="not_accepted"
         )
     coded = posterior.encode(X)
-    chosen = spaced(draws, max_draws)
+    chosen = draws[spaced(len(draws), max_draws)]
     rows = RowsToExplain(
         coded.codes,
-        background.codes[:, spaced(np.arange(background.num_rows), BACKGROUND_ROWS)],
+        background.codes[:, spaced(background.num_rows, BACKGROUND_ROWS)],
         np.array([column for column, _ in posterior.schema.coded], dtype=np.int64),
         len(posterior.schema.columns),
     )
@@ -198,13 +199,6 @@ def cells(X: Any, schema: Schema) -> list[list[Any]]:
             values = [None if math.isnan(value) else days_to_text(value) for value in raw.numbers.tolist()]
         found.append(list(values or []))
     return found
-
-
-def spaced(positions: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """Choose at most `most` of the positions, evenly spaced, in order."""
-    if len(positions) <= most:
-        return positions
-    return positions[np.linspace(0, len(positions) - 1, most).round().astype(np.int64)]
 
 
 def shap_values(

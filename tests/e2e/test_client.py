@@ -186,6 +186,8 @@ def test_the_model_explains_itself(client, fitted):
     assert sum(feature["mean"] for feature in shares) == pytest.approx(1)
     dependence = client.partial_dependence(fitted, ["weight"], level=0.5)
     assert len(dependence["mean"]) == len(dependence["grid"][0])
+    pairs = client.interactions(fitted, ["weight", "cylinders", "displacement"])
+    assert len(pairs) == 3
     found = client.contrast(fitted, {"weight": 2500}, {"weight": 3500}, by="cylinders")
     assert found["average"]["lower"] > 0
     reasons = client.shap(fitted, pd.DataFrame(NEW))

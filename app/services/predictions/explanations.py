@@ -1,7 +1,7 @@
 """Explanations of a fitted model: diagnostics, variable importance, partial dependence, draws."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from sampler.posterior.report import diagnose
 
 MAX_WORK = 2e10  # tree evaluations for one partial dependence: two seconds of a core
 RUG = 200  # values of a feature shown below its effect
+MOST_FEATURES = 12  # of which all pairs are compared: about a second of a core
 MAX_POINTS = 10_000  # grid points in one response
 ICE_ROWS = 50  # rows with individual curves
 MAX_CELLS = 10_000_000  # draws times rows in one export: 80 MB
@@ -219,6 +220,55 @@ def importance(predictor: Predictor, owner: str, model: str, level: float) -> Im
         sorted(features, key=lambda feature: -feature.mean),
         shares.draws_without_rules,
     )
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Interaction of two features, as in `sampler.posterior.interactions.Interactions`."""
+
+    features: tuple[str, str]
+    strength: float
+    strength_lower: float
+    strength_upper: float
+    h: float
+    h_lower: float
+    h_upper: float
+    inclusion: float
+    inclusion_lower: float
+    inclusion_upper: float
+    expected: float
+
+
+@dataclass(frozen=True)
+class PairsOfFeatures:
+    """Interactions of each two features, the strongest first."""
+
+    model_id: str
+    level: float
+    draws: int
+    pairs: list[Pair]
+
+
+def interactions(
+    predictor: Predictor, owner: str, model: str, features: Sequence[str] | None, level: float
+) -> PairsOfFeatures:
+    """Return the interactions of each two features.
+
+    Raises
+    ------
+    NotFoundError, NotFinishedError
+        As `finished`.
+    InvalidRequestError, TooLargeError
+        The features are unknown or too many, or the model has no interactions.
+    """
+    if features is not None and len(features) > MOST_FEATURES:
+        raise TooLargeError(f"Interactions are of at most {MOST_FEATURES} features at once.")
+    found, posterior = finished(predictor, owner, model)
+    with understood():
+        answer = posterior.interactions(features, level=level)
+    figures = [getattr(answer, field.name).tolist() for field in fields(Pair)[1:]]
+    pairs = [Pair(names, *row) for names, *row in zip(answer.pairs, *figures, strict=True)]
+    return PairsOfFeatures(found.id, level, answer.draws, pairs)
 
 
 def dependence(predictor: Predictor, owner: str, model: str, request: DependenceRequest) -> Dependence:

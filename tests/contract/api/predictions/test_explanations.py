@@ -349,3 +349,15 @@ def test_contrasts_that_make_no_sense_are_refused_by_name(client, model, body, f
     """Unknown features, settings of different features and wrong values are refused by name."""
     told = problem(client.post(f"/models/{model['id']}/contrast", json=body), 422)
     assert field in str(told["errors"])
+
+
+def test_interactions_are_those_of_the_notebook(client, model):
+    """Pairs have the model file's figures; unknown features and single ones are refused by name."""
+    answer = ask(client, model, "interactions", level=0.5)
+    expected = of_file(client, model).interactions(level=0.5)
+    assert [tuple(pair["features"]) for pair in answer["pairs"]] == expected.pairs
+    for name in ("strength", "strength_upper", "h", "h_lower", "inclusion", "inclusion_upper", "expected"):
+        assert [pair[name] for pair in answer["pairs"]] == getattr(expected, name).tolist()
+    for wrong in (["size"], ["size", "town"]):
+        refused = client.get(f"/models/{model['id']}/interactions", params={"feature": wrong})
+        assert "features" in str(problem(refused, 422)["errors"])

@@ -1,0 +1,240 @@
+"""Interactions of two columns: Friedman's H, and splits on one right below the other.
+
+See docs/maths.md#interactions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sampler import interrupt
+from sampler.errors import SettingsError
+from sampler.posterior.inclusion import rules_per_draw
+from sampler.posterior.intervals import equal_tailed
+from sampler.posterior.partial_dependence import spaced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sampler.storage.draws import Draws
+    from sampler.storage.model_header import Header
+
+    Floats = NDArray[np.float64]
+    Codes = NDArray[np.uint8]
+
+ROWS = 50  # at most, since H needs their square
+COLUMNS = 10  # by default
+
+
+@dataclass(frozen=True)
+class Interactions:
+    """Pairs of columns, the strongest first.
+
+    Attributes
+    ----------
+    pairs
+        Names of the two columns.
+    strength, strength_lower, strength_upper
+        float64 [pair]: standard deviation over rows of what the joint effect has beyond the two separate
+        ones, in the unit of the outcome (of probabilities for classes).
+    h, h_lower, h_upper
+        float64 [pair]: Friedman's H, that standard deviation divided by the joint effect's; 0 for no
+        interaction, 1 for nothing else. It is large by chance where two columns have hardly any effect.
+    inclusion, inclusion_lower, inclusion_upper
+        float64 [pair]: share of the splits right below another one that join these two columns.
+    expected
+        float64 [pair]: that share if the columns of neighbouring splits were independent.
+    level
+        Probability of the intervals.
+    draws
+        Number of draws used, of all chains.
+    draws_without_pairs
+        Number of draws left out of `inclusion`: no split of theirs is below one of another column.
+
+    """
+
+    pairs: list[tuple[str, str]]
+    strength: Floats
+    strength_lower: Floats
+    strength_upper: Floats
+    h: Floats
+    h_lower: Floats
+    h_upper: Floats
+    inclusion: Floats
+    inclusion_lower: Floats
+    inclusion_upper: Floats
+    expected: Floats
+    level: float
+    draws: int
+    draws_without_pairs: int
+
+    def __str__(self) -> str:
+        names = [f"{a} : {b}" for a, b in self.pairs]
+        width = max(map(len, names), default=0) + 2
+        head = f"{'':{width}}{'strength':>10}{'lower':>10}{'upper':>10}{'H':>7}{'share':>8}{'expected':>10}"
+        rows = (
+            f"{name:{width}}{self.strength[i]:10.4g}{self.strength_lower[i]:10.4g}"
+            f"{self.strength_upper[i]:10.4g}{self.h[i]:7.2f}{self.inclusion[i]:8.3f}{self.expected[i]:10.3f}"
+            for i, name in enumerate(names)
+        )
+        return "\n".join([head, *rows])
+
+
+def interactions(
+    header: Header,
+    draws: Draws,
+    f: Callable[[Codes], Floats],
+    codes: Codes,
+    features: Sequence[str] | None,
+    level: float,
+) -> Interactions:
+    """Compute the interactions of each two of some columns.
+
+    Parameters
+    ----------
+    header
+        Header of the model.
+    draws
+        Trees of the draws used.
+    f
+        Function from codes [coded column, row] to these draws of f, float64 [draw, row]; H takes these.
+    codes
+        Rows over which effects are averaged and compared, uint8 [coded column, row]; at most 50 are used.
+    features
+        Columns; None takes the ten that most rules use.
+    level
+        Probability of the intervals.
+
+    Raises
+    ------
+    SettingsError
+        For unknown columns, and for fewer than two.
+
+    """
+    names = [column.name for column in header.schema.columns]
+    rules = rules_per_draw(draws, header)
+    columns = _chosen(features, names, rules.sum(axis=0))
+    pairs = list(combinations(columns, 2))
+    strength, h = _h_statistics(header, f, codes[:, spaced(codes.shape[1], ROWS)], columns)
+    neighbours = _neighbours(draws, header)
+    counts = np.stack([neighbours.joining(draws.num_draws, pair) for pair in pairs], axis=1)
+    ends = neighbours.ends(draws.num_draws, len(names))
+    some = ends.sum(axis=1) > 0
+    total = np.maximum(ends.sum(axis=1), 1)[:, None] / 2
+    shares = (counts / total)[some] if some.any() else np.zeros((1, len(pairs)))
+    marginal = ends / (2 * total)
+    apart = 1 - (marginal**2).sum(axis=1)  # probability that two independent ends differ
+    expected = np.array(
+        [np.sum(2 * marginal[some, j] * marginal[some, k] / apart[some]) for j, k in pairs]
+    ) / max(int(some.sum()), 1)
+    (h_lower, h_upper), (lower, upper) = equal_tailed(h, level), equal_tailed(shares, level)
+    weakest, strongest = equal_tailed(strength, level)
+    order = np.argsort(-strength.mean(axis=0), kind="stable")
+    return Interactions(
+        pairs=[(names[pairs[i][0]], names[pairs[i][1]]) for i in order],
+        strength=strength.mean(axis=0)[order],
+        strength_lower=weakest[order],
+        strength_upper=strongest[order],
+        h=h.mean(axis=0)[order],
+        h_lower=h_lower[order],
+        h_upper=h_upper[order],
+        inclusion=shares.mean(axis=0)[order],
+        inclusion_lower=lower[order],
+        inclusion_upper=upper[order],
+        expected=expected[order],
+        level=level,
+        draws=h.shape[0],
+        draws_without_pairs=int((~some).sum()),
+    )
+
+
+class _Neighbours(NamedTuple):
+    """Splits right below a split on another column: the draw and both columns, int64 [pair]."""
+
+    draw: NDArray[np.int64]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+
+    def joining(self, num_draws: int, pair: tuple[int, int]) -> NDArray[np.int64]:
+        """Count the neighbours that join two columns, int64 [draw]."""
+        joined = (self.low == min(pair)) & (self.high == max(pair))
+        return np.bincount(self.draw[joined], minlength=num_draws)
+
+    def ends(self, num_draws: int, num_columns: int) -> NDArray[np.int64]:
+        """Count the neighbours that have each column at one end, int64 [draw, column]."""
+        cell = np.concatenate([self.draw * num_columns + self.low, self.draw * num_columns + self.high])
+        return np.bincount(cell, minlength=num_draws * num_columns).reshape(num_draws, num_columns)
+
+
+def _neighbours(draws: Draws, header: Header) -> _Neighbours:
+    column_of = np.array([column for column, _ in header.schema.coded])
+    parent = _parents(draws)
+    nodes = np.flatnonzero((draws.feature >= 0) & (parent >= 0))
+    below, above = column_of[draws.feature[nodes]], column_of[draws.feature[parent[nodes]]]
+    draw = np.repeat(np.arange(draws.num_draws), np.diff(draws.tree_start[:: draws.num_trees]))[nodes]
+    apart = below != above
+    below, above = below[apart], above[apart]
+    return _Neighbours(draw[apart], np.minimum(below, above), np.maximum(below, above))
+
+
+def _parents(draws: Draws) -> NDArray[np.int64]:
+    """Return each node's parent, int64 [node], -1 for a root; nodes are in pre-order."""
+    parent: list[int] = []
+    waiting = [-1]  # the parent of each child still to come; a tree's root has none
+    for feature in draws.feature.tolist():
+        node = len(parent)
+        parent.append(waiting.pop())
+        if feature >= 0:
+            waiting += [node, node]
+        elif not waiting:
+            waiting = [-1]
+    return np.array(parent)
+
+
+def _chosen(features: Sequence[str] | None, names: list[str], use: NDArray[np.int64]) -> list[int]:
+    if features is None:
+        return sorted(np.argsort(-use, kind="stable")[:COLUMNS].tolist())
+    unknown = [name for name in features if name not in names]
+    if unknown:
+        raise SettingsError(
+            f"features: the model has no feature {unknown[0]!r}; it has {', '.join(names)}",
+            field="features",
+            code="unknown",
+        )
+    if isinstance(features, str) or len(set(features)) < 2:
+        raise SettingsError(
+            "features: interactions take a list of at least two different features",
+            field="features",
+            code="not_accepted",
+        )
+    return [names.index(name) for name in dict.fromkeys(features)]
+
+
+def _h_statistics(
+    header: Header, f: Callable[[Codes], Floats], rows: Codes, chosen: list[int]
+) -> tuple[Floats, Floats]:
+    """Compute the strength and H of each two columns on each draw, float64 [draw, pair]."""
+    positions = {j: [i for i, (column, _) in enumerate(header.schema.coded) if column == j] for j in chosen}
+    alone = {j: _centred_effect(f, rows, positions[j]) for j in chosen}
+    strengths, found = [], []
+    for j, k in combinations(chosen, 2):
+        interrupt.look()
+        joint = _centred_effect(f, rows, [*positions[j], *positions[k]])
+        size = joint.std(axis=1)
+        strengths.append((joint - alone[j] - alone[k]).std(axis=1))
+        found.append(strengths[-1] / np.where(size > 0, size, 1))
+    return np.array(strengths).T, np.array(found).T
+
+
+def _centred_effect(f: Callable[[Codes], Floats], rows: Codes, positions: list[int]) -> Floats:
+    """Average f over all rows with some columns from each row in turn, less its mean: float64 [draw, row]."""
+    count = rows.shape[1]
+    mixed = np.tile(rows, (1, count))
+    mixed[positions] = np.repeat(rows[positions], count, axis=1)
+    effect = f(mixed).reshape(-1, count, count).mean(axis=2)
+    return np.asarray(effect - effect.mean(axis=1, keepdims=True))
