@@ -204,6 +204,7 @@ COMPUTES = {
     "/models/{model_id}/partial-dependence",
     "/models/{model_id}/shap",
     "/models/{model_id}/contrast",
+    "/models/{model_id}/extend/estimate",
 }
 
 
@@ -238,6 +239,8 @@ def test_every_change_leaves_a_line(settings, database, caplog):
         with session_scope(database.engine) as session:
             ann_id = session.query(ApiKey).filter_by(name="ann").one().id
         dataset = change("POST", "/datasets", "dataset.created", content=table(60), headers=CSV)["id"]
+        amended = {"columns": {"size": {"missing": ["3"]}}}
+        change("POST", "/datasets/{dataset_id}/amend", "dataset.created", json=amended)
         body = {"dataset_id": dataset, "target": "y"} | SMALL
         model = change("POST", "/models", "model.created", json=body)["id"]
         change("POST", "/models/{model_id}/cancel", "model.cancelled")
@@ -247,6 +250,7 @@ def test_every_change_leaves_a_line(settings, database, caplog):
         run_units(settings)
         change("POST", "/models/{model_id}/extend", "model.extended", json={"num_draws": 5})
         run_units(settings)
+        change("POST", "/models/{model_id}/refit", "model.created", json={"holdout": 0.2})
         path = "/models/{model_id}/predictions"
         prediction = change("POST", path, "prediction.created", json={"dataset_id": dataset})["id"]
         change("POST", "/predictions/{prediction_id}/cancel", "prediction.cancelled")
