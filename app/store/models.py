@@ -100,7 +100,7 @@ def list_page(
     return list(session.scalars(page(mine, Model, limit, after)))
 
 
-class Origin(NamedTuple):
+class ModelOrigin(NamedTuple):
     """Dataset of a model (None for an imported one), and a model's number among equal ones without a name.
 
     Equal means of the same target and dataset; the oldest is number 1, and models with a name have none.
@@ -111,7 +111,7 @@ class Origin(NamedTuple):
     number: int | None
 
 
-def origins(session: Session, owner: str, model_ids: Sequence[str]) -> dict[str, Origin]:
+def origins(session: Session, owner: str, model_ids: Sequence[str]) -> dict[str, ModelOrigin]:
     """Return the origin of each of the owner's models."""
     number = func.row_number().over(
         partition_by=(Model.dataset_id, Model.target), order_by=(Model.created_at, Model.id)
@@ -124,7 +124,7 @@ def origins(session: Session, owner: str, model_ids: Sequence[str]) -> dict[str,
         .outerjoin(numbered, numbered.c.id == Model.id)
         .where(Model.id.in_(model_ids))
     )
-    return {model_id: Origin(*rest) for model_id, *rest in session.execute(query)}
+    return {model_id: ModelOrigin(*rest) for model_id, *rest in session.execute(query)}
 
 
 def chains(session: Session, model_ids: Sequence[str]) -> dict[str, list[Unit]]:

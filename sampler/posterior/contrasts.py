@@ -31,7 +31,7 @@ USUAL_SHARE = 0.05  # of rows that are unlike the others by chance
 MOST_GROUPS = 50
 
 
-class Estimate(NamedTuple):
+class ContrastEstimate(NamedTuple):
     """Posterior mean and interval of an average contrast, and the number of rows averaged over.
 
     Numbers; for more than two classes float64 [class].
@@ -76,17 +76,17 @@ class Contrast:
     mean: Floats
     lower: Floats
     upper: Floats
-    average: Estimate
-    population: Estimate
-    treated: Estimate | None
-    groups: dict[str, Estimate]
+    average: ContrastEstimate
+    population: ContrastEstimate
+    treated: ContrastEstimate | None
+    groups: dict[str, ContrastEstimate]
     unlike: tuple[NDArray[np.bool_], NDArray[np.bool_]]
     level: float
     warnings: list[str]
 
 
 @dataclass(frozen=True)
-class ContrastRequest:
+class ContrastWish:
     """Request for a contrast: two settings of the same columns, the column of the groups, and the level."""
 
     first: Mapping[str, Any]
@@ -100,7 +100,7 @@ def contrast(
     f: Callable[[Codes], Floats],
     codes: Codes,
     shares: Floats,
-    request: ContrastRequest,
+    request: ContrastWish,
 ) -> Contrast:
     """Compute a contrast with intervals over draws.
 
@@ -193,23 +193,23 @@ class _Averages:
             self._weights += weights.sum(axis=1)
         return mean, lower, upper
 
-    def estimate(self, name: str, level: float) -> Estimate:
+    def estimate(self, name: str, level: float) -> ContrastEstimate:
         """Average over a part of the rows; NaN for one without rows."""
         rows = int(self.parts[name].sum())
         return _estimate(self._totals[name] / rows if rows else np.full(1, np.nan), rows, level)
 
-    def population(self, level: float) -> Estimate:
+    def population(self, level: float) -> ContrastEstimate:
         """Average over the population that the rows are a sample of."""
         weights = self._weights.reshape(-1, *[1] * (self._weighted.ndim - 1))
         return _estimate(self._weighted / weights, int(self.parts[""].sum()), level)
 
 
-def _estimate(draws: Floats, rows: int, level: float) -> Estimate:
+def _estimate(draws: Floats, rows: int, level: float) -> ContrastEstimate:
     lower, upper = equal_tailed(draws, level)
-    return Estimate(draws.mean(axis=0), lower, upper, rows)
+    return ContrastEstimate(draws.mean(axis=0), lower, upper, rows)
 
 
-def _check(request: ContrastRequest, names: Sequence[str]) -> None:
+def _check(request: ContrastWish, names: Sequence[str]) -> None:
     for field, setting in (("first", request.first), ("second", request.second)):
         unknown = [name for name in setting if name not in names]
         if unknown:

@@ -23,7 +23,7 @@ from sampler.posterior.assessment.calibration import row_by_row
 from sampler.posterior.assessment.convergence import growth
 from sampler.posterior.assessment.density import density
 from sampler.posterior.assessment.scoring import LabelledRows, score
-from sampler.posterior.contrasts import Contrast, ContrastRequest, contrast
+from sampler.posterior.contrasts import Contrast, ContrastWish, contrast
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.inclusion import Inclusion, inclusion, rules_per_draw
 from sampler.posterior.interactions import Interactions, interactions
@@ -695,7 +695,7 @@ class Posterior:
         def f(codes: NDArray[np.uint8]) -> Floats:
             return self._f_of(codes, chosen)
 
-        request = ContrastRequest(first, second, by, level)
+        request = ContrastWish(first, second, by, level)
         return contrast(self._header, f, coded.codes, self.inclusion().mean, request)
 
     def interactions(

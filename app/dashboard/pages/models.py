@@ -41,7 +41,7 @@ EVENTS = 50
 UNTIL_CONVERGED = {"verdict": "converged"}
 
 
-Column = Literal[
+SortColumn = Literal[
     "model", "target", "error", "skill", "coverage", "verdict", "method", "rows", "time", "created"
 ]
 
@@ -54,7 +54,7 @@ def list_models(
     owner: Owner,
     cursor: Cursor = None,
     q: Annotated[str, Query(max_length=200)] = "",
-    sort: Column | None = None,
+    sort: SortColumn | None = None,
     order: Literal["up", "down"] | None = None,
 ) -> Response:
     """Show your models with their figures: newest first, page by page; or the newest searched and sorted."""

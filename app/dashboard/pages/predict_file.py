@@ -35,7 +35,7 @@ DOWNLOADS = {
 
 
 @dataclass(frozen=True)
-class Preview:
+class FilePreview:
     """The first predicted rows of a file, and how many there are.
 
     `rows` holds for each row its own values, the most probable class (of several), the estimate, the ends of
@@ -68,7 +68,7 @@ async def predict_file(
     model_id = frame["model"].id
     wanted = text(form, "as") or "preview"
 
-    def work() -> Preview | Response:
+    def work() -> FilePreview | Response:
         if not received.filename:
             raise InvalidRequestError(errors=[Fault("file", None, "choose a file")])
         level = _level(text(form, "level"))
@@ -79,7 +79,7 @@ async def predict_file(
         return preview_of(answer, received.filename, level)
 
     try:
-        found: Preview | Response | ServiceError = await gate.run(work)
+        found: FilePreview | Response | ServiceError = await gate.run(work)
     except ServiceError as error:
         if error.status not in {409, 413, 422}:
             raise
@@ -94,7 +94,7 @@ async def predict_file(
     )
 
 
-def preview_of(answer: PredictionAnswer, filename: str, level: float) -> Preview:
+def preview_of(answer: PredictionAnswer, filename: str, level: float) -> FilePreview:
     """Return the preview of an answer with one interval."""
     prediction, kept = answer.prediction, answer.kept
     assert kept is not None
@@ -120,7 +120,7 @@ def preview_of(answer: PredictionAnswer, filename: str, level: float) -> Preview
     names = kept.column_names[:PREVIEW_COLUMNS]
     several = answer.classes is not None and len(answer.classes) > 2
     warnings = [*answer.notes, *prediction.warnings]
-    return Preview(filename, len(prediction.mean), level, names, several, spread, rows, warnings)
+    return FilePreview(filename, len(prediction.mean), level, names, several, spread, rows, warnings)
 
 
 def _bars(mean: Any, lower: Any, upper: Any, *, probabilities: bool) -> list[tuple[float, float, float]]:

@@ -149,7 +149,7 @@ def delete(session: Session, owner: str, model_id: str) -> str:
     return model.id
 
 
-def _label(model: Model, origin: store.Origin) -> str:
+def _label(model: Model, origin: store.ModelOrigin) -> str:
     if model.name is not None:
         return model.name
     source = "imported" if origin.dataset_name is None else f"from {origin.dataset_name}"
@@ -157,7 +157,7 @@ def _label(model: Model, origin: store.Origin) -> str:
     return f"{model.target} {source}{number}"
 
 
-def _fitted(model: Model, chains: Sequence[Unit], origin: store.Origin) -> FittedModel:
+def _fitted(model: Model, chains: Sequence[Unit], origin: store.ModelOrigin) -> FittedModel:
     return FittedModel(
         id=model.id,
         name=model.name,

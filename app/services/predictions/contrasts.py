@@ -10,7 +10,7 @@ from app.services.errors import TooLargeError, UnusableDataError
 from app.services.predictions.explanations import MAX_WORK, classes_of, finished
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.rows import columns_of
-from sampler.posterior.contrasts import Estimate
+from sampler.posterior.contrasts import ContrastEstimate
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,6 @@ def contrast(predictor: Predictor, owner: str, model: str, request: ContrastRequ
     )
 
 
-def _average(estimate: Estimate) -> AverageContrast:
+def _average(estimate: ContrastEstimate) -> AverageContrast:
     mean, lower, upper = (np.asarray(part).tolist() for part in estimate[:3])
     return AverageContrast(mean, lower, upper, estimate.rows)

@@ -109,7 +109,7 @@ def test_streams_of_one_owner_leave_room_for_others(settings, database):
         assert "9 models" in refused["detail"]
         with following(client, eight, ann), following(client, eight, ann):
             told = problem(client.get(f"/models/{ids[0]}/events", headers=ann | STREAM), 429, "quota")
-            assert "2 streams" in told["detail"]
+            assert "2 event streams" in told["detail"]
             problem(client.get(eight, headers=ann), 429, "quota")
             with following(client, f"/models/{bobs[0]}/events", bob):
                 assert client.get(f"/models/{ids[0]}/events", headers=ann).status_code == 200
