@@ -7,6 +7,7 @@ is free (`jit_cache`), and a process that starts alone starts a second one to he
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -52,6 +53,7 @@ class Kernel:
     signature: Callable[[type | None], Any]  # for a leaf model
     pointer: bool
     arrays: bool = False  # of a pointer kernel: whether it makes any, be it views of what it is given
+    inner: bool = False  # called by kernels alone, which contain it
     compiled: dict[Any, Any] = field(default_factory=dict)  # by signature
 
     def build(self, leaf_model: type | None = None) -> Any:
@@ -107,7 +109,8 @@ def kernel(
         if not entry:
             _keep_from_python(compiled)
         signature = partial(signature_of, function)
-        _register(function.__module__, Kernel(function.__qualname__, compiled, signature, pointer=False))
+        name, module = function.__qualname__, function.__module__
+        _register(module, Kernel(name, compiled, signature, pointer=False, inner=not entry))
         return compiled  # type: ignore[no-any-return]
 
     return decorate
@@ -179,11 +182,19 @@ def warm(what: Settings | str | None = None, progress: Tell | None = None) -> fl
         for name in names:
             for entry in _kernels(name):
                 tell(done, total)
-                entry.build(leaf_model(name))
+                if not entry.inner:
+                    entry.build(leaf_model(name))
                 done += 1
             _loaded.add(name)
         tell(total, total)
     return seconds
+
+
+def load_inner_kernels() -> None:
+    """Load the kernels that kernels alone call too, for whoever compiles a caller of them."""
+    for name in _groups(None):
+        for entry in _kernels(name):
+            entry.build(leaf_model(name))
 
 
 def is_warm(what: Settings | str | None = None) -> bool:
@@ -261,11 +272,24 @@ def _compile_group(name: str, tell: Tell, done: int, total: int) -> bool:
         for needed in GROUPS[name].needs:
             for entry in _kernels(needed):
                 entry.build(leaf_model(needed))
-        for number, entry in enumerate(_kernels(name)):
-            tell(done + number, total)
-            entry.build(leaf_model(name))
+        with _uncollected():
+            for number, entry in enumerate(_kernels(name)):
+                tell(done + number, total)
+                entry.build(leaf_model(name))
         jit_cache.mark_complete(name)
     return True
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Leave cycles of objects uncollected for a while: looking for them takes a tenth of a compile."""
+    collected = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collected:
+            gc.enable()
 
 
 @contextmanager

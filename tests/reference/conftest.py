@@ -2,10 +2,11 @@
 
 import pytest
 
-from sampler.kernels.jit import warm
+from sampler.kernels.jit import load_inner_kernels, warm
 
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled():
     """Compile all kernels once, so that no test pays for it."""
     warm()
+    load_inner_kernels()

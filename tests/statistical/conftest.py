@@ -2,7 +2,7 @@
 
 import pytest
 
-from sampler.kernels.jit import warm
+from sampler.kernels.jit import load_inner_kernels, warm
 from tests.support.reports.p_values import noted
 from tests.support.reports.statistical_report import report_lines
 
@@ -11,6 +11,7 @@ from tests.support.reports.statistical_report import report_lines
 def compiled():
     """Compile all kernels once, so that no test pays for it."""
     warm()
+    load_inner_kernels()
 
 
 @pytest.hookimpl(wrapper=True)

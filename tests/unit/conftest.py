@@ -2,7 +2,7 @@
 
 import pytest
 
-from sampler.kernels.jit import warm
+from sampler.kernels.jit import load_inner_kernels, warm
 
 COMPILED = {"bart", "cart", "kernels", "posterior", "soft", "storage"}  # folders that need every kernel
 
@@ -11,6 +11,7 @@ COMPILED = {"bart", "cart", "kernels", "posterior", "soft", "storage"}  # folder
 def all_kernels():
     """Compile or load every kernel, once per test process."""
     warm()
+    load_inner_kernels()
 
 
 @pytest.fixture(autouse=True)

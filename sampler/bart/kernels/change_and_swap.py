@@ -370,22 +370,25 @@ def try_rule(data: Data, forest: Forest, model: Model, work: Work, tree: Int, to
     return False
 
 
-@kernel(allocates=False)
-def change_any(data: Data, forest: Forest, model: Model, work: Work, tree: Int) -> Bool:
+def change_any(at_data: Any, at_forest: Any, at_model: Any, at_work: Any, tree: Int) -> Int:
     """Propose a rule from the prior at a split uniform among all (docs/maths.md#change), and decide.
 
     A split above more than MOST_BELOW leaves stays as it is: their number is the same before and after, so
     that leaves the posterior as it is too.
     """
+    data: Data = at_data[0]
+    forest: Forest = at_forest[0]
+    model: Model = at_model[0]
+    work: Work = at_work[0]
     num_leaves, rule = np.int64(forest.num_leaves[tree]), work.proposal.rule
     if num_leaves == 1:
-        return False
+        return 0
     top = below(work.random, num_leaves - 1)
     if is_bottom(forest.node[tree], top):
-        return change_at(data, forest, model, work, tree, top)
+        return np.int64(change_at(data, forest, model, work, tree, top))
     labels = look_below(forest, work, tree, top)
     if labels > MOST_BELOW:
-        return False
+        return 0
     gather_rows(data, forest, work, tree, top == 0, np.uint8(labels))
     draw_rule(
         data,
@@ -435,30 +438,21 @@ def swap_at(data: Data, forest: Forest, model: Model, work: Work, tree: Int, chi
     return False
 
 
-@kernel(allocates=False)
-def swap_rules(data: Data, forest: Forest, model: Model, work: Work, tree: Int) -> Bool:
+def swap_rules(at_data: Any, at_forest: Any, at_model: Any, at_work: Any, tree: Int) -> Int:
     """Propose a swap at a pair of parent and child split, uniform among all (docs/maths.md#swap).
 
     As with CHANGE, pairs above more than MOST_BELOW leaves stay.
     """
+    data: Data = at_data[0]
+    forest: Forest = at_forest[0]
+    model: Model = at_model[0]
+    work: Work = at_work[0]
     splits = np.int64(forest.num_leaves[tree]) - 1
     if splits < 2:
-        return False
+        return 0
     child = 1 + below(work.random, splits - 1)  # every split but the root (number 0) makes one pair
-    return swap_at(data, forest, model, work, tree, child)
+    return np.int64(swap_at(data, forest, model, work, tree, child))
 
 
-def _change_any_step(data: Any, forest: Any, model: Any, work: Any, tree: Int) -> Int:
-    """Make the move `change_any` by address."""
-    return np.int64(change_any(data[0], forest[0], model[0], work[0], tree))
-
-
-CHANGE_ANY_STEP = pointer_kernel(__name__, step_signature, _change_any_step)
-
-
-def _swap_rules_step(data: Any, forest: Any, model: Any, work: Any, tree: Int) -> Int:
-    """Make the move `swap_rules` by address."""
-    return np.int64(swap_rules(data[0], forest[0], model[0], work[0], tree))
-
-
-SWAP_RULES_STEP = pointer_kernel(__name__, step_signature, _swap_rules_step)
+CHANGE_ANY_STEP = pointer_kernel(__name__, step_signature, change_any)
+SWAP_RULES_STEP = pointer_kernel(__name__, step_signature, swap_rules)

@@ -123,20 +123,18 @@ def change_at(data: Data, forest: Forest, model: Model, work: Work, tree: Int, a
     return decide_change(data, forest, model, work, tree, at)
 
 
-@kernel(allocates=False)
-def change_bottom(data: Data, forest: Forest, model: Model, work: Work, tree: Int) -> Bool:
+def change_bottom(at_data: Any, at_forest: Any, at_model: Any, at_work: Any, tree: Int) -> Int:
     """Propose a rule from the prior at a split uniform on W(T), and decide."""
+    data: Data = at_data[0]
+    forest: Forest = at_forest[0]
+    model: Model = at_model[0]
+    work: Work = at_work[0]
     node, num_leaves = forest.node[tree], np.int64(forest.num_leaves[tree])
     bottoms = num_bottom(node, num_leaves)
     if bottoms == 0:
-        return False
+        return 0
     at = nth_bottom(node, num_leaves, below(work.random, bottoms))
-    return change_at(data, forest, model, work, tree, at)
+    return np.int64(change_at(data, forest, model, work, tree, at))
 
 
-def _change_bottom_step(data: Any, forest: Any, model: Any, work: Any, tree: Int) -> Int:
-    """Make the move `change_bottom` by address."""
-    return np.int64(change_bottom(data[0], forest[0], model[0], work[0], tree))
-
-
-CHANGE_BOTTOM_STEP = pointer_kernel(__name__, step_signature, _change_bottom_step)
+CHANGE_BOTTOM_STEP = pointer_kernel(__name__, step_signature, change_bottom)

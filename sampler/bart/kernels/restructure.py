@@ -28,7 +28,6 @@ from sampler.kernels.arrays import (
     PARENT,
     RIGHT,
     SIDE,
-    Bool,
     Data,
     Float,
     Floats2,
@@ -226,12 +225,14 @@ def settle(data: Data, forest: Forest, work: Work, tree: Int) -> Float:
     return log_prior(forest, work, tree, splits)
 
 
-@kernel(allocates=False)
-def restructure(data: Data, forest: Forest, work: Work, tree: Int) -> Bool:
+def restructure(at_data: Any, at_forest: Any, _at_model: Any, at_work: Any, tree: Int) -> Int:
     """Propose another tree with the same leaves' rows; its prior and the numbers of ways decide."""
+    data: Data = at_data[0]
+    forest: Forest = at_forest[0]
+    work: Work = at_work[0]
     splits = np.int64(forest.num_leaves[tree]) - 1
     if splits == 0:
-        return False
+        return 0
     find_ranges(data, forest, work, tree)
     ratio = -settle(data, forest, work, tree)
     ratio -= log_ways(forest, work, tree, splits)
@@ -240,15 +241,10 @@ def restructure(data: Data, forest: Forest, work: Work, tree: Int) -> Bool:
     if ways > -np.inf:
         ratio += ways + settle(data, forest, work, tree)
         if math.log(uniform(work.random)) < ratio:
-            return True
+            return 1
     copy_splits(work.rebuilt.shelf, forest.node[tree], splits)
     settle(data, forest, work, tree)
-    return False
+    return 0
 
 
-def _restructure_step(data: Any, forest: Any, _model: Any, work: Any, tree: Int) -> Int:
-    """Make the move `restructure` by address."""
-    return np.int64(restructure(data[0], forest[0], work[0], tree))
-
-
-RESTRUCTURE_STEP = pointer_kernel(__name__, step_signature, _restructure_step)
+RESTRUCTURE_STEP = pointer_kernel(__name__, step_signature, restructure)

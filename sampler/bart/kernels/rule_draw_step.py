@@ -122,18 +122,21 @@ def load_children(
     work.leaves.old[a] = work.leaves.old[b] = 0
 
 
-@kernel(allocates=False)
-def draw_split_rule(data: Data, forest: Forest, model: Model, work: Work, tree: Int) -> Bool:
-    """Draw the rule of one split above two leaves from its full conditional; returns whether it changed.
+def draw_split_rule(at_data: Any, at_forest: Any, at_model: Any, at_work: Any, tree: Int) -> Int:
+    """Draw the rule of one split above two leaves from its full conditional; return 1 if it changed.
 
     The split is uniform among them (the draw leaves them as they are), the other column any, by its share:
     then no share stands in the weights.
     """
+    data: Data = at_data[0]
+    forest: Forest = at_forest[0]
+    model: Model = at_model[0]
+    work: Work = at_work[0]
     node, leaf, random = forest.node[tree], forest.leaf[tree], work.random
     num_leaves = np.int64(forest.num_leaves[tree])
     bottoms = num_bottom(node, num_leaves)
     if bottoms == 0:
-        return False
+        return 0
     if work.pending.state[KEEP] >= 0:
         settle_prune(data, forest, model, work, tree)
     at = nth_bottom(node, num_leaves, below(random, bottoms))
@@ -179,7 +182,7 @@ def draw_split_rule(data: Data, forest: Forest, model: Model, work: Work, tree: 
     info = work.codes.info[which]
     cut, side = pick_rule(info, work.codes.factors[which], other_sum if which == 1 else own_sum, random)
     if column == own and cut == node[at, CUT] and side == node[at, SIDE]:
-        return False
+        return 0
     node[at, FEATURE], node[at, CUT], node[at, SIDE] = column, cut, side
     key, shift = shifted(cut, side)
     reroute_pair(model, pair, data.codes[column], key, shift)
@@ -190,12 +193,7 @@ def draw_split_rule(data: Data, forest: Forest, model: Model, work: Work, tree: 
     widen(model, max(abs(np.int64(pair.left_old)), abs(np.int64(pair.right_old))))
     leaf[a, GROWABLE], leaf[b, GROWABLE] = children_growable(info, cut, side)
     load_children(forest, model, work, tree, which, data.high[column] + 1, a, b, cut, side)
-    return True
+    return 1
 
 
-def _draw_split_rule_step(data: Any, forest: Any, model: Any, work: Any, tree: Int) -> Int:
-    """Make the move `draw_split_rule` by address."""
-    return np.int64(draw_split_rule(data[0], forest[0], model[0], work[0], tree))
-
-
-DRAW_SPLIT_RULE_STEP = pointer_kernel(__name__, step_signature, _draw_split_rule_step)
+DRAW_SPLIT_RULE_STEP = pointer_kernel(__name__, step_signature, draw_split_rule)

@@ -220,6 +220,10 @@ Places = tuple[Int, Int, Int, Int]
 
 
 def step_signature(model: type) -> Any:
-    """Signature of a move that is called through its address, for a leaf model."""
+    """Signature of a move that is called through its address, for a leaf model.
+
+    The move itself unpacks what stands at the addresses: beside it a kernel would be compiled twice, alone
+    and in the move.
+    """
     pointer: Any = types.CPointer
     return i8(*(pointer(numba_type(kind)) for kind in (Data, Forest, model, Work)), i8)

@@ -55,8 +55,12 @@ print(",".join(name for name in GROUPS if is_complete(name)))
 
 
 WRITTEN_ANEW = f"""{SHOW}
+from sampler.kernels.jit import _kernels
+
 assert is_warm("prediction"), "another folder"
 show("prediction", lambda done, total: None)
+loaded = {{entry.inner for entry in _kernels("prediction") if entry.compiled}}
+assert loaded == {{False}}, "kernels that Python doesn't call were loaded"
 """
 
 
