@@ -25,8 +25,8 @@ STOP = {"stop": {"max_rhat": 1.0, "max_draws": 4, "first_look": 3}}
 FEWEST, MOST = 20, 100  # commits of a fit
 # The short forms use each database in one way, at some commits or all; `make chaos` uses both ways.
 WAYS = [
-    pytest.param("sqlite", "before", 5),
-    pytest.param("postgres", "after", 5),
+    pytest.param("sqlite", "before", 7),
+    pytest.param("postgres", "after", 7),
     pytest.param("sqlite", "before", 1, marks=pytest.mark.slow),
     pytest.param("postgres", "after", 1, marks=pytest.mark.slow),
     pytest.param("sqlite", "after", 1, marks=pytest.mark.long),
