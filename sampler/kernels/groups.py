@@ -69,10 +69,10 @@ GROUPS = {
             "posterior.kernels.mixture",
             "posterior.kernels.moments",
             "posterior.kernels.depths",
+            "posterior.kernels.shapley",
             "soft.kernels.predict",
         )
     ),
-    "shapley": Group(("posterior.kernels.shapley",)),
     "tree": Group(
         (
             "cart.kernels.rows",

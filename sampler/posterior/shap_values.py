@@ -13,7 +13,6 @@ from sampler import interrupt
 from sampler.data.scalars import days_to_text
 from sampler.data.table import read
 from sampler.errors import SettingsError
-from sampler.kernels.jit import warm
 from sampler.posterior.intervals import equal_tailed
 from sampler.posterior.kernels.shapley import MOST_PLAYERS, Trees, shapley_values
 from sampler.posterior.partial_dependence import spaced
@@ -234,7 +233,6 @@ def shap_values(
         When the computation was cancelled (`sampler.interrupt`).
 
     """
-    warm("shapley")
     trees = Trees(
         forest.draws.num_trees,
         forest.draws.tree_start,

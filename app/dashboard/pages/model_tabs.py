@@ -3,6 +3,7 @@
 The figures need a core for a moment, so they are computed behind the gate, as in the API.
 """
 
+from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -17,17 +18,19 @@ from app.dashboard.drawing.effects import height as chart_height
 from app.dashboard.drawing.effects import is_ordered
 from app.dashboard.pages.models import framed
 from app.services.access.keys import PREDICT, READ
-from app.services.errors import NotFinishedError, ServiceError
+from app.services.errors import InvalidRequestError, NotFinishedError, ServiceError, TooLargeError
 from app.services.fits import models
-from app.services.predictions import convergence, densities, explanations
+from app.services.predictions import convergence, densities, explanations, shap_values
 from app.services.predictions.explanations import DependenceRequest
 from app.services.predictions.predict_rows import Predictor, PredictRequest
+from app.services.predictions.shap_values import ShapRequest
 from app.web.dependencies import Owner, Reading, TheGate, ThePredictor
 from app.web.middleware.concurrency import GateOf
 from app.web.scopes import GuardedRoute, needs
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 LEVELS = (0.5, 0.9)
+MOST_REASONS = 20  # features in the table of reasons
 Frame = dict[str, Any]
 
 
@@ -227,6 +230,7 @@ def _predicted(
         "error": None,
         "wrong": {},
         "interval": interval,
+        "reasons": None,
     }
     if not model.draws:
         return nothing
@@ -246,12 +250,59 @@ def _predicted(
             found["answer"] = predictor.predict(owner, model_id, wanted).to_json()
             wanted = PredictRequest(rows=[found["row"]], levels=LEVELS, interval="credible")
             found["credible"] = predictor.predict(owner, model_id, wanted).to_json()
+            found["reasons"] = _reasons(predictor, owner, model_id, found["row"])
     except ServiceError as error:
         if error.status != 422:
             raise
         found["error"] = error
         found["wrong"] = {fault.column: fault.detail for fault in error.errors}
     return found
+
+
+@dataclass(frozen=True)
+class Reason:
+    """How much a feature moves a prediction, and its bar: left end, width and mark, of a scale of 120."""
+
+    name: str
+    value: Any
+    mean: float
+    lower: float
+    upper: float
+    bar: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """SHAP values of one row, the largest first; `zero` is where no effect is on the bars' scale."""
+
+    scale: str
+    base: float
+    f: float
+    reasons: list[Reason]
+    zero: float
+
+
+def _reasons(predictor: Predictor, owner: str, model_id: str, row: dict[str, Any]) -> Reasons | None:
+    """Explain the prediction of a row; None while the model is fitted, and where it has no such values."""
+    try:
+        found = shap_values.explain(predictor, owner, model_id, ShapRequest(rows=[row]))
+    except (InvalidRequestError, NotFinishedError, TooLargeError):
+        return None
+    if found.classes is not None:
+        return None
+    ends: list[float] = [0.0, *found.lower[0], *found.upper[0]]
+    start, width = min(ends), (max(ends) - min(ends)) or 1.0
+
+    def place(value: float) -> float:
+        return 120 * (value - start) / width
+
+    figures = zip(found.features, found.values[0], found.lower[0], found.upper[0], strict=True)
+    reasons = [
+        Reason(name, row[name], mean, low, high, (place(low), place(high) - place(low), place(mean)))
+        for name, mean, low, high in figures
+    ]
+    reasons.sort(key=lambda reason: -abs(reason.mean))
+    return Reasons(found.scale, found.base, found.f[0], reasons[:MOST_REASONS], place(0.0))
 
 
 def _typed(value: Any) -> str:

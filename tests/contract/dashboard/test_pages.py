@@ -295,6 +295,21 @@ def test_noise_that_varies_goes_from_the_form_to_the_preview(browser, client, se
     assert client.post(f"/models/{by_api}/predict", json=columns).json()["sd"] == answer["sd"]
 
 
+def test_a_prediction_says_why(browser, client, settings):
+    """Below the prediction of a row stand the SHAP values of the API, the largest first, with a bar each."""
+    model = fitted(client, settings)
+    row = {"size": 7.0, "colour": "red"}
+    values = client.post(f"/models/{model['id']}/shap", json={"rows": [row]}).json()
+    page = page_of(browser.get(f"/ui/models/{model['id']}/predict?f0=7&f1=red"))
+    shown = page.text[page.text.index('id="why"') :]
+    effects = dict(zip(values["features"], values["values"][0], strict=True))
+    order = sorted(effects, key=lambda name: -abs(effects[name]))
+    at = [shown.index(f'<th scope="row">{name}</th>') for name in order]
+    assert at == sorted(at)
+    for effect in effects.values():
+        assert f'<td class="num">{formatting.number(effect, 3)}</td>' in shown
+
+
 def test_held_out_rows_and_the_model_are_downloads(browser, client, settings):
     """The overview links to both, by the address of the model."""
     model = fitted(client, settings, holdout=0.25)
