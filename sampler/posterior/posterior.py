@@ -18,6 +18,7 @@ from sampler.data.encode import Coded, encode
 from sampler.data.row_flags import Flag, by_row
 from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.methods import METHODS
+from sampler.posterior.accumulated_effects import AccumulatedEffects, accumulated_effects
 from sampler.posterior.arviz import to_arviz
 from sampler.posterior.assessment.calibration import row_by_row
 from sampler.posterior.assessment.convergence import growth
@@ -651,6 +652,47 @@ class Posterior:
         (level,) = Request.check(level, "credible", None).levels
         rows = self.reference if background is None else self._coded(background)
         return explain(self, X, rows, self._alike(None), level, game, max_draws)
+
+    def accumulated_effects(
+        self,
+        feature: str,
+        X: Any = None,
+        level: float | Sequence[float] = 0.9,
+        *,
+        num_draws: int | None = None,
+    ) -> AccumulatedEffects:
+        """Compute accumulated local effects of a column of numbers or dates, with intervals over draws.
+
+        Unlike `partial_dependence` they never set a column far from its value in a row, so that columns that
+        go together don't lead to rows which the data have nothing like.
+
+        Parameters
+        ----------
+        feature
+            Name of the column.
+        X
+            Rows; None takes the up to 200 reference rows.
+        level
+            Probability of the interval, one or several.
+        num_draws
+            Use the first `num_draws` draws of each chain; None uses all.
+
+        Raises
+        ------
+        DataError
+            For rows that don't fit the model.
+        SettingsError
+            For a column that is unknown or has no order, and invalid levels and numbers.
+
+        """
+        levels = Request.check(level, "credible", None).levels
+        coded = self.reference if X is None else self._coded(X)
+        chosen = self._alike(num_draws)
+
+        def f(codes: NDArray[np.uint8]) -> Floats:
+            return self._f_of(codes, chosen)
+
+        return accumulated_effects(self._header, f, coded.codes, feature, levels)
 
     def contrast(
         self,

@@ -1,0 +1,129 @@
+"""Accumulated local effects: the effect of one column, from differences between neighbouring values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.data.binning import MISSING
+from sampler.errors import SettingsError
+from sampler.posterior.intervals import Interval
+from sampler.posterior.partial_dependence import codes_of, default_grid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.storage.model_header import Header
+
+    Floats = NDArray[np.float64]
+    Codes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class AccumulatedEffects:
+    """Accumulated local effects of a column, with mean 0 over the rows.
+
+    Attributes
+    ----------
+    feature
+        Name of the column.
+    grid
+        Its values, numbers or dates.
+    mean
+        float64 [value]; for more than two classes [value, class].
+    intervals
+        Ends of the intervals over draws, at each requested level.
+    rows
+        int64 [value - 1]: number of rows between a value and the next, from which its difference is taken.
+
+    """
+
+    feature: str
+    grid: list[Any]
+    mean: Floats
+    intervals: list[Interval]
+    rows: NDArray[np.int64]
+
+    @property
+    def lower(self) -> Floats:
+        """Lower ends of the first interval."""
+        return self.intervals[0].lower
+
+    @property
+    def upper(self) -> Floats:
+        """Upper ends of the first interval."""
+        return self.intervals[0].upper
+
+
+def accumulated_effects(
+    header: Header,
+    f: Callable[[Codes], Floats],
+    codes: Codes,
+    feature: str,
+    levels: Sequence[float],
+) -> AccumulatedEffects:
+    """Compute accumulated local effects (docs/maths.md#accumulated-local-effects).
+
+    Parameters
+    ----------
+    header
+        Header of the model.
+    f
+        Function from codes [coded column, row] to draws of f, float64 [draw, row(, class)].
+    codes
+        Rows, uint8 [coded column, row]; those where the column is missing are left out.
+    feature
+        A column of numbers or dates.
+    levels
+        Probabilities of the intervals.
+
+    Raises
+    ------
+    SettingsError
+        For an unknown column, one without an order, and one with fewer than two values.
+
+    """
+    names = [column.name for column in header.schema.columns]
+    if feature not in names:
+        raise SettingsError(
+            f"feature: the model has no feature {feature!r}; it has {', '.join(names)}",
+            field="feature",
+            code="unknown",
+        )
+    index = names.index(feature)
+    if header.schema.columns[index].kind not in ("number", "date"):
+        raise SettingsError(
+            f"feature: the values of {feature!r} have no order to accumulate along: see partial_dependence",
+            field="feature",
+            code="not_applicable",
+        )
+    grid = default_grid(header, index)
+    (position,), (points,) = codes_of(header, index, grid)
+    apart = np.flatnonzero(np.diff(points.astype(int)) > 0)  # values with equal codes are one to the trees
+    grid = [*(grid[i] for i in apart), grid[-1]]
+    points = np.array([*points[apart], points[-1]])
+    own = codes[position]
+    kept = np.flatnonzero((own != MISSING) & (own >= points[0]) & (own <= points[-1]))
+    if len(points) < 2 or not len(kept):
+        raise SettingsError(
+            f"feature: {feature!r} has fewer than two values here", field="feature", code="not_applicable"
+        )
+    place = np.clip(np.searchsorted(points, own[kept]), 1, len(points) - 1)  # above points[place - 1]
+    low, high = codes[:, kept].copy(), codes[:, kept].copy()
+    low[position], high[position] = points[place - 1], points[place]
+    difference = f(high) - f(low)  # [draw, row(, class)]
+    rows = np.bincount(place - 1, minlength=len(points) - 1)
+    steps = np.zeros((len(rows), *difference.shape[:1], *difference.shape[2:]))  # [step, draw(, class)]
+    np.add.at(steps, place - 1, np.moveaxis(difference, 1, 0))
+    steps /= np.maximum(rows, 1).reshape(-1, *[1] * (steps.ndim - 1))
+    effect = np.concatenate([np.zeros((1, *steps.shape[1:])), np.cumsum(steps, axis=0)])
+    middle = (effect[1:] + effect[:-1]) / 2
+    effect -= np.tensordot(rows / rows.sum(), middle, axes=1)
+    tails = [tail for level in levels for tail in ((1 - level) / 2, (1 + level) / 2)]
+    ends = np.quantile(effect, tails, axis=1)
+    intervals = [Interval(level, ends[2 * i], ends[2 * i + 1]) for i, level in enumerate(levels)]
+    return AccumulatedEffects(feature, grid, effect.mean(axis=1), intervals, rows)

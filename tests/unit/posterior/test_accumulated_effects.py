@@ -1,0 +1,58 @@
+"""Accumulated local effects are running sums of differences between neighbouring values, draw by draw."""
+
+import numpy as np
+import pytest
+
+from sampler import SettingsError, fit
+from tests.support.models.random_posteriors import make_posterior
+
+
+def test_running_sums_of_differences():
+    """Each step is the mean over the rows between two values of f at the upper less f at the lower one."""
+    posterior, X, _ = make_posterior(5)
+    found = posterior.accumulated_effects("x1", X, level=0.8)
+    x = np.array([np.nan if value is None else value for value in X["x1"]], dtype=float)
+    grid = np.array(found.grid)
+    code = posterior.encode(X).codes[0]
+    edge = posterior.encode(
+        {name: np.resize(np.asarray(X[name], object), len(grid)) for name in X} | {"x1": grid}
+    )
+    points = edge.codes[0]
+    effect = [np.zeros(posterior.num_chains * posterior.num_draws)]
+    for k in range(1, len(grid)):
+        above = code > points[k - 1] if k > 1 else code >= points[0]
+        rows = np.flatnonzero(above & (code <= points[k]) & ~np.isnan(x))
+        assert found.rows[k - 1] == len(rows)
+        step = np.zeros_like(effect[0])
+        if len(rows):
+            part = {name: np.asarray(values, dtype=object)[rows] for name, values in X.items()}
+            upper = posterior.sample(part | {"x1": [grid[k]] * len(rows)})
+            lower = posterior.sample(part | {"x1": [grid[k - 1]] * len(rows)})
+            step = (upper - lower).mean(axis=2).reshape(-1)
+        effect.append(effect[-1] + step)
+    effect = np.array(effect)
+    weights = found.rows / found.rows.sum()
+    effect -= weights @ ((effect[1:] + effect[:-1]) / 2)
+    np.testing.assert_allclose(found.mean, effect.mean(axis=1), atol=1e-9)
+    np.testing.assert_allclose([found.lower, found.upper], np.quantile(effect, [0.1, 0.9], axis=1), atol=1e-9)
+
+
+def test_columns_that_go_together():
+    """Where x2 nearly equals x1, their effects together are what the outcome rises by."""
+    rng = np.random.default_rng(3)
+    x = rng.uniform(size=400)
+    X = {"x1": x, "x2": x + 0.02 * rng.normal(size=400)}
+    short = {"num_chains": 2, "num_burnin": 150, "num_draws": 100, "num_trees": 50, "progress": False}
+    posterior = fit(X, 4 * x + 0.2 * rng.normal(size=400), **short)
+    found = [posterior.accumulated_effects(name) for name in X]
+    rise = sum(effect.mean[-1] - effect.mean[0] for effect in found)
+    assert rise == pytest.approx(4 * (found[0].grid[-1] - found[0].grid[0]), rel=0.15)
+
+
+def test_refusals():
+    """A category, which has no order, and an unknown column are refused by name."""
+    posterior, _, _ = make_posterior()
+    for feature in ("c", "x9"):
+        with pytest.raises(SettingsError) as error:
+            posterior.accumulated_effects(feature)
+        assert error.value.field == "feature"
