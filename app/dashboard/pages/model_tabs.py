@@ -260,7 +260,7 @@ def _predicted(
 
 
 @dataclass(frozen=True)
-class Reason:
+class FeatureEffect:
     """How much a feature moves a prediction, and its bar: left end, width and mark, of a scale of 120."""
 
     name: str
@@ -278,7 +278,7 @@ class Reasons:
     scale: str
     base: float
     f: float
-    reasons: list[Reason]
+    reasons: list[FeatureEffect]
     zero: float
 
 
@@ -298,7 +298,7 @@ def _reasons(predictor: Predictor, owner: str, model_id: str, row: dict[str, Any
 
     figures = zip(found.features, found.values[0], found.lower[0], found.upper[0], strict=True)
     reasons = [
-        Reason(name, row[name], mean, low, high, (place(low), place(high) - place(low), place(mean)))
+        FeatureEffect(name, row[name], mean, low, high, (place(low), place(high) - place(low), place(mean)))
         for name, mean, low, high in figures
     ]
     reasons.sort(key=lambda reason: -abs(reason.mean))
