@@ -7,8 +7,9 @@ DEV_READY := $(VENV)/.dev-ready
 BENCH_READY := $(VENV)/.bench-ready
 SITE_READY := $(VENV)/.site-ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-# Compiled modules are kept even where the environment says otherwise: the tests start some hundred processes.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist worksteal --durations 20
+# Three processes for two cores: a quarter of the time a test waits for something. Compiled modules are kept even
+# where the environment says otherwise: the tests start some hundred processes.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist worksteal --durations 20
 
 .PHONY: help demo up test test-slow coverage statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load site
 
