@@ -98,15 +98,11 @@ def _parts(watch: Watch, posterior: Posterior, coded: Coded, request: Json) -> I
     size = EXAMINED_ROWS if request["mcse"] or request["rhat"] else PART_ROWS
     told, began = time.monotonic(), time.monotonic()
     for start in range(0, coded.num_rows, size):
-        yield _predict(posterior, _rows(coded, start, start + size), request)
+        yield _predict(posterior, coded.part(slice(start, start + size)), request)
         now = time.monotonic()
         if now - told > BEAT_SECONDS:
             told, done = now, min(start + size, coded.num_rows)
             _beat(watch, done, coded.num_rows, done / (now - began))
-
-
-def _rows(coded: Coded, first: int, end: int) -> Coded:
-    return Coded(coded.codes[:, first:end], [], coded.marks[:, first:end])
 
 
 def _predict(posterior: Posterior, coded: Coded, request: Json) -> pa.Table:

@@ -53,6 +53,11 @@ class Coded:
         """Number of rows, n."""
         return int(self.codes.shape[1])
 
+    def part(self, rows: slice | NDArray[np.int64]) -> Coded:
+        """Select some of the rows; warnings, which are about all of them, are left out."""
+        marks = self.marks[:, rows] if self.marks.size else self.marks
+        return Coded(np.ascontiguousarray(self.codes[:, rows]), [], marks)
+
 
 def train_column(
     raw: RawColumn, kind: FeatureKind, problems: list[DataProblem]

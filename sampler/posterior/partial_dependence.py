@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.binning import MISSING, spread
-from sampler.data.encode import numbers
+from sampler.data.encode import Coded, numbers
 from sampler.data.scalars import days_to_text
 from sampler.errors import SettingsError
 from sampler.posterior.intervals import Interval
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sampler.storage.model_header import Header
 
     Floats = NDArray[np.float64]
-    Evaluate = Callable[[NDArray[np.uint8]], Floats]
+    Evaluate = Callable[[Coded], Floats]
     Setting = tuple[list[int], NDArray[np.uint8]]  # coded columns of a feature, codes [column, value]
     Point = tuple[int, ...]  # the number of a value of each feature
 
@@ -113,7 +113,7 @@ class Wish:
 
 
 def partial_dependence(
-    header: Header, f: Evaluate, codes: NDArray[np.uint8], draws: int, wish: Wish
+    header: Header, f: Evaluate, coded: Coded, draws: int, wish: Wish
 ) -> PartialDependence:
     """Compute partial dependence with intervals over draws.
 
@@ -122,9 +122,9 @@ def partial_dependence(
     header
         Header of the model.
     f
-        Function from codes [coded column, row] to draws of f, float64 [draw, row(, class)].
-    codes
-        Rows to average over, uint8 [coded column, row].
+        Function from rows to draws of f, float64 [draw, row(, class)].
+    coded
+        Rows to average over.
     draws
         Number of draws that `f` returns.
     wish
@@ -144,7 +144,7 @@ def partial_dependence(
         list(wish.grid[name]) if name in wish.grid else default_grid(header, names.index(name))
         for name in chosen
     ]
-    if not all(values) or not codes.shape[1]:
+    if not all(values) or not coded.num_rows:
         raise SettingsError(
             "grid: there must be at least one point for each feature, and one row to average over",
             field="grid",
@@ -157,20 +157,20 @@ def partial_dependence(
     most = wish.max_work / (math.prod(shape) * draws * int(header.settings["num_trees"]))
     classes = _num_classes(header)
     cells = math.prod(shape) * draws * (classes or 1)
-    if most < min(codes.shape[1], FEWEST_ROWS) or cells > MAX_AVERAGES:
+    if most < min(coded.num_rows, FEWEST_ROWS) or cells > MAX_AVERAGES:
         raise SettingsError(
             "grid: there are too many points: give shorter grids, or pin fewer draws",
             field="grid",
             code="too_large",
         )
-    codes = codes[:, spaced(codes.shape[1], most)]
+    coded = coded.part(spaced(coded.num_rows, most))
     points = list(product(*(range(size) for size in shape)))
     averages = np.zeros((len(points), draws, classes or 1))  # [point, draw, class]
     width = min(BLOCK, max(16, MAX_CELLS // (draws * (classes or 1))))
-    for start in range(0, codes.shape[1], width):
-        for at, found in _evaluated(f, codes[:, start : start + width], settings, points, width):
+    for start in range(0, coded.num_rows, width):
+        for at, found in _evaluated(f, coded.part(slice(start, start + width)), settings, points, width):
             averages[at] += found.sum(axis=2).swapaxes(0, 1)
-    averages /= codes.shape[1]
+    averages /= coded.num_rows
     shape += [classes] if classes else []
     tails = [tail for level in wish.levels for tail in ((1 - level) / 2, (1 + level) / 2)]
     bounds = np.quantile(averages, tails, axis=1).reshape(-1, *shape)
@@ -179,25 +179,25 @@ def partial_dependence(
         grid=values,
         mean=averages.mean(axis=1).reshape(shape),
         intervals=_intervals(wish.levels, bounds),
-        rows=codes.shape[1],
-        ice=_curves(f, codes, settings, points, width, wish, classes) if wish.ice else None,
+        rows=coded.num_rows,
+        ice=_curves(f, coded, settings, points, width, wish, classes) if wish.ice else None,
     )
 
 
 def _curves(
     f: Evaluate,
-    codes: NDArray[np.uint8],
+    coded: Coded,
     settings: list[Setting],
     points: list[Point],
     width: int,
     wish: Wish,
     classes: int,
 ) -> Ice:
-    rows = spaced(codes.shape[1], wish.ice)
+    rows = spaced(coded.num_rows, wish.ice)
     tails = [tail for level in wish.levels for tail in ((1 - level) / 2, (1 + level) / 2)]
     mean = np.empty((len(rows), len(points), classes or 1))
     ends = np.empty((len(tails), *mean.shape))
-    for at, found in _evaluated(f, codes[:, rows], settings, points, width):
+    for at, found in _evaluated(f, coded.part(rows), settings, points, width):
         mean[:, at] = found.mean(axis=0).swapaxes(0, 1)
         ends[:, :, at] = np.quantile(found, tails, axis=0).swapaxes(1, 2)
     if not classes:
@@ -212,18 +212,18 @@ def _num_classes(header: Header) -> int:
 
 
 def _evaluated(
-    f: Evaluate, codes: NDArray[np.uint8], settings: list[Setting], points: list[Point], width: int
+    f: Evaluate, coded: Coded, settings: list[Setting], points: list[Point], width: int
 ) -> Iterator[tuple[slice, Floats]]:
     """Yield draws of f [draw, point, row, class] for successive points, about `width` rows at a time."""
-    num_rows = codes.shape[1]
+    num_rows = coded.num_rows
     size = max(1, width // num_rows)
     for start in range(0, len(points), size):
         some = points[start : start + size]
-        changed = np.tile(codes, (1, len(some)))
+        changed = np.tile(coded.codes, (1, len(some)))
         for i, point in enumerate(some):
-            for (positions, coded), at in zip(settings, point, strict=True):
-                changed[positions, i * num_rows : (i + 1) * num_rows] = coded[:, at, None]
-        found = f(changed)
+            for (positions, codes), at in zip(settings, point, strict=True):
+                changed[positions, i * num_rows : (i + 1) * num_rows] = codes[:, at, None]
+        found = f(Coded(changed, []))
         yield slice(start, start + len(some)), found.reshape(len(found), len(some), num_rows, -1)
 
 

@@ -469,7 +469,7 @@ class Posterior:
         block = min(BLOCK, max(16, MAX_CELLS // len(chosen)))
         for start in range(0, coded.num_rows, block):
             rows = slice(start, min(start + block, coded.num_rows))
-            sums = self._ensemble.sums(coded.codes[:, rows], chosen)
+            sums = self._ensemble.sums(coded.part(rows).codes, chosen)
             if self.family == "probit":
                 answer.fill_probabilities(rows, sums, self._offset, self._step)
             else:
@@ -490,7 +490,7 @@ class Posterior:
 
         For two classes, draws are of the second's probability; for more, [chain, draw, row, class].
         """
-        return self._f(self._coded(X).codes, num_draws)
+        return self._f(self._coded(X), num_draws)
 
     def sample_sigma(self, X: Any, num_draws: int | None = None) -> Floats:
         """Return draws of the noise sd at each row, float64 [chain, draw, row]; ones for classes."""
@@ -498,27 +498,27 @@ class Posterior:
         shape = (self.num_chains, used, self._coded(X).num_rows)
         return np.broadcast_to(self._sigma[:, :used, None], shape)
 
-    def draws_by_figure(self, codes: NDArray[np.uint8], num_draws: int | None = None) -> Floats:
+    def draws_by_figure(self, coded: Coded, num_draws: int | None = None) -> Floats:
         """Return draws of f, float64 [figure, chain, draw]; a figure is a row, or a row and class.
 
         With more than two classes, the figures of a row are adjacent.
         """
-        f = self._f(codes, num_draws)
+        f = self._f(coded, num_draws)
         by_row = f.reshape(*f.shape[:3], -1).transpose(2, 3, 0, 1)
         return np.ascontiguousarray(by_row).reshape(-1, *f.shape[:2])
 
     def _coded(self, X: Any) -> Coded:
         return X if isinstance(X, Coded) else self.encode(X)
 
-    def _f(self, codes: NDArray[np.uint8], num_draws: int | None = None) -> Floats:
+    def _f(self, coded: Coded, num_draws: int | None = None) -> Floats:
         """Compute f of the first draws of each chain, float64 [chain, draw, row], or [.., class]."""
         chosen, used = self._choose(num_draws)
-        f = self._f_of(codes, chosen)
+        f = self._f_of(coded, chosen)
         return np.ascontiguousarray(f).reshape(self.num_chains, used, *f.shape[1:])
 
-    def _f_of(self, codes: NDArray[np.uint8], chosen: NDArray[np.int64]) -> Floats:
+    def _f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute f of the chosen draws, float64 [draw, row], or [draw, row, class] with several classes."""
-        sums = self._ensemble.sums(codes, chosen)
+        sums = self._ensemble.sums(coded.codes, chosen)
         f = self._offset + self._step * sums.astype(np.float64)
         return np.asarray(ndtr(f)) if self.family == "probit" else f
 
@@ -549,7 +549,7 @@ class Posterior:
         return found if told is None else replace(found, reasons=[*found.reasons, told])
 
     def _summarise(self) -> Summary:
-        f = self.draws_by_figure(self._header.reference)
+        f = self.draws_by_figure(self.reference)
         return self.draw_weights.summary(f, self.sigma, self.leaf_counts, self._statistics)
 
     def inclusion(self, level: float = 0.9) -> Inclusion:
@@ -606,11 +606,11 @@ class Posterior:
         coded = self.reference if X is None else self._coded(X)
         chosen = self._alike(num_draws)
 
-        def f(changed: NDArray[np.uint8]) -> Floats:
+        def f(changed: Coded) -> Floats:
             return self._f_of(changed, chosen)
 
         wish = Wish(features, grid or {}, levels, ice, max_work)
-        return partial_dependence(self._header, f, coded.codes, len(chosen), wish)
+        return partial_dependence(self._header, f, coded, len(chosen), wish)
 
     def shap(
         self,

@@ -56,7 +56,7 @@ def diagnose(
 
     """
     summary, weights = posterior.summary(), posterior.weights
-    f = posterior.draws_by_figure(posterior.reference.codes)
+    f = posterior.draws_by_figure(posterior.reference)
     sigma = posterior.sigma
     shown = evenly_spaced(posterior.num_draws, max_points)
     return {

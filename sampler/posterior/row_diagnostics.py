@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtr
 
-from sampler.data.encode import Coded
 from sampler.errors import SettingsError
 from sampler.posterior.intervals import Interval, Quantile
 from sampler.posterior.verdict import FEWEST_DRAWS, Agreement, Reason
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sampler.data.encode import Coded
     from sampler.posterior.posterior import Posterior, Prediction
     from sampler.posterior.verdict import Verdict
 
@@ -82,7 +82,7 @@ def errors(posterior: Posterior, coded: Coded, prediction: Prediction) -> Errors
             if prediction.interval != "predictive":
                 found[rows] = posterior.draw_weights.quantile_error(f, level, prediction.draws).reshape(shape)
             else:
-                sigma = posterior.sample_sigma(_part(coded, rows), prediction.draws).transpose(2, 0, 1)
+                sigma = posterior.sample_sigma(coded.part(rows), prediction.draws).transpose(2, 0, 1)
                 found[rows] = _mixture_error(posterior, f, sigma, values[rows], prediction.draws)
     return Errors(mean, intervals, quantiles)
 
@@ -177,11 +177,7 @@ def _blocks(posterior: Posterior, coded: Coded, num_draws: int) -> Iterator[tupl
     size = max(16, BLOCK_CELLS // (posterior.num_chains * num_draws))
     for start in range(0, coded.num_rows, size):
         rows = slice(start, min(start + size, coded.num_rows))
-        yield rows, posterior.draws_by_figure(coded.codes[:, rows], num_draws)
-
-
-def _part(coded: Coded, rows: slice) -> Coded:
-    return Coded(coded.codes[:, rows], [])
+        yield rows, posterior.draws_by_figure(coded.part(rows), num_draws)
 
 
 def _mixture_error(posterior: Posterior, f: Floats, sigma: Floats, bound: Floats, num_draws: int) -> Floats:

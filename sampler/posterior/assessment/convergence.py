@@ -39,8 +39,7 @@ def growth(posterior: Posterior, num_draws: int) -> dict[str, Any]:
     """
     counts = _counts(num_draws)
     rows = evenly_spaced(posterior.reference.num_rows, ROWS)
-    codes = np.ascontiguousarray(posterior.reference.codes[:, rows])
-    f = posterior.draws_by_figure(codes, num_draws)
+    f = posterior.draws_by_figure(posterior.reference.part(rows), num_draws)
     sigma = sigma_of(posterior, num_draws)
     of_f = [_of_rows(f[:, :, :count]) for count in counts]
     return {

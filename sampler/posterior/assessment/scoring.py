@@ -66,8 +66,7 @@ class LabelledRows:
     def part(self, rows: slice | NDArray[np.int64]) -> LabelledRows:
         """Select some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
-        coded = Coded(np.ascontiguousarray(self.coded.codes[:, rows]), [])
-        return LabelledRows(coded, self.y[rows], weights, self.classes)
+        return LabelledRows(self.coded.part(rows), self.y[rows], weights, self.classes)
 
     def batches(self, size: int) -> Iterator[tuple[slice, LabelledRows]]:
         """Yield all rows, up to `size` at a time, with their positions."""

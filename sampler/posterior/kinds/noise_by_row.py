@@ -58,7 +58,7 @@ class NoiseByRowPosterior(Posterior):
 
         Sigma alone means nothing: the forest takes any factor of it.
         """
-        return np.asarray(np.exp(np.mean(np.log(self._noise(self._header.reference)), axis=2)))
+        return np.asarray(np.exp(np.mean(np.log(self._noise(self.reference)), axis=2)))
 
     @property
     def sigma(self) -> Floats:
@@ -67,11 +67,11 @@ class NoiseByRowPosterior(Posterior):
 
     def sample_sigma(self, X: Any, num_draws: int | None = None) -> Floats:
         """Return draws of the noise standard deviation at each row of X, float64 [chain, draw, row]."""
-        return self._noise(self._coded(X).codes, num_draws)
+        return self._noise(self._coded(X), num_draws)
 
-    def _noise(self, codes: NDArray[np.uint8], num_draws: int | None = None) -> Floats:
+    def _noise(self, coded: Coded, num_draws: int | None = None) -> Floats:
         chosen, used = self._choose(num_draws)
-        steps = self._precision.sums(codes, chosen).reshape(self.num_chains, used, codes.shape[1])
+        steps = self._precision.sums(coded.codes, chosen).reshape(self.num_chains, used, coded.num_rows)
         return np.asarray(self._sigma[:, :used, None] * np.exp(-0.5 * STEP * steps))
 
     def _predict(self, coded: Coded, request: Request, num_draws: int | None) -> Prediction:
@@ -85,9 +85,9 @@ class NoiseByRowPosterior(Posterior):
         size = min(BLOCK_ROWS, max(16, MAX_CELLS // count))
         for start in range(0, coded.num_rows, size):
             rows = slice(start, min(start + size, coded.num_rows))
-            codes = np.ascontiguousarray(coded.codes[:, rows])
-            f = np.ascontiguousarray(self._f(codes, used).reshape(count, -1).T)
-            noise = np.ascontiguousarray(self._noise(codes, used).reshape(count, -1).T)
+            part = coded.part(rows)
+            f = np.ascontiguousarray(self._f(part, used).reshape(count, -1).T)
+            noise = np.ascontiguousarray(self._noise(part, used).reshape(count, -1).T)
             mean[rows] = f.mean(axis=1)
             variance = f.var(axis=1, ddof=1) if count > 1 else np.zeros(len(f))
             sd[rows] = np.sqrt(variance + np.mean(noise**2, axis=1))

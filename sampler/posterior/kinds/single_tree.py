@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.encode import Coded
 from sampler.data.row_flags import by_row as flags_by_row
 from sampler.errors import PackedError
 from sampler.methods import METHODS
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sampler.data.encode import Coded
     from sampler.posterior.verdict import Summary
     from sampler.storage.draws import Draws
     from sampler.storage.model_header import Header
@@ -109,8 +109,8 @@ class TreePosterior(Posterior):
         """Look up the chosen draws' leaf parameters at each row, float64 [draw, row, k]."""
         return np.asarray(self._value[self._leaves(codes, chosen)])
 
-    def _f_of(self, codes: NDArray[np.uint8], chosen: NDArray[np.int64]) -> Floats:
-        value = self._values(codes, chosen)
+    def _f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        value = self._values(coded.codes, chosen)
         if self.classes is not None and len(self.classes) > 2:
             return value
         return np.asarray(value[..., 0 if self.classes is None else 1])
@@ -134,22 +134,22 @@ class TreePosterior(Posterior):
         size = min(BLOCK_ROWS, max(16, MAX_CELLS // (len(chosen) * self._value.shape[1])))
         for start in range(0, coded.num_rows, size):
             rows = slice(start, min(start + size, coded.num_rows))
-            codes = coded.codes[:, rows]
-            f = self._f(codes, used)
-            by_row = f.reshape(len(chosen), codes.shape[1], -1).transpose(1, 2, 0)
+            part = coded.part(rows)
+            f = self._f(part, used)
+            by_row = f.reshape(len(chosen), part.num_rows, -1).transpose(1, 2, 0)
             by_row = np.ascontiguousarray(by_row.reshape(-1, len(chosen)))  # [row and class, draw]
             centre = by_row @ share
             correction = len(chosen) / max(len(chosen) - 1, 1)
             variance = ((by_row - centre[:, None]) ** 2) @ share * correction
             if request.kind == "predictive":
-                noise = self.sample_sigma(_rows(coded, rows), used).reshape(len(chosen), -1).T
+                noise = self.sample_sigma(part, used).reshape(len(chosen), -1).T
                 variance += (noise**2) @ share
                 found = normal_mixture(by_row, noise, share, request.tails)
             else:
                 found = self.draw_weights.quantiles(by_row, request.tails, used)
             mean[rows] = centre.reshape(-1, *shape[1:])
             sd[rows] = np.sqrt(variance).reshape(-1, *shape[1:])
-            bounds[:, rows] = found.reshape(len(request.tails), codes.shape[1], *shape[1:])
+            bounds[:, rows] = found.reshape(len(request.tails), part.num_rows, *shape[1:])
         ends = 2 * len(request.levels)
         return Prediction(
             mean,
@@ -195,7 +195,3 @@ class TreePosterior(Posterior):
             splits, np.concatenate([*starts, sizes[-1:]]), self.draw_weights.shares(self.num_draws)
         )
         return topology.report(shapes, most)
-
-
-def _rows(coded: Coded, rows: slice) -> Coded:
-    return Coded(coded.codes[:, rows], [])

@@ -18,7 +18,7 @@ def test_convergence_is_that_of_growing_parts_of_the_draws():
     posterior, _, _ = make_posterior(num_draws=(40, 50))
     told = posterior.convergence()
     assert (told["draws"][-1], told["chains"], told["f"]["rows"]) == (40, 2, 50)
-    f = posterior.draws_by_figure(posterior.reference.codes)[evenly_spaced(posterior.reference.num_rows, 50)]
+    f = posterior.draws_by_figure(posterior.reference)[evenly_spaced(posterior.reference.num_rows, 50)]
     for i, count in enumerate(told["draws"]):
         sigma = np.ascontiguousarray(posterior.sigma[None, :, :count])
         assert told["sigma"]["ess_bulk"][i] == rhat_ess.ess_bulk(sigma)[0]

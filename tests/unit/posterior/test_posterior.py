@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sampler import DataError, NotFittedError, PackedError, Posterior, SettingsError, load, pack
+from sampler.data.encode import Coded
 from sampler.storage.model_file import read_parts, write_model
 from sampler.storage.model_header import Header
 from tests.support.models.random_forests import random_codes, walk
@@ -23,7 +24,7 @@ ROWS = {"x1": [0.5, None, -1.0], "x2": [None, 0.1, 2.0], "x3": [0.0, 1.0, 2.0], 
 def fingerprint(posterior):
     """Return a hash of all predictions for some rows."""
     codes = random_codes(5, 7, 300)
-    hashed = hashlib.sha256(posterior._f(codes).tobytes())
+    hashed = hashlib.sha256(posterior._f(Coded(codes, [])).tobytes())
     for interval in ("credible", "predictive"):
         said = posterior.predict(ROWS, [0.5, 0.9], interval, 0.3)
         hashed.update(

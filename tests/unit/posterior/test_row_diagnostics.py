@@ -92,8 +92,7 @@ def test_errors_belong_to_their_rows(kind):
 def test_the_verdict_on_rows_is_that_of_the_summary():
     """Requested rows equal to the reference rows get the model's own verdict."""
     posterior, _, _ = make_posterior()
-    reference = row_diagnostics.Coded(posterior._header.reference, [])
-    found = row_diagnostics.agreement(posterior, reference, posterior.num_draws)
+    found = row_diagnostics.agreement(posterior, posterior.reference, posterior.num_draws)
 
     judged = row_diagnostics.verdict(posterior, found, posterior.num_draws)
 
