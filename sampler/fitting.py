@@ -58,6 +58,8 @@ def fit(
     particles: int = 10,
     start: str = "stumps",
     noise: str = "constant",
+    linear: bool = False,
+    transform: str = "none",
     search: Mapping[str, float] | None = None,
     features: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
@@ -118,8 +120,16 @@ def fit(
         "annealed", stumps, with a likelihood that counts less in the first half of burn-in (for few, large
         trees, which get stuck in the shape they grow first).
     noise
-        Size of the noise: "constant", one for all rows; "forest", by row, from a second sum of trees for its
-        logarithm (method "bart", numbers): intervals are wide where outcomes vary much.
+        "constant", normal with one size for all rows; "forest", a size by row, from a second sum of trees for
+        its logarithm: intervals are wide where outcomes vary much; "t", heavy tails (Student's t with drawn
+        degrees of freedom): outcomes far out don't count too much; "t-forest", both (method "bart", numbers).
+    linear
+        Whether a linear part stands beside the trees, with a slope for every number and for every level of a
+        category but one (method "bart", numbers): better where the truth is nearly linear.
+    transform
+        What the trees learn: "none", the outcome itself; "log", its logarithm; "yeo-johnson", a power of it;
+        "auto", whichever of these has the most normal residuals (method "bart", numbers). Answers are about
+        the outcome itself.
     search
         Entries for "dcc-tree": iterations, first (topologies drawn from the prior), proposals (that make one
         active), most (active ones), chains and draws (per topology and round), samples (around each draw),

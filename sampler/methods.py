@@ -11,6 +11,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from sampler.errors import SettingsError
+from sampler.noise import NOISES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -161,6 +162,7 @@ class Method:
         settings: Settings,
         prior: Mapping[str, Any] | None,
         codes: NDArray[np.uint8],
+        line: NDArray[np.float64] | None = None,
     ) -> Constants:
         """Compute the prior's constants.
 
@@ -178,6 +180,8 @@ class Method:
             Prior entries, or None.
         codes
             Codes, uint8 [p, n].
+        line
+            Rough estimate of a linear part beside the trees, float64 [n]; None where there is none.
 
         Raises
         ------
@@ -185,7 +189,8 @@ class Method:
             For invalid entries, and for data that the method can't use.
 
         """
-        found: Constants = _named(self.engine.calibrate)(y, design, weights, settings, prior, codes)
+        beside = {} if line is None else {"line": line}
+        found: Constants = _named(self.engine.calibrate)(y, design, weights, settings, prior, codes, **beside)
         return found
 
     def check_prior(self, prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
@@ -226,7 +231,10 @@ def _named(place: str) -> Any:
 FOREST = Engine(
     chain="bart.chain:Chain",
     posterior="posterior.posterior:Posterior",
-    noise_posteriors={"forest": "posterior.kinds.noise_by_row:NoiseByRowPosterior"},
+    noise_posteriors=dict.fromkeys(
+        (name for name, noise in NOISES.items() if noise.forest),
+        "posterior.kinds.noise_by_row:NoiseByRowPosterior",
+    ),
     constants="prior:Constants",
     calibrate="bart.prior:calibrate",
     check_prior="bart.prior:check_prior",
@@ -277,6 +285,8 @@ ONE_TREE = {
     "particles": "has no particle Gibbs",
     "start": "starts in its own way",
     "noise": "has no second forest",
+    "linear": "has no linear part",
+    "transform": "learns the outcome itself",
 }
 NO_ITERATIONS = dict.fromkeys(
     ("num_burnin", "thin"), "has particles (num_draws of each of num_chains runs) and no iterations"

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.bart.linear_part import LinearTraining
 from sampler.data.binning import MAX_CUTS, Grid, cuts_between, distinct_values, spread
 from sampler.data.columns import summarise
 from sampler.data.encode import encode, train_column
+from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.data.schema import Column, Schema, choose
 from sampler.data.table import one_column, read
 from sampler.data.target import guess_family, read_target, read_weights
+from sampler.data.transform import Transform, choose_transform
 from sampler.definitions import SCHEMES
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.methods import METHODS
+from sampler.prior import outcome_sd
 from sampler.settings import Settings
 from sampler.storage.model_header import GRID_POINTS, REFERENCE_ROWS, Header
 from sampler.training import Training
@@ -47,11 +51,13 @@ class PreparedFit:
     grid: Grid
     warnings: list[str]
     default_grid: list[list[float]] = field(default_factory=list)  # see `Header`
+    reference_values: NDArray[np.float64] | None = None  # likewise
+    transform: Transform | None = None  # of the outcome; the training data has T(y)
 
     def header(self) -> bytes:
         """Encode the header of the model; equal fits give equal bytes."""
-        codes = self.training.codes
-        rows = np.unique(np.linspace(0, codes.shape[1] - 1, REFERENCE_ROWS).astype(np.int64))
+        codes, linear = self.training.codes, self.training.linear
+        rows = _reference_rows(codes.shape[1])
         header = Header(
             schema=self.schema,
             grid=self.grid,
@@ -62,8 +68,15 @@ class PreparedFit:
             warnings=self.warnings,
             default_grid=self.default_grid,
             num_rows=self.training.num_counted,
+            linear=linear.terms if linear else None,
+            reference_values=self.reference_values,
+            transform=self.transform,
         )
         return header.to_bytes()
+
+
+def _reference_rows(num_rows: int) -> NDArray[np.int64]:
+    return np.unique(np.linspace(0, num_rows - 1, REFERENCE_ROWS).astype(np.int64))
 
 
 def prepare(
@@ -131,14 +144,22 @@ def prepare(
     grid, default_grid = _grids(design, schema, prior.pop("cuts", {}), resolved.family)
     weight = None if weights is None else read_weights(weights, table.num_rows)
     codes = np.stack([grid.encode(j, values) for j, values in enumerate(design)])
-    constants = calibrated(outcome, design, codes, weight, resolved, prior)
+    transform = choose_transform(resolved.transform, outcome, design, weight)
+    learnt = transform.forward(outcome) if transform else outcome
+    linear = None
+    if resolved.linear:
+        terms = LinearTerms.choose(design, schema, outcome_sd(learnt, weight))
+        linear = LinearTraining(terms, terms.of(design))
+    line = ridge_fit(linear.z, learnt, weight) if linear else None
+    constants = calibrated(learnt, design, codes, weight, resolved, prior, line)
     training = Training(
         codes=codes,
         num_codes=grid.num_codes,
-        y=outcome,
+        y=learnt,
         weights=weight,
         constants=constants,
         settings=resolved,
+        linear=linear,
     )
     warnings = [
         *choice.warnings,
@@ -147,7 +168,8 @@ def prepare(
         *_outlier_warning(outcome, target),
         *METHODS[resolved.method].warnings(training, schema),
     ]
-    return PreparedFit(training, schema, grid, warnings, default_grid)
+    kept = design[:, _reference_rows(len(outcome))] if linear else None
+    return PreparedFit(training, schema, grid, warnings, default_grid, kept, transform)
 
 
 def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> PreparedFit:
@@ -167,7 +189,7 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
 
     """
     settings = Settings.from_json(header.settings)
-    coded = encode(X, header.schema, header.grid)
+    coded = encode(X, header.schema, header.grid, keep_values=header.linear is not None)
     _, outcome = read_target(y, header.schema.target.name, coded.num_rows, settings.family)
     if header.weighted != (weights is not None):
         told = "with weights: give them too" if header.weighted else "without weights: leave them out"
@@ -175,12 +197,23 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
     training = Training(
         codes=coded.codes,
         num_codes=header.grid.num_codes,
-        y=outcome,
+        y=header.transform.forward(outcome) if header.transform else outcome,
         weights=None if weights is None else read_weights(weights, coded.num_rows),
         constants=_constants_again(header, settings),
         settings=settings,
+        linear=None
+        if header.linear is None or coded.values is None
+        else LinearTraining(header.linear, header.linear.of(coded.values)),
     )
-    return PreparedFit(training, header.schema, header.grid, header.warnings, header.default_grid)
+    return PreparedFit(
+        training,
+        header.schema,
+        header.grid,
+        header.warnings,
+        header.default_grid,
+        header.reference_values,
+        header.transform,
+    )
 
 
 def _constants_again(header: Header, settings: Settings) -> Constants:
@@ -201,6 +234,7 @@ def calibrated(
     weights: NDArray[np.float64] | None,
     settings: Settings,
     prior: Mapping[str, Any] | None = None,
+    line: NDArray[np.float64] | None = None,
 ) -> Constants:
     """Compute the constants of the method's prior.
 
@@ -218,6 +252,8 @@ def calibrated(
         Settings of the fit.
     prior
         Prior entries without `cuts`, or None.
+    line
+        Rough estimate of a linear part beside the trees, float64 [n], or None.
 
     Raises
     ------
@@ -226,7 +262,7 @@ def calibrated(
 
     """
     check_weights(settings, weighted=weights is not None)
-    return METHODS[settings.method].calibrate(y, design, weights, settings, prior, codes)
+    return METHODS[settings.method].calibrate(y, design, weights, settings, prior, codes, line)
 
 
 def check_weights(settings: Settings, *, weighted: bool) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+MEDIAN_SIZE = 1.4826  # sd of normal noise over the median of its absolute values
 SIGMA_FLOOR = 1e-6  # least noise as a share of y's range; a perfect linear fit would give a prior of scale 0
 
 
@@ -119,6 +120,8 @@ def _sigma_estimate(
     design: NDArray[np.float64],
     weights: NDArray[np.float64] | None,
     knobs: Mapping[str, Any],
+    *,
+    robust: bool = False,
 ) -> float:
     if "lambda" in knobs and "sigma_start" in knobs:
         return 0.0
@@ -126,8 +129,13 @@ def _sigma_estimate(
     naive = _weighted_sd(y, weight)
     if knobs["sigma_estimate"] == "naive":
         return naive
-    linear = _residual_sd(y, design, weight)
+    linear = residual_sd(y, design, weight, robust=robust)
     return naive if linear is None else linear
+
+
+def outcome_sd(y: NDArray[np.float64], weights: NDArray[np.float64] | None) -> float:
+    """Return the sd of y, in units of the noise of a row of weight 1; 1 where y is constant."""
+    return _weighted_sd(y, np.ones(len(y)) if weights is None else weights) or 1.0
 
 
 def _weighted_sd(y: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
@@ -136,10 +144,12 @@ def _weighted_sd(y: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
     return math.sqrt(float(np.sum(weight[seen] * centred**2)) / max(int(seen.sum()) - 1, 1))
 
 
-def _residual_sd(
-    y: NDArray[np.float64], design: NDArray[np.float64], weight: NDArray[np.float64]
+def residual_sd(
+    y: NDArray[np.float64], design: NDArray[np.float64], weight: NDArray[np.float64], *, robust: bool = False
 ) -> float | None:
     """Compute the residual sd of least squares with intercept; None with too few rows.
+
+    A `robust` one is not above what the residuals' median size would be of normal noise.
 
     The normal equations are summed over blocks of rows, with standardised columns and missing cells at the
     column's mean, so that a design of a million rows is not copied. Nearly dependent columns count as
@@ -174,4 +184,12 @@ def _residual_sd(
         return None
     projected = vectors[:, keep].T @ gram[:-1, -1]
     squares = gram[-1, -1] - float(np.sum(projected**2 / values[keep]))
-    return y_scale * math.sqrt(max(squares, 0.0) / (num_rows - rank))
+    sd = y_scale * math.sqrt(max(squares, 0.0) / (num_rows - rank))
+    if robust:
+        slopes = vectors[:, keep] @ (projected / values[keep])
+        line = np.full(num_rows, slopes[0])
+        for slope, k in zip(slopes[1:], used, strict=True):
+            line += slope * np.nan_to_num((design[k, seen] - means[k]) / scales[k], nan=0.0)
+        sizes = np.sqrt(weight[seen]) * np.abs(y[seen] - y_mean - y_scale * line)
+        sd = min(sd, MEDIAN_SIZE * float(np.median(sizes)))
+    return sd

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 from sampler.definitions import HOLDOUT, MISSING_TARGET, PRIOR, ROLES, SEARCH, STOP
 from sampler.errors import SettingsError
 from sampler.methods import METHODS, PARTICLE_GIBBS, RULE_DRAW, check_family, find_method
+from sampler.noise import NOISES
 from sampler.setting_definition import FormField, Setting, SettingGroup, SettingKind, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FAMILIES = ("gaussian", "probit", "categorical")
-NOISES = ("constant", "forest")
+CONSTANT = "constant"  # noise
+NO_TRANSFORM = "none"
+TRANSFORMS = (NO_TRANSFORM, "log", "yeo-johnson", "auto")
 STARTS = ("stumps", "smc", "annealed")
 PARTICLES = 10  # default of particle Gibbs
 ITERATIONS = "Iterations and moves"  # a section of forms
@@ -176,19 +179,65 @@ class Settings:
     noise: str = _setting(
         "word",
         "model",
-        "Size of the noise of numbers: constant (the default), one for all rows; forest, different from row "
-        "to row, by a second sum of trees for its logarithm (method bart).",
-        default=NOISES[0],
-        choices=NOISES,
+        "Noise of numbers: constant (the default), normal with one size for all rows; forest, its size "
+        "different from row to row, by a second sum of trees for its logarithm; t, Student's t with degrees "
+        "of freedom that are drawn, for outcomes some of which are far out; t-forest, both (method bart).",
+        default=CONSTANT,
+        choices=tuple(NOISES),
         sparing=True,
         rare=True,
         form=FormField(
             "Noise",
             ITERATIONS,
-            NOISES[0],
+            CONSTANT,
             "One size for all rows; or a size for each row, learnt by a second sum of trees, so that "
-            "intervals are wide where outcomes vary much.",
-            choices=(("forest", "forest: differs by row"),),
+            "intervals are wide where outcomes vary much; or heavy tails, so that a few outcomes far out "
+            "don't count too much; or both.",
+            choices=(
+                ("forest", "forest: differs by row"),
+                ("t", "t: heavy tails"),
+                ("t-forest", "t-forest: both"),
+            ),
+        ),
+    )
+    linear: bool = _setting(
+        "yes",
+        "model",
+        "Whether the sum of trees has a linear part beside it, with a slope for every number and for every "
+        "level of a category but one (method bart, numbers): better where the truth is nearly linear.",
+        default=False,
+        sparing=True,
+        rare=True,
+        form=FormField(
+            "Linear part",
+            ITERATIONS,
+            "none",
+            "A straight line for every column beside the trees, as steep as the outcomes say: better where "
+            "the truth is nearly linear.",
+            choices=(("true", "beside the trees"),),
+        ),
+    )
+    transform: str = _setting(
+        "word",
+        "model",
+        "What the trees learn of numbers: none (the default), the outcome itself; log, its logarithm; "
+        "yeo-johnson, a power of it, for values of either sign; auto, whichever of these has the most normal "
+        "residuals (method bart). All answers are about the outcome itself.",
+        default=NO_TRANSFORM,
+        choices=TRANSFORMS,
+        sparing=True,
+        rare=True,
+        form=FormField(
+            "Transform of the outcome",
+            ITERATIONS,
+            NO_TRANSFORM,
+            "For skewed outcomes, such as prices: trees learn their logarithm, or a power of them; answers "
+            "are about the outcomes themselves.",
+            choices=(
+                ("log", "log: the logarithm"),
+                ("yeo-johnson", "yeo-johnson: a power"),
+                ("auto", "auto: by the residuals"),
+            ),
         ),
     )
     search: dict[str, float] = _setting(  # noqa: RUF009
@@ -233,7 +282,7 @@ class Settings:
             values["num_burnin"] = min(kind.most_burnin, max(100, values["num_draws"] * values["thin"]))
         values["search"] = _search(values["search"], method, values["num_draws"])
         values["moves"] = resolve_moves(values["moves"], method)
-        _check_noise(values)
+        _check_beside_trees(values)
         return cls(**{name: setting.check(name, values[name]) for name, setting in SETTINGS.items()})
 
     @property
@@ -261,7 +310,7 @@ class Settings:
         return {
             name: value
             for name, value in asdict(self).items()
-            if not SETTINGS[name].sparing or value != (SETTINGS[name].default or {})
+            if not SETTINGS[name].sparing or value not in (SETTINGS[name].default, {})
         }
 
     @classmethod
@@ -354,34 +403,57 @@ def _check_absent(method: str, given: Mapping[str, Any]) -> None:
     defaults = {
         "particles": PARTICLES,
         "start": STARTS[0],
-        "noise": NOISES[0],
+        "noise": CONSTANT,
+        "linear": False,
+        "transform": NO_TRANSFORM,
         "num_burnin": kind.most_burnin,
     }
     for name, why in kind.absent.items():
         default = defaults[name] if name in defaults else getattr(kind, name)
         if given[name] != default:
+            wanted = "false" if default is False else default
             raise SettingsError(
-                f"{name} must be {default}, or left out: method {method} {why}",
+                f"{name} must be {wanted}, or left out: method {method} {why}",
                 field=name,
                 code="not_applicable",
             )
 
 
-def _check_noise(values: Mapping[str, Any]) -> None:
-    """Raise SettingsError where noise can't differ by row."""
-    if values["noise"] != "forest":
-        return
-    if values["family"] != "gaussian":
+BESIDE_TREES = {  # what may stand beside a sum of trees: its default, and why classes have none
+    "noise": (CONSTANT, "classes have no noise of their own"),
+    "linear": (False, "classes have no linear part"),
+    "transform": (NO_TRANSFORM, "classes are no numbers"),
+}
+
+
+def _check_beside_trees(values: Mapping[str, Any]) -> None:
+    """Raise SettingsError where noise can't differ by row, or no linear part can stand beside the trees."""
+    for name, (default, why) in BESIDE_TREES.items():
+        if values[name] == default:
+            continue
+        if values["family"] != "gaussian":
+            wanted = "false" if default is False else default
+            raise SettingsError(
+                f"{name} must be {wanted}, or left out: {why}", field=name, code="contradiction"
+            )
+        if name == "transform":
+            _check_mean(values)
+        elif PARTICLE_GIBBS in values["moves"] or values["start"] == "smc":
+            field, what = ("start", "smc") if values["start"] == "smc" else ("moves", PARTICLE_GIBBS)
+            raise SettingsError(
+                f"{field} with {what} draws trees alone: leave out {what}, or {name}",
+                field=field,
+                code="contradiction",
+            )
+
+
+def _check_mean(values: Mapping[str, Any]) -> None:
+    """Raise SettingsError where a transformed outcome has no mean."""
+    if NOISES[values["noise"]].heavy_tails:
         raise SettingsError(
-            f"noise must be {NOISES[0]}, or left out: classes have no noise whose size could differ",
-            field="noise",
-            code="contradiction",
-        )
-    if PARTICLE_GIBBS in values["moves"] or values["start"] == "smc":
-        field, what = ("start", "smc") if values["start"] == "smc" else ("moves", PARTICLE_GIBBS)
-        raise SettingsError(
-            f"{field} with {what} has constant noise alone: leave out {what}, or noise",
-            field=field,
+            "transform must be none, or left out, where noise has heavy tails: the outcome may then have no "
+            "mean",
+            field="transform",
             code="contradiction",
         )
 

@@ -15,6 +15,7 @@ from sampler.errors import DataError, SettingsError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sampler.bart.linear_part import LinearTraining
     from sampler.prior import Constants
     from sampler.settings import Settings
 
@@ -42,6 +43,8 @@ class Training:
         Constants of the prior, in units of y.
     settings
         All settings, resolved.
+    linear
+        Terms of a linear part, or None.
 
     """
 
@@ -51,6 +54,7 @@ class Training:
     weights: NDArray[np.float64] | None
     constants: Constants
     settings: Settings
+    linear: LinearTraining | None = None
 
     def __post_init__(self) -> None:
         if self.codes.dtype != np.uint8 or self.codes.ndim != 2 or self.codes.shape[1] != len(self.y):
@@ -148,4 +152,6 @@ class Training:
         check = zlib.crc32(self.y.tobytes(), check)
         if self.weights is not None:
             check = zlib.crc32(self.weights.tobytes(), check)
+        if self.linear is not None:
+            check = zlib.crc32(self.linear.z.tobytes(), check)
         return zlib.crc32(repr((self.constants, self.settings.of_a_chain)).encode(), check)

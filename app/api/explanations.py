@@ -120,11 +120,27 @@ class DiagnosticsView(BaseModel):
     )
 
 
+ModelPart = Literal["mean", "noise"]
+OF = "The mean of outcomes, or the noise where it differs by row (noise forest): what makes them uncertain."
+
+
 class FeatureView(BaseModel):
     """A feature's share of the split rules, over draws."""
 
     name: str
     mean: float
+    lower: float
+    upper: float
+
+
+class SlopeView(BaseModel):
+    """Slope of one term of a linear part, on the column's own scale."""
+
+    feature: str
+    level: str | None = Field(description="The level that the term is for; null but for categories.")
+    missing: bool = Field(description="Whether the term is for missing values.")
+    mean: float
+    sd: float
     lower: float
     upper: float
 
@@ -137,6 +153,10 @@ class ImportanceView(BaseModel):
     level: float
     features: list[FeatureView] = Field(description="The largest share first.")
     draws_without_rules: int = Field(description="Draws without any split rule, which are excluded.")
+    linear: list[SlopeView] | None = Field(
+        description="Slopes of the linear part beside the trees, null without one. They are not effects: "
+        "trees take any share of the same signal."
+    )
 
 
 def json_response(value: Any) -> Response:
@@ -167,12 +187,15 @@ async def get_variable_importance(
     gate: TheGate,
     owner: Owner,
     level: Annotated[float, Query(gt=0, lt=1, description="The level of the intervals.")] = 0.9,
+    of: Annotated[ModelPart, Query(description=OF)] = "mean",
 ) -> Response:
     """Return each feature's share of the split rules, with intervals over draws.
 
     The indicators of a category are summed.
     """
-    return await gate.run(lambda: json_response(explanations.importance(predictor, owner, model_id, level)))
+    return await gate.run(
+        lambda: json_response(explanations.importance(predictor, owner, model_id, level, of))
+    )
 
 
 class PairView(BaseModel):
@@ -238,6 +261,7 @@ class DependenceBody(BaseModel):
     level: Share | Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
         0.9, description="The level of the intervals; one or several."
     )
+    of: ModelPart = Field("mean", description=OF)
     ice: bool = Field(
         False, description="Also return curves of up to 50 single rows, evenly spaced; one feature only."
     )
@@ -258,6 +282,7 @@ class DependenceBody(BaseModel):
             grid=self.grid,
             levels=self.level if isinstance(self.level, list) else [self.level],
             ice=self.ice,
+            of=self.of,
             draws=self.draws,
             rows=self.rows,
             columns=self.columns,

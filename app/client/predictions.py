@@ -92,10 +92,19 @@ class Predictions(Calls):
         """Return R-hat and effective sample sizes by number of draws, also during the fit."""
         return self._get(f"{address('models', model, 'diagnostics')}/growth", **wanted)
 
-    def importance(self, model: str | Model, level: float = 0.9) -> list[Json]:
-        """Return each feature's share of the split rules, largest first: name, mean, lower, upper."""
-        found: list[Json] = self._get(address("models", model, "variable-importance"), level=level)[
-            "features"
+    def importance(self, model: str | Model, level: float = 0.9, of: str = "mean") -> list[Json]:
+        """Return each feature's share of the split rules, largest first: name, mean, lower, upper.
+
+        `of` is "mean", or "noise" for the trees that make the noise differ by row.
+        """
+        path = address("models", model, "variable-importance")
+        found: list[Json] = self._get(path, level=level, of=of)["features"]
+        return found
+
+    def linear_part(self, model: str | Model, level: float = 0.9) -> list[Json] | None:
+        """Return the slopes of the linear part beside the trees; None without one."""
+        found: list[Json] | None = self._get(address("models", model, "variable-importance"), level=level)[
+            "linear"
         ]
         return found
 

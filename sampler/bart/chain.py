@@ -9,8 +9,9 @@ import numpy as np
 
 from sampler.bart.checkpoint import Reader, read_checkpoint, write_checkpoint
 from sampler.bart.hyperpriors import Hyper, drawn, groups_of
-from sampler.bart.noise_forest import NoiseForest
+from sampler.bart.linear_part import LinearSlopes
 from sampler.bart.particle_gibbs import Particles, are_used
+from sampler.bart.row_noise import RowNoise
 from sampler.bart.state import (
     can_split,
     make_data,
@@ -26,6 +27,7 @@ from sampler.bart.state import (
 from sampler.errors import SamplerError
 from sampler.kernels.jit import warm
 from sampler.methods import MOVE_NAMES
+from sampler.noise import NOISES
 from sampler.schedule import MarkovChain, count_moves
 from sampler.storage.draws import Draws
 
@@ -71,8 +73,12 @@ class Chain(MarkovChain):
         self._outcome = make_outcome(training, len(self._scalars))
         self._models = make_models(training, self._plans)
         self._noise = self._models[0].noise  # of all of them
-        differs = training.settings.noise == "forest"
-        self._noise_forest = NoiseForest(training, *self._models) if differs else None
+        noise = NOISES[training.settings.noise]
+        self._row_noise = None
+        if noise.weighs_rows:
+            precision = self._models[1] if noise.forest else None
+            self._row_noise = RowNoise(training, (self._models[0], precision), self._scalars, self._outcome)
+        self._slopes = LinearSlopes(training.linear, self._outcome) if training.linear else None
         self._forests: list[Forest] = [
             make_forest(self._data, make_tree_prior(plan, model), plan.num_trees, leaves)
             for plan, model in zip(self._plans, self._models, strict=True)
@@ -83,7 +89,8 @@ class Chain(MarkovChain):
         if drawn(training.constants):
             self._hyper = Hyper(self._data, training)
             self._forests[0] = self._hyper.with_shares(self._forests[0])
-        assert len(self._plans) == 1 or not self._particles, "particles know one forest"
+        self._alone = not (self._row_noise or self._slopes)  # one forest with nothing beside it
+        assert self._alone or not self._particles, "particles know one forest"
         self._work: Work
 
     @classmethod
@@ -174,7 +181,7 @@ class Chain(MarkovChain):
             stop = min(stop, self.iteration + 1)
         if particles and particles.take_turn(self.iteration, self._work.random):
             reached, need = particles.sweep(self._of_one_forest(), self._schedule(stop))
-        elif len(self._forests) == 1:
+        elif self._alone:
             reached, need = self._sweep_one_forest(stop)
         else:
             reached, need = self._sweep_forests(stop)
@@ -220,7 +227,7 @@ class Chain(MarkovChain):
         return int(reached), int(need)
 
     def _sweep_forests(self, stop: int) -> tuple[int, int]:
-        """Iterate over several forests, each on what the others leave of y, then draw the noise."""
+        """Iterate step by step: what stands beside the mean's forest, that forest, the noise."""
         from sampler.bart.kernels import forest_sweep, state, sweep  # noqa: PLC0415
 
         outcome, work = self._outcome, self._work
@@ -241,19 +248,21 @@ class Chain(MarkovChain):
         return stop, state.DONE
 
     def _sweep_mean_and_noise(self, iteration: int) -> None:
-        """Sweep the forests of the mean, draw sigma, then sweep the forest of precisions, if any."""
+        """Draw the linear part, the forests of the mean, sigma and the forest of precisions, if there."""
         from sampler.bart.kernels import forest_sweep, sweep  # noqa: PLC0415
 
-        data, work, noise_forest = self._data, self._work, self._noise_forest
-        if noise_forest:
-            noise_forest.weigh(data, self._forests[0])
+        data, work, row_noise = self._data, self._work, self._row_noise
+        if row_noise:
+            row_noise.weigh(data, self._forests[0], work, iteration)
+        if self._slopes:
+            self._slopes.draw(self._models[0], self._outcome, work)
         squares = 0.0
         for plan, forest, model in zip(self._plans, self._forests, self._models, strict=True):
             if plan.leaves == "normal":
                 squares = forest_sweep.sweep_forest(data, forest, model, work)
         sweep.draw_sigma2(self._outcome, self._noise, squares, work.random)
-        if noise_forest:
-            noise_forest.sweep(data, self._forests[1], work, iteration)
+        if len(self._forests) > 1 and row_noise:
+            row_noise.sweep(data, self._forests[1], work, iteration)
 
     def take(self) -> Draws | None:
         """Hand over the draws kept since the last take; None if there are none."""
@@ -326,6 +335,8 @@ class Chain(MarkovChain):
         for forest, model in zip(self._forests, self._models, strict=True):
             rebuild(self._data, forest, model)
             recount(self._data, forest, model)
+        if self._slopes:
+            self._slopes.apply(self._outcome, first.residual)
         measure_bound(first.residual, first.bound)
 
     def _enlarge_trees(self) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.bart import noise_forest
+from sampler.bart import linear_part, row_noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +34,8 @@ def groups_of(training: Training) -> tuple[str, ...]:
     """List the groups of kernels that a prior and weights need beyond those of the settings."""
     hyper = (GROUP,) if drawn(training.constants) else ()
     weights = (WEIGHTS,) if training.weights is not None else ()
-    return (*hyper, *weights, *noise_forest.groups_of(training.settings))
+    linear = (linear_part.GROUP,) if training.linear is not None else ()
+    return (*hyper, *weights, *linear, *row_noise.groups_of(training.settings))
 
 
 def theta_grid(constants: Constants, num_columns: int) -> Floats:

@@ -14,8 +14,6 @@ import numpy as np
 if TYPE_CHECKING:
     from sampler.bart.kernels.leaf_models.log_linear import LogLinear
     from sampler.bart.kernels.leaf_models.normal import Normal
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.kernels.arrays import Data
     from sampler.settings import Settings
     from sampler.training import Training
 
@@ -23,17 +21,13 @@ NAME = "precision"
 NUM_TREES = 40
 LOG_SD = 0.5  # prior standard deviation of log s(x), s the noise's: 90% of the prior within a factor of 2.3
 MOVES = {"grow": 0.5, "prune": 0.5, "rule": 0.1}
-WEIGHT_SUM_BITS = 36  # of the sum of the rows' weights; a residual takes up to 26 of 62
 MOST_LEAVES = 1 << 16
 TABLED = 8192  # of log Gamma: leaves of so many rows
-LATEST_START = 100  # iterations that the mean has alone at first, at most
 
 
 def groups_of(settings: Settings) -> tuple[str, ...]:
-    """Name the kernels that noise by row needs."""
-    if settings.noise != "forest":
-        return ()
-    return ("weights", "precision", *(("precision-rule",) if settings.moves.get("rule") else ()))
+    """Name the kernels that a forest of precisions needs."""
+    return ("precision", *(("precision-rule",) if settings.moves.get("rule") else ()))
 
 
 def gamma_prior(log_sd: float, num_trees: int) -> tuple[float, float]:
@@ -60,7 +54,7 @@ def make_model(training: Training, mean: Normal) -> LogLinear:
 
     shape, rate = gamma_prior(2.0 * LOG_SD, NUM_TREES)
     rows = training.padded_codes.shape[1]
-    given = _given_weights(training)
+    given = given_weights(training)
     return log_linear.LogLinear(
         prior=np.array([shape, rate, log_gamma(shape) - shape * math.log(rate)]),
         noise=mean.noise,
@@ -74,45 +68,8 @@ def make_model(training: Training, mean: Normal) -> LogLinear:
     )
 
 
-def _given_weights(training: Training) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def given_weights(training: Training) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Give the rows' own weights, 0 where they are too small to count; empty without weights."""
     if training.weights is None:
         return np.zeros(0)
     return np.where(training.unweighed, 0.0, training.weights)
-
-
-class NoiseForest:
-    """The steps of a sweep that let the noise differ by row."""
-
-    def __init__(self, training: Training, mean: Normal, model: LogLinear) -> None:
-        self._given = _given_weights(training)
-        self._num_rows = len(training.y)
-        self._mean, self._model = mean, model
-        self._first = min(LATEST_START, training.settings.num_burnin // 4)
-
-    def weigh(self, data: Data, forest: Forest) -> None:
-        """Weigh the rows by their precisions, and count the mean forest's leaves anew."""
-        from sampler.bart.kernels.forest_sweep import recount  # noqa: PLC0415
-        from sampler.bart.kernels.leaf_models.log_linear_pass import weigh  # noqa: PLC0415
-        from sampler.bart.kernels.leaf_models.normal import UNIT  # noqa: PLC0415
-
-        self._mean.noise[UNIT] = weigh(
-            self._model.log_value, self._given, self._num_rows, WEIGHT_SUM_BITS, self._mean.weights
-        )
-        recount(data, forest, self._mean)
-
-    def sweep(self, data: Data, forest: Forest, work: Work, iteration: int) -> None:
-        """Update every tree of the precisions, but in the first iterations: the mean comes first."""
-        from sampler.bart.kernels.forest_sweep import sweep_forest  # noqa: PLC0415
-        from sampler.bart.kernels.leaf_models.log_linear_pass import TARGET, begin_precision  # noqa: PLC0415
-        from sampler.bart.kernels.leaf_models.normal import SIGMA2  # noqa: PLC0415
-
-        if iteration < self._first:
-            return
-        model = self._model
-        total = begin_precision(
-            model.part, model.log_value, self._given, self._mean.residual, self._mean.noise[SIGMA2],
-            self._num_rows,
-        )  # fmt: skip
-        model.scale[0] = 2.0 ** (TARGET - math.floor(math.log2(total))) if total > 0 else 1.0
-        sweep_forest(data, forest, model, work)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.errors import SettingsError
+from sampler.noise import NOISES
 from sampler.prior import (
     SIGMA_FLOOR,
     Constants,
@@ -57,6 +58,7 @@ def calibrate(
     settings: Settings,
     prior: Mapping[str, Any] | None = None,
     _codes: NDArray[np.uint8] | None = None,
+    line: NDArray[np.float64] | None = None,
 ) -> Constants:
     """Calibrate the prior to data.
 
@@ -76,6 +78,8 @@ def calibrate(
         chain), step (the grid). k_df and k_scale: k = k_scale chi(k_df) is drawn, E[k^2] = k^2 unless k_scale
         is given. sparse: the columns' shares are drawn (DART), with sparse_a, sparse_b, sparse_rho (the
         number of coded columns unless given) or a known sparse_theta.
+    line
+        Rough estimate of a linear part, float64 [n], or None: the leaf prior spans what it leaves of y.
 
     Raises
     ------
@@ -87,7 +91,8 @@ def calibrate(
     if settings.family == "probit":
         return _calibrate_probit(y, settings, knobs, len(design))
     num_columns = len(design)
-    low, high = float(np.min(y)), float(np.max(y))
+    rest = y if line is None else y - line
+    low, high = float(np.min(rest)), float(np.max(rest))
     spread = high - low if high > low else 1.0
     offset = knobs.get("offset", low + 0.5 * (high - low))
     leaf_sd = knobs.get("leaf_sd", 0.5 * spread / (knobs["k"] * math.sqrt(settings.num_trees)))
@@ -96,9 +101,12 @@ def calibrate(
         lambda_ = knobs["sigma"] ** 2
         sigma_start = knobs["sigma"]
     else:
-        estimate = max(_sigma_estimate(y, design, weights, knobs), SIGMA_FLOOR * range_of(y, weights, spread))
+        robust = NOISES[settings.noise].heavy_tails
+        estimate = _sigma_estimate(y, design, weights, knobs, robust=robust)
+        estimate = max(estimate, SIGMA_FLOOR * range_of(y, weights, spread))
         lambda_ = knobs.get("lambda", estimate**2 * _chi2_quantile(1 - knobs["q"], knobs["nu"]) / knobs["nu"])
         sigma_start = knobs.get("sigma_start", estimate)
+    low, high = float(np.min(y)), float(np.max(y))
     reach = max(spread, abs(high - offset), abs(low - offset), leaf_sd)
     known = len(y) if weights is None else float(np.sum(weights))
     return Constants(

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sampler.bart import noise_forest
+from sampler.bart import linear_part, noise_forest
+from sampler.data.linear_terms import slope_names
 from sampler.kernels.jit import address
 from sampler.methods import MOVE_NAMES, MOVES
+from sampler.noise import DEGREES, NOISES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +47,7 @@ def plan_forests(training: Training) -> tuple[ForestPlan, ...]:
     mean = ForestPlan(
         "mean", settings.num_trees, constants.alpha, constants.beta, constants.leaf_sd, settings.moves
     )
-    if settings.noise != "forest":
+    if not NOISES[settings.noise].forest:
         return (mean,)
     moves = noise_forest.MOVES if settings.moves.get("rule") else {"grow": 0.5, "prune": 0.5}
     precision = ForestPlan(
@@ -54,9 +56,12 @@ def plan_forests(training: Training) -> tuple[ForestPlan, ...]:
     return mean, precision
 
 
-def name_scalars(_training: Training) -> tuple[str, ...]:
+def name_scalars(training: Training) -> tuple[str, ...]:
     """Name the scalars kept with each draw; all but sigma are copied to checkpoints as they are."""
-    return ("sigma",)
+    linear = training.linear
+    slopes = () if linear is None else (linear_part.TAU, *slope_names(len(linear.z)))
+    degrees = (DEGREES,) if NOISES[training.settings.noise].heavy_tails else ()
+    return ("sigma", *slopes, *degrees)
 
 
 def make_data(training: Training) -> Data:
@@ -110,8 +115,7 @@ def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Any]:
     noise[normal.LIKELIHOOD] = not training.settings.prior_only
     noise[normal.UNIT] = training.weight_unit
     weights = np.array(training.grid_weights)
-    differs = any(plan.leaves == "log-linear" for plan in plans)
-    if differs and len(weights) == 0:
+    if NOISES[training.settings.noise].weighs_rows and len(weights) == 0:
         weights = np.ones(len(training.y), np.int32)
     passes = [address(entry) for entry in FUSED]
     passes += [address(entry) if len(weights) else 0 for entry in WEIGHTED]

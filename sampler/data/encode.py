@@ -41,12 +41,15 @@ class Coded:
         Sentences for the sender of the rows.
     marks
         uint8 [column, row], unusual cells as in `sampler.data.row_flags`.
+    values
+        float64 [coded column, row] before binning, NaN for missing; None for models that don't need them.
 
     """
 
     codes: NDArray[np.uint8]
     warnings: list[str]
     marks: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
+    values: NDArray[np.float64] | None = None
 
     @property
     def num_rows(self) -> int:
@@ -56,7 +59,8 @@ class Coded:
     def part(self, rows: slice | NDArray[np.int64]) -> Coded:
         """Select some of the rows; warnings, which are about all of them, are left out."""
         marks = self.marks[:, rows] if self.marks.size else self.marks
-        return Coded(np.ascontiguousarray(self.codes[:, rows]), [], marks)
+        values = None if self.values is None else self.values[:, rows]
+        return Coded(np.ascontiguousarray(self.codes[:, rows]), [], marks, values)
 
 
 def train_column(
@@ -110,8 +114,8 @@ def _indicators(column: Column, level: NDArray[np.intp]) -> Iterator[NDArray[np.
         yield values
 
 
-def encode(table: Any, schema: Schema, grid: Grid) -> Coded:
-    """Encode the rows of a table, whose columns are matched by name.
+def encode(table: Any, schema: Schema, grid: Grid, *, keep_values: bool = False) -> Coded:
+    """Encode the rows of a table, whose columns are matched by name; `keep_values` as `Coded.values`.
 
     Unseen levels, values outside the range of training, and missing values in columns that had none in
     training, are reported as warnings.
@@ -127,14 +131,17 @@ def encode(table: Any, schema: Schema, grid: Grid) -> Coded:
     codes = np.empty((len(schema.coded), table.num_rows), dtype=np.uint8)
     problems: list[DataProblem] = []
     marks = np.zeros((len(schema.columns), table.num_rows), dtype=np.uint8)
+    kept = np.empty(codes.shape) if keep_values else None
     position = 0
     for j, column in enumerate(schema.columns):
         for values in _new_values(table.column(column.name), column, problems, warnings, marks[j]):
             codes[position] = grid.encode(position, values)
+            if kept is not None:
+                kept[position] = values
             position += 1
     if problems:
         raise DataError(problems)
-    return Coded(codes, warnings, marks)
+    return Coded(codes, warnings, marks, kept)
 
 
 def numbers(table: Any, schema: Schema) -> NDArray[np.float64]:

@@ -68,6 +68,7 @@ GROUPS = {
             "posterior.kernels.tree_sums",
             "posterior.kernels.mixture",
             "posterior.kernels.moments",
+            "posterior.kernels.student",
             "posterior.kernels.depths",
             "posterior.kernels.shapley",
             "soft.kernels.predict",
@@ -98,6 +99,8 @@ GROUPS = {
     "filter": Group(("cart.kernels.particle_filter",), ("base", "tree")),
     "hyper": Group(("bart.kernels.hyperpriors",), ("base", "passes", "bart", "particles"), NORMAL),
     "weights": Group(("bart.kernels.leaf_models.weighted_pass",)),
+    "linear": Group(("bart.kernels.steps.linear_part",), ("base",)),
+    "student": Group(("bart.kernels.steps.student",), ("base", "log-linear")),
     "log-linear": Group(("bart.kernels.leaf_models.log_linear_pass",), ("base",)),
     "precision": Group(
         ("bart.kernels.tree_update", "bart.kernels.forest_sweep"),

@@ -102,7 +102,7 @@ def accumulated_effects(
             code="not_applicable",
         )
     grid = default_grid(header, index)
-    (position,), (points,) = codes_of(header, index, grid)
+    (position,), (points,), _ = codes_of(header, index, grid)
     apart = np.flatnonzero(np.diff(points.astype(int)) > 0)  # values with equal codes are one to the trees
     grid = [*(grid[i] for i in apart), grid[-1]]
     points = np.array([*points[apart], points[-1]])

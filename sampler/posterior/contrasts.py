@@ -9,7 +9,7 @@ import numpy as np
 
 from sampler import interrupt
 from sampler.data.binning import MISSING
-from sampler.data.encode import numbers
+from sampler.data.encode import Coded, numbers
 from sampler.errors import SettingsError
 from sampler.posterior.intervals import equal_tailed
 from sampler.posterior.partial_dependence import codes_of
@@ -97,8 +97,8 @@ class ContrastWish:
 
 def contrast(
     header: Header,
-    f: Callable[[Codes], Floats],
-    codes: Codes,
+    f: Callable[[Coded], Floats],
+    coded: Coded,
     shares: Floats,
     request: ContrastWish,
 ) -> Contrast:
@@ -109,9 +109,9 @@ def contrast(
     header
         Header of the model.
     f
-        Function from codes [coded column, row] to draws of f, float64 [draw, row(, class)].
-    codes
-        Rows, uint8 [coded column, row].
+        Function from rows to draws of f, float64 [draw, row(, class)].
+    coded
+        Rows.
     shares
         float64 [column], by which differences in a column count where rows are compared: their share of the
         split rules.
@@ -127,12 +127,16 @@ def contrast(
 
     """
     names = [column.name for column in header.schema.columns]
+    codes = coded.codes
     _check(request, names)
-    if not codes.shape[1]:
+    if not coded.num_rows:
         raise SettingsError("X: there must be at least one row", field="X", code="not_accepted")
-    first, second = (_with(header, codes, setting) for setting in (request.first, request.second))
+    first, second = (_with(header, coded, setting) for setting in (request.first, request.second))
     chosen = [i for i, (j, _) in enumerate(header.schema.coded) if names[j] in request.first]
-    parts = {"": np.ones(codes.shape[1], bool), "treated": np.all(codes[chosen] == first[chosen], axis=0)}
+    parts = {
+        "": np.ones(codes.shape[1], bool),
+        "treated": np.all(codes[chosen] == first.codes[chosen], axis=0),
+    }
     groups = {} if request.by is None else _groups(header, codes, names.index(request.by))
     found = _Averages(parts | {f"group {name}": rows for name, rows in groups.items()})
     mean, lower, upper = found.fill(f, first, second, request.level)
@@ -167,12 +171,12 @@ class _Averages:
         self._weights: Floats = np.zeros(0)
 
     def fill(
-        self, f: Callable[[Codes], Floats], first: Codes, second: Codes, level: float
+        self, f: Callable[[Coded], Floats], first: Coded, second: Coded, level: float
     ) -> tuple[Floats, Floats, Floats]:
         """Evaluate all rows; return mean, lower and upper ends of each, float64 [row(, class)]."""
         rng = np.random.default_rng(0)  # equal requests get equal answers
-        num_rows = first.shape[1]
-        draws = f(first[:, :1])
+        num_rows = first.num_rows
+        draws = f(first.part(slice(0, 1)))
         several = draws.shape[2:]
         mean, lower, upper = (np.empty((num_rows, *several)) for _ in range(3))
         self._totals = {name: np.zeros((len(draws), *several)) for name in self.parts}
@@ -181,7 +185,7 @@ class _Averages:
         for start in range(0, num_rows, width):
             interrupt.look()
             rows = slice(start, min(start + width, num_rows))
-            difference = f(np.ascontiguousarray(first[:, rows])) - f(np.ascontiguousarray(second[:, rows]))
+            difference = f(first.part(rows)) - f(second.part(rows))
             mean[rows] = difference.mean(axis=0)
             lower[rows], upper[rows] = equal_tailed(difference, level)
             for name, part in self.parts.items():
@@ -238,13 +242,16 @@ def _check(request: ContrastWish, names: Sequence[str]) -> None:
         )
 
 
-def _with(header: Header, codes: Codes, setting: Mapping[str, Any]) -> Codes:
+def _with(header: Header, coded: Coded, setting: Mapping[str, Any]) -> Coded:
     """Return the rows with the setting's values."""
-    changed = codes.copy()
+    changed = coded.codes.copy()
+    values = None if coded.values is None else coded.values.copy()
     for name, value in setting.items():
-        positions, coded = codes_of(header, _index(header, name), [value])
-        changed[positions] = coded
-    return changed
+        positions, codes, own = codes_of(header, _index(header, name), [value])
+        changed[positions] = codes
+        if values is not None:
+            values[positions] = own
+    return Coded(changed, [], values=values)
 
 
 def _index(header: Header, name: str) -> int:
@@ -264,7 +271,7 @@ def _groups(header: Header, codes: Codes, index: int) -> dict[str, NDArray[np.bo
                 field="by",
                 code="too_large",
             )
-        _, coded = codes_of(header, index, levels)
+        _, coded, _ = codes_of(header, index, levels)
         return {str(level): np.all(own == coded[:, [k]], axis=0) for k, level in enumerate(levels)}
     (reference,) = header.reference[positions]
     present = reference[reference != MISSING]
@@ -281,7 +288,7 @@ def _rows_near(header: Header, setting: Mapping[str, Any]) -> NDArray[np.bool_]:
     near = np.ones(header.reference.shape[1], bool)
     for name, value in setting.items():
         index = _index(header, name)
-        positions, coded = codes_of(header, index, [value])
+        positions, coded, _ = codes_of(header, index, [value])
         column = header.schema.columns[index]
         if column.min is not None and column.max is not None:
             (own_value,) = numbers({name: [value]}, replace(header.schema, columns=(column,)))[0]

@@ -18,9 +18,12 @@ from scipy.special import ndtr, ndtri
 from sampler.errors import SettingsError
 from sampler.posterior.kernels.mixture import mixture_quantiles
 from sampler.posterior.kernels.moments import moments, turn
+from sampler.posterior.weighting.quantiles import noise_mixture, of_draws
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from sampler.data.transform import Transform
 
     Floats = NDArray[np.float64]
     Sums = NDArray[np.int32] | NDArray[np.int64]
@@ -121,6 +124,44 @@ class IntervalFigures:
                 else step * _sample_quantiles(steps, tails)
             )
             self._bounds[:, rows] = offset + bounds
+
+    def fill_mixtures(
+        self,
+        rows: slice,
+        f: Floats,
+        noise: Floats | None,
+        degrees: Floats | None = None,
+        transform: Transform | None = None,
+    ) -> None:
+        """Compute the figures of a block of rows from draws of f and of the noise's sd at each.
+
+        Parameters
+        ----------
+        rows
+            Position of the block.
+        f, noise
+            float64 [row, draw]; the noise may be None for figures of f itself.
+        degrees
+            Degrees of freedom of the noise, float64 [draw]; None for normal noise.
+        transform
+            Transform of the outcome, of which f is the mean; None without one.
+
+        """
+        predictive, tails = self._request.kind == "predictive", self._request.tails
+        mean, sd = f, noise
+        if transform is not None and noise is not None:
+            mean, sd = transform.moments(f, noise)
+        self.mean[rows] = mean.mean(axis=1)
+        variance = mean.var(axis=1, ddof=1) if mean.shape[1] > 1 else np.zeros(len(mean))
+        if not predictive or noise is None or sd is None:
+            self._bounds[:, rows] = of_draws(mean, None, tails)
+        else:
+            variance += np.mean(sd**2, axis=1)
+            if len(tails):
+                share = np.full(f.shape[1], 1 / f.shape[1])
+                bounds = noise_mixture(f, noise, share, tails, degrees)
+                self._bounds[:, rows] = bounds if transform is None else transform.inverse(bounds)
+        self.sd[rows] = np.sqrt(variance)
 
     def fill_probabilities(self, rows: slice, sums: Sums, offset: float, step: float) -> None:
         """Compute the figures of a block of rows with two classes: those of the second's probability.

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Evaluate = Callable[[Coded], Floats]
-    Setting = tuple[list[int], NDArray[np.uint8]]  # coded columns of a feature, codes [column, value]
+    # coded columns of a feature, their codes [column, point] and values before binning
+    Setting = tuple[list[int], NDArray[np.uint8], Floats]
     Point = tuple[int, ...]  # the number of a value of each feature
 
 MAX_CELLS = 1 << 22  # draws times rows of a block: 32 MB
@@ -220,10 +221,14 @@ def _evaluated(
     for start in range(0, len(points), size):
         some = points[start : start + size]
         changed = np.tile(coded.codes, (1, len(some)))
+        after = None if coded.values is None else np.tile(coded.values, (1, len(some)))
         for i, point in enumerate(some):
-            for (positions, codes), at in zip(settings, point, strict=True):
-                changed[positions, i * num_rows : (i + 1) * num_rows] = codes[:, at, None]
-        found = f(Coded(changed, []))
+            own = slice(i * num_rows, (i + 1) * num_rows)
+            for (positions, codes, values), at in zip(settings, point, strict=True):
+                changed[positions, own] = codes[:, at, None]
+                if after is not None:
+                    after[positions, own] = values[:, at, None]
+        found = f(Coded(changed, [], values=after))
         yield slice(start, start + len(some)), found.reshape(len(found), len(some), num_rows, -1)
 
 
@@ -282,9 +287,10 @@ def _from_codes(header: Header, index: int) -> list[float]:
     return spread(inside, np.maximum(counts, 1) if len(inside) <= GRID_POINTS else counts, GRID_POINTS)
 
 
-def codes_of(header: Header, index: int, points: list[Any]) -> tuple[list[int], NDArray[np.uint8]]:
-    """Return the positions of a feature's coded columns, and their codes [coded column, point]."""
+def codes_of(header: Header, index: int, points: list[Any]) -> Setting:
+    """Return the positions of a feature's coded columns, their codes [coded column, point], and values."""
     column = header.schema.columns[index]
     positions = [i for i, (j, _) in enumerate(header.schema.coded) if j == index]
     values = numbers({column.name: points}, replace(header.schema, columns=(column,)))
-    return positions, np.array([header.grid.encode(i, row) for i, row in zip(positions, values, strict=True)])
+    codes = np.array([header.grid.encode(i, row) for i, row in zip(positions, values, strict=True)])
+    return positions, codes, values

@@ -18,9 +18,11 @@ from sampler.data.encode import Coded, encode
 from sampler.data.row_flags import Flag, by_row
 from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.methods import METHODS
+from sampler.noise import DEGREES, NOISES
 from sampler.posterior.accumulated_effects import AccumulatedEffects, accumulated_effects
 from sampler.posterior.arviz import to_arviz
 from sampler.posterior.assessment.calibration import row_by_row
+from sampler.posterior.assessment.conformal import CalibratedIntervals
 from sampler.posterior.assessment.convergence import growth
 from sampler.posterior.assessment.density import density
 from sampler.posterior.assessment.scoring import LabelledRows, score
@@ -30,10 +32,12 @@ from sampler.posterior.inclusion import Inclusion, inclusion, rules_per_draw
 from sampler.posterior.interactions import Interactions, interactions
 from sampler.posterior.intervals import Interval, IntervalFigures, IntervalKind, Quantile, Request
 from sampler.posterior.kernels.tree_sums import BLOCK
+from sampler.posterior.kinds.slopes import Slopes
 from sampler.posterior.partial_dependence import PartialDependence, Wish, partial_dependence, spaced
 from sampler.posterior.report import diagnose
 from sampler.posterior.shap_values import ForestToExplain, GameKind, ShapValues, explain
 from sampler.posterior.verdict import noise_prior_reason
+from sampler.posterior.weighting import noise_law
 from sampler.posterior.weighting.draw_weights import DrawWeights, EqualWeights
 from sampler.storage.draw_codec import unpack
 from sampler.storage.draws import concatenate
@@ -47,12 +51,15 @@ if TYPE_CHECKING:
 
     from sampler.data.binning import Grid
     from sampler.data.schema import Schema
+    from sampler.data.transform import Transform
     from sampler.posterior.verdict import Summary
     from sampler.preparation import PreparedFit
     from sampler.storage.draws import Draws
 
     Floats = NDArray[np.float64]
 
+PARTS = ("mean", "noise")  # of a model, that may have trees
+MIXTURE_ROWS = 1024  # at once, where predictions are mixtures of draws that differ by row
 MAX_CELLS = 1 << 21  # draws times rows of a block: 8 MB for each of a few arrays
 
 
@@ -125,6 +132,7 @@ class Posterior:
     """
 
     own_work = 0
+    noise_differs = False  # from row to row
 
     def __init__(
         self,
@@ -152,6 +160,11 @@ class Posterior:
         self._rule_counts = [rules_per_draw(draws[: self.num_draws], header) for draws in chains]
         self._offset = float(header.constants["offset"])
         self._step = float(header.constants["step"])
+        self._degrees = self._read_degrees(chains)
+        if self._degrees is not None:  # sigma is drawn as the scale of t
+            self._sigma = self._sigma * noise_law.sd_of(self._degrees)
+        self._transform = header.transform
+        self._slopes = None if header.linear is None else Slopes(header.linear, chains)
         self.draw_weights: DrawWeights = EqualWeights(self.num_chains)
         self.origin: Origin | None = None  # data and states from which `extend` continues
 
@@ -188,6 +201,24 @@ class Posterior:
 
     def _make_ensemble(self, chains: Sequence[Draws], num_features: int) -> Ensemble:
         return Ensemble(chains, num_features)
+
+    def _read_degrees(self, chains: Sequence[Draws]) -> Floats | None:
+        """Read the draws' degrees of freedom, float64 [chain, draw]; None for noise without heavy tails."""
+        kind = NOISES.get(str(self._header.settings.get("noise", "constant")))
+        if kind is None or not kind.heavy_tails:
+            return None
+        if not all(DEGREES in draws.scalars for draws in chains):
+            raise PackedError("the draws don't have the degrees of freedom of the model's noise")
+        found = np.array([draws.scalars[DEGREES][: self.num_draws] for draws in chains])
+        if not noise_law.are_degrees(found):
+            raise PackedError("the draws' degrees of freedom are not among those that noise may have")
+        return found
+
+    def degrees(self, num_draws: int | None = None) -> Floats | None:
+        """Return draws of the noise's degrees of freedom, float64 [chain, draw]; None for normal noise."""
+        if self._degrees is None:
+            return None
+        return self._degrees[:, : self._choose(num_draws)[1]]
 
     @property
     def sigma(self) -> Floats | None:
@@ -239,12 +270,13 @@ class Posterior:
         """Memory held, in bytes, roughly."""
         packed = sum(len(block) for chain in self._blocks for block in chain)
         arrays = (self._sigma, self.leaf_counts, *self._rule_counts, self._header.reference)
-        return packed + self._ensemble.nbytes + sum(array.nbytes for array in arrays)
+        slopes = self._slopes.nbytes if self._slopes else 0
+        return packed + self._ensemble.nbytes + slopes + sum(array.nbytes for array in arrays)
 
     @property
     def reference(self) -> Coded:
         """Up to 200 training rows, evenly spaced, at which the chains are compared."""
-        return Coded(self._header.reference, [])
+        return Coded(self._header.reference, [], values=self._header.reference_values)
 
     def chains(self) -> list[Draws]:
         """Decode the draws of each chain that has any; chains may differ in length."""
@@ -371,6 +403,25 @@ class Posterior:
         found: list[dict[str, Any]] = row_by_row(self, rows, np.arange(len(rows.y)))["calibration"]
         return found
 
+    def calibrate(self, X: Any, y: Any, weights: Any = None) -> CalibratedIntervals:
+        """Calibrate intervals by rows that the posterior was not fitted to (`holdout_rows` chooses such).
+
+        Of new rows like these, the intervals of `predict` of the result cover at least the share asked for,
+        on average, whatever is wrong with the model (split-conformal prediction).
+
+        Parameters
+        ----------
+        X, y, weights
+            Rows, outcomes and weights, as for `score`.
+
+        Raises
+        ------
+        DataError, SettingsError
+            As `score`, and for classes.
+
+        """
+        return CalibratedIntervals.of(self, LabelledRows.read(self, X, y, weights))
+
     def convergence(self) -> dict[str, Any]:
         """Compute R-hat and effective sample sizes of sigma and f for growing numbers of draws.
 
@@ -416,7 +467,7 @@ class Posterior:
 
     def encode(self, X: Any) -> Coded:
         """Encode the rows of a table by column name; raise DataError as `sampler.data.encode.encode`."""
-        return encode(X, self._header.schema, self._header.grid)
+        return encode(X, self._header.schema, self._header.grid, keep_values=self._slopes is not None)
 
     def predict(
         self,
@@ -466,10 +517,27 @@ class Posterior:
         chosen, used = self._choose(num_draws)
         sigma = np.ascontiguousarray(self._sigma[:, :used]).reshape(-1)
         answer = IntervalFigures(coded.num_rows, request)
-        block = min(BLOCK, max(16, MAX_CELLS // len(chosen)))
+        predictive = request.kind == "predictive"
+        degrees = self.degrees(used)
+        one_normal = degrees is None and not self.noise_differs
+        transform = self._transform
+        of_sums = self._slopes is None and transform is None and (one_normal or not predictive)
+        block = min(BLOCK if of_sums else MIXTURE_ROWS, max(16, MAX_CELLS // len(chosen)))
         for start in range(0, coded.num_rows, block):
             rows = slice(start, min(start + block, coded.num_rows))
-            sums = self._ensemble.sums(coded.part(rows).codes, chosen)
+            part = coded.part(rows)
+            if not of_sums:
+                f = self._f(part, used)
+                noise = self._noise(part, used) if predictive or transform else None
+                answer.fill_mixtures(
+                    rows,
+                    _draws_by_row(f),
+                    None if noise is None else _draws_by_row(noise),
+                    None if degrees is None else degrees.reshape(-1),
+                    transform,
+                )
+                continue
+            sums = self._ensemble.sums(part.codes, chosen)
             if self.family == "probit":
                 answer.fill_probabilities(rows, sums, self._offset, self._step)
             else:
@@ -488,22 +556,56 @@ class Posterior:
     def sample(self, X: Any, num_draws: int | None = None) -> Floats:
         """Return draws of f at each row of X, float64 [chain, draw, row]; large for many rows.
 
-        For two classes, draws are of the second's probability; for more, [chain, draw, row, class].
+        For two classes, draws are of the second's probability; for more, [chain, draw, row, class]. With a
+        transform of the outcome, they are of the outcome's mean.
         """
-        return self._f(self._coded(X), num_draws)
+        return self._mean(self._coded(X), num_draws)
 
     def sample_sigma(self, X: Any, num_draws: int | None = None) -> Floats:
         """Return draws of the noise sd at each row, float64 [chain, draw, row]; ones for classes."""
+        coded = self._coded(X)
+        noise = self._noise(coded, num_draws)
+        if self._transform is None:
+            return noise
+        return self._transform.moments(self._f(coded, num_draws), noise)[1]
+
+    def sample_learnt(self, X: Any, num_draws: int | None = None) -> tuple[Floats, Floats]:
+        """Return draws of the mean and the noise sd of what the model learns: the outcome, or its transform.
+
+        Both are float64 [chain, draw, row].
+        """
+        coded = self._coded(X)
+        return self._f(coded, num_draws), self._noise(coded, num_draws)
+
+    @property
+    def transform(self) -> Transform | None:
+        """Transform of the outcome; None where the model learns the outcome itself."""
+        return self._transform
+
+    def _noise(self, coded: Coded, num_draws: int | None = None) -> Floats:
+        """Return draws of the noise sd of what the model learns, float64 [chain, draw, row]."""
         _, used = self._choose(num_draws)
-        shape = (self.num_chains, used, self._coded(X).num_rows)
-        return np.broadcast_to(self._sigma[:, :used, None], shape)
+        return np.broadcast_to(self._sigma[:, :used, None], (self.num_chains, used, coded.num_rows))
+
+    def _mean(self, coded: Coded, num_draws: int | None = None) -> Floats:
+        """Compute the outcome's mean, of the first draws of each chain; see `_f` for the shape."""
+        f = self._f(coded, num_draws)
+        if self._transform is None:
+            return f
+        return self._transform.moments(f, self._noise(coded, num_draws))[0]
+
+    def _mean_of(self, coded: Coded, chosen: NDArray[np.int64], num_draws: int | None) -> Floats:
+        """Compute the outcome's mean of the chosen draws, of the first of each chain; see `_f_of`."""
+        if self._transform is None:
+            return self._f_of(coded, chosen)
+        return self._mean(coded, num_draws).reshape(len(chosen), coded.num_rows)
 
     def draws_by_figure(self, coded: Coded, num_draws: int | None = None) -> Floats:
         """Return draws of f, float64 [figure, chain, draw]; a figure is a row, or a row and class.
 
         With more than two classes, the figures of a row are adjacent.
         """
-        f = self._f(coded, num_draws)
+        f = self._mean(coded, num_draws)
         by_row = f.reshape(*f.shape[:3], -1).transpose(2, 3, 0, 1)
         return np.ascontiguousarray(by_row).reshape(-1, *f.shape[:2])
 
@@ -520,6 +622,8 @@ class Posterior:
         """Compute f of the chosen draws, float64 [draw, row], or [draw, row, class] with several classes."""
         sums = self._ensemble.sums(coded.codes, chosen)
         f = self._offset + self._step * sums.astype(np.float64)
+        if self._slopes is not None:
+            self._slopes.add_to(f, coded, chosen)
         return np.asarray(ndtr(f)) if self.family == "probit" else f
 
     def _choose(self, num_draws: int | None) -> tuple[NDArray[np.int64], int]:
@@ -552,16 +656,46 @@ class Posterior:
         f = self.draws_by_figure(self.reference)
         return self.draw_weights.summary(f, self.sigma, self.leaf_counts, self._statistics)
 
-    def inclusion(self, level: float = 0.9) -> Inclusion:
+    def inclusion(self, level: float = 0.9, of: str = "mean") -> Inclusion:
         """Compute the share of split rules that use each feature; a category's indicators are added up.
 
         Draws without any rule are left out of the mean; their number is reported. `level` is the probability
-        of the interval over draws.
+        of the interval over draws; `of` is "mean", or "noise" for the trees that make the noise differ by row
+        (raises SettingsError where there are none).
         """
         (level,) = Request.check(level, "credible", None).levels
         names = [column.name for column in self.schema.columns]
-        counts = np.concatenate(self._rule_counts)
+        counts = np.concatenate(self._rule_counts_of(check_part(of)))
         return inclusion(names, counts[self.draw_weights.spaced(self.num_draws, len(counts))], level)
+
+    def _rule_counts_of(self, part: str) -> list[NDArray[np.int32]]:
+        """Count the rules of each chain's draws by feature, of the trees of that part."""
+        if part == "noise":
+            raise _without_noise_trees()
+        return self._rule_counts
+
+    def linear_part(self, level: float = 0.9) -> list[dict[str, Any]] | None:
+        """Summarise the slopes of the linear part beside the trees; None without one.
+
+        Slopes are on the columns' own scale. They are not effects: trees take any share of the same signal,
+        and predictions add both up.
+
+        Parameters
+        ----------
+        level
+            Probability of the interval over draws.
+
+        Returns
+        -------
+        list of dict
+            For each term ``feature``, ``level`` (of a category; None for other kinds), ``missing`` (whether
+            the term is for missing values), ``mean``, ``sd``, ``lower`` and ``upper``.
+
+        """
+        (level,) = Request.check(level, "credible", None).levels
+        if self._slopes is None:
+            return None
+        return self._slopes.summary(self.schema, self._choose(None)[0], level)
 
     def partial_dependence(
         self,
@@ -573,6 +707,7 @@ class Posterior:
         ice: int = 0,
         num_draws: int | None = None,
         max_work: float = math.inf,
+        of: str = "mean",
     ) -> PartialDependence:
         """Compute the mean prediction over rows as a function of one or two features, with intervals.
 
@@ -593,6 +728,9 @@ class Posterior:
             Use the first `num_draws` draws of each chain; None uses all.
         max_work
             Bound on rows x points x draws x trees; rows are left out, evenly, to respect it.
+        of
+            "mean", or "noise" for the noise's standard deviation where it differs by row: what makes an
+            outcome uncertain.
 
         Raises
         ------
@@ -606,8 +744,13 @@ class Posterior:
         coded = self.reference if X is None else self._coded(X)
         chosen = self._alike(num_draws)
 
+        if check_part(of) == "noise" and not self.noise_differs:
+            raise _without_noise_trees()
+
         def f(changed: Coded) -> Floats:
-            return self._f_of(changed, chosen)
+            if of == "noise":
+                return self.sample_sigma(changed, num_draws).reshape(len(chosen), changed.num_rows)
+            return self._mean_of(changed, chosen, num_draws)
 
         wish = Wish(features, grid or {}, levels, ice, max_work)
         return partial_dependence(self._header, f, coded, len(chosen), wish)
@@ -689,8 +832,15 @@ class Posterior:
         coded = self.reference if X is None else self._coded(X)
         chosen = self._alike(num_draws)
 
+        if self._slopes is not None:
+            raise SettingsError(
+                "a model with a linear part has no accumulated effects: see partial_dependence",
+                field=None,
+                code="not_applicable",
+            )
+
         def f(codes: NDArray[np.uint8]) -> Floats:
-            return self._f_of(codes, chosen)
+            return self._mean_of(Coded(codes, []), chosen, num_draws)
 
         return accumulated_effects(self._header, f, coded.codes, feature, levels)
 
@@ -734,11 +884,11 @@ class Posterior:
         coded = self.reference if X is None else self._coded(X)
         chosen = self._alike(num_draws)
 
-        def f(codes: NDArray[np.uint8]) -> Floats:
-            return self._f_of(codes, chosen)
+        def f(changed: Coded) -> Floats:
+            return self._mean_of(changed, chosen, num_draws)
 
         request = ContrastWish(first, second, by, level)
-        return contrast(self._header, f, coded.codes, self.inclusion().mean, request)
+        return contrast(self._header, f, coded, self.inclusion().mean, request)
 
     def interactions(
         self,
@@ -780,15 +930,24 @@ class Posterior:
         chosen = drawn[spaced(len(drawn), max_draws)]
 
         def f(codes: NDArray[np.uint8]) -> Floats:
-            return self._f_of(codes, chosen)
+            return self._f_of(Coded(codes, []), chosen)
 
         codes = (self.reference if X is None else self._coded(X)).codes
         return interactions(self._header, concatenate(self.chains()), f, codes, features, level)
 
     def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
         """Return what SHAP values add up to, in words, and the sums of trees whose values it is, by class."""
+        if self._slopes is not None:
+            raise SettingsError(
+                "a model with a linear part has no SHAP values or interactions: see partial_dependence, "
+                "and linear_part for its slopes",
+                field=None,
+                code="not_applicable",
+            )
         draws = concatenate(self.chains())
         forest = ForestToExplain(draws, draws.leaf.astype(np.float64) * self._step, self._offset)
+        if self._transform is not None:
+            return f"{self.schema.target.name}, transformed ({self._transform.kind})", [forest]
         if self.family != "probit":
             return f"{self.schema.target.name}, in its own unit", [forest]
         second = self.schema.target.levels[1]
@@ -831,6 +990,26 @@ class Posterior:
             f"<Posterior of {self.schema.target.name} given {columns}: "
             f"{self.num_chains} chains of {self.num_draws} draws of {self.leaf_counts.shape[2]} trees>"
         )
+
+
+def check_part(of: str) -> str:
+    """Check the name of a part of the model that has trees; raise SettingsError."""
+    if of not in PARTS:
+        raise SettingsError(f"of must be mean or noise, not {of!r}", field="of", code="not_accepted")
+    return of
+
+
+def _without_noise_trees() -> SettingsError:
+    return SettingsError(
+        "of noise: this model's noise has no trees, since it doesn't differ by row (noise=forest does)",
+        field="of",
+        code="not_applicable",
+    )
+
+
+def _draws_by_row(values: Floats) -> Floats:
+    """Turn values [chain, draw, row] into [row, draw]."""
+    return np.ascontiguousarray(values.reshape(-1, values.shape[2]).T)
 
 
 def _kind_of(header: Header) -> type[Posterior]:

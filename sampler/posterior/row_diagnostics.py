@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtr
 
 from sampler.errors import SettingsError
 from sampler.posterior.intervals import Interval, Quantile
 from sampler.posterior.verdict import FEWEST_DRAWS, Agreement, Reason
+from sampler.posterior.weighting.noise_law import below, scaled_density
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,14 +76,16 @@ def errors(posterior: Posterior, coded: Coded, prediction: Prediction) -> Errors
     into = [*_bounds(intervals, quantiles)]
     mean = np.empty(prediction.mean.shape)
     for rows, f in _blocks(posterior, coded, prediction.draws):
-        shape = mean[rows].shape
+        shape, learnt = mean[rows].shape, None
+        if prediction.interval == "predictive":
+            of_f, noise = posterior.sample_learnt(coded.part(rows), prediction.draws)
+            learnt = np.ascontiguousarray(of_f.transpose(2, 0, 1)), noise.transpose(2, 0, 1)
         mean[rows] = posterior.draw_weights.mean_error(f, prediction.draws).reshape(shape)
         for (level, values), (_, found) in zip(bounds, into, strict=True):
-            if prediction.interval != "predictive":
+            if learnt is None:
                 found[rows] = posterior.draw_weights.quantile_error(f, level, prediction.draws).reshape(shape)
             else:
-                sigma = posterior.sample_sigma(coded.part(rows), prediction.draws).transpose(2, 0, 1)
-                found[rows] = _mixture_error(posterior, f, sigma, values[rows], prediction.draws)
+                found[rows] = _mixture_error(posterior, *learnt, values[rows], prediction.draws)
     return Errors(mean, intervals, quantiles)
 
 
@@ -181,6 +183,9 @@ def _blocks(posterior: Posterior, coded: Coded, num_draws: int) -> Iterator[tupl
 
 
 def _mixture_error(posterior: Posterior, f: Floats, sigma: Floats, bound: Floats, num_draws: int) -> Floats:
-    z = (bound[:, None, None] - f) / sigma  # sigma as f: [row, chain, draw]
-    density = posterior.draw_weights.mean_of(np.exp(-0.5 * z**2) / (ROOT * sigma), num_draws)
-    return posterior.draw_weights.mean_error(ndtr(z), num_draws) / density
+    transform, degrees = posterior.transform, posterior.degrees(num_draws)
+    z = ((bound if transform is None else transform.forward(bound))[:, None, None] - f) / sigma
+    density = posterior.draw_weights.mean_of(scaled_density(z, degrees) / (ROOT * sigma), num_draws)
+    if transform is not None:
+        density = density * np.exp(transform.log_slope(bound))
+    return posterior.draw_weights.mean_error(below(z, degrees), num_draws) / density

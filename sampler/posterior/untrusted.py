@@ -86,8 +86,11 @@ def _read(data: bytes) -> Contents:
     _check_header(known)
     _check_statistics(statistics, len(blocks))
     posterior = Posterior.from_blocks(header, blocks, statistics)
-    if float(posterior._sigma.max()) > LARGEST:  # noqa: SLF001  `sigma` is None for probit
-        raise _wrong("its draws of sigma are out of range")
+    for sigma in (posterior._sigma, posterior.sigma):  # noqa: SLF001  `sigma` is None for probit
+        if sigma is not None and not (float(sigma.min()) > 0 and float(sigma.max()) <= LARGEST):
+            raise _wrong("its draws of sigma are out of range")
+    if posterior.leaf_counts.shape[2] != known.settings.get("num_trees"):
+        raise _wrong("its draws don't have as many trees as its settings say")
     chains = [
         [PackedBlock(draws, block) for (draws, _, _), block in zip(of_chain, chain, strict=True)]
         for of_chain, chain in zip(heads, blocks, strict=True)
@@ -104,7 +107,12 @@ def _check_count(num_chains: int) -> None:
 def _check_sizes(header: Header, heads: Sequence[tuple[int, int, int]]) -> None:
     """Check the numbers of draws, trees per draw and nodes in the heads of all blocks."""
     draws, nodes = sum(head[0] for head in heads), sum(head[2] for head in heads)
-    if not all(head[0] and head[1] == header.settings.get("num_trees") for head in heads):
+    several = (
+        header.settings.get("noise", "constant") != "constant"
+    )  # forests, all of whose trees are counted
+    trees = {head[1] for head in heads}
+    fits = trees <= {header.settings.get("num_trees")} or (several and len(trees) == 1)
+    if not fits or not all(head[0] for head in heads):
         raise _wrong("its blocks of draws don't fit its settings")
     if nodes > MAX_NODES or draws > MAX_DRAWS:
         raise PackedError(

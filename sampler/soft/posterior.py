@@ -12,7 +12,7 @@ from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.inclusion import Inclusion, inclusion
 from sampler.posterior.intervals import Request
 from sampler.posterior.kinds.single_tree import TreePosterior
-from sampler.posterior.posterior import Posterior
+from sampler.posterior.posterior import Posterior, check_part
 from sampler.soft.prior import CODES
 from sampler.soft.tree import scale_codes
 from sampler.storage.soft_draws import SoftDraws
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sampler.data.encode import Coded
     from sampler.posterior.shap_values import ForestToExplain
     from sampler.storage.draws import Draws
     from sampler.storage.model_header import Header
@@ -59,9 +60,8 @@ class SoftPosterior(TreePosterior):
         x = np.ascontiguousarray(scale_codes(self._values_of_codes, codes).T)
         return self._soft_ensemble.values(x, chosen)
 
-    def sample_sigma(self, X: Any, num_draws: int | None = None) -> Floats:
-        """Return draws of the noise standard deviation at each row of X, float64 [chain, draw, row]."""
-        return Posterior.sample_sigma(self, X, num_draws)
+    def _noise(self, coded: Coded, num_draws: int | None = None) -> Floats:
+        return Posterior._noise(self, coded, num_draws)  # noqa: SLF001  not that of a tree with sharp splits
 
     def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
         """Refuse: a soft split depends on several columns at once, so no leaf has a path of its own."""
@@ -71,8 +71,9 @@ class SoftPosterior(TreePosterior):
             code="not_applicable",
         )
 
-    def inclusion(self, level: float = 0.9) -> Inclusion:
+    def inclusion(self, level: float = 0.9, of: str = "mean") -> Inclusion:
         """Compute each feature's share of the splits' directions; a category's indicators are added up."""
+        self._rule_counts_of(check_part(of))
         (level,) = Request.check(level, "credible", None).levels
         names = [column.name for column in self.schema.columns]
         column_of = np.array([column for column, _ in self.schema.coded])

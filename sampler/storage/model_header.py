@@ -2,7 +2,8 @@
 
 Layout, little-endian: the magic ``BARTHEAD``, format version (uint16), CRC-32 of all bytes after it (uint32),
 length of the JSON text (uint32), the JSON text (UTF-8, keys sorted), then the arrays it lists, one after the
-other: the cut points of each coded column (float64), and the reference rows (uint8 [coded column, row]).
+other: the cut points of each coded column (float64), the reference rows (uint8 [coded column, row]), and of
+a model with a linear part their values (float64 [coded column, row]).
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.binning import MAX_CUTS, Grid
+from sampler.data.linear_terms import LinearTerms
 from sampler.data.schema import Schema
+from sampler.data.transform import Transform
 from sampler.errors import PackedError
 
 if TYPE_CHECKING:
@@ -53,6 +56,11 @@ class Header:
         are shown by default; empty in models made before it was kept.
     num_rows
         Training rows that have a weight; None in models made before it was kept.
+    linear, reference_values
+        Terms of a linear part, and the values of the reference rows before binning, float64 [coded column,
+        row]; None without one.
+    transform
+        Transform of the outcome; None where the model is of the outcome itself.
 
     """
 
@@ -65,6 +73,9 @@ class Header:
     warnings: list[str]
     default_grid: list[list[float]] = field(default_factory=list)
     num_rows: int | None = None
+    linear: LinearTerms | None = None
+    reference_values: NDArray[np.float64] | None = None
+    transform: Transform | None = None
 
     def to_bytes(self) -> bytes:
         """Encode the header; equal headers give equal bytes."""
@@ -78,10 +89,15 @@ class Header:
             "num_reference": self.reference.shape[1],
             **({"default_grid": self.default_grid} if self.default_grid else {}),
             **({} if self.num_rows is None else {"num_rows": self.num_rows}),
+            **({"linear": self.linear.to_json()} if self.linear else {}),
+            **({"transform": self.transform.to_json()} if self.transform else {}),
         }
         text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         arrays = [cuts.astype("<f8").tobytes() for cuts in self.grid.cuts]
-        body = struct.pack("<I", len(text)) + text + b"".join(arrays) + self.reference.tobytes()
+        arrays.append(self.reference.tobytes())
+        if self.reference_values is not None:
+            arrays.append(self.reference_values.astype("<f8").tobytes())
+        body = struct.pack("<I", len(text)) + text + b"".join(arrays)
         return MAGIC + struct.pack("<HI", VERSION, zlib.crc32(body)) + body
 
     @classmethod
@@ -105,7 +121,10 @@ class Header:
         text, arrays = _checked(data, longest_text)
         try:
             fields = json.loads(text)
-            grid, reference = _arrays(arrays, fields["num_cuts"], fields["num_reference"])
+            linear = fields.get("linear")
+            grid, reference, values = _arrays(
+                arrays, fields["num_cuts"], fields["num_reference"], with_values=linear is not None
+            )
             header = cls(
                 schema=Schema.from_json(fields["schema"]),
                 grid=grid,
@@ -116,6 +135,9 @@ class Header:
                 warnings=fields["warnings"],
                 default_grid=_default_grid(fields.get("default_grid", [])),
                 num_rows=_num_rows(fields.get("num_rows")),
+                linear=None if linear is None else LinearTerms.from_json(linear, len(grid.cuts)),
+                reference_values=values,
+                transform=Transform.from_json(fields["transform"]) if "transform" in fields else None,
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise PackedError(f"the model's header can't be read: {error}") from error
@@ -172,7 +194,9 @@ def _checked(data: bytes, longest_text: int | None) -> tuple[bytes, bytes]:
     return data[START.size : START.size + length], data[START.size + length :]
 
 
-def _arrays(data: bytes, num_cuts: list[int], num_reference: int) -> tuple[Grid, NDArray[np.uint8]]:
+def _arrays(
+    data: bytes, num_cuts: list[int], num_reference: int, *, with_values: bool
+) -> tuple[Grid, NDArray[np.uint8], NDArray[np.float64] | None]:
     counts = [num_reference, *num_cuts]
     if any(type(count) is not int or count < 0 for count in counts) or max(num_cuts, default=0) > MAX_CUTS:
         raise ValueError("its sizes are out of range")
@@ -180,8 +204,14 @@ def _arrays(data: bytes, num_cuts: list[int], num_reference: int) -> tuple[Grid,
         raise ValueError(f"it has {num_reference} reference rows, where up to {REFERENCE_ROWS} are allowed")
     ends = np.cumsum([0, *num_cuts])
     size = int(ends[-1]) * 8
-    if len(data) != size + num_reference * len(num_cuts):
+    cells = num_reference * len(num_cuts)
+    if len(data) != size + cells * (9 if with_values else 1):
         raise ValueError("its arrays don't have the sizes it states")
     cuts = np.frombuffer(data[:size], "<f8").astype(np.float64)
-    reference = np.frombuffer(data[size:], np.uint8).reshape(len(num_cuts), num_reference)
-    return Grid(tuple(cuts[a:b] for a, b in pairwise(ends))), reference
+    reference = np.frombuffer(data[size : size + cells], np.uint8).reshape(len(num_cuts), num_reference)
+    values = None
+    if with_values:
+        values = np.frombuffer(data[size + cells :], "<f8").astype(np.float64).reshape(reference.shape)
+        if np.any(np.isinf(values)):
+            raise ValueError("its reference rows have infinite values")
+    return Grid(tuple(cuts[a:b] for a, b in pairwise(ends))), reference, values

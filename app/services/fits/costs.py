@@ -15,6 +15,7 @@ from app.services.request_context import actor
 from sampler import ColumnSummary
 from sampler.bart import noise_forest
 from sampler.methods import METHODS
+from sampler.noise import NOISES
 
 MIB = 1024 * 1024
 # Bytes, measured and rounded up:
@@ -22,7 +23,9 @@ PROCESS = 420 * MIB  # a worker's process with its kernels, before any data
 CELL, CELL_SCORED = 36, 48  # per row and coded column, target included; without and with a holdout
 ROW = 64  # also per row: outcome, residual, weights
 SLOT = 1  # per row and tree
-PRECISION_ROW = 32  # per row with noise by row: log precision, its part of sums, weight
+LINEAR_CELL = 24  # per row and term of a linear part: its values, and the terms as drawn in two bases
+SCALE_ROW = 24  # per row with heavy tails: its scale, squared error, weight
+PRECISION_ROW = 32  # per row with a forest of precisions: log precision, its part of sums, weight
 PARTICLE, PARTICLE_ROW = 20_000, 30  # of a particle filter: each particle holds three row orders
 DRAW, TREE = 24_000, 40  # per kept draw (copies of f at 200 reference rows), and per tree of each
 SEARCHED = 450  # per coded column and draw of the chains of a topology with ten splits
@@ -72,9 +75,14 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
     trees, chains = int(settings["num_trees"]), int(settings["num_chains"])
     draws, scored = int(settings["num_draws"]), bool(settings.get("holdout"))
     sampling = rows * ((CELL_SCORED if scored else CELL) * (columns + 1) + ROW + SLOT * trees)
-    if settings.get("noise") == "forest":
+    of_noise = NOISES[settings.get("noise") or "constant"]
+    if of_noise.heavy_tails:
+        sampling += rows * SCALE_ROW
+    if of_noise.forest:
         trees += noise_forest.NUM_TREES
         sampling += rows * (PRECISION_ROW + SLOT * noise_forest.NUM_TREES)
+    if settings.get("linear"):
+        sampling += rows * LINEAR_CELL * columns
     finishing = chains * draws * (DRAW + TREE * trees)
     if METHODS[settings.get("method") or "bart"].engine.particles:
         sampling += draws * (PARTICLE + PARTICLE_ROW * rows)

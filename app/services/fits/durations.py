@@ -9,6 +9,7 @@ from typing import Any
 
 from sampler.bart import noise_forest
 from sampler.methods import METHODS
+from sampler.noise import NOISES
 from sampler.posterior.assessment.stop_rules import next_look
 
 # Per tree update, and per row of it, by move. `rule` comes on top of the others; a restructure searches for
@@ -24,6 +25,8 @@ MOVE_SECONDS: dict[str, tuple[float, float]] = {
 }
 UNKNOWN = MOVE_SECONDS["change"]  # for a move without a measured time
 PRECISION, COUNTED_ROW = (1.5e-6, 2.2e-9), 1.5e-10  # noise by row: a tree update, and each tree's counts anew
+LINEAR_CELL = 3e-9  # of a linear part: per iteration, row and term
+SCALE_ROW = 1.2e-7  # of heavy tails: a row's scale, and a share of drawing the degrees of freedom
 PARTICLE_ROW = 3.4e-9  # particle Gibbs, per tree update, particle and row
 WEIGHTED = 2.2  # factor on the time per row when rows have weights
 # Single trees: per iteration; per iteration that changes rules, column, and cell (row and column), with an
@@ -70,9 +73,16 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
     latent = LATENT_ROW * rows if settings.get("family") == "probit" else 0.0
     trees = int(settings["num_trees"])
     each = trees * (update + of_row * rows) + latent
-    if settings.get("noise") == "forest":
+    of_noise = NOISES[settings.get("noise") or "constant"]
+    if of_noise.weighs_rows:
+        each += trees * COUNTED_ROW * rows
+    if of_noise.heavy_tails:
+        each += SCALE_ROW * rows
+    if of_noise.forest:
         own, own_row = PRECISION
-        each += trees * COUNTED_ROW * rows + noise_forest.NUM_TREES * (own + own_row * rows)
+        each += noise_forest.NUM_TREES * (own + own_row * rows)
+    if settings.get("linear"):
+        each += LINEAR_CELL * rows * columns
     sampling = (burnin + kept) * each
     return BEGIN + KEEP * draws + sampling
 
@@ -100,7 +110,7 @@ def update_seconds(settings: Mapping[str, Any]) -> tuple[float, float]:
             else MOVE_SECONDS.get(name, UNKNOWN)
         )
         update, of_row = update + share * known[0], of_row + share * known[1]
-    weighted = settings.get("weights") or settings.get("noise") == "forest"
+    weighted = settings.get("weights") or NOISES[settings.get("noise") or "constant"].weighs_rows
     return update, of_row * (WEIGHTED if weighted else 1.0)
 
 

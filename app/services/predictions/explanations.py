@@ -48,6 +48,7 @@ class DependenceRequest:
     levels: Sequence[float] = (0.9,)
     ice: bool = False
     draws: int | None = None
+    of: str = "mean"
     rows: Any = None  # list of objects to average over; without rows and columns: the reference rows
     columns: Any = None
 
@@ -97,13 +98,14 @@ class FeatureShare:
 
 @dataclass(frozen=True)
 class Importance:
-    """Shares of the split rules by feature, largest first."""
+    """Shares of the split rules by feature, largest first, and the slopes of a linear part."""
 
     model_id: str
     draws: int
     level: float
     features: list[FeatureShare]
     draws_without_rules: int
+    linear: list[Json] | None  # as `Posterior.linear_part` returns them
 
 
 @dataclass(frozen=True)
@@ -205,10 +207,14 @@ def target_of(predictor: Predictor, owner: str, model: str) -> str:
         return find(session, owner, model, partly=True).target
 
 
-def importance(predictor: Predictor, owner: str, model: str, level: float) -> Importance:
-    """Return each feature's share of the split rules, largest first; raises as `finished`."""
+def importance(predictor: Predictor, owner: str, model: str, level: float, of: str = "mean") -> Importance:
+    """Return each feature's share of the split rules, largest first, and the slopes of a linear part.
+
+    Raises as `finished`, and InvalidRequestError for a part of the model that has no trees.
+    """
     found, posterior = finished(predictor, owner, model)
-    shares = posterior.inclusion(level)
+    with understood():
+        shares = posterior.inclusion(level, of)
     columns = (shares.names, shares.mean.tolist(), shares.lower.tolist(), shares.upper.tolist())
     features = [
         FeatureShare(name, mean, lower, upper) for name, mean, lower, upper in zip(*columns, strict=True)
@@ -219,6 +225,7 @@ def importance(predictor: Predictor, owner: str, model: str, level: float) -> Im
         level,
         sorted(features, key=lambda feature: -feature.mean),
         shares.draws_without_rules,
+        posterior.linear_part(level),
     )
 
 
@@ -297,6 +304,7 @@ def dependence(predictor: Predictor, owner: str, model: str, request: Dependence
             ice=ICE_ROWS if request.ice else 0,
             num_draws=request.draws,
             max_work=MAX_WORK,
+            of=request.of,
         )
     _check_finite(result)
     draws = posterior.num_draws if request.draws is None else request.draws

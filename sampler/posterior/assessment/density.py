@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.errors import DataError, SettingsError
+from sampler.posterior.weighting.noise_law import scaled_density
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +40,7 @@ def density(posterior: Posterior, coded: Coded, num_draws: int) -> dict[str, Any
         ``x``, float64 [240], in units of the outcome; at these points the densities ``mean``, of the
         regression function (for two classes: of the second's probability), a kernel estimate over the draws,
         None when all are equal, and ``outcome``, of a new outcome of weight 1, the mixture of the draws'
-        normal densities, None for two classes; ``centre``, the posterior mean; ``intervals``, (lower, upper)
+        densities, None for two classes; ``centre``, the posterior mean; ``intervals``, (lower, upper)
         at 90%, for ``mean`` and ``outcome``.
 
     Raises
@@ -65,11 +66,24 @@ def density(posterior: Posterior, coded: Coded, num_draws: int) -> dict[str, Any
     f = posterior.sample(coded, num_draws)[:, :, 0].reshape(-1)[alike]
     noise = None if posterior.sigma is None else posterior.sample_sigma(coded, num_draws)
     sigma = None if noise is None else noise[:, :, 0].reshape(-1)[alike]
+    transform = posterior.transform
+    drawn = posterior.degrees(num_draws)
+    degrees = None if drawn is None else drawn.reshape(-1)[alike]
     spread = float(np.ptp(f)) or max(abs(float(f[0])), 1.0) * 1e-3
     beyond = 0.15 * spread if sigma is None else max(FAR * float(sigma.mean()), 0.15 * spread)
     x = np.linspace(f.min() - beyond, f.max() + beyond, POINTS)
     if posterior.classes is not None:
         x = np.clip(x, 0.0, 1.0)
+
+    def outcome(x: Floats) -> Floats:
+        learnt, noise = (
+            values[:, :, 0].reshape(-1)[alike] for values in posterior.sample_learnt(coded, num_draws)
+        )
+        if transform is None:
+            return _mixture(x, learnt, noise, degrees)
+        with np.errstate(invalid="ignore"):
+            return _mixture(transform.forward(x), learnt, noise, degrees) * np.exp(transform.log_slope(x))
+
     kinds = {"mean": "credible"} | ({} if sigma is None else {"outcome": "predictive"})
     answers = {
         name: posterior.predict(coded, LEVEL, kind, num_draws=num_draws) for name, kind in kinds.items()
@@ -77,7 +91,7 @@ def density(posterior: Posterior, coded: Coded, num_draws: int) -> dict[str, Any
     return {
         "x": x,
         "mean": gaussian_kde(f)(x) if np.ptp(f) > 0 else None,
-        "outcome": None if sigma is None else _mixture(x, f, sigma),
+        "outcome": None if sigma is None else outcome(x),
         "centre": float(answers["mean"].mean[0]),
         "intervals": {
             name: (float(answer.lower[0]), float(answer.upper[0])) for name, answer in answers.items()
@@ -85,7 +99,7 @@ def density(posterior: Posterior, coded: Coded, num_draws: int) -> dict[str, Any
     }
 
 
-def _mixture(x: Floats, f: Floats, sigma: Floats) -> Floats:
+def _mixture(x: Floats, f: Floats, sigma: Floats, degrees: Floats | None) -> Floats:
     z = (x[:, None] - f) / sigma
-    heights: Floats = (np.exp(-0.5 * z * z) / sigma).mean(axis=1) / np.sqrt(2 * np.pi)
+    heights: Floats = (scaled_density(z, degrees) / sigma).mean(axis=1) / np.sqrt(2 * np.pi)
     return heights

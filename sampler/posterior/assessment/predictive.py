@@ -6,18 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtr
+
+from sampler.posterior.weighting import noise_law
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
+    from sampler.data.transform import Transform
     from sampler.posterior.posterior import Posterior
 
     Floats = NDArray[np.float64]
 
-LOG_2PI = float(np.log(2 * np.pi))
 TAIL = 8.5  # standard deviations beyond which a normal has less than 1e-16
+FARTHEST_U, U_STEP = 14.0, 0.1  # beyond e^14 / 8 sds even the heaviest tails add less than 1e-8
+CRPS_NODES = 64  # on either side of the outcome, where there is a transform
 REACH = 40.0  # standard deviations beyond which no requested quantile lies
 
 
@@ -25,8 +28,9 @@ REACH = 40.0  # standard deviations beyond which no requested quantile lies
 class Predictive:
     """Posterior predictive distribution of the outcomes of rows, each with its own weight.
 
-    For a row it is the mixture over draws of Normal(f, sigma^2 / weight), the distribution of its outcome if
-    the model is right. `Posterior.predict` is for new outcomes of weight 1.
+    For a row it is the mixture over draws of Normal(f, sigma^2 / weight), or of Student's t with that mean
+    and variance: the distribution of its outcome if the model is right. `Posterior.predict` is for new
+    outcomes of weight 1.
 
     Attributes
     ----------
@@ -34,31 +38,48 @@ class Predictive:
         float64 [chain, draw, row]; sigma is that of the row's own weight.
     share
         Weights of the draws, float64 [chain, draw], with sum 1; None where all are equal.
+    degrees
+        Degrees of freedom of the noise, float64 [chain, draw, 1]; None for normal noise.
+    transform
+        Transform of the outcome, whose mixture it is; None without one.
 
     """
 
     f: Floats
     sigma: Floats
     share: Floats | None
+    degrees: Floats | None = None
+    transform: Transform | None = None
 
     @classmethod
     def of(cls, posterior: Posterior, X: Coded, weights: Floats | None) -> Predictive:
         """Make the distribution of the outcomes of rows X with weights [row], or weight 1 for None."""
-        sigma = posterior.sample_sigma(X) / np.sqrt(1.0 if weights is None else weights)
-        return cls(posterior.sample(X), sigma, posterior.weights)
+        f, noise = posterior.sample_learnt(X)
+        degrees = posterior.degrees()
+        return cls(
+            f,
+            noise / np.sqrt(1.0 if weights is None else weights),
+            posterior.weights,
+            None if degrees is None else degrees[:, :, None],
+            posterior.transform,
+        )
 
     def log_density(self, y: Floats) -> Floats:
         """Compute the log density of an outcome of each row."""
-        each = -0.5 * (((y - self.f) / self.sigma) ** 2 + LOG_2PI) - np.log(self.sigma)
+        u = self._learnt(y)
+        each = noise_law.log_density((u - self.f) / self.sigma, self.degrees) - np.log(self.sigma)
         if self.share is not None:
             with np.errstate(divide="ignore"):
                 each = each + np.log(self.share * self.share.size)[:, :, None]
         density: Floats = np.logaddexp.reduce(each, axis=(0, 1)) - np.log(each[:, :, 0].size)
-        return density
+        return density if self.transform is None else density + self.transform.log_slope(y)
+
+    def _learnt(self, y: Floats) -> Floats:
+        return y if self.transform is None else self.transform.forward(y)
 
     def below(self, y: Floats) -> Floats:
         """Compute the probability that each row's outcome is at most y."""
-        return self._below(y, np.arange(len(y)))
+        return self._below(self._learnt(y), np.arange(len(y)))
 
     def interval(self, level: float) -> tuple[Floats, Floats]:
         """Compute the ends of each row's equal-tailed interval."""
@@ -71,7 +92,22 @@ class Predictive:
         Less is better. It is E|Y - y| - E|Y - Y'| / 2 for independent Y and Y' of the distribution (Gneiting
         and Raftery 2007, section 4.2).
         """
-        return self._mean(_mean_size(y - self.f, self.sigma)) - self._half_distance()
+        if self.transform is not None:
+            return self._transformed_crps(y, self.transform)
+        return self._mean(noise_law.mean_size(y - self.f, self.sigma, self.degrees)) - self._half_distance()
+
+    def _transformed_crps(self, y: Floats, transform: Transform) -> Floats:
+        """Compute the integral of (F - 1[value >= y])^2, in steps of what the model learns."""
+        u = transform.forward(y)
+        low, high = self._ends(TAIL)
+        nodes, shares = np.polynomial.legendre.leggauss(CRPS_NODES)
+        rows, total = np.arange(len(y)), np.zeros(len(y))
+        for start, end, over in ((np.minimum(low, u), u, 0.0), (u, np.maximum(high, u), 1.0)):
+            for node, share in zip(nodes, shares, strict=True):
+                at = 0.5 * (start + end) + 0.5 * node * (end - start)
+                step = 0.5 * (end - start) * np.exp(-transform.log_slope(transform.inverse(at)))
+                total += share * step * (self._below(at, rows) - over) ** 2
+        return total
 
     def _half_distance(self) -> Floats:
         """Compute E|Y - Y'| / 2 of each row, by the shorter of two sums.
@@ -79,6 +115,8 @@ class Predictive:
         One is over pairs of draws, the other the integral of F (1 - F): F is analytic, so the trapezoid sum
         is exact to rounding at steps of half the smallest sd.
         """
+        if self.degrees is not None:
+            return self._half_distance_of_tails()
         low, high = self._ends(TAIL)
         step = self.sigma.min(axis=(0, 1)) / 2
         nodes = int(np.ceil(np.max((high - low) / step)))
@@ -92,8 +130,18 @@ class Predictive:
         shares = np.full(draws, 1 / np.prod(draws)) if self.share is None else self.share
         for (chain, draw), share in np.ndenumerate(shares):
             spread = np.hypot(self.sigma, self.sigma[chain, draw])
-            total += share * self._mean(_mean_size(self.f - self.f[chain, draw], spread))
+            total += share * self._mean(noise_law.mean_size(self.f - self.f[chain, draw], spread, None))
         return total / 2
+
+    def _half_distance_of_tails(self) -> Floats:
+        """Compute the same of heavy tails: the integral of F (1 - F) in steps that grow with the distance."""
+        middle = np.median(self.f, axis=(0, 1))
+        width = np.sqrt(self._mean((self.f - middle) ** 2 + self.sigma**2)) / 4
+        total = np.zeros(len(middle))
+        for u in np.arange(-FARTHEST_U, FARTHEST_U + U_STEP / 2, U_STEP):
+            below = self.below(middle + width * np.sinh(u))
+            total += below * (1 - below) * np.cosh(u)
+        return np.asarray(total * width * U_STEP)
 
     def _mean(self, each: Floats) -> Floats:
         if self.share is None:
@@ -106,7 +154,8 @@ class Predictive:
         return low, np.max(self.f + reach * self.sigma, axis=(0, 1))
 
     def _below(self, y: Floats, rows: NDArray[np.int64]) -> Floats:
-        return self._mean(ndtr((y - self.f[:, :, rows]) / self.sigma[:, :, rows]))
+        z = (y - self.f[:, :, rows]) / self.sigma[:, :, rows]
+        return self._mean(noise_law.below(z, self.degrees))
 
     def quantile(self, q: float) -> Floats:
         """Compute each row's q-quantile."""
@@ -117,10 +166,4 @@ class Predictive:
 
         rows = np.arange(self.f.shape[2])
         roots: Floats = elementwise.find_root(above, self._ends(REACH), args=(rows,)).x
-        return roots
-
-
-def _mean_size(mean: Floats, sd: Floats) -> Floats:
-    """Compute E|Z| of normal Z."""
-    z = mean / sd
-    return np.asarray(2 * sd * np.exp(-0.5 * (z * z + LOG_2PI)) + mean * (2 * ndtr(z) - 1))
+        return roots if self.transform is None else self.transform.inverse(roots)

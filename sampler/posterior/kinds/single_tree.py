@@ -16,7 +16,7 @@ from sampler.posterior.intervals import Interval, Quantile, Request
 from sampler.posterior.posterior import MAX_CELLS, Posterior, Prediction
 from sampler.posterior.shap_values import ForestToExplain
 from sampler.posterior.weighting.draw_weights import EqualWeights, ImportanceWeights
-from sampler.posterior.weighting.quantiles import normal_mixture
+from sampler.posterior.weighting.quantiles import noise_mixture
 from sampler.storage.draws import LEAF, concatenate
 
 if TYPE_CHECKING:
@@ -115,9 +115,7 @@ class TreePosterior(Posterior):
             return value
         return np.asarray(value[..., 0 if self.classes is None else 1])
 
-    def sample_sigma(self, X: Any, num_draws: int | None = None) -> Floats:
-        """Return draws of the noise standard deviation at each row of X, float64 [chain, draw, row]."""
-        coded = self._coded(X)
+    def _noise(self, coded: Coded, num_draws: int | None = None) -> Floats:
         chosen, used = self._choose(num_draws)
         shape = (self.num_chains, used, coded.num_rows)
         if self._value.shape[1] == 1 or self.classes:
@@ -144,7 +142,7 @@ class TreePosterior(Posterior):
             if request.kind == "predictive":
                 noise = self.sample_sigma(part, used).reshape(len(chosen), -1).T
                 variance += (noise**2) @ share
-                found = normal_mixture(by_row, noise, share, request.tails)
+                found = noise_mixture(by_row, noise, share, request.tails)
             else:
                 found = self.draw_weights.quantiles(by_row, request.tails, used)
             mean[rows] = centre.reshape(-1, *shape[1:])

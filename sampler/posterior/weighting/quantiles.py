@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
+
+from sampler.posterior.weighting import noise_law
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,8 +44,10 @@ def of_draws(values: Floats, share: Floats | None, tails: Floats) -> Floats:
     return np.take_along_axis(ranked, place.reshape(len(shares), -1).T, axis=1).T
 
 
-def normal_mixture(centre: Floats, sd: Floats, share: Floats, tails: Floats) -> Floats:
-    """Compute quantiles [level, row] of mixtures of Normal(centre, sd^2).
+def noise_mixture(
+    centre: Floats, sd: Floats, share: Floats, tails: Floats, degrees: Floats | None = None
+) -> Floats:
+    """Compute quantiles [level, row] of mixtures of normal laws, or of Student's t.
 
     They are roots of the distribution function, by Newton steps kept inside a bracket, so equal requests get
     equal answers.
@@ -56,12 +60,14 @@ def normal_mixture(centre: Floats, sd: Floats, share: Floats, tails: Floats) -> 
         Weights of the draws, float64 [draw], with sum 1.
     tails
         Levels; a negative one stands for 1 + level.
+    degrees
+        Degrees of freedom, float64 [draw]; None for normal laws.
 
     """
     quantiles = np.empty((len(tails), len(centre)))
     smallest = CLOSE * sd.min(axis=1) if len(centre) else np.empty(0)
     for level, tail in enumerate(tails):
-        quantiles[level] = _root(centre, sd, share, float(tail), smallest)
+        quantiles[level] = _root(centre, sd, share, float(tail), smallest, degrees)
     return quantiles
 
 
@@ -70,10 +76,12 @@ def _average(values: Floats, share: Floats) -> Floats:
     return np.asarray(np.sum(values * share, axis=1))
 
 
-def _root(centre: Floats, sd: Floats, share: Floats, tail: float, close: Floats) -> Floats:
+def _root(
+    centre: Floats, sd: Floats, share: Floats, tail: float, close: Floats, degrees: Floats | None
+) -> Floats:
     sign = -1.0 if tail < 0 else 1.0  # an upper tail is the lower one of the mirror image
     mirrored, tail_share = sign * centre, abs(tail)
-    ends = mirrored + sd * ndtri(tail_share)
+    ends = mirrored + sd * noise_law.quantile(tail_share, degrees)
     low, high = ends.min(axis=1), ends.max(axis=1)
     mean = _average(mirrored, share)
     spread = np.sqrt(_average((mirrored - mean[:, None]) ** 2 + sd**2, share))
@@ -81,8 +89,8 @@ def _root(centre: Floats, sd: Floats, share: Floats, tail: float, close: Floats)
     active = np.arange(len(at))
     for _ in range(MOST_STEPS):
         z = (at[active, None] - mirrored[active]) / sd[active]
-        below = _average(ndtr(z), share) - tail_share
-        density = _average(np.exp(-0.5 * z * z) / sd[active], share) / np.sqrt(2 * np.pi)
+        below = _average(noise_law.below(z, degrees), share) - tail_share
+        density = _average(noise_law.scaled_density(z, degrees) / sd[active], share) / np.sqrt(2 * np.pi)
         low[active] = np.where(below < 0, at[active], low[active])
         high[active] = np.where(below > 0, at[active], high[active])
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

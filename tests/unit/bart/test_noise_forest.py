@@ -129,6 +129,23 @@ def test_intervals_follow_the_noise(tmp_path):
     assert posterior.summary().sigma["rhat"] > 0.9
 
 
+def test_what_makes_outcomes_uncertain():
+    """The noise's trees split on the column that it depends on, and its effect is the curve of its sd."""
+    X, y = uneven(800)
+    posterior = fit(X, y, noise="forest", **FAST | {"num_burnin": 200, "num_draws": 40})
+    shares = posterior.inclusion(of="noise")
+    assert shares.mean[0] > 0.6
+    name = shares.names[0]
+    found = posterior.partial_dependence([name], grid={name: [0.1, 0.9]}, of="noise")
+    np.testing.assert_allclose(found.mean, np.exp(2 * np.array([0.1, 0.9])) / 5, rtol=0.5)
+    plain = fit(X, y, **FAST)
+    for ask in (lambda of: plain.inclusion(of=of), lambda of: plain.partial_dependence([name], of=of)):
+        for of in ("noise", "sd"):
+            with pytest.raises(SettingsError) as refused:
+                ask(of)
+            assert refused.value.field == "of"
+
+
 def test_scale_and_weights_change_units_alone():
     """Outcomes times 2^k and weights times 2^j give the same trees, and intervals in the new units."""
     X, y = uneven(150)

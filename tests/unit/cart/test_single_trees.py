@@ -9,7 +9,7 @@ from sampler.data.target import guess_family
 from sampler.posterior import rhat_ess
 from sampler.posterior.topology import shape_of, topologies
 from sampler.posterior.weighting.importance import Weights, agreement, mean_error, quantile_error
-from sampler.posterior.weighting.quantiles import normal_mixture, of_draws
+from sampler.posterior.weighting.quantiles import noise_mixture, of_draws
 from sampler.storage.draw_codec import pack, unpack
 from sampler.storage.draws import Draws, concatenate
 
@@ -54,7 +54,7 @@ def test_mixture_quantiles_are_roots():
     centre, sd = rng.normal(size=(6, 50)) * 4, rng.uniform(0.1, 2, (6, 50))
     share = rng.dirichlet(np.ones(50))
     tails = np.array([0.05, -0.05, 0.5, 1e-6, -1e-6])
-    found = normal_mixture(centre, sd, share, tails)
+    found = noise_mixture(centre, sd, share, tails)
     for tail, row in zip(tails, found, strict=True):
         z = (row[:, None] - centre) / sd
         reached = stats.norm.cdf(z) @ share if tail > 0 else stats.norm.sf(z) @ share

@@ -78,6 +78,31 @@ def test_importance_is_inclusion_with_intervals(client, model):
     )
 
 
+def test_a_linear_part_is_fitted_and_told(client, settings):
+    """Slopes beside the shares, as the model's file has them, also of the file sent back; none without."""
+    line = fitted(client, settings, linear=True, noise="forest")
+    content = client.get(f"/models/{line['id']}/file").content
+    posterior = Posterior.from_bytes(content)
+    again = client.post("/models", content=content, headers={"Content-Type": MEDIA_TYPE}).json()
+    rows = {"rows": [{"size": 2.5, "colour": "red"}, {"size": None, "colour": "blue"}]}
+    said = [client.post(f"/models/{model['id']}/predict", json=rows).json() for model in (line, again)]
+
+    assert line["settings"]["linear"] is True
+    assert ask(client, line, "variable-importance")["linear"] == posterior.linear_part()
+    assert ask(client, again, "variable-importance")["linear"] == posterior.linear_part()
+    assert (said[0]["mean"], said[0]["intervals"]) == (said[1]["mean"], said[1]["intervals"])
+    noise = ask(client, line, "variable-importance", of="noise")
+    assert [each["name"] for each in noise["features"]] != []
+    path = f"/models/{line['id']}/partial-dependence"
+    curve = client.post(path, json={"features": ["size"], "of": "noise"}).json()
+    assert curve["mean"] == posterior.partial_dependence(["size"], of="noise").mean.tolist()
+    plain = fitted(client, settings)
+    assert ask(client, plain, "variable-importance")["linear"] is None
+    refused = client.get(f"/models/{plain['id']}/variable-importance", params={"of": "noise"})
+    assert refused.status_code == 422
+    assert "has no trees" in refused.text
+
+
 def test_a_model_that_came_as_a_file_explains_itself(client):
     """An imported model has explanations without a dataset, with the counts of its file."""
     posterior = make_posterior()[0]

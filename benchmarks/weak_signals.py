@@ -1,0 +1,93 @@
+"""Measure the error of f on simulated tables of 200 rows, most of whose signals are weak, beside stochtree.
+
+    python benchmarks/weak_signals.py [--seeds 10] [--priors default df-1.25 df-3] [--peer]
+
+Prints, per process, the RMSE of f at new rows under each prior, relative to the first, with 95% intervals of
+the ratio over the data seeds. "df-V" draws k as 2 chi(V) / root of V, so that E k^2 is 4; "chi-V" as 2
+chi(V).
+"""
+
+import argparse
+
+import numpy as np
+
+from sampler import fit
+
+ROWS, NEW = 200, 500
+
+
+PROCESSES = {
+    "pure noise": lambda X: (0 * X[:, 0], 1 + 0 * X[:, 0], "normal"),
+    "noise by row": lambda X: (X[:, 0] + X[:, 1], 0.2 + 2 * X[:, 0] ** 2, "normal"),
+    "t3": lambda X: (2 * np.sin(3 * X[:, 0]) + X[:, 1], 1 + 0 * X[:, 0], "t"),
+    "linear": lambda X: (X[:, 0] - X[:, 1] + 0.5 * X[:, 2], 1 + 0 * X[:, 0], "normal"),
+    "skew": lambda X: (np.sin(3 * X[:, 0]) + X[:, 1], 1 + 0 * X[:, 0], "skew"),
+    "friedman": lambda X: (
+        10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4],
+        1 + 0 * X[:, 0],
+        "normal",
+    ),
+    "interactions": lambda X: (8 * (X[:, 0] > 0.5) * (X[:, 1] > 0.5) * X[:, 2], 1 + 0 * X[:, 0], "normal"),
+}
+
+
+def simulate(process, seed):
+    """Return X, f and y of training and new rows: ten uniform columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(ROWS + NEW, 10))
+    f, sd, law = PROCESSES[process](X)
+    noise = {
+        "normal": lambda: rng.normal(size=len(X)),
+        "t": lambda: rng.standard_t(3, size=len(X)),
+        "skew": lambda: rng.exponential(size=len(X)) - 1,
+    }[law]()
+    return X, f, f + sd * noise
+
+
+def prior_of(name):
+    """Return the prior entries that a name stands for."""
+    if name == "default":
+        return {}
+    kind, value = name.split("-", 1)
+    return {"k_df": float(value)} | ({"k_scale": 2.0} if kind == "chi" else {})
+
+
+def error(name, process, seed):
+    """Return the RMSE of f at new rows."""
+    X, f, y = simulate(process, seed)
+    if name == "stochtree":
+        from stochtree import BARTModel
+
+        model = BARTModel()
+        model.sample(
+            X_train=X[:ROWS], y_train=y[:ROWS], X_test=X[ROWS:], num_gfr=10, num_burnin=100, num_mcmc=400,
+            general_params={"random_seed": seed},
+        )  # fmt: skip
+        said = model.y_hat_test.mean(axis=1)
+    else:
+        quick = {"num_chains": 1, "num_burnin": 500, "num_draws": 300, "thin": 4, "progress": False}
+        said = fit(X[:ROWS], y[:ROWS], seed=seed, prior=prior_of(name), **quick).predict(X[ROWS:]).mean
+    return np.sqrt(np.mean((said - f[ROWS:]) ** 2))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--priors", nargs="+", default=["default", "df-1.25", "df-3", "chi-1.25"])
+    parser.add_argument("--processes", nargs="+", default=[*PROCESSES], choices=[*PROCESSES])
+    parser.add_argument("--peer", action="store_true", help="also stochtree's defaults")
+    args = parser.parse_args()
+    names = [*args.priors, *(["stochtree"] if args.peer else [])]
+    for process in args.processes:
+        errors = np.array([[error(name, process, seed) for seed in range(args.seeds)] for name in names])
+        ratio = np.log(errors / errors[0])
+        spread = 1.96 * ratio.std(axis=1, ddof=1) / np.sqrt(args.seeds) if args.seeds > 1 else 0 * ratio[:, 0]
+        cells = [
+            f"{name} {np.exp(middle):.3f} ({np.exp(middle - half):.2f} to {np.exp(middle + half):.2f})"
+            for name, middle, half in zip(names, ratio.mean(axis=1), spread, strict=True)
+        ]
+        print(f"{process:13} {errors[0].mean():.3f}  " + "  ".join(cells), flush=True)
+
+
+if __name__ == "__main__":
+    main()

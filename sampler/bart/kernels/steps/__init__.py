@@ -1,0 +1,1 @@
+"""Steps of a sweep beside those of trees."""

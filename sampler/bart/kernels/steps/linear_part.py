@@ -1,0 +1,215 @@
+"""The linear part's draw: slopes one by one in a basis in which they are all but independent."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, UNIT, Normal
+from sampler.bart.kernels.leaf_models.residual_bound import BOUND, measure_bound
+from sampler.bart.kernels.state import BROKEN, GRID_LIMIT, Outcome, Work
+from sampler.kernels.arrays import Float, Floats, Floats2, Int, Ints, Words
+from sampler.kernels.jit import kernel
+from sampler.kernels.random import normal, uniform
+
+TAU, FIRST_SLOPE = 1, 2  # places in Outcome.scalars
+BLOCK = 1024  # rows summed together
+STEPS = 5  # of tau, and of the stretch, each smaller than the one before
+MOST_TURNS = 30  # of the search for a basis
+FARTHEST = 1e6  # tau stays within this factor of its scale
+
+
+class LinearPart(NamedTuple):
+    """Terms of the rows in a rotated basis, and what is derived of the slopes: the rows' linear part."""
+
+    basis: Floats2  # [term, n], rotation' z
+    rotation: Floats2  # [term, term], orthogonal
+    fit: Floats  # [n], slopes' z, grid steps
+    shift: Ints  # [n], the same rounded: what the residual lacks
+    rest: Floats  # [n], room to work
+    turned: Floats  # [term], the slopes in the basis, grid steps
+    scale: Float  # of tau's half-Cauchy prior, grid steps
+
+
+@kernel(allocates=False, entry=True)
+def find_rotation(gram: Floats2, rotation: Floats2) -> None:
+    """Find the eigenvectors of a symmetric matrix, in columns, by Jacobi's method; the matrix is overwritten.
+
+    Own code, since the last digits of a library's would be those of one kind of processor.
+    """
+    count = len(gram)
+    for i in range(count):
+        for j in range(count):
+            rotation[i, j] = 1.0 if i == j else 0.0
+    for _ in range(MOST_TURNS):
+        beside, total = 0.0, 0.0
+        for i in range(count):
+            total += gram[i, i] * gram[i, i]
+            for j in range(i):
+                beside += gram[i, j] * gram[i, j]
+        if beside <= 1e-28 * total:
+            return
+        for p in range(count - 1):
+            for q in range(p + 1, count):
+                if gram[p, q] == 0.0:
+                    continue
+                theta = 0.5 * (gram[q, q] - gram[p, p]) / gram[p, q]
+                tangent = 1.0 / (abs(theta) + math.sqrt(theta * theta + 1.0))
+                if theta < 0.0:
+                    tangent = -tangent
+                cosine = 1.0 / math.sqrt(tangent * tangent + 1.0)
+                sine = tangent * cosine
+                for k in range(count):
+                    a, b = gram[k, p], gram[k, q]
+                    gram[k, p], gram[k, q] = cosine * a - sine * b, sine * a + cosine * b
+                for k in range(count):
+                    a, b = gram[p, k], gram[q, k]
+                    gram[p, k], gram[q, k] = cosine * a - sine * b, sine * a + cosine * b
+                    a, b = rotation[k, p], rotation[k, q]
+                    rotation[k, p], rotation[k, q] = cosine * a - sine * b, sine * a + cosine * b
+
+
+@kernel(allocates=False, entry=True)
+def sum_products(z: Floats2, rows: Int, gram: Floats2) -> None:
+    """Sum products of terms over up to that many rows, evenly spaced."""
+    count, num_rows = z.shape
+    step = max(num_rows // rows, 1)
+    for i in range(count):
+        for j in range(i + 1):
+            total = 0.0
+            for row in range(0, num_rows, step):
+                total += z[i, row] * z[j, row]
+            gram[i, j] = gram[j, i] = total
+
+
+@kernel(allocates=False, entry=True)
+def turn_terms(z: Floats2, rotation: Floats2, basis: Floats2) -> None:
+    """Compute rotation' z."""
+    for j in range(len(basis)):
+        out = basis[j]
+        out[:] = 0.0
+        for k in range(len(z)):
+            factor, values = rotation[k, j], z[k]
+            for i in range(len(out)):
+                out[i] += factor * values[i]
+
+
+@kernel(allocates=False, entry=True)
+def apply_slopes(part: LinearPart, outcome: Outcome, residual: Ints) -> None:
+    """Take the linear part of the present slopes, instead of the former, out of the residual.
+
+    It depends on the slopes alone, whatever they were before.
+    """
+    count, num_rows = part.basis.shape
+    for j in range(count):
+        part.turned[j] = 0.0
+        for k in range(count):
+            part.turned[j] += part.rotation[k, j] * outcome.scalars[FIRST_SLOPE + k]
+        part.turned[j] /= outcome.step
+    part.fit[:] = 0.0
+    for j in range(count):
+        slope, values = part.turned[j], part.basis[j]
+        for i in range(num_rows):
+            part.fit[i] += slope * values[i]
+    for i in range(num_rows):
+        shift = np.int32(np.rint(min(max(part.fit[i], -4.0 * GRID_LIMIT), 4.0 * GRID_LIMIT)))
+        residual[i] += part.shift[i] - shift
+        part.shift[i] = shift
+
+
+@kernel(allocates=False)
+def _weighted_sums(one: Floats, other: Floats, weights: Ints) -> tuple[Float, Float]:
+    """Sum weight x one x other, and weight x one^2, block by block: the order is always the same."""
+    product, square = 0.0, 0.0
+    for start in range(0, len(one), BLOCK):
+        stop = min(start + BLOCK, len(one))
+        of_product, of_square = 0.0, 0.0
+        if len(weights) > 0:
+            for i in range(start, stop):
+                weighted = float(weights[i]) * one[i]
+                of_product += weighted * other[i]
+                of_square += weighted * one[i]
+        else:
+            for i in range(start, stop):
+                of_product += one[i] * other[i]
+                of_square += one[i] * one[i]
+        product += of_product
+        square += of_square
+    return product, square
+
+
+@kernel(allocates=False)
+def _power(model: Normal) -> Float:
+    """Precision that a unit of weight gives a row."""
+    unit = model.noise[UNIT] if len(model.weights) > 0 else 1.0
+    return model.noise[LIKELIHOOD] * unit / model.noise[SIGMA2]
+
+
+@kernel(allocates=False, entry=True)
+def draw_slopes(part: LinearPart, model: Normal, tau: Float, random: Words) -> Float:
+    """Draw the slopes in the basis given tau; return their sum of squares. `rest` is what all leave of y."""
+    power = _power(model)
+    count, num_rows = part.basis.shape
+    for i in range(num_rows):
+        part.rest[i] = float(model.residual[i] + part.shift[i]) - part.fit[i]
+    squares = 0.0
+    for j in range(count):
+        values = part.basis[j]
+        product, square = _weighted_sums(values, part.rest, model.weights)
+        before = part.turned[j]
+        precision = 1.0 / (tau * tau) + power * square
+        slope = power * (product + before * square) / precision + normal(random) / math.sqrt(precision)
+        for i in range(num_rows):
+            part.rest[i] -= (slope - before) * values[i]
+        part.turned[j] = slope
+        squares += slope * slope
+    return squares
+
+
+@kernel(allocates=False, entry=True)
+def draw_linear_part(part: LinearPart, model: Normal, outcome: Outcome, work: Work) -> None:
+    """Draw the slopes given tau, then tau given the slopes, then both along the ray through them.
+
+    The last moves tau freely where the outcomes say little, the one before where they say much.
+    """
+    random = work.random
+    count, num_rows = part.basis.shape
+    tau = outcome.scalars[TAU] / outcome.step
+    squares = draw_slopes(part, model, tau, random)
+    for k in range(STEPS):
+        other = tau * math.exp(10.0 ** (-0.5 * k) * normal(random))
+        gain = count * math.log(tau / other) + 0.5 * squares * (1.0 / (tau * tau) - 1.0 / (other * other))
+        if math.log(uniform(random)) < gain + _log_prior(other, part.scale) - _log_prior(tau, part.scale):
+            tau = other
+    for i in range(num_rows):
+        part.fit[i] = float(model.residual[i] + part.shift[i]) - part.rest[i]
+    product, square = _weighted_sums(part.fit, part.rest, model.weights)
+    power, stretch = _power(model), 1.0
+    for k in range(STEPS):
+        other = stretch * math.exp(10.0 ** (-0.5 * k) * normal(random))
+        # of the squares of rest + fit less the stretched fit
+        gain = power * ((other - stretch) * (product + square) - 0.5 * (other**2 - stretch**2) * square)
+        gain += _log_prior(tau * other, part.scale) - _log_prior(tau * stretch, part.scale)
+        if math.log(uniform(random)) < gain:
+            stretch = other
+    outcome.scalars[TAU] = tau * stretch * outcome.step
+    for k in range(count):
+        slope = 0.0
+        for j in range(count):
+            slope += part.rotation[k, j] * part.turned[j]
+        outcome.scalars[FIRST_SLOPE + k] = slope * stretch * outcome.step
+    apply_slopes(part, outcome, model.residual)
+    measure_bound(model.residual, model.bound)
+    if model.bound[BOUND] > GRID_LIMIT:
+        work.pending.state[BROKEN] = 1
+
+
+@kernel(allocates=False)
+def _log_prior(tau: Float, scale: Float) -> Float:
+    """Compute the log density of log tau, up to a constant: half-Cauchy, cut off far out."""
+    share = tau / scale
+    if not 1.0 / FARTHEST < share < FARTHEST:
+        return -math.inf
+    return math.log(share) - math.log1p(share * share)

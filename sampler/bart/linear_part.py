@@ -1,0 +1,83 @@
+"""A linear part beside the trees (docs/maths.md#linear-part).
+
+y = slopes' z + f(x) + e, with terms z of the coded columns and slopes ~ Normal(0, tau^2), tau half-Cauchy
+(Chipman, George and McCulloch 2010, eq. 28, with a prior that shrinks).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.bart.kernels.leaf_models.normal import Normal
+    from sampler.bart.kernels.state import Outcome, Work
+    from sampler.bart.kernels.steps import linear_part as kernels
+    from sampler.data.linear_terms import LinearTerms
+
+    Floats = NDArray[np.float64]
+
+GROUP = "linear"  # of kernels
+TAU = "slope_sd"
+ROWS = 10_000  # of which a basis is found: any is valid, a good one makes slopes independent
+
+
+@dataclass(frozen=True)
+class LinearTraining:
+    """The terms of the training rows, float64 [term, n], and how they came about."""
+
+    terms: LinearTerms
+    z: Floats
+
+    @cached_property
+    def turned(self) -> tuple[Floats, Floats]:
+        """A rotation [term, term] that makes the terms orthogonal, and the rotated terms [term, n]."""
+        from sampler.bart.kernels.steps import linear_part as kernels  # noqa: PLC0415  # kernels load late
+        from sampler.kernels.jit import warm  # noqa: PLC0415
+
+        warm(GROUP)
+        count = len(self.z)
+        gram, rotation, basis = np.empty((count, count)), np.empty((count, count)), np.empty_like(self.z)
+        kernels.sum_products(self.z, ROWS, gram)
+        kernels.find_rotation(gram, rotation)
+        kernels.turn_terms(self.z, rotation, basis)
+        return rotation, basis
+
+
+class LinearSlopes:
+    """The slopes of one chain: their state is among the scalars of its outcome."""
+
+    def __init__(self, training: LinearTraining, outcome: Outcome) -> None:
+        from sampler.bart.kernels.steps import linear_part as kernels  # noqa: PLC0415  # kernels load late
+
+        rotation, basis = training.turned
+        count, rows = basis.shape
+        scale = training.terms.slope_scale
+        outcome.scalars[kernels.TAU] = scale
+        self._part: kernels.LinearPart = kernels.LinearPart(
+            basis=basis,
+            rotation=rotation,
+            fit=np.zeros(rows),
+            shift=np.zeros(rows, np.int32),
+            rest=np.zeros(rows),
+            turned=np.zeros(count),
+            scale=scale / outcome.step,
+        )
+
+    def apply(self, outcome: Outcome, residual: NDArray[np.int32]) -> None:
+        """Take the linear part out of a residual that has it all."""
+        from sampler.bart.kernels.steps.linear_part import apply_slopes  # noqa: PLC0415
+
+        self._part.shift[:] = 0
+        apply_slopes(self._part, outcome, residual)
+
+    def draw(self, model: Normal, outcome: Outcome, work: Work) -> None:
+        """Draw the slopes and their standard deviation given the trees and the noise."""
+        from sampler.bart.kernels.steps.linear_part import draw_linear_part  # noqa: PLC0415
+
+        draw_linear_part(self._part, model, outcome, work)

@@ -1,0 +1,87 @@
+"""Noise whose size differs by row: by a forest of precisions, by heavy tails, or by both."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.bart import noise_forest, student
+from sampler.bart.student import StudentScales
+from sampler.noise import DEGREES, NOISES
+
+if TYPE_CHECKING:
+    from sampler.bart.kernels.leaf_models.log_linear import LogLinear
+    from sampler.bart.kernels.leaf_models.normal import Normal
+    from sampler.bart.kernels.state import Forest, Outcome, Work
+    from sampler.kernels.arrays import Data
+    from sampler.settings import Settings
+    from sampler.training import Training
+
+WEIGHT_SUM_BITS = 36  # of the sum of the rows' weights; a residual takes up to 26 of 62
+LATEST_START = 100  # iterations that the mean has alone at first, before the precisions, at most
+
+
+def groups_of(settings: Settings) -> tuple[str, ...]:
+    """Name the kernels that the noise needs."""
+    noise = NOISES[settings.noise]
+    if not noise.weighs_rows:
+        return ()
+    forest = noise_forest.groups_of(settings) if noise.forest else ("log-linear",)
+    return ("weights", *forest, *((student.GROUP,) if noise.heavy_tails else ()))
+
+
+class RowNoise:
+    """The steps of a sweep that let the noise differ by row."""
+
+    def __init__(
+        self,
+        training: Training,
+        models: tuple[Normal, LogLinear | None],
+        scalars: tuple[str, ...],
+        outcome: Outcome,
+    ) -> None:
+        """Make the rows' scales, and note the leaf models of the mean and of the precisions, if any."""
+        self._given = noise_forest.given_weights(training)
+        self._num_rows = len(training.y)
+        self._mean, self._precision = models
+        self._log_value = np.zeros(self._num_rows, np.int32) if models[1] is None else models[1].log_value
+        self._first = min(LATEST_START, training.settings.num_burnin // 4)
+        self._outcome = outcome
+        self._scales = (
+            StudentScales(self._num_rows, scalars.index(DEGREES), outcome) if DEGREES in scalars else None
+        )
+        self._weights = self._given
+
+    def weigh(self, data: Data, forest: Forest, work: Work, iteration: int) -> None:
+        """Draw the rows' scales, if any, weigh the rows, and count the mean forest's leaves anew."""
+        from sampler.bart.kernels.forest_sweep import recount  # noqa: PLC0415
+        from sampler.bart.kernels.leaf_models.log_linear_pass import weigh  # noqa: PLC0415
+        from sampler.bart.kernels.leaf_models.normal import UNIT  # noqa: PLC0415
+
+        if self._scales:
+            self._weights = self._scales.draw(
+                self._mean, self._log_value, self._given, self._outcome, work, iteration
+            )
+        self._mean.noise[UNIT] = weigh(
+            self._log_value, self._weights, self._num_rows, WEIGHT_SUM_BITS, self._mean.weights
+        )
+        recount(data, forest, self._mean)
+
+    def sweep(self, data: Data, forest: Forest, work: Work, iteration: int) -> None:
+        """Update every tree of the precisions, but in the first iterations: the mean comes first."""
+        from sampler.bart.kernels.forest_sweep import sweep_forest  # noqa: PLC0415
+        from sampler.bart.kernels.leaf_models.log_linear_pass import TARGET, begin_precision  # noqa: PLC0415
+        from sampler.bart.kernels.leaf_models.normal import SIGMA2  # noqa: PLC0415
+
+        if iteration < self._first:
+            return
+        model = self._precision
+        assert model is not None, "there is a forest of precisions"
+        total = begin_precision(
+            model.part, model.log_value, self._weights, self._mean.residual, self._mean.noise[SIGMA2],
+            self._num_rows,
+        )  # fmt: skip
+        model.scale[0] = 2.0 ** (TARGET - math.floor(math.log2(total))) if total > 0 else 1.0
+        sweep_forest(data, forest, model, work)

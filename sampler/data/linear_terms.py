@@ -1,0 +1,172 @@
+"""Terms of a model's linear part: coded columns, standardised (docs/maths.md#linear-part)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from sampler.data.schema import Schema
+
+    Floats = NDArray[np.float64]
+
+MOST_TERMS = 250  # a block of draws has room for 255 scalars
+
+
+@dataclass(frozen=True)
+class LinearTerms:
+    """Terms z of a linear part, made of coded columns, in the order of its slopes.
+
+    A term is ``(x - mean) / scale`` of a coded column x held between `low` and `high`, 0 where x is missing;
+    or of an indicator of x missing.
+
+    Attributes
+    ----------
+    column
+        Coded column of each term.
+    missing
+        Whether the term is the indicator of a missing value.
+    mean, scale
+        Of the training rows; the scale of an indicator is 1.
+    low, high
+        Range of the training rows.
+    slope_scale
+        Scale of the half-Cauchy prior of the slopes' standard deviation, in units of y.
+
+    """
+
+    column: tuple[int, ...]
+    missing: tuple[bool, ...]
+    mean: tuple[float, ...]
+    scale: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    slope_scale: float
+
+    @classmethod
+    def choose(cls, design: Floats, schema: Schema, sd: float) -> LinearTerms:
+        """Choose the terms of training rows [coded column, row], whose outcomes have that sd.
+
+        The most frequent level of a category of several has none, nor has a column with one value.
+
+        Raises
+        ------
+        SettingsError
+            For no term, or more than 250.
+
+        """
+        rows = []
+        for position, values in enumerate(design):
+            present = values[~np.isnan(values)]
+            if len(present) and np.ptp(present) > 0 and position not in _most_frequent(design, schema):
+                indicator = schema.columns[schema.coded[position][0]].kind in {"category", "boolean"}
+                scale = 1.0 if indicator else float(present.std())
+                if scale > 0 and math.isfinite(scale):
+                    mean, low, high = float(present.mean()), float(present.min()), float(present.max())
+                    rows.append((position, False, mean, scale, low, high))
+            if 0 < len(present) < len(values):
+                rows.append((position, True, 1 - len(present) / len(values), 1.0, 0.0, 1.0))
+        if not 0 < len(rows) <= MOST_TERMS:
+            found = "no column with two values" if not rows else f"{len(rows)} terms"
+            raise SettingsError(
+                f"linear: a linear part has 1 to {MOST_TERMS} terms, one for a number and one for each level "
+                f"of a category but one, and there {'is' if not rows else 'are'} {found}: leave linear out, "
+                "or learn from other features",
+                field="linear",
+                code="out_of_range",
+            )
+        names = ("column", "missing", "mean", "scale", "low", "high")
+        lists: dict[str, Any] = dict(zip(names, zip(*rows, strict=True), strict=True))
+        return cls(**lists, slope_scale=sd / math.sqrt(len(rows)))
+
+    def of(self, values: Floats) -> Floats:
+        """Compute the terms, float64 [term, row], of rows before binning [coded column, row]."""
+        found = np.empty((len(self.column), values.shape[1]))
+        for z, column, missing, mean, scale, low, high in zip(
+            found, self.column, self.missing, self.mean, self.scale, self.low, self.high, strict=True
+        ):
+            x = np.isnan(values[column]).astype(np.float64) if missing else np.clip(values[column], low, high)
+            z[:] = (np.where(np.isnan(x), mean, x) - mean) / scale
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a dict that `from_json` reads exactly."""
+        return {
+            field.name: list(value) if isinstance(value := getattr(self, field.name), tuple) else value
+            for field in fields(self)
+        }
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any], num_columns: int) -> LinearTerms:
+        """Read terms of a model of that many coded columns; raise ValueError, KeyError or TypeError."""
+        lists: dict[str, Any] = {
+            field.name: tuple(given[field.name]) for field in fields(cls) if field.name != "slope_scale"
+        }
+        found = cls(**lists, slope_scale=float(given["slope_scale"]))
+        count = len(found.column)
+        if {*map(len, lists.values())} != {count} or not 0 < count <= MOST_TERMS:
+            raise ValueError("its linear part has lists of different lengths, or too long ones")
+        if not all(type(column) is int and 0 <= column < num_columns for column in found.column):
+            raise ValueError("its linear part has terms of columns that there are not")
+        if not all(type(missing) is bool for missing in found.missing):
+            raise ValueError("its linear part doesn't say which terms are of missing values")
+        numbers = np.array([found.mean, found.scale, found.low, found.high], np.float64)
+        if not np.all(np.isfinite(numbers)) or not np.all(numbers[1] > 0) or not found.slope_scale > 0:
+            raise ValueError("its linear part has figures out of range")
+        return found
+
+
+def slope_names(count: int) -> tuple[str, ...]:
+    """Name the scalars of a draw that are slopes."""
+    return tuple(f"slope_{k}" for k in range(count))
+
+
+def _most_frequent(design: Floats, schema: Schema) -> set[int]:
+    """Find the coded column of the most frequent level of each category that has several columns."""
+    by_column: dict[int, list[int]] = {}
+    for position, (column, _) in enumerate(schema.coded):
+        by_column.setdefault(column, []).append(position)
+    several = (positions for positions in by_column.values() if len(positions) > 1)
+    return {max(positions, key=lambda position: float(design[position].sum())) for positions in several}
+
+
+def ridge_fit(z: Floats, y: Floats, weights: Floats | None) -> Floats:
+    """Fit y by ridge regression on terms [term, row], its penalty chosen by generalised cross-validation.
+
+    Returns
+    -------
+    NDArray
+        The fitted values without the intercept, float64 [row]: zero where every term is.
+
+    """
+    weight = np.ones(len(y)) if weights is None else weights
+    total = float(weight.sum())
+    centre = z @ weight / total
+    y_centre = float(weight @ y) / total
+    gram = (z * weight) @ z.T - total * np.outer(centre, centre)
+    moment = z @ (weight * (y - y_centre))
+    size, basis = np.linalg.eigh(gram)
+    size = np.maximum(size, 0.0)
+    projected = basis.T @ moment
+    squares = float(weight @ (y - y_centre) ** 2)
+    seen = int(np.count_nonzero(weight))
+    best, found = math.inf, np.zeros(len(z))
+    for penalty in float(size[-1]) * 10.0 ** np.arange(-12, 4.0, 0.25):
+        shrunk = projected / (size + penalty)
+        rest = squares - float(shrunk @ (2 * projected - size * shrunk))
+        free = seen - 1 - float(np.sum(size / (size + penalty)))
+        if free <= 0.05 * seen:
+            continue
+        score = max(rest, 0.0) / free**2
+        if score < best:
+            best, found = score, basis @ shrunk
+    return np.asarray(z.T @ found)

@@ -1,0 +1,167 @@
+"""Transforms of the outcome: the model learns T(y), answers are about y (docs/maths.md#transforms)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from sampler.errors import SettingsError
+from sampler.prior import residual_sd
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+TransformKind = Literal["log", "yeo-johnson"]
+POWERS = tuple(round(0.1 * k, 1) for k in range(21))  # of Yeo and Johnson: with these T takes every value
+NODES = 20  # of the integral over the noise
+MARGIN = 2.0  # log likelihood that a further parameter, or a transform at all, must gain
+MOST_ROWS = 2_000  # looked at to choose
+
+
+@dataclass(frozen=True)
+class Transform:
+    """An increasing transform T.
+
+    Attributes
+    ----------
+    kind
+        "log", or "yeo-johnson" of (y - centre) / scale (Yeo and Johnson 2000).
+    centre, scale, power
+        Of the second kind.
+
+    """
+
+    kind: TransformKind
+    centre: float = 0.0
+    scale: float = 1.0
+    power: float = 0.0
+
+    def forward(self, y: Floats) -> Floats:
+        """Compute T(y); minus infinity where the logarithm has no value."""
+        if self.kind == "log":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.where(y > 0, np.log(y), -np.inf)
+        z = (y - self.centre) / self.scale
+        above, below = np.log1p(np.maximum(z, 0)), np.log1p(np.maximum(-z, 0))
+        return np.where(z >= 0, _powered(above, self.power), -_powered(below, 2 - self.power))
+
+    def inverse(self, u: Floats) -> Floats:
+        """Compute the y at which T is u."""
+        if self.kind == "log":
+            return np.exp(u)
+        above = np.expm1(_unpowered(np.maximum(u, 0), self.power))
+        below = np.expm1(_unpowered(np.maximum(-u, 0), 2 - self.power))
+        return np.asarray(self.centre + self.scale * np.where(u >= 0, above, -below))
+
+    def log_slope(self, y: Floats) -> Floats:
+        """Compute the logarithm of T's derivative at y; minus infinity where T has no value."""
+        if self.kind == "log":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.where(y > 0, -np.log(y), -np.inf)
+        z = (y - self.centre) / self.scale
+        return np.asarray(np.sign(z) * (self.power - 1) * np.log1p(np.abs(z)) - math.log(self.scale))
+
+    def moments(self, f: Floats, sd: Floats) -> tuple[Floats, Floats]:
+        """Compute the mean and standard deviation of y where T(y) is Normal(f, sd^2)."""
+        if self.kind == "log":
+            mean = np.exp(f + 0.5 * sd * sd)
+            return mean, np.asarray(mean * np.sqrt(np.expm1(sd * sd)))
+        nodes, shares = np.polynomial.hermite_e.hermegauss(NODES)
+        shares = shares / shares.sum()
+        mean, square = np.zeros(np.shape(f)), np.zeros(np.shape(f))
+        middle = self.inverse(f)
+        for node, share in zip(nodes, shares, strict=True):
+            away = self.inverse(f + node * sd) - middle
+            mean += share * away
+            square += share * away * away
+        return middle + mean, np.sqrt(np.maximum(square - mean * mean, 0.0))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a dict that `from_json` reads exactly."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Transform:
+        """Read a transform; raise ValueError, KeyError or TypeError."""
+        found = cls(given["kind"], *(float(given[name]) for name in ("centre", "scale", "power")))
+        numbers = np.isfinite([found.centre, found.scale, found.power]).all() and found.scale > 0
+        if found.kind not in ("log", "yeo-johnson") or not numbers or not 0 <= found.power <= 2:
+            raise ValueError("its transform is none that a fit makes")
+        return found
+
+
+def _powered(log: Floats, power: float) -> Floats:
+    """Compute (e^(power log) - 1) / power, log for power 0."""
+    return log if power == 0 else np.expm1(power * log) / power
+
+
+def _unpowered(u: Floats, power: float) -> Floats:
+    """Invert `_powered`."""
+    return u if power == 0 else np.log1p(power * u) / power
+
+
+def choose_transform(name: str, y: Floats, design: Floats, weights: Floats | None) -> Transform | None:
+    """Choose the transform that the setting `transform` names; None for none.
+
+    The power of Yeo and Johnson's is that of the largest likelihood of a linear model with normal noise, on
+    up to 2,000 rows; "auto" takes the logarithm, or theirs, or none by the same likelihood, a simpler one
+    unless the other gains more than 2.
+
+    Parameters
+    ----------
+    name
+        "none", "log", "yeo-johnson" or "auto".
+    y, weights
+        Outcomes and weights (or None), float64 [n].
+    design
+        Coded columns before binning, float64 [column, n].
+
+    Raises
+    ------
+    SettingsError
+        For the logarithm of outcomes that are not positive.
+
+    """
+    if name == "none":
+        return None
+    positive = bool(y.min() > 0)
+    if name == "log":
+        if not positive:
+            row = int(np.argmax(y <= 0))
+            raise SettingsError(
+                f"transform log takes positive outcomes, and row {row + 1} has {y[row]:g}: use "
+                "transform yeo-johnson, or auto",
+                field="transform",
+                code="not_applicable",
+            )
+        return Transform("log")
+    rows = np.unique(np.linspace(0, len(y) - 1, min(len(y), MOST_ROWS)).astype(np.int64))
+    few = y[rows], design[:, rows], None if weights is None else weights[rows]
+    low, middle, high = np.quantile(y, [0.25, 0.5, 0.75])
+    scale = float(high - low) / 1.349 or float(np.std(y))
+    powers = [Transform("yeo-johnson", float(middle), scale, power) for power in POWERS]
+    best = max(powers, key=lambda each: _log_likelihood(each, *few))
+    if name == "yeo-johnson":
+        return best
+    candidates: list[tuple[Transform | None, float]] = [(None, 0.0), (best, 2 * MARGIN)]
+    if positive:
+        candidates.insert(1, (Transform("log"), MARGIN))
+    return max(candidates, key=lambda each: _log_likelihood(each[0], *few) - each[1])[0]
+
+
+def _log_likelihood(transform: Transform | None, y: Floats, design: Floats, weights: Floats | None) -> float:
+    """Compute the largest log likelihood of a linear model of T(y), up to a constant."""
+    u = y if transform is None else transform.forward(y)
+    weight = np.ones(len(y)) if weights is None else weights
+    sd = residual_sd(u, design, weight)
+    if sd is None:
+        sd = float(np.std(u))
+    slopes = 0.0 if transform is None else float(transform.log_slope(y).sum())
+    return slopes - len(y) * math.log(max(sd, np.finfo(float).tiny))

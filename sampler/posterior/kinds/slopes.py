@@ -1,0 +1,79 @@
+"""Draws of a linear part beside the trees (docs/maths.md#linear-part)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.data.linear_terms import slope_names
+from sampler.errors import PackedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.data.encode import Coded
+    from sampler.data.linear_terms import LinearTerms
+    from sampler.data.schema import Schema
+    from sampler.storage.draws import Draws
+
+    Floats = NDArray[np.float64]
+
+LARGEST = 1e150  # of a slope, in units of y: its square is still finite
+
+
+class Slopes:
+    """Slopes of all draws, one chain after the other, and the terms that they belong to."""
+
+    def __init__(self, terms: LinearTerms, chains: Sequence[Draws]) -> None:
+        self.terms = terms
+        names = slope_names(len(terms.column))
+        if not all(name in draws.scalars for draws in chains for name in names):
+            raise PackedError("the draws don't have the slopes of the model's linear part")
+        self.values = np.concatenate(
+            [np.stack([draws.scalars[name] for name in names], axis=1) for draws in chains]
+        )
+        if not np.max(np.abs(self.values)) < LARGEST:
+            raise PackedError("the draws of slopes are out of range")
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes."""
+        return self.values.nbytes
+
+    def add_to(self, f: Floats, coded: Coded, chosen: NDArray[np.int64]) -> None:
+        """Add the linear part to draws of f [draw, row]; a row's sum doesn't depend on the other rows."""
+        assert coded.values is not None, "rows of a model with a linear part keep their values"
+        slopes = self.values[chosen]
+        for slope, z in zip(slopes.T, self.terms.of(coded.values), strict=True):
+            f += np.multiply.outer(slope, z)
+
+    def summary(self, schema: Schema, chosen: NDArray[np.int64], level: float) -> list[dict[str, Any]]:
+        """Summarise the slopes on the columns' own scale, in units of the outcome.
+
+        Returns
+        -------
+        list of dict
+            See `sampler.posterior.posterior.Posterior.linear_part`.
+
+        """
+        slopes = self.values[chosen] / np.array(self.terms.scale)
+        tails = (1 - level) / 2, (1 + level) / 2
+        lower, upper = np.quantile(slopes, tails, axis=0)
+        found = []
+        for k, (position, missing) in enumerate(zip(self.terms.column, self.terms.missing, strict=True)):
+            column, name = schema.coded[position]
+            found.append(
+                {
+                    "feature": schema.columns[column].name,
+                    "level": name,
+                    "missing": missing,
+                    "mean": float(slopes[:, k].mean()),
+                    "sd": float(slopes[:, k].std(ddof=1)) if len(slopes) > 1 else 0.0,
+                    "lower": float(lower[k]),
+                    "upper": float(upper[k]),
+                }
+            )
+        return found

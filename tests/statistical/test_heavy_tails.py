@@ -1,0 +1,82 @@
+"""Heavy tails: Geweke's joint-distribution test, with and without noise by row."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sampler.bart import noise_forest, student
+from sampler.bart.chain import Chain
+from sampler.bart.kernels.leaf_models.log_linear_pass import STEP
+from sampler.noise import DEGREE_GRID
+from tests.reference.prior import draw_tree
+from tests.support.chain_driver import f_of, with_outcome
+from tests.support.models.covering_models import Model
+from tests.support.reports.p_values import ALARM, all_above
+
+PRECISIONS = 3  # trees
+LOG_SD = 0.5
+
+
+def looked_at(model, f, sigma2, degrees, log_w, leaves):
+    """The functions compared, at the training rows."""
+    return {
+        "log degrees": np.log(degrees),
+        "log degrees squared": np.log(degrees) ** 2,
+        "few degrees": float(degrees <= 5),
+        "log sigma2": np.log(sigma2),
+        "log sigma2 x log degrees": np.log(sigma2) * np.log(degrees),
+        "f at a row": f[0],
+        "f at a row squared": (f[0] - model.offset) ** 2,
+        "log w at a row": log_w[0],
+        "log w at a row squared": log_w[0] ** 2,
+        "log w x log degrees": log_w[5] * np.log(degrees),
+        "leaves": np.mean(leaves),
+    }
+
+
+def outcome(model, f, sigma2, degrees, log_w, rng):
+    """Outcomes at the training rows."""
+    scales = rng.gamma(0.5 * degrees, 2 / degrees, model.num_rows)
+    return model.outcome(f[: model.num_rows], sigma2 * np.exp(-log_w) / scales, rng)
+
+
+def prior_draw(model, law, forest, rng):
+    """Functions of an independent draw from the prior, by the twins."""
+    trees, sigma2 = model.draw(rng)
+    degrees = rng.choice(DEGREE_GRID, p=law)
+    log_w = np.zeros(model.num_rows)
+    if forest:
+        shape, rate = noise_forest.gamma_prior(2 * LOG_SD, PRECISIONS)
+        codes = model.codes[:, : model.num_rows]
+        for _ in range(PRECISIONS):
+            tree = draw_tree(codes, model.alpha, model.beta, rng)
+            log_w += np.log(rng.gamma(shape, 1 / rate, tree.num_leaves))[tree.leaf]
+    leaves = [tree.num_leaves for tree in trees.trees]
+    return list(looked_at(model, trees.f, sigma2, degrees, log_w, leaves).values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", ["t", "t-forest"])
+def test_joint(monkeypatch, noise):
+    """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
+    monkeypatch.setattr(noise_forest, "NUM_TREES", PRECISIONS)
+    monkeypatch.setattr(noise_forest, "LOG_SD", LOG_SD)
+    forest = noise == "t-forest"
+    model = Model("tails", num_rows=24, num_trees=3, weighted=True, missing=0.1)
+    law = np.exp(student.log_prior())
+    rng = np.random.default_rng(7)
+    prior = np.array([prior_draw(model, law / law.sum(), forest, rng) for _ in range(5000)])
+    y = model.outcome(np.zeros(model.num_rows), 1.0, rng)
+    chain = Chain.start(model.training(y, num_draws=1, num_burnin=0, thin=100_000, noise=noise, seed=3), 0)
+    path = []
+    for _ in range(12_000):
+        chain.run(1)
+        f, sigma2, degrees = f_of(chain), chain.sigma**2, chain._outcome.scalars[1]
+        log_w = STEP * chain._models[1].log_value[: model.num_rows] if forest else np.zeros(model.num_rows)
+        values = looked_at(model, f, sigma2, degrees, log_w, chain._forests[0].num_leaves)
+        path.append(list(values.values()))
+        with_outcome(chain, outcome(model, f, sigma2, degrees, log_w, rng))
+    batches = np.array(path[1000:]).reshape(40, -1, len(values)).mean(axis=1)
+    p = stats.ttest_ind(batches, prior, equal_var=False).pvalue
+    told = {name: each for name, each in zip(values, p, strict=True) if forest or "log w" not in name}
+    all_above(told, ALARM)

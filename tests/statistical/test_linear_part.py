@@ -1,0 +1,87 @@
+"""A linear part beside the trees: Geweke's joint-distribution test."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sampler.bart.chain import Chain
+from sampler.bart.linear_part import LinearTraining
+from sampler.data.linear_terms import LinearTerms
+from tests.support.chain_driver import f_of, with_outcome
+from tests.support.models.covering_models import Model
+from tests.support.reports.p_values import ALARM, all_above
+
+SCALE = 0.2  # of tau's half-Cauchy prior
+GRID = 2.0**-9  # wide enough for its tail
+
+
+def terms_of(model):
+    """Make three terms of the training rows, two of them all but equal."""
+    z = np.random.default_rng(5).normal(size=(3, model.num_rows))
+    z[2] = z[0] + 0.1 * z[2]
+    same = {
+        name: (value,) * 3 for name, value in {"mean": 0.0, "scale": 1.0, "low": -9.0, "high": 9.0}.items()
+    }
+    terms = LinearTerms(column=(0, 1, 2), missing=(False,) * 3, **same, slope_scale=SCALE)
+    return LinearTraining(terms, z)
+
+
+def looked_at(model, f, sigma2, tau, slopes, line, leaves):
+    """The functions compared; those of the line are bounded or slow to grow, since tau has no mean."""
+    slow = np.arcsinh(np.array([slopes[0], slopes[1], line[0], line[5], f[0] - model.offset]) / SCALE)
+    return {
+        "log tau": np.log(tau),
+        "log tau squared": np.log(tau / SCALE) ** 2,
+        "a slope": slow[0],
+        "another slope": slow[1],
+        "product of slopes": slow[0] * slow[1],
+        "a slope squared": slow[0] ** 2,
+        "a slope over tau, squared": min((slopes[1] / tau) ** 2, 20.0),
+        "line at a row": slow[2],
+        "product of the line at two rows": slow[2] * slow[3],
+        "f at a row": slow[4],
+        "f at a row squared": slow[4] ** 2,
+        "trees at a row squared": (f[0] - line[0] - model.offset) ** 2,
+        "trees x line": np.tanh(f[0] - line[0] - model.offset) * slow[2],
+        "log sigma2": np.log(sigma2),
+        "log sigma2 x log tau": np.log(sigma2) * np.log(tau / SCALE),
+        "leaves": np.mean(leaves),
+    }
+
+
+def prior_draw(model, z, rng):
+    """Functions of an independent draw from the prior, by the twins."""
+    forest, sigma2 = model.draw(rng)
+    tau = SCALE * abs(rng.standard_cauchy())
+    slopes = tau * rng.normal(size=len(z))
+    line = slopes @ z
+    f = forest.f[: model.num_rows] + line
+    leaves = [tree.num_leaves for tree in forest.trees]
+    return list(looked_at(model, f, sigma2, tau, slopes, line, leaves).values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weighted", [False, True])
+def test_joint(weighted):
+    """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
+    model = Model("line", num_rows=24, num_trees=3, weighted=weighted, missing=0.1)
+    rng = np.random.default_rng(7)
+    linear = terms_of(model)
+    prior = np.array([prior_draw(model, linear.z, rng) for _ in range(6000)])
+    y = model.outcome(np.zeros(model.num_rows), 1.0, rng)
+    data = model.training(y, num_draws=1, num_burnin=0, thin=100_000, linear=True, seed=3)
+    data = replace(data, linear=linear, constants=replace(data.constants, step=GRID))
+    chain = Chain.start(data, 0)
+    path = []
+    for _ in range(16_000):
+        chain.run(1)
+        f, sigma2, (tau, *slopes) = f_of(chain), chain.sigma**2, chain._outcome.scalars[1:]
+        line = np.array(slopes) @ linear.z
+        values = looked_at(model, f, sigma2, tau, slopes, line, chain._forests[0].num_leaves)
+        path.append(list(values.values()))
+        with_outcome(chain, model.outcome(f, sigma2, rng))
+    batches = np.array(path[1000:]).reshape(40, -1, len(values)).mean(axis=1)
+    p = stats.ttest_ind(batches, prior, equal_var=False).pvalue
+    all_above(dict(zip(values, p, strict=True)), ALARM)

@@ -1,0 +1,247 @@
+"""A linear part: its golden draw, resuming, files, what a prediction says, and what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.services.fits.costs import estimate
+from sampler import DataError, PackedError, SettingsError, fit, load
+from sampler.bart.chain import Chain
+from sampler.bart.kernels.steps.linear_part import apply_slopes, draw_slopes, find_rotation
+from sampler.bart.linear_part import LinearTraining
+from sampler.data.linear_terms import LinearTerms, ridge_fit
+from sampler.posterior.untrusted import read_contents
+from sampler.preparation import prepare
+from sampler.settings import Settings
+from sampler.storage.model_header import Header
+
+pytestmark = pytest.mark.usefixtures("all_kernels")
+
+FAST = {"num_trees": 20, "num_chains": 2, "num_burnin": 60, "num_draws": 30, "thin": 1, "progress": False}
+
+
+def rows(number=80, seed=0):
+    """A line with a step, in three columns: a number with missing values, a number, a category."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=(2, number))
+    c = np.array(["low", "mid", "high"])[rng.integers(0, 3, number)]
+    y = 5 + 3 * a - 2 * b + (c == "high") + (b > 0) + 0.3 * rng.normal(size=number)
+    return {"a": np.where(np.arange(number) % 9 == 4, np.nan, a), "b": b, "c": c}, y
+
+
+def known(z, sd):
+    """Training terms z [term, row] as they are, with that scale of the slopes' prior."""
+    count = len(z)
+    terms = LinearTerms(
+        (*range(count),),
+        (False,) * count,
+        (0.0,) * count,
+        (1.0,) * count,
+        (-9.0,) * count,
+        (9.0,) * count,
+        sd,
+    )
+    return LinearTraining(terms, np.ascontiguousarray(z))
+
+
+def slopes_without_trees(z, y, *, sigma, tau, count, weights=None):
+    """Draw slopes given known noise and tau, without trees: float64 [draw, term]."""
+    linear = known(z, 1.0)
+    prior = {"sigma": sigma, "leaf_sd": 1e-6, "step": 2.0**-18, "offset": 0.0}
+    data = prepare(
+        {"x": [*range(len(y))]}, y, weights=weights, linear=True, prior=prior, num_chains=1
+    ).training
+    chain = Chain.start(replace(data, linear=linear), 0)
+    part, step = chain._slopes._part, data.constants.step
+    found = np.empty((count, len(z)))
+    for draw in range(count):
+        draw_slopes(part, chain._models[0], tau / step, chain._work.random)
+        found[draw] = part.rotation @ part.turned * step
+        chain._outcome.scalars[2:] = found[draw]
+        apply_slopes(part, chain._outcome, chain._models[0].residual)
+    return found
+
+
+def test_slopes_have_the_conjugate_law():
+    """One column, four rows, known noise and tau: the golden mean and variance."""
+    z, y = np.array([[-1.3416, -0.4472, 0.4472, 1.3416]]), np.array([-1, -0.2, 0.4, 0.8])
+    draws = slopes_without_trees(z, y, sigma=0.5, tau=0.5, count=20_000)[:, 0]
+    assert draws.mean() == pytest.approx(0.53666, abs=5 * (0.05 / 20_000) ** 0.5)
+    assert draws.var() == pytest.approx(0.05, rel=0.05)
+
+
+def test_slopes_of_like_columns_have_their_joint_law():
+    """Two columns all but equal, and weights: mean and covariance of the normal posterior."""
+    rng = np.random.default_rng(3)
+    z = rng.normal(size=(2, 30))
+    z[1] = z[0] + 0.05 * z[1]
+    y, weights = z[0] + rng.normal(size=30), 1.0 + np.arange(30) % 3
+    draws = slopes_without_trees(z, y, sigma=0.8, tau=1.5, count=20_000, weights=weights)
+    covariance = np.linalg.inv((z * weights) @ z.T / 0.8**2 + np.eye(2) / 1.5**2)
+    np.testing.assert_allclose(draws.mean(axis=0), covariance @ z @ (weights * y) / 0.8**2, atol=0.05)
+    np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.05 * covariance.max())
+
+
+def test_the_rotation_makes_terms_orthogonal():
+    """Of columns that depend on each other, too: orthogonal vectors, and a diagonal matrix."""
+    rng = np.random.default_rng(1)
+    z = rng.normal(size=(6, 40))
+    z[5] = z[4]
+    gram, rotation = z @ z.T, np.empty((6, 6))
+    find_rotation(gram.copy(), rotation)
+    np.testing.assert_allclose(rotation.T @ rotation, np.eye(6), atol=1e-13)
+    turned = rotation.T @ gram @ rotation
+    np.testing.assert_allclose(turned, np.diag(np.diag(turned)), atol=1e-11)
+
+
+def test_terms_are_standardised_by_the_training_rows():
+    """Numbers: mean 0, sd 1, held inside their range; missing ones 0, with an indicator; levels but one."""
+    X, y = rows()
+    terms = prepare(X, y, linear=True).training.linear.terms
+    assert len(terms.column) == 5  # a, a missing, b, and two levels of c
+    new = prepare(X, y, linear=True)
+    z = new.training.linear.z
+    np.testing.assert_allclose(z.mean(axis=1), 0, atol=1e-12)
+    np.testing.assert_allclose(z[2].std(), 1)
+    values = np.array([[np.nan, 99.0], [-99.0, 0.0], [0, 1], [1, 0], [0, 0]], float)
+    z = terms.of(values)
+    assert z[0, 0] == 0
+    assert z[0, 1] == (terms.high[0] - terms.mean[0]) / terms.scale[0]
+    assert z[1].tolist() == [1 - terms.mean[1], -terms.mean[1]]
+    assert z[2, 0] == (terms.low[2] - terms.mean[2]) / terms.scale[2]
+    assert LinearTerms.from_json(terms.to_json(), 5) == terms
+
+
+def test_ridge_fits_the_line():
+    """With little noise, all but exactly; of noise alone, nearly nothing."""
+    rng = np.random.default_rng(2)
+    z = rng.normal(size=(3, 200))
+    y = 7 + z.T @ np.array([1.0, -2.0, 0.5])
+    np.testing.assert_allclose(ridge_fit(z, y + 0.01 * rng.normal(size=200), None), y - 7, atol=0.02)
+    assert np.std(ridge_fit(z, rng.normal(size=200), np.ones(200))) < 0.3
+
+
+@pytest.mark.parametrize("settings", [{}, {"noise": "forest"}, {"prior": {"k_df": 3.0, "sparse": True}}])
+def test_a_chain_resumes_bit_for_bit(settings):
+    """From a checkpoint after any iteration, also beside noise by row and drawn hyperparameters."""
+    X, y = rows()
+    weights = 1.0 + np.arange(80) % 2
+    short = {"num_trees": 7, "num_chains": 1, "num_burnin": 8, "num_draws": 6, "thin": 1}
+    data = prepare(X, y, weights=weights, linear=True, **short | settings).training
+    whole = Chain.start(data, 0)
+    whole.run(10**6)
+    chain = Chain.start(data, 0)
+    while not chain.done:
+        chain.run(1)
+        last = chain.take()
+        chain = Chain.resume(data, chain.checkpoint())
+    assert chain.checkpoint() == whole.checkpoint()
+    assert last == whole.take()[5:]
+
+
+@pytest.mark.parametrize("noise", ["constant", "forest"])
+def test_predictions_add_line_and_trees(tmp_path, noise):
+    """Draws of f are trees plus slopes' z; the same from a file, for each row alone, and after extension."""
+    X, y = rows(200)
+    posterior = fit(X, y, linear=True, noise=noise, **FAST)
+    new, truth = rows(40, seed=9)
+    said = posterior.predict(new)
+    assert np.corrcoef(said.mean, truth)[0, 1] > 0.85
+    np.testing.assert_allclose(posterior.sample(new).mean(axis=(0, 1)), said.mean, rtol=1e-12)
+    coded = posterior.encode(new)
+    (draws,) = posterior.chains()[:1]
+    slopes = np.stack([draws.scalars[f"slope_{k}"] for k in range(5)], axis=1)
+    trees = posterior.constants["offset"] + posterior.constants["step"] * posterior._ensemble.sums(
+        coded.codes
+    )
+    line = slopes @ posterior._slopes.terms.of(coded.values)
+    np.testing.assert_allclose(posterior.sample(new)[0], trees[:30] + line, rtol=1e-9)
+    posterior.save(tmp_path / "model.bart")
+    again = load(tmp_path / "model.bart")
+    for k in range(3):
+        row = {name: values[k : k + 1] for name, values in new.items()}
+        np.testing.assert_array_equal(again.predict(row).lower, said.lower[[k]])
+    credible = posterior.predict(new, interval="credible")
+    np.testing.assert_allclose(credible.upper, np.quantile(posterior.sample(new), 0.95, axis=(0, 1)))
+    more = again.extend(5, X, y, progress=False)
+    longer = fit(X, y, linear=True, noise=noise, **FAST | {"num_draws": 35})
+    np.testing.assert_array_equal(more.predict(new).mean, longer.predict(new).mean)
+    assert read_contents(posterior.to_bytes()).posterior.num_draws == 30
+
+
+def test_slopes_are_told_on_the_columns_own_scale():
+    """The line that made the outcomes, where trees can't take a share; effects follow it."""
+    rng = np.random.default_rng(4)
+    X = {"a": 100 * rng.uniform(size=300), "c": np.where(rng.uniform(size=300) < 0.3, "x", "y")}
+    y = 0.5 * X["a"] + 4 * (X["c"] == "y") + rng.normal(size=300)
+    posterior = fit(X, y, linear=True, prior={"leaf_sd": 1e-4}, **FAST)
+    a, c = posterior.linear_part()
+    assert (a["feature"], a["level"], c["feature"], c["level"]) == ("a", None, "c", "y")
+    assert a["lower"] < 0.5 < a["upper"]
+    assert c["mean"] == pytest.approx(4, abs=0.6)
+    found = posterior.partial_dependence(["a"], grid={"a": [10.0, 60.0]})
+    assert found.mean[1] - found.mean[0] == pytest.approx(25, abs=1)
+    contrast = posterior.contrast(None, {"a": 60.0}, {"a": 10.0})
+    assert contrast.average.mean == pytest.approx(25, abs=1)
+    assert fit(X, y, **FAST).linear_part() is None
+    with pytest.raises(SettingsError, match="linear part"):
+        posterior.forests_to_explain()
+    assert posterior.diagnostics()["verdict"]
+
+
+def test_what_a_checkpoint_and_a_file_hold_is_checked():
+    """Rows of other values but the same codes don't continue a chain; a header of odd terms is refused."""
+    X, y = rows()
+    posterior = fit(X, y, linear=True, **FAST)
+    other = X | {"b": X["b"] * (1 + 1e-9)}
+    with pytest.raises(DataError):
+        posterior.extend(5, other, y, progress=False)
+    header = posterior._header
+    odd = replace(header, linear=replace(header.linear, column=(0, 1, 2, 3, 99)))
+    with pytest.raises(PackedError, match="terms of columns"):
+        Header.from_bytes(odd.to_bytes())
+
+
+def test_scale_changes_units_alone():
+    """Outcomes times 2^20: the same trees, and answers in the new unit."""
+    X, y = rows(150)
+    a, b = (fit(X, y * unit, linear=True, **FAST) for unit in (1.0, 2.0**20))
+    np.testing.assert_array_equal(a.leaf_counts, b.leaf_counts)
+    np.testing.assert_allclose(a.predict(X).upper * 2.0**20, b.predict(X).upper, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"family": "probit"}, "linear"),
+        ({"method": "bcart"}, "linear"),
+        ({"moves": "pg"}, "moves"),
+        ({"start": "smc"}, "start"),
+        ({"linear": "yes"}, "linear"),
+    ],
+)
+def test_what_a_linear_part_does_not_go_with(settings, field):
+    """Each is refused by name."""
+    with pytest.raises(SettingsError) as refused:
+        Settings.resolve(**{"linear": True} | settings)
+    assert refused.value.field == field
+
+
+def test_a_linear_part_needs_terms():
+    """Columns that don't vary give none, and a category of hundreds of levels too many."""
+    many = {"c": [f"level {k % 260}" for k in range(600)]}
+    for X in (many, {"x": [1.0] * 600}):
+        with pytest.raises(SettingsError, match="1 to 250 terms") as refused:
+            prepare(X, np.arange(600.0), linear=True, columns={"c": "category"} if "c" in X else None)
+        assert refused.value.field == "linear"
+
+
+def test_estimates_count_the_terms():
+    """A fit with it takes more memory and time than one without, in proportion to the columns."""
+    settings = {"holdout": None, "weights": None}
+    plain, line = (
+        estimate(Settings.resolve(linear=linear).to_json() | settings, 10**6, 50) for linear in (False, True)
+    )
+    assert line.bytes - plain.bytes == 10**6 * 50 * 24
+    assert line.seconds > plain.seconds

@@ -1,0 +1,168 @@
+"""Transforms of the outcome: functions, answers about the outcome itself, choices, and what is refused."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sampler import PackedError, SettingsError, fit, load
+from sampler.data.transform import POWERS, Transform, choose_transform
+from sampler.posterior import row_diagnostics
+from sampler.posterior.assessment.predictive import Predictive
+from sampler.posterior.untrusted import read_contents
+from sampler.preparation import prepare
+from sampler.settings import Settings
+from sampler.storage.model_header import Header
+
+pytestmark = pytest.mark.usefixtures("all_kernels")
+
+FAST = {"num_trees": 20, "num_chains": 2, "num_burnin": 100, "num_draws": 40, "thin": 1, "progress": False}
+TRANSFORMS = [
+    Transform("log"),
+    *(Transform("yeo-johnson", 1.0, 2.0, power) for power in (0.0, 0.4, 1.0, 2.0)),
+]
+
+
+def skewed(rows=200, seed=0):
+    """Outcomes whose logarithm is a line in one of two columns, with noise of sd 0.6."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(rows, 2))
+    return X, np.exp(1 + 2 * X[:, 0] + 0.6 * rng.normal(size=rows))
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_functions_of_a_transform(transform):
+    """The inverse inverts, the slope is the derivative, moments are integrals over the noise."""
+    y = np.array([0.01, 0.9, 1.0, 1.1, 3.0, 40.0])
+    u = transform.forward(y)
+    assert np.all(np.diff(u) > 0)
+    np.testing.assert_allclose(transform.inverse(u), y, rtol=1e-12)
+    near = 1e-6 * y
+    slope = (transform.forward(y + near) - transform.forward(y - near)) / (2 * near)
+    np.testing.assert_allclose(np.exp(transform.log_slope(y)), slope, rtol=1e-7)
+    assert Transform.from_json(transform.to_json()) == transform
+    for f, sd in ((0.3, 0.5), (-1.0, 0.2), (2.0, 0.7)):
+        v = np.linspace(f - 9 * sd, f + 9 * sd, 20_001)
+        share = stats.norm.pdf(v, f, sd) * (v[1] - v[0])
+        first, second = (np.sum(share * transform.inverse(v) ** k) for k in (1, 2))
+        mean, spread = transform.moments(np.array(f), np.array(sd))
+        assert mean == pytest.approx(first, rel=2e-4)
+        assert spread == pytest.approx((second - first**2) ** 0.5, rel=2e-3)
+
+
+def test_the_logarithm_has_values_for_positive_numbers_alone():
+    """Below, T is minus infinity and the density 0."""
+    transform = Transform("log")
+    assert transform.forward(np.array([0.0, -1.0])).tolist() == [-np.inf, -np.inf]
+    assert np.exp(transform.log_slope(np.array([-1.0]))).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("settings", [{}, {"noise": "forest"}, {"linear": True}])
+def test_answers_are_about_the_outcome(tmp_path, settings):
+    """Figures agree with simulated outcomes; the same from a file, for a row alone, and after extension."""
+    X, y = skewed()
+    posterior = fit(X, y, transform="log", **FAST | settings)
+    new, truth = skewed(5, seed=9)
+    f, noise = posterior.sample_learnt(new)
+    rng = np.random.default_rng(2)
+    outcomes = np.exp(f + noise * rng.normal(size=(2000, *f.shape))).reshape(-1, 5)
+    said = posterior.predict(new, level=0.8, quantiles=[0.3])
+    np.testing.assert_allclose(said.mean, outcomes.mean(axis=0), rtol=0.02)
+    np.testing.assert_allclose(said.sd, outcomes.std(axis=0), rtol=0.06)
+    np.testing.assert_allclose(said.lower, np.quantile(outcomes, 0.1, axis=0), rtol=0.02)
+    np.testing.assert_allclose(said.quantiles[0].values, np.quantile(outcomes, 0.3, axis=0), rtol=0.02)
+    np.testing.assert_allclose(said.mean, posterior.sample(new).mean(axis=(0, 1)), rtol=1e-12)
+    credible = posterior.predict(new, level=0.8, interval="credible")
+    np.testing.assert_allclose(credible.mean, said.mean)
+    np.testing.assert_allclose(credible.upper, np.quantile(posterior.sample(new), 0.9, axis=(0, 1)))
+    np.testing.assert_allclose(
+        posterior.sample_sigma(new), posterior.sample(new) * np.sqrt(np.expm1(noise**2)), rtol=1e-12
+    )
+    law = Predictive.of(posterior, posterior.encode(new), None)
+    np.testing.assert_allclose(law.below(truth), (outcomes <= truth).mean(axis=0), atol=0.01)
+    np.testing.assert_allclose(law.quantile(0.1), said.lower, rtol=1e-7)
+    few = rng.permutation(outcomes)[:20_000]
+    crps = np.abs(few - truth).mean(axis=0) - 0.5 * np.mean(np.abs(few - rng.permutation(few)), axis=0)
+    np.testing.assert_allclose(law.crps(truth), crps, rtol=0.04, atol=0.05)
+    posterior.save(tmp_path / "model.bart")
+    again = load(tmp_path / "model.bart")
+    np.testing.assert_array_equal(again.predict(new[[2]], level=0.8).upper, said.upper[[2]])
+    longer = fit(X, y, transform="log", **FAST | settings | {"num_draws": 45})
+    np.testing.assert_array_equal(
+        again.extend(5, X, y, progress=False).predict(new).mean, longer.predict(new).mean
+    )
+    assert read_contents(posterior.to_bytes()).posterior.num_draws == 40
+
+
+def test_scores_count_the_slope():
+    """The log score on the outcome is that of its logarithm less the mean logarithm; so are PITs."""
+    X, y = skewed()
+    new, truth = skewed(60, seed=5)
+    raw, logs = fit(X, y, transform="log", **FAST), fit(X, np.log(y), **FAST)
+    one, other = raw.score(new, truth), logs.score(new, np.log(truth))
+    assert one["log_score"] == pytest.approx(other["log_score"] - np.log(truth).mean(), rel=1e-9)
+    assert one["coverage"] == other["coverage"]
+    assert raw.transform == Transform("log")
+    assert logs.transform is None
+    np.testing.assert_allclose(raw.predict(new).lower, np.exp(logs.predict(new).lower), rtol=1e-9)
+
+
+def test_pictures_and_errors_are_about_the_outcome():
+    """The density integrates to one over the outcome; effects and Monte Carlo errors are in its units."""
+    X, y = skewed()
+    posterior = fit(X, y, transform="yeo-johnson", **FAST)
+    new, _ = skewed(4, seed=9)
+    told = posterior.density(new[:1])
+    assert np.sum(told["outcome"]) * (told["x"][1] - told["x"][0]) == pytest.approx(1, abs=0.15)
+    (name, _) = [column.name for column in posterior.schema.columns]
+    found = posterior.partial_dependence([name], grid={name: [0.1, 0.9]})
+    assert found.mean[1] > 3 * found.mean[0] > 0
+    errors = row_diagnostics.errors(posterior, posterior.encode(new), posterior.predict(new))
+    said = posterior.predict(new)
+    assert np.all(errors.mean < said.sd)
+    assert np.all(errors.intervals[0].upper < said.upper - said.lower)
+    assert posterior.summary().sigma["rhat"] > 0.9
+
+
+def test_auto_chooses_by_the_residuals():
+    """The logarithm for a line in logarithms, none for a line, a power for skewed values of either sign."""
+    rng = np.random.default_rng(0)
+    X, y = skewed(300)
+    design = X.T
+    line = 3 + 2 * X[:, 0] + 0.5 * rng.normal(size=300)
+    assert choose_transform("auto", y, design, None) == Transform("log")
+    assert choose_transform("auto", line, design, None) is None
+    either = choose_transform("auto", y - 9, design, np.ones(300))
+    assert either.kind == "yeo-johnson"
+    assert either.power in POWERS[:8]
+    assert choose_transform("none", y, design, None) is None
+    assert fit(X, y, transform="auto", **FAST).transform == Transform("log")
+
+
+def test_scale_of_the_outcome_changes_units_alone():
+    """Yeo and Johnson's power is of the outcome in its own units: a factor changes nothing."""
+    X, y = skewed(120)
+    a, b = (fit(X, unit * y, transform="yeo-johnson", **FAST) for unit in (1.0, 2.0**10))
+    assert a.transform.power == b.transform.power
+    np.testing.assert_allclose(a.predict(X[:5]).upper * 2.0**10, b.predict(X[:5]).upper, rtol=1e-9)
+
+
+def test_what_a_transform_does_not_go_with():
+    """Outcomes without a logarithm, classes, single trees and heavy tails are refused by name."""
+    X, y = skewed(40)
+    with pytest.raises(SettingsError, match="row 1 has -") as refused:
+        prepare(X, np.concatenate([[-2.0], y[1:]]), transform="log")
+    assert refused.value.field == "transform"
+    for other in ({"family": "probit"}, {"method": "bcart"}, {"noise": "t"}, {"transform": "sqrt"}):
+        with pytest.raises(SettingsError) as refused:
+            Settings.resolve(**{"transform": "log"} | other)
+        assert refused.value.field == "transform"
+
+
+def test_a_header_of_an_odd_transform_is_refused():
+    """A power with which T doesn't take every value."""
+    X, y = skewed(40)
+    header = Header.from_bytes(prepare(X, y, transform="yeo-johnson").header())
+    assert header.transform.kind == "yeo-johnson"
+    odd = Transform("yeo-johnson", 0.0, 1.0, -3.0)
+    with pytest.raises(PackedError, match="transform"):
+        Header.from_bytes(type(header)(**{**vars(header), "transform": odd}).to_bytes())
