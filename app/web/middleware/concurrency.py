@@ -104,23 +104,28 @@ class Gate:
         self._line.append(waiting)
         self._admit()
         try:
-            with anyio.fail_after(self._wait_seconds):
-                await waiting.turn.wait()
-        except TimeoutError:
-            if not waiting.turn.is_set():
-                raise _busy() from None
-        finally:
-            if not waiting.turn.is_set():
-                self._line.remove(waiting)
-        try:
+            try:
+                with anyio.fail_after(self._wait_seconds):
+                    await waiting.turn.wait()
+            except TimeoutError:
+                if not waiting.turn.is_set():
+                    raise _busy() from None
             yield
         finally:
-            self._taken[waiting.owner] -= 1
-            self._admit()
-            if not self._taken[waiting.owner]:
-                del self._taken[waiting.owner]  # keep no entries of idle owners
-                if all(each.owner != waiting.owner for each in self._line):
-                    del self._turned[waiting.owner]
+            # A request may be cancelled between its turn and the work: then too its place becomes free.
+            if waiting.turn.is_set():
+                self._leave(waiting.owner)
+            else:
+                self._line.remove(waiting)
+
+    def _leave(self, owner: str) -> None:
+        """Free a place of an owner."""
+        self._taken[owner] -= 1
+        self._admit()
+        if not self._taken[owner]:
+            del self._taken[owner]  # keep no entries of idle owners
+            if all(each.owner != owner for each in self._line):
+                del self._turned[owner]
 
     def _admit(self) -> None:
         """Give free places to queued work."""

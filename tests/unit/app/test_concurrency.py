@@ -218,3 +218,22 @@ def test_a_full_queue_of_threads_refuses_requests():
         check_line()
 
     anyio.run(main)
+
+
+def test_a_request_cancelled_at_its_turn_frees_its_place():
+    """Clients that disconnect just as their turn comes take no place with them, waiting or not."""
+
+    async def main() -> None:
+        gate = Gate(1, wait_seconds=0.05)
+        for _ in range(3):  # more than there are places
+            with anyio.CancelScope() as gone:
+                gone.cancel()  # noticed by the first wait, whose place is free
+                await gate.run(lambda: None)
+        async with anyio.create_task_group() as group:
+            group.start_soon(gate.run, lambda: time.sleep(0.02))
+            await anyio.sleep(0.01)
+            with anyio.move_on_after(0.005):  # while it waits in line
+                await gate.run(lambda: None)
+        assert await gate.run(lambda: 5) == 5
+
+    anyio.run(main)
