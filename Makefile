@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # where the environment says otherwise: the tests start some hundred processes.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist worksteal --durations 20
 
-.PHONY: help demo up test test-slow coverage statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load site
+.PHONY: help demo up test test-slow coverage statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load bakeoff site
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -47,6 +47,10 @@ chaos: $(DEV_READY) ## kill, pause and disconnect every part some hundred times,
 bench: $(BENCH_READY) ## install peer packages and compare the sampler's speed with theirs (about ten minutes)
 	$(BIN)/python benchmarks/sampler_speed.py
 	$(BIN)/python benchmarks/prediction_speed.py
+
+bakeoff: $(BENCH_READY) ## compare predictive distributions with other packages' on real tables (about an hour; resumable)
+	@mkdir -p build
+	$(BIN)/python benchmarks/bakeoff.py --keep build/bakeoff.json --picture build/bakeoff.svg
 
 contract: $(DEV_READY) ## check tens of thousands of responses of the live service against the OpenAPI document
 	BARTSERVE_CONTRACT_EXAMPLES=$${BARTSERVE_CONTRACT_EXAMPLES:-200} \
