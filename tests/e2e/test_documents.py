@@ -24,6 +24,7 @@ from app.services.fits import durations as d
 from app.settings import Settings
 from app.store import schema
 from sampler import Settings as Defaults
+from sampler import fit
 from tests.support.processes.embedded_service import Up
 
 ROOT = Path(__file__).parents[2]
@@ -100,6 +101,18 @@ def test_the_page_about_the_verdict_runs(place, capsys):
     shown = capsys.readouterr().out
     assert re.search(r"^(converged|approximate|not_converged) \[", shown, re.MULTILINE)
     assert re.search(r"^(converged|approximate|not_converged)$", shown, re.MULTILINE)
+
+
+def test_the_page_about_contrasts_runs():
+    """The page's block contrasts two weights of cars by their origin, in all averages that it names."""
+    origin = np.array(["europe", "japan", "usa"] * 20)
+    X = {"weight": np.linspace(1600, 5000, 60), "origin": origin}
+    posterior = fit(X, X["weight"] / -100, num_trees=10, num_burnin=50, num_draws=50, progress=False)
+    session: dict = {"posterior": posterior, "X": X}
+    for block in blocks(DOCS / "contrasts.md", "python"):
+        exec(compile(block, "contrasts.md", "exec"), session)
+    assert session["contrast"].average.mean > 0
+    assert len(session["contrast"].groups) == 3
 
 
 @pytest.mark.slow
