@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 BLOCK_ROWS = 65_536  # 512 KiB of float64 before compression
 MAX_POWER = 6
 UNITS = (86_400_000_000, 60_000_000, 1_000_000, 1_000, 1)  # microseconds: days, minutes, ...
-_OPTIONS = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 3))
+# On this thread: to wait for others takes longer than to compress a block.
+_OPTIONS = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 3), use_threads=False)
 _WIDTHS = ("<i1", "<i2", "<i4", "<i8")
 
 

@@ -31,6 +31,7 @@ class Spool:
 
     def __init__(self, schema: pa.Schema, limits: ReaderLimits, scratch: Scratch) -> None:
         self.schema = schema
+        self.names: list[str] = list(schema.names)  # kept: pyarrow makes them anew for each caller
         self.num_rows = 0
         self._limits = limits
         self._scratch = scratch
@@ -38,11 +39,6 @@ class Spool:
         self._batches: list[pa.RecordBatch] = []
         self._file: BinaryIO | None = None
         self._writer: pa.ipc.RecordBatchFileWriter | None = None
-
-    @property
-    def names(self) -> list[str]:
-        """Column names."""
-        return list(self.schema.names)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add a batch; raises TooLargeError when the table exceeds its limits."""
