@@ -85,6 +85,9 @@ PLAIN = {
 }
 
 
+PHRASES = {422: "Unprocessable Entity"}  # as documented on every Python: 3.13 has renamed it
+
+
 def titles() -> dict[str, str]:
     """Return the title of every problem type."""
     by_slug = {slug: title for slug, title, _ in PLAIN.values()}
@@ -243,7 +246,9 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     schema = {"$ref": "#/components/schemas/Problem"}
     return {
         status: {
-            "description": PLAIN[status][1] if status in PLAIN else HTTPStatus(status).phrase,
+            "description": PLAIN[status][1]
+            if status in PLAIN
+            else PHRASES.get(status, HTTPStatus(status).phrase),
             "content": {MEDIA_TYPE: {"schema": schema}},
         }
         for status in sorted({*statuses, 401, 403, 404, 408, 413, 422, 429, 500, 503})

@@ -7,7 +7,7 @@ fits don't block each other. Imported on first use, because nutpie is slow to im
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,6 +77,8 @@ def nuts(
     def next_start(_seed: int) -> Floats:
         return np.array(next(waiting))
 
+    parts = {field.name for field in fields(CompiledPyMCModel)}
+    later = {"shared_var_keys": {}} if "shared_var_keys" in parts else {}  # of later releases
     model = CompiledPyMCModel(
         dims={},
         compiled_logp_func=_Place(address(LOG_DENSITY)),
@@ -91,6 +93,7 @@ def nuts(
         _n_dim=size,
         _shapes={"u": (size,)},
         _coords={},
+        **later,
     )
     trace: Any = nutpie.sample(
         model, draws=draws, tune=tune, chains=chains, cores=1, seed=seed, progress_bar=False,

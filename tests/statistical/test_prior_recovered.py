@@ -38,8 +38,8 @@ def check_toy(make, moves):
     draws = draws_of(data)
     verdict = chi_square(tree_counts(toy, draws), np.append(toy.posterior, 0.0))
     leaves = draws.leaf[draws.feature < 0] * data.constants.step
-    leaf = stats.kstest(leaves, "norm", args=(0, toy.leaf_variance**0.5)).pvalue
-    noise = stats.kstest(4.0 * 0.3 / draws.sigma**2, "chi2", args=(4.0,)).pvalue
+    leaf = stats.kstest(leaves, stats.norm(0, toy.leaf_variance**0.5).cdf).pvalue
+    noise = stats.kstest(4.0 * 0.3 / draws.sigma**2, stats.chi2(4.0).cdf).pvalue
     print(f"\n{make.__name__}, {moves}: {verdict}; leaf values p {leaf:.3g}; sigma p {noise:.3g}")
     holds(min(verdict.p, leaf, noise))
 

@@ -55,13 +55,12 @@ def test_terminals_get_plain_lines():
 def test_logged_statements_have_no_values(tmp_path):
     """A logged database exception contains the statement and none of its values."""
     engine = make_engine(f"sqlite:///{tmp_path / 'x.db'}")
+    values = {"value": "a secret of somebody's"}  # a line of its own: tracebacks show those of the statement
     with pytest.raises(SQLAlchemyError), engine.begin() as connection:
-        connection.execute(text("INSERT INTO nowhere VALUES (:value)"), {"value": "a secret of somebody's"})
+        connection.execute(text("INSERT INTO nowhere VALUES (:value)"), values)
     try:
         with engine.begin() as connection:
-            connection.execute(
-                text("INSERT INTO nowhere VALUES (:value)"), {"value": "a secret of somebody's"}
-            )
+            connection.execute(text("INSERT INTO nowhere VALUES (:value)"), values)
     except SQLAlchemyError:
         line = JsonLines().format(record("it failed", error=True))
     engine.dispose()
