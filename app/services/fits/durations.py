@@ -32,6 +32,8 @@ WEIGHTED = 2.2  # factor on the time per row when rows have weights
 # Single trees: per iteration; per iteration that changes rules, column, and cell (row and column), with an
 # extra cost while the tree is young and its nodes are large; per iteration that grows or prunes, and cell.
 SINGLE, CHANGED_COLUMN, CHANGED_CELL, GROWN_CELL = 3e-6, 8e-7, 4.6e-10, 4e-11
+MANY_COLUMNS = 20  # with fewer, nodes are smaller: a cell takes less, by the root of their share
+RESTRUCTURED_ROW, RESTRUCTURED_CELL = 1.9e-7, 3.2e-8  # per restructure of one tree
 YOUNG, YOUNG_CELL = 3000, 1.2e-9  # number of first iterations, and their extra time per cell
 SOFT_ROW = {"rjhmc-df": 1.8e-6, "rjhmc-dfi": 1.75e-6}  # per iteration with soft splits and row
 # Trees grow with the rows: the power of the rows, in units of so many, by which a row takes longer.
@@ -91,12 +93,13 @@ def _tree_seconds(settings: Mapping[str, Any], rows: int, columns: int, iteratio
     """Estimate the seconds that `iterations` iterations of one tree with sharp splits take."""
     share = settings["moves"].get
     changing, growing = share("change", 0) + share("swap", 0), share("grow", 0) + share("prune", 0)
-    cells = rows * columns * (WEIGHTED if settings.get("weights") else 1.0)
-    restructure, of_row = MOVE_SECONDS["restructure"]
+    weighed = rows * (WEIGHTED if settings.get("weights") else 1.0)
+    cells = weighed * columns * min(1.0, columns / MANY_COLUMNS) ** 0.5
     each = (
         SINGLE + changing * (CHANGED_COLUMN * columns + CHANGED_CELL * cells) + growing * GROWN_CELL * cells
     )
-    each += share("restructure", 0) * (restructure + of_row / 10 * cells)
+    restructured = weighed * (RESTRUCTURED_ROW + RESTRUCTURED_CELL * columns)
+    each += share("restructure", 0) * (MOVE_SECONDS["restructure"][0] + restructured)
     return float(iterations * each + min(iterations, YOUNG) * changing * YOUNG_CELL * cells)
 
 

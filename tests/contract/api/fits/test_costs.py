@@ -112,10 +112,18 @@ def test_a_tree_on_many_rows_is_no_matter_of_seconds():
     measured = {  # processor seconds of one default chain, by rows and columns
         ("bcart", 1_000, 20): 0.75,
         ("bcart", 10_000, 20): 2.9,
+        ("bcart", 10_000, 5): 0.6,
+        ("bcart", 100_000, 5): 2.9,
+        ("bcart", 100_000, 10): 7.0,
         ("bcart", 100_000, 20): 22.5,
         ("bcart-mean-variance", 1_000, 5): 0.22,
         ("bcart-mean-variance", 10_000, 20): 2.5,
+        ("bcart-mean-variance", 100_000, 5): 2.6,
         ("bcart-mean-variance", 100_000, 20): 23.4,
+        ("bcart-wu", 1_000, 20): 4.7,
+        ("bcart-wu", 10_000, 5): 16.5,
+        ("bcart-wu", 10_000, 20): 34.0,
+        ("bcart-wu", 100_000, 5): 112.0,
     }
     for (method, rows, columns), seconds in measured.items():
         guessed = chain_seconds(Settings.resolve(method=method).to_json(), rows, columns)
