@@ -78,7 +78,7 @@ def nuts(
         return np.array(next(waiting))
 
     parts = {field.name for field in fields(CompiledPyMCModel)}
-    later = {"shared_var_keys": {}} if "shared_var_keys" in parts else {}  # of later releases
+    later: dict[str, Any] = {"shared_var_keys": {}} if "shared_var_keys" in parts else {}  # of later releases
     model = CompiledPyMCModel(
         dims={},
         compiled_logp_func=_Place(address(LOG_DENSITY)),
