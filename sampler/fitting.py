@@ -64,6 +64,7 @@ def fit(
     features: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
     target_name: str | None = None,
+    num_threads: int | None = None,
     progress: bool = True,
 ) -> Posterior:
     """Fit a model: draw from the posterior of a sum of trees, or of a single tree.
@@ -140,6 +141,8 @@ def fit(
         Kinds to use instead of the inferred ones, by name: "number", "boolean", "category", "date".
     target_name
         Name of the outcome; None takes the name of `y`, or else "y".
+    num_threads
+        Number of threads in which the chains run; None takes one per core. The draws are the same.
     progress
         Show a progress bar.
 
@@ -152,6 +155,13 @@ def fit(
 
     """
     given = locals()  # every setting is an argument
+    whole = isinstance(num_threads, int) and not isinstance(num_threads, bool)
+    if num_threads is not None and not (whole and num_threads >= 1):
+        raise SettingsError(
+            f"num_threads must be a whole number from 1 up, or None for one per core, not {num_threads!r}",
+            field="num_threads",
+            code="out_of_range",
+        )
     from sampler.preparation import prepare  # noqa: PLC0415
 
     problem = prepare(
@@ -166,17 +176,17 @@ def fit(
     )
     for warning in problem.warnings:
         warnings.warn(warning, DataWarning, stacklevel=2)
-    return run(problem, progress=progress)
+    return run(problem, progress=progress, num_threads=num_threads)
 
 
-def run(problem: PreparedFit, *, progress: bool = False) -> Posterior:
-    """Run all chains of a prepared fit and pool their draws."""
+def run(problem: PreparedFit, *, progress: bool = False, num_threads: int | None = None) -> Posterior:
+    """Run all chains of a prepared fit in so many threads (None: one per core) and pool their draws."""
     from sampler.chains import start_chain  # noqa: PLC0415
 
     def start(training: Training) -> list[AnyChain]:
         return [start_chain(training, chain) for chain in range(training.settings.num_chains)]
 
-    return _run(problem, start, [], progress=progress)
+    return _run(problem, start, [], progress=progress, num_threads=num_threads)
 
 
 def load(path: str | os.PathLike[str]) -> Posterior:
@@ -255,6 +265,7 @@ def _run(
     drawn: Sequence[Draws | None],
     *,
     progress: bool,
+    num_threads: int | None = None,
 ) -> Posterior:
     """Run chains to their end and pool their draws with earlier ones."""
     from sampler.kernels.jit import is_warm, warm  # noqa: PLC0415
@@ -268,7 +279,7 @@ def _run(
     with _bar(training, shown=progress, cold=not all(map(is_warm, needed))) as (compiling, compiled, report):
         compiled(sum(warm(kernels, compiling) for kernels in needed))
         chains = begin(training)
-        interrupted = _run_chains(chains, report)
+        interrupted = _run_chains(chains, report, num_threads)
     before = drawn or [None] * len(chains)
     parts = [[d for d in (b, chain.take()) if d] for b, chain in zip(before, chains, strict=True)]
     blocks = [[pack(concatenate(part))] if part else [] for part in parts]
@@ -282,11 +293,11 @@ def _run(
     return posterior
 
 
-def _run_chains(chains: Sequence[AnyChain], report: Report) -> bool:
+def _run_chains(chains: Sequence[AnyChain], report: Report, num_threads: int | None) -> bool:
     """Run all chains to their end or to an interruption; return whether they were interrupted."""
     stop = threading.Event()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with ThreadPoolExecutor(max_workers=min(cores, len(chains))) as pool:
+    with ThreadPoolExecutor(max_workers=min(num_threads or cores, len(chains))) as pool:
         futures = [pool.submit(_run_chain, i, chain, stop, report) for i, chain in enumerate(chains)]
         try:
             unfinished: set[Future[None]] = set(futures)

@@ -11,7 +11,6 @@ import pytest
 import sampler.settings
 from sampler import SettingsError, fit
 from sampler.definitions import ROLES
-from sampler.methods import METHODS
 from sampler.settings import EVERY, SETTINGS, Settings
 from sampler.sklearn import BARTRegressor
 from worker.fits import fit_spec
@@ -100,12 +99,10 @@ def test_the_form_and_fit_know_every_setting():
 
 
 def test_the_estimators_take_settings_of_a_fit():
-    """Every estimator parameter except the random state is an argument of `fit` with BART's default."""
+    """Every other estimator parameter is an argument of `fit` with the same default."""
     parameters = inspect.signature(BARTRegressor).parameters
-    for name in parameters.keys() - {"random_state", "prior"}:
-        default = SETTINGS[name].default
-        of_bart = getattr(METHODS["bart"], name, None) if default is None else default
-        assert parameters[name].default == of_bart, name
+    for name in parameters.keys() - {"random_state", "prior", "n_jobs"}:
+        assert parameters[name].default == SETTINGS[name].default, name
 
 
 def test_a_number_out_of_range_is_refused_with_its_range():

@@ -14,23 +14,17 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sampler import fit
-from sampler.sklearn import BARTClassifier, BARTRegressor
+from sampler.sklearn import BARTClassifier, BARTRegressor, expected_failed_checks
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
 
 SHORT = {"num_trees": 20, "num_chains": 2, "num_burnin": 50, "num_draws": 25, "thin": 1}
-PRECISIONS = {
-    "check_sample_weight_equivalence_on_dense_data": "weights are precisions: weight 2 is not two rows"
-}
-
-
-def expected(estimator):
-    """Return the checks that may fail, with reasons."""
-    return PRECISIONS if isinstance(estimator, BARTRegressor) else {}
 
 
 @pytest.mark.filterwarnings("ignore::sampler.errors.DataWarning")
-@parametrize_with_checks([BARTRegressor(**SHORT), BARTClassifier(**SHORT)], expected_failed_checks=expected)
+@parametrize_with_checks(
+    [BARTRegressor(**SHORT), BARTClassifier(**SHORT)], expected_failed_checks=expected_failed_checks
+)
 def test_estimator_check(estimator, check):
     """scikit-learn's checks pass, except the named ones that precision weights cannot satisfy."""
     check(estimator)
@@ -79,6 +73,39 @@ def test_tables_keep_their_categories(make):
     assert said[0] > 0.5 > said[1]
     with pytest.raises(ValueError, match="feature names"):
         model.predict(make({"city": ["b"], "x": [3.0]}))
+
+
+def test_columns_and_target_keep_their_names(data):
+    """Also in a table of numbers alone, which scikit-learn turns into an array; effects are asked by name."""
+    X, y = data
+    table = pd.DataFrame(X, columns=["size", "rooms", "age"])
+    model = BARTRegressor(**SHORT, random_state=0).fit(table, pd.Series(y, name="price"))
+    assert [column.name for column in model.posterior_.schema.columns] == ["size", "rooms", "age"]
+    assert model.posterior_.schema.target.name == "price"
+    assert model.posterior_.partial_dependence(["rooms"]).features == ["rooms"]
+    arrays = BARTRegressor(**SHORT, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.predict(table), arrays.predict(X))
+    frame = pl.DataFrame({"price": y})  # a feature of that name stays a feature
+    model = BARTRegressor(**SHORT, random_state=0).fit(table.rename(columns={"age": "price"}), frame)
+    assert len(model.posterior_.schema.columns) == 3
+    assert model.posterior_.schema.target.name == "target"
+
+
+def test_methods_and_threads_are_parameters(data):
+    """Any method with its own defaults; the number of threads doesn't change the draws."""
+    X, y = data
+    short = SHORT | {"num_trees": None}
+    tree = BARTRegressor(method="bcart", **short, random_state=0).fit(X, y)
+    assert tree.posterior_.leaf_counts.shape[2] == 1
+    labels = np.where(y > np.median(y), "no", "yes")
+    classifier = BARTClassifier(method="bcart", **short, random_state=0).fit(X, labels)
+    assert classifier.predict_proba(X).shape == (200, 2)
+    one = BARTRegressor(n_jobs=1, **SHORT, random_state=0).fit(X, y).predict(X)
+    np.testing.assert_array_equal(one, BARTRegressor(n_jobs=-1, **SHORT, random_state=0).fit(X, y).predict(X))
+    with pytest.raises(ValueError, match="n_jobs"):
+        BARTRegressor(n_jobs=0, **SHORT).fit(X, y)
+    with pytest.raises(ValueError, match="num_threads must be"):
+        fit(X, y, num_threads=0)
 
 
 def test_rows_of_weight_zero_are_left_out(data):
