@@ -4,16 +4,18 @@ Each group of commands is a module, and each command imports only the side that 
 """
 
 import os
+from typing import Annotated
 
 import typer
 
 from app.cli import check, fit_predict, keys, manage, service
+from app.cli.common import version
 
 app = typer.Typer(
     name="bartserve",
-    no_args_is_help=True,
-    add_completion=False,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="""Predictions that carry honest intervals: a service for Bayesian additive regression trees.
 
 \b
@@ -21,8 +23,37 @@ Start with one of these
   bartserve demo                              real data, a model and its predictions; nothing is left behind
   bartserve up                                the service with its pages, on http://127.0.0.1:8000
   bartserve fit FILE.csv --target COLUMN      a model of your own, here in the terminal
+
+\b
+Exit codes
+  0     done
+  1     refused or failed; stderr has the reason in one sentence
+  2     the command line is wrong: no such command, option or value
+  130   interrupted (Ctrl-C)
+
+Commands that print a table or a report print JSON instead with --json; messages then go to stderr.
 """,
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"bartserve {version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Show the help where no command is given; it is in `app`."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
 fit_predict.register(app)
 app.add_typer(manage.models, name="models")
 app.add_typer(manage.datasets, name="datasets")

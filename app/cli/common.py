@@ -1,6 +1,9 @@
 """Shared parts of the commands: options, settings from them, and failures."""
 
+import json
 import os
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as distribution_version
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -10,6 +13,7 @@ from app.settings import SettingError, Settings, read_settings, unknown_variable
 
 Host = Annotated[str, typer.Option(help="The address to listen on. Beyond loopback, API keys are required.")]
 Port = Annotated[int, typer.Option(help="The port to listen on.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; messages go to stderr.")]
 DataDir = Annotated[Path | None, typer.Option(help="The folder with all data of the service.")]
 
 
@@ -29,6 +33,19 @@ def settings_with(**overrides: Any) -> Settings:
         for sentence in unknown_variables(os.environ):
             typer.echo(sentence, err=True)
     return settings
+
+
+def version() -> str:
+    """Return the version of the installed distribution."""
+    try:
+        return distribution_version("bartserve")
+    except PackageNotFoundError:  # the source is used without installation
+        return "unknown"
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON on stdout, times in ISO 8601."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=lambda time: time.isoformat()))
 
 
 def fail(sentence: str) -> NoReturn:

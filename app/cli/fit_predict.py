@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from app.cli.common import DataDir
+from app.cli.common import AsJson, DataDir, print_json
 from app.cli.embedded import asking
 from app.client import Client, Dataset, Prediction, ProblemError
 
@@ -53,7 +53,7 @@ For a numeric target the model predicts values, for two classes the probability 
 Examples
   bartserve fit cars.csv --target mpg
   bartserve fit cars.csv --target mpg --name cars --holdout 0.2 --seed 1
-  bartserve fit cars.csv --target mpg --features weight,year --set num_trees=100
+  bartserve fit cars.csv --target mpg --name small --features weight,year --set num_trees=100
   bartserve fit cars.csv --target origin --set method=bcart --set family=categorical
   bartserve fit cars.csv --target mpg --read decimal=point --kind origin=category
 """
@@ -66,7 +66,7 @@ otherwise, or with --output, CSV.
 Examples
   bartserve predict cars new.csv
   bartserve predict cars new.csv --level 0.5 --level 0.9 --output predicted.csv
-  bartserve predict cars weight=2171 year=75 --interval credible
+  bartserve predict small weight=2171 year=75 --interval credible
 
 `predictive` intervals are for a new outcome, `credible` intervals for its expectation. Predictions of classes
 are probabilities with `credible` intervals only.
@@ -98,13 +98,14 @@ def fit(
     ] = None,
     read: How = None,
     kind: Kinds = None,
+    as_json: AsJson = False,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> None:
     """Fit a model; the help is FIT."""
     from app.cli.progress import follow_fit
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(stderr=as_json, highlight=False, soft_wrap=True)
     settings = {"name": name, "seed": seed, **_pairs(setting or [])}
     settings.setdefault("family", "auto")
     settings["features"] = (
@@ -120,7 +121,9 @@ def fit(
             if data != dataset.id:  # a corrected command uploads the file again
                 client.delete_dataset(dataset)
             raise
-        follow_fit(client, model, console)
+        model = follow_fit(client, model, console)
+    if as_json:
+        print_json(model.document)
 
 
 def predict(
@@ -137,6 +140,7 @@ def predict(
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV to this file.")] = None,
     read: How = None,
+    as_json: AsJson = False,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -148,6 +152,9 @@ def predict(
     with asking(url, data_dir, errors.print) as client:
         options: Any = {"level": level or [0.9], **how_read(read)}
         answer = client.predict(model, source, interval=interval, **options)
+    if as_json:
+        print_json(answer.document)
+        return
     if answer.classes is not None and len(answer.classes) == 2:
         errors.print(
             f"mean      the probability of {answer.classes[1]} (not {answer.classes[0]})", markup=False

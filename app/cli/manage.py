@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from app.cli.common import DataDir
+from app.cli.common import AsJson, DataDir, print_json
 from app.cli.embedded import asking
 from app.cli.fit_predict import How, Kinds, Url, how_read, texts
 from app.client import Client, ClientError, Dataset, ProblemError
@@ -56,12 +56,21 @@ out = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDT
 
 
 @models.callback()
-def list_models(context: typer.Context, limit: Limit = 20, url: Url = None, data_dir: DataDir = None) -> None:
+def list_models(
+    context: typer.Context,
+    limit: Limit = 20,
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
     """List the models; the help is in `models`."""
     if context.invoked_subcommand is not None:
         return
     with asking(url, data_dir, err.print) as client:
         found = list(islice(client.models(), limit))
+    if as_json:
+        print_json([model.document for model in found])
+        return
     table = _table("id", "name", "target", "state", "done", "draws", "verdict", "created")
     for model in found:
         verdict = (model.verdict or "").replace("_", " ")
@@ -73,12 +82,15 @@ def list_models(context: typer.Context, limit: Limit = 20, url: Url = None, data
 
 
 @models.command("show")
-def show_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> None:
+def show_model(model: ModelName, as_json: AsJson = False, url: Url = None, data_dir: DataDir = None) -> None:
     """Show a model's progress, verdict and settings."""
     from app.cli.progress import about_verdict
 
     with asking(url, data_dir, err.print) as client:
         found = client.model(model)
+    if as_json:
+        print_json(found.document)
+        return
     out.print(f"model     {found.id}  {found.name or ''}", markup=False)
     out.print(f"state     {found.state}, {found.fraction:.0%} done, {found.draws} draws kept per chain")
     for line in about_verdict(found) if found.verdict else []:
@@ -107,20 +119,27 @@ def save_model(
 
 
 @models.command("cancel")
-def cancel_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> None:
+def cancel_model(
+    model: ModelName, as_json: AsJson = False, url: Url = None, data_dir: DataDir = None
+) -> None:
     """Cancel a model at its next slice; its draws are kept."""
     with asking(url, data_dir, err.print) as client:
         found = client.cancel(model)
+    if as_json:
+        print_json(found.document)
+        return
     out.print(f"{found.id} is {'being ' if found.is_open else ''}cancelled.", markup=False)
 
 
 @models.command("retry")
-def retry_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> None:
+def retry_model(model: ModelName, as_json: AsJson = False, url: Url = None, data_dir: DataDir = None) -> None:
     """Continue a cancelled or failed model where its chains ended, and report its end."""
     from app.cli.progress import follow_fit
 
     with asking(url, data_dir, err.print) as client:
-        follow_fit(client, client.retry(model), err)
+        found = follow_fit(client, client.retry(model), err)
+    if as_json:
+        print_json(found.document)
 
 
 @models.command("extend")
@@ -133,6 +152,7 @@ def extend_model(
         Literal["converged", "approximate"] | None,
         typer.Option(help="Draw until this verdict, instead of a number of draws."),
     ] = None,
+    as_json: AsJson = False,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -143,7 +163,9 @@ def extend_model(
         raise typer.BadParameter("give DRAWS, a number, or --until converged")
     stop = None if until is None else {"verdict": until}
     with asking(url, data_dir, err.print) as client:
-        follow_fit(client, client.extend(model, draws, stop=stop), err)
+        found = follow_fit(client, client.extend(model, draws, stop=stop), err)
+    if as_json:
+        print_json(found.document)
 
 
 @models.command("delete")
@@ -156,13 +178,20 @@ def delete_model(model: ModelName, url: Url = None, data_dir: DataDir = None) ->
 
 @datasets.callback()
 def list_datasets(
-    context: typer.Context, limit: Limit = 20, url: Url = None, data_dir: DataDir = None
+    context: typer.Context,
+    limit: Limit = 20,
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
 ) -> None:
     """List the datasets; the help is in `datasets`."""
     if context.invoked_subcommand is not None:
         return
     with asking(url, data_dir, err.print) as client:
         found = list(islice(client.datasets(), limit))
+    if as_json:
+        print_json([dataset.document for dataset in found])
+        return
     table = _table("id", "name", "rows", "columns", "created")
     for dataset in found:
         made = _ago(dataset.document["created_at"])
@@ -178,21 +207,24 @@ def upload_dataset(
     ] = None,
     read: How = None,
     kind: Kinds = None,
+    as_json: AsJson = False,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> None:
     """Upload a file and show its columns."""
     with asking(url, data_dir, err.print) as client:
         dataset = client.upload(path, name=name, kinds=dict(texts(kind)), **how_read(read))
-    _show_columns(dataset.id, dataset.columns)
+    _show_dataset(dataset, as_json=as_json)
 
 
 @datasets.command("show")
-def show_dataset(dataset: DatasetName, url: Url = None, data_dir: DataDir = None) -> None:
+def show_dataset(
+    dataset: DatasetName, as_json: AsJson = False, url: Url = None, data_dir: DataDir = None
+) -> None:
     """Show the columns of a dataset."""
     with asking(url, data_dir, err.print) as client:
         found = _dataset(client, dataset)
-    _show_columns(found.id, found.columns)
+    _show_dataset(found, as_json=as_json)
 
 
 @datasets.command("delete")
@@ -222,10 +254,13 @@ def _dataset(client: Client, dataset: str) -> Dataset:
     return found
 
 
-def _show_columns(dataset_id: str, columns: list[Json]) -> None:
-    out.print(f"dataset   {dataset_id}", markup=False)
+def _show_dataset(dataset: Dataset, *, as_json: bool) -> None:
+    if as_json:
+        print_json(dataset.document)
+        return
+    out.print(f"dataset   {dataset.id}", markup=False)
     table = _table("column", "kind", "missing", "distinct", "from", "to", "note")
-    for column in columns:
+    for column in dataset.columns:
         ends = ["" if column[end] is None else f"{column[end]}" for end in ("min", "max")]
         table.add_row(
             column["name"],

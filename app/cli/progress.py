@@ -1,5 +1,6 @@
 """Progress bars for a model's chains on the terminal, and the report at the end."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,16 +10,27 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 
 from app.client import Chain, Client, Dataset, Model
 
+COMPILING = "compiling, about a minute, once"
+SAMPLING = "sampling"
+LINE_SECONDS = 15.0  # between lines where bars can't be shown
+
 
 class Bars:
-    """A bar per chain; call it with the model at every poll."""
+    """A bar per chain, then one of the finish; call it with the model at every poll.
+
+    Where the output is no terminal, bars appear at the end alone: until then every new stage has a line.
+    """
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._bars: list[TaskID] = []
+        self._finish: TaskID | None = None
+        self._stage, self._said_at = "", 0.0
 
     def __call__(self, model: Model) -> None:
         """Update the bars."""
+        self._say(model)
+        self._show_finish(model)
         while len(self._bars) < len(model.chains):
             name = f"chain {len(self._bars) + 1}".ljust(9)
             self._bars.append(self._progress.add_task(name, total=1, phase="queued", left=""))
@@ -33,6 +45,24 @@ class Bars:
                 phase=_phase(chain),
                 left=left if bar == self._bars[0] else "",
             )
+
+    def _show_finish(self, model: Model) -> None:
+        """Show what happens between the last chain and the verdict, while it does."""
+        working = _is_finishing(model)
+        if working and self._finish is None:
+            self._finish = self._progress.add_task("finish".ljust(9), total=None, phase="", left="")
+        if self._finish is not None:
+            self._progress.update(self._finish, visible=working, phase=_finish_of(model))
+
+    def _say(self, model: Model) -> None:
+        if self._progress.console.is_terminal or not model.is_open:
+            return
+        stage, now = _stage_of(model), time.monotonic()
+        if stage != self._stage or now - self._said_at > LINE_SECONDS:
+            share = f" ({model.fraction:.0%})" if stage == SAMPLING else ""
+            left = "" if model.eta_seconds is None else f", about {_duration(model.eta_seconds)} left"
+            self._progress.console.print(f"progress  {stage}{share}{left}", markup=False)
+            self._stage, self._said_at = stage, now
 
 
 @contextmanager
@@ -75,8 +105,11 @@ def about_verdict(model: Model) -> list[str]:
     return lines
 
 
-def follow_fit(client: Client, model: Model, console: Console) -> None:
-    """Show bars until the model ends, then the verdict, scores and next step; Ctrl-C leaves it running."""
+def follow_fit(client: Client, model: Model, console: Console) -> Model:
+    """Show bars until the model ends, then the verdict, scores and next step; Ctrl-C leaves it running.
+
+    Returns the model at its end.
+    """
     try:
         with bars(console) as show:
             model = client.wait(model, progress=show)
@@ -86,6 +119,7 @@ def follow_fit(client: Client, model: Model, console: Console) -> None:
     for line in [*about_verdict(model), *_about_scores(model), *_about_warnings(model)]:
         console.print(line, markup=False)
     console.print(f"next      bartserve predict {model.name or model.id} NEW_ROWS.csv", markup=False)
+    return model
 
 
 def _about_scores(model: Model) -> list[str]:
@@ -112,9 +146,30 @@ def _about_warnings(model: Model) -> list[str]:
     return [f"warning   {warning}" for warning in model.warnings]
 
 
+def _is_finishing(model: Model) -> bool:
+    """Tell whether all chains are done and the verdict is being made."""
+    return model.is_open and bool(model.chains) and all(chain.state == "done" for chain in model.chains)
+
+
+def _finish_of(model: Model) -> str:
+    """Describe the work between the last chain and the verdict."""
+    held = "; scoring the held-out rows" if model.settings.get("holdout") else ""
+    return f"judging whether the chains agree{held}"
+
+
+def _stage_of(model: Model) -> str:
+    """Return the stage of a fit in one phrase."""
+    if _is_finishing(model):
+        return _finish_of(model)
+    running = [chain for chain in model.chains if chain.state == "running"]
+    if any(chain.phase == "compiling" for chain in running):
+        return COMPILING
+    return SAMPLING if running or model.fraction > 0 else "waiting for a worker"
+
+
 def _phase(chain: Chain) -> str:
     if chain.phase == "compiling":
-        return f"compiling, first run only ({chain.iteration} of {chain.iterations})"
+        return f"{COMPILING} ({chain.iteration} of {chain.iterations})"
     phase = (chain.phase or "starting") if chain.state == "running" else chain.state
     return phase.replace("_", "-")
 

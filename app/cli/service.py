@@ -4,13 +4,14 @@ import logging
 import signal
 import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
 import typer
 
-from app.cli.common import DataDir, Host, Port, fail, settings_with
+from app.cli.common import AsJson, DataDir, Host, Port, fail, print_json, settings_with
 from app.described_settings import describe_settings, shown_value
 from app.settings import Settings
 
@@ -128,12 +129,16 @@ def warm() -> None:
     typer.echo(f"\nThe kernels are compiled for {baseline.name if baseline else 'this processor'}.")
 
 
-def config() -> None:
+def config(as_json: AsJson = False) -> None:
     """Print every setting: its variable, value, default and meaning; secrets are masked.
 
     BARTSERVE_<NAME>_FILE can name a file with the value instead.
     """
     settings = settings_with()
+    if as_json:
+        values = {setting.name: shown_value(settings, setting.name) for setting in describe_settings()}
+        print_json([asdict(setting) | {"value": values[setting.name]} for setting in describe_settings()])
+        return
     for setting in describe_settings():
         typer.echo(f"{setting.variable} = {shown_value(settings, setting.name)}")
         typer.echo(f"    {setting.meaning} ({setting.kind}; default: {setting.default})")

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import os
 import re
 import shlex
@@ -206,6 +207,24 @@ def test_models_and_datasets_are_listed_shown_saved_and_removed(asked):
     )
     assert asked(f"bartserve models delete {model}").returncode == 0
     assert model not in asked("bartserve models").stdout
+
+
+def test_json_is_the_services_document(asked, service):
+    """With --json stdout is one document, and messages go to stderr."""
+    (model,) = [
+        each for each in json.loads(asked("bartserve models --json").stdout) if each["name"] == "cars"
+    ]
+    shown = asked("bartserve models show cars --json")
+    assert json.loads(shown.stdout) == model
+    assert service.address in shown.stderr
+    (dataset, *_) = json.loads(asked("bartserve datasets --json").stdout)
+    assert json.loads(asked(f"bartserve datasets show {dataset['id']} --json").stdout)["columns"]
+    predicted = json.loads(asked("bartserve predict cars new.csv --json").stdout)
+    assert (predicted["model_id"], len(predicted["mean"])) == (model["id"], 30)
+    fitted = asked(f"bartserve fit {dataset['id']} --target mpg --name told --json {shlex.join(FAST)}")
+    assert json.loads(fitted.stdout)["state"] == "succeeded"
+    assert "verdict   " in fitted.stderr
+    assert asked("bartserve models delete told").returncode == 0
 
 
 def _ids(listed: str) -> list[str]:

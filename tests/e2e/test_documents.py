@@ -141,7 +141,8 @@ def test_the_keys_of_the_page_about_deployment(tmp_path, monkeypatch):
         assert ran.exit_code == 0, (line, ran.output)
         shown[line] = ran.stdout
     listed = shown["bartserve keys list"].splitlines()
-    assert [line.split()[1:4] for line in listed] == [
+    assert listed[0].split()[1:4] == ["name", "owner", "scopes"]
+    assert [line.split()[1:4] for line in listed[1:]] == [
         ["ann", "research", "read,predict,train"],
         ["shop", "research", "predict"],
         ["prometheus", "prometheus", "metrics"],

@@ -1,0 +1,112 @@
+"""The command line's own options, exit codes, JSON and progress, without a service."""
+
+import io
+import json
+import os
+import re
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from app.cli import app
+from app.cli.progress import bars
+from app.client.views import Chain
+from app.store import schema
+from bartserve import __version__
+
+
+def run(*words: str):
+    """Run the command and return its result."""
+    return CliRunner().invoke(app, list(words), prog_name="bartserve", env={"COLUMNS": "160", "TERM": "dumb"})
+
+
+def test_version_help_and_completion():
+    """`--version` is the distribution's; `-h` works at every level; no command asks for help."""
+    assert run("--version").stdout == f"bartserve {__version__}\n"
+    assert run().exit_code == 0
+    shown = run("-h").stdout
+    assert run().stdout == shown == run("--help").stdout
+    for words in (("fit",), ("models",), ("models", "show"), ("keys", "list")):
+        assert run(*words, "-h").exit_code == 0, words
+    assert "--install-completion" in shown
+    assert "--show-completion" in shown
+
+
+def test_exit_codes_are_those_of_the_help(tmp_path, monkeypatch):
+    """0 done, 1 refused, 2 a wrong command line."""
+    shown = run("--help").stdout
+    told = dict(re.findall(r"^\W*(\d+)  +(\w+)", shown, re.MULTILINE))
+    assert set(told) == {"0", "1", "2", "130"}
+    assert run("config").exit_code == 0
+    assert run("models", "--url", "http://127.0.0.1:9").exit_code == 1
+    monkeypatch.setenv("BARTSERVE_WORKER_SLOTS", "abc")
+    assert run("config").exit_code == 1
+    for words in (["modles"], ["fit", "x.csv"], ["models", "--limit", "none"], ["models", "--wrong"]):
+        assert run(*words).exit_code == 2, words
+
+
+def test_keys_and_settings_as_json(tmp_path, monkeypatch):
+    """Tables that need no service are JSON on request, secrets masked."""
+    url = f"sqlite:///{tmp_path / 'keys.db'}"
+    monkeypatch.setenv("BARTSERVE_DATABASE_URL", url)
+    schema.migrate(url)
+    run("keys", "create", "--name", "ann", "--expires", "90d")
+    (key,) = json.loads(run("keys", "list", "--json").stdout)
+    assert (key["name"], key["state"], key["last_used_at"]) == ("ann", "active", None)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00", key["expires_at"])
+    head, row = run("keys", "list").stdout.splitlines()
+    assert head.split() == ["id", "name", "owner", "scopes", "state", "ends", "used"]
+    assert row.split()[1] == "ann"
+    monkeypatch.setenv("BARTSERVE_DATABASE_URL", "postgresql://me:s3cret@db/x")
+    settings = run("config", "--json").stdout
+    assert "s3cret" not in settings
+    assert {"name", "variable", "value", "default", "meaning"} <= json.loads(settings)[0].keys()
+
+
+def test_every_command_with_a_table_has_json():
+    """Commands that print a table or a report name --json in their help."""
+    reports = [["fit"], ["predict"], ["config"], ["keys", "list"], ["models"], ["datasets"]]
+    reports += [["models", name] for name in ("show", "cancel", "retry", "extend")]
+    reports += [["datasets", name] for name in ("show", "upload")]
+    assert [words for words in reports if "--json" not in run(*words, "-h").stdout] == []
+
+
+def model(phase: str | None, state: str = "running", iteration: int = 0, **more) -> SimpleNamespace:
+    """A model with one chain."""
+    chain = Chain(0, state, phase, iteration, 100)
+    usual = {"is_open": True, "fraction": iteration / 100, "eta_seconds": None, "settings": {"holdout": 0.2}}
+    return SimpleNamespace(chains=[chain], **usual | more)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_every_stage_of_a_fit_is_said(terminal):
+    """Compiling, sampling and the time until the verdict; in a pipe as they come, each in a line."""
+    sink = io.StringIO()
+    console = Console(file=sink, force_terminal=terminal, width=120, _environ=dict(os.environ, TERM="xterm"))
+    with bars(console) as show:
+        for seen in (
+            model(None, "queued"),
+            model("compiling", iteration=3),
+            model("sampling", iteration=40, eta_seconds=20.0),
+            model("sampling", iteration=60, eta_seconds=10.0),
+            model(None, "done", 100),
+        ):
+            show(seen)
+            show._progress.refresh()
+        before_the_end = sink.getvalue()
+        show(model(None, "done", 100, is_open=False))
+    assert "compiling, about a minute, once" in before_the_end
+    assert "judging whether the chains agree; scoring the held-out rows" in before_the_end
+    lines = [line.split("  ", 1)[1] for line in sink.getvalue().splitlines() if line.startswith("progress")]
+    if terminal:
+        assert lines == []
+        return
+    assert lines == [
+        "waiting for a worker",
+        "compiling, about a minute, once",
+        "sampling (40%), about 20 s left",
+        "judging whether the chains agree; scoring the held-out rows",
+    ]
+    assert "finish" not in sink.getvalue().partition("chain 1")[2]
