@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,6 +15,7 @@ from rich.table import Table
 from app.cli.common import AsJson, DataDir, print_json
 from app.cli.embedded import asking
 from app.client import Client, Dataset, Prediction, ProblemError
+from app.client.predictions import EVERY
 
 Url = Annotated[
     str | None,
@@ -60,12 +62,13 @@ Examples
 PREDICT = """Predict new rows, each with its interval.
 
 ROWS is a file with the model's columns, or one row as NAME=VALUE pairs. The output is a table on a terminal,
-otherwise, or with --output, CSV.
+otherwise, or with --output, CSV: the columns of the file, or those of --keep, then the figures.
 
 \b
 Examples
   bartserve predict cars new.csv
   bartserve predict cars new.csv --level 0.5 --level 0.9 --output predicted.csv
+  bartserve predict cars new.csv --keep name --output predicted.csv
   bartserve predict small weight=2171 year=75 --interval credible
 
 `predictive` intervals are for a new outcome, `credible` intervals for its expectation. Predictions of classes
@@ -138,6 +141,10 @@ def predict(
             help="For a new outcome, or for its expectation. Default: predictive; for classes credible."
         ),
     ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="A column of the file to repeat in CSV; repeatable. Default: all; '' for none."),
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV to this file.")] = None,
     read: How = None,
     as_json: AsJson = False,
@@ -149,27 +156,33 @@ def predict(
     source: Any = rows[0]
     if len(rows) > 1 or (SETTING.fullmatch(rows[0]) and not Path(rows[0]).exists()):
         source = [_pairs(rows)]
+    as_csv = not as_json and (output is not None or not sys.stdout.isatty())
     with asking(url, data_dir, errors.print) as client:
         options: Any = {"level": level or [0.9], **how_read(read)}
-        answer = client.predict(model, source, interval=interval, **options)
+        if as_csv and isinstance(source, str):
+            names = [EVERY] if keep is None else [name for name in keep if name]
+            table = client.predict_table(model, source, keep=names, interval=interval, **options)
+            facts = json.loads(table.schema.metadata[b"bartserve"])
+            columns = {name: table.column(name).to_pylist() for name in table.column_names}
+        else:
+            answer = client.predict(model, source, interval=interval, **options)
+            facts, columns = answer.document, answer.to_dict()
     if as_json:
-        print_json(answer.document)
+        print_json(facts)
         return
-    if answer.classes is not None and len(answer.classes) == 2:
-        errors.print(
-            f"mean      the probability of {answer.classes[1]} (not {answer.classes[0]})", markup=False
-        )
-    for warning in answer.warnings:
+    classes = facts["classes"]
+    if classes is not None and len(classes) == 2:
+        errors.print(f"mean      the probability of {classes[1]} (not {classes[0]})", markup=False)
+    for warning in facts["warnings"]:
         errors.print(f"warning   {warning}", markup=False)
-    if output is None and sys.stdout.isatty():
+    if not as_csv:
         _show(answer)
-        return
-    if output is None:
-        _write(answer, sys.stdout)
-        return
-    with output.open("w", newline="") as file:
-        _write(answer, file)
-    errors.print(f"written   {output}: {len(answer):,} rows", markup=False)
+    elif output is None:
+        _write(columns, facts["interval"], sys.stdout)
+    else:
+        with output.open("w", newline="") as file:
+            count = _write(columns, facts["interval"], file)
+        errors.print(f"written   {output}: {count:,} rows", markup=False)
 
 
 def how_read(settings: list[str] | None) -> Any:
@@ -234,9 +247,10 @@ def _show(answer: Prediction) -> None:
         console.print(f"... and {len(answer) - SHOWN_ROWS:,} more: --output predicted.csv writes all")
 
 
-def _write(answer: Prediction, file: Any) -> None:
-    columns = answer.to_dict()
+def _write(columns: Mapping[str, Any], interval: str, file: Any) -> int:
+    """Write columns and the kind of their intervals as CSV; return the number of rows."""
+    cells = [values.tolist() if hasattr(values, "tolist") else values for values in columns.values()]
     writer = csv.writer(file)
     writer.writerow([*columns, "interval"])
-    figures = (values.tolist() for values in columns.values())
-    writer.writerows(zip(*figures, [answer.interval] * len(answer), strict=True))
+    writer.writerows(zip(*cells, [interval] * len(cells[0]), strict=True))
+    return len(cells[0])

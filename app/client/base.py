@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
@@ -49,9 +50,13 @@ class Calls:
                 return
 
     def _arrow(self, path: str, **query: Any) -> Any:
+        return self._table(Call("GET", path, query=without_none(query), repeatable=True))
+
+    def _table(self, call: Call) -> Any:
+        """Return the response to a call as a pyarrow table."""
         import pyarrow as pa
 
-        call = Call("GET", path, query=without_none(query), accept=ARROW, repeatable=True)
+        call = replace(call, accept=ARROW)
         with pa.ipc.open_stream(self._transport.send(call).content) as reader:
             return reader.read_all()
 

@@ -1,6 +1,7 @@
 """Client calls for predictions, explanations and draws."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ from app.client.errors import FitError
 from app.client.transport import Call
 from app.client.views import Dataset, Json, Model, Prediction, PredictionJob, without_none
 
+EVERY = "*"  # all columns
 IntervalKind = Literal["credible", "predictive"]
 
 
@@ -51,16 +53,43 @@ class Predictions(Calls):
         if not (is_frame(rows) or isinstance(rows, (str, Path, bytes))):
             body = without_none(asked | rows_json(rows))
             return Prediction.of(self._json(Call("POST", path, json=body, repeatable=True)))
-        with open_body(rows) as body_:
-            call = Call(
+        with self._file_call(path, rows, asked) as call:
+            return Prediction.of(self._json(call))
+
+    def predict_table(
+        self,
+        model: str | Model,
+        rows: Any,
+        *,
+        keep: Sequence[str] = (EVERY,),
+        level: float | Sequence[float] = 0.9,
+        interval: IntervalKind | None = None,
+        quantiles: Sequence[float] | None = None,
+        **wanted: Any,
+    ) -> Any:
+        """Predict the rows of a file or data frame as a pyarrow table: columns of the rows, then the figures.
+
+        `keep` names the columns to repeat, "*" all of them; these may be unknown to the model. The other
+        arguments are those of `predict`. The schema's metadata has, under b"bartserve", a JSON object with
+        model_id, draws, interval, verdict, classes and warnings.
+        """
+        levels = [level] if isinstance(level, (int, float)) else list(level)
+        asked = {"level": levels, "interval": interval, "quantiles": quantiles, "keep": list(keep), **wanted}
+        with self._file_call(address("models", model, "predict"), rows, asked) as call:
+            return self._table(call)
+
+    @contextmanager
+    def _file_call(self, path: str, rows: Any, asked: Json) -> Iterator[Call]:
+        """Make the request that sends rows as a file; the file is open in the block."""
+        with open_body(rows) as body:
+            yield Call(
                 "POST",
                 path,
                 query=without_none(asked),
-                content=body_.content,
-                content_type=body_.content_type,
+                content=body.content,
+                content_type=body.content_type,
                 repeatable=True,
             )
-            return Prediction.of(self._json(call))
 
     def predict_dataset(self, model: str | Model, dataset: str | Dataset, **wanted: Any) -> PredictionJob:
         """Start to predict every row of a stored dataset; `wanted` as in POST /models/{id}/predictions."""

@@ -93,7 +93,15 @@ def test_predict_writes_csv_or_a_row_of_pairs(asked):
     piped = asked("bartserve predict cars new.csv --level 0.5 --level 0.9")
     assert piped.returncode == 0, piped.stderr
     rows = list(csv.DictReader(io.StringIO(piped.stdout)))
-    assert list(rows[0]) == ["mean", "sd", "lower_50", "upper_50", "lower_90", "upper_90", "interval"]
+    figures = ["mean", "sd", "lower_50", "upper_50", "lower_90", "upper_90", "flags", "interval"]
+    with (asked.folder / "new.csv").open() as file:
+        sent = list(csv.DictReader(file))
+    assert list(rows[0]) == [*sent[0], *figures]
+    assert [float(row["weight"]) for row in rows] == [float(row["weight"]) for row in sent]
+    kept = asked("bartserve predict cars new.csv --keep year --keep weight --level 0.5 --level 0.9")
+    assert kept.stdout.splitlines()[0] == ",".join(["weight", "year", *figures])
+    bare = asked("bartserve predict cars new.csv --keep '' --level 0.5 --level 0.9")
+    assert bare.stdout.splitlines()[0] == ",".join(figures)
     assert len(rows) == 30
     assert all(float(row["lower_90"]) < float(row["mean"]) < float(row["upper_90"]) for row in rows)
 
