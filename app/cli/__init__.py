@@ -20,9 +20,9 @@ app = typer.Typer(
 
 \b
 Start with one of these
-  bartserve demo                              real data, a model and its predictions; nothing is left behind
-  bartserve up                                the service with its pages, on http://127.0.0.1:8000
-  bartserve fit FILE.csv --target COLUMN      a model of your own, here in the terminal
+  bartserve demo                          real data, a model, predictions
+  bartserve up                            the service and its pages
+  bartserve fit FILE.csv --target COLUMN  a model of your own
 
 \b
 Exit codes

@@ -85,8 +85,8 @@ def test_columns_and_target_keep_their_names(data):
     assert model.posterior_.partial_dependence(["rooms"]).features == ["rooms"]
     arrays = BARTRegressor(**SHORT, random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.predict(table), arrays.predict(X))
-    frame = pl.DataFrame({"price": y})  # a feature of that name stays a feature
-    model = BARTRegressor(**SHORT, random_state=0).fit(table.rename(columns={"age": "price"}), frame)
+    taken = table.rename(columns={"age": "price"})  # a feature of that name stays a feature
+    model = BARTRegressor(**SHORT, random_state=0).fit(taken, pd.Series(y, name="price"))
     assert len(model.posterior_.schema.columns) == 3
     assert model.posterior_.schema.target.name == "target"
 

@@ -54,7 +54,7 @@ def test_keys_and_settings_as_json(tmp_path, monkeypatch):
     schema.migrate(url)
     run("keys", "create", "--name", "ann", "--expires", "90d")
     (key,) = json.loads(run("keys", "list", "--json").stdout)
-    assert (key["name"], key["state"], key["last_used_at"]) == ("ann", "active", None)
+    assert (key["name"], key["state"], key["last_used_at"]) == ("ann", "in force", None)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00", key["expires_at"])
     head, row = run("keys", "list").stdout.splitlines()
     assert head.split() == ["id", "name", "owner", "scopes", "state", "ends", "used"]
