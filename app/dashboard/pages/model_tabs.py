@@ -261,7 +261,7 @@ def _predicted(
 
 @dataclass(frozen=True)
 class FeatureEffect:
-    """How much a feature moves a prediction, and its bar: left end, width and mark, of a scale of 120."""
+    """Effect of a feature on a prediction, and its bar: left end, width and mark, of a scale of 120."""
 
     name: str
     value: Any
