@@ -11,7 +11,8 @@ the posterior.
 would also increase the number of rows from which the noise is estimated. One of scikit-learn's checks demands
 that it doesn't; `expected_failed_checks` declares it:
 
->>> check_estimator(model, expected_failed_checks=expected_failed_checks(model))
+    check_estimator(model, expected_failed_checks=expected_failed_checks(model))
+
 """
 
 from __future__ import annotations

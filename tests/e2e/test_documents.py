@@ -96,7 +96,7 @@ def test_the_page_about_the_verdict_runs(place, capsys):
     for block in blocks(DOCS / "verdict.md", "python"):
         exec(compile(block, "verdict.md", "exec"), session)
     session["bart"].close()
-    assert session["model"].draws == 350
+    assert session["model"].draws > 350  # it was continued until a stop rule held
     assert session["careful"].document["stopped"]["by"] in {"rules", "max_seconds", "max_draws"}
     shown = capsys.readouterr().out
     assert re.search(r"^(converged|approximate|not_converged) \[", shown, re.MULTILINE)

@@ -19,7 +19,7 @@ def test_report():
         for k in range(1, 5)
     ]
     text = list(report_lines(calls))
-    assert "test_random.py: 4 tests, 1 failed, 12 p-values. The engine's own random numbers" in text[1]
+    assert "test_random.py: 4 tests, 1 failed, 12 p-values. The engine's random numbers" in text[1]
     assert text[2].startswith("  Smallest of 12 p-values")
     assert text[3].split() == ["0.004", "tests/statistical/test_random.py::test_1", "(one", "of", "3)"]
     assert "Below .01: 2;" in text[-2]
