@@ -24,6 +24,14 @@ ROLES: dict[str, Setting] = {
     "weights": Setting(
         "column", "roles", "A column of positive precision weights.", form=FormField("Weights")
     ),
+    "exposure": Setting(
+        "column",
+        "roles",
+        "A column of positive exposures of counts: a row's expected count is in proportion to its own. New "
+        "rows have theirs in the column of this name; without it, 1.",
+        sparing=True,
+        form=FormField("Exposure"),
+    ),
 }
 COLUMN_ROLES = tuple(name for name, role in ROLES.items() if role.kind == "column")
 

@@ -44,6 +44,7 @@ def fit(
     y: Any,
     weights: Any = None,
     *,
+    exposure: Any = None,
     family: str = "gaussian",
     method: str = "bart",
     num_trees: int | None = None,
@@ -81,10 +82,15 @@ def fit(
         n outcomes.
     weights
         n positive precision weights, or None: row i has variance sigma^2 / weight.
+    exposure
+        n positive exposures of counts, or None: row i's expected count is in proportion to it. New rows have
+        theirs in a column of its name ("exposure" unless it has one); without such a column, 1.
     family
         "gaussian" for numbers; "probit" (method "bart") for two classes of any type, with predictions of the
-        probability of the second (in order of value or spelling); "categorical" (single-tree methods) for two
-        or more classes; "auto" chooses by y.
+        probability of the second (in order of value or spelling); "categorical" for two or more classes (with
+        method "bart" a multinomial logit, one sum of trees for each class); "poisson", "negative-binomial",
+        "zero-inflated-poisson" and "zero-inflated-negative-binomial" (method "bart") for counts; "auto"
+        chooses one of the first three by y.
     method
         "bart", a sum of trees; or one tree: "bcart" (Chipman, George and McCulloch 1998),
         "bcart-mean-variance" (leaves with their own noise), "bcart-wu" (with the radical restructure of Wu,
@@ -93,7 +99,8 @@ def fit(
         split on one column), "rjhmc-dfi" (on a weighted sum of columns; Cochrane, Wills and Johnson 2023) and
         "dcc-tree" (Divide, Conquer, Combine: topologies with their own chains; weighted draws).
     num_trees
-        Number of trees in the sum; 200 by default for "bart", always 1 for the other methods.
+        Number of trees in the sum; 200 by default for "bart" (50 for each class of family "categorical"),
+        always 1 for the other methods.
     num_chains
         Number of chains, or of runs of "smc" and "dcc-tree"; 4 by default, 8 for the bcart methods (where
         restarts help more than longer chains), 2 for "dcc-tree".
@@ -168,6 +175,7 @@ def fit(
         X,
         y,
         weights=weights,
+        exposure=exposure,
         features=features,
         columns=columns,
         target_name=target_name,

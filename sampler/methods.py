@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sampler.errors import SettingsError
+from sampler.families import FAMILIES
 from sampler.noise import NOISES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -75,6 +76,8 @@ class Engine:
         Whether the draws of a run are particles, held in memory together.
     noise_posteriors
         Classes of posteriors of fits whose noise is not constant, by the setting `noise`.
+    forests
+        Whether its chains are of sums of trees, with the code that `sampler.families` names.
     update_seconds
         Seconds of a tree update per row, a guess used until measured; None where no guess is reliable.
 
@@ -93,6 +96,7 @@ class Engine:
     at_once: bool = False
     particles: bool = False
     noise_posteriors: Mapping[str, str] = field(default_factory=dict)
+    forests: bool = False
     update_seconds: float | None = None
 
 
@@ -143,16 +147,38 @@ class Method:
         """Class of its chains, see `sampler.chains.AnyChain`; `start` and `resume` make one."""
         return _named(self.engine.chain)
 
-    def posterior_of(self, noise: str) -> type[Posterior]:
-        """Class of the posteriors of its fits with such noise."""
-        found: type[Posterior] = _named(self.engine.noise_posteriors.get(noise, self.engine.posterior))
+    def posterior_of(self, settings: Mapping[str, Any]) -> type[Posterior]:
+        """Class of the posteriors of its fits with such settings."""
+        family = FAMILIES.get(str(settings.get("family", "gaussian")), FAMILIES["gaussian"])
+        of_noise = self.engine.noise_posteriors.get(str(settings.get("noise", "constant")))
+        of_family = family.posterior if self.engine.forests else ""
+        found: type[Posterior] = _named(of_noise or of_family or self.engine.posterior)
         return found
 
-    @property
-    def constants(self) -> type[Constants]:
-        """Class of its prior's constants."""
-        found: type[Constants] = _named(self.engine.constants)
+    def constants_of(self, family: str) -> type[Constants]:
+        """Class of its prior's constants for a family."""
+        of_family = FAMILIES[family].constants if self.engine.forests else ""
+        found: type[Constants] = _named(of_family or self.engine.constants)
         return found
+
+    def num_trees_of(self, family: str) -> int:
+        """Give the default number of trees for a family."""
+        found = FAMILIES[family].num_trees if self.engine.forests and family in FAMILIES else None
+        return found or self.num_trees
+
+    def knows(self, family: str, moves: Iterable[str]) -> bool:
+        """Tell whether trees of a family have such moves."""
+        known = FAMILIES[family].moves if self.engine.forests else ()
+        return not known or set(moves) <= {*known}
+
+    def forests_of(self, family: str, classes: int) -> int:
+        """Count the sums of trees of `num_trees` trees each, for a target of so many classes (0: numbers)."""
+        own = self.engine.forests and FAMILIES[family].target == "classes"
+        return classes if own else 1
+
+    def cuts_of(self, family: str) -> Literal["quantile", "mixed"]:
+        """Give the default cut points for a family."""
+        return FAMILIES[family].cuts if self.engine.forests else "quantile"
 
     def calibrate(
         self,
@@ -206,7 +232,10 @@ class Method:
     def kernel_groups(self, settings: Settings) -> tuple[str, ...]:
         """List the kernel groups that a fit with those settings and its predictions need."""
         named = (*settings.moves, settings.start)
-        besides = (self.engine.kernels_of[name] for name in named if name in self.engine.kernels_of)
+        besides = [self.engine.kernels_of[name] for name in named if name in self.engine.kernels_of]
+        if self.engine.forests:
+            family = FAMILIES[settings.family]
+            besides += [*family.kernels, *(family.rule_kernels if settings.moves.get(RULE_DRAW) else ())]
         return (*self.engine.kernels, *besides, "prediction")
 
     def training_kernels(self, training: Training) -> tuple[str, ...]:
@@ -250,6 +279,7 @@ FOREST = Engine(
     },
     training_kernels="bart.hyperpriors:groups_of",
     warnings="bart.prior:weight_warnings",
+    forests=True,
     update_seconds=2e-9,
 )
 TREE = Engine(
@@ -323,7 +353,12 @@ def _hmc(variant: str = "") -> Method:
 
 METHODS: dict[str, Method] = {
     "bart": Method(
-        FOREST, ("gaussian", "probit"), MOVE_SETS, num_trees=200, moves=MOVE_NAMES, absent=NO_SEARCH
+        FOREST,
+        tuple(name for name, family in FAMILIES.items() if family.likelihood),
+        MOVE_SETS,
+        num_trees=200,
+        moves=MOVE_NAMES,
+        absent=NO_SEARCH,
     ),
     "bcart": _cart("gaussian", "categorical"),
     "bcart-mean-variance": _cart("gaussian", variant="leaf-noise"),

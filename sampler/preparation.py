@@ -14,10 +14,11 @@ from sampler.data.encode import encode, train_column
 from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.data.schema import Column, Schema, choose
 from sampler.data.table import one_column, read
-from sampler.data.target import guess_family, read_target, read_weights
+from sampler.data.target import guess_family, read_exposure, read_target, read_weights
 from sampler.data.transform import Transform, choose_transform
 from sampler.definitions import SCHEMES
 from sampler.errors import DataError, DataProblem, SettingsError
+from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.prior import outcome_sd
 from sampler.settings import Settings
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from sampler.data.table import Table
     from sampler.prior import Constants
 
-# Where one of two classes is rare, its probability changes in the tails of columns, where quantiles place few
-# cut points (`python benchmarks/rare_classes.py`)
-DEFAULT_CUTS: dict[str, Cuts] = {"probit": "mixed"}
 MAX_COLUMNS = 32_767  # coded columns; prediction stores their indices in 16 bits
 FARTHEST = 1_000  # distance of an outlier from the median of y, in interquartile ranges
 MAX_CELLS = 1 << 28  # 2 GB while the noise is estimated, a quarter of a GB afterwards
@@ -53,6 +51,7 @@ class PreparedFit:
     default_grid: list[list[float]] = field(default_factory=list)  # see `Header`
     reference_values: NDArray[np.float64] | None = None  # likewise
     transform: Transform | None = None  # of the outcome; the training data has T(y)
+    exposure: str | None = None  # likewise
 
     def header(self) -> bytes:
         """Encode the header of the model; equal fits give equal bytes."""
@@ -71,6 +70,7 @@ class PreparedFit:
             linear=linear.terms if linear else None,
             reference_values=self.reference_values,
             transform=self.transform,
+            exposure=self.exposure,
         )
         return header.to_bytes()
 
@@ -86,6 +86,8 @@ def prepare(
     features: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
     weights: Any = None,
+    exposure: Any = None,
+    exposure_name: str | None = None,
     target_name: str | None = None,
     ignored: Sequence[str] = (),
     prior: Mapping[str, Any] | None = None,
@@ -105,13 +107,18 @@ def prepare(
         Kinds to use instead of the inferred ones, by name: "number", "boolean", "category", "date".
     weights
         n positive precision weights, or None.
+    exposure
+        n positive exposures of counts, or None.
+    exposure_name
+        Name of the exposures, never a feature; None takes the name of `exposure`, or else "exposure".
     target_name
         Name of the outcome, never a feature; None takes the name of `y`, or else "y".
     ignored
         Further names that new tables may contain and the model ignores.
     prior
         Hyperparameters and absolute constants, see `sampler.bart.prior`; `cuts` is "quantile", "uniform",
-        "mixed" (the default of probit; else "quantile") or a mapping from column to cut points.
+        "mixed" (the default of classes with method bart; else "quantile") or a mapping from column to cut
+        points.
     settings
         Settings of `sampler.settings.Settings`; family "auto" is chosen by y.
 
@@ -130,7 +137,11 @@ def prepare(
     y = one_column(y)
     given = target_name or getattr(y, "name", None)
     target, outcome = read_target(y, str(given or "y"), table.num_rows, resolved.family)
-    reserved = [target.name] if given is not None and target.name in table.names else []
+    exposed = None
+    if exposure is not None:
+        exposed = str(exposure_name or getattr(exposure, "name", None) or "exposure")
+    taken = [*([target.name] if given else []), *([] if exposed is None else [exposed])]
+    reserved = [name for name in taken if name in table.names]
     summaries = [summarise(table.column(name), count_distinct=False) for name in table.names]
     choice = choose(summaries, reserved=reserved, features=features, columns=columns, num_rows=table.num_rows)
     used, design = _read_features(table, choice.kinds)
@@ -138,10 +149,10 @@ def prepare(
         columns=used,
         target=target,
         left_out=choice.left_out,
-        ignored=tuple(dict.fromkeys([*choice.ignored, *([target.name] if given else []), *ignored])),
+        ignored=tuple(dict.fromkeys([*choice.ignored, *taken, *ignored])),
     )
     prior = dict(prior or {})
-    grid, default_grid = _grids(design, schema, prior.pop("cuts", {}), resolved.family)
+    grid, default_grid = _grids(design, schema, prior.pop("cuts", {}), resolved)
     weight = None if weights is None else read_weights(weights, table.num_rows)
     codes = np.stack([grid.encode(j, values) for j, values in enumerate(design)])
     transform = choose_transform(resolved.transform, outcome, design, weight)
@@ -152,6 +163,12 @@ def prepare(
         linear = LinearTraining(terms, terms.of(design))
     line = ridge_fit(linear.z, learnt, weight) if linear else None
     constants = calibrated(learnt, design, codes, weight, resolved, prior, line)
+    exposures = None if exposed is None else read_exposure(exposure, exposed, table.num_rows)
+    if exposures is not None:
+        from sampler.bart.families.counts import with_exposure  # noqa: PLC0415  # loads the engine
+
+        check_exposure(resolved)
+        constants = with_exposure(constants, outcome, exposures)
     training = Training(
         codes=codes,
         num_codes=grid.num_codes,
@@ -160,6 +177,7 @@ def prepare(
         constants=constants,
         settings=resolved,
         linear=linear,
+        exposure=exposures,
     )
     warnings = [
         *choice.warnings,
@@ -169,7 +187,7 @@ def prepare(
         *METHODS[resolved.method].warnings(training, schema),
     ]
     kept = design[:, _reference_rows(len(outcome))] if linear else None
-    return PreparedFit(training, schema, grid, warnings, default_grid, kept, transform)
+    return PreparedFit(training, schema, grid, warnings, default_grid, kept, transform, exposed)
 
 
 def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> PreparedFit:
@@ -204,6 +222,7 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         linear=None
         if header.linear is None or coded.values is None
         else LinearTraining(header.linear, header.linear.of(coded.values)),
+        exposure=_exposure_again(header, X, coded.num_rows),
     )
     return PreparedFit(
         training,
@@ -213,13 +232,26 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         header.default_grid,
         header.reference_values,
         header.transform,
+        header.exposure,
     )
+
+
+def _exposure_again(header: Header, X: Any, num_rows: int) -> NDArray[np.float64] | None:
+    """Read the exposures of the training rows; raise DataError where they are missing."""
+    if header.exposure is None:
+        return None
+    table = read(X)
+    if header.exposure not in table.names:
+        raise DataError(f"the model was fitted with exposures: X needs the column {header.exposure!r} too")
+    return read_exposure(table.column(header.exposure), header.exposure, num_rows)
 
 
 def _constants_again(header: Header, settings: Settings) -> Constants:
     """Read the constants of the method's class from the header, with tuples instead of JSON lists."""
-    return METHODS[settings.method].constants.from_json(
-        {name: _tupled(value) for name, value in header.constants.items()}
+    return (
+        METHODS[settings.method]
+        .constants_of(settings.family)
+        .from_json({name: _tupled(value) for name, value in header.constants.items()})
     )
 
 
@@ -267,9 +299,20 @@ def calibrated(
 
 def check_weights(settings: Settings, *, weighted: bool) -> None:
     """Raise SettingsError where the fit has weights and its family takes none."""
-    if weighted and settings.family != "gaussian":
+    if weighted and not FAMILIES[settings.family].weights:
         raise SettingsError(
             f"{settings.family} takes no weights: leave them out", field="weights", code="not_applicable"
+        )
+
+
+def check_exposure(settings: Settings) -> None:
+    """Raise SettingsError where the fit has exposures and its family has no counts."""
+    if FAMILIES[settings.family].target != "counts":
+        counts = " or ".join(name for name, family in FAMILIES.items() if family.target == "counts")
+        raise SettingsError(
+            f"exposure is for counts: set family={counts}, or leave it out",
+            field="exposure",
+            code="not_applicable",
         )
 
 
@@ -341,11 +384,11 @@ def _read_features(
 
 
 def _grids(
-    design: NDArray[np.float64], schema: Schema, cuts: Any, family: str
+    design: NDArray[np.float64], schema: Schema, cuts: Any, settings: Settings
 ) -> tuple[Grid, list[list[float]]]:
     """Choose the cut points, and each numeric or date column's default points for showing effects."""
     named = isinstance(cuts, str) and cuts in SCHEMES
-    scheme: Cuts = cuts if named else DEFAULT_CUTS.get(family, "quantile")
+    scheme: Cuts = cuts if named else METHODS[settings.method].cuts_of(settings.family)
     given = {} if named else _checked_cuts(cuts, schema)
     points: list[list[float]] = [[] for _ in schema.columns]
     found = []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sampler.definitions import HOLDOUT, MISSING_TARGET, PRIOR, ROLES, SEARCH, STOP
 from sampler.errors import SettingsError
+from sampler.families import FAMILIES
 from sampler.methods import METHODS, PARTICLE_GIBBS, RULE_DRAW, check_family, find_method
 from sampler.noise import NOISES
 from sampler.setting_definition import FormField, Setting, SettingGroup, SettingKind, is_number
@@ -15,7 +16,6 @@ from sampler.setting_definition import FormField, Setting, SettingGroup, Setting
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FAMILIES = ("gaussian", "probit", "categorical")
 CONSTANT = "constant"  # noise
 NO_TRANSFORM = "none"
 TRANSFORMS = (NO_TRANSFORM, "log", "yeo-johnson", "auto")
@@ -52,10 +52,12 @@ class Settings:
     family: str = _setting(
         "word",
         "model",
-        "gaussian (the default) for numbers; probit (method bart) for two classes; categorical (single-tree "
-        "methods) for two or more classes; auto chooses by the target's values.",
+        "gaussian (the default) for numbers; probit (method bart) for two classes; categorical for two or "
+        "more classes, by a sum of trees for each or by a single tree; for counts (method bart) poisson, "
+        "negative-binomial, zero-inflated-poisson or zero-inflated-negative-binomial; auto chooses gaussian, "
+        "probit or categorical by the target's values.",
         default="gaussian",
-        choices=FAMILIES,
+        choices=tuple(FAMILIES),
         form=FormField("Family"),
     )
     method: str = _setting(
@@ -68,10 +70,13 @@ class Settings:
     num_trees: int = _setting(
         "whole",
         "model",
-        "Number of trees: 200 by default for bart, 1 for single trees.",
+        "Number of trees: 200 by default for bart, 50 for each of its classes, 1 for single trees.",
         limits=(1, 10_000),
         form=FormField(
-            "Trees", "How", "200; 1 of a single tree", "Each explains a little; fewer are faster."
+            "Trees",
+            "How",
+            "200; 50 for each of several classes; 1 of a single tree",
+            "Each explains a little; fewer are faster.",
         ),
     )
     num_chains: int = _setting(
@@ -269,7 +274,7 @@ class Settings:
         kind = find_method(method)
         values = {name: given.get(name, setting.default) for name, setting in SETTINGS.items()}
         values |= {
-            name: getattr(kind, name)
+            name: kind.num_trees_of(str(values["family"])) if name == "num_trees" else getattr(kind, name)
             for name, value in values.items()
             if value is None and SETTINGS[name].default is None and name not in ("num_burnin", "search")
         }
@@ -283,6 +288,7 @@ class Settings:
         values["search"] = _search(values["search"], method, values["num_draws"])
         values["moves"] = resolve_moves(values["moves"], method)
         _check_beside_trees(values)
+        _check_moves_of_family(values)
         return cls(**{name: setting.check(name, values[name]) for name, setting in SETTINGS.items()})
 
     @property
@@ -455,6 +461,22 @@ def _check_mean(values: Mapping[str, Any]) -> None:
             "mean",
             field="transform",
             code="contradiction",
+        )
+
+
+def _check_moves_of_family(values: Mapping[str, Any]) -> None:
+    """Raise SettingsError for moves and starts that the family's trees don't know."""
+    family = FAMILIES[values["family"]]
+    if not family.moves or not find_method(values["method"]).engine.forests:
+        return
+    unknown = [name for name in values["moves"] if name not in family.moves]
+    if unknown or values["start"] == "smc":
+        field, what = ("moves", unknown[0]) if unknown else ("start", "smc")
+        raise SettingsError(
+            f"{field} with {what} has no meaning for family {values['family']}, whose trees have "
+            f"{', '.join(family.moves)} alone: leave out {what}",
+            field=field,
+            code="not_applicable",
         )
 
 

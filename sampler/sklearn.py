@@ -31,6 +31,7 @@ except ImportError as error:  # pragma: no cover  # the development environment 
     raise ImportError("sampler.sklearn needs scikit-learn 1.6 or newer: pip install scikit-learn") from error
 
 from sampler.fitting import fit
+from sampler.methods import find_method
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +80,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return tags
 
     def predict_interval(self, X: Any, level: float = 0.9, interval: str | None = None) -> NDArray[Any]:
-        """Compute the ends of the central interval at each row, float64 [row, 2].
+        """Compute the ends of the central interval at each row, float64 [row, 2], or [row, class, 2].
 
         Parameters
         ----------
@@ -89,11 +90,12 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             Probability of the interval.
         interval
             "predictive", for a new outcome, or "credible", for the regression function; None is predictive
-            for a regressor. A classifier has credible ones alone, of the probability of the second class.
+            for a regressor. A classifier has credible ones alone: of two classes, of the probability of the
+            second; of more, of that of each.
 
         """
         bounds: Interval = self._predict(X, level, interval).intervals[0]
-        return np.column_stack([bounds.lower, bounds.upper])
+        return np.stack([bounds.lower, bounds.upper], axis=-1)
 
     def _fit(self, X: Any, y: Any, weights: Any, family: str, target_name: str) -> None:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -179,18 +181,13 @@ class BARTRegressor(RegressorMixin, _BART):  # type: ignore[misc]
 
 
 class BARTClassifier(ClassifierMixin, _BART):  # type: ignore[misc]
-    """Probit BART for two classes.
+    """Probit BART for two classes, and a multinomial logit of sums of trees for more.
 
     The parameters are those of `sampler.fit`, where None is the method's default; `random_state` takes the
     place of `seed`. `n_jobs` is the number of threads for the chains: None takes one per core.
     """
 
     classes_: NDArray[Any]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
 
     def fit(self, X: Any, y: Any) -> BARTClassifier:
         """Draw from the posterior given X [n, p] and the classes y [n]."""
@@ -200,24 +197,27 @@ class BARTClassifier(ClassifierMixin, _BART):  # type: ignore[misc]
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
-        if kind != "binary":
-            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+        if kind not in ("binary", "multiclass"):
+            raise ValueError(f"Only classes are supported. The type of the target is {kind}.")
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class only, {self.classes_[0]!r}: there is nothing to learn")
-        self._fit(table, codes, None, "probit" if self.method == "bart" else "categorical", target_name)
+        two = len(self.classes_) == 2 and "probit" in find_method(self.method).families
+        self._fit(table, codes, None, "probit" if two else "categorical", target_name)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Compute posterior mean probabilities of the classes, float64 [row, 2]."""
-        second = self._predict(X).mean
-        return np.column_stack([1 - second, second])
+        """Compute posterior mean probabilities of the classes, float64 [row, class]."""
+        mean = self._predict(X).mean
+        if mean.ndim == 1:
+            return np.column_stack([1 - mean, mean])
+        return mean
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict the more probable class of each row."""
+        """Predict the most probable class of each row."""
         check_is_fitted(self)
-        likelier: NDArray[Any] = self.classes_[(self.predict_proba(X)[:, 1] > 0.5).astype(int)]
-        return likelier
+        likeliest: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return likeliest
 
 
 def expected_failed_checks(estimator: BaseEstimator) -> dict[str, str]:

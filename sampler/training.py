@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sampler.errors import DataError, SettingsError
+from sampler.families import FAMILIES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,6 +46,8 @@ class Training:
         All settings, resolved.
     linear
         Terms of a linear part, or None.
+    exposure
+        float64 [n], exposures of counts; None where all are 1.
 
     """
 
@@ -55,6 +58,7 @@ class Training:
     constants: Constants
     settings: Settings
     linear: LinearTraining | None = None
+    exposure: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if self.codes.dtype != np.uint8 or self.codes.ndim != 2 or self.codes.shape[1] != len(self.y):
@@ -65,13 +69,13 @@ class Training:
             raise DataError("there must be at least one row and one column")
         if self.weights is not None and not (np.all(self.weights >= 0) and np.any(self.weights > 0)):
             raise DataError("weights must not be negative, and some must be positive")
-        if self.settings.family == "probit" and not np.all((self.y == 0) | (self.y == 1)):
+        target = FAMILIES[self.settings.family].target
+        if target == "two" and not np.all((self.y == 0) | (self.y == 1)):
             raise DataError("probit takes outcomes 0 and 1")
-        classes = self.settings.family == "categorical"
-        if classes and not np.all((self.y >= 0) & (self.y == np.floor(self.y))):
-            raise DataError("categorical takes outcomes 0, 1, 2, ..")
+        if target in ("classes", "counts") and not np.all((self.y >= 0) & (self.y == np.floor(self.y))):
+            raise DataError(f"{self.settings.family} takes outcomes 0, 1, 2, ..")
         largest = float(np.max(np.abs(self.y - self.constants.offset))) / self.constants.step
-        if not largest < 2**25:  # also catches NaN
+        if target in ("numbers", "two") and not largest < 2**25:  # also catches NaN
             raise SettingsError(
                 "y exceeds the grid: give a larger prior step, or leave step out",
                 field="prior.step",
@@ -154,4 +158,6 @@ class Training:
             check = zlib.crc32(self.weights.tobytes(), check)
         if self.linear is not None:
             check = zlib.crc32(self.linear.z.tobytes(), check)
+        if self.exposure is not None:
+            check = zlib.crc32(self.exposure.tobytes(), check)
         return zlib.crc32(repr((self.constants, self.settings.of_a_chain)).encode(), check)

@@ -18,7 +18,7 @@ from app.store.errors import LeaseLostError, StoreError
 from app.store.queue import units
 from app.store.queue.claims import Claim
 from app.store.queue.units import Directive, Progress
-from app.store.tables import BatchPrediction, Json
+from app.store.tables import BatchPrediction, Dataset, Json
 from sampler import DataError, Posterior, SamplerError
 from sampler.data.encode import Coded
 from sampler.data.row_flags import Flag, count
@@ -55,6 +55,8 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
         request = found.request
         posterior = _posterior(context, claim.model_id, request["draws"])
         names = [column.name for column in posterior.schema.columns]
+        there = session.get_one(Dataset, found.dataset_id).columns
+        names += [column["name"] for column in there if column["name"] == posterior.exposure]
         table, before = predictions.read_rows(session, found, names, claim.ordinal)
     _beat(watch, 0, table.num_rows)
     coded = _encoded(posterior, table, before)

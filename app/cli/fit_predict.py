@@ -49,14 +49,15 @@ FIT = """Train a model on a file (CSV, Parquet, Arrow) and say whether its chain
 
 The file is uploaded, four chains are sampled with a progress bar each, and the verdict says whether they
 agree. With --holdout some rows are held out, and the score on them estimates the score on new rows.
-For a numeric target the model predicts values, for two classes the probability of the second.
+For a numeric target the model predicts values, for two classes the probability of the second, for more
+classes that of each.
 
 \b
 Examples
   bartserve fit cars.csv --target mpg
   bartserve fit cars.csv --target mpg --name cars --holdout 0.2 --seed 1
   bartserve fit cars.csv --target mpg --name small --features weight,year --set num_trees=100
-  bartserve fit cars.csv --target origin --set method=bcart --set family=categorical
+  bartserve fit cars.csv --target origin --set family=categorical
   bartserve fit cars.csv --target mpg --read decimal=point --kind origin=category
 """
 PREDICT = """Predict new rows, each with its interval.

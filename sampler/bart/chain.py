@@ -8,26 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.bart.checkpoint import Reader, read_checkpoint, write_checkpoint
+from sampler.bart.families.gaussian import Gaussian
+from sampler.bart.families.likelihood import likelihood_of
 from sampler.bart.hyperpriors import Hyper, drawn, groups_of
-from sampler.bart.linear_part import LinearSlopes
 from sampler.bart.particle_gibbs import Particles, are_used
-from sampler.bart.row_noise import RowNoise
 from sampler.bart.state import (
     can_split,
     make_data,
     make_forest,
     make_kept,
-    make_models,
-    make_outcome,
     make_tree_prior,
     make_work,
-    name_scalars,
-    plan_forests,
 )
 from sampler.errors import SamplerError
 from sampler.kernels.jit import warm
 from sampler.methods import MOVE_NAMES
-from sampler.noise import NOISES
 from sampler.schedule import MarkovChain, count_moves
 from sampler.storage.draws import Draws
 
@@ -67,18 +62,10 @@ class Chain(MarkovChain):
         self.chain = chain
         self.iteration = 0
         self.num_kept = 0
-        self._plans = plan_forests(training)
         self._data = make_data(training)
-        self._scalars = name_scalars(training)
-        self._outcome = make_outcome(training, len(self._scalars))
-        self._models = make_models(training, self._plans)
+        self._likelihood = likelihood_of(training.settings.family)(training)
+        self._plans, self._models = self._likelihood.plans, self._likelihood.models
         self._noise = self._models[0].noise  # of all of them
-        noise = NOISES[training.settings.noise]
-        self._row_noise = None
-        if noise.weighs_rows:
-            precision = self._models[1] if noise.forest else None
-            self._row_noise = RowNoise(training, (self._models[0], precision), self._scalars, self._outcome)
-        self._slopes = LinearSlopes(training.linear, self._outcome) if training.linear else None
         self._forests: list[Forest] = [
             make_forest(self._data, make_tree_prior(plan, model), plan.num_trees, leaves)
             for plan, model in zip(self._plans, self._models, strict=True)
@@ -89,8 +76,8 @@ class Chain(MarkovChain):
         if drawn(training.constants):
             self._hyper = Hyper(self._data, training)
             self._forests[0] = self._hyper.with_shares(self._forests[0])
-        self._alone = not (self._row_noise or self._slopes)  # one forest with nothing beside it
-        assert self._alone or not self._particles, "particles know one forest"
+        alone = len(self._plans) == 1 and isinstance(self._likelihood, Gaussian) and self._likelihood.alone
+        assert not self._particles or alone, "particles know one forest of normal leaves alone"
         self._work: Work
 
     @classmethod
@@ -181,10 +168,10 @@ class Chain(MarkovChain):
             stop = min(stop, self.iteration + 1)
         if particles and particles.take_turn(self.iteration, self._work.random):
             reached, need = particles.sweep(self._of_one_forest(), self._schedule(stop))
-        elif self._alone:
-            reached, need = self._sweep_one_forest(stop)
         else:
-            reached, need = self._sweep_forests(stop)
+            reached, need = self._likelihood.run(
+                self._data, self._forests, self._work, self._kept, self._schedule(stop)
+            )
         if reached > self.iteration:
             if particles:
                 particles.end_turn()
@@ -218,51 +205,9 @@ class Chain(MarkovChain):
 
     def _of_one_forest(self) -> OneForest:
         """Collect the first arguments of the compiled sweeps of one forest."""
-        return self._data, self._forests[0], self._models[0], self._outcome, self._work, self._kept[0]
-
-    def _sweep_one_forest(self, stop: int) -> tuple[int, int]:
-        from sampler.bart.kernels.sweep import sweep  # noqa: PLC0415  # kernels load with the first chain
-
-        reached, need = sweep(*self._of_one_forest(), self._schedule(stop))
-        return int(reached), int(need)
-
-    def _sweep_forests(self, stop: int) -> tuple[int, int]:
-        """Iterate step by step: what stands beside the mean's forest, that forest, the noise."""
-        from sampler.bart.kernels import forest_sweep, state, sweep  # noqa: PLC0415
-
-        outcome, work = self._outcome, self._work
-        schedule = self._schedule(stop)
-        for iteration in range(self.iteration, stop):
-            keeps = forest_sweep.is_kept(schedule, iteration)
-            for forest, kept in zip(self._forests, self._kept, strict=True):
-                need = forest_sweep.room_for_iteration(forest, kept, keeps)
-                if need != state.DONE:
-                    return iteration, int(need)
-            sweep.begin_iteration(outcome, self._models[0], work)
-            self._sweep_mean_and_noise(iteration)
-            if work.pending.state[state.BROKEN]:
-                return iteration + 1, state.OUT_OF_GRID
-            if keeps:
-                for forest, kept in zip(self._forests, self._kept, strict=True):
-                    forest_sweep.keep_draw(forest, work, kept, outcome.scalars)
-        return stop, state.DONE
-
-    def _sweep_mean_and_noise(self, iteration: int) -> None:
-        """Draw the linear part, the forests of the mean, sigma and the forest of precisions, if there."""
-        from sampler.bart.kernels import forest_sweep, sweep  # noqa: PLC0415
-
-        data, work, row_noise = self._data, self._work, self._row_noise
-        if row_noise:
-            row_noise.weigh(data, self._forests[0], work, iteration)
-        if self._slopes:
-            self._slopes.draw(self._models[0], self._outcome, work)
-        squares = 0.0
-        for plan, forest, model in zip(self._plans, self._forests, self._models, strict=True):
-            if plan.leaves == "normal":
-                squares = forest_sweep.sweep_forest(data, forest, model, work)
-        sweep.draw_sigma2(self._outcome, self._noise, squares, work.random)
-        if len(self._forests) > 1 and row_noise:
-            row_noise.sweep(data, self._forests[1], work, iteration)
+        assert isinstance(self._likelihood, Gaussian)
+        outcome = self._likelihood.outcome
+        return self._data, self._forests[0], self._models[0], outcome, self._work, self._kept[0]
 
     def take(self) -> Draws | None:
         """Hand over the draws kept since the last take; None if there are none."""
@@ -273,7 +218,7 @@ class Chain(MarkovChain):
         ]
         scalars = {
             name: self._kept[0].scalars[: first.num_draws, k].copy()
-            for k, name in enumerate(self._scalars)
+            for k, name in enumerate(self._likelihood.scalar_names)
             if k > 0
         }
         self._kept = self._make_kept()
@@ -281,7 +226,7 @@ class Chain(MarkovChain):
         return replace(first, scalars=scalars, forests=dict(zip(names, others, strict=True)))
 
     def _make_kept(self) -> list[KeptDraws]:
-        return [make_kept(0, 0, plan.num_trees, len(self._scalars)) for plan in self._plans]
+        return [make_kept(0, 0, plan.num_trees, len(self._likelihood.scalars)) for plan in self._plans]
 
     def checkpoint(self) -> bytes:
         """Pack the state between iterations; draws not yet taken are not part of it."""
@@ -292,9 +237,9 @@ class Chain(MarkovChain):
         return write_checkpoint(self.training, numbers, b"".join(part.tobytes() for part in parts))
 
     def _state(self) -> list[NDArray[Any]]:
-        """Random state besides the forests, as views: noise, scalars of the family, hyperparameters."""
+        """Random state besides the forests, as views: of the likelihood, then the hyperparameters."""
         hyper = self._hyper.state(self._models[0]) if self._hyper else []
-        return [self._noise[:1], self._outcome.scalars[1:], *hyper]
+        return [*self._likelihood.state(), *hyper]
 
     def statistics(self) -> dict[str, Any]:
         """Count the moves so far: `{"moves": {"grow": {"proposed": .., "accepted": ..}, ..}}`."""
@@ -319,25 +264,17 @@ class Chain(MarkovChain):
     def _recompute(self) -> None:
         """Recompute slots, counts and residual from the trees."""
         from sampler.bart.kernels.forest_sweep import rebuild, recount  # noqa: PLC0415
-        from sampler.bart.kernels.leaf_models.residual_bound import measure_bound  # noqa: PLC0415
         from sampler.bart.kernels.state import BROKEN, KEEP, PREVIOUS  # noqa: PLC0415
 
         if self._hyper:
             self._hyper.set_shares(self._forests[0])
         self._add_planes()
-        first = self._models[0]
-        first.residual[: self._data.num_rows] = self.training.grid_y
-        self._outcome.latent[:] = 0
         self._work.pending.state[[BROKEN, PREVIOUS, KEEP]] = 0, -1, -1
-        for plan, model in zip(self._plans, self._models, strict=True):
-            if plan.leaves == "log-linear":
-                model.log_value[:] = 0
+        self._likelihood.clear(self.training)
         for forest, model in zip(self._forests, self._models, strict=True):
             rebuild(self._data, forest, model)
             recount(self._data, forest, model)
-        if self._slopes:
-            self._slopes.apply(self._outcome, first.residual)
-        measure_bound(first.residual, first.bound)
+        self._likelihood.measure()
 
     def _enlarge_trees(self) -> None:
         """Double the room for leaves in every tree, or more if particles grew a larger one."""
@@ -383,7 +320,7 @@ class Chain(MarkovChain):
             more_draws = max(draws + due + 1, len(old.scalars))
             more_nodes = max(2 * nodes + (due + 1) * per_draw, len(old.feature))
             self._kept[number] = kept = make_kept(
-                more_draws, more_nodes, len(forest.num_leaves), len(self._scalars)
+                more_draws, more_nodes, len(forest.num_leaves), len(self._likelihood.scalars)
             )
             kept.fill[:] = draws, nodes
             for name in ("scalars", "tree_start", "feature", "cut", "missing_left", "leaf"):

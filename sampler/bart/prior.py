@@ -6,11 +6,13 @@ The mathematics: docs/maths.md#leaf-prior, docs/maths.md#noise-prior.
 from __future__ import annotations
 
 import math
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sampler.errors import SettingsError
+from sampler.families import FAMILIES
 from sampler.noise import NOISES
 from sampler.prior import (
     SIGMA_FLOOR,
@@ -46,7 +48,6 @@ DEFAULTS: dict[str, Any] = {
 }
 # of a hyperprior: k = k_scale x chi(k_df); theta / (theta + rho) ~ Beta(a, b), or theta known
 HYPER = ("k_df", "k_scale", "sparse_a", "sparse_b", "sparse_rho", "sparse_theta")
-PROBIT_KEYS = ("k", "alpha", "beta", "offset", "leaf_sd", "step", "sparse", *HYPER)
 PROBIT_REACH = 8.0  # of the latent outcomes, in their noise
 ABSOLUTE = ("offset", "leaf_sd", "lambda", "sigma", "sigma_start", "step")
 
@@ -90,6 +91,9 @@ def calibrate(
     knobs = check_prior(prior, settings)
     if settings.family == "probit":
         return _calibrate_probit(y, settings, knobs, len(design))
+    if own := FAMILIES[settings.family].calibrate:
+        found: Constants = resolve_name(f"sampler.{own}")(y, design, weights, settings, knobs)
+        return found
     num_columns = len(design)
     rest = y if line is None else y - line
     low, high = float(np.min(rest)), float(np.max(rest))
@@ -177,9 +181,8 @@ def grid_step(reach: float, sigma: float, rows: float) -> float:
 
 
 def _known_to(family: str) -> dict[str, Any]:
-    if family == "probit":
-        return {name: value for name, value in DEFAULTS.items() if name in PROBIT_KEYS}
-    return dict(DEFAULTS)
+    known = FAMILIES[family].prior or tuple(DEFAULTS)
+    return {name: value for name, value in DEFAULTS.items() if name in known}
 
 
 def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
@@ -192,10 +195,11 @@ def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str
 
     """
     family = settings.family
+    accepted = FAMILIES[family].prior
     for name in prior or {}:
-        if family == "probit" and name in {*DEFAULTS, *ABSOLUTE, *HYPER} - {*PROBIT_KEYS}:
+        if accepted and name in {*DEFAULTS, *ABSOLUTE, *HYPER} - {*accepted}:
             raise SettingsError(
-                f"prior {name} has no meaning for probit; accepted are {', '.join(PROBIT_KEYS)}",
+                f"prior {name} has no meaning for {family}; accepted are {', '.join(accepted)}",
                 field=f"prior.{name}",
                 code="not_applicable",
             )

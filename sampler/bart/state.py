@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sampler.bart import linear_part, noise_forest
-from sampler.data.linear_terms import slope_names
 from sampler.kernels.jit import address
 from sampler.methods import MOVE_NAMES, MOVES
-from sampler.noise import DEGREES, NOISES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from sampler.bart.kernels.state import Forest, KeptDraws, Outcome, Work
+    from sampler.bart.kernels.state import Forest, KeptDraws, Work
     from sampler.bart.kernels.tree_prior import TreePrior
     from sampler.kernels.arrays import Data
     from sampler.settings import Settings
@@ -41,29 +38,6 @@ class ForestPlan:
     leaves: Literal["normal", "log-linear"] = "normal"
 
 
-def plan_forests(training: Training) -> tuple[ForestPlan, ...]:
-    """List the forests of a chain in the order in which a sweep updates them and a draw has them."""
-    constants, settings = training.constants, training.settings
-    mean = ForestPlan(
-        "mean", settings.num_trees, constants.alpha, constants.beta, constants.leaf_sd, settings.moves
-    )
-    if not NOISES[settings.noise].forest:
-        return (mean,)
-    moves = noise_forest.MOVES if settings.moves.get("rule") else {"grow": 0.5, "prune": 0.5}
-    precision = ForestPlan(
-        noise_forest.NAME, noise_forest.NUM_TREES, constants.alpha, constants.beta, 0.0, moves, "log-linear"
-    )
-    return mean, precision
-
-
-def name_scalars(training: Training) -> tuple[str, ...]:
-    """Name the scalars kept with each draw; all but sigma are copied to checkpoints as they are."""
-    linear = training.linear
-    slopes = () if linear is None else (linear_part.TAU, *slope_names(len(linear.z)))
-    degrees = (DEGREES,) if NOISES[training.settings.noise].heavy_tails else ()
-    return ("sigma", *slopes, *degrees)
-
-
 def make_data(training: Training) -> Data:
     """Coded rows and what is known of each column."""
     from sampler.kernels.arrays import Data  # noqa: PLC0415
@@ -80,59 +54,6 @@ def can_split(data: Data) -> bool:
     """Whether any column has two codes, so that the root can be split."""
     rules = data.high - data.low + data.missing * (data.high >= 0)
     return bool(np.any((data.high >= data.low) & (rules > 0)))
-
-
-def make_outcome(training: Training, num_scalars: int) -> Outcome:
-    """Labels and latent outcomes, the grid, and the prior of the noise."""
-    from sampler.bart.kernels.state import Outcome  # noqa: PLC0415
-
-    constants, weights = training.constants, training.grid_weights
-    probit = training.settings.family == "probit"
-    rows = training.padded_codes.shape[1]
-    return Outcome(
-        labels=training.y.astype(np.uint8) if probit else np.zeros(0, np.uint8),
-        latent=np.zeros(rows if probit else 0, np.int32),
-        offset=constants.offset,
-        step=constants.step,
-        nu=constants.nu,
-        scale=constants.lambda_ / constants.step**2,
-        sigma_fixed=constants.sigma_fixed,
-        num_seen=len(training.y) if len(weights) == 0 else int(np.count_nonzero(weights)),
-        scalars=np.zeros(num_scalars),
-    )
-
-
-def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Any]:
-    """Make the forests' leaf models, which share rows, weights and noise."""
-    from sampler.bart.kernels.leaf_models import normal  # noqa: PLC0415
-    from sampler.bart.kernels.leaf_models.residual_bound import BOUND_SIZE  # noqa: PLC0415
-    from sampler.bart.kernels.leaf_models.residual_pass import FUSED  # noqa: PLC0415
-    from sampler.bart.kernels.leaf_models.weighted_pass import WEIGHTED  # noqa: PLC0415
-
-    step = training.constants.step
-    noise = np.zeros(normal.NOISE_SIZE)
-    noise[normal.SIGMA2] = (training.constants.sigma_start / step) ** 2
-    noise[normal.LIKELIHOOD] = not training.settings.prior_only
-    noise[normal.UNIT] = training.weight_unit
-    weights = np.array(training.grid_weights)
-    if NOISES[training.settings.noise].weighs_rows and len(weights) == 0:
-        weights = np.ones(len(training.y), np.int32)
-    passes = [address(entry) for entry in FUSED]
-    passes += [address(entry) if len(weights) else 0 for entry in WEIGHTED]
-    first = normal.Normal(
-        variance=np.zeros(1),
-        noise=noise,
-        residual=np.zeros(training.padded_codes.shape[1], np.int32),
-        weights=weights,
-        bound=np.zeros(BOUND_SIZE, np.int64),
-        passes=np.array(passes, np.int64),
-    )
-    return [
-        noise_forest.make_model(training, first)
-        if plan.leaves == "log-linear"
-        else first._replace(variance=np.array([(plan.leaf_sd / step) ** 2]))
-        for plan in plans
-    ]
 
 
 def make_tree_prior(plan: ForestPlan, model: Any) -> TreePrior:

@@ -43,6 +43,8 @@ class Coded:
         uint8 [column, row], unusual cells as in `sampler.data.row_flags`.
     values
         float64 [coded column, row] before binning, NaN for missing; None for models that don't need them.
+    exposure
+        float64 [row], exposures of counts; None where all are 1.
 
     """
 
@@ -50,6 +52,7 @@ class Coded:
     warnings: list[str]
     marks: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
     values: NDArray[np.float64] | None = None
+    exposure: NDArray[np.float64] | None = None
 
     @property
     def num_rows(self) -> int:
@@ -60,7 +63,8 @@ class Coded:
         """Select some of the rows; warnings, which are about all of them, are left out."""
         marks = self.marks[:, rows] if self.marks.size else self.marks
         values = None if self.values is None else self.values[:, rows]
-        return Coded(np.ascontiguousarray(self.codes[:, rows]), [], marks, values)
+        exposure = None if self.exposure is None else self.exposure[rows]
+        return Coded(np.ascontiguousarray(self.codes[:, rows]), [], marks, values, exposure)
 
 
 def train_column(

@@ -9,29 +9,29 @@ import numpy as np
 from sampler.data.columns import sort_levels
 from sampler.data.convert import NAMED_CELLS, to_labels
 from sampler.data.schema import Column
-from sampler.data.table import read_column
+from sampler.data.table import RawColumn, read_column
 from sampler.definitions import MOST
 from sampler.errors import DataError, DataProblem
+from sampler.families import FAMILIES
 from sampler.methods import METHODS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.data.table import RawColumn
 
-
+LARGEST_COUNT = 2**30  # sums over rows stay exact
 MAX_CLASSES = 100  # each leaf of each draw holds a probability for every class
 
 
 def guess_family(y: Any, method: str = "bart") -> str:
     """Choose the family for `family="auto"` from the outcomes.
 
-    Booleans, text with two levels, and zeros and ones are probit, or categorical where the method has that
-    family; text with more levels is categorical where the method has it; all else is gaussian.
+    Booleans, text with two levels, and zeros and ones are probit, or categorical where the method has no
+    probit; text with more levels is categorical where the method has it; all else is gaussian.
     """
     raw = read_column(y, "y")
     families = METHODS[method].families if method in METHODS else ()
-    of_two = "categorical" if "categorical" in families else "probit"
+    of_two = "probit" if "probit" in families else "categorical"
     if raw.numbers is None:
         several = len({*(raw.cells or ())} - {None})
         of_more = "categorical" if "categorical" in families and several > 1 else "gaussian"
@@ -73,8 +73,11 @@ def read_target(
     """
     raw = read_column(y, name)
     _check_length(raw, num_rows)
-    if family in ("probit", "categorical"):
-        return _read_classes(raw, two=family == "probit")
+    target = FAMILIES[family].target
+    if target in ("two", "classes"):
+        return _read_classes(raw, two=target == "two")
+    if target == "counts":
+        return _read_counts(raw)
     numbers = _finite_numbers(raw)
     low, high = float(numbers.min()), float(numbers.max())
     if low == high:
@@ -103,9 +106,7 @@ def _read_classes(raw: RawColumn, *, two: bool) -> tuple[Column, NDArray[np.floa
         detail = f"constant target: every value is {classes[0]!r}, so there is nothing to learn"
         raise DataError([DataProblem(raw.name, None, detail)])
     if two and len(classes) != 2:
-        advice = (
-            'probit takes two; family="categorical" (of method bcart) takes more, family="gaussian" numbers'
-        )
+        advice = 'probit takes two; family="categorical" takes more, family="gaussian" numbers'
         raise DataError([DataProblem(raw.name, None, f"the target has {len(classes)} classes: {advice}")])
     if len(classes) > MAX_CLASSES:
         detail = f"the target has {len(classes)} classes; at most {MAX_CLASSES} are accepted"
@@ -175,6 +176,39 @@ def read_weights(weights: Any, num_rows: int) -> NDArray[np.float64]:
     return raw.numbers
 
 
+def read_exposure(exposure: Any, name: str, num_rows: int) -> NDArray[np.float64]:
+    """Read exposures of counts, float64 [n]: a row's expected count is in proportion to its exposure.
+
+    `exposure` is a column of any type, or one that was read.
+
+    Raises
+    ------
+    DataError
+        For exposures that are missing, not positive, or outside 1e-100 to 1e100.
+
+    """
+    raw = exposure if isinstance(exposure, RawColumn) else read_column(exposure, name)
+    _check_length(raw, num_rows)
+    if raw.numbers is None or raw.type != "number":
+        raise DataError([DataProblem(name, None, "exposures must be numbers")])
+    _reject_rows(name, np.isnan(raw.numbers), "the exposure is missing")
+    bad = ~((raw.numbers >= 1 / MOST) & (raw.numbers <= MOST))
+    _reject_rows(name, bad, f"an exposure must be positive, between {1 / MOST:g} and {MOST:g}")
+    return raw.numbers
+
+
+def _read_counts(raw: RawColumn) -> tuple[Column, NDArray[np.float64]]:
+    numbers = _finite_numbers(raw)
+    bad = (numbers < 0) | (numbers != np.floor(numbers)) | (numbers > LARGEST_COUNT)
+    told = f"a count must be a whole number from 0 to {LARGEST_COUNT}"
+    _reject_rows(raw.name, bad, f'{told}; family="gaussian" takes any numbers')
+    low, high = float(numbers.min()), float(numbers.max())
+    if low == high:
+        detail = f"constant target: every value is {low:g}, so there is nothing to learn"
+        raise DataError([DataProblem(raw.name, None, detail)])
+    return Column(raw.name, "number", (), 0, low, high), numbers
+
+
 def _check_length(raw: RawColumn, num_rows: int) -> None:
     if len(raw) == 0 or num_rows == 0:
         raise DataError("there are no rows")
@@ -200,7 +234,7 @@ def _as_classes(raw: RawColumn) -> str:
     if classes == 2:
         return ', or set family="auto" if these are two classes'
     if 2 < classes <= MAX_CLASSES:
-        return f', or set method="bcart" and family="auto" if these are {classes} classes'
+        return f', or set family="auto" if these are {classes} classes'
     return ""
 
 

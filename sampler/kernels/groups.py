@@ -102,12 +102,14 @@ GROUPS = {
     "linear": Group(("bart.kernels.steps.linear_part",), ("base",)),
     "student": Group(("bart.kernels.steps.student",), ("base", "log-linear")),
     "log-linear": Group(("bart.kernels.leaf_models.log_linear_pass",), ("base",)),
-    "precision": Group(
+    "log-linear-trees": Group(
         ("bart.kernels.tree_update", "bart.kernels.forest_sweep"),
         ("base", "passes", "log-linear", "bart"),
         LOG_LINEAR,
     ),
-    "precision-rule": Group(
+    "classes": Group(("bart.kernels.row_latents.classes",), ("base", "log-linear")),
+    "counts": Group(("bart.kernels.row_latents.counts",), ("base", "log-linear")),
+    "log-linear-rule": Group(
         ("bart.kernels.rule_draw", "bart.kernels.rule_draw_step"), ("base", "log-linear", "rule"), LOG_LINEAR
     ),
 }

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from sampler.posterior.assessment.calibration import row_by_row
 from sampler.posterior.assessment.conformal import CalibratedIntervals
 from sampler.posterior.assessment.convergence import growth
 from sampler.posterior.assessment.density import density
+from sampler.posterior.assessment.predictive import OutcomeLaw, Predictive
 from sampler.posterior.assessment.scoring import LabelledRows, score
 from sampler.posterior.contrasts import Contrast, ContrastWish, contrast
 from sampler.posterior.ensemble import Ensemble
@@ -45,7 +46,7 @@ from sampler.storage.model_file import read_parts, write_model
 from sampler.storage.model_header import Header
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
 PARTS = ("mean", "noise")  # of a model, that may have trees
 MIXTURE_ROWS = 1024  # at once, where predictions are mixtures of draws that differ by row
+ROOT = np.sqrt(2 * np.pi)
 MAX_CELLS = 1 << 21  # draws times rows of a block: 8 MB for each of a few arrays
 
 
@@ -106,7 +108,7 @@ class Prediction:
 
     def _ends(self, part: int) -> Floats:
         ends = [np.asarray(interval[part]) for interval in self.intervals]
-        return ends[0] if len(ends) == 1 else np.array(ends).reshape(len(ends), len(self.mean))
+        return ends[0] if len(ends) == 1 else np.array(ends).reshape(len(ends), *self.mean.shape)
 
 
 class Posterior:
@@ -122,6 +124,8 @@ class Posterior:
         Number of chains with draws.
     num_draws
         Number of draws used per chain.
+    num_trees
+        Number of trees in a draw, of each forest where there are several.
     family
         "gaussian", "probit" or "categorical".
     leaf_counts
@@ -156,8 +160,14 @@ class Posterior:
         self.num_draws = min(draws.num_draws for draws in chains)
         self.family = str(header.settings.get("family", "gaussian"))
         self._sigma = np.array([draws.sigma[: self.num_draws] for draws in chains])
-        self.leaf_counts = np.array([draws.leaf_counts[: self.num_draws] for draws in chains])
-        self._rule_counts = [rules_per_draw(draws[: self.num_draws], header) for draws in chains]
+        used = [self._forests(draws[: self.num_draws]) for draws in chains]
+        self.leaf_counts = np.array(
+            [np.concatenate([each.leaf_counts for each in forests], axis=1) for forests in used]
+        )
+        self._rule_counts = [
+            reduce(np.add, [rules_per_draw(each, header) for each in forests]) for forests in used
+        ]
+        self.num_trees = chains[0].num_trees
         self._offset = float(header.constants["offset"])
         self._step = float(header.constants["step"])
         self._degrees = self._read_degrees(chains)
@@ -199,6 +209,10 @@ class Posterior:
         read = Header.from_bytes(header)
         return _kind_of(read)(read, chains, blocks, statistics or [])
 
+    def _forests(self, draws: Draws) -> list[Draws]:
+        """Return the forests whose trees are counted and shown: that of f."""
+        return [draws]
+
     def _make_ensemble(self, chains: Sequence[Draws], num_features: int) -> Ensemble:
         return Ensemble(chains, num_features)
 
@@ -223,12 +237,12 @@ class Posterior:
     @property
     def sigma(self) -> Floats | None:
         """Draws of the noise standard deviation, float64 [chain, draw]; None for probit."""
-        return None if self.family == "probit" else self._sigma
+        return self._sigma if self.classes is None else None
 
     @property
     def classes(self) -> tuple[str, ...] | None:
         """Names of the classes; of two, predictions give the probability of the second. None for numbers."""
-        return self.schema.target.levels if self.family == "probit" else None
+        return self.schema.target.levels or None
 
     @property
     def grid(self) -> Grid:
@@ -259,6 +273,11 @@ class Posterior:
     def warnings(self) -> list[str]:
         """Warnings given about the training data."""
         return self._header.warnings
+
+    @property
+    def exposure(self) -> str | None:
+        """Name of the column of exposures of counts; None without one."""
+        return self._header.exposure
 
     @property
     def weights(self) -> Floats | None:
@@ -600,6 +619,25 @@ class Posterior:
             return self._f_of(coded, chosen)
         return self._mean(coded, num_draws).reshape(len(chosen), coded.num_rows)
 
+    def law(self, coded: Coded, weights: Floats | None = None) -> OutcomeLaw:
+        """Make the predictive distribution of the outcomes of rows with such weights (1 for None)."""
+        return Predictive.of(self, coded, weights)
+
+    def bound_errors(self, part: Coded, used: int) -> Callable[[Floats], Floats]:
+        """Return a function from predictive bounds [row] to their Monte Carlo errors."""
+        of_f, of_noise = self.sample_learnt(part, used)
+        f, sigma = np.ascontiguousarray(of_f.transpose(2, 0, 1)), of_noise.transpose(2, 0, 1)
+        transform, degrees = self.transform, self.degrees(used)
+
+        def errors(bound: Floats) -> Floats:
+            z = ((bound if transform is None else transform.forward(bound))[:, None, None] - f) / sigma
+            density = self.draw_weights.mean_of(noise_law.scaled_density(z, degrees) / (ROOT * sigma), used)
+            if transform is not None:
+                density = density * np.exp(transform.log_slope(bound))
+            return self.draw_weights.mean_error(noise_law.below(z, degrees), used) / density
+
+        return errors
+
     def draws_by_figure(self, coded: Coded, num_draws: int | None = None) -> Floats:
         """Return draws of f, float64 [figure, chain, draw]; a figure is a row, or a row and class.
 
@@ -752,7 +790,8 @@ class Posterior:
                 return self.sample_sigma(changed, num_draws).reshape(len(chosen), changed.num_rows)
             return self._mean_of(changed, chosen, num_draws)
 
-        wish = Wish(features, grid or {}, levels, ice, max_work)
+        forests = self.leaf_counts.shape[2] / self.num_trees
+        wish = Wish(features, grid or {}, levels, ice, max_work / forests)
         return partial_dependence(self._header, f, coded, len(chosen), wish)
 
     def shap(
@@ -1015,7 +1054,7 @@ def _draws_by_row(values: Floats) -> Floats:
 def _kind_of(header: Header) -> type[Posterior]:
     """Return the class of posteriors for the header's method."""
     method = METHODS.get(str(header.settings.get("method", "bart")), METHODS["bart"])
-    return method.posterior_of(str(header.settings.get("noise", "constant")))
+    return method.posterior_of(header.settings)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import numpy as np
 from sampler.errors import SettingsError
 from sampler.posterior.intervals import Interval, Quantile
 from sampler.posterior.verdict import FEWEST_DRAWS, Agreement, Reason
-from sampler.posterior.weighting.noise_law import below, scaled_density
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-ROOT = np.sqrt(2 * np.pi)
 BLOCK_CELLS = 1 << 18  # draws times rows of a block: 2 MB for each of about ten arrays
 
 
@@ -76,16 +74,15 @@ def errors(posterior: Posterior, coded: Coded, prediction: Prediction) -> Errors
     into = [*_bounds(intervals, quantiles)]
     mean = np.empty(prediction.mean.shape)
     for rows, f in _blocks(posterior, coded, prediction.draws):
-        shape, learnt = mean[rows].shape, None
+        shape, error = mean[rows].shape, None
         if prediction.interval == "predictive":
-            of_f, noise = posterior.sample_learnt(coded.part(rows), prediction.draws)
-            learnt = np.ascontiguousarray(of_f.transpose(2, 0, 1)), noise.transpose(2, 0, 1)
+            error = posterior.bound_errors(coded.part(rows), prediction.draws)
         mean[rows] = posterior.draw_weights.mean_error(f, prediction.draws).reshape(shape)
         for (level, values), (_, found) in zip(bounds, into, strict=True):
-            if learnt is None:
+            if error is None:
                 found[rows] = posterior.draw_weights.quantile_error(f, level, prediction.draws).reshape(shape)
             else:
-                found[rows] = _mixture_error(posterior, *learnt, values[rows], prediction.draws)
+                found[rows] = error(values[rows])
     return Errors(mean, intervals, quantiles)
 
 
@@ -180,12 +177,3 @@ def _blocks(posterior: Posterior, coded: Coded, num_draws: int) -> Iterator[tupl
     for start in range(0, coded.num_rows, size):
         rows = slice(start, min(start + size, coded.num_rows))
         yield rows, posterior.draws_by_figure(coded.part(rows), num_draws)
-
-
-def _mixture_error(posterior: Posterior, f: Floats, sigma: Floats, bound: Floats, num_draws: int) -> Floats:
-    transform, degrees = posterior.transform, posterior.degrees(num_draws)
-    z = ((bound if transform is None else transform.forward(bound))[:, None, None] - f) / sigma
-    density = posterior.draw_weights.mean_of(scaled_density(z, degrees) / (ROOT * sigma), num_draws)
-    if transform is not None:
-        density = density * np.exp(transform.log_slope(bound))
-    return posterior.draw_weights.mean_error(below(z, degrees), num_draws) / density

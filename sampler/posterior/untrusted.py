@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sampler.errors import NotFittedError, PackedError, SettingsError
+from sampler.families import FAMILIES
 from sampler.posterior.posterior import Posterior
 from sampler.settings import LIMITS, Settings
 from sampler.storage import draw_codec
@@ -89,8 +90,8 @@ def _read(data: bytes) -> Contents:
     for sigma in (posterior._sigma, posterior.sigma):  # noqa: SLF001  `sigma` is None for probit
         if sigma is not None and not (float(sigma.min()) > 0 and float(sigma.max()) <= LARGEST):
             raise _wrong("its draws of sigma are out of range")
-    if posterior.leaf_counts.shape[2] != known.settings.get("num_trees"):
-        raise _wrong("its draws don't have as many trees as its settings say")
+    if posterior.num_trees != known.settings.get("num_trees"):
+        raise _wrong("its blocks of draws don't fit its settings")
     chains = [
         [PackedBlock(draws, block) for (draws, _, _), block in zip(of_chain, chain, strict=True)]
         for of_chain, chain in zip(heads, blocks, strict=True)
@@ -107,13 +108,8 @@ def _check_count(num_chains: int) -> None:
 def _check_sizes(header: Header, heads: Sequence[tuple[int, int, int]]) -> None:
     """Check the numbers of draws, trees per draw and nodes in the heads of all blocks."""
     draws, nodes = sum(head[0] for head in heads), sum(head[2] for head in heads)
-    several = (
-        header.settings.get("noise", "constant") != "constant"
-    )  # forests, all of whose trees are counted
-    trees = {head[1] for head in heads}
-    fits = trees <= {header.settings.get("num_trees")} or (several and len(trees) == 1)
-    if not fits or not all(head[0] for head in heads):
-        raise _wrong("its blocks of draws don't fit its settings")
+    if not all(head[0] for head in heads) or len({head[1] for head in heads}) > 1:
+        raise _wrong("its blocks of draws don't fit each other")
     if nodes > MAX_NODES or draws > MAX_DRAWS:
         raise PackedError(
             f"the model is too large to be taken: {draws} draws of {nodes} nodes in all, where up to "
@@ -138,9 +134,10 @@ def _check_header(header: Header) -> None:
     names = [column.name for column in schema.columns]
     if len(set(names)) < len(names):
         raise _wrong("two of its columns have the same name")
-    if settings.family == "probit" and len(schema.target.levels) != 2:
+    family = FAMILIES[settings.family]
+    if family.target == "two" and len(schema.target.levels) != 2:
         raise _wrong("its target doesn't have two classes")
-    if (settings.family != "gaussian") != (len(schema.target.levels) > 1):
+    if family.has_classes != (len(schema.target.levels) > 1):
         raise _wrong("the levels of its target don't fit its family")
     offset, step = float(header.constants["offset"]), float(header.constants["step"])
     if step <= 0 or abs(offset) + step * 2**40 > LARGEST:

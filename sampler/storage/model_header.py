@@ -51,6 +51,8 @@ class Header:
         Whether the training rows had weights.
     warnings
         Warnings given while the data were prepared.
+    exposure
+        Name of the column of exposures of counts; None without one.
     default_grid
         Up to 19 training values of each numeric or date column that divide the rows evenly, at which effects
         are shown by default; empty in models made before it was kept.
@@ -76,6 +78,7 @@ class Header:
     linear: LinearTerms | None = None
     reference_values: NDArray[np.float64] | None = None
     transform: Transform | None = None
+    exposure: str | None = None
 
     def to_bytes(self) -> bytes:
         """Encode the header; equal headers give equal bytes."""
@@ -91,6 +94,7 @@ class Header:
             **({} if self.num_rows is None else {"num_rows": self.num_rows}),
             **({"linear": self.linear.to_json()} if self.linear else {}),
             **({"transform": self.transform.to_json()} if self.transform else {}),
+            **({} if self.exposure is None else {"exposure": self.exposure}),
         }
         text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         arrays = [cuts.astype("<f8").tobytes() for cuts in self.grid.cuts]
@@ -138,6 +142,7 @@ class Header:
                 linear=None if linear is None else LinearTerms.from_json(linear, len(grid.cuts)),
                 reference_values=values,
                 transform=Transform.from_json(fields["transform"]) if "transform" in fields else None,
+                exposure=None if fields.get("exposure") is None else str(fields["exposure"]),
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise PackedError(f"the model's header can't be read: {error}") from error

@@ -71,7 +71,7 @@ def test_joint(monkeypatch, noise):
     path = []
     for _ in range(12_000):
         chain.run(1)
-        f, sigma2, degrees = f_of(chain), chain.sigma**2, chain._outcome.scalars[1]
+        f, sigma2, degrees = f_of(chain), chain.sigma**2, chain._likelihood.outcome.scalars[1]
         log_w = STEP * chain._models[1].log_value[: model.num_rows] if forest else np.zeros(model.num_rows)
         values = looked_at(model, f, sigma2, degrees, log_w, chain._forests[0].num_leaves)
         path.append(list(values.values()))

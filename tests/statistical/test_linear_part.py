@@ -77,7 +77,7 @@ def test_joint(weighted):
     path = []
     for _ in range(16_000):
         chain.run(1)
-        f, sigma2, (tau, *slopes) = f_of(chain), chain.sigma**2, chain._outcome.scalars[1:]
+        f, sigma2, (tau, *slopes) = f_of(chain), chain.sigma**2, chain._likelihood.outcome.scalars[1:]
         line = np.array(slopes) @ linear.z
         values = looked_at(model, f, sigma2, tau, slopes, line, chain._forests[0].num_leaves)
         path.append(list(values.values()))

@@ -26,7 +26,8 @@ def training(codes, y, *, weights=None, prior=None, **settings):
     y = np.asarray(y, float)
     num_codes = np.array([max([int(c) for c in column if c != MISSING], default=-1) + 1 for column in codes])
     resolved = Settings.resolve(**{"num_chains": 1, "num_burnin": 0, "thin": 1} | settings)
-    prior = {"offset": 0.0, "step": STEP} | (prior or {})
+    on_grid = resolved.family in ("gaussian", "probit")
+    prior = ({"offset": 0.0, "step": STEP} if on_grid else {}) | (prior or {})
     constants = calibrate(y, codes.astype(float), weights, resolved, prior)
     return Training(codes, num_codes, y, weights, constants, resolved)
 
@@ -62,8 +63,6 @@ def draws_of(data, chain=0):
 def with_outcome(chain, y):
     """Replace the outcome of a running chain, keeping trees, leaf values, sigma and random numbers."""
     chain.training = replace(chain.training, y=np.asarray(y, float))
-    if chain.training.settings.family == "probit":
-        chain._outcome = chain._outcome._replace(labels=np.asarray(y, np.uint8))
     chain._recompute()
 
 
@@ -71,7 +70,7 @@ def f_of(chain):
     """Return f of the chain's state at its rows, from the running residual."""
     constants, rows = chain.training.constants, len(chain.training.y)
     probit = chain.training.settings.family == "probit"
-    outcome = chain._outcome.latent[:rows] if probit else chain.training.grid_y
+    outcome = chain._likelihood.outcome.latent[:rows] if probit else chain.training.grid_y
     return constants.offset + constants.step * (outcome - chain.residual())
 
 

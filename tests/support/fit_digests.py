@@ -30,7 +30,7 @@ _SEARCH = {
     "search": {"iterations": 1, "first": 2, "most": 2, "chains": 1, "draws": 20, "samples": 2},
 }  # fmt: skip
 
-# outcome ("number", "two" or "three" classes), whether rows are weighted, and arguments of `fit`
+# outcome ("number", "count", "two" or "three" classes), whether rows are weighted, and arguments of `fit`
 CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "bart": ("number", False, _SHORT),
     "bart-cgm": ("number", False, _SHORT | {"moves": "cgm"}),
@@ -59,6 +59,9 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "probit": ("two", False, _SHORT | {"family": "probit"}),
     "probit-cgm": ("two", False, _SHORT | {"family": "probit", "moves": "cgm"}),
     "probit-pg": ("two", False, _SHORT | {"family": "probit", "moves": "pg"}),
+    "classes": ("three", False, _SHORT | {"family": "categorical"}),
+    "counts": ("count", False, _SHORT | {"family": "poisson"}),
+    "counts-dispersed": ("count", False, _SHORT | {"family": "zero-inflated-negative-binomial"}),
     "bcart": ("number", False, _TREE | {"method": "bcart"}),
     "bcart-weights": ("number", True, _TREE | {"method": "bcart"}),
     "bcart-growprune": ("number", False, _TREE | {"method": "bcart", "moves": "growprune"}),
@@ -90,6 +93,8 @@ def data(outcome: str) -> tuple[dict[str, list[Any]], list[Any], list[float]]:
     columns = {"first": first, "kind": second, "last": x[:, 1].tolist()}
     classes = {"two": ["no", "yes"], "three": ["low", "mid", "top"]}
     y = number.tolist()
+    if outcome == "count":
+        y = np.floor(np.exp(np.clip(number, -2, 3))).tolist()
     if outcome in classes:
         names = classes[outcome]
         cuts = np.quantile(number, np.arange(1, len(names)) / len(names))

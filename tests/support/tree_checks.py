@@ -117,5 +117,5 @@ def residual_is_what_trees_leave(chain):
     for tree in range(len(chain.leaf_counts)):
         total += tables(chain, tree)[1][slot_numbers(chain, tree), 0]
     probit = chain.training.settings.family == "probit"
-    y = chain._outcome.latent[: len(total)] if probit else chain.training.grid_y
+    y = chain._likelihood.outcome.latent[: len(total)] if probit else chain.training.grid_y
     np.testing.assert_array_equal(chain.residual(), y - total)

@@ -130,8 +130,20 @@ def test_classes_keep_their_labels(data):
     assert model.score(X, labels) > 0.8
     low, high = model.predict_interval(X).T
     assert np.all((low <= probability[:, 1]) & (probability[:, 1] <= high))
-    with pytest.raises(ValueError, match="Only binary"):
-        BARTClassifier(**SHORT).fit(X, np.arange(200) % 3)
+
+
+def test_three_classes_have_a_probability_each(data):
+    """More classes than two: probabilities by class, in the order of `classes_`, with intervals."""
+    X, y = data
+    labels = np.array(["low", "middle", "high"])[np.digitize(y, np.quantile(y, [1 / 3, 2 / 3]))]
+    model = BARTClassifier(**SHORT, random_state=0).fit(X, labels)
+    assert list(model.classes_) == ["high", "low", "middle"]
+    probability = model.predict_proba(X)
+    np.testing.assert_allclose(probability.sum(axis=1), 1)
+    assert model.score(X, labels) > 0.6
+    assert model.predict_interval(X).shape == (200, 3, 2)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        BARTClassifier(**SHORT).fit(X, y)
 
 
 def test_copies_predict_the_same(data):

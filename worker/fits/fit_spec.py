@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 from app.store import datasets
 from app.store.errors import LeaseLostError
 from app.store.tables import Dataset, Json, Model
-from sampler import PreparedFit, Settings, holdout_rows, prepare
+from sampler import Posterior, PreparedFit, Settings, holdout_rows, prepare
+from sampler.data.encode import Coded
 from sampler.definitions import COLUMN_ROLES
 from sampler.settings import SETTINGS
 
@@ -45,6 +46,12 @@ class Spec:
         return weights
 
     @property
+    def exposure(self) -> str | None:
+        """Column of exposures of counts."""
+        exposure: str | None = self.settings.get("exposure")
+        return exposure
+
+    @property
     def learnt(self) -> list[str]:
         """Columns that may become features, in the dataset's order."""
         taken = {self.target, *(self.settings.get(role) for role in COLUMN_ROLES)}
@@ -64,6 +71,13 @@ class ModelRows:
     X: pa.Table
     y: pa.ChunkedArray
     weights: pa.ChunkedArray | None
+    exposure: pa.ChunkedArray | None = None
+
+    def encoded(self, posterior: Posterior) -> Coded:
+        """Encode the rows, with their exposures, for a model."""
+        if posterior.exposure is None or self.exposure is None:
+            return posterior.encode(self.X)
+        return posterior.encode(self.X.append_column(posterior.exposure, self.exposure))
 
     @property
     def precisions(self) -> NDArray[np.float64] | None:
@@ -94,10 +108,10 @@ def read_spec(session: Session, model_id: str) -> Spec:
 
 def read_rows(session: Session, spec: Spec) -> ModelRows:
     """Read all rows of the columns that the model uses."""
-    more = [spec.target] + ([spec.weights] if spec.weights else [])
+    more = [name for name in (spec.target, spec.weights, spec.exposure) if name]
     table = datasets.read(session, spec.dataset_id, [*spec.learnt, *more])
-    weights = table.column(spec.weights) if spec.weights else None
-    return ModelRows(table.select(spec.learnt), table.column(spec.target), weights)
+    weights, exposure = (table.column(name) if name else None for name in (spec.weights, spec.exposure))
+    return ModelRows(table.select(spec.learnt), table.column(spec.target), weights, exposure)
 
 
 def split(spec: Spec, rows: ModelRows) -> tuple[ModelRows, ModelRows]:
@@ -139,6 +153,8 @@ def prepare_problem(spec: Spec, training: ModelRows) -> PreparedFit:
         training.y,
         features=spec.features,
         weights=training.weights,
+        exposure=training.exposure,
+        exposure_name=spec.exposure,
         target_name=spec.target,
         ignored=[name for name in spec.names if name not in used],
         **arguments,
@@ -146,5 +162,5 @@ def prepare_problem(spec: Spec, training: ModelRows) -> PreparedFit:
 
 
 def _take(rows: ModelRows, index: NDArray[np.int64]) -> ModelRows:
-    weights = None if rows.weights is None else rows.weights.take(index)
-    return ModelRows(rows.X.take(index), rows.y.take(index), weights)
+    weights, exposure = (None if c is None else c.take(index) for c in (rows.weights, rows.exposure))
+    return ModelRows(rows.X.take(index), rows.y.take(index), weights, exposure)

@@ -39,7 +39,7 @@ def look_at(
 
 
 def _labelled(posterior: Posterior, held: ModelRows) -> LabelledRows:
-    coded = posterior.encode(held.X)
+    coded = held.encoded(posterior)
     if posterior.classes is None:
         return LabelledRows(coded, floats(held.y), held.precisions)
     classes, outcomes = read_outcomes(held.y, posterior.schema.target, coded.num_rows)

@@ -24,7 +24,7 @@ def body_of(form: FormData) -> dict[str, Any]:
     features = [name for name in form.getlist("features") if isinstance(name, str) and name != target]
     faults = [] if features else [Fault("features", None, "choose at least one")]
     body: dict[str, Any] = {"dataset_id": text(form, "dataset_id") or "", "target": target}
-    texts = {name: text(form, name) for name in ("name", "weights", "family", "method")}
+    texts = {name: text(form, name) for name in ("name", "weights", "exposure", "family", "method")}
     body |= {name: value for name, value in texts.items() if value is not None} | {"features": features}
     columns = {name.removeprefix(KIND): text(form, name) for name in form if name.startswith(KIND)}
     body |= {"columns": chosen} if (chosen := {name: kind for name, kind in columns.items() if kind}) else {}

@@ -221,7 +221,7 @@ def _predicted(
     predictor: Predictor, owner: str, model_id: str, frame: Frame, request: Request, *, asked: bool
 ) -> dict[str, Any]:
     model, dataset = frame["model"], frame["dataset"]
-    interval = "credible" if model.settings.get("family") != "gaussian" else "predictive"
+    interval = "credible" if model.settings.get("family") in ("probit", "categorical") else "predictive"
     nothing: dict[str, Any] = {
         "columns": [],
         "given": [],

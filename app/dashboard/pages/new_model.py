@@ -145,7 +145,7 @@ def _page(
         estimated=estimated,
         wrong=wrong,
         once=given.get("once") or secrets.token_urlsafe(16),
-        families=creation.CHOICES["family"],
+        families=creation.FAMILY_LABELS,
         methods=creation.CHOICES["method"],
         method_words=formatting.METHODS,
         snippets=snippets.ask(request, "/models", _fit_call(body), method="POST", body=body) if body else [],

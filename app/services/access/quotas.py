@@ -18,6 +18,7 @@ LATER = {"stored": 3600, "queued": 30, "predictions": 1}  # seconds until a retr
 def expected_bytes(settings: Mapping[str, Any]) -> int:
     """Estimate the bytes that a model with these settings will store; with stop rules, the maximum."""
     trees, chains = int(settings.get("num_trees", 0)), int(settings.get("num_chains", 0))
+    trees *= int(settings.get("classes") or 1)  # a sum of trees for each
     draws = (settings.get("stop") or {}).get("max_draws") or settings.get("num_draws", 0)
     return BYTES_PER_TREE * trees * chains * int(draws)
 

@@ -10,10 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.services.errors import InvalidRequestError
-from app.services.fits.durations import TUNED, chain_seconds, finish_seconds, prepare_seconds
+from app.services.fits.durations import (
+    TUNED,
+    chain_seconds,
+    finish_seconds,
+    num_forests,
+    prepare_seconds,
+)
 from app.services.request_context import actor
 from sampler import ColumnSummary
 from sampler.bart import noise_forest
+from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.noise import NOISES
 
@@ -26,6 +33,7 @@ SLOT = 1  # per row and tree
 LINEAR_CELL = 24  # per row and term of a linear part: its values, and the terms as drawn in two bases
 SCALE_ROW = 24  # per row with heavy tails: its scale, squared error, weight
 PRECISION_ROW = 32  # per row with a forest of precisions: log precision, its part of sums, weight
+CLASS_ROW = 16  # per row and class with a sum of trees: log f, its part of sums, whether it is the row's
 PARTICLE, PARTICLE_ROW = 20_000, 30  # of a particle filter: each particle holds three row orders
 DRAW, TREE = 24_000, 40  # per kept draw (copies of f at 200 reference rows), and per tree of each
 SEARCHED = 450  # per coded column and draw of the chains of a topology with ten splits
@@ -72,9 +80,14 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
     slots
         Chains that run at once; the duration assumes a core for each.
     """
-    trees, chains = int(settings["num_trees"]), int(settings["num_chains"])
+    forests, chains = num_forests(settings), int(settings["num_chains"])
+    trees = forests * int(settings["num_trees"])
     draws, scored = int(settings["num_draws"]), bool(settings.get("holdout"))
     sampling = rows * ((CELL_SCORED if scored else CELL) * (columns + 1) + ROW + SLOT * trees)
+    if forests > 1:
+        sampling += rows * CLASS_ROW * forests
+    more = FAMILIES[settings.get("family") or "gaussian"].more_trees
+    trees, sampling = trees + more, sampling + rows * SLOT * more
     of_noise = NOISES[settings.get("noise") or "constant"]
     if of_noise.heavy_tails:
         sampling += rows * SCALE_ROW
@@ -120,7 +133,7 @@ def check_memory(settings: Mapping[str, Any], rows: int, columns: int) -> None:
         raise TooMuchMemoryError(
             f"This fit would take about {_mib(needed)} of a worker that has {_mib(most)}: {FORMULA}. Here: "
             f"{rows} rows, {columns} columns (a category counts once for each level), "
-            f"{settings['num_trees']} trees, {settings['num_chains']} chains of "
+            f"{num_forests(settings) * settings['num_trees']} trees, {settings['num_chains']} chains of "
             f"{settings['num_draws']} draws. Ask for fewer features, draws or trees."
         )
 

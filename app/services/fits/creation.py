@@ -26,18 +26,23 @@ from app.store.errors import DatasetGoneError
 from app.store.tables import Dataset
 from sampler import ColumnSummary, DataError, Settings, SettingsError, choose
 from sampler.data.columns import is_beyond
-from sampler.data.schema import KINDS, Choice
-from sampler.data.target import guess_family, read_target, read_weights
+from sampler.data.schema import KINDS, Choice, Column
+from sampler.data.target import guess_family, read_exposure, read_target, read_weights
 from sampler.definitions import COLUMN_ROLES, ROLES, SCHEMES
 from sampler.errors import DataProblem
+from sampler.families import FAMILIES
 from sampler.methods import METHODS
-from sampler.preparation import check_weights, checked_prior
-from sampler.settings import EVERY, FAMILIES, SETTINGS
+from sampler.preparation import check_exposure, check_weights, checked_prior
+from sampler.settings import EVERY, SETTINGS
 
 CHOICES: dict[str, tuple[str, ...]] = {
-    "family": FAMILIES,
+    "family": tuple(FAMILIES),
     "method": tuple(METHODS),
     "kind": KINDS,
+}
+FAMILY_LABELS = {
+    "auto": "detected from the target",
+    **{name: family.label for name, family in FAMILIES.items()},
 }
 DEFINITIONS = EVERY  # of all settings, by name
 MIN_ROWS = 10  # to fit; a rule of the HTTP API, not of the sampler
@@ -244,8 +249,10 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
     _check_particles(dataset, settings)
     choice = _choose(dataset, reserved, request)
     _check_cuts(prior.get("cuts", {}), choice)
-    _check_values(table, request, settings)
+    target = _check_values(table, request, settings)
+    several = METHODS[settings.method].forests_of(settings.family, len(target.levels)) > 1
     spec = settings.to_json() | {
+        **({"classes": len(target.levels)} if several else {}),
         "features": list(choice.kinds),
         "columns": dict(choice.kinds),
         **{
@@ -315,11 +322,18 @@ def _absent(name: str, known: Collection[str]) -> str:
     return "the dataset has no such column" + (f"; did you mean {near[0]}?" if near else "")
 
 
-def _check_values(table: pa.Table, request: FitRequest, settings: Settings) -> None:
+def _check_values(table: pa.Table, request: FitRequest, settings: Settings) -> Column:
+    """Check the target and the weights; return the target's column."""
     try:
-        read_target(table.column(request.target), request.target, table.num_rows, settings.family)
+        target, _ = read_target(table.column(request.target), request.target, table.num_rows, settings.family)
     except DataError as error:
         raise _unusable(error) from None
+    _check_row_weights(table, request, settings)
+    _check_exposure(table, request, settings)
+    return target
+
+
+def _check_row_weights(table: pa.Table, request: FitRequest, settings: Settings) -> None:
     weights = request.roles.get("weights")
     if weights is None:
         return
@@ -334,6 +348,23 @@ def _check_values(table: pa.Table, request: FitRequest, settings: Settings) -> N
         read_weights(table.column(weights), table.num_rows)
     except DataError as error:
         raise _unusable(error, weights) from None
+
+
+def _check_exposure(table: pa.Table, request: FitRequest, settings: Settings) -> None:
+    exposure = request.roles.get("exposure")
+    if exposure is None:
+        return
+    try:
+        check_exposure(settings)
+    except SettingsError as error:
+        raise _refused(error) from None
+    if exposure in (request.target, request.roles.get("weights")):
+        told = "the column of exposures can't have another role as well"
+        raise UnusableDataError(errors=[Fault(exposure, None, told)])
+    try:
+        read_exposure(table.column(exposure), exposure, table.num_rows)
+    except DataError as error:
+        raise _unusable(error) from None
 
 
 def _check_particles(dataset: Dataset, settings: Settings) -> None:

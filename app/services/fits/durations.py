@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sampler.bart import noise_forest
+from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.noise import NOISES
 from sampler.posterior.assessment.stop_rules import next_look
@@ -24,7 +25,7 @@ MOVE_SECONDS: dict[str, tuple[float, float]] = {
     "restructure": (1e-4, 4.5e-7),  # with ten columns
 }
 UNKNOWN = MOVE_SECONDS["change"]  # for a move without a measured time
-PRECISION, COUNTED_ROW = (1.5e-6, 2.2e-9), 1.5e-10  # noise by row: a tree update, and each tree's counts anew
+LOG_LINEAR, COUNTED_ROW = (1.5e-6, 2.2e-9), 1.5e-10  # a log-linear tree's update; noise by row: counts anew
 LINEAR_CELL = 3e-9  # of a linear part: per iteration, row and term
 SCALE_ROW = 1.2e-7  # of heavy tails: a row's scale, and a share of drawing the degrees of freedom
 PARTICLE_ROW = 3.4e-9  # particle Gibbs, per tree update, particle and row
@@ -55,6 +56,11 @@ def prepare_seconds(rows: int, columns: int) -> float:
     return rows * (PREPARE * (columns + 1) + GRAM * columns**2)
 
 
+def num_forests(settings: Mapping[str, Any]) -> int:
+    """Return the number of sums of trees of num_trees trees each: one for each of several classes."""
+    return int(settings.get("classes") or 1)
+
+
 def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float:
     """Estimate the seconds of one chain (or one filter run) on prepared data."""
     draws, moves = int(settings["num_draws"]), settings["moves"]
@@ -71,17 +77,18 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
         return BEGIN + KEEP * draws + taken * SOFT_ROW[settings["method"]] * rows
     if METHODS[settings["method"]].engine.update_seconds is None:
         return BEGIN + KEEP * draws + _tree_seconds(settings, rows, columns, burnin + kept)
-    update, of_row = update_seconds(settings)
-    latent = LATENT_ROW * rows if settings.get("family") == "probit" else 0.0
-    trees = int(settings["num_trees"])
-    each = trees * (update + of_row * rows) + latent
+    family = FAMILIES[settings.get("family") or "gaussian"]
+    update, of_row = LOG_LINEAR if "log-linear-trees" in family.kernels else update_seconds(settings)
+    forests, trees = num_forests(settings), int(settings["num_trees"])
+    latent = 0.0 if family.target == "numbers" else LATENT_ROW * rows * forests
+    each = (forests * trees + family.more_trees) * (update + of_row * rows) + latent
     of_noise = NOISES[settings.get("noise") or "constant"]
     if of_noise.weighs_rows:
         each += trees * COUNTED_ROW * rows
     if of_noise.heavy_tails:
         each += SCALE_ROW * rows
     if of_noise.forest:
-        own, own_row = PRECISION
+        own, own_row = LOG_LINEAR
         each += noise_forest.NUM_TREES * (own + own_row * rows)
     if settings.get("linear"):
         each += LINEAR_CELL * rows * columns
@@ -130,7 +137,8 @@ def looks_seconds(stop: Mapping[str, Any], chains: int, slots: int) -> float:
 
 def finish_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float:
     """Estimate the seconds of the verdict and of the scores on held-out rows."""
-    trees, held = int(settings["num_trees"]), rows * float(settings.get("holdout") or 0.0)
+    trees = num_forests(settings) * int(settings["num_trees"])
+    held = rows * float(settings.get("holdout") or 0.0)
     draws = int(settings["num_chains"]) * int(settings["num_draws"])
     judging = BEGIN + draws * (JUDGE + JUDGE_TREE * trees)
     if not held:

@@ -98,7 +98,9 @@ class Predictor(Posteriors):
             stored, posterior, draws = self.lookup(owner, model)
         request = replace(request, draws=draws if request.draws is None else request.draws)
         if request.file is not None:
-            rows, as_sent, notes = read_rows(*request.file, posterior.schema, self.max_rows)
+            rows, as_sent, notes = read_rows(
+                *request.file, posterior.schema, self.max_rows, posterior.exposure
+            )
             names = kept_columns.names_of(request.keep, as_sent.column_names)
             kept = kept_columns.with_dates(as_sent.select(names)) if names else None
             known = {column.name for column in posterior.schema.columns} | set(posterior.schema.ignored)

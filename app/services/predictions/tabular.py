@@ -21,12 +21,12 @@ LIMITS = ReaderLimits(bytes=64 << 20, cells=1 << 24, memory=512 << 20, seconds=2
 
 
 def read_rows(
-    file: BinaryIO, options: Options, schema: Schema, max_rows: int
+    file: BinaryIO, options: Options, schema: Schema, max_rows: int, exposure: str | None = None
 ) -> tuple[pa.Table, pa.Table, list[str]]:
     """Read the rows of a file of any format; return them as the model's, as they were sent, and warnings.
 
     CSV holds only text: each cell is read as the kind of the model's column with that name, so the text of a
-    number becomes a number there. Other formats have types of their own.
+    number becomes a number there, and so does that of an exposure. Other formats have types of their own.
 
     Raises
     ------
@@ -37,6 +37,8 @@ def read_rows(
     """
     columns = {column.name: column for column in schema.columns}
     kinds = {name: RAW if column.kind == "category" else column.kind for name, column in columns.items()}
+    if exposure is not None:
+        kinds[exposure] = "number"
     known = (*columns, *schema.ignored)
     options = replace(options, kinds=kinds, otherwise=RAW, known=known)
     limits = replace(LIMITS, rows=max_rows)

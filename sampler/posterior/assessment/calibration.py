@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.posterior.assessment.predictive import Predictive
 from sampler.posterior.assessment.scoring import binomial_interval, count_inside
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def row_by_row(
         )
         if classes:
             continue
-        law = Predictive.of(posterior, part.coded, part.weights)
+        law = posterior.law(part.coded, part.weights)
         inside += [count_inside(law.below(part.y), level) for level in LEVELS]
         if part.weights is not None:
             summaries["lower"][batch], summaries["upper"][batch] = law.interval(LEVEL)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.errors import DataError, SettingsError
+from sampler.families import FAMILIES
 from sampler.posterior.weighting.noise_law import scaled_density
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ def density(posterior: Posterior, coded: Coded, num_draws: int) -> dict[str, Any
         ``x``, float64 [240], in units of the outcome; at these points the densities ``mean``, of the
         regression function (for two classes: of the second's probability), a kernel estimate over the draws,
         None when all are equal, and ``outcome``, of a new outcome of weight 1, the mixture of the draws'
-        densities, None for two classes; ``centre``, the posterior mean; ``intervals``, (lower, upper)
-        at 90%, for ``mean`` and ``outcome``.
+        densities (for counts: bars of their probabilities), None for two classes; ``centre``, the posterior
+        mean; ``intervals``, (lower, upper) at 90%, for ``mean`` and ``outcome``.
 
     Raises
     ------
@@ -72,6 +73,12 @@ def density(posterior: Posterior, coded: Coded, num_draws: int) -> dict[str, Any
     spread = float(np.ptp(f)) or max(abs(float(f[0])), 1.0) * 1e-3
     beyond = 0.15 * spread if sigma is None else max(FAR * float(sigma.mean()), 0.15 * spread)
     x = np.linspace(f.min() - beyond, f.max() + beyond, POINTS)
+    counted = FAMILIES[posterior.family].target == "counts"
+    if counted:  # a bar of width 1 around each count
+        law = posterior.law(coded)
+        top = max(float(law.quantile(0.999)[0]), np.ceil(f.max()))
+        x = np.linspace(-0.5, top + 0.499, POINTS)
+        heights = np.array([np.exp(law.log_density(np.array([k])))[0] for k in np.rint(x)])
     if posterior.classes is not None:
         x = np.clip(x, 0.0, 1.0)
 
@@ -84,14 +91,14 @@ def density(posterior: Posterior, coded: Coded, num_draws: int) -> dict[str, Any
         with np.errstate(invalid="ignore"):
             return _mixture(transform.forward(x), learnt, noise, degrees) * np.exp(transform.log_slope(x))
 
-    kinds = {"mean": "credible"} | ({} if sigma is None else {"outcome": "predictive"})
+    kinds = {"mean": "credible"} | ({} if sigma is None and not counted else {"outcome": "predictive"})
     answers = {
         name: posterior.predict(coded, LEVEL, kind, num_draws=num_draws) for name, kind in kinds.items()
     }
     return {
         "x": x,
         "mean": gaussian_kde(f)(x) if np.ptp(f) > 0 else None,
-        "outcome": None if sigma is None else outcome(x),
+        "outcome": heights if counted else None if sigma is None else outcome(x),
         "centre": float(answers["mean"].mean[0]),
         "intervals": {
             name: (float(answer.lower[0]), float(answer.upper[0])) for name, answer in answers.items()

@@ -233,7 +233,13 @@ def _text(overall: list[dict[str, Any]], general: str | None, uneven: list[Compa
 
 def _advice(general: str | None, uneven: list[Comparison], settings: Mapping[str, Any]) -> str | None:
     shares = "Rely on the share of outcomes inside, given for each quarter, rather than on the nominal level."
-    if uneven and settings.get("method") == "bart" and settings.get("noise", "constant") == "constant":
+    if settings.get("family") in ("poisson", "zero-inflated-poisson") and (uneven or general is not None):
+        return (
+            "The variance of a Poisson count is its mean: fit again with a negative-binomial family, which "
+            f"learns how far it exceeds it. Until then: {shares[0].lower()}{shares[1:]}"
+        )
+    plain = settings.get("family", "gaussian") == "gaussian" and settings.get("method") == "bart"
+    if uneven and plain and settings.get("noise", "constant") == "constant":
         return (
             "The noise differs from row to row, and this model has a single sigma: fit again with "
             f"noise=forest, which learns it. Until then {shares[0].lower()}{shares[1:]}"

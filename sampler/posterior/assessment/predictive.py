@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -22,6 +22,25 @@ TAIL = 8.5  # standard deviations beyond which a normal has less than 1e-16
 FARTHEST_U, U_STEP = 14.0, 0.1  # beyond e^14 / 8 sds even the heaviest tails add less than 1e-8
 CRPS_NODES = 64  # on either side of the outcome, where there is a transform
 REACH = 40.0  # standard deviations beyond which no requested quantile lies
+
+
+class OutcomeLaw(Protocol):
+    """Posterior predictive distribution of the outcomes of rows."""
+
+    def log_density(self, y: Floats) -> Floats:
+        """Compute the log density, or log probability, of an outcome of each row."""
+
+    def below(self, y: Floats) -> Floats:
+        """Compute the probability of at most y at each row; randomised where outcomes are whole numbers."""
+
+    def crps(self, y: Floats) -> Floats:
+        """Compute the continuous ranked probability score of each row's outcome, in its units."""
+
+    def interval(self, level: float) -> tuple[Floats, Floats]:
+        """Compute the ends of each row's equal-tailed interval."""
+
+    def quantile(self, q: float) -> Floats:
+        """Compute each row's q-quantile."""
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from scipy.special import betaincinv
 from sampler.data.encode import Coded
 from sampler.data.target import read_outcomes, read_weights
 from sampler.errors import SettingsError
+from sampler.families import FAMILIES
 from sampler.posterior.assessment.interval_verdict import interval_verdict
-from sampler.posterior.assessment.predictive import Predictive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,9 +54,10 @@ class LabelledRows:
     @classmethod
     def read(cls, posterior: Posterior, X: Any, y: Any, weights: Any = None) -> LabelledRows:
         """Check and encode rows; raise DataError, and SettingsError for weights with classes."""
-        if weights is not None and posterior.classes is not None:
+        if weights is not None and not FAMILIES[posterior.family].weights:
+            what = "counts" if posterior.classes is None else "classes"
             raise SettingsError(
-                "classes take no weights: leave them out", field="weights", code="not_applicable"
+                f"{what} take no weights: leave them out", field="weights", code="not_applicable"
             )
         coded = X if isinstance(X, Coded) else posterior.encode(X)
         classes, outcomes = read_outcomes(y, posterior.schema.target, coded.num_rows)
@@ -103,7 +104,9 @@ def score(
         the mean continuous ranked probability score (Gneiting and Raftery 2007), and ``pinball``, the mean
         losses of the mixture's quantiles, both in units of the outcome; ``coverage`` of predictive intervals,
         each with its 95% binomial interval (Clopper and Pearson 1934); ``intervals_verdict``, whether they
-        hold everywhere (`interval_verdict`). The mixture is that of each row's own weight. For classes:
+        hold everywhere (`interval_verdict`). The mixture is that of each row's own weight. For counts also
+        ``deviance``, the mean Poisson deviance of the posterior means, and ``zeros``, the shares of zeros
+        ``observed`` and ``predicted``; coverage is that of randomised intervals. For classes:
         ``log_loss``, ``brier`` and ``accuracy`` of the mean probabilities; ``brier`` is of the second of two
         classes alone, of more the sum over the classes. A class that only these rows have has probability 0.
 
@@ -144,14 +147,17 @@ def _score_numbers(
     posterior: Posterior, rows: LabelledRows, before: Callable[[], None], *, quick: bool
 ) -> dict[str, Any]:
     count = len(rows.y)
-    mean, below, density, crps = (np.zeros(count) for _ in range(4))
+    mean, below, density, crps, zero = (np.zeros(count) for _ in range(5))
+    counted = FAMILIES[posterior.family].target == "counts"
     losses = np.zeros((len(QUANTILES), count))
     for batch, part in rows.batches(BATCH_ROWS):
         before()
-        law = Predictive.of(posterior, part.coded, part.weights)
+        law = posterior.law(part.coded, part.weights)
         mean[batch] = posterior.predict(part.coded, level=None).mean
         density[batch] = law.log_density(part.y)
         below[batch] = law.below(part.y)
+        if counted:
+            zero[batch] = np.exp(law.log_density(np.zeros(len(part.y))))
         if not quick:
             crps[batch] = law.crps(part.y)
             losses[:, batch] = [pinball_loss(part.y, law.quantile(q), q) for q in QUANTILES]
@@ -163,9 +169,20 @@ def _score_numbers(
         "rows": count,
         "rmse": float(np.sqrt(np.mean((mean - rows.y) ** 2))),
         "log_score": float(density.mean()),
+        **(_of_counts(rows.y, mean, zero) if counted else {}),
         **({} if quick else slow),
         "coverage": [coverage(level, count_inside(below, level), count) for level in LEVELS],
         "intervals_verdict": interval_verdict(posterior, rows, below, mean),
+    }
+
+
+def _of_counts(y: Floats, mean: Floats, zero: Floats) -> dict[str, Any]:
+    """Compute the mean Poisson deviance of the means, and the shares of zeros observed and predicted."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.where(y > 0, y * np.log(y / mean), 0.0) - (y - mean)
+    return {
+        "deviance": float(2 * each.mean()),
+        "zeros": {"observed": float(np.mean(y == 0)), "predicted": float(zero.mean())},
     }
 
 

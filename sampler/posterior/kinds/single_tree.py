@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.row_flags import by_row as flags_by_row
 from sampler.errors import PackedError
 from sampler.methods import METHODS
 from sampler.posterior import topology
 from sampler.posterior.ensemble import Ensemble
-from sampler.posterior.intervals import Interval, Quantile, Request
-from sampler.posterior.posterior import MAX_CELLS, Posterior, Prediction
+from sampler.posterior.kinds.by_figure import FiguresPosterior
 from sampler.posterior.shap_values import ForestToExplain
 from sampler.posterior.weighting.draw_weights import EqualWeights, ImportanceWeights
 from sampler.posterior.weighting.quantiles import noise_mixture
@@ -31,10 +29,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-BLOCK_ROWS = 1024
 
-
-class TreePosterior(Posterior):
+class TreePosterior(FiguresPosterior):
     """Draws of one tree each.
 
     For classes, predictions are probabilities: of the second of two, else [row, class].
@@ -61,6 +57,7 @@ class TreePosterior(Posterior):
         if any(value.shape[1] != wanted for value in values):
             raise PackedError("the leaves of the draws don't fit the model")
         self._value = np.concatenate(values)
+        self.width = wanted
         if self.classes and (self._value.min() < 0 or self._value.max() > 1):
             raise PackedError("the draws hold probabilities outside 0 to 1")
         if wanted == 2 and not self.classes and self._value[:, 1].min() <= 0:
@@ -79,16 +76,6 @@ class TreePosterior(Posterior):
             first += int(np.count_nonzero(is_leaf))
             numbered.append(draws.with_leaf(leaf))
         return Ensemble(numbered, num_features)
-
-    @property
-    def sigma(self) -> Floats | None:
-        """Draws of the noise sd (its root mean square over the training rows); None for classes."""
-        return None if self.classes else self._sigma
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        """Names of the classes; None for numbers."""
-        return self.schema.target.levels or None
 
     @property
     def nbytes(self) -> int:
@@ -122,43 +109,11 @@ class TreePosterior(Posterior):
             return np.broadcast_to(self._sigma[:, :used, None], shape)
         return np.asarray(self._value[self._leaves(coded.codes, chosen), 1]).reshape(shape)
 
-    def _predict(self, coded: Coded, request: Request, num_draws: int | None) -> Prediction:
-        chosen, used = self._choose(num_draws)
-        several = self.classes is not None and len(self.classes) > 2
-        shape = (coded.num_rows, len(self.classes or ())) if several else (coded.num_rows,)
-        mean, sd = np.empty(shape), np.empty(shape)
-        bounds = np.empty((len(request.tails), *shape))
+    def _outcomes(self, part: Coded, f: Floats, tails: Floats, used: int) -> tuple[Floats, Floats]:
+        """Return the mean variance of a new outcome given a draw [row], and its quantiles [tail, row]."""
         share = self.draw_weights.shares(used)
-        size = min(BLOCK_ROWS, max(16, MAX_CELLS // (len(chosen) * self._value.shape[1])))
-        for start in range(0, coded.num_rows, size):
-            rows = slice(start, min(start + size, coded.num_rows))
-            part = coded.part(rows)
-            f = self._f(part, used)
-            by_row = f.reshape(len(chosen), part.num_rows, -1).transpose(1, 2, 0)
-            by_row = np.ascontiguousarray(by_row.reshape(-1, len(chosen)))  # [row and class, draw]
-            centre = by_row @ share
-            correction = len(chosen) / max(len(chosen) - 1, 1)
-            variance = ((by_row - centre[:, None]) ** 2) @ share * correction
-            if request.kind == "predictive":
-                noise = self.sample_sigma(part, used).reshape(len(chosen), -1).T
-                variance += (noise**2) @ share
-                found = noise_mixture(by_row, noise, share, request.tails)
-            else:
-                found = self.draw_weights.quantiles(by_row, request.tails, used)
-            mean[rows] = centre.reshape(-1, *shape[1:])
-            sd[rows] = np.sqrt(variance).reshape(-1, *shape[1:])
-            bounds[:, rows] = found.reshape(len(request.tails), part.num_rows, *shape[1:])
-        ends = 2 * len(request.levels)
-        return Prediction(
-            mean,
-            sd,
-            [Interval(v, bounds[2 * i], bounds[2 * i + 1]) for i, v in enumerate(request.levels)],
-            [Quantile(q, bounds[ends + i]) for i, q in enumerate(request.quantiles)],
-            list(coded.warnings),
-            used,
-            request.kind,
-            flags_by_row(coded.marks, self.schema.columns),
-        )
+        noise = self.sample_sigma(part, used).reshape(len(share), -1).T
+        return (noise**2) @ share, noise_mixture(f, noise, share, tails)
 
     def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
         """Return what SHAP values add up to, in words, and the tree whose values it is, by class."""

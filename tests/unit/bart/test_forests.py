@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numba import njit
 
-from sampler.bart import chain as chain_module
 from sampler.bart.chain import Chain
 from sampler.bart.checkpoint import read_checkpoint, write_checkpoint
+from sampler.bart.families import gaussian
 from sampler.bart.kernels.leaf_models.normal import Normal
 from sampler.bart.kernels.leaf_models.operations import log_evidence as evidence_of_a_leaf
 from sampler.bart.state import ForestPlan
@@ -40,7 +40,7 @@ def two_forests(monkeypatch):
     """Make all further chains have two forests."""
 
     def use(**options):
-        monkeypatch.setattr(chain_module, "plan_forests", partial(split, **options))
+        monkeypatch.setattr(gaussian, "plan_forests", partial(split, **options))
 
     return use
 
@@ -98,12 +98,12 @@ def test_two_forests_resume_exactly(two_forests, kind):
 def test_scalars_are_kept_and_resumed(monkeypatch):
     """A scalar that a family adds is kept beside sigma in draws, blocks and checkpoints."""
     data = training()
-    monkeypatch.setattr(chain_module, "name_scalars", lambda _training: ("sigma", "nu"))
+    monkeypatch.setattr(gaussian, "name_scalars", lambda _training: ("sigma", "nu"))
     chain = Chain.start(data, 0)
-    chain._outcome.scalars[1] = 4.5
+    chain._likelihood.scalars[1] = 4.5
     chain.run(12)
     again = Chain.resume(data, chain.checkpoint())
-    assert again._outcome.scalars[1] == 4.5
+    assert again._likelihood.scalars[1] == 4.5
     again.run(10)
     draws = again.take()
     assert draws.scalars["nu"].tolist() == [4.5] * draws.num_draws

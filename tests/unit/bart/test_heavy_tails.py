@@ -39,7 +39,7 @@ def test_a_tree_has_its_posterior_law(monkeypatch):
     settings = {"num_trees": 1, "num_burnin": 100, "num_draws": 1500, "thin": 4}
     chain = Chain.start(training([[0, 1, 2]], [0.3, -0.4, 2.1], prior=prior, noise="t", **settings), 0)
     chain.run(1)
-    chain._outcome.scalars[1] = 4.0
+    chain._likelihood.outcome.scalars[1] = 4.0
     chain.run(10**6)
     counts = np.bincount(chain.take().leaf_counts[:, 0], minlength=4)[1:4]
     expected = np.array([0.037037, 0.436128, 0.526835])

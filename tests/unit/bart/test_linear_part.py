@@ -53,13 +53,13 @@ def slopes_without_trees(z, y, *, sigma, tau, count, weights=None):
         {"x": [*range(len(y))]}, y, weights=weights, linear=True, prior=prior, num_chains=1
     ).training
     chain = Chain.start(replace(data, linear=linear), 0)
-    part, step = chain._slopes._part, data.constants.step
+    part, step = chain._likelihood._slopes._part, data.constants.step
     found = np.empty((count, len(z)))
     for draw in range(count):
         draw_slopes(part, chain._models[0], tau / step, chain._work.random)
         found[draw] = part.rotation @ part.turned * step
-        chain._outcome.scalars[2:] = found[draw]
-        apply_slopes(part, chain._outcome, chain._models[0].residual)
+        chain._likelihood.outcome.scalars[2:] = found[draw]
+        apply_slopes(part, chain._likelihood.outcome, chain._models[0].residual)
     return found
 
 

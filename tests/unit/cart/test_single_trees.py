@@ -229,7 +229,7 @@ def test_few_particles_of_large_trees():
     [
         ({"method": "bcart", "num_trees": 5}, "num_trees must be 1"),
         ({"method": "bcart", "family": "probit"}, "takes family gaussian or categorical"),
-        ({"family": "categorical"}, "goes with method bcart"),
+        ({"method": "bcart", "family": "poisson"}, "goes with method bart"),
         ({"method": "bcart-mean-variance", "family": "categorical"}, "takes family gaussian"),
         ({"method": "bcart", "moves": "pg"}, "moves must be one of default, cgm, growprune"),
         ({"method": "smc", "thin": 3}, "thin must be 1, or left out: method smc has particles"),

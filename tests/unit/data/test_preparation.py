@@ -186,7 +186,7 @@ def test_many_bad_target_rows():
     [
         ([3.0] * N, "constant target"),
         (["low", "high"] * 30, 'or set family="auto"'),
-        (["low", "mid", "high"] * 20, 'or set method="bcart" and family="auto" if these are 3 classes'),
+        (["low", "mid", "high"] * 20, 'or set family="auto" if these are 3 classes'),
         (["1", "2", "x"] * 20, "row 3 holds 'x'"),
         (["12", "13"] * 30, "must be numeric"),
         ([True, False] * 30, 'set family="probit", make it a number (0 and 1)'),
@@ -260,7 +260,7 @@ def test_infinite_values_are_named():
         ({"prior": {"cuts": {"nope": [1]}}}, SettingsError, "nope"),
         ({"prior": {"cuts": {"size": [2, 1]}}}, SettingsError, "increasing"),
         ({"prior": {"kk": 1}}, SettingsError, "kk"),
-        ({"family": "poisson"}, SettingsError, "family"),
+        ({"family": "survival"}, SettingsError, "family"),
     ],
     ids=str,
 )

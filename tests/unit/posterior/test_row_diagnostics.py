@@ -54,7 +54,7 @@ def test_flags_of_one_row_are_bounded():
     assert [len(row) for row in row_flags.by_row(marks, columns)] == [10, 10]
 
 
-def test_the_error_of_a_predictive_bound_is_its_spread_over_repetitions():
+def test_the_error_of_a_predictive_bound_is_its_spread_over_repetitions(monkeypatch):
     """With independent draws a bound's stated error is its standard deviation over many posteriors."""
     generator = np.random.default_rng(5)
     chains, draws, repeats, tail = 4, 100, 400, 0.05
@@ -65,7 +65,9 @@ def test_the_error_of_a_predictive_bound_is_its_spread_over_repetitions():
     mixture_quantiles(steps, 0.001, sigma.reshape(-1), np.array([tail]), ndtri(np.array([tail])), bound)
 
     posterior, _, _ = make_posterior()
-    stated = row_diagnostics._mixture_error(posterior, f * 0.001, sigma, bound[:, 0], draws)
+    learnt = (f * 0.001).transpose(1, 2, 0), np.broadcast_to(sigma[:, :, None], (chains, draws, repeats))
+    monkeypatch.setattr(posterior, "sample_learnt", lambda _part, _used: learnt)
+    stated = posterior.bound_errors(None, draws)(bound[:, 0])
 
     assert np.sqrt(np.mean(stated**2)) == pytest.approx(bound.std(), rel=0.15)
 

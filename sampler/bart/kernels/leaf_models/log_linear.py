@@ -30,19 +30,19 @@ from sampler.kernels.arrays import (
 )
 from sampler.kernels.random import gamma
 
-SHAPE, RATE, EMPTY = 0, 1, 2  # places in LogLinear.prior: of the Gamma; the log evidence of no rows at all
-PRIOR_SIZE = 3
-COUNT = 0.5  # r of a row
+# places in LogLinear.prior: of the Gamma; the log evidence of no rows at all; r of a row of weight 1
+SHAPE, RATE, EMPTY, COUNT = 0, 1, 2, 3
+PRIOR_SIZE = 4
 
 
 class LogLinear(NamedTuple):
     """Parameters and rows of a forest with log-linear leaves."""
 
-    prior: Floats  # [3]
-    noise: Floats  # of the normal forest beside it; the likelihood's power is in it
+    prior: Floats  # [4]
+    noise: Floats  # shared with the chain's other forests; the likelihood's power is in it
     log_value: Ints  # [rows], log f, steps of STEP, up to the pending change of the last tree
     part: Floats  # [rows], what a row adds to s: its rate times f, up to the same
-    weights: Ints  # [n], 1 or 0; empty: all 1
+    weights: Ints  # [n], r of each row in units of prior[COUNT]; empty: all 1
     scale: Floats  # [1], a power of two: parts are summed as whole multiples of its inverse
     wholes: Longs  # [rows], room for a pass
     factors: Floats  # [leaves of any tree], room for a pass
@@ -52,7 +52,7 @@ class LogLinear(NamedTuple):
 def units(model: LogLinear) -> tuple[Float, Float]:
     """Factors that make a number of rows an r, and a sum of whole parts an s."""
     power = model.noise[LIKELIHOOD]
-    return COUNT * power, power / model.scale[0]
+    return model.prior[COUNT] * power, power / model.scale[0]
 
 
 def partial_sum(_model: LogLinear, total: Int, _count: Int, old: Int32) -> Float:

@@ -1,9 +1,12 @@
-"""Targets of two classes: a probability with its interval, in the user's labels."""
+"""A target of two or more classes: probabilities with their intervals, in the user's own labels."""
 
+import numpy as np
 import pytest
 
+from sampler import load
 from tests.support.api_calls import post_csv, two_classes
-from tests.support.models.fitted_models import SMALL, fitted
+from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.models.single_tree_models import KINDS, ask, kinds
 
 
 @pytest.mark.parametrize("family", ["probit", "auto"])
@@ -55,3 +58,62 @@ def test_what_probit_cannot_use_is_refused_before_the_202(client):
     assert "probit takes no weights" in weighted.json()["detail"]
     assert "nu has no meaning for probit" in noisy.json()["detail"]
     assert "3 classes" in classes.json()["detail"]
+
+
+def test_three_classes_have_a_sum_of_trees_each(client, settings, tmp_path):
+    """A fit that is detected as one of classes goes all the way: answers, scores, pages, file, more draws."""
+    dataset = post_csv(client, kinds()).json()
+    body = {"dataset_id": dataset["id"], "target": "y", "family": "auto", "holdout": 0.2} | SMALL
+    guess = client.post("/models/estimate", json=body).json()
+    one = client.post("/models/estimate", json=body | {"method": "bcart", "num_trees": 1}).json()
+    assert guess["settings"]["classes"] == 3
+    assert guess["memory_bytes"] > one["memory_bytes"]
+    model = fitted(client, settings, text=kinds(), family="auto", holdout=0.2)
+    assert model["settings"]["family"] == "categorical"
+    assert model["holdout"]["log_loss"] < model["holdout"]["base_log_loss"]
+    said = ask(client, model, level=0.8, rhat=True, mcse=True, samples=3)
+    assert said["classes"] == [*KINDS]
+    mean = np.array(said["mean"])
+    np.testing.assert_allclose(mean.sum(axis=1), 1)
+    (interval,) = said["intervals"]
+    assert np.all((np.array(interval["lower"]) <= mean) & (mean <= np.array(interval["upper"])))
+    path = f"/models/{model['id']}"
+    held = client.get(f"{path}/holdout").json()
+    assert held["classes"] == [*KINDS]
+    assert held["calibration"]
+    effect = client.post(f"{path}/partial-dependence", json={"features": ["x"]})
+    assert effect.status_code == 200, effect.text
+    for part in ("diagnostics", "variable-importance", "draws"):
+        assert client.get(f"{path}/{part}").status_code == 200
+    for tab in ("", "/chains", "/effects", "/features", "/predict"):
+        assert client.get(f"/ui{path}{tab}").status_code == 200, tab
+    data = client.get(f"{path}/file").content
+    (tmp_path / "model.bart").write_bytes(data)
+    assert load(tmp_path / "model.bart").predict({"x": [0.1, 0.9]}).mean.tolist() == said["mean"]
+    back = client.post("/models", content=data, headers={"Content-Type": "application/vnd.bartserve.model"})
+    assert back.status_code == 201, back.text
+    assert ask(client, back.json())["mean"] == said["mean"]
+    more = client.post(f"{path}/extend", json={"num_draws": 10})
+    assert more.status_code == 202, more.text
+    run_units(settings)
+    longer = client.get(path).json()
+    assert longer["state"] == "succeeded"
+    assert longer["draws"] == 50
+    assert ask(client, longer, draws=40)["mean"] == said["mean"]
+
+
+def test_what_classes_of_a_sum_of_trees_cannot_use_is_refused(client):
+    """Moves, starts, priors and weights without meaning for them are a 422 that names the field."""
+    labelled = post_csv(client, kinds().replace("\n", ",1\n").replace("x,y,1", "x,y,w")).json()
+    body = {"dataset_id": labelled["id"], "target": "y", "family": "categorical"} | SMALL
+    for field, more in (
+        ("moves", {"moves": "cgm"}),
+        ("start", {"start": "smc"}),
+        ("noise", {"noise": "forest"}),
+        ("prior", {"prior": {"sparse": True}}),
+        ("w", {"weights": "w"}),
+    ):
+        answer = client.post("/models", json=body | more)
+        assert answer.status_code == 422, field
+        fault = answer.json()["errors"][0]
+        assert field in (fault.get("setting"), fault.get("column"), fault.get("field")), fault

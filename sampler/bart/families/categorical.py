@@ -1,0 +1,123 @@
+"""Classes by a multinomial logit of log-linear forests (docs/maths.md#classes-by-log-linear-forests)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.bart.families.likelihood import Likelihood
+from sampler.bart.log_linear import gamma_prior, make_log_linear, scale_for
+from sampler.bart.state import ForestPlan
+from sampler.prior import Constants
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.bart.kernels.state import Forest, Work
+    from sampler.kernels.arrays import Data
+    from sampler.settings import Settings
+    from sampler.training import Training
+
+    Floats = NDArray[np.float64]
+
+STEP = 2.0**-20  # of logarithms of leaf values
+LOG_SD = 7.22  # prior sd of the log of a class's f times k; log odds have twice probit's sd, times 1.702
+
+
+@dataclass(frozen=True)
+class CategoricalConstants(Constants):
+    """Prior in absolute constants.
+
+    A leaf value's logarithm has mean 0 and standard deviation `leaf_sd`; the probability of class k is in
+    proportion to shares[k] times f_k.
+    """
+
+    shares: tuple[float, ...] = ()
+
+
+def calibrate(
+    y: Floats, _design: Floats, _weights: Floats | None, settings: Settings, knobs: Mapping[str, Any]
+) -> CategoricalConstants:
+    """Compute the prior's constants.
+
+    Parameters
+    ----------
+    y
+        Class indices from 0, float64 [n].
+    settings
+        Number of trees.
+    knobs
+        Entries of the prior, complete.
+
+    """
+    counts = np.maximum(np.bincount(y.astype(np.int64), minlength=2), 0.5)
+    leaf_sd = knobs.get("leaf_sd", LOG_SD / (knobs["k"] * math.sqrt(settings.num_trees)))
+    return CategoricalConstants(
+        offset=0.0,
+        step=STEP,
+        leaf_sd=float(leaf_sd),
+        nu=1.0,
+        lambda_=1.0,
+        sigma_start=1.0,
+        sigma_fixed=True,
+        alpha=float(knobs["alpha"]),
+        beta=float(knobs["beta"]),
+        k=float(knobs["k"]),
+        shares=tuple((counts / counts.sum()).tolist()),
+    )
+
+
+class Categorical(Likelihood):
+    """P(y = k) in proportion to the class's share times f_k(x), with a forest for each class."""
+
+    def __init__(self, training: Training) -> None:
+        from sampler.bart.kernels.leaf_models import normal  # noqa: PLC0415  # kernels load late
+
+        constants, settings = training.constants, training.settings
+        assert isinstance(constants, CategoricalConstants)
+        self.plans = tuple(
+            ForestPlan(
+                f"class {number}", settings.num_trees, constants.alpha, constants.beta, constants.leaf_sd,
+                settings.moves, "log-linear",
+            )
+            for number, _ in enumerate(constants.shares, 1)
+        )  # fmt: skip
+        classes, rows = len(constants.shares), training.padded_codes.shape[1]
+        self._log_shares = np.log(constants.shares)
+        self._noise = np.zeros(normal.NOISE_SIZE)
+        self._noise[normal.SIGMA2] = STEP**-2.0
+        self._noise[normal.LIKELIHOOD] = not settings.prior_only
+        self._log_values, self._parts = np.zeros((classes, rows), np.int32), np.zeros((classes, rows))
+        self._is_class = np.zeros((classes, len(training.y)), np.int32)
+        self._room, self._sums = np.zeros((2, rows)), np.zeros(classes)
+        leaves = gamma_prior(constants.leaf_sd, 1)
+        first = make_log_linear(leaves, 1.0, self._noise, self._is_class[0], rows)
+        self.models = [
+            first._replace(log_value=log_value, part=part, weights=is_class, scale=np.ones(1))
+            for log_value, part, is_class in zip(self._log_values, self._parts, self._is_class, strict=True)
+        ]
+        self.scalars = np.ones(1)
+
+    def clear(self, training: Training) -> None:
+        """Mark the rows of each class, and let every f be 1."""
+        self._is_class[:] = training.y == np.arange(len(self._is_class))[:, None]
+        self._log_values[:] = 0
+
+    def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:  # noqa: ARG002
+        """Draw the rows' latent rates, given which the classes' forests are independent, and update these."""
+        from sampler.bart.kernels.forest_sweep import sweep_forest  # noqa: PLC0415
+        from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD  # noqa: PLC0415
+        from sampler.bart.kernels.row_latents.classes import begin_classes  # noqa: PLC0415
+
+        begin_classes(
+            self._log_values, self._log_shares, self._noise[LIKELIHOOD], data.num_rows, work.random,
+            self._parts, self._room[0], self._room[1], self._sums,
+        )  # fmt: skip
+        for forest, model, total in zip(forests, self.models, self._sums, strict=True):
+            model.scale[0] = scale_for(float(total))
+            sweep_forest(data, forest, model, work)

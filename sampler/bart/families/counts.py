@@ -1,0 +1,228 @@
+"""Counts by log-linear forests, with or without structural zeros (docs/maths.md#counts)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.bart.families.likelihood import Likelihood
+from sampler.bart.log_linear import gamma_prior, make_log_linear, scale_for
+from sampler.bart.state import ForestPlan
+from sampler.families import ZERO_TREES
+from sampler.prior import Constants
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.bart.kernels.state import Forest, Outcome, Work
+    from sampler.kernels.arrays import Data
+    from sampler.settings import Settings
+    from sampler.training import Training
+
+    Floats = NDArray[np.float64]
+
+STEP = 2.0**-20  # of logarithms of leaf values, and of the probit forest of structural zeros
+LOG_SD = 2.0  # prior sd of the log rate times k
+ZERO_SD = 1.5  # prior sd of that forest
+ZERO_MOVES = {"grow": 0.5, "prune": 0.5, "rule": 0.1}
+DISPERSION_STEPS = 2  # of the random walk, in a sweep
+FIRST_DISPERSION = 1.0
+
+
+@dataclass(frozen=True)
+class CountConstants(Constants):
+    """Prior in absolute constants.
+
+    The mean of a count is its exposure times `rate` times f; the logarithm of a leaf value of f has mean 0
+    and standard deviation `leaf_sd`. The dispersion is `dispersion`, or drawn where that is 0. A zero is
+    structural with probability Phi(zero_offset + g), and a leaf value of g is Normal(0, zero_sd^2).
+    """
+
+    rate: float = 1.0
+    dispersion: float = 0.0
+    zero_offset: float = 0.0
+    zero_sd: float = 0.0
+
+
+def calibrate(
+    y: Floats, _design: Floats, _weights: Floats | None, settings: Settings, knobs: Mapping[str, Any]
+) -> CountConstants:
+    """Compute the prior's constants.
+
+    Parameters
+    ----------
+    y
+        Counts, float64 [n].
+    settings
+        Family and number of trees.
+    knobs
+        Entries of the prior, complete.
+
+    """
+    leaf_sd = knobs.get("leaf_sd", LOG_SD / (knobs["k"] * math.sqrt(settings.num_trees)))
+    return CountConstants(
+        offset=0.0,
+        step=STEP,
+        leaf_sd=float(leaf_sd),
+        nu=1.0,
+        lambda_=1.0,
+        sigma_start=1.0,
+        sigma_fixed=True,
+        alpha=float(knobs["alpha"]),
+        beta=float(knobs["beta"]),
+        k=float(knobs["k"]),
+        rate=math.fsum(y) / len(y),
+        zero_offset=_excess_of_zeros(y) if "zero" in settings.family else 0.0,
+        zero_sd=ZERO_SD / math.sqrt(ZERO_TREES),
+    )
+
+
+def with_exposure(constants: Constants, y: Floats, exposure: Floats) -> CountConstants:
+    """Return constants whose mean rate is that of rows with such exposures."""
+    assert isinstance(constants, CountConstants)
+    return replace(constants, rate=math.fsum(y) / math.fsum(exposure))
+
+
+def _excess_of_zeros(y: Floats) -> float:
+    """Guess the probit of the share of structural zeros: half of the share of zeros, between bounds."""
+    from scipy.special import ndtri  # noqa: PLC0415  # slow to import
+
+    return float(ndtri(min(max(0.5 * float(np.mean(y == 0)), 0.02), 0.5)))
+
+
+class CountLikelihood(Likelihood):
+    """y ~ Poisson(exposure x rate x f(x) x xi), xi Gamma with mean 1 where the counts are negative binomial.
+
+    With structural zeros a second forest, a probit of normal leaves, says how probable these are.
+    """
+
+    def __init__(self, training: Training) -> None:
+        from sampler.bart.kernels.leaf_models import normal  # noqa: PLC0415  # kernels load late
+
+        constants, settings = training.constants, training.settings
+        assert isinstance(constants, CountConstants)
+        self._constants, self._settings = constants, settings
+        self._dispersed, self._zeros = "negative" in settings.family, "zero" in settings.family
+        shared = constants.alpha, constants.beta
+        rate = ForestPlan(
+            "rate", settings.num_trees, *shared, constants.leaf_sd, settings.moves, "log-linear"
+        )
+        moves = {name: share for name, share in ZERO_MOVES.items() if settings.moves.get(name)}
+        zeros = ForestPlan("zeros", ZERO_TREES, *shared, constants.zero_sd, moves)
+        self.plans = (rate, zeros) if self._zeros else (rate,)
+        self.scalar_names = ("sigma", "dispersion") if self._dispersed else ("sigma",)
+        self.scalars = np.ones(len(self.scalar_names))
+        rows, count = training.padded_codes.shape[1], len(training.y)
+        self._noise = np.zeros(normal.NOISE_SIZE)
+        self._noise[normal.SIGMA2] = STEP**-2.0
+        self._noise[normal.LIKELIHOOD] = not settings.prior_only
+        self._noise[normal.UNIT] = 1.0
+        self._weights = np.zeros(count, np.int32)
+        self._y, self._mean = np.zeros(count), np.zeros(count)
+        self._exposure = np.ones(count)
+        self._structural = np.zeros(count if self._zeros else 0, np.uint8)
+        self._values, self._group, self._tally = np.zeros(0), np.zeros(count, np.int32), np.zeros(0, np.int64)
+        self._width = min(max(0.3 * math.sqrt(2000 / count), 0.02), 1.0)
+        leaves = gamma_prior(constants.leaf_sd, 1)
+        self.models = [make_log_linear(leaves, 1.0, self._noise, self._weights, rows)]
+        if self._zeros:
+            self.models.append(_probit_leaves(zeros, self._noise, rows))
+            self._zero_outcome = _probit_outcome(constants, count, rows)
+        if self._dispersed:
+            self.scalars[1] = constants.dispersion or FIRST_DISPERSION
+
+    def state(self) -> list[NDArray[Any]]:
+        """Return the dispersion, as a view."""
+        return [self.scalars[1:]]
+
+    def clear(self, training: Training) -> None:
+        """Take the counts and exposures, and let every rate be its mean."""
+        self._y[:] = training.y
+        self._weights[:] = training.y
+        self._exposure[:] = self._constants.rate
+        if training.exposure is not None:
+            self._exposure *= training.exposure
+        self._values, group = np.unique(training.y, return_inverse=True)
+        self._group[:] = group
+        self._tally = np.zeros(len(self._values), np.int64)
+        self.models[0].log_value[:] = 0
+        if self._zeros:
+            self.models[1].residual[:] = 0
+            self._zero_outcome.latent[:] = 0
+
+    def measure(self) -> None:
+        """Bound the residuals of the forest of structural zeros."""
+        from sampler.bart.kernels.leaf_models.residual_bound import measure_bound  # noqa: PLC0415
+
+        if self._zeros:
+            measure_bound(self.models[1].residual, self.models[1].bound)
+
+    def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:  # noqa: ARG002
+        """Draw structural zeros and the rows' gamma variables; update the forests; draw the dispersion."""
+        from sampler.bart.kernels.forest_sweep import sweep_forest  # noqa: PLC0415
+        from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD  # noqa: PLC0415
+        from sampler.bart.kernels.row_latents import counts  # noqa: PLC0415
+        from sampler.bart.kernels.sweep import begin_iteration  # noqa: PLC0415
+
+        power, model = float(self._noise[LIKELIHOOD]), self.models[0]
+        dispersion = float(self.scalars[1]) if self._dispersed else math.inf
+        counts.set_means(model.log_value, self._exposure, data.num_rows, self._mean)
+        if self._zeros:
+            outcome, zeros = self._zero_outcome, self.models[1]
+            counts.draw_zeros(
+                self._y, self._mean, dispersion, outcome.latent, zeros.residual, outcome.offset, STEP, power,
+                work.random, self._structural,
+            )  # fmt: skip
+        total = counts.set_parts(
+            self._y, self._mean, dispersion, self._structural, power, work.random, model.part
+        )
+        model.scale[0] = scale_for(total)
+        sweep_forest(data, forests[0], model, work)
+        if self._zeros:
+            outcome.labels[:] = self._structural
+            begin_iteration(outcome, zeros, work)
+            sweep_forest(data, forests[1], zeros, work)
+        if self._dispersed and not self._constants.dispersion:
+            counts.set_means(model.log_value, self._exposure, data.num_rows, self._mean)
+            self.scalars[1] = counts.draw_dispersion(
+                dispersion, self._y, self._mean, self._structural, self._group, self._values, self._tally,
+                power, self._width, DISPERSION_STEPS, work.random,
+            )  # fmt: skip
+
+
+def _probit_leaves(plan: ForestPlan, noise: Floats, rows: int) -> Any:
+    """Make the leaf model of the forest of structural zeros."""
+    from sampler.bart.families.gaussian import passes_of  # noqa: PLC0415
+    from sampler.bart.kernels.leaf_models import normal  # noqa: PLC0415
+    from sampler.bart.kernels.leaf_models.residual_bound import BOUND_SIZE  # noqa: PLC0415
+
+    return normal.Normal(
+        variance=np.array([(plan.leaf_sd / STEP) ** 2]),
+        noise=noise,
+        residual=np.zeros(rows, np.int32),
+        weights=np.zeros(0, np.int32),
+        bound=np.zeros(BOUND_SIZE, np.int64),
+        passes=passes_of(weighted=False),
+    )
+
+
+def _probit_outcome(constants: CountConstants, count: int, rows: int) -> Outcome:
+    """Make the labels and latent outcomes of the forest of structural zeros."""
+    from sampler.bart.kernels.state import Outcome  # noqa: PLC0415
+
+    return Outcome(
+        labels=np.zeros(count, np.uint8),
+        latent=np.zeros(rows, np.int32),
+        offset=constants.zero_offset,
+        step=STEP,
+        nu=1.0,
+        scale=1.0,
+        sigma_fixed=True,
+        num_seen=count,
+        scalars=np.ones(1),
+    )

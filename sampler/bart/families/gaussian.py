@@ -1,0 +1,175 @@
+"""Numbers with normal noise, of one size or different by row (docs/maths.md#the-model)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.bart import linear_part, noise_forest
+from sampler.bart.families.likelihood import Likelihood
+from sampler.bart.linear_part import LinearSlopes
+from sampler.bart.row_noise import RowNoise
+from sampler.bart.state import ForestPlan
+from sampler.data.linear_terms import slope_names
+from sampler.kernels.jit import address
+from sampler.noise import DEGREES, NOISES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.bart.kernels.state import Forest, KeptDraws, Outcome, Schedule, Work
+    from sampler.kernels.arrays import Data
+    from sampler.training import Training
+
+
+class Gaussian(Likelihood):
+    """y = f(x) + noise; with a second forest where the noise differs by row."""
+
+    def __init__(self, training: Training) -> None:
+        self.plans = plan_forests(training)
+        self.scalar_names = name_scalars(training)
+        self.outcome = self._make_outcome(training, len(self.scalar_names))
+        self.scalars = self.outcome.scalars
+        self.models = make_models(training, self.plans)
+        self._noise = self.models[0].noise  # of all of them
+        noise = NOISES[training.settings.noise]
+        self._row_noise = None
+        if noise.weighs_rows:
+            precision = self.models[1] if noise.forest else None
+            self._row_noise = RowNoise(training, (self.models[0], precision), self.scalar_names, self.outcome)
+        self._slopes = LinearSlopes(training.linear, self.outcome) if training.linear else None
+
+    @property
+    def alone(self) -> bool:
+        """Whether nothing stands beside the forests of the mean."""
+        return not (self._row_noise or self._slopes)
+
+    @staticmethod
+    def _make_outcome(training: Training, num_scalars: int) -> Outcome:
+        """Make the grid and the prior of the noise."""
+        from sampler.bart.kernels.state import Outcome  # noqa: PLC0415
+
+        constants, weights = training.constants, training.grid_weights
+        return Outcome(
+            labels=np.zeros(0, np.uint8),
+            latent=np.zeros(0, np.int32),
+            offset=constants.offset,
+            step=constants.step,
+            nu=constants.nu,
+            scale=constants.lambda_ / constants.step**2,
+            sigma_fixed=constants.sigma_fixed,
+            num_seen=len(training.y) if len(weights) == 0 else int(np.count_nonzero(weights)),
+            scalars=np.zeros(num_scalars),
+        )
+
+    def state(self) -> list[NDArray[Any]]:
+        """Return sigma and the other scalars, as views."""
+        return [self._noise[:1], self.outcome.scalars[1:]]
+
+    def clear(self, training: Training) -> None:
+        """Let residuals be the outcomes, and every precision 1."""
+        self.models[0].residual[: len(training.y)] = training.grid_y
+        self.outcome.latent[:] = 0
+        for plan, model in zip(self.plans, self.models, strict=True):
+            if plan.leaves == "log-linear":
+                model.log_value[:] = 0
+
+    def measure(self) -> None:
+        """Take the linear part out of the residuals, if there is one, and bound them."""
+        from sampler.bart.kernels.leaf_models.residual_bound import measure_bound  # noqa: PLC0415
+
+        if self._slopes:
+            self._slopes.apply(self.outcome, self.models[0].residual)
+        measure_bound(self.models[0].residual, self.models[0].bound)
+
+    def run(
+        self, data: Data, forests: Sequence[Forest], work: Work, kept: Sequence[KeptDraws], schedule: Schedule
+    ) -> tuple[int, int]:
+        """Iterate by a schedule, in one compiled call where there is one forest with nothing beside it."""
+        from sampler.bart.kernels.sweep import sweep  # noqa: PLC0415  # kernels load with the first chain
+
+        if len(forests) > 1 or not self.alone:
+            return super().run(data, forests, work, kept, schedule)
+        reached, need = sweep(data, forests[0], self.models[0], self.outcome, work, kept[0], schedule)
+        return int(reached), int(need)
+
+    def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:
+        """Draw the linear part, the forests of the mean, sigma and the forest of precisions, if there."""
+        from sampler.bart.kernels import forest_sweep, sweep  # noqa: PLC0415
+
+        sweep.begin_iteration(self.outcome, self.models[0], work)
+        if self._row_noise:
+            self._row_noise.weigh(data, forests[0], work, iteration)
+        if self._slopes:
+            self._slopes.draw(self.models[0], self.outcome, work)
+        squares = 0.0
+        for plan, forest, model in zip(self.plans, forests, self.models, strict=True):
+            if plan.leaves == "normal":
+                squares = forest_sweep.sweep_forest(data, forest, model, work)
+        sweep.draw_sigma2(self.outcome, self._noise, squares, work.random)
+        if len(forests) > 1 and self._row_noise:
+            self._row_noise.sweep(data, forests[1], work, iteration)
+
+
+def plan_forests(training: Training) -> tuple[ForestPlan, ...]:
+    """List the forest of the mean, and that of the precisions where noise differs by row."""
+    constants, settings = training.constants, training.settings
+    mean = ForestPlan(
+        "mean", settings.num_trees, constants.alpha, constants.beta, constants.leaf_sd, settings.moves
+    )
+    if not NOISES[settings.noise].forest:
+        return (mean,)
+    moves = noise_forest.MOVES if settings.moves.get("rule") else {"grow": 0.5, "prune": 0.5}
+    precision = ForestPlan(
+        noise_forest.NAME, noise_forest.NUM_TREES, constants.alpha, constants.beta, 0.0, moves, "log-linear"
+    )
+    return mean, precision
+
+
+def name_scalars(training: Training) -> tuple[str, ...]:
+    """Name the scalars kept with each draw; all but sigma are copied to checkpoints as they are."""
+    linear = training.linear
+    slopes = () if linear is None else (linear_part.TAU, *slope_names(len(linear.z)))
+    degrees = (DEGREES,) if NOISES[training.settings.noise].heavy_tails else ()
+    return ("sigma", *slopes, *degrees)
+
+
+def passes_of(*, weighted: bool) -> NDArray[np.int64]:
+    """List the addresses of the passes over rows of normal leaves."""
+    from sampler.bart.kernels.leaf_models.residual_pass import FUSED  # noqa: PLC0415
+    from sampler.bart.kernels.leaf_models.weighted_pass import WEIGHTED  # noqa: PLC0415
+
+    of_weights = [address(entry) if weighted else 0 for entry in WEIGHTED]
+    return np.array([*(address(entry) for entry in FUSED), *of_weights], np.int64)
+
+
+def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Any]:
+    """Make the forests' leaf models, which share rows, weights and noise."""
+    from sampler.bart.kernels.leaf_models import normal  # noqa: PLC0415
+    from sampler.bart.kernels.leaf_models.residual_bound import BOUND_SIZE  # noqa: PLC0415
+
+    step = training.constants.step
+    noise = np.zeros(normal.NOISE_SIZE)
+    noise[normal.SIGMA2] = (training.constants.sigma_start / step) ** 2
+    noise[normal.LIKELIHOOD] = not training.settings.prior_only
+    noise[normal.UNIT] = training.weight_unit
+    weights = np.array(training.grid_weights)
+    if NOISES[training.settings.noise].weighs_rows and len(weights) == 0:
+        weights = np.ones(len(training.y), np.int32)
+    first = normal.Normal(
+        variance=np.zeros(1),
+        noise=noise,
+        residual=np.zeros(training.padded_codes.shape[1], np.int32),
+        weights=weights,
+        bound=np.zeros(BOUND_SIZE, np.int64),
+        passes=passes_of(weighted=len(weights) > 0),
+    )
+    return [
+        noise_forest.make_model(training, first)
+        if plan.leaves == "log-linear"
+        else first._replace(variance=np.array([(plan.leaf_sd / step) ** 2]))
+        for plan in plans
+    ]

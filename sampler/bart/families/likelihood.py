@@ -1,0 +1,92 @@
+"""Common interface of the families of sums of trees: forests, leaf models, and the rest of a sweep."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
+
+from sampler.families import FAMILIES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sampler.bart.kernels.state import Forest, KeptDraws, Schedule, Work
+    from sampler.bart.state import ForestPlan
+    from sampler.kernels.arrays import Data
+    from sampler.training import Training
+
+    Floats = NDArray[np.float64]
+
+
+class Likelihood(ABC):
+    """Dependence of the outcomes on the forests of one chain, and what a sweep draws besides their trees.
+
+    What is drawn for each row comes from trees and scalars alone, at the start of a sweep: so a chain's state
+    is its trees, `state` and the random numbers, and it resumes bit for bit.
+
+    Attributes
+    ----------
+    plans
+        The forests, in the order in which a sweep updates them and a draw has them.
+    models
+        Leaf model of each forest, with what it keeps for each row.
+    scalar_names
+        Names of the scalars that are kept with each draw; the first is sigma.
+    scalars
+        Their present values in units of y, float64 [scalar].
+
+    """
+
+    plans: tuple[ForestPlan, ...]
+    models: list[Any]
+    scalar_names: tuple[str, ...] = ("sigma",)
+    scalars: Floats
+
+    @abstractmethod
+    def __init__(self, training: Training) -> None:
+        """Make the arrays."""
+
+    def state(self) -> list[NDArray[Any]]:
+        """Return the random state besides trees and hyperparameters, as views; a checkpoint holds it."""
+        return []
+
+    @abstractmethod
+    def clear(self, training: Training) -> None:
+        """Set the rows of the leaf models to the outcomes of `training` and forests without any tree."""
+
+    def measure(self) -> None:  # noqa: B027  # few have anything to do
+        """Complete the leaf models after the trees have been entered into the rows."""
+
+    @abstractmethod
+    def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:
+        """Do one iteration: draw what rows have, update every forest, draw the scalars."""
+
+    def run(
+        self, data: Data, forests: Sequence[Forest], work: Work, kept: Sequence[KeptDraws], schedule: Schedule
+    ) -> tuple[int, int]:
+        """Iterate by a schedule; return the iterations done so far, and DONE or what is needed to go on."""
+        from sampler.bart.kernels import forest_sweep, state  # noqa: PLC0415  # kernels load with the first chain
+
+        for iteration in range(schedule.iteration, schedule.stop):
+            keeps = forest_sweep.is_kept(schedule, iteration)
+            for forest, into in zip(forests, kept, strict=True):
+                need = forest_sweep.room_for_iteration(forest, into, keeps)
+                if need != state.DONE:
+                    return iteration, int(need)
+            self.sweep(data, forests, work, iteration)
+            if work.pending.state[state.BROKEN]:
+                return iteration + 1, state.OUT_OF_GRID
+            if keeps:
+                for forest, into in zip(forests, kept, strict=True):
+                    forest_sweep.keep_draw(forest, work, into, self.scalars)
+        return schedule.stop, state.DONE
+
+
+def likelihood_of(family: str) -> type[Likelihood]:
+    """Find the class of a family's likelihoods."""
+    found: type[Likelihood] = resolve_name(f"sampler.{FAMILIES[family].likelihood}")
+    return found

@@ -1,0 +1,29 @@
+"""Two classes by normal latent outcomes (Albert and Chib 1993; docs/maths.md#probit)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.bart.families.gaussian import Gaussian
+
+if TYPE_CHECKING:
+    from sampler.bart.kernels.state import Outcome
+    from sampler.training import Training
+
+
+class Probit(Gaussian):
+    """P(y = 1) = Phi(offset + f(x)): a latent outcome of each row, with noise 1, takes the place of y."""
+
+    @staticmethod
+    def _make_outcome(training: Training, num_scalars: int) -> Outcome:
+        """Make room for labels and latent outcomes."""
+        rows = training.padded_codes.shape[1]
+        plain = Gaussian._make_outcome(training, num_scalars)  # noqa: SLF001  # its own base
+        return plain._replace(labels=np.zeros(len(training.y), np.uint8), latent=np.zeros(rows, np.int32))
+
+    def clear(self, training: Training) -> None:
+        """Let labels be the outcomes, and latent ones 0."""
+        super().clear(training)
+        self.outcome.labels[:] = training.y

@@ -1,0 +1,1 @@
+"""Latent variables of rows, drawn given the forests at the start of an iteration."""

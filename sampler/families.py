@@ -1,0 +1,124 @@
+"""The families: what outcomes are, which code they have in sums of trees, and what they don't go with.
+
+Code is named rather than imported, as in `sampler.methods`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Target = Literal["numbers", "two", "classes", "counts"]
+HYPERPRIORS = ("sparse", "k_df", "k_scale", "sparse_a", "sparse_b", "sparse_rho", "sparse_theta")
+ZERO_TREES = 50  # of the forest of structural zeros
+LOG_LINEAR_MOVES = ("grow", "prune", "rule")
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family: the kind of outcomes and its code, each part as "module:name" below `sampler`.
+
+    Attributes
+    ----------
+    target
+        Outcomes: "numbers", "two" classes, two or more "classes", or "counts".
+    label
+        Name in forms.
+    weights
+        Whether rows may have weights.
+    likelihood
+        Class of `sampler.bart.families.likelihood.Likelihood`; "" where sums of trees don't have the family.
+    calibrate
+        Function (y, design, weights, settings, prior) -> constants of the prior; "" where the engine has it.
+    constants
+        Class of the constants of the prior; "" for the engine's.
+    posterior
+        Class of posteriors of sums of trees; "" for the engine's.
+    kernels
+        Groups of kernels that its sums of trees need besides the engine's.
+    rule_kernels
+        Further ones where the exact rule draw is among the moves.
+    prior
+        Entries of the prior that it takes; empty for all of the engine's.
+    moves
+        Moves that its sums of trees know; empty for all.
+    num_trees
+        Default number of trees (of each class); None for the method's.
+    more_trees
+        Trees of a further forest.
+    cuts
+        Default cut points of its sums of trees.
+
+    """
+
+    target: Target
+    label: str
+    weights: bool = False
+    likelihood: str = ""
+    calibrate: str = ""
+    constants: str = ""
+    posterior: str = ""
+    kernels: tuple[str, ...] = ()
+    rule_kernels: tuple[str, ...] = ()
+    prior: tuple[str, ...] = ()
+    moves: tuple[str, ...] = ()
+    num_trees: int | None = None
+    more_trees: int = 0
+    cuts: Literal["quantile", "mixed"] = "quantile"
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether outcomes are classes."""
+        return self.target in ("two", "classes")
+
+
+def _counts(label: str, *, zeros: bool = False) -> Family:
+    return Family(
+        "counts",
+        label,
+        likelihood="bart.families.counts:CountLikelihood",
+        calibrate="bart.families.counts:calibrate",
+        constants="bart.families.counts:CountConstants",
+        posterior="posterior.kinds.counts:CountsPosterior",
+        kernels=("log-linear-trees", "counts"),
+        rule_kernels=("log-linear-rule",),
+        prior=("k", "alpha", "beta", "leaf_sd"),
+        moves=LOG_LINEAR_MOVES,
+        more_trees=ZERO_TREES if zeros else 0,
+    )
+
+
+FAMILIES: dict[str, Family] = {
+    "gaussian": Family(
+        "numbers", "a number (gaussian)", weights=True, likelihood="bart.families.gaussian:Gaussian"
+    ),
+    # Where one of the classes is rare, its probability changes in the tails of columns, where quantiles place
+    # few cut points (`python benchmarks/rare_classes.py`).
+    "probit": Family(
+        "two",
+        "two classes (probit)",
+        likelihood="bart.families.probit:Probit",
+        prior=("k", "alpha", "beta", "offset", "leaf_sd", "step", *HYPERPRIORS),
+        cuts="mixed",
+    ),
+    "categorical": Family(
+        "classes",
+        "classes (categorical)",
+        likelihood="bart.families.categorical:Categorical",
+        calibrate="bart.families.categorical:calibrate",
+        constants="bart.families.categorical:CategoricalConstants",
+        posterior="posterior.kinds.classes:ClassesPosterior",
+        kernels=("log-linear-trees", "classes"),
+        rule_kernels=("log-linear-rule",),
+        prior=("k", "alpha", "beta", "leaf_sd"),
+        moves=LOG_LINEAR_MOVES,
+        num_trees=50,
+        cuts="mixed",
+    ),
+    "poisson": _counts("a count (poisson)"),
+    "negative-binomial": _counts("a count, overdispersed (negative-binomial)"),
+    "zero-inflated-poisson": _counts("a count with more zeros (zero-inflated-poisson)", zeros=True),
+    "zero-inflated-negative-binomial": _counts(
+        "a count, overdispersed, with more zeros (zero-inflated-negative-binomial)", zeros=True
+    ),
+}

@@ -1,0 +1,274 @@
+"""The posterior of counts: rates by a log-linear forest, and the distributions of new counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import betainc, gammaincc, gammaln, ndtr
+
+from sampler.data.table import read
+from sampler.data.target import read_exposure
+from sampler.errors import PackedError
+from sampler.posterior.ensemble import Ensemble
+from sampler.posterior.kinds.by_figure import FiguresPosterior
+from sampler.posterior.shap_values import ForestToExplain
+from sampler.storage.draws import concatenate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.data.encode import Coded
+    from sampler.storage.draws import Draws
+    from sampler.storage.model_header import Header
+
+    Floats = NDArray[np.float64]
+
+ZEROS = "zeros"  # the forest of structural zeros
+MOST_TERMS = 2000  # of a score's sum over counts
+
+
+@dataclass(frozen=True)
+class CountLaw:
+    """Predictive distribution of the counts of rows: a mixture over draws.
+
+    Attributes
+    ----------
+    mean
+        Means of counts that are not structural zeros, float64 [row, draw].
+    dispersion
+        float64 [draw]; None for Poisson counts.
+    structural
+        Probabilities of structural zeros, float64 [row, draw]; None without them.
+
+    """
+
+    mean: Floats
+    dispersion: Floats | None
+    structural: Floats | None
+
+    def variance(self) -> Floats:
+        """Compute the mean over draws of the variance given the draw, float64 [row]."""
+        each = self.mean if self.dispersion is None else self.mean + self.mean**2 / self.dispersion
+        if self.structural is not None:
+            each = (1 - self.structural) * (each + self.structural * self.mean**2)
+        return np.asarray(each.mean(axis=1))
+
+    def pmf(self, y: Floats) -> Floats:
+        """Compute the probability of a count of each row."""
+        return np.asarray(np.exp(self.log_density(y)))
+
+    def log_density(self, y: Floats) -> Floats:
+        """Compute the log probability of a count of each row."""
+        k = y[:, None]
+        logs: Floats
+        with np.errstate(divide="ignore"):
+            if self.dispersion is None:
+                logs = k * np.log(self.mean) - self.mean - gammaln(k + 1)
+            else:
+                size = self.dispersion
+                logs = gammaln(k + size) - gammaln(size) - gammaln(k + 1)
+                logs += k * np.log(self.mean / (self.mean + size)) - size * np.log1p(self.mean / size)
+            if self.structural is not None:
+                logs += np.log1p(-self.structural)
+                zero = np.log(self.structural)
+                logs = np.where(k == 0, np.logaddexp(logs, zero), logs)
+        found: Floats = np.logaddexp.reduce(logs, axis=1) - np.log(logs.shape[1])
+        return found
+
+    def below(self, y: Floats) -> Floats:
+        """Compute the probability integral transform, randomised: uniform if the law is right.
+
+        It is the probability of less than y plus a uniform share of that of y (Czado, Gneiting and Held
+        2009), the same at every call.
+        """
+        share = np.random.default_rng(0).uniform(size=len(y))
+        at = self._cdf(y, slice(None))
+        less = np.where(y > 0, self._cdf(np.maximum(y - 1, 0), slice(None)), 0.0)
+        return np.asarray(less + share * (at - less))
+
+    def quantile(self, q: float) -> Floats:
+        """Compute each row's q-quantile, the smallest count whose distribution function reaches q."""
+        return np.asarray(self.quantiles(np.array([q]))[0])
+
+    def quantiles(self, levels: Floats) -> Floats:
+        """Compute quantiles [level, row]."""
+        found = np.zeros((len(levels), len(self.mean)))
+        for number, level in enumerate(levels):
+            found[number] = self._smallest(float(level))
+        return found
+
+    def _smallest(self, level: float) -> Floats:
+        """Find each row's smallest count whose distribution function reaches a level, by bisection."""
+        low, high = np.full(len(self.mean), -1.0), np.zeros(len(self.mean))
+        rows = np.arange(len(high))
+        while len(rows):
+            rows = rows[self._cdf(high[rows], rows) < level]
+            low[rows] = high[rows]
+            high[rows] = 2 * high[rows] + 1
+        while True:
+            rows = np.flatnonzero(high - low > 1)
+            if not len(rows):
+                return high
+            middle = np.floor((low[rows] + high[rows]) / 2)
+            reached = self._cdf(middle, rows) >= level
+            high[rows[reached]] = middle[reached]
+            low[rows[~reached]] = middle[~reached]
+
+    def interval(self, level: float) -> tuple[Floats, Floats]:
+        """Compute the ends of each row's interval: equal-tailed, as far as counts can be."""
+        lower, upper = self.quantiles(np.array([(1 - level) / 2, (1 + level) / 2]))
+        return lower, upper
+
+    def crps(self, y: Floats) -> Floats:
+        """Compute the continuous ranked probability score of each row's count, in counts.
+
+        It is the sum over counts k of (F(k) - [y <= k])^2, taken up to where F is 1 to rounding; where these
+        are many, over evenly spaced ones.
+        """
+        top = np.maximum(self.quantile(1 - 1e-9), y)
+        total = np.zeros(len(y))
+        step = int(top.max()) // MOST_TERMS + 1
+        for k in range(0, int(top.max()) + 1, step):
+            rows = np.flatnonzero(top >= k)
+            below = self._cdf(np.full(len(rows), float(k)), rows)
+            total[rows] += step * (below - (y[rows] <= k)) ** 2
+        return total
+
+    def _cdf(self, y: Floats, rows: Any) -> Floats:
+        """Compute the probability of at most y for some rows."""
+        return np.asarray(self.below_by_draw(y, rows).mean(axis=1))
+
+    def below_by_draw(self, y: Floats, rows: Any) -> Floats:
+        """Compute the probability of at most y for some rows in each draw, float64 [row, draw]."""
+        mean, k = self.mean[rows], y[:, None]
+        if self.dispersion is None:
+            each = gammaincc(k + 1, mean)
+        else:
+            each = betainc(self.dispersion, k + 1, self.dispersion / (self.dispersion + mean))
+        if self.structural is not None:
+            share = self.structural[rows]
+            each = share + (1 - share) * each
+        return np.asarray(each)
+
+
+class CountsPosterior(FiguresPosterior):
+    """Draws of the forest of rates, and of that of structural zeros; f is the expected count.
+
+    Rows have an exposure: that of the model's column of exposures, 1 where there is none.
+    """
+
+    def __init__(
+        self,
+        header: Header,
+        chains: Sequence[Draws],
+        blocks: Sequence[Sequence[bytes]],
+        statistics: Sequence[dict[str, Any]],
+    ) -> None:
+        super().__init__(header, chains, blocks, statistics)
+        family = str(header.settings["family"])
+        zeros, dispersed = "zero" in family, "negative" in family
+        names = [ZEROS] if zeros else []
+        scalars = ["dispersion"] if dispersed else []
+        if any(list(draws.forests) != names or list(draws.scalars) != scalars for draws in chains):
+            raise PackedError("the draws don't fit the family of counts")
+        self._zeros = None
+        if zeros:
+            self._zeros = Ensemble([draws.forests[ZEROS] for draws in chains], len(header.grid.cuts))
+        self._rate = float(header.constants["rate"])
+        self._zero_offset = float(header.constants["zero_offset"])
+        self._dispersion = None
+        if dispersed:
+            self._dispersion = np.concatenate([draws.scalars["dispersion"] for draws in chains])
+            if not np.all(np.isfinite(self._dispersion) & (self._dispersion > 0)):
+                raise PackedError("the draws of the dispersion are not all positive numbers")
+        self.own_work = 400  # of the distribution functions of counts
+
+    @property
+    def sigma(self) -> None:
+        """None: the variance of a count follows from its mean and the dispersion."""
+        return
+
+    @property
+    def dispersion(self) -> Floats | None:
+        """Draws of the dispersion, float64 [chain, draw]: the variance is mean + mean^2 / dispersion."""
+        if self._dispersion is None:
+            return None
+        chosen, used = self._choose(None)
+        return self._dispersion[chosen].reshape(self.num_chains, used)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes, roughly."""
+        return super().nbytes + (0 if self._zeros is None else self._zeros.nbytes)
+
+    def encode(self, X: Any) -> Coded:
+        """Encode the rows of a table by column name, with the exposures in it.
+
+        Raises DataError as `sampler.data.encode.encode`, and for exposures that are not positive.
+        """
+        coded = super().encode(X)
+        name = self.exposure
+        if name is None:
+            return coded
+        table = read(X)
+        if name not in table.names:
+            told = f"{name}: the rows have no such column, so predictions are for an exposure of 1"
+            return replace(coded, warnings=[*coded.warnings, told])
+        return replace(coded, exposure=read_exposure(table.column(name), name, table.num_rows))
+
+    def _means(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        """Compute means of counts that are not structural zeros, float64 [draw, row]."""
+        mean = self._rate * np.exp(self._step * self._ensemble.sums(coded.codes, chosen))
+        return np.asarray(mean if coded.exposure is None else mean * coded.exposure)
+
+    def _structural(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats | None:
+        """Compute probabilities of structural zeros, float64 [draw, row]."""
+        if self._zeros is None:
+            return None
+        return np.asarray(ndtr(self._zero_offset + self._step * self._zeros.sums(coded.codes, chosen)))
+
+    def _f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        mean, structural = self._means(coded, chosen), self._structural(coded, chosen)
+        return mean if structural is None else mean * (1 - structural)
+
+    def law(self, coded: Coded, weights: Floats | None = None, num_draws: int | None = None) -> CountLaw:  # noqa: ARG002
+        """Make the predictive distribution of the counts of rows."""
+        chosen, _ = self._choose(num_draws)
+        structural = self._structural(coded, chosen)
+        return CountLaw(
+            np.ascontiguousarray(self._means(coded, chosen).T),
+            None if self._dispersion is None else self._dispersion[chosen],
+            None if structural is None else np.ascontiguousarray(structural.T),
+        )
+
+    def bound_errors(self, part: Coded, used: int) -> Callable[[Floats], Floats]:
+        """Return a function from predictive bounds [row] to errors: of P(at most), over P(the bound)."""
+        law = self.law(part, None, used)
+
+        def errors(bound: Floats) -> Floats:
+            below = law.below_by_draw(bound, slice(None)).reshape(len(bound), self.num_chains, used)
+            return self.draw_weights.mean_error(below, used) / np.maximum(law.pmf(bound), 1e-300)
+
+        return errors
+
+    def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
+        """Return the scale of SHAP values, in words, and the forest of rates."""
+        draws = concatenate(self.chains())
+        leaf = draws.leaf.astype(np.float64) * self._step
+        but = "" if self._zeros is None else ", structural zeros left out"
+        scale = f"the logarithm of the expected {self.schema.target.name}{but}"
+        return scale, [ForestToExplain(draws, leaf, float(np.log(self._rate)))]
+
+    def pmf(self, X: Any, largest: int = 20) -> Floats:
+        """Compute the probabilities of the counts 0 to `largest` at each row of X, float64 [row, count]."""
+        law = self.law(self._coded(X))
+        return np.stack([law.pmf(np.full(len(law.mean), float(k))) for k in range(largest + 1)], axis=1)
+
+    def _outcomes(self, part: Coded, f: Floats, tails: Floats, used: int) -> tuple[Floats, Floats]:  # noqa: ARG002
+        """Return the mean variance of a new count given a draw [row], and its quantiles [tail, row]."""
+        law = self.law(part, None, used)
+        return law.variance(), law.quantiles(np.where(tails < 0, 1 + tails, tails))

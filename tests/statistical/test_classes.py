@@ -1,0 +1,91 @@
+"""Classes by log-linear forests: Geweke's joint-distribution test."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sampler.bart.chain import Chain
+from sampler.bart.families.categorical import STEP
+from sampler.bart.log_linear import gamma_prior
+from tests.reference.prior import draw_tree
+from tests.support.chain_driver import training, with_outcome
+from tests.support.models.covering_models import Model
+from tests.support.reports.p_values import ALARM, all_above
+
+CLASSES, TREES, LEAF_SD = 3, 3, 0.5
+SHARES = (0.5, 0.3, 0.2)
+
+
+def looked_at(log_f, leaves, y):
+    """The functions compared, of log f [class, row] and the leaves of all trees."""
+    log_p = log_f + np.log(SHARES)[:, None]
+    log_p -= np.logaddexp.reduce(log_p)
+    return {
+        "log odds at a row": log_p[1, 0] - log_p[0, 0],
+        "log odds at a row squared": (log_p[1, 0] - log_p[0, 0]) ** 2,
+        "product of log odds at two rows": (log_p[2, 0] - log_p[0, 0]) * (log_p[2, 5] - log_p[0, 5]),
+        "probability at a row": np.exp(log_p[2, 7]),
+        "entropy": -np.mean(np.exp(log_p) * log_p),
+        "leaves of the first class": leaves[0].mean(),
+        "leaves of the last class": leaves[-1].mean(),
+        "share of the first class": np.mean(y == 0),
+        "log likelihood": log_p[y.astype(int), np.arange(len(y))].mean(),
+        "log f": log_f[0, 0],
+        "log f squared": log_f[0, 0] ** 2,
+    }
+
+
+def outcome(log_f, rng):
+    """Classes at the rows."""
+    p = np.array(SHARES)[:, None] * np.exp(log_f)
+    below = np.cumsum(p / p.sum(axis=0), axis=0)
+    return (rng.uniform(size=log_f.shape[1]) > below).sum(axis=0).astype(float)
+
+
+def prior_draw(model, rng):
+    """Functions of an independent draw from the prior, by the twins."""
+    codes = model.codes[:, : model.num_rows]
+    shape, rate = gamma_prior(LEAF_SD, 1)
+    log_f, leaves = np.zeros((CLASSES, model.num_rows)), np.zeros((CLASSES, TREES))
+    for k in range(CLASSES):
+        for t in range(TREES):
+            tree = draw_tree(codes, model.alpha, model.beta, rng)
+            log_f[k] += np.log(rng.gamma(shape, 1 / rate, tree.num_leaves))[tree.leaf]
+            leaves[k, t] = tree.num_leaves
+    return list(looked_at(log_f, leaves, outcome(log_f, rng)).values())
+
+
+def joint(rounds, draws):
+    """P-values of the functions: the prior's draws beside a chain of sweeps and new outcomes."""
+    model = Model("classes", num_rows=24, num_trees=TREES, missing=0.1)
+    rng = np.random.default_rng(7)
+    prior = np.array([prior_draw(model, rng) for _ in range(draws)])
+    y = np.arange(model.num_rows) % CLASSES
+    settings = {"num_trees": TREES, "num_draws": 1, "num_burnin": 0, "thin": 100_000, "seed": 3}
+    entries = {"leaf_sd": LEAF_SD, "alpha": model.alpha, "beta": model.beta}
+    data = training(model.codes[:, : model.num_rows], y, prior=entries, family="categorical", **settings)
+    data = replace(data, constants=replace(data.constants, shares=SHARES))
+    chain, path = Chain.start(data, 0), []
+    for _ in range(rounds):
+        chain.run(1)
+        log_f = STEP * np.array([m.log_value[: model.num_rows] for m in chain._models])
+        y = outcome(log_f, rng)
+        values = looked_at(log_f, np.array([forest.num_leaves for forest in chain._forests]), y)
+        path.append(list(values.values()))
+        with_outcome(chain, y)
+    batches = np.array(path[rounds // 6 :][: rounds // 40 * 32]).reshape(32, -1, len(values)).mean(axis=1)
+    p = stats.ttest_ind(batches, prior, equal_var=False).pvalue
+    return dict(zip(values, p, strict=True))
+
+
+def test_joint():
+    """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
+    all_above(joint(2400, 1500), ALARM)
+
+
+@pytest.mark.long
+def test_joint_long():
+    """The same with many more draws."""
+    all_above(joint(40_000, 20_000), ALARM)

@@ -1,0 +1,113 @@
+"""Counts: Geweke's joint-distribution test of rates, dispersion and structural zeros."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import ndtr
+
+from sampler.bart.chain import Chain
+from sampler.bart.families import counts
+from sampler.bart.log_linear import gamma_prior
+from tests.reference.prior import draw_tree
+from tests.support.chain_driver import training, with_outcome
+from tests.support.models.covering_models import Model
+from tests.support.reports.p_values import ALARM, all_above
+
+TREES, LEAF_SD, ZERO_SD, RATE, OFFSET = 3, 0.4, 0.5, 1.5, -0.4
+
+
+def looked_at(log_f, g, dispersion, y):
+    """The functions compared, at the rows."""
+    shape = 1 / np.sqrt(dispersion) if np.isfinite(dispersion) else 0.0
+    values = {
+        "log f": log_f[0],
+        "log f squared": log_f[0] ** 2,
+        "product of log f at two rows": log_f[0] * log_f[5],
+        "spread of log f": log_f.var(),
+        "share of zeros": np.mean(y == 0),
+        "log f x log count": np.mean(log_f * np.log1p(y)),
+        "log of counts": np.mean(np.log1p(y)),
+    }
+    if shape:
+        values |= {"root of 1/dispersion": shape, "the same x log count": shape * np.mean(np.log1p(y))}
+    if g is not None:
+        values |= {"g": g[0], "g squared": g[0] ** 2, "g x zero": np.mean(g * (y == 0))}
+    return values
+
+
+def outcome(log_f, g, dispersion, rng):
+    """Counts at the rows."""
+    mean = RATE * np.exp(log_f)
+    if np.isfinite(dispersion):
+        mean = mean * rng.gamma(dispersion, 1 / dispersion, len(mean))
+    y = rng.poisson(np.minimum(mean, 1e6)).astype(float)
+    if g is not None:
+        y[rng.uniform(size=len(y)) < ndtr(OFFSET + g)] = 0
+    return y
+
+
+def trees(model, rng, draw):
+    """The sum of a few trees at the rows, with leaf values drawn by `draw(leaves)`."""
+    codes, total = model.codes[:, : model.num_rows], np.zeros(model.num_rows)
+    for _ in range(TREES):
+        tree = draw_tree(codes, model.alpha, model.beta, rng)
+        total += draw(tree.num_leaves)[tree.leaf]
+    return total
+
+
+def prior_draw(model, family, rng):
+    """Functions of an independent draw from the prior, by the twins."""
+    shape, rate = gamma_prior(LEAF_SD, 1)
+    log_f = trees(model, rng, lambda leaves: np.log(rng.gamma(shape, 1 / rate, leaves)))
+    g = trees(model, rng, lambda leaves: rng.normal(0, ZERO_SD, leaves)) if "zero" in family else None
+    dispersion = rng.normal() ** -2.0 if "negative" in family else np.inf
+    return list(looked_at(log_f, g, dispersion, outcome(log_f, g, dispersion, rng)).values())
+
+
+def joint(family, rounds, draws):
+    """P-values of the functions: the prior's draws beside a chain of sweeps and new outcomes."""
+    model = Model("counts", num_rows=24, num_trees=TREES, missing=0.1)
+    rng = np.random.default_rng(7)
+    prior = np.array([prior_draw(model, family, rng) for _ in range(draws)])
+    settings = {"num_trees": TREES, "num_draws": 1, "num_burnin": 0, "thin": 100_000, "seed": 3}
+    entries = {"leaf_sd": LEAF_SD, "alpha": model.alpha, "beta": model.beta}
+    y = np.arange(model.num_rows) % 3
+    data = training(model.codes[:, : model.num_rows], y, prior=entries, family=family, **settings)
+    constants = replace(data.constants, rate=RATE, zero_offset=OFFSET, zero_sd=ZERO_SD)
+    chain, path = Chain.start(replace(data, constants=constants), 0), []
+    rows = slice(model.num_rows)
+    for _ in range(rounds):
+        chain.run(1)
+        likelihood = chain._likelihood
+        log_f = counts.STEP * chain._models[0].log_value[rows]
+        g = None
+        if "zero" in family:
+            g = counts.STEP * (likelihood._zero_outcome.latent[rows] - chain._models[1].residual[rows])
+        dispersion = likelihood.scalars[1] if "negative" in family else np.inf
+        y = outcome(log_f, g, dispersion, rng)
+        values = looked_at(log_f, g, dispersion, y)
+        path.append(list(values.values()))
+        with_outcome(chain, y)
+    batches = np.array(path[rounds // 6 :][: rounds // 40 * 32]).reshape(32, -1, len(values)).mean(axis=1)
+    p = stats.ttest_ind(batches, prior, equal_var=False).pvalue
+    return dict(zip(values, p, strict=True))
+
+
+@pytest.fixture(autouse=True)
+def _few_zero_trees(monkeypatch):
+    monkeypatch.setattr(counts, "ZERO_TREES", TREES)
+
+
+@pytest.mark.parametrize("family", ["poisson", "zero-inflated-negative-binomial"])
+def test_joint(family):
+    """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
+    all_above(joint(family, 2400, 1500), ALARM)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("family", ["poisson", "negative-binomial", "zero-inflated-negative-binomial"])
+def test_joint_long(family):
+    """The same with many more draws."""
+    all_above(joint(family, 40_000, 20_000), ALARM)

@@ -1,0 +1,159 @@
+"""Classes by log-linear forests: golden values, the law of trees, resuming, rare classes, and refusals."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sampler import SettingsError, fit, load
+from sampler.bart.chain import Chain
+from sampler.bart.families import categorical
+from sampler.preparation import prepare
+from sampler.settings import Settings
+from tests.reference.log_linear import ClassTrees
+from tests.support.chain_driver import training
+
+pytestmark = pytest.mark.usefixtures("all_kernels")
+FAST = {"num_trees": 10, "num_chains": 2, "num_burnin": 60, "num_draws": 40, "thin": 1, "progress": False}
+LAW = [0.04405589, 0.49643285, 0.45951126]
+
+
+@pytest.mark.parametrize(("y", "evidence"), [((0, 1, 2), -3.38633745), ((0, 0, 1), -3.26334098)])
+def test_the_evidence_is_the_golden_one(y, evidence):
+    """Three classes, three rows, one tree for each class: the evidence by quadrature over latent rates."""
+    toy = ClassTrees(y, 3)
+    assert toy.log_evidence == pytest.approx(evidence, abs=2e-6)
+    if y == (0, 1, 2):
+        np.testing.assert_allclose(toy.leaves_of_first, LAW, atol=2e-6)
+
+
+@pytest.mark.parametrize(("y", "moves"), [((0, 1, 2), "default"), ((0, 0, 1), "growprune")])
+def test_trees_of_a_class_have_their_posterior_law(monkeypatch, y, moves):
+    """The engine's first tree has 1, 2 and 3 leaves as often as enumerated, also beside an empty class."""
+    monkeypatch.setattr(categorical, "gamma_prior", lambda _log_sd, _trees: (2.0, 1.5))
+    settings = {"num_trees": 1, "num_burnin": 100, "num_draws": 1500, "thin": 6}
+    prior = {"alpha": 0.95, "beta": 1.0}
+    data = training([[0, 1, 2]], y, prior=prior, family="categorical", moves=moves, **settings)
+    data = replace(data, constants=replace(data.constants, shares=(1 / 3,) * 3))
+    chain = Chain.start(data, 0)
+    chain.run(10**6)
+    counts = np.bincount(chain.take().leaf_counts[:, 0], minlength=4)[1:4]
+    expected = np.array(ClassTrees(y, 3).leaves_of_first)
+    assert stats.chisquare(counts, expected * counts.sum()).pvalue > 1e-4
+
+
+def three(rows, seed=0):
+    """Three classes that follow x, one of them rare."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(rows, 3))
+    logits = np.column_stack([np.zeros(rows), 4 * X[:, 0] - 2, 2 * X[:, 1] - 3.5])
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    y = (rng.uniform(size=rows)[:, None] > np.cumsum(p, axis=1)).sum(axis=1)
+    return X, np.array(["a", "b", "c"])[y], p
+
+
+def test_a_chain_resumes_bit_for_bit():
+    """From a checkpoint after any iteration, with room for trees and draws made on the way."""
+    X, y, _ = three(80)
+    settings = {"num_trees": 7, "num_chains": 1, "num_burnin": 12, "num_draws": 8, "thin": 1}
+    data = prepare(X, y, family="categorical", **settings).training
+    whole = Chain.start(data, 0)
+    whole.run(10**6)
+    chain = Chain.start(data, 0)
+    while not chain.done:
+        chain.run(1)
+        last = chain.take()
+        chain = Chain.resume(data, chain.checkpoint())
+    assert chain.checkpoint() == whole.checkpoint()
+    assert last == whole.take()[7:]
+
+
+def test_probabilities_of_three_classes(tmp_path):
+    """Close to the truth, summing to one, in intervals, the same from a file, extended as one longer fit."""
+    X, y, p = three(800)
+    posterior = fit(X, y, family="auto", **FAST | {"num_burnin": 150})
+    assert posterior.settings["family"] == "categorical"
+    assert posterior.classes == ("a", "b", "c")
+    assert posterior.sigma is None
+    said = posterior.predict(X[:200])
+    assert said.mean.shape == said.lower.shape == (200, 3)
+    np.testing.assert_allclose(said.mean.sum(axis=1), 1)
+    assert np.all((said.lower <= said.mean) & (said.mean <= said.upper))
+    assert np.abs(said.mean - p[:200]).mean() < 0.07
+    assert posterior.sample(X[:4]).shape == (2, 40, 4, 3)
+    posterior.save(tmp_path / "model.bart")
+    again = load(tmp_path / "model.bart")
+    np.testing.assert_array_equal(again.predict(X[[5]]).lower, said.lower[[5]])
+    scores = posterior.score(X[:200], y[:200])
+    assert scores["log_loss"] < 0.9
+    assert posterior.calibration(X, y)
+    assert posterior.inclusion().mean.shape == (3,)
+    effect = posterior.partial_dependence(["x1"], X[:20])
+    assert effect.mean.shape == (19, 3)
+    assert effect.mean[-1, 1] > effect.mean[0, 1] + 0.2
+    longer = fit(X, y, family="categorical", **FAST | {"num_burnin": 150, "num_draws": 50})
+    assert posterior.extend(10, progress=False).to_bytes() == longer.to_bytes()
+
+
+def test_two_classes_agree_with_probit():
+    """The links differ little: so do the probabilities."""
+    X, y, _ = three(600, seed=2)
+    y = y == "b"
+    settings = FAST | {"num_trees": 30, "num_burnin": 200, "num_draws": 100}
+    logit, probit = (
+        fit(X, y, family=family, prior={"k": k}, **settings).predict(X).mean
+        for family, k in (("categorical", 4.0), ("probit", 2.0))  # priors of the same spread
+    )
+    assert logit.shape == (600,)
+    assert np.abs(logit - probit).mean() < 0.03
+
+
+def test_many_classes_and_classes_of_one_row():
+    """Thirty classes, the last of a single row: probabilities that sum to one."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(size=(291, 2))
+    y = np.append(np.arange(290) % 29, 29)
+    posterior = fit(X, y, family="categorical", **FAST | {"num_burnin": 30, "num_draws": 10})
+    mean = posterior.predict(X).mean
+    assert mean.shape == (291, 30)
+    np.testing.assert_allclose(mean.sum(axis=1), 1)
+    assert mean[-1, -1] > 1.5 * mean[:-1, -1].mean()
+
+
+def test_without_data_every_class_is_as_likely_as_its_share():
+    """Draws of the prior: log odds have the standard deviation that k says."""
+    X, y, _ = three(100)
+    posterior = fit(
+        X, y, family="categorical", prior_only=True, prior={"k": 2.0}, **FAST | {"num_draws": 1500}
+    )
+    p = posterior.sample(X[:1]).reshape(-1, 3)
+    log_odds = np.log(p[:, 1] / p[:, 0])
+    shares = posterior.constants["shares"]
+    assert log_odds.mean() == pytest.approx(np.log(shares[1] / shares[0]), abs=0.25)
+    assert log_odds.std() == pytest.approx(2**0.5 * 7.22 / 2, rel=0.12)
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"moves": "cgm"}, "moves"),
+        ({"start": "smc"}, "start"),
+        ({"noise": "forest"}, "noise"),
+        ({"moves": "pg"}, "moves"),
+    ],
+)
+def test_what_classes_do_not_go_with(settings, field):
+    """Each setting is refused by name."""
+    with pytest.raises(SettingsError) as refused:
+        Settings.resolve(family="categorical", **settings)
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize("name", ["k_df", "sparse", "nu", "offset"])
+def test_entries_of_the_prior_without_meaning_are_refused(name):
+    """Nothing is silently ignored."""
+    X, y, _ = three(30)
+    with pytest.raises(SettingsError) as refused:
+        fit(X, y, family="categorical", prior={name: True if name == "sparse" else 1.0}, **FAST)
+    assert refused.value.field == f"prior.{name}"

@@ -1,0 +1,195 @@
+"""Counts by log-linear forests: golden values, the law of trees, dispersion, zeros, answers, refusals."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sampler import DataError, SettingsError, fit, load
+from sampler.bart.chain import Chain
+from sampler.bart.families import counts
+from sampler.posterior.kinds.counts import CountLaw
+from sampler.preparation import prepare
+from sampler.settings import Settings
+from tests.reference.enumerator import leaf_law
+from tests.reference.log_linear import CountTrees
+from tests.support.chain_driver import training
+from tests.support.toy_problems import GOLDEN_X
+
+pytestmark = pytest.mark.usefixtures("all_kernels")
+FAST = {"num_trees": 20, "num_chains": 2, "num_burnin": 80, "num_draws": 50, "thin": 1, "progress": False}
+FAMILIES = ("poisson", "negative-binomial", "zero-inflated-poisson", "zero-inflated-negative-binomial")
+Y = (0, 3, 1, 5, 0)
+EXPOSURE = (1, 2, 0.5, 1.5, 1)
+
+
+@pytest.mark.parametrize(
+    ("dispersion", "evidence", "law"),
+    [
+        (None, -8.6546276672, [0.02339282, 0.28080873, 0.37810946, 0.24865463, 0.06903436]),
+        (1.7, -8.74310471, [0.03950847, 0.35937098, 0.34024659, 0.20427755, 0.05659641]),
+    ],
+)
+def test_the_evidence_is_the_golden_one(dispersion, evidence, law):
+    """One tree of rates on the published rows: evidence and law of its leaves."""
+    toy = CountTrees(GOLDEN_X.T, Y, exposure=EXPOSURE, dispersion=dispersion)
+    assert toy.log_density == pytest.approx(evidence, abs=2e-6)
+    np.testing.assert_allclose(leaf_law(toy, toy.posterior), law, atol=2e-6)
+
+
+@pytest.mark.parametrize("dispersion", [None, 1.7])
+def test_trees_of_rates_have_their_posterior_law(monkeypatch, dispersion):
+    """The engine's tree has 1 to 5 leaves as often as enumerated."""
+    monkeypatch.setattr(counts, "gamma_prior", lambda _log_sd, _trees: (2.0, 1.5))
+    toy = CountTrees(GOLDEN_X.T, Y, exposure=EXPOSURE, dispersion=dispersion)
+    family = "negative-binomial" if dispersion else "poisson"
+    settings = {"num_trees": 1, "num_burnin": 100, "num_draws": 1500, "thin": 8}
+    data = training(toy.codes, Y, prior={"alpha": 0.95, "beta": 1.0}, family=family, **settings)
+    constants = replace(data.constants, rate=1.0, dispersion=dispersion or 0.0)
+    chain = Chain.start(replace(data, constants=constants, exposure=np.array(EXPOSURE, float)), 0)
+    chain.run(10**6)
+    seen = np.bincount(chain.take().leaf_counts[:, 0], minlength=6)[1:6]
+    expected = leaf_law(toy, toy.posterior)
+    assert stats.chisquare(seen, expected * seen.sum()).pvalue > 1e-4
+
+
+def simulated(rows, seed=0, *, size=2.0, zeros=0.0):
+    """Counts of rate e^(x1), with exposures and perhaps overdispersed, with more zeros."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(rows, 2))
+    exposure = rng.uniform(0.5, 4, rows)
+    mean = 2 * exposure * np.exp(X[:, 0])
+    y = rng.poisson(mean * (rng.gamma(size, 1 / size, rows) if size else 1.0))
+    y[rng.uniform(size=rows) < zeros] = 0
+    return X, y, exposure
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_chain_resumes_bit_for_bit(family):
+    """From a checkpoint after any iteration, the dispersion and structural zeros included."""
+    X, y, exposure = simulated(80, zeros=0.3)
+    settings = {"num_trees": 7, "num_chains": 1, "num_burnin": 12, "num_draws": 8, "thin": 1}
+    data = prepare(X, y, exposure=exposure, family=family, **settings).training
+    whole = Chain.start(data, 0)
+    whole.run(10**6)
+    chain = Chain.start(data, 0)
+    while not chain.done:
+        chain.run(1)
+        last = chain.take()
+        chain = Chain.resume(data, chain.checkpoint())
+    assert chain.checkpoint() == whole.checkpoint()
+    assert last == whole.take()[7:]
+
+
+def test_rates_dispersion_and_intervals_are_those_of_the_process(tmp_path):
+    """Overdispersed counts: rates and dispersion are found, intervals hold, files and extension agree."""
+    X, y, exposure = simulated(1500)
+    table = {"a": X[:, 0], "b": X[:, 1], "exposure": exposure}
+    half = {name: values[:750] for name, values in table.items()}
+    rest = {name: values[750:] for name, values in table.items()}
+    settings = FAST | {"num_burnin": 150}
+    posterior = fit(half, y[:750], exposure=exposure[:750], family="negative-binomial", **settings)
+    assert posterior.exposure == "exposure"
+    assert [column.name for column in posterior.schema.columns] == ["a", "b"]
+    assert posterior.dispersion.mean() == pytest.approx(2.0, rel=0.35)
+    said = posterior.predict(rest)
+    truth = 2 * exposure[750:] * np.exp(X[750:, 0])
+    assert np.corrcoef(said.mean, truth)[0, 1] > 0.97
+    assert np.all(said.lower == np.rint(said.lower))
+    inside = np.mean((said.lower <= y[750:]) & (y[750:] <= said.upper))
+    assert 0.87 < inside < 0.99
+    unit = posterior.predict({name: rest[name] for name in "ab"})
+    assert any("exposure of 1" in told for told in unit.warnings)
+    np.testing.assert_allclose(unit.mean * exposure[750:], said.mean, rtol=1e-12)
+    pmf = posterior.pmf({name: values[:3] for name, values in rest.items()}, largest=200)
+    np.testing.assert_allclose(pmf.sum(axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(pmf @ np.arange(201), said.mean[:3], rtol=1e-3)
+    few = {name: values[:150] for name, values in rest.items()}
+    scores = posterior.score(few, y[750:900])
+    assert abs(scores["zeros"]["observed"] - scores["zeros"]["predicted"]) < 0.06
+    assert scores["deviance"] > 0
+    posterior.save(tmp_path / "model.bart")
+    again = load(tmp_path / "model.bart")
+    np.testing.assert_array_equal(again.predict(few).upper, said.upper[:150])
+    longer = fit(
+        half, y[:750], exposure=exposure[:750], family="negative-binomial", **settings | {"num_draws": 60}
+    )
+    assert again.extend(10, half, y[:750], progress=False).to_bytes() == longer.to_bytes()
+    with pytest.raises(DataError, match="needs the column 'exposure'"):
+        again.extend(10, {name: half[name] for name in "ab"}, y[:750], progress=False)
+
+
+def test_more_zeros_are_found():
+    """A process with 40% structural zeros: the share of zeros is predicted, which Poisson alone can't."""
+    X, y, _ = simulated(800, size=0, zeros=0.4)
+    posterior = fit(X, y, family="zero-inflated-poisson", **FAST | {"num_burnin": 150})
+    zeros = posterior.score(X, y, quick=True)["zeros"]
+    assert zeros["predicted"] == pytest.approx(zeros["observed"], abs=0.03)
+    plain = fit(X, y, family="poisson", **FAST | {"num_burnin": 150}).score(X, y, quick=True)
+    assert plain["zeros"]["predicted"] < zeros["observed"] - 0.1
+
+
+def test_the_law_of_a_count_is_that_of_scipy():
+    """Mixtures of one draw: probabilities, quantiles, mean scores, with and without more zeros."""
+    mean, size, share = 3.7, 1.3, 0.25
+    y = np.arange(12.0)
+    rows = np.full((12, 1), mean)
+    negative = stats.nbinom(size, size / (size + mean))
+    for law, exact in (
+        (CountLaw(rows, None, None), stats.poisson(mean)),
+        (CountLaw(rows, np.array([size]), None), negative),
+    ):
+        np.testing.assert_allclose(law.pmf(y), exact.pmf(y), rtol=1e-10)
+        assert law.quantile(0.95)[0] == exact.ppf(0.95)
+        assert law.variance()[0] == pytest.approx(exact.var())
+        below = law.below(y)
+        assert np.all((exact.cdf(y - 1) <= below) & (below <= exact.cdf(y)))
+    inflated = CountLaw(rows, np.array([size]), np.full((12, 1), share))
+    assert inflated.pmf(np.zeros(12))[0] == pytest.approx(share + (1 - share) * negative.pmf(0))
+    second = (1 - share) * (negative.var() + mean**2)
+    assert inflated.variance()[0] == pytest.approx(second - ((1 - share) * mean) ** 2)
+    k = np.arange(400)
+    crps = np.sum((negative.cdf(k) - (k >= 5)) ** 2)
+    assert CountLaw(rows[:1], np.array([size]), None).crps(np.array([5.0]))[0] == pytest.approx(crps)
+
+
+def test_a_very_large_dispersion_is_poisson():
+    """The negative binomial family with a dispersion of 1e9 predicts as the Poisson family."""
+    X, y, _ = simulated(300, size=0)
+    settings = {name: value for name, value in FAST.items() if name != "progress"} | {"num_chains": 1}
+    means = []
+    for family in ("poisson", "negative-binomial"):
+        data = prepare(X, y, family=family, **settings).training
+        if family != "poisson":
+            data = replace(data, constants=replace(data.constants, dispersion=1e9))
+        chain = Chain.start(data, 0)
+        chain.run(10**6)
+        means.append(np.exp(counts.STEP * chain._models[0].log_value[:300]))
+    assert np.corrcoef(*np.log(means))[0, 1] > 0.8
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [({"moves": "cgm"}, "moves"), ({"start": "smc"}, "start"), ({"noise": "forest"}, "noise")],
+)
+def test_what_counts_do_not_go_with(settings, field):
+    """Each setting is refused by name."""
+    with pytest.raises(SettingsError) as refused:
+        Settings.resolve(family="poisson", **settings)
+    assert refused.value.field == field
+
+
+def test_what_is_no_count_or_exposure_is_refused():
+    """Fractions, negative numbers, exposures of 0, weights, and exposures of other families, by name."""
+    X, y, exposure = simulated(40)
+    with pytest.raises(DataError, match="whole number"):
+        fit(X, y + 0.5, family="poisson", **FAST)
+    with pytest.raises(DataError, match="whole number"):
+        fit(X, y - 5, family="poisson", **FAST)
+    with pytest.raises(DataError, match="exposure must be positive"):
+        fit(X, y, exposure=exposure - exposure[0], family="poisson", **FAST)
+    with pytest.raises(SettingsError, match="takes no weights"):
+        fit(X, y, exposure, family="poisson", **FAST)
+    with pytest.raises(SettingsError, match="exposure is for counts"):
+        fit(X, y, exposure=exposure, **FAST)
