@@ -35,7 +35,7 @@ def refusal(**given):
         ({"num_trees": 0}, "num_trees", "out_of_range"),
         ({"method": "bcart", "num_trees": 5}, "num_trees", "not_applicable"),
         ({"method": "bartt"}, "method", "unknown"),
-        ({"family": "poisson"}, "family", "not_accepted"),
+        ({"family": "weibull"}, "family", "not_accepted"),
         ({"prior_only": 1}, "prior_only", "not_accepted"),
         ({"moves": {"grow": 0.5, "prune": 0.4}}, "moves", "contradiction"),
         ({"moves": {"fly": 1.0}}, "moves", "unknown"),

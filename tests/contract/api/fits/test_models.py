@@ -187,7 +187,7 @@ OUT_OF_RANGE = {
     "num_burnin": [-1],
     "thin": [0],
     "seed": [-1, 2**63, "x"],
-    "family": ["poisson", 3],
+    "family": ["weibull", 3],
     "method": ["forest"],
     "moves": ["fast", {"grow": 1}, {"grow": 0.5, "prune": 0.6}, {"jump": 1.0}, {"grow": "a"}],
     "particles": [1, "x"],
