@@ -19,7 +19,6 @@ from sampler.data.row_flags import Flag, by_row
 from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.methods import METHODS
 from sampler.noise import DEGREES, NOISES
-from sampler.posterior.accumulated_effects import AccumulatedEffects, accumulated_effects
 from sampler.posterior.arviz import to_arviz
 from sampler.posterior.assessment.calibration import row_by_row
 from sampler.posterior.assessment.conformal import CalibratedIntervals
@@ -27,16 +26,22 @@ from sampler.posterior.assessment.convergence import growth
 from sampler.posterior.assessment.density import density
 from sampler.posterior.assessment.predictive import OutcomeLaw, Predictive
 from sampler.posterior.assessment.scoring import LabelledRows, score
-from sampler.posterior.contrasts import Contrast, ContrastWish, contrast
 from sampler.posterior.ensemble import Ensemble
-from sampler.posterior.inclusion import Inclusion, inclusion, rules_per_draw
-from sampler.posterior.interactions import Interactions, interactions
+from sampler.posterior.explanations.accumulated_effects import AccumulatedEffects, accumulated_effects
+from sampler.posterior.explanations.contrasts import Contrast, ContrastWish, contrast
+from sampler.posterior.explanations.inclusion import Inclusion, inclusion, rules_per_draw
+from sampler.posterior.explanations.interactions import Interactions, interactions
+from sampler.posterior.explanations.partial_dependence import (
+    PartialDependence,
+    Wish,
+    partial_dependence,
+    spaced,
+)
+from sampler.posterior.explanations.shap_values import ForestToExplain, GameKind, ShapValues, explain
 from sampler.posterior.intervals import Interval, IntervalFigures, IntervalKind, Quantile, Request
 from sampler.posterior.kernels.tree_sums import BLOCK
 from sampler.posterior.kinds.slopes import Slopes
-from sampler.posterior.partial_dependence import PartialDependence, Wish, partial_dependence, spaced
 from sampler.posterior.report import diagnose
-from sampler.posterior.shap_values import ForestToExplain, GameKind, ShapValues, explain
 from sampler.posterior.verdict import noise_prior_reason
 from sampler.posterior.weighting import noise_law
 from sampler.posterior.weighting.draw_weights import DrawWeights, EqualWeights

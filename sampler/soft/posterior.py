@@ -9,7 +9,7 @@ import numpy as np
 from sampler import interrupt
 from sampler.errors import PackedError, SettingsError
 from sampler.posterior.ensemble import Ensemble
-from sampler.posterior.inclusion import Inclusion, inclusion
+from sampler.posterior.explanations.inclusion import Inclusion, inclusion
 from sampler.posterior.intervals import Request
 from sampler.posterior.kinds.single_tree import TreePosterior
 from sampler.posterior.posterior import Posterior, check_part
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
-    from sampler.posterior.shap_values import ForestToExplain
+    from sampler.posterior.explanations.shap_values import ForestToExplain
     from sampler.storage.draws import Draws
     from sampler.storage.model_header import Header
 

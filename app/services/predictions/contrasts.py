@@ -10,7 +10,7 @@ from app.services.errors import TooLargeError, UnusableDataError
 from app.services.predictions.explanations import MAX_WORK, classes_of, finished
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.rows import columns_of
-from sampler.posterior.contrasts import ContrastEstimate
+from sampler.posterior.explanations.contrasts import ContrastEstimate
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from app.store.errors import DatasetGoneError
 from app.store.tables import SUCCEEDED, Json, Model
 from sampler import Posterior
 from sampler.data.scalars import MICROSECONDS_A_DAY, as_text, days_to_text
+from sampler.posterior.explanations.partial_dependence import PartialDependence
 from sampler.posterior.intervals import Interval
-from sampler.posterior.partial_dependence import PartialDependence
 from sampler.posterior.report import diagnose
 
 MAX_WORK = 2e10  # tree evaluations for one partial dependence: two seconds of a core
@@ -231,7 +231,7 @@ def importance(predictor: Predictor, owner: str, model: str, level: float, of: s
 
 @dataclass(frozen=True)
 class Pair:
-    """Interaction of two features, as in `sampler.posterior.interactions.Interactions`."""
+    """Interaction of two features, as in `sampler.posterior.explanations.interactions.Interactions`."""
 
     features: tuple[str, str]
     strength: float

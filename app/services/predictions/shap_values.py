@@ -9,7 +9,7 @@ from app.services.errors import TooLargeError, UnusableDataError
 from app.services.predictions.explanations import classes_of, finished
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.rows import columns_of
-from sampler.posterior.shap_values import GameKind
+from sampler.posterior.explanations.shap_values import GameKind
 
 MAX_WORK = 5e8  # leaves of all draws times rows: about a second of a core
 MAX_CELLS = 300_000  # rows times features (times classes) of one answer

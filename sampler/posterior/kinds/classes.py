@@ -8,8 +8,8 @@ import numpy as np
 
 from sampler.errors import PackedError
 from sampler.posterior.ensemble import Ensemble
+from sampler.posterior.explanations.shap_values import ForestToExplain
 from sampler.posterior.kinds.by_figure import FiguresPosterior
-from sampler.posterior.shap_values import ForestToExplain
 from sampler.storage.draws import concatenate
 
 if TYPE_CHECKING:

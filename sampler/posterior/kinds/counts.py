@@ -12,8 +12,8 @@ from sampler.data.table import read
 from sampler.data.target import read_exposure
 from sampler.errors import PackedError
 from sampler.posterior.ensemble import Ensemble
+from sampler.posterior.explanations.shap_values import ForestToExplain
 from sampler.posterior.kinds.by_figure import FiguresPosterior
-from sampler.posterior.shap_values import ForestToExplain
 from sampler.storage.draws import concatenate
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from sampler.errors import PackedError
 from sampler.posterior.ensemble import Ensemble
-from sampler.posterior.inclusion import rules_per_draw
+from sampler.posterior.explanations.inclusion import rules_per_draw
 from sampler.posterior.posterior import Posterior
 
 if TYPE_CHECKING:

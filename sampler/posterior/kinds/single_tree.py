@@ -11,8 +11,8 @@ from sampler.errors import PackedError
 from sampler.methods import METHODS
 from sampler.posterior import topology
 from sampler.posterior.ensemble import Ensemble
+from sampler.posterior.explanations.shap_values import ForestToExplain
 from sampler.posterior.kinds.by_figure import FiguresPosterior
-from sampler.posterior.shap_values import ForestToExplain
 from sampler.posterior.weighting.draw_weights import EqualWeights, ImportanceWeights
 from sampler.posterior.weighting.quantiles import noise_mixture
 from sampler.storage.draws import LEAF, concatenate

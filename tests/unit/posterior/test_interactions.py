@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sampler import SettingsError, fit
-from sampler.posterior.interactions import _parents
+from sampler.posterior.explanations.interactions import _parents
 from tests.support.friedman import friedman
 from tests.support.models.random_posteriors import make_posterior
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sampler import DataError, SettingsError, fit
-from sampler.posterior.partial_dependence import default_grid
+from sampler.posterior.explanations.partial_dependence import default_grid
 from sampler.storage.model_header import Header
 from tests.support.models.random_posteriors import make_posterior
 

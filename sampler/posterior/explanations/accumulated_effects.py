@@ -9,8 +9,8 @@ import numpy as np
 
 from sampler.data.binning import MISSING
 from sampler.errors import SettingsError
+from sampler.posterior.explanations.partial_dependence import codes_of, default_grid
 from sampler.posterior.intervals import Interval
-from sampler.posterior.partial_dependence import codes_of, default_grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

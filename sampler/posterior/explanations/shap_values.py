@@ -13,9 +13,9 @@ from sampler import interrupt
 from sampler.data.scalars import days_to_text
 from sampler.data.table import read
 from sampler.errors import SettingsError
+from sampler.posterior.explanations.partial_dependence import spaced
 from sampler.posterior.intervals import equal_tailed
 from sampler.posterior.kernels.shapley import MOST_PLAYERS, Trees, shapley_values
-from sampler.posterior.partial_dependence import spaced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

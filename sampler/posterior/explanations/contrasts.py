@@ -11,8 +11,8 @@ from sampler import interrupt
 from sampler.data.binning import MISSING
 from sampler.data.encode import Coded, numbers
 from sampler.errors import SettingsError
+from sampler.posterior.explanations.partial_dependence import codes_of
 from sampler.posterior.intervals import equal_tailed
-from sampler.posterior.partial_dependence import codes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

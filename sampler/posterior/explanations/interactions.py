@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from sampler import interrupt
 from sampler.errors import SettingsError
-from sampler.posterior.inclusion import rules_per_draw
+from sampler.posterior.explanations.inclusion import rules_per_draw
+from sampler.posterior.explanations.partial_dependence import spaced
 from sampler.posterior.intervals import equal_tailed
-from sampler.posterior.partial_dependence import spaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,0 +1,1 @@
+"""Explanations of predictions: importance, effects, interactions, SHAP values and contrasts."""
