@@ -87,5 +87,5 @@ def test_joint():
 
 @pytest.mark.long
 def test_joint_long():
-    """The same with many more draws."""
+    """Geweke's test of classes with many more draws."""
     all_above(joint(40_000, 20_000), ALARM)

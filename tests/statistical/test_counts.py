@@ -109,5 +109,5 @@ def test_joint(family):
 @pytest.mark.long
 @pytest.mark.parametrize("family", ["poisson", "negative-binomial", "zero-inflated-negative-binomial"])
 def test_joint_long(family):
-    """The same with many more draws."""
+    """Geweke's test of counts with many more draws."""
     all_above(joint(family, 40_000, 20_000), ALARM)

@@ -38,7 +38,7 @@ def test_an_empty_database_is_not_at_head(empty_database_url):
 
 
 def test_two_migrations_at_once(empty_database_url):
-    """Of two simultaneous migrations one waits, and both succeed."""
+    """One of two simultaneous migrations waits, and both succeed."""
     failures = []
 
     def migrate():

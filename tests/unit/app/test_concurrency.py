@@ -16,7 +16,7 @@ from sampler import interrupt
 
 
 def test_no_more_at_once_than_cores():
-    """Of six pieces of work on two cores, at most two run at a time; all finish, off the event loop."""
+    """At most two of six pieces of work run at a time on two cores; all finish, off the event loop."""
     busy, most, threads = 0, 0, set()
     lock = threading.Lock()
 

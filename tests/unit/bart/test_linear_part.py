@@ -84,7 +84,7 @@ def test_slopes_of_like_columns_have_their_joint_law():
 
 
 def test_the_rotation_makes_terms_orthogonal():
-    """Of columns that depend on each other, too: orthogonal vectors, and a diagonal matrix."""
+    """The rotation gives orthogonal vectors and a diagonal matrix, for dependent columns too."""
     rng = np.random.default_rng(1)
     z = rng.normal(size=(6, 40))
     z[5] = z[4]

@@ -138,7 +138,7 @@ def test_header_is_the_same_bytes_and_comes_back():
 
 
 def test_reference_rows_are_at_most_200():
-    """Of large data 200 reference rows are kept, spread over all."""
+    """Large data keep 200 reference rows, spread over all."""
     problem = prepare({"x": np.arange(5000.0)}, RNG.normal(size=5000), **SETTINGS)
     assert Header.from_bytes(problem.header()).reference.shape == (1, 200)
 

@@ -111,7 +111,7 @@ def test_rows_unlike_the_data_are_flagged():
     ],
 )
 def test_refusals(first, second, options, field):
-    """What makes no sense is refused by its name."""
+    """Settings and options that make no sense are refused by name."""
     posterior, X, _ = make_posterior()
     with pytest.raises(SettingsError) as error:
         posterior.contrast(X, first, second, **options)

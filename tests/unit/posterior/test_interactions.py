@@ -77,7 +77,7 @@ def test_shares_of_neighbouring_splits():
 
 
 def test_the_product_in_friedmans_function_comes_first():
-    """Of Friedman's ten columns x1 and x2 interact, far above all other pairs, by both measures."""
+    """Friedman's x1 and x2 interact, far above all other pairs, by both measures."""
     X, _, y = friedman(500, seed=2)
     posterior = fit(X, y, num_chains=2, num_burnin=300, num_draws=200, num_trees=100, progress=False)
     found = posterior.interactions()

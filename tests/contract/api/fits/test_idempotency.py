@@ -103,7 +103,7 @@ def test_a_request_in_flight_is_a_409(client, database, body, monkeypatch):
 
 
 def test_many_at_once_make_one(client, database, body):
-    """Of many equal concurrent requests exactly one creates the model."""
+    """Exactly one of many equal concurrent requests creates the model."""
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: send(client, body, "k"), range(16)))
 

@@ -172,7 +172,7 @@ def test_errors_are_those_of_the_draws_used(client, model, database):
 
 
 def test_samples_are_draws_of_the_function(client, model):
-    """As many samples as requested are returned; more than exist are refused."""
+    """The requested number of samples is returned; more than exist are refused."""
     all_ = np.array(ask(client, model, samples=80).json()["samples"])
 
     assert all_.shape == (3, 80)
