@@ -153,7 +153,8 @@ def contrast(
         groups={name: estimates[f"group {name}"] for name in groups},
         unlike=(unlike[0], unlike[1]),
         level=request.level,
-        warnings=[
+        warnings=coded.warnings
+        + [
             warning
             for setting, rows, strange in zip((request.first, request.second), near, unlike, strict=True)
             for warning in _warnings(setting, int(rows.sum()), len(rows), strange)

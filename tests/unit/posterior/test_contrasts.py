@@ -99,6 +99,16 @@ def test_rows_unlike_the_data_are_flagged():
     assert "outside" in far.warnings[0] or "near this setting" in far.warnings[0]
 
 
+def test_warnings_about_the_rows_are_passed_on():
+    """Rows with a level never seen in training, and such a setting, are warned of."""
+    posterior, X, _ = make_posterior()
+    rows = X | {"c": ["mars"] * len(X["x1"])}
+    told = posterior.contrast(rows, {"x1": 0.5}, {"x1": 0.0}).warnings
+    assert any("never seen" in warning for warning in told)
+    told = posterior.contrast(X, {"c": "mars"}, {"c": "a"}).warnings
+    assert any("c = mars: only 0 of" in warning for warning in told)
+
+
 @pytest.mark.parametrize(
     ("first", "second", "options", "field"),
     [
