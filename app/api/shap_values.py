@@ -60,6 +60,7 @@ class ShapView(BaseModel):
     values: list[list[float]] | list[list[list[float]]] = Field(description="Means, [row][feature].")
     lower: list[list[float]] | list[list[list[float]]] = Field(description="Lower ends of the intervals.")
     upper: list[list[float]] | list[list[list[float]]] = Field(description="Upper ends of the intervals.")
+    warnings: list[str] = Field(description="Warnings about the rows.")
 
 
 @router.post("/{model_id}/shap", response_model=ShapView, responses=responses(409, 413, 415))

@@ -44,6 +44,7 @@ class ExplainedRows:
     values: list[Any]
     lower: list[Any]
     upper: list[Any]
+    warnings: list[str]
 
 
 def explain(predictor: Predictor, owner: str, model: str, request: ShapRequest) -> ExplainedRows:
@@ -88,4 +89,5 @@ def explain(predictor: Predictor, owner: str, model: str, request: ShapRequest) 
         answer.values.tolist(),
         answer.lower.tolist(),
         answer.upper.tolist(),
+        answer.warnings,
     )

@@ -55,6 +55,8 @@ class ShapValues:
         "interventional" or "path-dependent".
     scale
         What the values add up to, in words.
+    warnings
+        Warnings about the rows.
 
     """
 
@@ -70,6 +72,7 @@ class ShapValues:
     draws: int
     game: GameKind
     scale: str
+    warnings: list[str]
 
     @property
     def f(self) -> Floats:
@@ -184,6 +187,7 @@ def explain(
         draws=len(chosen),
         game=game,
         scale=scale,
+        warnings=list(coded.warnings),
     )
 
 

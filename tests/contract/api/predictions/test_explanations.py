@@ -319,6 +319,8 @@ def test_shap_values_are_those_of_the_notebook(client, model):
     for name in ("values", "lower", "upper", "f"):
         np.testing.assert_array_equal(answer[name], getattr(expected, name))
     assert answer["base"] == expected.base_values
+    assert answer["warnings"] == expected.warnings
+    assert any("missing" in warning for warning in expected.warnings)
     np.testing.assert_allclose(answer["base"] + np.sum(answer["values"], axis=1), answer["f"])
     predicted = client.post(f"/models/{model['id']}/predict", json={"columns": rows}).json()
     np.testing.assert_allclose(answer["f"], predicted["mean"])  # all draws are used
