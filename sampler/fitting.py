@@ -116,7 +116,7 @@ def fit(
         Seed of all random numbers, a non-negative integer.
     prior
         Hyperparameters of Chipman, George and McCulloch (2010) or absolute constants (see
-        `sampler.definitions.PRIOR`), and `cuts`.
+        `sampler.definitions.prior.PRIOR`), and `cuts`.
     moves
         Name of a move set, or the probabilities of the moves.
     prior_only

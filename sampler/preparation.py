@@ -16,7 +16,7 @@ from sampler.data.schema import Column, Schema, choose
 from sampler.data.table import one_column, read
 from sampler.data.target import guess_family, read_exposure, read_target, read_weights
 from sampler.data.transform import Transform, choose_transform
-from sampler.definitions import SCHEMES
+from sampler.definitions.prior import SCHEMES
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.families import FAMILIES
 from sampler.methods import METHODS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.definitions import PRIOR
+from sampler.definitions.prior import PRIOR
 from sampler.errors import SettingsError
 
 if TYPE_CHECKING:

@@ -6,12 +6,15 @@ import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from sampler.definitions import HOLDOUT, MISSING_TARGET, PRIOR, ROLES, SEARCH, STOP
+from sampler.definitions.data import HOLDOUT, MISSING_TARGET, ROLES
+from sampler.definitions.prior import PRIOR
+from sampler.definitions.search import SEARCH
+from sampler.definitions.setting import FormField, Setting, SettingGroup, SettingKind, is_number
+from sampler.definitions.stop import STOP
 from sampler.errors import SettingsError
 from sampler.families import FAMILIES
 from sampler.methods import METHODS, PARTICLE_GIBBS, RULE_DRAW, check_family, find_method
 from sampler.noise import NOISES
-from sampler.setting_definition import FormField, Setting, SettingGroup, SettingKind, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,8 +7,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic import create_model as make_model
 
 from app.services.fits.creation import FitRequest
-from sampler.definitions import COLUMN_ROLES, HOLDOUT, MISSING_TARGET, PRIOR, ROLES, STOP
-from sampler.setting_definition import Setting
+from sampler.definitions.data import COLUMN_ROLES, HOLDOUT, MISSING_TARGET, ROLES
+from sampler.definitions.prior import PRIOR
+from sampler.definitions.setting import Setting
+from sampler.definitions.stop import STOP
 from sampler.settings import EVERY, SETTINGS
 
 

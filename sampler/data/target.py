@@ -10,7 +10,7 @@ from sampler.data.columns import sort_levels
 from sampler.data.convert import NAMED_CELLS, to_labels
 from sampler.data.schema import Column
 from sampler.data.table import RawColumn, read_column
-from sampler.definitions import MOST
+from sampler.definitions.prior import MOST
 from sampler.errors import DataError, DataProblem
 from sampler.families import FAMILIES
 from sampler.methods import METHODS

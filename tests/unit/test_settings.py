@@ -10,7 +10,7 @@ import pytest
 
 import sampler.settings
 from sampler import SettingsError, fit
-from sampler.definitions import ROLES
+from sampler.definitions.data import ROLES
 from sampler.settings import EVERY, SETTINGS, Settings
 from sampler.sklearn import BARTRegressor
 from worker.fits import fit_spec

@@ -13,7 +13,7 @@ from app.store.errors import LeaseLostError
 from app.store.tables import Dataset, Json, Model
 from sampler import Posterior, PreparedFit, Settings, holdout_rows, prepare
 from sampler.data.encode import Coded
-from sampler.definitions import COLUMN_ROLES
+from sampler.definitions.data import COLUMN_ROLES
 from sampler.settings import SETTINGS
 
 # Entries of `models.settings` passed unchanged to `sampler.prepare` (`features`, `weights` and `holdout` name

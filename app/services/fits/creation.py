@@ -28,7 +28,8 @@ from sampler import ColumnSummary, DataError, Settings, SettingsError, choose
 from sampler.data.columns import is_beyond
 from sampler.data.schema import KINDS, Choice, Column
 from sampler.data.target import guess_family, read_exposure, read_target, read_weights
-from sampler.definitions import COLUMN_ROLES, ROLES, SCHEMES
+from sampler.definitions.data import COLUMN_ROLES, ROLES
+from sampler.definitions.prior import SCHEMES
 from sampler.errors import DataProblem
 from sampler.families import FAMILIES
 from sampler.methods import METHODS

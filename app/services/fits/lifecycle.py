@@ -24,7 +24,7 @@ from app.store import models as model_store
 from app.store.queue import restarts as store
 from app.store.tables import CANCELLED, FAILED, SUCCEEDED, Model
 from sampler import SettingsError
-from sampler.definitions import TIMES_DRAWS
+from sampler.definitions.stop import TIMES_DRAWS
 from sampler.methods import check_extends
 from sampler.posterior.assessment.stop_rules import next_look
 from sampler.posterior.verdict import times_to_converge

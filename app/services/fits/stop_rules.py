@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.services.errors import Fault, InvalidRequestError
-from sampler.definitions import STOP, TIMES_DRAWS
+from sampler.definitions.stop import STOP, TIMES_DRAWS
 from sampler.methods import METHODS
 from sampler.settings import LIMITS
 

@@ -11,7 +11,7 @@ from app.dashboard.forms import fit_fields
 from app.web.fit_request import ModelRequest, StopRequest
 from sampler.bart import prior
 from sampler.cart import prior as single
-from sampler.definitions import SEARCH
+from sampler.definitions.search import SEARCH
 from sampler.methods import METHODS
 from tests.support.api_calls import post_csv, table
 from tests.support.databases import only

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sampler.data.binning import Grid, cut_points, distinct_values, spread
-from sampler.definitions import SCHEMES
+from sampler.definitions.prior import SCHEMES
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False, width=64)
 COLUMNS = arrays(

@@ -1,0 +1,44 @@
+"""Definitions of settings of the data: roles of columns, the holdout, and rows without a target."""
+
+from __future__ import annotations
+
+from sampler.definitions.setting import FormField, Setting
+
+ROLES: dict[str, Setting] = {
+    "features": Setting("names", "roles", "Columns to use as features; null: all usable ones."),
+    "columns": Setting(
+        "kinds", "roles", "Kinds that override the inferred ones: number, boolean, category, date."
+    ),
+    "weights": Setting(
+        "column", "roles", "A column of positive precision weights.", form=FormField("Weights")
+    ),
+    "exposure": Setting(
+        "column",
+        "roles",
+        "A column of positive exposures of counts: a row's expected count is in proportion to its own. New "
+        "rows have theirs in the column of this name; without it, 1.",
+        sparing=True,
+        form=FormField("Exposure"),
+    ),
+}
+COLUMN_ROLES = tuple(name for name, role in ROLES.items() if role.kind == "column")
+
+HOLDOUT = Setting(
+    "number",
+    "evaluation",
+    "The fraction of rows held out from fitting and used for scores.",
+    default=0.0,
+    limits=(0, 0.9),
+    form=FormField("Held out"),
+)
+
+MISSING_TARGET = Setting(
+    "word",
+    "evaluation",
+    'What to do with rows without a target: "refuse" the fit, or "leave_out" the rows.',
+    default="refuse",
+    choices=("refuse", "leave_out"),
+    sparing=True,
+    rare=True,
+    form=FormField("Rows without a target"),
+)

@@ -1,0 +1,76 @@
+"""Definitions of the entries of `stop`: rules by which a fit ends, and its limits of time and draws."""
+
+from __future__ import annotations
+
+import math
+
+from sampler.definitions.setting import FormField, Setting
+
+TIMES_DRAWS = 16  # default of stop.max_draws, in multiples of num_draws
+
+STOP: dict[str, Setting] = {
+    "verdict": Setting(
+        "word",
+        "stop",
+        "This verdict or a better one.",
+        choices=("converged", "approximate"),
+        form=FormField(
+            "Until the verdict is",
+            "When to stop",
+            "no such rule",
+            choices=(("converged", "converged"), ("approximate", "approximate")),
+        ),
+    ),
+    "max_rhat": Setting(
+        "number",
+        "stop",
+        "Largest R-hat of f at 95% of the reference rows, and of sigma.",
+        limits=(1, 10),
+        ends="(]",
+        form=FormField(
+            "Until R-hat is at most",
+            "When to stop",
+            "no such rule",
+            "For f at 95% of the reference rows, and for sigma; 1 means agreement.",
+        ),
+    ),
+    "min_ess": Setting(
+        "number",
+        "stop",
+        "Smallest bulk and tail ESS of f at 95% of the reference rows, and of sigma.",
+        limits=(0, 1e9),
+        ends="(]",
+        form=FormField(
+            "Until effective draws are at least",
+            "When to stop",
+            "no such rule",
+            "The effective sample size of the kept draws.",
+        ),
+    ),
+    "max_seconds": Setting(
+        "number",
+        "stop",
+        "Seconds since a worker first claimed the fit. Then chains end where they are; the model "
+        "consists of the draws that all of them have, and chains without draws are dropped.",
+        limits=(0, 31_536_000),
+        ends="(]",
+        form=FormField(
+            "At most, in seconds",
+            "When to stop",
+            "no limit",
+            "The fit ends with its present draws; the only rule that depends on the machine.",
+        ),
+    ),
+    "max_draws": Setting(
+        "whole",
+        "stop",
+        f"Most kept draws per chain; {TIMES_DRAWS} times num_draws by default.",
+        limits=(1, math.inf),
+        form=FormField(
+            "At most, in draws per chain",
+            "When to stop",
+            f"{TIMES_DRAWS} times those above",
+            "A fit that doesn't meet its rules ends here.",
+        ),
+    ),
+}
