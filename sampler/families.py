@@ -1,6 +1,6 @@
 """The families: what outcomes are, which code they have in sums of trees, and what they don't go with.
 
-Code is named rather than imported, as in `sampler.methods`.
+Code is named rather than imported, as in `sampler.engines`.
 """
 
 from __future__ import annotations

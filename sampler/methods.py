@@ -1,18 +1,17 @@
-"""The methods: their code, families, moves, and default settings.
+"""The methods: their engines, families, moves, and default settings.
 
-A method is an entry of `METHODS`, and all code that depends on the method reads that entry. Code is named
-rather than imported, so that an engine's kernels load only when one of its fits begins.
+A method is an entry of `METHODS`, and all code that depends on the method reads that entry.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from pkgutil import resolve_name
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from sampler.engines import FILTER, FOREST, SEARCH, SOFT, TREE, Engine, load_code
 from sampler.errors import SettingsError
 from sampler.families import FAMILIES
-from sampler.noise import NOISES
+from sampler.moves import CGM, GROW_PRUNE, MOVE_NAMES, MOVE_SETS, RULE_DRAW, SOFT_MOVES, TREE_MOVES, WU
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,83 +20,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.schema import Schema
+    from sampler.moves import MoveSets
     from sampler.posterior.posterior import Posterior
     from sampler.prior import Constants
     from sampler.settings import Settings
     from sampler.training import Training
-
-    Sets = Mapping[str, Mapping[str, float]]
-
-MOVES = ("grow", "prune", "change_nog", "change", "swap", "restructure")
-RULE_DRAW = "rule"
-PARTICLE_GIBBS = "pg"
-MOVE_NAMES = (*MOVES, RULE_DRAW, PARTICLE_GIBBS)  # of bart, in the order of the kernels' indices
-CGM = {"grow": 0.25, "prune": 0.25, "change": 0.40, "swap": 0.10}
-GROW_PRUNE = {"grow": 0.5, "prune": 0.5}
-WU = {"grow": 0.22, "prune": 0.22, "change": 0.36, "swap": 0.10, "restructure": 0.10}
-MOVE_SETS: dict[str, dict[str, float]] = {  # of bart
-    "default": {"grow": 0.5, "prune": 0.5, "rule": 0.1},
-    "growprune": GROW_PRUNE,
-    "cgm": CGM,
-    "growprunechange": {"grow": 0.28, "prune": 0.28, "change_nog": 0.44},
-    "pg": {"pg": 1.0},
-}
-TREE_MOVES = ("grow", "prune", "change", "swap", "restructure")
-SOFT_MOVES = ("grow", "prune", "stay")
-
-
-@dataclass(frozen=True)
-class Engine:
-    """Code of a method, each part as "module:name" below `sampler`.
-
-    Attributes
-    ----------
-    chain, posterior
-        Classes: see `sampler.chains.AnyChain` and `sampler.posterior.posterior.Posterior`.
-    constants
-        Class of the prior's absolute constants, see `sampler.prior.Constants`.
-    calibrate
-        Function (y, design, weights, settings, prior, codes) -> constants, scaled from the data.
-    check_prior
-        Function (prior, settings) -> all entries of the prior, checked.
-    kernels
-        Groups of `sampler.kernels.groups.GROUPS` that every fit needs.
-    kernels_of
-        Additional groups by the name of the move or start that needs them.
-    training_kernels
-        Function (training) -> additional groups that its prior and weights need.
-    warnings
-        Function (training, schema) -> warnings about data that the engine treats specially.
-    check_size
-        Function (draws, rows) that raises SettingsError for more than fits memory.
-    at_once
-        Whether all draws, weighted ones, come at the end; such a fit can't be extended.
-    particles
-        Whether the draws of a run are particles, held in memory together.
-    noise_posteriors
-        Classes of posteriors of fits whose noise is not constant, by the setting `noise`.
-    forests
-        Whether its chains are of sums of trees, with the code that `sampler.families` names.
-    update_seconds
-        Seconds of a tree update per row, a guess used until measured; None where no guess is reliable.
-
-    """
-
-    chain: str
-    posterior: str
-    constants: str
-    calibrate: str
-    check_prior: str
-    kernels: tuple[str, ...]
-    kernels_of: Mapping[str, str] = field(default_factory=dict)
-    training_kernels: str | None = None
-    warnings: str | None = None
-    check_size: str | None = None
-    at_once: bool = False
-    particles: bool = False
-    noise_posteriors: Mapping[str, str] = field(default_factory=dict)
-    forests: bool = False
-    update_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -130,7 +57,7 @@ class Method:
 
     engine: Engine
     families: tuple[str, ...]
-    move_sets: Sets
+    move_sets: MoveSets
     num_trees: int = 1
     num_chains: int = 4
     num_draws: int = 250
@@ -145,20 +72,20 @@ class Method:
     @property
     def chain(self) -> Any:
         """Class of its chains, see `sampler.chains.AnyChain`; `start` and `resume` make one."""
-        return _named(self.engine.chain)
+        return load_code(self.engine.chain)
 
     def posterior_of(self, settings: Mapping[str, Any]) -> type[Posterior]:
         """Class of the posteriors of its fits with such settings."""
         family = FAMILIES.get(str(settings.get("family", "gaussian")), FAMILIES["gaussian"])
         of_noise = self.engine.noise_posteriors.get(str(settings.get("noise", "constant")))
         of_family = family.posterior if self.engine.forests else ""
-        found: type[Posterior] = _named(of_noise or of_family or self.engine.posterior)
+        found: type[Posterior] = load_code(of_noise or of_family or self.engine.posterior)
         return found
 
     def constants_of(self, family: str) -> type[Constants]:
         """Class of its prior's constants for a family."""
         of_family = FAMILIES[family].constants if self.engine.forests else ""
-        found: type[Constants] = _named(of_family or self.engine.constants)
+        found: type[Constants] = load_code(of_family or self.engine.constants)
         return found
 
     def num_trees_of(self, family: str) -> int:
@@ -216,18 +143,20 @@ class Method:
 
         """
         beside = {} if line is None else {"line": line}
-        found: Constants = _named(self.engine.calibrate)(y, design, weights, settings, prior, codes, **beside)
+        found: Constants = load_code(self.engine.calibrate)(
+            y, design, weights, settings, prior, codes, **beside
+        )
         return found
 
     def check_prior(self, prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
         """Check the given prior entries and add the defaults of the others; raise SettingsError."""
-        found: dict[str, Any] = _named(self.engine.check_prior)(prior, settings)
+        found: dict[str, Any] = load_code(self.engine.check_prior)(prior, settings)
         return found
 
     def check_size(self, draws: int, rows: int) -> None:
         """Raise SettingsError where a run can't hold that many draws of that many rows."""
         if self.engine.check_size is not None:
-            _named(self.engine.check_size)(draws, rows)
+            load_code(self.engine.check_size)(draws, rows)
 
     def kernel_groups(self, settings: Settings) -> tuple[str, ...]:
         """List the kernel groups that a fit with those settings and its predictions need."""
@@ -242,72 +171,16 @@ class Method:
         """List the additional kernel groups that the fit's prior and weights need."""
         if self.engine.training_kernels is None:
             return ()
-        found: tuple[str, ...] = _named(self.engine.training_kernels)(training)
+        found: tuple[str, ...] = load_code(self.engine.training_kernels)(training)
         return found
 
     def warnings(self, training: Training, schema: Schema) -> list[str]:
         """Return warnings about data that the method treats specially."""
         if self.engine.warnings is None:
             return []
-        found: list[str] = _named(self.engine.warnings)(training, schema)
+        found: list[str] = load_code(self.engine.warnings)(training, schema)
         return found
 
-
-def _named(place: str) -> Any:
-    return resolve_name(f"sampler.{place}")
-
-
-FOREST = Engine(
-    chain="bart.chain:Chain",
-    posterior="posterior.posterior:Posterior",
-    noise_posteriors=dict.fromkeys(
-        (name for name, noise in NOISES.items() if noise.forest),
-        "posterior.kinds.noise_by_row:NoiseByRowPosterior",
-    ),
-    constants="prior:Constants",
-    calibrate="bart.prior:calibrate",
-    check_prior="bart.prior:check_prior",
-    kernels=("bart",),
-    kernels_of={
-        RULE_DRAW: "rule",
-        "change_nog": "change",
-        "change": "reshape",
-        "swap": "reshape",
-        "restructure": "restructure",
-        PARTICLE_GIBBS: "particles",
-        "smc": "particles",  # the start
-    },
-    training_kernels="bart.hyperpriors:groups_of",
-    warnings="bart.prior:weight_warnings",
-    forests=True,
-    update_seconds=2e-9,
-)
-TREE = Engine(
-    chain="cart.chain:TreeChain",
-    posterior="posterior.kinds.single_tree:TreePosterior",
-    constants="cart.prior:TreeConstants",
-    calibrate="cart.prior:calibrate_tree",
-    check_prior="cart.prior:check_tree_prior",
-    kernels=("tree",),
-)
-FILTER = replace(
-    TREE,
-    chain="cart.particle_filter:FilterRun",
-    kernels=("tree", "filter"),
-    check_size="cart.particle_filter:check_size",
-    at_once=True,
-    particles=True,
-)
-SOFT = Engine(
-    chain="soft.chain:SoftChain",
-    posterior="soft.posterior:SoftPosterior",
-    constants="soft.prior:SoftConstants",
-    calibrate="soft.prior:calibrate_soft",
-    check_prior="soft.prior:check_soft_prior",
-    kernels=("soft",),
-    warnings="soft.prior:missing_warnings",
-)
-SEARCH = replace(SOFT, chain="soft.search:DivideRun", at_once=True)
 
 NO_SEARCH = {"search": "doesn't search over topologies"}
 ONE_TREE = {

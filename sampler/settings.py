@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from sampler.definitions.data import HOLDOUT, MISSING_TARGET, ROLES
 from sampler.definitions.prior import PRIOR
 from sampler.definitions.search import SEARCH
-from sampler.definitions.setting import FormField, Setting, SettingGroup, SettingKind, is_number
+from sampler.definitions.setting import FormField, Setting, SettingGroup, SettingKind
 from sampler.definitions.stop import STOP
 from sampler.errors import SettingsError
 from sampler.families import FAMILIES
-from sampler.methods import METHODS, PARTICLE_GIBBS, RULE_DRAW, check_family, find_method
+from sampler.methods import METHODS, check_family, find_method
+from sampler.moves import MOVE_TEXTS, resolve_moves
 from sampler.noise import NOISES
+from sampler.setting_checks import check_absent, check_beside_trees, check_moves_of_family, resolve_search
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,12 +26,6 @@ TRANSFORMS = (NO_TRANSFORM, "log", "yeo-johnson", "auto")
 STARTS = ("stumps", "smc", "annealed")
 PARTICLES = 10  # default of particle Gibbs
 ITERATIONS = "Iterations and moves"  # a section of forms
-MOVE_TEXTS = {
-    "growprune": "growprune: only grow and prune",
-    "growprunechange": "growprunechange: also new rules for small nodes",
-    "cgm": "cgm: as in CGM10, with swaps",
-    "pg": "pg: particle Gibbs, whole trees at once",
-}
 NAMED_MOVES = dict.fromkeys(name for method in METHODS.values() for name in method.move_sets)
 
 
@@ -275,23 +270,24 @@ class Settings:
             raise TypeError(f"unexpected keyword argument {unknown[0]!r}: settings are {', '.join(SETTINGS)}")
         method = given.get("method", SETTINGS["method"].default)
         kind = find_method(method)
-        values = {name: given.get(name, setting.default) for name, setting in SETTINGS.items()}
+        defaults = {name: setting.default for name, setting in SETTINGS.items()}
+        values = {name: given.get(name, default) for name, default in defaults.items()}
         values |= {
             name: kind.num_trees_of(str(values["family"])) if name == "num_trees" else getattr(kind, name)
             for name, value in values.items()
-            if value is None and SETTINGS[name].default is None and name not in ("num_burnin", "search")
+            if value is None and defaults[name] is None and name not in ("num_burnin", "search")
         }
         for name in ("family", "num_trees", "num_chains", "num_draws", "thin"):
             values[name] = SETTINGS[name].check(name, values[name])
         check_family(method, values["family"])
-        of_burnin = {"num_burnin": values["num_burnin"] or 0, "search": dict(values["search"] or {})}
-        _check_absent(method, values | of_burnin)
+        absent = {"num_burnin": values["num_burnin"] or 0, "search": dict(values["search"] or {})}
+        check_absent(values | absent, kind, defaults)
         if values["num_burnin"] is None:
             values["num_burnin"] = min(kind.most_burnin, max(100, values["num_draws"] * values["thin"]))
-        values["search"] = _search(values["search"], method, values["num_draws"])
-        values["moves"] = resolve_moves(values["moves"], method)
-        _check_beside_trees(values)
-        _check_moves_of_family(values)
+        values["search"] = resolve_search(values["search"], kind.search, values["num_draws"])
+        values["moves"] = resolve_moves(values["moves"], kind.move_sets, kind.moves)
+        check_beside_trees(values, defaults)
+        check_moves_of_family(values, kind)
         return cls(**{name: setting.check(name, values[name]) for name, setting in SETTINGS.items()})
 
     @property
@@ -346,179 +342,3 @@ EVERY: dict[str, Setting] = {  # by name; entries of prior, search and stop with
     "holdout": HOLDOUT,
     "missing_target": MISSING_TARGET,
 }
-
-
-def resolve_moves(moves: str | Mapping[str, float], method: str = "bart") -> dict[str, float]:
-    """Return the probabilities of a named move set, or check given ones.
-
-    Parameters
-    ----------
-    moves
-        Name of a set, or probabilities by move.
-    method
-        Name of the method.
-
-    Raises
-    ------
-    SettingsError
-        For an unknown name, a probability outside [0, 1], moves that don't sum to one, or no grow or prune.
-
-    """
-    kind = find_method(method)
-    sets, known = kind.move_sets, kind.moves
-    if isinstance(moves, str) and moves in sets:
-        return dict(sets[moves])
-    if isinstance(moves, str) or not known:
-        return _equal_set(moves, sets)
-    accepted = ", ".join(known)
-    if not hasattr(moves, "items"):
-        raise SettingsError(
-            f"moves must be one of {', '.join(sets)}, or a dict of probabilities of {accepted}",
-            field="moves",
-            code="not_accepted",
-        )
-    for name, value in moves.items():
-        if name not in known:
-            raise SettingsError(
-                f"unknown move {name!r}; accepted are {accepted}", field="moves", code="unknown"
-            )
-        if not is_number(value) or not 0 <= value <= 1:
-            raise SettingsError(
-                f"the probability of move {name!r} must be a number from 0 to 1, not {value!r}",
-                field="moves",
-                code="out_of_range",
-            )
-    chosen = {name: float(value) for name, value in moves.items() if value > 0}
-    local = {"grow", "prune"} & chosen.keys()
-    if len(local) == 1 or not (local or PARTICLE_GIBBS in chosen):
-        raise SettingsError(
-            "moves need a positive probability of both grow and prune, or of pg: without these the chain "
-            "can't reach every tree",
-            field="moves",
-            code="contradiction",
-        )
-    total = math.fsum(value for name, value in chosen.items() if name != RULE_DRAW)
-    if abs(total - 1) > 1e-9:
-        summed = ", ".join(name for name in known if name != RULE_DRAW)
-        raise SettingsError(
-            f"the probabilities of {summed} must sum to 1, not {total:g}", field="moves", code="contradiction"
-        )
-    return chosen
-
-
-def _check_absent(method: str, given: Mapping[str, Any]) -> None:
-    """Raise SettingsError for a setting that has no meaning for the method and isn't at its default."""
-    kind = find_method(method)
-    defaults = {
-        "particles": PARTICLES,
-        "start": STARTS[0],
-        "noise": CONSTANT,
-        "linear": False,
-        "transform": NO_TRANSFORM,
-        "num_burnin": kind.most_burnin,
-    }
-    for name, why in kind.absent.items():
-        default = defaults[name] if name in defaults else getattr(kind, name)
-        if given[name] != default:
-            wanted = "false" if default is False else default
-            raise SettingsError(
-                f"{name} must be {wanted}, or left out: method {method} {why}",
-                field=name,
-                code="not_applicable",
-            )
-
-
-BESIDE_TREES = {  # what may stand beside a sum of trees: its default, and why classes have none
-    "noise": (CONSTANT, "classes have no noise of their own"),
-    "linear": (False, "classes have no linear part"),
-    "transform": (NO_TRANSFORM, "classes are no numbers"),
-}
-
-
-def _check_beside_trees(values: Mapping[str, Any]) -> None:
-    """Raise SettingsError where noise can't differ by row, or no linear part can stand beside the trees."""
-    for name, (default, why) in BESIDE_TREES.items():
-        if values[name] == default:
-            continue
-        if values["family"] != "gaussian":
-            wanted = "false" if default is False else default
-            raise SettingsError(
-                f"{name} must be {wanted}, or left out: {why}", field=name, code="contradiction"
-            )
-        if name == "transform":
-            _check_mean(values)
-        elif PARTICLE_GIBBS in values["moves"] or values["start"] == "smc":
-            field, what = ("start", "smc") if values["start"] == "smc" else ("moves", PARTICLE_GIBBS)
-            raise SettingsError(
-                f"{field} with {what} draws trees alone: leave out {what}, or {name}",
-                field=field,
-                code="contradiction",
-            )
-
-
-def _check_mean(values: Mapping[str, Any]) -> None:
-    """Raise SettingsError where a transformed outcome has no mean."""
-    if NOISES[values["noise"]].heavy_tails:
-        raise SettingsError(
-            "transform must be none, or left out, where noise has heavy tails: the outcome may then have no "
-            "mean",
-            field="transform",
-            code="contradiction",
-        )
-
-
-def _check_moves_of_family(values: Mapping[str, Any]) -> None:
-    """Raise SettingsError for moves and starts that the family's trees don't know."""
-    family = FAMILIES[values["family"]]
-    if not family.moves or not find_method(values["method"]).engine.forests:
-        return
-    unknown = [name for name in values["moves"] if name not in family.moves]
-    if unknown or values["start"] == "smc":
-        field, what = ("moves", unknown[0]) if unknown else ("start", "smc")
-        raise SettingsError(
-            f"{field} with {what} has no meaning for family {values['family']}, whose trees have "
-            f"{', '.join(family.moves)} alone: leave out {what}",
-            field=field,
-            code="not_applicable",
-        )
-
-
-def _search(given: Mapping[str, float] | None, method: str, num_draws: int) -> dict[str, float]:
-    """Check the given entries of a search over topologies and add the defaults of the others.
-
-    Raises
-    ------
-    SettingsError
-        For an unknown entry, and for a value out of range.
-
-    """
-    defaults = find_method(method).search
-    given = dict(given or {})
-    if not defaults:
-        return {}
-    for name, value in given.items():
-        if name not in defaults:
-            raise SettingsError(
-                f"unknown entry {name!r} of search; accepted are {', '.join(defaults)}",
-                field=f"search.{name}",
-                code="unknown",
-            )
-        given[name] = SEARCH[name].check(f"search.{name}", value)
-    found = {**defaults, **given}
-    if found["chains"] * found["draws"] * found["samples"] < num_draws:
-        raise SettingsError(
-            "search: chains x draws x samples must be at least num_draws",
-            field="num_draws",
-            code="contradiction",
-        )
-    return found
-
-
-def _equal_set(moves: Any, sets: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Return the set that equals `moves`; raise SettingsError where there is none."""
-    for known in sets.values():
-        if moves == known:
-            return dict(known)
-    raise SettingsError(
-        f"moves must be one of {', '.join(sets)}, not {moves!r}", field="moves", code="not_accepted"
-    )

@@ -22,7 +22,7 @@ from sampler.bart.state import (
 )
 from sampler.errors import SamplerError
 from sampler.kernels.jit import warm
-from sampler.methods import MOVE_NAMES
+from sampler.moves import MOVE_NAMES
 from sampler.schedule import MarkovChain, count_moves
 from sampler.storage.draws import Draws
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.errors import PackedError
-from sampler.methods import MOVE_NAMES
+from sampler.moves import MOVE_NAMES
 
 if TYPE_CHECKING:
     from sampler.training import Training

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.methods import PARTICLE_GIBBS
+from sampler.moves import PARTICLE_GIBBS
 
 if TYPE_CHECKING:
     from sampler.bart.kernels.particles.layout import Swarm

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from sampler.kernels.jit import address
-from sampler.methods import MOVE_NAMES, MOVES
+from sampler.moves import MOVE_NAMES, MOVES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

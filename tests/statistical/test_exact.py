@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler.methods import MOVE_NAMES
+from sampler.moves import MOVE_NAMES
 from tests.reference.enumerator import Forest, Toy, normalised
 from tests.reference.moves import TRAPS, stationary, transition
 from tests.support.chain_driver import draws_of, fits, mixes, of_toy, partition_counts, tree_counts

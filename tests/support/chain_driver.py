@@ -9,7 +9,7 @@ import numpy as np
 from sampler.bart.chain import Chain
 from sampler.bart.prior import calibrate
 from sampler.kernels.arrays import ABSENT, LEFT, PARENT, RIGHT
-from sampler.methods import MOVE_SETS
+from sampler.moves import MOVE_SETS
 from sampler.preparation import prepare
 from sampler.settings import Settings
 from sampler.training import Training

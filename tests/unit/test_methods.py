@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from sampler import Settings, fit
+from sampler.engines import load_code
 from sampler.errors import SettingsError
-from sampler.methods import METHODS, MOVE_NAMES, MOVES, _named
+from sampler.methods import METHODS
+from sampler.moves import MOVE_NAMES, MOVES
 from sampler.posterior.posterior import Posterior
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +33,7 @@ def test_every_part_of_an_engine_can_be_imported():
         named = [
             getattr(method.engine, field.name) for field in fields(method.engine) if field.name in PLACES
         ]
-        assert all(callable(_named(place)) for place in named if place is not None)
+        assert all(callable(load_code(place)) for place in named if place is not None)
 
 
 @pytest.mark.usefixtures("all_kernels")

@@ -8,7 +8,7 @@ from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD
 from sampler.bart.prior import calibrate
 from sampler.bart.state import make_kept
 from sampler.errors import PackedError, SettingsError
-from sampler.methods import MOVE_SETS
+from sampler.moves import MOVE_SETS
 from sampler.preparation import prepare
 from sampler.prior import Constants
 from sampler.settings import Settings

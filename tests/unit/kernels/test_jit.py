@@ -13,7 +13,7 @@ from sampler import Settings, is_warm, warm
 from sampler.kernels.groups import GROUPS, MOVES
 from sampler.kernels.jit import _groups, _helper_code
 from sampler.kernels.rows import shifted
-from sampler.methods import MOVE_NAMES
+from sampler.moves import MOVE_NAMES
 
 GROUP = "prediction"
 

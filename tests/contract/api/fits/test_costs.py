@@ -9,7 +9,8 @@ from app.store.engine import session_scope
 from app.store.queue import workers
 from app.store.tables import Worker
 from sampler import Settings
-from sampler.methods import METHODS, MOVE_SETS
+from sampler.methods import METHODS
+from sampler.moves import MOVE_SETS
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.databases import only
 from tests.support.models.fitted_models import SMALL, fitted

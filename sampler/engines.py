@@ -1,0 +1,128 @@
+"""The engines: the code of the methods.
+
+Code is named rather than imported, so that an engine's kernels load only when one of its fits begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
+
+from sampler.moves import PARTICLE_GIBBS, RULE_DRAW
+from sampler.noise import NOISES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Code of a method, each part as "module:name" below `sampler`.
+
+    Attributes
+    ----------
+    chain, posterior
+        Classes: see `sampler.chains.AnyChain` and `sampler.posterior.posterior.Posterior`.
+    constants
+        Class of the prior's absolute constants, see `sampler.prior.Constants`.
+    calibrate
+        Function (y, design, weights, settings, prior, codes) -> constants, scaled from the data.
+    check_prior
+        Function (prior, settings) -> all entries of the prior, checked.
+    kernels
+        Groups of `sampler.kernels.groups.GROUPS` that every fit needs.
+    kernels_of
+        Additional groups by the name of the move or start that needs them.
+    training_kernels
+        Function (training) -> additional groups that its prior and weights need.
+    warnings
+        Function (training, schema) -> warnings about data that the engine treats specially.
+    check_size
+        Function (draws, rows) that raises SettingsError for more than fits memory.
+    at_once
+        Whether all draws, weighted ones, come at the end; such a fit can't be extended.
+    particles
+        Whether the draws of a run are particles, held in memory together.
+    noise_posteriors
+        Classes of posteriors of fits whose noise is not constant, by the setting `noise`.
+    forests
+        Whether its chains are of sums of trees, with the code that `sampler.families` names.
+    update_seconds
+        Seconds of a tree update per row, a guess used until measured; None where no guess is reliable.
+
+    """
+
+    chain: str
+    posterior: str
+    constants: str
+    calibrate: str
+    check_prior: str
+    kernels: tuple[str, ...]
+    kernels_of: Mapping[str, str] = field(default_factory=dict)
+    training_kernels: str | None = None
+    warnings: str | None = None
+    check_size: str | None = None
+    at_once: bool = False
+    particles: bool = False
+    noise_posteriors: Mapping[str, str] = field(default_factory=dict)
+    forests: bool = False
+    update_seconds: float | None = None
+
+
+def load_code(place: str) -> Any:
+    """Import what an engine or a family names as "module:name" below `sampler`."""
+    return resolve_name(f"sampler.{place}")
+
+
+FOREST = Engine(
+    chain="bart.chain:Chain",
+    posterior="posterior.posterior:Posterior",
+    noise_posteriors=dict.fromkeys(
+        (name for name, noise in NOISES.items() if noise.forest),
+        "posterior.kinds.noise_by_row:NoiseByRowPosterior",
+    ),
+    constants="prior:Constants",
+    calibrate="bart.prior:calibrate",
+    check_prior="bart.prior:check_prior",
+    kernels=("bart",),
+    kernels_of={
+        RULE_DRAW: "rule",
+        "change_nog": "change",
+        "change": "reshape",
+        "swap": "reshape",
+        "restructure": "restructure",
+        PARTICLE_GIBBS: "particles",
+        "smc": "particles",  # the start
+    },
+    training_kernels="bart.hyperpriors:groups_of",
+    warnings="bart.prior:weight_warnings",
+    forests=True,
+    update_seconds=2e-9,
+)
+TREE = Engine(
+    chain="cart.chain:TreeChain",
+    posterior="posterior.kinds.single_tree:TreePosterior",
+    constants="cart.prior:TreeConstants",
+    calibrate="cart.prior:calibrate_tree",
+    check_prior="cart.prior:check_tree_prior",
+    kernels=("tree",),
+)
+FILTER = replace(
+    TREE,
+    chain="cart.particle_filter:FilterRun",
+    kernels=("tree", "filter"),
+    check_size="cart.particle_filter:check_size",
+    at_once=True,
+    particles=True,
+)
+SOFT = Engine(
+    chain="soft.chain:SoftChain",
+    posterior="soft.posterior:SoftPosterior",
+    constants="soft.prior:SoftConstants",
+    calibrate="soft.prior:calibrate_soft",
+    check_prior="soft.prior:check_soft_prior",
+    kernels=("soft",),
+    warnings="soft.prior:missing_warnings",
+)
+SEARCH = replace(SOFT, chain="soft.search:DivideRun", at_once=True)

@@ -1,0 +1,141 @@
+"""Checks of a fit's settings against each other, its method and its family."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sampler.definitions.search import SEARCH
+from sampler.errors import SettingsError
+from sampler.families import FAMILIES
+from sampler.moves import PARTICLE_GIBBS
+from sampler.noise import NOISES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sampler.methods import Method
+
+
+BESIDE_TREES = {  # what may stand beside a sum of trees, and why classes have none
+    "noise": "classes have no noise of their own",
+    "linear": "classes have no linear part",
+    "transform": "classes are no numbers",
+}
+
+
+def check_absent(values: Mapping[str, Any], method: Method, defaults: Mapping[str, Any]) -> None:
+    """Raise SettingsError for a setting that has no meaning for the method and isn't at its default.
+
+    Parameters
+    ----------
+    values
+        Settings by name, those of `method` resolved.
+    method
+        Method of the fit.
+    defaults
+        Defaults that don't depend on the method; None for the others.
+
+    """
+    for name, why in method.absent.items():
+        default = defaults[name]
+        if default is None:
+            default = method.most_burnin if name == "num_burnin" else getattr(method, name)
+        if values[name] != default:
+            raise SettingsError(
+                f"{name} must be {_shown(default)}, or left out: method {values['method']} {why}",
+                field=name,
+                code="not_applicable",
+            )
+
+
+def check_beside_trees(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Raise SettingsError where noise can't differ by row, or no linear part can stand beside the trees."""
+    for name, why in BESIDE_TREES.items():
+        if values[name] == defaults[name]:
+            continue
+        if values["family"] != "gaussian":
+            raise SettingsError(
+                f"{name} must be {_shown(defaults[name])}, or left out: {why}",
+                field=name,
+                code="contradiction",
+            )
+        if name == "transform":
+            _check_mean(values)
+        elif PARTICLE_GIBBS in values["moves"] or values["start"] == "smc":
+            field, what = ("start", "smc") if values["start"] == "smc" else ("moves", PARTICLE_GIBBS)
+            raise SettingsError(
+                f"{field} with {what} draws trees alone: leave out {what}, or {name}",
+                field=field,
+                code="contradiction",
+            )
+
+
+def _shown(default: Any) -> Any:
+    return "false" if default is False else default
+
+
+def _check_mean(values: Mapping[str, Any]) -> None:
+    """Raise SettingsError where a transformed outcome has no mean."""
+    if NOISES[values["noise"]].heavy_tails:
+        raise SettingsError(
+            "transform must be none, or left out, where noise has heavy tails: the outcome may then have no "
+            "mean",
+            field="transform",
+            code="contradiction",
+        )
+
+
+def check_moves_of_family(values: Mapping[str, Any], method: Method) -> None:
+    """Raise SettingsError for moves and starts that the family's trees don't know."""
+    family = FAMILIES[values["family"]]
+    if not family.moves or not method.engine.forests:
+        return
+    unknown = [name for name in values["moves"] if name not in family.moves]
+    if unknown or values["start"] == "smc":
+        field, what = ("moves", unknown[0]) if unknown else ("start", "smc")
+        raise SettingsError(
+            f"{field} with {what} has no meaning for family {values['family']}, whose trees have "
+            f"{', '.join(family.moves)} alone: leave out {what}",
+            field=field,
+            code="not_applicable",
+        )
+
+
+def resolve_search(
+    entries: Mapping[str, float] | None, defaults: Mapping[str, float], num_draws: int
+) -> dict[str, float]:
+    """Check the given entries of a search over topologies and add the defaults of the others.
+
+    Parameters
+    ----------
+    entries
+        Given entries by name, or None.
+    defaults
+        Defaults of the method; empty where it doesn't search.
+    num_draws
+        Number of draws that the search must be able to give.
+
+    Raises
+    ------
+    SettingsError
+        For an unknown entry, and for a value out of range.
+
+    """
+    if not defaults:
+        return {}
+    search = dict(defaults)
+    for name, value in (entries or {}).items():
+        if name not in defaults:
+            raise SettingsError(
+                f"unknown entry {name!r} of search; accepted are {', '.join(defaults)}",
+                field=f"search.{name}",
+                code="unknown",
+            )
+        search[name] = SEARCH[name].check(f"search.{name}", value)
+    if search["chains"] * search["draws"] * search["samples"] < num_draws:
+        raise SettingsError(
+            "search: chains x draws x samples must be at least num_draws",
+            field="num_draws",
+            code="contradiction",
+        )
+    return search
