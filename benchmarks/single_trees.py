@@ -42,7 +42,7 @@ import benchmarks.tree_paper as paper
 from sampler import fit
 from sampler.kernels.jit import warm
 from sampler.methods import METHODS
-from sampler.posterior.verdict import VERDICTS
+from sampler.posterior.verdict.reasons import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from app.web.errors import responses
 from app.web.json_body import StrictRoute
 from app.web.negotiation import ARROW
 from app.web.scopes import needs
-from sampler.posterior.verdict import ReasonCode
+from sampler.posterior.verdict.reasons import ReasonCode
 
 router = APIRouter(prefix="/models", tags=["explanations"], route_class=StrictRoute)
 MAX_POINTS = 500

@@ -42,7 +42,7 @@ from sampler.posterior.intervals import Interval, IntervalFigures, IntervalKind,
 from sampler.posterior.kernels.tree_sums import BLOCK
 from sampler.posterior.kinds.slopes import Slopes
 from sampler.posterior.report import diagnose
-from sampler.posterior.verdict import noise_prior_reason
+from sampler.posterior.verdict.reasons import noise_prior_reason
 from sampler.posterior.weighting import noise_law
 from sampler.posterior.weighting.draw_weights import DrawWeights, EqualWeights
 from sampler.storage.draw_codec import unpack
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from sampler.data.binning import Grid
     from sampler.data.schema import Schema
     from sampler.data.transform import Transform
-    from sampler.posterior.verdict import Summary
+    from sampler.posterior.verdict.summary import Summary
     from sampler.preparation import PreparedFit
     from sampler.storage.draws import Draws
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from sampler.posterior import rhat_ess
 from sampler.posterior.kernels.depths import tree_depths
-from sampler.posterior.verdict import FEWEST_DRAWS, reasons_to_json
+from sampler.posterior.verdict.agreement import FEWEST_DRAWS
+from sampler.posterior.verdict.reasons import reasons_to_json
 from sampler.posterior.weighting.importance import mean_error
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import numpy as np
 
 from sampler.errors import SettingsError
 from sampler.posterior.intervals import Interval, Quantile
-from sampler.posterior.verdict import FEWEST_DRAWS, Agreement, Reason
+from sampler.posterior.verdict.agreement import FEWEST_DRAWS, Agreement
+from sampler.posterior.verdict.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from sampler.data.encode import Coded
     from sampler.posterior.posterior import Posterior, Prediction
-    from sampler.posterior.verdict import Verdict
+    from sampler.posterior.verdict.reasons import Verdict
 
     Floats = NDArray[np.float64]
 

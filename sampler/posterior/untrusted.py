@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from sampler.data.schema import Column
-    from sampler.posterior.verdict import Summary
+    from sampler.posterior.verdict.summary import Summary
 
 MAX_INDEX = 2 << 20  # bytes: two bytes or more for each block, and statistics of `MAX_TEXT`
 MAX_HEADER_TEXT = 8 << 20  # bytes: some 30,000 columns, or hundreds of thousands of levels

@@ -14,7 +14,8 @@ from app.dashboard.forms.fit_form import field_of
 from app.services.errors import Fault
 from sampler import Settings, SettingsError
 from sampler.errors import SettingsCode
-from sampler.posterior.verdict import SENTENCES, Agreement, ReasonCode, judge
+from sampler.posterior.verdict.agreement import Agreement, judge
+from sampler.posterior.verdict.reasons import SENTENCES, ReasonCode
 from sampler.posterior.weighting.importance import judge_weighted
 from sampler.preparation import checked_prior
 

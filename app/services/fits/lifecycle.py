@@ -27,7 +27,7 @@ from sampler import SettingsError
 from sampler.definitions.stop import TIMES_DRAWS
 from sampler.methods import check_extends
 from sampler.posterior.assessment.stop_rules import next_look
-from sampler.posterior.verdict import times_to_converge
+from sampler.posterior.verdict.agreement import times_to_converge
 from sampler.settings import LIMITS
 from sampler.storage.model_header import with_counts
 

@@ -27,7 +27,7 @@ from sampler import DataError, Posterior, SettingsError
 from sampler.data.encode import Coded
 from sampler.posterior import row_diagnostics
 from sampler.posterior.answer_columns import are_finite
-from sampler.posterior.verdict import VERDICTS
+from sampler.posterior.verdict.reasons import VERDICTS
 
 MAX_EXAMINED = 10_000  # rows with R-hat or Monte Carlo errors: half a millisecond each
 MAX_SAMPLES = 1_000_000  # rows times draws in one response

@@ -8,7 +8,7 @@ import numpy as np
 
 from sampler.posterior import rhat_ess
 from sampler.posterior.report import evenly_spaced
-from sampler.posterior.verdict import FEWEST_DRAWS, LIMITS
+from sampler.posterior.verdict.agreement import FEWEST_DRAWS, LIMITS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

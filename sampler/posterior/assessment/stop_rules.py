@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.posterior.row_diagnostics import agreement, is_known
-from sampler.posterior.verdict import ROWS_SHARE, VERDICTS
+from sampler.posterior.verdict.agreement import ROWS_SHARE
+from sampler.posterior.verdict.reasons import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
-    from sampler.posterior.verdict import Summary
+    from sampler.posterior.verdict.summary import Summary
     from sampler.storage.draws import Draws
     from sampler.storage.model_header import Header
 

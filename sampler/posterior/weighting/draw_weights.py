@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.posterior.rhat_ess import mcse_mean, mcse_quantile, rhat
-from sampler.posterior.verdict import Agreement, Reason, Summary, Verdict, judge, summarise
+from sampler.posterior.verdict.agreement import Agreement, judge
+from sampler.posterior.verdict.summary import Summary, summarise
 from sampler.posterior.weighting import importance
 from sampler.posterior.weighting.quantiles import of_draws
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from sampler.posterior.verdict.reasons import Reason, Verdict
 
     Floats = NDArray[np.float64]
 

@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.posterior.verdict import (
-    END_ERROR,
-    VERDICTS,
-    Agreement,
-    Reason,
-    Summary,
-    Verdict,
-    describe_trees,
-    judge,
-)
+from sampler.posterior.verdict.agreement import END_ERROR, Agreement, judge
+from sampler.posterior.verdict.reasons import VERDICTS, Reason, Verdict
+from sampler.posterior.verdict.summary import Summary, weighted_summary
 from sampler.posterior.weighting.quantiles import of_draws
 
 if TYPE_CHECKING:
@@ -179,5 +172,5 @@ def summarise_weighted(
         if any("divide" in each for each in statistics):
             longer = "Search longer (the search's iterations, chains and draws)"
         advice = f"{longer} or pool more runs (num_chains={2 * runs})."
-    summary = describe_trees(verdict, reasons, advice, agreed, leaf_counts, weights.share, statistics)
+    summary = weighted_summary(verdict, reasons, advice, agreed, leaf_counts, weights.share, statistics)
     return replace(summary, chains=runs, draws=draws, weights=weights.to_json())

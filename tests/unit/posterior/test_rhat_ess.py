@@ -5,7 +5,8 @@ import pytest
 from arviz_stats.base import array_stats
 
 from sampler.posterior import rhat_ess
-from sampler.posterior.verdict import Agreement, judge, summarise, times_to_converge
+from sampler.posterior.verdict.agreement import Agreement, judge, times_to_converge
+from sampler.posterior.verdict.summary import summarise
 
 SHAPES = [(4, 250), (2, 101), (3, 7), (4, 4), (1, 60)]
 

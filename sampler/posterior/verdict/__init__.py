@@ -1,0 +1,1 @@
+"""Whether chains agree, and what a posterior can be used for (docs/verdict.md)."""

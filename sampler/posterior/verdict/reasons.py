@@ -1,0 +1,100 @@
+"""Verdicts, and reasons for them as codes with figures and as sentences."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.storage.model_header import Header
+
+Verdict = Literal["converged", "approximate", "not_converged"]
+VERDICTS: tuple[Verdict, ...] = ("converged", "approximate", "not_converged")
+PRIOR_SHARE = 0.25  # of sigma^2, above which the prior's part is reported
+
+ReasonCode = Literal[
+    "limits_met",
+    "rows_disagree",
+    "sigma_disagrees",
+    "one_chain",
+    "evidence_disagrees",
+    "too_few_draws",
+    "sigma_by_prior",
+]
+SENTENCES: dict[ReasonCode, str] = {
+    "limits_met": "R-hat at most {rhat} and errors below {error} sd at {share:.0%} or more of the {rows}",
+    "rows_disagree": "f: R-hat at most {rhat} and Monte Carlo error below {error} sd at only {share:.0%} of "
+    "the {rows}",
+    "sigma_disagrees": "sigma: R-hat {rhat:.2f} is above {limit}",
+    "one_chain": "one chain alone can't show that it agrees with others",
+    "evidence_disagrees": "the runs' log evidences differ by {sd:.2f} (sd), above {limit}",
+    "too_few_draws": "{draws} draws per chain are too few to tell",
+    "sigma_by_prior": "sigma: {share:.0%} of sigma^2 comes from its prior (scale {scale:.3g}), not from the "
+    "residuals; if the noise is smaller, set the prior's lambda to about the variance of the noise",
+}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Reason why a verdict is not better, or what holds (`limits_met`, `sigma_by_prior`): code and figures.
+
+    `str()` gives a sentence; `rows` is its name for the rows that were examined.
+    """
+
+    code: ReasonCode
+    values: Mapping[str, float] = field(default_factory=dict)
+    rows: str = "reference rows"
+
+    def __str__(self) -> str:
+        return SENTENCES[self.code].format(rows=self.rows, **self.values)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return `{code, values}` as JSON values; undefined figures are None."""
+        return {"code": self.code, "values": {name: defined(value) for name, value in self.values.items()}}
+
+
+def reasons_to_json(reasons: Sequence[Reason]) -> dict[str, Any]:
+    """Return the reasons as sentences (`reasons`) and as codes with their figures (`reason_codes`)."""
+    return {
+        "reasons": [str(reason) for reason in reasons],
+        "reason_codes": [reason.to_json() for reason in reasons],
+    }
+
+
+def noise_prior_reason(sigma: NDArray[np.float64], header: Header) -> Reason | None:
+    """Return the reason for draws of sigma [chain, draw] that rest on the prior; None for any others.
+
+    Given residuals with the weighted sum of squares S, sigma^2 ~ (nu lambda + S) / chi^2(nu + rows): the
+    prior's share is nu lambda / (nu lambda + S). The scale lambda comes from a linear model, so it is far too
+    large where f is far from linear and the noise small; chains agree all the same.
+    """
+    constants = header.constants
+    nu, lambda_ = constants.get("nu"), constants.get("lambda_")
+    settings = header.settings
+    known = constants.get("sigma_fixed", True) or settings.get("prior_only", False)
+    known = known or settings.get("method") != "bart"  # whose leaves have a prior of their own
+    differs = settings.get("noise", "constant") != "constant"  # sigma is then a mean over rows
+    if known or differs or header.num_rows is None or not (_is_positive(nu) and _is_positive(lambda_)):
+        return None
+    with np.errstate(over="ignore"):
+        share = nu * lambda_ * float(np.mean(sigma**-2)) / (nu + header.num_rows)
+    if not share > PRIOR_SHARE:
+        return None
+    return Reason("sigma_by_prior", {"share": min(share, 1.0), "scale": math.sqrt(lambda_)})
+
+
+def _is_positive(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and 0 < value <= sys.float_info.max
+
+
+def defined(value: Any) -> float | None:
+    """Return a figure as a float; None where it is not finite."""
+    return float(value) if np.isfinite(value) else None
