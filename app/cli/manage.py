@@ -4,6 +4,7 @@ import sys
 from datetime import UTC, datetime
 from http import HTTPStatus
 from itertools import islice
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -26,6 +27,7 @@ Examples
   bartserve models extend cars 250
   bartserve models extend cars --until converged
   bartserve models save cars cars.bart
+  bartserve models card cars cars.html
   bartserve models delete mdl_0123456789abcdef0123
 """,
     invoke_without_command=True,
@@ -50,6 +52,7 @@ Id = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset's id.")]
 DatasetName = Annotated[
     str, typer.Argument(metavar="DATASET", help="A dataset's id, or a name, which means the newest.")
 ]
+CARD_FORMS: dict[str, Literal["html", "markdown"]] = {".html": "html", ".md": "markdown"}
 PIPED_WIDTH = 250  # characters: keeps rows on one line for other programs
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 out = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
@@ -116,6 +119,22 @@ def save_model(
     with asking(url, data_dir, err.print) as client:
         written = client.download(model, path)
     out.print(f"written   {written}", markup=False)
+
+
+@models.command("card")
+def write_card(
+    model: ModelName,
+    path: Annotated[Path, typer.Argument(help="The file to write: .html or .md.")],
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Write one page about a model: data, settings, verdicts, scores, importance, effects and limits."""
+    if path.suffix.lower() not in CARD_FORMS:
+        raise typer.BadParameter("end the file's name in .html or .md", param_hint="PATH")
+    with asking(url, data_dir, err.print) as client:
+        text = client.model_card(model, CARD_FORMS[path.suffix.lower()])
+    path.write_text(text, encoding="utf-8")
+    out.print(f"written   {path}", markup=False)
 
 
 @models.command("cancel")

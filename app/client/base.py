@@ -49,6 +49,11 @@ class Calls:
             if cursor is None:
                 return
 
+    def _text(self, path: str, **query: Any) -> str:
+        return self._transport.send(
+            Call("GET", path, query=without_none(query), accept="text/*", repeatable=True)
+        ).text
+
     def _arrow(self, path: str, **query: Any) -> Any:
         return self._table(Call("GET", path, query=without_none(query), repeatable=True))
 

@@ -178,6 +178,10 @@ class Predictions(Calls):
         body = {"first": dict(first), "second": dict(second), **given, **without_none(wanted)}
         return self._json(Call("POST", path, json=body, repeatable=True))
 
+    def model_card(self, model: str | Model, form: Literal["html", "markdown"] = "html") -> str:
+        """Return one page about a model: data, settings, verdicts, scores, importance, effects and limits."""
+        return self._text(address("models", model, "card"), format=form)
+
     def draws(self, model: str | Model, *, f: bool = False, draws: int | None = None) -> Any:
         """Return the posterior draws as a pyarrow table: chain, draw, sigma and, on request, f."""
         return self._arrow(address("models", model, "draws"), f=f, draws=draws)

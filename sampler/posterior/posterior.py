@@ -41,6 +41,7 @@ from sampler.posterior.explanations.shap_values import ForestToExplain, GameKind
 from sampler.posterior.intervals import Interval, IntervalFigures, IntervalKind, Quantile, Request
 from sampler.posterior.kernels.tree_sums import BLOCK
 from sampler.posterior.kinds.slopes import Slopes
+from sampler.posterior.model_card import ModelCard, model_card
 from sampler.posterior.report import diagnose
 from sampler.posterior.verdict.reasons import noise_prior_reason
 from sampler.posterior.weighting import noise_law
@@ -996,6 +997,42 @@ class Posterior:
             return f"{self.schema.target.name}, in its own unit", [forest]
         second = self.schema.target.levels[1]
         return f"the normal quantile of the probability of {second!r} (probit)", [forest]
+
+    def model_card(
+        self,
+        X: Any = None,
+        y: Any = None,
+        weights: Any = None,
+        *,
+        scores: Mapping[str, Any] | None = None,
+        facts: Mapping[str, str] | None = None,
+    ) -> ModelCard:
+        """Describe the model on one page: data, settings, verdicts, scores, importance, effects and limits.
+
+        Parameters
+        ----------
+        X, y, weights
+            Rows that the model was not fitted to, with their outcomes, for the scores; None for a card
+            without scores.
+        scores
+            Scores known already, as `score` returns them, in place of rows.
+        facts
+            Further facts for the first section, by name.
+
+        Returns
+        -------
+        ModelCard
+            `to_markdown()` and `to_html()` write it; notebooks show it.
+
+        Raises
+        ------
+        DataError
+            For rows that don't fit the model.
+
+        """
+        if X is not None:
+            scores = self.score(X, y, weights)
+        return model_card(self, self._header, scores, facts or {})
 
     def to_arviz(self) -> Any:
         """Convert sigma, and f at the reference rows, to ArviZ's data tree; needs the package arviz-base."""

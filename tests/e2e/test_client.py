@@ -182,6 +182,8 @@ def test_a_dataset_is_predicted_in_the_background(client, fitted):
 def test_the_model_explains_itself(client, fitted):
     """The client returns diagnostics, importance, partial dependence and draws."""
     assert client.diagnostics(fitted, points=10)["chains"] == 2
+    assert client.model_card(fitted).startswith("<!doctype html>")
+    assert client.model_card(fitted, "markdown").startswith("# Model of mpg")
     shares = client.importance(fitted)
     assert sum(feature["mean"] for feature in shares) == pytest.approx(1)
     dependence = client.partial_dependence(fitted, ["weight"], level=0.5)

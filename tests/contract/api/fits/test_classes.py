@@ -83,7 +83,7 @@ def test_three_classes_have_a_sum_of_trees_each(client, settings, tmp_path):
     assert held["calibration"]
     effect = client.post(f"{path}/partial-dependence", json={"features": ["x"]})
     assert effect.status_code == 200, effect.text
-    for part in ("diagnostics", "variable-importance", "draws"):
+    for part in ("diagnostics", "variable-importance", "draws", "card"):
         assert client.get(f"{path}/{part}").status_code == 200
     for tab in ("", "/chains", "/effects", "/features", "/predict"):
         assert client.get(f"/ui{path}{tab}").status_code == 200, tab

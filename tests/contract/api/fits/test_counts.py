@@ -43,7 +43,7 @@ def test_counts_with_exposure_go_all_the_way(client, settings, tmp_path, family)
     assert "positive" in str(missing.json()["errors"])
     held = client.get(f"{path}/holdout").json()
     assert len(held["calibration"]) == 20
-    for part in ("diagnostics", "variable-importance", "draws"):
+    for part in ("diagnostics", "variable-importance", "draws", "card"):
         assert client.get(f"{path}/{part}").status_code == 200
     for tab in ("", "/chains", "/effects", "/features", "/predict?f0=0.5&f1=2"):
         assert client.get(f"/ui{path}{tab}").status_code == 200, tab

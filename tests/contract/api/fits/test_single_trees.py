@@ -27,7 +27,7 @@ def test_numbers(client, settings, method):
     width = np.subtract(said["intervals"][1]["upper"], said["intervals"][1]["lower"])
     assert (width[1] > 3 * width[0]) == (method == "bcart-mean-variance")
     assert len(said["samples"][0]) == 3
-    for path in ("variable-importance", "draws"):
+    for path in ("variable-importance", "draws", "card"):
         assert client.get(f"/models/{model['id']}/{path}").status_code == 200
     shapes = client.get(f"/models/{model['id']}/diagnostics").json()["topologies"]
     assert shapes == model["diagnostics"]["topologies"]
@@ -100,7 +100,7 @@ def test_classes(client, settings):
     body = {"columns": {"x": [0.1, 0.9]}}
     table = client.post(path, json=body, headers={"Accept": "text/csv"}).text
     assert table.splitlines()[0].replace('"', "").startswith("mean_a,mean_b,mean_c,sd_a")
-    for path in ("diagnostics", "variable-importance", "draws"):
+    for path in ("diagnostics", "variable-importance", "draws", "card"):
         assert client.get(f"/models/{model['id']}/{path}").status_code == 200
     effect = client.post(f"/models/{model['id']}/partial-dependence", json={"features": ["x"], "ice": True})
     assert effect.status_code == 200, effect.text
@@ -194,7 +194,7 @@ def test_weighted_particles(client, settings):
     assert 0 < said["mcse"]["mean"][0] < 0.5
     assert 0 < said["mcse"]["intervals"][0]["lower"][0] < 0.5
     assert said["mean"] == pytest.approx([1, 4], abs=0.6)
-    for path in ("diagnostics", "variable-importance", "draws"):
+    for path in ("diagnostics", "variable-importance", "draws", "card"):
         assert client.get(f"/models/{model['id']}/{path}").status_code == 200
     page = client.get(f"/ui/models/{model['id']}/chains")
     assert page.status_code == 200

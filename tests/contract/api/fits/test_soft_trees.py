@@ -26,7 +26,7 @@ def test_numbers(client, settings, method, tmp_path):
     assert model["holdout"]["rmse"] < model["holdout"]["linear_rmse"]
     said = ask(client, model, interval="predictive", level=[0.5, 0.9])
     assert said["mean"] == pytest.approx([1, 4], abs=0.6)
-    for path in ("variable-importance", "draws", "diagnostics"):
+    for path in ("variable-importance", "draws", "diagnostics", "card"):
         assert client.get(f"/models/{model['id']}/{path}").status_code == 200
     shapes = model["diagnostics"]["topologies"]
     assert 0.3 < sum(shape["probability"] for shape in shapes) < 1 + 1e-9

@@ -17,6 +17,8 @@ from tests.support.models.fitted_models import SMALL, fitted
 from tests.support.models.partial_chains import give_back, take_chains
 from tests.support.models.random_posteriors import make_posterior
 
+TYPES = {"html": "text/html; charset=utf-8", "markdown": "text/markdown; charset=utf-8"}
+
 
 @pytest.fixture
 def model(client, settings) -> dict:
@@ -54,6 +56,22 @@ def test_traces_are_thinned_on_the_server(client, model):
 
     assert (len(traces["draws"]), traces["draws"][0], traces["draws"][-1]) == (9, 0, 39)
     assert traces["sigma"] == sigma[:, traces["draws"]].tolist()
+
+
+@only("sqlite")
+def test_the_card_is_that_of_the_notebook(client, settings):
+    """The card of a model is that of its file with the scores of its held-out rows, in both forms."""
+    model = fitted(client, settings, name="mine", seed=3, holdout=0.2)
+    card = of_file(client, model).model_card(scores=model["holdout"])
+    answers = {form: client.get(f"/models/{model['id']}/card", params={"format": form}) for form in TYPES}
+    assert {form: answer.headers["content-type"] for form, answer in answers.items()} == TYPES
+    assert "default-src 'none'" in answers["html"].headers["content-security-policy"]
+    markdown = answers["markdown"].text
+    assert model["id"] in markdown.replace("\\", "")
+    of_data = "## Data"
+    assert markdown[markdown.index(of_data) :] == card.to_markdown()[card.to_markdown().index(of_data) :]
+    assert client.get(f"/models/{model['id']}/card").text == answers["html"].text
+    problem(client.get(f"/models/{model['id']}/card", params={"format": "pdf"}), 422, "invalid-request")
 
 
 def test_importance_is_inclusion_with_intervals(client, model):
@@ -257,7 +275,7 @@ def test_too_many_draws_for_one_answer(client, model, monkeypatch):
     assert draws_of(client, model, f=True, draws=39).num_rows == 78
 
 
-GETS = ("diagnostics", "variable-importance", "draws")
+GETS = ("diagnostics", "variable-importance", "draws", "card")
 
 
 @only("sqlite")

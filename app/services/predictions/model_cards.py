@@ -1,0 +1,27 @@
+"""Model cards: one page that says what a stored model is, how good, and what it can't do."""
+
+from app.services.fits import models
+from app.services.predictions.explanations import finished
+from app.services.predictions.predict_rows import Predictor, understood
+from app.store.engine import session_scope
+from sampler.posterior.model_card import ModelCard
+
+
+def describe(predictor: Predictor, owner: str, model: str) -> ModelCard:
+    """Return the card of a succeeded model, with the scores on its held-out rows.
+
+    Raises
+    ------
+    NotFoundError, NotFinishedError
+        As `app.services.predictions.explanations.finished`.
+    """
+    found, posterior = finished(predictor, owner, model)
+    with session_scope(predictor.engine, read_only=True) as session:
+        fitted = models.view(session, owner, found.id)
+    facts = {"Name": fitted.label, "Id": fitted.id}
+    if fitted.dataset_id is not None:
+        facts["Dataset"] = fitted.dataset_id
+    if fitted.finished_at is not None:
+        facts["Finished"] = f"{fitted.finished_at:%Y-%m-%d %H:%M} UTC"
+    with understood():
+        return posterior.model_card(scores=fitted.holdout, facts=facts)

@@ -1,0 +1,357 @@
+"""Model cards: what a model is, what it was fitted to, how good it is and what it can't do, on one page.
+
+After Mitchell et al. (2019), "Model cards for model reporting". A card is a list of sections, each with
+sentences, a table or a picture; `to_markdown` and `to_html` write them, the latter as a document that prints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.data.scalars import days_to_text
+from sampler.families import FAMILIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sampler.data.schema import Column
+    from sampler.posterior.posterior import Posterior
+    from sampler.storage.model_header import Header
+
+MOST_ROWS = 30  # of a table
+MOST_EFFECTS = 4  # features whose effects are shown
+POINTS = 5  # of an effect's table
+LEVEL = 0.9  # of all intervals
+MAX_WORK = 2e9  # tree evaluations for one effect: a fifth of a second of a core
+SCORES = {
+    "rmse": "Root mean square error of the posterior mean",
+    "linear_rmse": "The same of least squares without trees",
+    "log_score": "Mean log density of the outcomes",
+    "crps": "Continuous ranked probability score",
+    "deviance": "Mean Poisson deviance",
+    "log_loss": "Log loss",
+    "base_log_loss": "Log loss of the classes' shares alone",
+    "brier": "Brier score",
+    "accuracy": "Accuracy",
+}
+NOISE = {
+    "constant": "The noise is taken as normal, with one standard deviation for all rows.",
+    "forest": "The noise is taken as normal, with a standard deviation that differs by row.",
+    "t": "The noise is taken as t distributed, with one scale for all rows.",
+    "t-forest": "The noise is taken as t distributed, with a scale that differs by row.",
+}
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 48em; margin: 2em auto; padding: 0 1em }
+h1 { font-size: 1.6em } h2 { font-size: 1.15em; margin-top: 1.6em; border-bottom: 1px solid #c9d0d4 }
+table { border-collapse: collapse; margin: .6em 0 } th { text-align: left; font-weight: 600 }
+td, th { padding: .15em .9em .15em 0; vertical-align: top } section { break-inside: avoid }
+figure { margin: .6em 0 } figure svg { max-width: 100%; height: auto }
+@media print { body { margin: 0; max-width: none; font-size: 11px } }
+"""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a card: heads, and rows of cells."""
+
+    heads: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of a card.
+
+    Attributes
+    ----------
+    title
+        Its heading.
+    sentences
+        Paragraphs, before the tables.
+    tables
+        Tables.
+    pictures
+        Charts as SVG, in the HTML form alone.
+
+    """
+
+    title: str
+    sentences: list[str] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    pictures: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """One page about a model; notebooks show it."""
+
+    title: str
+    sections: list[Section]
+
+    def to_markdown(self) -> str:
+        """Write the card in Markdown, without its pictures."""
+        parts = [f"# {_marked(self.title)}"]
+        for section in self.sections:
+            parts.append(f"## {_marked(section.title)}")
+            parts += map(_marked, section.sentences)
+            for table in section.tables:
+                lines = [table.heads, ("---",) * len(table.heads), *table.rows]
+                parts.append("\n".join(f"| {' | '.join(map(_marked, line))} |" for line in lines))
+        return "\n\n".join(parts) + "\n"
+
+    def to_html(self) -> str:
+        """Write the card as an HTML document that needs no other file and prints."""
+        body = "".join(map(_section, self.sections))
+        head = f'<meta charset="utf-8"><title>{escape(self.title)}</title><style>{STYLE}</style>'
+        return (
+            f'<!doctype html><html lang="en"><head>{head}</head>'
+            f"<body><h1>{escape(self.title)}</h1>{body}</body></html>\n"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<h1>{escape(self.title)}</h1>{''.join(map(_section, self.sections))}"
+
+    def __str__(self) -> str:
+        return self.to_markdown()
+
+
+def model_card(
+    posterior: Posterior, header: Header, scores: Mapping[str, Any] | None, facts: Mapping[str, str]
+) -> ModelCard:
+    """Describe a posterior.
+
+    Parameters
+    ----------
+    posterior, header
+        The posterior and its header.
+    scores
+        Scores on rows that it was not fitted to, as `Posterior.score` returns them; None where there are
+        none.
+    facts
+        Further facts for the first section, by name: where the model is stored, when it was fitted.
+
+    """
+    return ModelCard(
+        f"Model of {posterior.schema.target.name}",
+        [
+            _model(posterior, facts),
+            _data(posterior, header),
+            _settings(posterior),
+            _chains(posterior),
+            _held_out(scores),
+            _importance(posterior),
+            _effects(posterior),
+            _limits(posterior, scores),
+        ],
+    )
+
+
+def _model(posterior: Posterior, facts: Mapping[str, str]) -> Section:
+    settings, target = posterior.settings, posterior.schema.target
+    outcome = f"{target.name}, a number" if posterior.classes is None else target.name
+    if posterior.classes is not None:
+        outcome += f", one of {len(posterior.classes)} classes: {', '.join(posterior.classes)}"
+    rows = [
+        *facts.items(),
+        ("Target", outcome),
+        ("Method", f"{settings.get('method', 'bart')}, family {posterior.family}"),
+        ("Trees", f"{posterior.num_trees} in each draw, {_number(posterior.leaf_counts.mean())} leaves each"),
+        ("Draws", f"{posterior.num_chains} chains of {posterior.num_draws}"),
+    ]
+    if posterior.sigma is not None:
+        rows.append(("Standard deviation of the noise", _number(posterior.sigma.mean())))
+    return Section("Model", tables=[Table(("", ""), rows)])
+
+
+def _data(posterior: Posterior, header: Header) -> Section:
+    features = posterior.schema.columns
+    count = "an unknown number of" if header.num_rows is None else f"{header.num_rows:,}"
+    weighted = ", with weights" if header.weighted else ""
+    sentences = [f"Fitted to {count} rows with {len(features)} features{weighted}."]
+    if posterior.exposure is not None:
+        sentences.append(f"Counts are of the exposure in the column {posterior.exposure}.")
+    if len(features) > MOST_ROWS:
+        sentences.append(f"The first {MOST_ROWS} features:")
+    rows = [(each.name, each.kind, _range(each), f"{each.missing:,}") for each in features[:MOST_ROWS]]
+    tables = [Table(("Feature", "Kind", "Values", "Missing"), rows)]
+    if posterior.schema.left_out:
+        left_out = [(each.name, each.why) for each in posterior.schema.left_out[:MOST_ROWS]]
+        tables.append(Table(("Column left out", "Why"), left_out))
+    return Section("Data", sentences, tables)
+
+
+def _settings(posterior: Posterior) -> Section:
+    rows = [
+        (name, _value(value))
+        for table in (posterior.settings, posterior.constants)
+        for name, value in sorted(table.items())
+        if value is not None
+    ]
+    sentence = "All settings of the fit, and the constants of the prior in units of the target."
+    return Section("Settings", [sentence], [Table(("Setting", "Value"), rows)])
+
+
+def _chains(posterior: Posterior) -> Section:
+    summary = posterior.summary()
+    sentences = [f"Verdict: {summary.verdict.replace('_', ' ')}.", *(f"{each}." for each in summary.reasons)]
+    if summary.precision is not None:
+        sentences.append(summary.precision.sentence(summary.verdict))
+    sentences.append(summary.advice)
+    names = {
+        "R-hat of f, median row": summary.f["rhat_median"],
+        "R-hat of f, 95% of rows": summary.f["rhat_p95"],
+        "R-hat of sigma": summary.sigma["rhat"],
+        "Effective draws of f, median row": summary.f["ess_bulk_median"],
+        "Effective draws of its tails": summary.f["ess_tail_median"],
+    }
+    rows = [(name, _number(value)) for name, value in names.items() if value is not None]
+    return Section("Do the chains agree?", list(filter(None, sentences)), [Table(("Figure", "Value"), rows)])
+
+
+def _held_out(scores: Mapping[str, Any] | None) -> Section:
+    title = "Scores on held-out rows"
+    if scores is None:
+        return Section(title, ["No scores: no row was held out, so nothing here was measured on new rows."])
+    rows = [(name, _number(scores[key])) for key, name in SCORES.items() if scores.get(key) is not None]
+    tables = [Table(("Score", "Value"), rows)]
+    sentences = [f"Of {scores['rows']:,} rows that the model was not fitted to."]
+    verdict = scores.get("intervals_verdict")
+    if verdict is not None:
+        sentences += [each for each in (verdict["text"], verdict.get("advice")) if each]
+    if scores.get("coverage"):
+        cells = [
+            (
+                f"{each['level']:.0%} {each['interval']}",
+                f"{each['coverage']:.1%}",
+                f"{each['lower']:.1%} to {each['upper']:.1%}",
+            )
+            for each in scores["coverage"]
+        ]
+        tables.append(Table(("Intervals", "Outcomes inside", "95% interval of that share"), cells))
+    return Section(title, sentences, tables)
+
+
+def _importance(posterior: Posterior) -> Section:
+    shares = posterior.inclusion(LEVEL)
+    rows = [
+        (shares.names[j], _number(shares.mean[j]), _ends(shares.lower[j], shares.upper[j]))
+        for j in np.argsort(-shares.mean, kind="stable")[:MOST_ROWS]
+    ]
+    sentence = "Share of the split rules that use each feature, with 90% intervals over draws."
+    return Section("Importance", [sentence], [Table(("Feature", "Share", "Interval"), rows)])
+
+
+def _effects(posterior: Posterior) -> Section:
+    shares = posterior.inclusion(LEVEL)
+    order = np.argsort(-shares.mean, kind="stable")[:MOST_EFFECTS]
+    chosen = [shares.names[j] for j in order if shares.mean[j] > 0]
+    tables = [_effect(posterior, name) for name in chosen]
+    if not tables:
+        return Section("Effects", ["No feature is used."])
+    what = "prediction" if posterior.classes is None else "probability"
+    sentence = (
+        f"Mean {what} over training rows when the feature takes a value and the others stay as they are, "
+        "with 90% intervals: of the features that most rules use. Effects on predictions, not causes."
+    )
+    return Section("Effects", [sentence], tables)
+
+
+def _effect(posterior: Posterior, name: str) -> Table:
+    found = posterior.partial_dependence([name], level=LEVEL, max_work=MAX_WORK)
+    points = found.grid[0]
+    shown = np.unique(np.rint(np.linspace(0, len(points) - 1, min(len(points), POINTS))).astype(int))
+    ((_, lower, upper),) = found.intervals
+    classes = posterior.classes
+    several = found.mean.ndim == 2
+    names = list(classes[:MOST_EFFECTS]) if several and classes else [""]
+    if several and classes:
+        heads = (name, *names)
+    else:
+        heads = (name, "Mean" if classes is None else f"Mean of {classes[1]}")
+    rows = []
+    for i in shown:
+        cells = (
+            f"{_number(mean)} ({_ends(low, high)})"
+            for mean, low, high in zip(
+                np.atleast_1d(found.mean[i])[: len(names)],
+                np.atleast_1d(lower[i])[: len(names)],
+                np.atleast_1d(upper[i])[: len(names)],
+                strict=True,
+            )
+        )
+        rows.append((_value(points[i]), *cells))
+    return Table(heads, rows)
+
+
+def _limits(posterior: Posterior, scores: Mapping[str, Any] | None) -> Section:
+    sentences = [
+        "Predictions are about rows like those it was fitted to. Outside the ranges above trees continue "
+        "with the value at the edge, and a level never seen counts as none of the known ones; answers flag "
+        "such rows.",
+    ]
+    if posterior.classes is None and FAMILIES[posterior.family].target != "counts":
+        sentences.append(NOISE[str(posterior.settings.get("noise", "constant"))])
+    if scores is None:
+        sentences.append("How often its intervals contain outcomes was not measured.")
+    if posterior.summary().verdict == "not_converged":
+        sentences.append("Its chains disagree: intervals are probably too narrow.")
+    sentences.append(
+        "Importance and effects describe the model: they are effects of causes only where nothing that moves "
+        "both the feature and the target is missing among the features."
+    )
+    return Section("Limits", sentences + [f"{warning}." for warning in posterior.warnings])
+
+
+def _range(column: Column) -> str:
+    if column.kind == "category":
+        shown = ", ".join(column.levels[:POINTS])
+        more = len(column.levels) - POINTS
+        return f"{shown} and {more} more" if more > 0 else shown
+    if column.min is None or column.max is None:
+        return "none"
+    if column.kind == "date":
+        return f"{days_to_text(column.min)} to {days_to_text(column.max)}"
+    return _ends(column.min, column.max)
+
+
+def _ends(low: float, high: float) -> str:
+    return f"{_number(low)} to {_number(high)}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_value(each)}" for name, each in value.items())
+    if isinstance(value, bool) or not isinstance(value, float):
+        return str(value)
+    return _number(value)
+
+
+def _marked(text: str) -> str:
+    """Escape what Markdown would read as marks, and keep a cell on its line."""
+    text = " ".join(text.split())
+    return "".join(f"\\{letter}" if letter in "\\`*_|<>[]#" else letter for letter in text)
+
+
+def _section(section: Section) -> str:
+    parts = [f"<h2>{escape(section.title)}</h2>"]
+    parts += [f"<p>{escape(sentence)}</p>" for sentence in section.sentences]
+    parts += map(_table, section.tables)
+    parts += [f"<figure>{picture}</figure>" for picture in section.pictures]
+    return f"<section>{''.join(parts)}</section>"
+
+
+def _table(table: Table) -> str:
+    head = _row("th", table.heads) if any(table.heads) else ""
+    return f"<table>{head}{''.join(_row('td', row) for row in table.rows)}</table>"
+
+
+def _row(tag: str, cells: Sequence[str] | Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"

@@ -1,0 +1,93 @@
+"""A model card says what the posterior and its scores say, as Markdown and as HTML."""
+
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from sampler import Posterior
+from tests.support.models.random_posteriors import make_posterior
+
+TITLES = [
+    "Model",
+    "Data",
+    "Settings",
+    "Do the chains agree?",
+    "Scores on held-out rows",
+    "Importance",
+    "Effects",
+    "Limits",
+]
+SCORES = {
+    "rows": 12,
+    "rmse": 1.23456,
+    "coverage": [{"level": 0.9, "interval": "predictive", "coverage": 0.75, "lower": 0.4, "upper": 0.9}],
+    "intervals_verdict": {"text": "The intervals are too narrow.", "advice": None},
+}
+
+
+class Cells(HTMLParser):
+    """The text of every cell and heading of a document."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(text)
+
+    def handle_data(self, data: str) -> None:
+        """Keep a text."""
+        self.found.append(data)
+
+
+def test_the_figures_are_the_posterior_s_own():
+    """Sections, shares, effects and verdict equal those of the posterior; both forms have them."""
+    posterior, _, _ = make_posterior(2)
+    card = posterior.model_card(scores=SCORES, facts={"Name": "first"})
+    assert [section.title for section in card.sections] == TITLES
+    model, data, _, chains, held_out, importance, effects, _ = card.sections
+    assert ("Name", "first") in model.tables[0].rows
+    assert [row[0] for row in data.tables[0].rows] == ["x1", "x2", "x3", "c"]
+    missing = {name: int(count) for name, _, _, count in data.tables[0].rows}
+    assert missing == {"x1": 0, "x2": 12, "x3": 0, "c": 0}
+    summary = posterior.summary()
+    assert chains.sentences[0] == f"Verdict: {summary.verdict.replace('_', ' ')}."
+    assert ("Root mean square error of the posterior mean", "1.235") in held_out.tables[0].rows
+    assert held_out.tables[1].rows == [("90% predictive", "75.0%", "40.0% to 90.0%")]
+    shares = posterior.inclusion()
+    order = np.argsort(-shares.mean, kind="stable")
+    assert [row[0] for row in importance.tables[0].rows] == [shares.names[j] for j in order]
+    first = shares.names[order[0]]
+    effect = posterior.partial_dependence([first])
+    assert effects.tables[0].heads[0] == first
+    assert effects.tables[0].rows[0][1].startswith(f"{effect.mean[0]:.4g} (")
+    assert all(section.title in card.to_markdown() for section in card.sections)
+    found = Cells(card.to_html()).found
+    assert {*TITLES, "1.235", "75.0%"} <= set(found)
+
+
+def test_scores_of_rows_are_those_of_score():
+    """With rows the card has their scores; without any it says that nothing was measured."""
+    posterior, X, _ = make_posterior(2)
+    y = np.random.default_rng(1).normal(10, 1, len(X["x1"]))
+    rows = dict(posterior.model_card(X, y).sections[4].tables[0].rows)
+    scores = posterior.score(X, y)
+    assert rows["Mean log density of the outcomes"] == f"{scores['log_score']:.4g}"
+    assert "no row was held out" in posterior.model_card().to_markdown()
+
+
+@pytest.mark.parametrize("name", ["<script>x</script>", "a|b", "`$x*_#[y](z)"])
+def test_names_are_text(name):
+    """Names never become markup: not in HTML, and in Markdown neither marks nor further cells."""
+    posterior, _, _ = make_posterior(2)
+    card = posterior.model_card(facts={"Name": name})
+    assert name in Cells(card.to_html()).found
+    assert "<script>" not in card.to_html()
+    (line,) = (line for line in card.to_markdown().splitlines() if line.startswith("| Name |"))
+    assert line.replace("\\", "") == f"| Name | {name} |"
+    assert sum(line[i] == "|" and line[i - 1] != "\\" for i in range(len(line))) == 3
+
+
+def test_the_card_of_a_file_is_the_same():
+    """A model read from its file elsewhere has the same card."""
+    posterior, _, _ = make_posterior(3)
+    assert Posterior.from_bytes(posterior.to_bytes()).model_card() == posterior.model_card()
