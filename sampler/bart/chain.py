@@ -164,7 +164,8 @@ class Chain(MarkovChain):
         """
         particles, hyper = self._particles, self._hyper
         stop = self._temper(stop)
-        if hyper or (particles and not particles.alone):
+        shares_drawn = self.training.constants.sparse
+        if shares_drawn or (particles and not particles.alone):
             stop = min(stop, self.iteration + 1)
         if particles and particles.take_turn(self.iteration, self._work.random):
             reached, need = particles.sweep(self._of_one_forest(), self._schedule(stop))
@@ -175,7 +176,7 @@ class Chain(MarkovChain):
         if reached > self.iteration:
             if particles:
                 particles.end_turn()
-            if hyper:
+            if hyper and shares_drawn:
                 hyper.step(self._data, self._forests[0], self._models[0], self._work)
         return reached, need
 

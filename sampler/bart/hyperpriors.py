@@ -1,4 +1,4 @@
-"""Hyperparameters drawn between iterations: k of the leaf prior, and the columns' shares (DART)."""
+"""Hyperparameters: k of the leaf prior, drawn at the end of a sweep, and the columns' shares (DART)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.bart.kernels.leaf_models.normal import Normal
+    from sampler.bart.kernels.particles.layout import Swarm
     from sampler.bart.kernels.state import Forest, Work
     from sampler.kernels.arrays import Data
     from sampler.prior import Constants
@@ -26,13 +27,13 @@ WEIGHTS = "weights"  # likewise
 
 
 def drawn(constants: Constants) -> bool:
-    """Whether anything is drawn between iterations."""
+    """Whether any is drawn."""
     return constants.k_df > 0 or constants.sparse
 
 
 def groups_of(training: Training) -> tuple[str, ...]:
     """List the groups of kernels that a prior and weights need beyond those of the settings."""
-    hyper = (GROUP,) if drawn(training.constants) else ()
+    hyper = (GROUP,) if training.constants.sparse else ()
     weights = (WEIGHTS,) if training.weights is not None else ()
     linear = (linear_part.GROUP,) if training.linear is not None else ()
     return (*hyper, *weights, *linear, *row_noise.groups_of(training.settings))
@@ -60,28 +61,23 @@ class Hyper:
     """Hyperparameters of one chain; all of their state is in its checkpoint."""
 
     def __init__(self, data: Data, training: Training) -> None:
-        from sampler.bart.kernels.hyperpriors import ShareTables  # noqa: PLC0415  # kernels load late
-        from sampler.bart.particle_gibbs import make_swarm  # noqa: PLC0415
-
         constants = training.constants
         self._constants = constants
-        self._unit2 = (constants.leaf_sd * constants.k / constants.step) ** 2
         columns = len(data.codes)
-        self._shares = ShareTables(*np.zeros((4, columns)))
-        self._shares.log_share[:] = -math.log(columns)
-        self._swarm = make_swarm(data, 1)
+        self._log_share = np.full(columns, -math.log(columns))
+        self._swarm: Swarm | None = None
         self._grid = theta_grid(constants, columns) if constants.sparse else np.zeros((2, 0))
         self._theta = np.array([float(len(self._grid[0]) // 2)])  # place on the grid
 
     @property
     def shares(self) -> Floats:
         """The columns' probabilities, float64 [p]."""
-        shares: Floats = np.exp(self._shares.log_share)
+        shares: Floats = np.exp(self._log_share)
         return shares
 
     def with_shares(self, forest: Forest) -> Forest:
         """Return the forest with an array for the shares, empty unless they are drawn."""
-        shares = np.zeros((2, len(self._shares.log_share)) if self._constants.sparse else (0, 0))
+        shares = np.zeros((2, len(self._log_share)) if self._constants.sparse else (0, 0))
         return forest._replace(prior=forest.prior._replace(shares=shares))
 
     def set_shares(self, forest: Forest) -> None:
@@ -89,30 +85,23 @@ class Hyper:
         from sampler.bart.kernels import hyperpriors as hyper  # noqa: PLC0415  # kernels load with the first chain
 
         if self._constants.sparse:
-            hyper.set_shares(forest.prior.shares, self._shares.log_share)
+            hyper.set_shares(forest.prior.shares, self._log_share)
 
     def step(self, data: Data, forest: Forest, model: Normal, work: Work) -> None:
-        """Draw the hyperparameters given the forest."""
+        """Draw the shares and theta given the forest."""
         from sampler.bart.kernels import hyperpriors as hyper  # noqa: PLC0415
 
-        constants = self._constants
-        if constants.k_df > 0:
-            hyper.draw_leaf_variance(
-                forest, model.variance, work.random, self._unit2, constants.k_df, constants.k_scale**2
-            )
-        if constants.sparse:
-            self._make_room(int(forest.num_leaves.max()), data)
-            theta = int(self._theta[0])
-            self._theta[0] = hyper.draw_shares(
-                data, forest, model, work, self._swarm, self._shares, self._grid, theta
-            )
+        shares = hyper.ShareTables(self._log_share, *np.zeros((3, len(self._log_share))))
+        theta, swarm = int(self._theta[0]), self._room(int(forest.num_leaves.max()), data)
+        self._theta[0] = hyper.draw_shares(data, forest, model, work, swarm, shares, self._grid, theta)
 
     def state(self, model: Normal) -> list[NDArray[Any]]:
         """Values that a checkpoint holds, as views."""
-        return [model.variance, self._theta, self._shares.log_share]
+        return [model.variance[:1], self._theta, self._log_share]
 
-    def _make_room(self, leaves: int, data: Data) -> None:
-        from sampler.bart.particle_gibbs import make_swarm  # noqa: PLC0415
+    def _room(self, leaves: int, data: Data) -> Swarm:
+        from sampler.bart.particle_gibbs import FIRST_NODES, make_swarm  # noqa: PLC0415
 
-        if 2 * leaves > self._swarm.node.shape[1]:
-            self._swarm = make_swarm(data, 1, 4 * leaves)
+        if self._swarm is None or 2 * leaves > self._swarm.node.shape[1]:
+            self._swarm = make_swarm(data, 1, max(4 * leaves, FIRST_NODES))
+        return self._swarm

@@ -10,6 +10,7 @@ from scipy import stats
 
 from sampler import fit
 from sampler.bart.chain import Chain
+from sampler.bart.kernels.leaf_models.normal import TAU2, UNIT2
 from tests.reference.enumerator import MISSING
 from tests.reference.prior import draw_forest, draw_sigma2
 from tests.support.chain_driver import f_of, plant, training, with_outcome
@@ -70,10 +71,10 @@ def compare(options, moves, replications, sweeps):
             )
             chain = Chain.start(data, 0)
         if sparse:
-            chain._hyper._shares.log_share[:] = np.log(np.maximum(shares, 1e-290))
+            chain._hyper._log_share[:] = np.log(np.maximum(shares, 1e-290))
         with_outcome(chain, y)
         plant(chain, forest, sigma2)
-        unit2 = chain._hyper._unit2
+        unit2 = chain._models[0].variance[UNIT2]
         chain._models[0].variance[0] = unit2 / k**2
         path = []
         for _ in range(sweeps):
@@ -124,7 +125,8 @@ def test_prior_recovered():
     rows = []
     for _ in range(1200):
         chain.run(20)
-        k2 = chain._hyper._unit2 / chain._models[0].variance[0]
+        variance = chain._models[0].variance
+        k2 = variance[UNIT2] / variance[TAU2]
         theta = 4.0 * chain._hyper._grid[0, int(chain._hyper._theta[0])]
         rows.append([k2 / K_SCALE**2, chain._hyper.shares.max(), theta / (theta + 4.0)])
     k2, largest, share = np.array(rows).T

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from sampler.bart.kernels.state import Forest, KeptDraws, Outcome, Schedule, Work
     from sampler.kernels.arrays import Data
+    from sampler.prior import Constants
     from sampler.training import Training
 
 
@@ -97,7 +98,7 @@ class Gaussian(Likelihood):
         return int(reached), int(need)
 
     def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:
-        """Draw the linear part, the forests of the mean, sigma and the forest of precisions, if there."""
+        """Draw the linear part, the forests of the mean, sigma, the precisions and k, if there."""
         from sampler.bart.kernels import forest_sweep, sweep  # noqa: PLC0415
 
         sweep.begin_iteration(self.outcome, self.models[0], work)
@@ -112,6 +113,7 @@ class Gaussian(Likelihood):
         sweep.draw_sigma2(self.outcome, self._noise, squares, work.random)
         if len(forests) > 1 and self._row_noise:
             self._row_noise.sweep(data, forests[1], work, iteration)
+        sweep.draw_leaf_variance(forests[0], self.models[0].variance, work.random)
 
 
 def plan_forests(training: Training) -> tuple[ForestPlan, ...]:
@@ -170,6 +172,14 @@ def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Any]:
     return [
         noise_forest.make_model(training, first)
         if plan.leaves == "log-linear"
-        else first._replace(variance=np.array([(plan.leaf_sd / step) ** 2]))
+        else first._replace(variance=_leaf_variance(training.constants, plan.leaf_sd))
         for plan in plans
     ]
+
+
+def _leaf_variance(constants: Constants, leaf_sd: float) -> NDArray[np.float64]:
+    """Return `Normal.variance`: tau^2, and where k is drawn its prior and tau^2 of k = 1."""
+    tau2 = (leaf_sd / constants.step) ** 2
+    if constants.k_df == 0:
+        return np.array([tau2])
+    return np.array([tau2, tau2 * constants.k**2, constants.k_df, constants.k_scale**2])

@@ -1,4 +1,4 @@
-"""Draws of hyperparameters: k of the leaf prior, and the shares of the columns (DART).
+"""Draws of the shares of the columns (DART).
 
 Shares s ~ Dirichlet(theta/p, ..); a split has column j with probability s_j / (sum of s over the columns that
 can split its node), so Dirichlet(theta/p + counts) is not their conditional. With s = gammas over their sum,
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sampler.bart.kernels.particles.layout import CHILD, NONE, ROWS, START, Swarm, lay_out
-from sampler.bart.kernels.state import VALUE, Forest, Work
+from sampler.bart.kernels.state import Forest, Work
 from sampler.kernels.arrays import FEATURE, Bool, Bytes, Data, Float, Floats, Floats2, Int, Ints, Model, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import gamma, uniform
@@ -29,21 +29,6 @@ class ShareTables(NamedTuple):
     count: Floats  # type: ignore[assignment]  # splits on the column
     rate: Floats  # of the column's gamma: 1 and the u of the nodes that it can split
     valid: Floats  # 1 where the column can split the node at hand, else 0
-
-
-@kernel(allocates=False, entry=True)
-def draw_leaf_variance(
-    forest: Forest, variance: Floats, random: Words, unit2: Float, degrees: Float, scale2: Float
-) -> None:
-    """Draw tau^2 = unit^2 / k^2 given all leaf values; k = scale x chi(degrees), so that k^2 is a gamma."""
-    squares = count = 0.0
-    for tree in range(len(forest.num_leaves)):
-        for slot in range(forest.num_leaves[tree]):
-            value = float(forest.leaf[tree, slot, VALUE])
-            squares += value * value
-            count += 1.0
-    rate = 0.5 * (1.0 / scale2 + squares / unit2)
-    variance[0] = unit2 * rate / gamma(random, 0.5 * (degrees + count))
 
 
 @kernel(allocates=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from sampler.bart.kernels.forest_sweep import is_kept, keep_draw, room_for_iteration, settle_forest
-from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, Normal
+from sampler.bart.kernels.leaf_models.normal import K_DF, K_SCALE2, LIKELIHOOD, SIGMA2, TAU2, UNIT2, Normal
 from sampler.bart.kernels.leaf_models.operations import measure
 from sampler.bart.kernels.probit import draw_latent
 from sampler.bart.kernels.state import (
@@ -17,6 +17,7 @@ from sampler.bart.kernels.state import (
     KEEP,
     OUT_OF_GRID,
     PREVIOUS,
+    VALUE,
     Forest,
     KeptDraws,
     Outcome,
@@ -51,11 +52,27 @@ def begin_iteration(outcome: Outcome, model: Normal, work: Work) -> None:
         measure(model)
 
 
+@kernel(allocates=False, entry=True)
+def draw_leaf_variance(forest: Forest, variance: Floats, random: Words) -> None:
+    """Draw tau^2 = unit^2 / k^2 given all leaf values, unless it is known: k^2 is a gamma variable."""
+    if len(variance) == 1:
+        return
+    squares = count = 0.0
+    for tree in range(len(forest.num_leaves)):
+        for slot in range(forest.num_leaves[tree]):
+            value = float(forest.leaf[tree, slot, VALUE])
+            squares += value * value
+            count += 1.0
+    rate = 0.5 * (1.0 / variance[K_SCALE2] + squares / variance[UNIT2])
+    variance[TAU2] = variance[UNIT2] * rate / gamma(random, 0.5 * (variance[K_DF] + count))
+
+
 @kernel(inline=True, allocates=False)
 def end_iteration(data: Data, forest: Forest, model: Normal, outcome: Outcome, work: Work) -> None:
-    """Apply the last tree's change, then draw sigma."""
+    """Apply the last tree's change, then draw sigma and the leaves' variance."""
     squares = settle_forest(data, forest, model, work)
     draw_sigma2(outcome, model.noise, squares, work.random)
+    draw_leaf_variance(forest, model.variance, work.random)
 
 
 @kernel(allocates=False, entry=True)

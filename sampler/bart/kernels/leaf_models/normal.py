@@ -39,13 +39,16 @@ from sampler.kernels.arrays import (
 from sampler.kernels.random import normal
 
 SIGMA2, LIKELIHOOD, UNIT = 0, 1, 2  # places in Normal.noise
+TAU2, UNIT2, K_DF, K_SCALE2 = 0, 1, 2, 3  # places in Normal.variance
 NOISE_SIZE = 3
 
 
 class Normal(NamedTuple):
     """Parameters and rows of a forest with normal leaves; forests of one chain share all but `variance`."""
 
-    variance: Floats  # [1], tau^2, grid steps^2
+    variance: (
+        Floats  # tau^2, grid steps^2; where it is unit^2 / k^2 with k drawn, also [unit^2, K_DF, K_SCALE2]
+    )
     noise: Floats  # [3]: sigma^2 of weight 1, grid steps^2; the likelihood's power; what a unit of weight is
     residual: Ints  # [rows], y less all trees, grid steps, up to the pending change of the last tree
     weights: Ints  # [n], in units; empty: all 1
