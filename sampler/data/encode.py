@@ -17,7 +17,7 @@ from sampler.data.table import read
 from sampler.errors import DataError, DataProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -65,6 +65,18 @@ class Coded:
         values = None if self.values is None else self.values[:, rows]
         exposure = None if self.exposure is None else self.exposure[rows]
         return Coded(np.ascontiguousarray(self.codes[:, rows]), [], marks, values, exposure)
+
+    def shuffled(self, columns: Sequence[int], orders: NDArray[np.int64]) -> Coded:
+        """Repeat the rows once for each of `orders`, int64 [copy, row]; there `columns` have that order."""
+        copies, order = len(orders), orders.reshape(-1)
+        codes = np.tile(self.codes, (1, copies))
+        codes[columns] = self.codes[columns][:, order]
+        values = None
+        if self.values is not None:
+            values = np.tile(self.values, (1, copies))
+            values[columns] = self.values[columns][:, order]
+        exposure = None if self.exposure is None else np.tile(self.exposure, copies)
+        return Coded(codes, [], values=values, exposure=exposure)
 
 
 def train_column(

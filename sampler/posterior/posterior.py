@@ -37,6 +37,7 @@ from sampler.posterior.explanations.partial_dependence import (
     partial_dependence,
     spaced,
 )
+from sampler.posterior.explanations.permutation import PermutationImportance, permutation_importance
 from sampler.posterior.explanations.shap_values import ForestToExplain, GameKind, ShapValues, explain
 from sampler.posterior.intervals import Interval, IntervalFigures, IntervalKind, Quantile, Request
 from sampler.posterior.kernels.tree_sums import BLOCK
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from sampler.data.binning import Grid
     from sampler.data.schema import Schema
     from sampler.data.transform import Transform
+    from sampler.posterior.explanations.permutation import Loss
     from sampler.posterior.verdict.summary import Summary
     from sampler.preparation import PreparedFit
     from sampler.storage.draws import Draws
@@ -609,8 +611,17 @@ class Posterior:
 
     def _noise(self, coded: Coded, num_draws: int | None = None) -> Floats:
         """Return draws of the noise sd of what the model learns, float64 [chain, draw, row]."""
-        _, used = self._choose(num_draws)
-        return np.broadcast_to(self._sigma[:, :used, None], (self.num_chains, used, coded.num_rows))
+        chosen, used = self._choose(num_draws)
+        return self._noise_of(coded, chosen).reshape(self.num_chains, used, coded.num_rows)
+
+    def _noise_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        """Return the noise sd of the chosen draws of what the model learns, float64 [draw, row]."""
+        return np.broadcast_to(self._sigma[self._places(chosen)][:, None], (len(chosen), coded.num_rows))
+
+    def _places(self, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Find chain and number of the chosen draws."""
+        chain = np.searchsorted(self._starts, chosen, side="right") - 1
+        return chain, chosen - self._starts[chain]
 
     def _mean(self, coded: Coded, num_draws: int | None = None) -> Floats:
         """Compute the outcome's mean, of the first draws of each chain; see `_f` for the shape."""
@@ -628,6 +639,36 @@ class Posterior:
     def law(self, coded: Coded, weights: Floats | None = None) -> OutcomeLaw:
         """Make the predictive distribution of the outcomes of rows with such weights (1 for None)."""
         return Predictive.of(self, coded, weights)
+
+    def outcomes_by_draw(
+        self, coded: Coded, y: Floats, weights: Floats | None, chosen: NDArray[np.int64]
+    ) -> tuple[Floats, Floats]:
+        """Compute for numbers what each chosen draw says of known outcomes y [row] of rows.
+
+        Parameters
+        ----------
+        coded, y, weights
+            The rows, their outcomes and weights (1 for None).
+        chosen
+            Draws of all chains, as `spaced_draws` chooses them.
+
+        Returns
+        -------
+        tuple
+            The outcome's mean, and its log density (for counts: log probability), float64 [draw, row].
+
+        """
+        f, noise = self._f_of(coded, chosen), self._noise_of(coded, chosen)
+        degrees = None if self._degrees is None else self._degrees[self._places(chosen)][None, :, None]
+        sigma = noise / np.sqrt(1.0 if weights is None else weights)
+        law = Predictive(f[None], sigma[None], None, degrees, self._transform)
+        mean = f if self._transform is None else self._transform.moments(f, noise)[0]
+        return mean, law.log_density_by_draw(y)[0]
+
+    def probabilities_by_draw(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        """Compute the probability of each class in each chosen draw, float64 [draw, row, class]."""
+        p = self._f_of(coded, chosen)
+        return p if p.ndim == 3 else np.stack([1 - p, p], axis=2)
 
     def bound_errors(self, part: Coded, used: int) -> Callable[[Floats], Floats]:
         """Return a function from predictive bounds [row] to their Monte Carlo errors."""
@@ -681,6 +722,11 @@ class Posterior:
             )
         return (self._starts[:, None] + np.arange(used)).reshape(-1), int(used)
 
+    def spaced_draws(self, count: int) -> NDArray[np.int64]:
+        """Choose `count` draws of all chains, evenly spaced by weight, by their numbers."""
+        chosen, used = self._choose(None)
+        return chosen[self.draw_weights.spaced(used, count)]
+
     def _alike(self, num_draws: int | None) -> NDArray[np.int64]:
         """Choose draws as `_choose`; weighted draws are repeated in proportion to their weights."""
         chosen, used = self._choose(num_draws)
@@ -717,6 +763,58 @@ class Posterior:
         if part == "noise":
             raise _without_noise_trees()
         return self._rule_counts
+
+    @property
+    def usual_loss(self) -> Loss:
+        """The loss by which `importance` ranks unless asked for another."""
+        alike = self._degrees is None and self._transform is None and not self.noise_differs
+        return "rmse" if self.classes is None and alike else "log_loss"
+
+    def importance(
+        self,
+        X: Any,
+        y: Any,
+        weights: Any = None,
+        *,
+        loss: str | None = None,
+        level: float = 0.9,
+        permutations: int = 10,
+        seed: int = 0,
+    ) -> PermutationImportance:
+        """Rank the features by how much a loss grows when one of them is shuffled among the rows.
+
+        Features that carry the same information share it: shuffling one of them costs little while the
+        other remains.
+
+        Parameters
+        ----------
+        X, y, weights
+            Rows that the posterior was not fitted to (`holdout_rows` chooses such rows), their outcomes and
+            weights, as for `score`; at most 1,000 are used, evenly spaced.
+        loss
+            "rmse", the root mean square error in units of the outcome (not for classes), or "log_loss", the
+            mean of minus the log density or log probability of the outcomes. None takes `rmse` for numbers
+            with normal noise of the same size everywhere, else `log_loss`, which also sees features that
+            matter to the noise alone.
+        level
+            Probability of the intervals, which are over draws and permutations.
+        permutations
+            Number of permutations.
+        seed
+            Seed of the permutations.
+
+        Raises
+        ------
+        DataError
+            For rows or outcomes that don't fit the model, and fewer than two rows.
+        SettingsError
+            For an invalid loss, level or number, and weights with classes or counts.
+
+        """
+        rows = LabelledRows.read(self, X, y, weights)
+        losses = None if loss is None else [loss]
+        ranked = permutation_importance(self, rows, losses, level=level, permutations=permutations, seed=seed)
+        return ranked[0]
 
     def linear_part(self, level: float = 0.9) -> list[dict[str, Any]] | None:
         """Summarise the slopes of the linear part beside the trees; None without one.

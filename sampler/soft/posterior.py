@@ -12,7 +12,7 @@ from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.explanations.inclusion import Inclusion, inclusion
 from sampler.posterior.intervals import Request
 from sampler.posterior.kinds.single_tree import TreePosterior
-from sampler.posterior.posterior import Posterior, check_part
+from sampler.posterior.posterior import check_part
 from sampler.soft.prior import CODES
 from sampler.soft.tree import scale_codes
 from sampler.storage.soft_draws import SoftDraws
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.data.encode import Coded
     from sampler.posterior.explanations.shap_values import ForestToExplain
     from sampler.storage.draws import Draws
     from sampler.storage.model_header import Header
@@ -59,9 +58,6 @@ class SoftPosterior(TreePosterior):
         """Compute the expected leaf values of the chosen draws, float64 [draw, row, k]."""
         x = np.ascontiguousarray(scale_codes(self._values_of_codes, codes).T)
         return self._soft_ensemble.values(x, chosen)
-
-    def _noise(self, coded: Coded, num_draws: int | None = None) -> Floats:
-        return Posterior._noise(self, coded, num_draws)  # noqa: SLF001  not that of a tree with sharp splits
 
     def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
         """Refuse: a soft split depends on several columns at once, so no leaf has a path of its own."""

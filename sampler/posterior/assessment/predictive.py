@@ -85,13 +85,22 @@ class Predictive:
 
     def log_density(self, y: Floats) -> Floats:
         """Compute the log density of an outcome of each row."""
-        u = self._learnt(y)
-        each = noise_law.log_density((u - self.f) / self.sigma, self.degrees) - np.log(self.sigma)
+        each = self._log_density_learnt(y)
         if self.share is not None:
             with np.errstate(divide="ignore"):
                 each = each + np.log(self.share * self.share.size)[:, :, None]
         density: Floats = np.logaddexp.reduce(each, axis=(0, 1)) - np.log(each[:, :, 0].size)
         return density if self.transform is None else density + self.transform.log_slope(y)
+
+    def log_density_by_draw(self, y: Floats) -> Floats:
+        """Compute the log density of an outcome of each row in each draw, float64 [chain, draw, row]."""
+        each = self._log_density_learnt(y)
+        return each if self.transform is None else each + self.transform.log_slope(y)
+
+    def _log_density_learnt(self, y: Floats) -> Floats:
+        """Compute in each draw the log density of the transformed outcomes y [row]."""
+        z = (self._learnt(y) - self.f) / self.sigma
+        return np.asarray(noise_law.log_density(z, self.degrees) - np.log(self.sigma))
 
     def _learnt(self, y: Floats) -> Floats:
         return y if self.transform is None else self.transform.forward(y)

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
+    from sampler.posterior.explanations.permutation import Loss
     from sampler.storage.draws import Draws
     from sampler.storage.model_header import Header
 
     Floats = NDArray[np.float64]
 
 ZEROS = "zeros"  # the forest of structural zeros
+LEAST_LOG = float(np.log(np.finfo(np.float64).smallest_subnormal))
 MOST_TERMS = 2000  # of a score's sum over counts
 
 
@@ -63,6 +65,12 @@ class CountLaw:
 
     def log_density(self, y: Floats) -> Floats:
         """Compute the log probability of a count of each row."""
+        logs = self.log_density_by_draw(y)
+        found: Floats = np.logaddexp.reduce(logs, axis=1) - np.log(logs.shape[1])
+        return found
+
+    def log_density_by_draw(self, y: Floats) -> Floats:
+        """Compute the log probability of a count of each row in each draw, float64 [row, draw]."""
         k = y[:, None]
         logs: Floats
         with np.errstate(divide="ignore"):
@@ -76,8 +84,7 @@ class CountLaw:
                 logs += np.log1p(-self.structural)
                 zero = np.log(self.structural)
                 logs = np.where(k == 0, np.logaddexp(logs, zero), logs)
-        found: Floats = np.logaddexp.reduce(logs, axis=1) - np.log(logs.shape[1])
-        return found
+        return logs
 
     def below(self, y: Floats) -> Floats:
         """Compute the probability integral transform, randomised: uniform if the law is right.
@@ -237,13 +244,35 @@ class CountsPosterior(FiguresPosterior):
 
     def law(self, coded: Coded, weights: Floats | None = None, num_draws: int | None = None) -> CountLaw:  # noqa: ARG002
         """Make the predictive distribution of the counts of rows."""
-        chosen, _ = self._choose(num_draws)
+        return self._law_of(coded, self._choose(num_draws)[0])
+
+    def _law_of(self, coded: Coded, chosen: NDArray[np.int64]) -> CountLaw:
         structural = self._structural(coded, chosen)
         return CountLaw(
             np.ascontiguousarray(self._means(coded, chosen).T),
             None if self._dispersion is None else self._dispersion[chosen],
             None if structural is None else np.ascontiguousarray(structural.T),
         )
+
+    def outcomes_by_draw(
+        self,
+        coded: Coded,
+        y: Floats,
+        weights: Floats | None,  # noqa: ARG002
+        chosen: NDArray[np.int64],
+    ) -> tuple[Floats, Floats]:
+        """Compute the expected counts and log probabilities of known counts, float64 [draw, row].
+
+        A log probability is at least that of the smallest positive float.
+        """
+        law = self._law_of(coded, chosen)
+        mean = law.mean if law.structural is None else law.mean * (1 - law.structural)
+        return mean.T, np.maximum(law.log_density_by_draw(y), LEAST_LOG).T
+
+    @property
+    def usual_loss(self) -> Loss:
+        """The loss by which `importance` ranks unless asked for another."""
+        return "log_loss"
 
     def bound_errors(self, part: Coded, used: int) -> Callable[[Floats], Floats]:
         """Return a function from predictive bounds [row] to errors: of P(at most), over P(the bound)."""

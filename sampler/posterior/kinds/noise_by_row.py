@@ -69,7 +69,6 @@ class NoiseByRowPosterior(Posterior):
         """Draws of the noise's typical sd, float64 [chain, draw]: its geometric mean over reference rows."""
         return self._typical_sigma
 
-    def _noise(self, coded: Coded, num_draws: int | None = None) -> Floats:
-        chosen, used = self._choose(num_draws)
-        steps = self._precision.sums(coded.codes, chosen).reshape(self.num_chains, used, coded.num_rows)
-        return np.asarray(self._sigma[:, :used, None] * np.exp(-0.5 * STEP * steps))
+    def _noise_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        steps = self._precision.sums(coded.codes, chosen)
+        return np.asarray(self._sigma[self._places(chosen)][:, None] * np.exp(-0.5 * STEP * steps))

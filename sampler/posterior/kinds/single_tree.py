@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
+    from sampler.posterior.explanations.permutation import Loss
     from sampler.posterior.verdict.summary import Summary
     from sampler.storage.draws import Draws
     from sampler.storage.model_header import Header
@@ -102,12 +103,15 @@ class TreePosterior(FiguresPosterior):
             return value
         return np.asarray(value[..., 0 if self.classes is None else 1])
 
-    def _noise(self, coded: Coded, num_draws: int | None = None) -> Floats:
-        chosen, used = self._choose(num_draws)
-        shape = (self.num_chains, used, coded.num_rows)
+    def _noise_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         if self._value.shape[1] == 1 or self.classes:
-            return np.broadcast_to(self._sigma[:, :used, None], shape)
-        return np.asarray(self._value[self._leaves(coded.codes, chosen), 1]).reshape(shape)
+            return super()._noise_of(coded, chosen)
+        return np.asarray(self._value[self._leaves(coded.codes, chosen), 1])
+
+    @property
+    def usual_loss(self) -> Loss:
+        """The loss by which `importance` ranks unless asked for another."""
+        return "log_loss" if self.width > 1 else super().usual_loss
 
     def _outcomes(self, part: Coded, f: Floats, tails: Floats, used: int) -> tuple[Floats, Floats]:
         """Return the mean variance of a new outcome given a draw [row], and its quantiles [tail, row]."""

@@ -1,0 +1,178 @@
+"""Permutation importance: it ranks features as their held-out loss does, for every kind of outcome."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sampler import DataError, SettingsError, fit, holdout_rows
+from sampler.posterior.assessment.scoring import LabelledRows
+from sampler.posterior.explanations.permutation import permutation_importance
+from tests.support.models.random_posteriors import make_posterior
+
+FAST = {"num_trees": 30, "num_chains": 2, "num_burnin": 200, "num_draws": 50, "thin": 1, "progress": False}
+CARS = Path(__file__).parents[3] / "examples" / "auto_mpg.csv"
+
+
+def test_weight_and_year_matter_most_for_cars():
+    """On auto_mpg, where shares of split rules don't rank; features that matter less are far below."""
+    with CARS.open() as file:
+        rows = list(csv.DictReader(file))
+    names = [name for name in rows[0] if name not in {"mpg", "name"}]
+    X = {name: np.array([float(row[name].replace("?", "nan")) for row in rows]) for name in names}
+    y = np.array([float(row["mpg"]) for row in rows])
+    held = np.zeros(len(y), dtype=bool)
+    held[holdout_rows(len(y), 0.25, 0)] = True
+    posterior = fit({name: x[~held] for name, x in X.items()}, y[~held], **FAST | {"num_burnin": 400})
+
+    ranked = posterior.importance({name: x[held] for name, x in X.items()}, y[held])
+
+    assert {ranked.names[j] for j in ranked.order[:2]} == {"weight", "year"}
+    assert min(ranked.lower[j] for j in ranked.order[:2]) > max(ranked.mean[j] for j in ranked.order[2:])
+    assert (ranked.loss, ranked.rows, ranked.permutations) == ("rmse", 99, 10)
+    assert str(ranked).splitlines()[2].split()[0] == ranked.names[ranked.order[0]]
+
+
+def test_importance_is_the_growth_of_each_draws_loss():
+    """Its mean equals the loss of shuffled tables, indicators of a category together; weights count."""
+    posterior, X, _ = make_posterior(num_draws=(12, 12))
+    rng = np.random.default_rng(1)
+    y, w = rng.normal(10, 1, 80), rng.choice([0.5, 2.0], 80)
+    found = posterior.importance(X, y, w, loss="log_loss", permutations=2, seed=3)
+
+    def loss(table):
+        f, sigma = posterior.sample(table), posterior.sigma[:, :, None] / np.sqrt(w)
+        density = -0.5 * ((y - f) / sigma) ** 2 - np.log(sigma) - 0.5 * np.log(2 * np.pi)
+        return -density.mean(axis=2).ravel()
+
+    orders = [np.random.default_rng([3, k]).permutation(80) for k in range(2)]
+    for j, name in enumerate(found.names):
+        grown = [loss(X | {name: np.array(X[name])[order]}) - loss(X) for order in orders]
+        assert found.mean[j] == pytest.approx(np.mean(grown), abs=1e-12)
+        assert found.lower[j] == pytest.approx(np.quantile(grown, 0.05), abs=1e-12)
+    assert found.baseline == pytest.approx(loss(X).mean())
+
+
+def test_a_feature_that_matters_to_the_noise_alone_is_seen():
+    """Where the noise differs by row, importance is by the log loss."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(size=(800, 3))
+    y = np.exp(3 * X[:, 1] - 2) * rng.normal(size=800)
+    posterior = fit(X[:500], y[:500], noise="forest", **FAST)
+    ranked = posterior.importance(X[500:], y[500:])
+    assert ranked.loss == "log_loss"
+    assert ranked.names[ranked.order[0]] == "x2"
+    assert ranked.lower[1] > max(ranked.upper[0], ranked.upper[2])
+
+
+def test_classes_are_ranked_by_log_loss():
+    """For two and for three classes; a class that only the new rows have doesn't disturb."""
+    rng = np.random.default_rng(4)
+    X = rng.uniform(size=(400, 2))
+    for cuts, settings in (
+        ([0.5], {"family": "probit"}),
+        ([0.3, 0.6], {"family": "categorical", "num_trees": 10}),
+        ([0.3, 0.6], {"method": "bcart", "family": "categorical", "num_trees": 1}),
+    ):
+        y = np.array(["a", "b", "c"])[np.digitize(X[:, 1], cuts)]
+        posterior = fit(X[:300], y[:300], **FAST | settings)
+        ranked = posterior.importance(X[300:], [*y[300:-1], "z"])
+        assert (ranked.loss, ranked.names[ranked.order[0]]) == ("log_loss", "x2")
+        assert ranked.lower[1] > 0.5
+        with pytest.raises(SettingsError, match="loss must be 'log_loss' here, not 'rmse'"):
+            posterior.importance(X[300:], y[300:], loss="rmse")
+
+
+def _counts(posterior, table, y):
+    chosen = posterior.spaced_draws(100)
+    law = posterior._law_of(posterior.encode(table), chosen)
+    return stats.nbinom(law.dispersion, law.dispersion / (law.dispersion + law.mean)).logpmf(y[:, None])
+
+
+def _heavy(posterior, table, y):
+    f, sd = (draws.reshape(100, -1).T for draws in posterior.sample_learnt(table))
+    degrees = posterior.degrees().reshape(-1)
+    return stats.t(degrees, f, sd / np.sqrt(degrees / (degrees - 2))).logpdf(y[:, None])
+
+
+def _log_normal(posterior, table, y):
+    f, sd = (draws.reshape(100, -1).T for draws in posterior.sample_learnt(table))
+    return stats.lognorm(sd, scale=np.exp(f)).logpdf(y[:, None])
+
+
+def _normal(posterior, table, y):
+    f, sd = (draws.reshape(100, -1).T for draws in posterior.sample_learnt(table))
+    return stats.norm(f, sd).logpdf(y[:, None])
+
+
+@pytest.mark.parametrize(
+    ("settings", "usual", "log_density"),
+    [
+        ({"family": "negative-binomial"}, "log_loss", _counts),
+        ({"noise": "t"}, "log_loss", _heavy),
+        ({"transform": "log"}, "log_loss", _log_normal),
+        ({"linear": True}, "rmse", _normal),
+        ({"method": "bcart-mean-variance", "num_trees": 1}, "log_loss", _normal),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_every_kind_of_outcome_is_ranked_by_its_own_density(settings, usual, log_density):
+    """Losses are those of the model's own law, on shuffled rows as on these; exposures stay in place."""
+    rng = np.random.default_rng(5)
+    X = {"x1": rng.uniform(size=200), "x2": rng.uniform(size=200), "exposure": rng.uniform(1, 5, 200)}
+    y = rng.poisson(np.exp(2 * X["x2"]) * X["exposure"]) + 1.0
+    train, held = ({name: x[part] for name, x in X.items()} for part in (slice(150), slice(150, None)))
+    if "family" in settings:
+        settings = settings | {"exposure": train["exposure"]}
+    posterior = fit(train, y[:150], **FAST | settings)
+
+    ranked = posterior.importance(held, y[150:], permutations=1, seed=1)
+    by_density = posterior.importance(held, y[150:], loss="log_loss", permutations=1, seed=1)
+
+    assert ranked.loss == usual
+    assert ranked.names[ranked.order[-1]] == "x1"
+    order = np.random.default_rng([1, 0]).permutation(50)
+    base = -log_density(posterior, held, y[150:]).mean()
+    after = -log_density(posterior, held | {"x2": held["x2"][order]}, y[150:]).mean()
+    assert by_density.baseline == pytest.approx(base, rel=1e-9)
+    assert by_density.mean[ranked.names.index("x2")] == pytest.approx(after - base, rel=1e-9)
+
+
+def test_outcomes_that_the_transform_does_not_take_are_left_out():
+    """The logarithm has none of zero; the other rows rank."""
+    rng = np.random.default_rng(6)
+    X = rng.uniform(size=(80, 2))
+    posterior = fit(X, np.exp(X[:, 0]), transform="log", **FAST | {"num_burnin": 20})
+    ranked = posterior.importance(X[:10], np.maximum(X[:10, 0] - X[0, 0], 0.0), permutations=1)
+    assert ranked.rows == np.count_nonzero(X[:10, 0] > X[0, 0])
+    assert np.isfinite([*ranked.mean, ranked.baseline]).all()
+
+
+def test_what_cannot_be_ranked_is_refused_by_name():
+    """One row, unknown losses, no permutations."""
+    posterior, X, _ = make_posterior()
+    y = np.zeros(80)
+    with pytest.raises(DataError, match="at least two rows"):
+        posterior.importance({name: values[:1] for name, values in X.items()}, y[:1])
+    with pytest.raises(SettingsError, match="'rmse' or 'log_loss'"):
+        posterior.importance(X, y, loss="mse")
+    with pytest.raises(SettingsError, match="permutations must be"):
+        posterior.importance(X, y, permutations=0)
+
+
+def test_many_features_are_bounded_by_work(monkeypatch):
+    """Fewer rows and draws are used; each evaluation is announced."""
+    monkeypatch.setattr("sampler.posterior.explanations.permutation.MAX_WORK", 1.0)
+    monkeypatch.setattr("sampler.posterior.explanations.permutation.FEWEST_ROWS", 30)
+    posterior, X, _ = make_posterior(num_draws=(12, 12))
+    rows = posterior_rows(posterior, X)
+    seen = []
+    (found,) = permutation_importance(posterior, rows, ["rmse"], before=lambda: seen.append(1))
+    assert (found.rows, found.draws) == (30, 20)
+    assert len(seen) == 5
+
+
+def posterior_rows(posterior, X):
+    return LabelledRows.read(posterior, X, np.zeros(80))
