@@ -15,6 +15,7 @@ from app.web.errors import responses
 from app.web.json_body import StrictRoute
 from app.web.negotiation import ARROW
 from app.web.scopes import needs
+from sampler.posterior.explanations.permutation import Loss
 from sampler.posterior.verdict.reasons import ReasonCode
 
 router = APIRouter(prefix="/models", tags=["explanations"], route_class=StrictRoute)
@@ -125,7 +126,7 @@ OF = "The mean of outcomes, or the noise where it differs by row (noise forest):
 
 
 class FeatureView(BaseModel):
-    """A feature's share of the split rules, over draws."""
+    """A feature's importance, with its interval."""
 
     name: str
     mean: float
@@ -145,13 +146,34 @@ class SlopeView(BaseModel):
     upper: float
 
 
+class PermutationView(BaseModel):
+    """Increase of the loss on held-out rows when one feature at a time is shuffled."""
+
+    loss: Loss = Field(
+        description="`rmse`: root mean square error of a draw's mean outcome, in units of the target. "
+        "`log_loss`: mean of minus the log density (of classes and counts: log probability) that a draw "
+        "gives the outcomes."
+    )
+    baseline: float | None = Field(description="The mean loss of the draws with nothing shuffled.")
+    level: float = Field(description="The level of the intervals, which are over draws and permutations.")
+    rows: int = Field(description="Number of held-out rows used, at most 1,000.")
+    draws: int = Field(description="Number of draws used, of all chains together.")
+    permutations: int
+    features: list[FeatureView] = Field(
+        description="The largest increase first. Features with the same information share it."
+    )
+
+
 class ImportanceView(BaseModel):
-    """Inclusion proportions; their means sum to one."""
+    """Permutation importance on held-out rows, and inclusion proportions, whose means sum to one."""
 
     model_id: str
     draws: int = Field(description="Number of draws per chain.")
-    level: float
-    features: list[FeatureView] = Field(description="The largest share first.")
+    level: float = Field(description="The level of the intervals of the shares and slopes.")
+    permutation: PermutationView | None = Field(
+        description="Null for a model without held-out rows: fit with `holdout`."
+    )
+    features: list[FeatureView] = Field(description="Shares of the split rules, the largest first.")
     draws_without_rules: int = Field(description="Draws without any split rule, which are excluded.")
     linear: list[SlopeView] | None = Field(
         description="Slopes of the linear part beside the trees, null without one. They are not effects: "
@@ -186,15 +208,24 @@ async def get_variable_importance(
     predictor: ThePredictor,
     gate: TheGate,
     owner: Owner,
-    level: Annotated[float, Query(gt=0, lt=1, description="The level of the intervals.")] = 0.9,
-    of: Annotated[ModelPart, Query(description=OF)] = "mean",
+    level: Annotated[
+        float, Query(gt=0, lt=1, description="The level of the intervals of shares and slopes.")
+    ] = 0.9,
+    of: Annotated[ModelPart, Query(description=f"What the shares are of. {OF}")] = "mean",
+    loss: Annotated[
+        Loss | None,
+        Query(description="The loss that `permutation` is about; default: the model's usual one."),
+    ] = None,
 ) -> Response:
-    """Return each feature's share of the split rules, with intervals over draws.
+    """Return how much worse held-out rows are predicted when a feature is shuffled, and shares of the rules.
 
-    The indicators of a category are summed.
+    `permutation` ranks the features: the increase of the loss on the model's held-out rows when one feature
+    at a time is shuffled among them, with intervals over draws and permutations. The loss is `rmse` for
+    numbers with normal noise of the same size everywhere, else `log_loss`, unless asked for. `features` are
+    the shares of the split rules; the indicators of a category are summed.
     """
     return await gate.run(
-        lambda: json_response(explanations.importance(predictor, owner, model_id, level, of))
+        lambda: json_response(explanations.importance(predictor, owner, model_id, level, of, loss))
     )
 
 

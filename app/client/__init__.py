@@ -13,7 +13,15 @@ the service asks to retry are retried.
 """
 
 from app.client.client import DEFAULT_URL, Client
-from app.client.errors import ClientError, FitError, NoAnswerError, Place, ProblemError, WaitedTooLongError
+from app.client.errors import (
+    ClientError,
+    FitError,
+    NoAnswerError,
+    NoHoldoutError,
+    Place,
+    ProblemError,
+    WaitedTooLongError,
+)
 from app.client.views import Chain, Dataset, Event, Interval, Model, Prediction, PredictionJob
 
 __all__ = [
@@ -27,6 +35,7 @@ __all__ = [
     "Interval",
     "Model",
     "NoAnswerError",
+    "NoHoldoutError",
     "Place",
     "Prediction",
     "PredictionJob",

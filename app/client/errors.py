@@ -19,6 +19,10 @@ class WaitedTooLongError(ClientError):
     """The time limit of a wait has passed; the work continues in the service."""
 
 
+class NoHoldoutError(ClientError):
+    """The model has no held-out rows, on which the answer would rest."""
+
+
 class FitError(ClientError):
     """A model or background prediction failed or was cancelled.
 

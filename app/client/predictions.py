@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from app.client.base import Calls, address, id_of
 from app.client.bodies import is_frame, open_body, rows_json
-from app.client.errors import FitError
+from app.client.errors import FitError, NoHoldoutError
 from app.client.transport import Call
 from app.client.views import Dataset, Json, Model, Prediction, PredictionJob, without_none
 
@@ -121,7 +121,27 @@ class Predictions(Calls):
         """Return R-hat and effective sample sizes by number of draws, also during the fit."""
         return self._get(f"{address('models', model, 'diagnostics')}/growth", **wanted)
 
-    def importance(self, model: str | Model, level: float = 0.9, of: str = "mean") -> list[Json]:
+    def importance(self, model: str | Model, *, loss: str | None = None) -> Json:
+        """Return the increase of a loss on the held-out rows when one feature at a time is shuffled.
+
+        ``features`` is a list of name, mean, lower and upper, the most important first; ``loss``, "rmse" (in
+        units of the target) or "log_loss", ``baseline`` and further entries say of what.
+
+        Raises
+        ------
+        NoHoldoutError
+            For a model without held-out rows.
+        """
+        found = self._get(address("models", model, "variable-importance"), loss=loss)
+        if found["permutation"] is None:
+            raise NoHoldoutError(
+                f"Model {found['model_id']} has no importance on held-out rows: fit with holdout=0.2, say; "
+                "inclusion() gives the shares of the split rules."
+            )
+        ranked: Json = found["permutation"]
+        return ranked
+
+    def inclusion(self, model: str | Model, level: float = 0.9, of: str = "mean") -> list[Json]:
         """Return each feature's share of the split rules, largest first: name, mean, lower, upper.
 
         `of` is "mean", or "noise" for the trees that make the noise differ by row.

@@ -184,8 +184,11 @@ def test_the_model_explains_itself(client, fitted):
     assert client.diagnostics(fitted, points=10)["chains"] == 2
     assert client.model_card(fitted).startswith("<!doctype html>")
     assert client.model_card(fitted, "markdown").startswith("# Model of mpg")
-    shares = client.importance(fitted)
+    shares = client.inclusion(fitted)
     assert sum(feature["mean"] for feature in shares) == pytest.approx(1)
+    ranked = client.importance(fitted)
+    assert {feature["name"] for feature in ranked["features"]} == {feature["name"] for feature in shares}
+    assert client.importance(fitted, loss="log_loss")["loss"] == "log_loss"
     dependence = client.partial_dependence(fitted, ["weight"], level=0.5)
     assert len(dependence["mean"]) == len(dependence["grid"][0])
     pairs = client.interactions(fitted, ["weight", "cylinders", "displacement"])

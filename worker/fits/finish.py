@@ -18,7 +18,7 @@ from worker.context import Context
 from worker.errors import OutOfTimeError, Stopped
 from worker.fits import stop_rules
 from worker.fits.fit_spec import ModelRows, read_rows, read_spec, scored_rows, split
-from worker.fits.scoring import look_at, score
+from worker.fits.scoring import importance_of, look_at, score
 from worker.heartbeat import Watch
 from worker.kernels import PREDICTION, load_kernels
 
@@ -100,7 +100,8 @@ def _score(
         _beat(watch)
 
     scores = score(posterior, training, held, beat)
-    return scores, look_at(posterior, held, scored, beat)
+    by_row = look_at(posterior, held, scored, beat)
+    return scores, by_row | {"importance": importance_of(posterior, held, beat)}
 
 
 def _beat(watch: Watch) -> bool:

@@ -8,9 +8,11 @@ from numpy.typing import NDArray
 from app.store.tables import Json
 from sampler import Posterior
 from sampler.data.target import read_outcomes
+from sampler.errors import DataError
 from sampler.posterior.assessment import calibration, scoring
 from sampler.posterior.assessment.baseline import linear_predictions
 from sampler.posterior.assessment.scoring import LabelledRows
+from sampler.posterior.explanations.permutation import permutation_importance
 from worker.fits.fit_spec import ModelRows, floats
 
 UNSEEN = "The served model was fitted without these rows."
@@ -36,6 +38,19 @@ def look_at(
 ) -> Json:
     """Compare predictions of the held-out rows with their outcomes: `assessment.calibration.row_by_row`."""
     return calibration.row_by_row(posterior, _labelled(posterior, held), numbers, beat)
+
+
+def importance_of(posterior: Posterior, held: ModelRows, beat: Callable[[], None]) -> list[Json] | None:
+    """Rank the features on the held-out rows, by each loss (`sampler.posterior.explanations.permutation`).
+
+    The usual loss comes first. `beat` is called between evaluations. None for too few rows.
+    """
+    rows = _labelled(posterior, held)
+    try:
+        ranked = permutation_importance(posterior, rows, before=beat)
+    except DataError:
+        return None
+    return [by_loss.to_json() for by_loss in ranked]
 
 
 def _labelled(posterior: Posterior, held: ModelRows) -> LabelledRows:

@@ -101,9 +101,7 @@ async def features(
         "model_features.html",
         **frame,
         importance=found,
-        snippets=snippets.ask(
-            request, path, snippets.call("importance", model_id, level=0.9), query={"level": 0.9}
-        ),
+        snippets=snippets.ask(request, path, snippets.call("importance", model_id)),
     )
 
 

@@ -97,12 +97,39 @@ class FeatureShare:
 
 
 @dataclass(frozen=True)
+class LossGrowth:
+    """Increase of a loss when a feature is shuffled: its mean and an interval."""
+
+    name: str
+    mean: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Permutation:
+    """Increase of a loss on held-out rows by feature, largest first, as `Posterior.importance` gives it."""
+
+    loss: str
+    baseline: float | None
+    level: float
+    rows: int
+    draws: int
+    permutations: int
+    features: list[LossGrowth]
+
+
+@dataclass(frozen=True)
 class Importance:
-    """Shares of the split rules by feature, largest first, and the slopes of a linear part."""
+    """Increase of the loss by feature, shares of the split rules, and the slopes of a linear part.
+
+    The largest come first; `level` is that of the intervals of shares and slopes.
+    """
 
     model_id: str
     draws: int
     level: float
+    permutation: Permutation | None
     features: list[FeatureShare]
     draws_without_rules: int
     linear: list[Json] | None  # as `Posterior.linear_part` returns them
@@ -207,10 +234,20 @@ def target_of(predictor: Predictor, owner: str, model: str) -> str:
         return find(session, owner, model, partly=True).target
 
 
-def importance(predictor: Predictor, owner: str, model: str, level: float, of: str = "mean") -> Importance:
-    """Return each feature's share of the split rules, largest first, and the slopes of a linear part.
+def importance(
+    predictor: Predictor, owner: str, model: str, level: float, of: str = "mean", loss: str | None = None
+) -> Importance:
+    """Return what each feature does for held-out rows, its share of the split rules, and linear slopes.
 
-    Raises as `finished`, and InvalidRequestError for a part of the model that has no trees.
+    ``permutation`` is the increase of a loss on the held-out rows (`worker.fits.scoring`); None for
+    a model without them, or finished by an earlier version.
+
+    Raises
+    ------
+    NotFoundError, NotFinishedError
+        As `finished`.
+    InvalidRequestError
+        The part of the model has no trees, or the model no importance by that loss.
     """
     found, posterior = finished(predictor, owner, model)
     with understood():
@@ -223,10 +260,23 @@ def importance(predictor: Predictor, owner: str, model: str, level: float, of: s
         found.id,
         posterior.num_draws,
         level,
+        _permutation(predictor, found.id, loss),
         sorted(features, key=lambda feature: -feature.mean),
         shares.draws_without_rules,
         posterior.linear_part(level),
     )
+
+
+def _permutation(predictor: Predictor, model_id: str, loss: str | None) -> Permutation | None:
+    with session_scope(predictor.engine, read_only=True) as session:
+        by_loss = (store.held_out(session, model_id) or {}).get("importance") or []
+    if not by_loss:
+        return None
+    ranked = next((each for each in by_loss if loss in {None, each["loss"]}), None)
+    if ranked is None:
+        named = " or ".join(each["loss"] for each in by_loss)
+        raise InvalidRequestError(errors=[Fault("loss", None, f"this model's importance is by {named}")])
+    return Permutation(**ranked | {"features": [LossGrowth(**each) for each in ranked["features"]]})
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from scipy.stats import binomtest
 from sampler import fit
 from sampler.posterior.assessment.scoring import binomial_interval, coverage
 from worker.fits.fit_spec import ModelRows
-from worker.fits.scoring import look_at, score
+from worker.fits.scoring import importance_of, look_at, score
 
 
 @pytest.mark.parametrize(("inside", "rows"), [(0, 7), (7, 7), (85, 99), (1, 2)])
@@ -107,5 +107,7 @@ def test_held_out_outcomes_are_judged_by_their_own_weights(settings, weight):
         name: stored[name] for name in ("rows", "rmse", "log_score", "coverage")
     }
     assert posterior.calibration({"x": x[300:]}, y[300:], w[300:]) == shown["calibration"]
+    own_rank = posterior.importance({"x": x[300:]}, y[300:], w[300:], loss="log_loss").to_json()
+    assert {ranked["loss"]: ranked for ranked in importance_of(posterior, held, list)}["log_loss"] == own_rank
     np.testing.assert_allclose((shown["rows"]["lower"] - low) / (high - low), 0, atol=0.1)
     np.testing.assert_allclose((shown["rows"]["upper"] - high) / (high - low), 0, atol=0.1)

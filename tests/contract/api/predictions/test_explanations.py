@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampler import Posterior
+from sampler import Posterior, holdout_rows
 from sampler.storage.model_file import MEDIA_TYPE
-from tests.support.api_calls import places, post_json, problem
+from tests.support.api_calls import places, post_json, problem, table, two_classes
 from tests.support.databases import only
 from tests.support.fuzzing.json_values import FUZZ, VALUES, send
 from tests.support.models.fitted_models import SMALL, fitted
@@ -119,6 +119,31 @@ def test_a_linear_part_is_fitted_and_told(client, settings):
     refused = client.get(f"/models/{plain['id']}/variable-importance", params={"of": "noise"})
     assert refused.status_code == 422
     assert "has no trees" in refused.text
+
+
+def test_importance_ranks_by_held_out_rows(client, settings):
+    """By the usual loss, the notebook's own figures; by another on request; null without held-out rows."""
+    model = fitted(client, settings, holdout=0.3, seed=4)
+    lines = [line.split(",") for line in table(60).splitlines()[1:]]
+    held = [lines[i] for i in holdout_rows(60, 0.3, 4)]
+    X = {"size": [float(line[1]) for line in held], "colour": [line[2] for line in held]}
+    y = [float(line[0]) for line in held]
+
+    for asked, loss in (({}, "rmse"), ({"loss": "log_loss"}, "log_loss")):
+        answer = ask(client, model, "variable-importance", **asked)
+        assert answer["permutation"] == of_file(client, model).importance(X, y, loss=loss).to_json()
+    refused = client.get(f"/models/{model['id']}/variable-importance", params={"loss": "crps"})
+    assert refused.status_code == 422
+    assert ask(client, fitted(client, settings), "variable-importance")["permutation"] is None
+
+
+def test_importance_of_classes_is_by_log_loss(client, settings):
+    """Another loss is refused by name."""
+    model = fitted(client, settings, text=two_classes(80), holdout=0.4, family="probit")
+    assert ask(client, model, "variable-importance")["permutation"]["loss"] == "log_loss"
+    path = f"/models/{model['id']}/variable-importance"
+    refused = problem(client.get(path, params={"loss": "rmse"}), 422, "invalid-request")
+    assert refused["errors"][0]["column"] == "loss"
 
 
 def test_a_model_that_came_as_a_file_explains_itself(client):
