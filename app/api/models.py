@@ -1,10 +1,12 @@
 """Models over HTTP: creating, viewing, cancelling and deleting them."""
 
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, BackgroundTasks, Response
+from fastapi import APIRouter, BackgroundTasks, Depends, Response
 from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy.orm import Session
 
 from app.services import health
 from app.services.access.idempotency import StoredResponse, once
@@ -151,6 +153,27 @@ class EstimateView(BaseModel):
     warnings: list[str]
 
 
+@dataclass(frozen=True)
+class Acceptance:
+    """Consequences of an accepted fit: its response is stored for repeated requests, workers are woken."""
+
+    request: TheIdempotentRequest
+    bell: TheBell
+    after: BackgroundTasks
+
+    def of(self, session: Session, model: models.FittedModel) -> StoredResponse:
+        """Make the 202 response with the URL of a new or continued model, in the session of the change."""
+        headers = {"Location": f"/models/{model.id}", "Retry-After": LOOK_AGAIN}
+        body = ModelView.model_validate(model).model_dump_json().encode()
+        response = StoredResponse(202, headers, body)
+        self.request.remember(session, response)
+        self.after.add_task(self.bell.ring, len(model.progress.chains))
+        return response
+
+
+TheAcceptance = Annotated[Acceptance, Depends()]
+
+
 @router.post(
     "",
     status_code=202,
@@ -166,11 +189,9 @@ def create_model(
     body: ModelRequest,
     engine: TheEngine,
     transactions: TheTransactions,
-    bell: TheBell,
     settings: TheSettings,
     owner: Owner,
-    asked: TheIdempotentRequest,
-    after: BackgroundTasks,
+    acceptance: TheAcceptance,
 ) -> Response:
     """Fit a model in the background. 202 means that the fit is durably accepted; `Location` is its URL.
 
@@ -183,13 +204,9 @@ def create_model(
     def make() -> StoredResponse:
         plan = creation.plan(engine, owner, body.fit_request(), slots=health.slots_now(engine, settings))
         with transactions() as session:
-            model = creation.accept(session, owner, plan)
-            answer = accepted(model)
-            asked.remember(session, answer)
-        after.add_task(bell.ring, len(model.progress.chains))
-        return answer
+            return acceptance.of(session, creation.accept(session, owner, plan))
 
-    return render(once(engine, asked, make))
+    return render(once(engine, acceptance.request, make))
 
 
 @router.post("/estimate", responses=responses(413, 415))
@@ -214,12 +231,6 @@ def estimate_model(
         settings=found.settings,
         warnings=found.warnings,
     )
-
-
-def accepted(model: models.FittedModel) -> StoredResponse:
-    """Make the 202 response with the URL of a new or continued model."""
-    headers = {"Location": f"/models/{model.id}", "Retry-After": LOOK_AGAIN}
-    return StoredResponse(202, headers, ModelView.model_validate(model).model_dump_json().encode())
 
 
 @router.get("", responses=responses())

@@ -14,7 +14,7 @@ from app.dashboard.forms.fields import SentForm, text
 from app.services import datasets, health
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import Fault, InvalidRequestError, NotFoundError, ServiceError
-from app.services.fits import creation, events, lifecycle, models
+from app.services.fits import creation, events, models, restarts
 from app.services.predictions import explanations
 from app.services.predictions.answers import to_csv
 from app.web.dependencies import (
@@ -201,7 +201,7 @@ def version_of(model: models.FittedModel) -> str:
 
 def _continuation(
     session: Session, owner: str, model: models.FittedModel, slots: int
-) -> lifecycle.Extension | ServiceError | None:
+) -> restarts.Extension | ServiceError | None:
     """Return the plan that continues a model until it has converged, or why there is none.
 
     None for a model that has converged, or hasn't succeeded.
@@ -209,7 +209,7 @@ def _continuation(
     if model.state != "succeeded" or model.verdict in {None, "converged"}:
         return None
     try:
-        return lifecycle.plan_extension(session, owner, model.id, stop=UNTIL_CONVERGED, slots=slots)
+        return restarts.plan_extension(session, owner, model.id, stop=UNTIL_CONVERGED, slots=slots)
     except ServiceError as error:
         return error
 
@@ -252,7 +252,7 @@ def retry(
     _form: SentForm, session: Writing, bell: TheBell, owner: Owner, model_id: str, after: BackgroundTasks
 ) -> Response:
     """Continue a model where its chains ended."""
-    model = lifecycle.retry(session, owner, model_id)
+    model = restarts.retry(session, owner, model_id)
     after.add_task(bell.ring, len(model.progress.chains))
     return render.see_other(f"/ui/models/{model_id}")
 
@@ -273,12 +273,12 @@ def extend(
     slots = health.slots(session, settings)
     given = text(form, "num_draws") or ""
     if text(form, "until") == "converged":
-        model = lifecycle.extend(session, owner, model_id, stop=UNTIL_CONVERGED, slots=slots)
-    elif not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= lifecycle.MAX_DRAWS):
-        told = f"a whole number from 1 to {lifecycle.MAX_DRAWS}"
+        model = restarts.extend(session, owner, model_id, stop=UNTIL_CONVERGED, slots=slots)
+    elif not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= restarts.MAX_DRAWS):
+        told = f"a whole number from 1 to {restarts.MAX_DRAWS}"
         raise InvalidRequestError(errors=[Fault("num_draws", None, told)])
     else:
-        model = lifecycle.extend(session, owner, model_id, int(given[:9]), slots=slots)
+        model = restarts.extend(session, owner, model_id, int(given[:9]), slots=slots)
     after.add_task(bell.ring, len(model.progress.chains))
     return render.see_other(f"/ui/models/{model_id}")
 

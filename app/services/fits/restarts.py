@@ -21,7 +21,7 @@ from app.services.fits.costs import (
 from app.services.fits.durations import looks_seconds
 from app.services.fits.models import FittedModel
 from app.store import models as model_store
-from app.store.queue import restarts as store
+from app.store.queue import restarts as queue
 from app.store.tables import CANCELLED, FAILED, SUCCEEDED, Model
 from sampler import SettingsError
 from sampler.definitions.stop import TIMES_DRAWS
@@ -52,7 +52,7 @@ def retry(session: Session, owner: str, model_id: str) -> FittedModel:
         told = "is being cancelled: retry it afterwards" if model.cancel_requested else "is not finished"
         raise ConflictError(f"The model is {model.state} and {told}.")
     quotas.check_queued(session, owner)
-    store.retry(session, model)
+    queue.retry(session, model)
     audit.record(session, owner, "model.retried", model.id)
     return _seen(session, owner, model.id)
 
@@ -126,7 +126,7 @@ def extend(
     more = plan.num_draws if plan.stop is None else plan.stop["max_draws"] - int(settings["num_draws"])
     quotas.check_stored(session, owner, quotas.expected_bytes(settings | {"num_draws": more, "stop": None}))
     chains = int(settings["num_chains"])
-    store.extend(
+    queue.extend(
         session, model, plan.num_draws, with_counts(header, num_draws=total, num_chains=chains), plan.stop
     )
     audit.record(session, owner, "model.extended", model.id)
@@ -174,7 +174,7 @@ def _planned(
         told = f"each chain would have {has + more} draws; the maximum is {MAX_DRAWS}"
         raise InvalidRequestError(errors=[Fault("num_draws", None, told)])
     header = model_store.header(session, model.id)
-    if header is None or not chains or store.checkpoints(session, model.id) != chains:
+    if header is None or not chains or queue.checkpoints(session, model.id) != chains:
         raise ConflictError("The model has no stored states of its chains: they can't be continued.")
     return header, _costed(session, owner, model, more, stop, slots)
 
@@ -235,7 +235,7 @@ def _needed(model: Model) -> int:
 
 
 def _locked(session: Session, owner: str, model_id: str) -> Model:
-    model = store.locked(session, owner, models.get(session, owner, model_id).id)
+    model = queue.locked(session, owner, models.get(session, owner, model_id).id)
     if model is None:
         raise NotFoundError("The model was deleted.")
     return model

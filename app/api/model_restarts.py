@@ -6,15 +6,15 @@ from typing import Any
 from fastapi import APIRouter, BackgroundTasks, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.models import LOOK_AGAIN, ModelView, accepted
+from app.api.models import LOOK_AGAIN, ModelView, TheAcceptance
 from app.services import health
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import TRAIN
-from app.services.fits import creation, lifecycle
+from app.services.fits import creation, restarts
 from app.web.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings, TheTransactions, Writing
 from app.web.errors import responses
 from app.web.fit_request import StopRequest
-from app.web.idempotency import TheIdempotentRequest, render
+from app.web.idempotency import render
 from app.web.json_body import StrictRoute
 from app.web.scopes import needs
 
@@ -30,7 +30,7 @@ def retry_model(
 
     The draws equal those of an uninterrupted fit, bit for bit.
     """
-    model = lifecycle.retry(session, owner, model_id)
+    model = restarts.retry(session, owner, model_id)
     response.headers["Location"] = f"/models/{model.id}"
     response.headers["Retry-After"] = LOOK_AGAIN
     after.add_task(bell.ring, len(model.progress.chains))
@@ -45,7 +45,7 @@ class ExtendRequest(BaseModel):
     num_draws: int | None = Field(
         None,
         ge=1,
-        le=lifecycle.MAX_DRAWS,
+        le=restarts.MAX_DRAWS,
         description="Additional kept draws per chain; with stop rules, until they are checked first (by "
         "default half as many as there are).",
     )
@@ -88,11 +88,9 @@ def extend_model(
     body: ExtendRequest,
     engine: TheEngine,
     transactions: TheTransactions,
-    bell: TheBell,
     settings: TheSettings,
     owner: Owner,
-    asked: TheIdempotentRequest,
-    after: BackgroundTasks,
+    acceptance: TheAcceptance,
 ) -> Response:
     """Continue the chains of a succeeded model for more draws, followed by a new verdict and new scores.
 
@@ -106,7 +104,7 @@ def extend_model(
 
     def make() -> StoredResponse:
         with transactions() as session:
-            model = lifecycle.extend(
+            model = restarts.extend(
                 session,
                 owner,
                 model_id,
@@ -114,12 +112,9 @@ def extend_model(
                 None if body.stop is None else body.stop.model_dump(),
                 slots=health.slots(session, settings),
             )
-            answer = accepted(model)
-            asked.remember(session, answer)
-        after.add_task(bell.ring, len(model.progress.chains))
-        return answer
+            return acceptance.of(session, model)
 
-    return render(once(engine, asked, make))
+    return render(once(engine, acceptance.request, make))
 
 
 @router.post("/{model_id}/extend/estimate", responses=responses(409, 415))
@@ -133,7 +128,7 @@ def estimate_extension(
     """
     stop = None if body.stop is None else body.stop.model_dump()
     slots = health.slots(session, settings)
-    found = lifecycle.plan_extension(session, owner, model_id, body.num_draws, stop, slots=slots)
+    found = restarts.plan_extension(session, owner, model_id, body.num_draws, stop, slots=slots)
     return ExtensionView(**asdict(found))
 
 
@@ -144,11 +139,9 @@ def refit_model(
     body: RefitRequest,
     engine: TheEngine,
     transactions: TheTransactions,
-    bell: TheBell,
     settings: TheSettings,
     owner: Owner,
-    asked: TheIdempotentRequest,
-    after: BackgroundTasks,
+    acceptance: TheAcceptance,
 ) -> Response:
     """Fit a new model with the settings of another to all rows, once the held-out rows have been seen.
 
@@ -159,10 +152,6 @@ def refit_model(
         request = creation.like(engine, owner, model_id, holdout=body.holdout, name=body.name)
         plan = creation.plan(engine, owner, request, slots=health.slots_now(engine, settings))
         with transactions() as session:
-            model = creation.accept(session, owner, plan)
-            answer = accepted(model)
-            asked.remember(session, answer)
-        after.add_task(bell.ring, len(model.progress.chains))
-        return answer
+            return acceptance.of(session, creation.accept(session, owner, plan))
 
-    return render(once(engine, asked, make))
+    return render(once(engine, acceptance.request, make))
