@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from sampler.bart.kernels.leaf_models.log_linear import LogLinear
 
+STEP = 2.0**-20  # of logarithms of leaf values, and of the probit forest of structural zeros
 MOST_LEAVES = 1 << 16
 TABLED = 8192  # of log Gamma: leaves of r up to half as large
 LARGEST_EXPONENT = 1000  # of a scale
@@ -32,6 +35,31 @@ def gamma_prior(log_sd: float, num_trees: int) -> tuple[float, float]:
         if abs(step) < 1e-14 * shape:
             break
     return shape, float(math.exp(psi(shape)))
+
+
+def prior_of_logarithms(log_sd: float, num_trees: int, entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the constants of `sampler.prior.Constants` for families of log-linear forests.
+
+    Parameters
+    ----------
+    log_sd
+        Prior sd of the logarithm of a product of trees, times k.
+    num_trees
+        Number of these trees.
+    entries
+        Entries of the prior, complete.
+
+    """
+    return {
+        "offset": 0.0,
+        "step": STEP,
+        "leaf_sd": float(entries.get("leaf_sd", log_sd / (entries["k"] * math.sqrt(num_trees)))),
+        "nu": 1.0,
+        "lambda_": 1.0,
+        "sigma_start": 1.0,
+        "sigma_fixed": True,
+        **{name: float(entries[name]) for name in ("alpha", "beta", "k")},
+    }
 
 
 def make_log_linear(

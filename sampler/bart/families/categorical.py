@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sampler.bart.families.likelihood import Likelihood
-from sampler.bart.log_linear import gamma_prior, make_log_linear, scale_for
+from sampler.bart.log_linear import STEP, gamma_prior, make_log_linear, prior_of_logarithms, scale_for
 from sampler.bart.state import ForestPlan
 from sampler.prior import Constants
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-STEP = 2.0**-20  # of logarithms of leaf values
 LOG_SD = 7.22  # prior sd of the log of a class's f times k; log odds have twice probit's sd, times 1.702
 
 
@@ -41,7 +39,7 @@ class CategoricalConstants(Constants):
 
 
 def calibrate(
-    y: Floats, _design: Floats, _weights: Floats | None, settings: Settings, knobs: Mapping[str, Any]
+    y: Floats, _design: Floats, _weights: Floats | None, settings: Settings, entries: Mapping[str, Any]
 ) -> CategoricalConstants:
     """Compute the prior's constants.
 
@@ -51,23 +49,13 @@ def calibrate(
         Class indices from 0, float64 [n].
     settings
         Number of trees.
-    knobs
+    entries
         Entries of the prior, complete.
 
     """
     counts = np.maximum(np.bincount(y.astype(np.int64), minlength=2), 0.5)
-    leaf_sd = knobs.get("leaf_sd", LOG_SD / (knobs["k"] * math.sqrt(settings.num_trees)))
     return CategoricalConstants(
-        offset=0.0,
-        step=STEP,
-        leaf_sd=float(leaf_sd),
-        nu=1.0,
-        lambda_=1.0,
-        sigma_start=1.0,
-        sigma_fixed=True,
-        alpha=float(knobs["alpha"]),
-        beta=float(knobs["beta"]),
-        k=float(knobs["k"]),
+        **prior_of_logarithms(LOG_SD, settings.num_trees, entries),
         shares=tuple((counts / counts.sum()).tolist()),
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.bart.families.likelihood import Likelihood
-from sampler.bart.log_linear import gamma_prior, make_log_linear, scale_for
+from sampler.bart.log_linear import STEP, gamma_prior, make_log_linear, prior_of_logarithms, scale_for
 from sampler.bart.state import ForestPlan
 from sampler.families import ZERO_TREES
 from sampler.prior import Constants
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-STEP = 2.0**-20  # of logarithms of leaf values, and of the probit forest of structural zeros
 LOG_SD = 2.0  # prior sd of the log rate times k
 ZERO_SD = 1.5  # prior sd of that forest
 ZERO_MOVES = {"grow": 0.5, "prune": 0.5, "rule": 0.1}
@@ -50,7 +49,7 @@ class CountConstants(Constants):
 
 
 def calibrate(
-    y: Floats, _design: Floats, _weights: Floats | None, settings: Settings, knobs: Mapping[str, Any]
+    y: Floats, _design: Floats, _weights: Floats | None, settings: Settings, entries: Mapping[str, Any]
 ) -> CountConstants:
     """Compute the prior's constants.
 
@@ -60,22 +59,12 @@ def calibrate(
         Counts, float64 [n].
     settings
         Family and number of trees.
-    knobs
+    entries
         Entries of the prior, complete.
 
     """
-    leaf_sd = knobs.get("leaf_sd", LOG_SD / (knobs["k"] * math.sqrt(settings.num_trees)))
     return CountConstants(
-        offset=0.0,
-        step=STEP,
-        leaf_sd=float(leaf_sd),
-        nu=1.0,
-        lambda_=1.0,
-        sigma_start=1.0,
-        sigma_fixed=True,
-        alpha=float(knobs["alpha"]),
-        beta=float(knobs["beta"]),
-        k=float(knobs["k"]),
+        **prior_of_logarithms(LOG_SD, settings.num_trees, entries),
         rate=math.fsum(y) / len(y),
         zero_offset=_excess_of_zeros(y) if "zero" in settings.family else 0.0,
         zero_sd=ZERO_SD / math.sqrt(ZERO_TREES),
