@@ -60,6 +60,19 @@ def draws_of(data, chain=0):
     return running.take()
 
 
+def check_resuming(data):
+    """Compare a chain resumed from a checkpoint after each iteration with a whole one, bit for bit."""
+    whole = Chain.start(data, 0)
+    whole.run(whole.iterations)
+    chain = Chain.start(data, 0)
+    while not chain.done:
+        chain.run(1)
+        last = chain.take()
+        chain = Chain.resume(data, chain.checkpoint())
+    assert chain.checkpoint() == whole.checkpoint()
+    assert last == whole.take()[data.settings.num_draws - 1 :]
+
+
 def with_outcome(chain, y):
     """Replace the outcome of a running chain, keeping trees, leaf values, sigma and random numbers."""
     chain.training = replace(chain.training, y=np.asarray(y, float))

@@ -12,7 +12,7 @@ from sampler.bart.families import categorical
 from sampler.preparation import prepare
 from sampler.settings import Settings
 from tests.reference.log_linear import ClassTrees
-from tests.support.chain_driver import training
+from tests.support.chain_driver import check_resuming, training
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
 FAST = {"num_trees": 10, "num_chains": 2, "num_burnin": 60, "num_draws": 40, "thin": 1, "progress": False}
@@ -57,16 +57,7 @@ def test_a_chain_resumes_bit_for_bit():
     """From a checkpoint after any iteration, with room for trees and draws made on the way."""
     X, y, _ = three(80)
     settings = {"num_trees": 7, "num_chains": 1, "num_burnin": 12, "num_draws": 8, "thin": 1}
-    data = prepare(X, y, family="categorical", **settings).training
-    whole = Chain.start(data, 0)
-    whole.run(10**6)
-    chain = Chain.start(data, 0)
-    while not chain.done:
-        chain.run(1)
-        last = chain.take()
-        chain = Chain.resume(data, chain.checkpoint())
-    assert chain.checkpoint() == whole.checkpoint()
-    assert last == whole.take()[7:]
+    check_resuming(prepare(X, y, family="categorical", **settings).training)
 
 
 def test_probabilities_of_three_classes(tmp_path):

@@ -14,7 +14,7 @@ from sampler.preparation import prepare
 from sampler.settings import Settings
 from tests.reference.enumerator import leaf_law
 from tests.reference.log_linear import CountTrees
-from tests.support.chain_driver import training
+from tests.support.chain_driver import check_resuming, training
 from tests.support.toy_problems import GOLDEN_X
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
@@ -70,16 +70,7 @@ def test_a_chain_resumes_bit_for_bit(family):
     """From a checkpoint after any iteration, the dispersion and structural zeros included."""
     X, y, exposure = simulated(80, zeros=0.3)
     settings = {"num_trees": 7, "num_chains": 1, "num_burnin": 12, "num_draws": 8, "thin": 1}
-    data = prepare(X, y, exposure=exposure, family=family, **settings).training
-    whole = Chain.start(data, 0)
-    whole.run(10**6)
-    chain = Chain.start(data, 0)
-    while not chain.done:
-        chain.run(1)
-        last = chain.take()
-        chain = Chain.resume(data, chain.checkpoint())
-    assert chain.checkpoint() == whole.checkpoint()
-    assert last == whole.take()[7:]
+    check_resuming(prepare(X, y, exposure=exposure, family=family, **settings).training)
 
 
 def test_rates_dispersion_and_intervals_are_those_of_the_process(tmp_path):

@@ -17,7 +17,7 @@ from sampler.posterior.untrusted import read_contents
 from sampler.posterior.weighting import noise_law
 from sampler.preparation import prepare
 from sampler.settings import Settings
-from tests.support.chain_driver import training
+from tests.support.chain_driver import check_resuming, training
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
 
@@ -132,16 +132,7 @@ def test_a_chain_resumes_bit_for_bit(settings):
     X, y = far_out(80)
     weights = np.where(np.arange(80) < 40, 1.0, 2.5)
     short = {"num_trees": 7, "num_chains": 1, "num_burnin": 8, "num_draws": 6, "thin": 1}
-    data = prepare(X, y, weights=weights, **short | settings).training
-    whole = Chain.start(data, 0)
-    whole.run(10**6)
-    chain = Chain.start(data, 0)
-    while not chain.done:
-        chain.run(1)
-        last = chain.take()
-        chain = Chain.resume(data, chain.checkpoint())
-    assert chain.checkpoint() == whole.checkpoint()
-    assert last == whole.take()[5:]
+    check_resuming(prepare(X, y, weights=weights, **short | settings).training)
 
 
 def test_an_outcome_far_out_moves_nothing():

@@ -15,6 +15,7 @@ from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
 from sampler.settings import Settings
 from sampler.storage.model_header import Header
+from tests.support.chain_driver import check_resuming
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
 
@@ -128,16 +129,7 @@ def test_a_chain_resumes_bit_for_bit(settings):
     X, y = rows()
     weights = 1.0 + np.arange(80) % 2
     short = {"num_trees": 7, "num_chains": 1, "num_burnin": 8, "num_draws": 6, "thin": 1}
-    data = prepare(X, y, weights=weights, linear=True, **short | settings).training
-    whole = Chain.start(data, 0)
-    whole.run(10**6)
-    chain = Chain.start(data, 0)
-    while not chain.done:
-        chain.run(1)
-        last = chain.take()
-        chain = Chain.resume(data, chain.checkpoint())
-    assert chain.checkpoint() == whole.checkpoint()
-    assert last == whole.take()[5:]
+    check_resuming(prepare(X, y, weights=weights, linear=True, **short | settings).training)
 
 
 @pytest.mark.parametrize("noise", ["constant", "forest"])

@@ -13,7 +13,7 @@ from sampler.bart.kernels.leaf_models.log_linear_pass import log_gamma
 from sampler.settings import Settings
 from tests.reference.enumerator import leaf_law
 from tests.reference.log_linear import Precisions
-from tests.support.chain_driver import training
+from tests.support.chain_driver import check_resuming, training
 from tests.support.toy_problems import GOLDEN_X, GOLDEN_Y
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
@@ -97,16 +97,7 @@ def test_a_chain_resumes_bit_for_bit(weighted):
     X, y = uneven(80)
     weights = np.where(np.arange(80) < 40, 1.0, 2.5) if weighted else None
     settings = {"num_trees": 7, "num_chains": 1, "num_burnin": 12, "num_draws": 8, "thin": 1}
-    data = prepare(X, y, weights=weights, noise="forest", **settings).training
-    whole = Chain.start(data, 0)
-    whole.run(10**6)
-    chain = Chain.start(data, 0)
-    while not chain.done:
-        chain.run(1)
-        last = chain.take()
-        chain = Chain.resume(data, chain.checkpoint())
-    assert chain.checkpoint() == whole.checkpoint()
-    assert last == whole.take()[7:]
+    check_resuming(prepare(X, y, weights=weights, noise="forest", **settings).training)
 
 
 def test_intervals_follow_the_noise(tmp_path):
