@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from app.client import Client
-    from sampler import fit, holdout_rows, load
+    from sampler import fit, holdout_rows, load, select_features
     from sampler.sklearn import BARTClassifier, BARTRegressor
 
 _HOMES = {
@@ -27,9 +27,10 @@ _HOMES = {
     "fit": "sampler",
     "holdout_rows": "sampler",
     "load": "sampler",
+    "select_features": "sampler",
 }
 
-__all__ = ["BARTClassifier", "BARTRegressor", "Client", "fit", "holdout_rows", "load"]
+__all__ = ["BARTClassifier", "BARTRegressor", "Client", "fit", "holdout_rows", "load", "select_features"]
 
 try:
     __version__ = version("bartserve")

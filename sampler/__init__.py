@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sampler.kernels.jit import is_warm, warm
     from sampler.posterior.posterior import Posterior, Prediction
     from sampler.preparation import PreparedFit, prepare
+    from sampler.selection import select_features
     from sampler.settings import Settings
     from sampler.storage.draw_codec import pack, unpack
     from sampler.storage.draws import Draws
@@ -52,6 +53,7 @@ _HOMES = {
     "pack": "storage.draw_codec",
     "prepare": "preparation",
     "resume_chain": "chains",
+    "select_features": "selection",
     "start_chain": "chains",
     "unpack": "storage.draw_codec",
     "warm": "kernels.jit",
@@ -83,6 +85,7 @@ __all__ = [
     "pack",
     "prepare",
     "resume_chain",
+    "select_features",
     "start_chain",
     "unpack",
     "warm",

@@ -1,0 +1,208 @@
+"""Selection of features by a permutation null (Bleich, Kapelner, George and Jensen 2014).
+
+A feature is selected when the share of the split rules that use it is larger than outcomes unrelated to the
+features would give. Such outcomes are the observed ones, permuted; a small sum of trees (20) makes features
+compete for the rules.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from sampler.definitions.setting import Setting
+from sampler.errors import SettingsError
+from sampler.fitting import run
+from sampler.preparation import prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Progress = Callable[[int, int], None]
+
+SelectionRule = Literal["max", "se", "local"]
+RULES: tuple[SelectionRule, ...] = get_args(SelectionRule)
+NUM_PERMUTATIONS, NUM_CHAINS, NUM_TREES = 100, 10, 20  # the defaults of the paper's software
+NUM_BURNIN, NUM_DRAWS = 250, 500
+PERMUTATIONS = Setting(
+    "whole",
+    "model",
+    "Permutations of the outcomes, each fitted with one chain.",
+    NUM_PERMUTATIONS,
+    limits=(20, 1000),
+)
+LEVEL = Setting(
+    "number",
+    "model",
+    "Probability of selecting anything though nothing is related to the outcome.",
+    0.05,
+    limits=(0.0, 1.0),
+    ends="()",
+)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Features whose share of the split rules exceeds what unrelated outcomes would give.
+
+    Attributes
+    ----------
+    names
+        Names of the features.
+    share
+        Mean share of the split rules that use each feature, float64 [feature].
+    null
+        Shares for permuted outcomes, float64 [permutation, feature].
+    level
+        Probability that each rule allows for a feature (`local`), or for any feature at all (`se`, `max`), to
+        be selected though nothing is related to the outcome.
+
+    """
+
+    names: list[str]
+    share: Floats
+    null: Floats
+    level: float
+
+    def threshold(self, rule: SelectionRule = "max") -> Floats:
+        """Return the share that each feature must exceed, float64 [feature].
+
+        Parameters
+        ----------
+        rule
+            "local": the 1 - level quantile of the feature's own null shares. "max": that of the largest null
+            share of all features, the same for all. "se": the mean of the feature's own null shares and C of
+            their standard deviations, with the smallest C for which 1 - level of the permutations have no
+            feature above its threshold. "max" is the strictest for features of equal kind; "se" allows for
+            features that get more rules by their nature.
+
+        """
+        if rule not in RULES:
+            raise SettingsError(
+                f"rule must be one of {', '.join(RULES)}, not {rule!r}", field="rule", code="unknown"
+            )
+        if rule == "local":
+            return np.asarray(_upper(self.null, self.level))
+        if rule == "max":
+            return np.full(len(self.names), _upper(self.null.max(axis=1), self.level))
+        mean, sd = self.null.mean(axis=0), self.null.std(axis=0, ddof=1)
+        apart = np.divide(self.null - mean, sd, out=np.zeros_like(self.null), where=sd > 0)
+        return np.asarray(mean + _upper(apart.max(axis=1), self.level) * sd)
+
+    def selected(self, rule: SelectionRule = "max") -> list[str]:
+        """Return the names of the selected features, the largest share first; see `threshold`."""
+        above = self.share > self.threshold(rule)
+        return [self.names[j] for j in np.argsort(-self.share, kind="stable") if above[j]]
+
+    def __str__(self) -> str:
+        thresholds = {rule: self.threshold(rule) for rule in RULES}
+        width = max(map(len, self.names)) + 2
+        lines = [f"{'':{width}}{'share':>8}" + "".join(f"{rule:>8}" for rule in RULES) + "  selected by"]
+        for j in np.argsort(-self.share, kind="stable"):
+            by = ", ".join(rule for rule in RULES if self.share[j] > thresholds[rule][j])
+            figures = "".join(f"{thresholds[rule][j]:8.4f}" for rule in RULES)
+            lines.append(f"{self.names[j]:{width}}{self.share[j]:8.4f}{figures}  {by}".rstrip())
+        return "\n".join(lines)
+
+
+def select_features(
+    X: Any,
+    y: Any,
+    weights: Any = None,
+    *,
+    level: float = 0.05,
+    num_permutations: int = NUM_PERMUTATIONS,
+    num_chains: int = NUM_CHAINS,
+    num_trees: int = NUM_TREES,
+    num_burnin: int = NUM_BURNIN,
+    num_draws: int = NUM_DRAWS,
+    seed: int = 0,
+    num_threads: int | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Selection:
+    """Select the features that a sum of trees uses more than it would for unrelated outcomes.
+
+    Parameters
+    ----------
+    X, y, weights
+        Rows and outcomes, as `fit` takes them. A row's weight goes with its outcome.
+    level
+        Probability of selecting anything though nothing is related to the outcome (see `Selection`).
+    num_permutations
+        Permutations of the outcomes, each fitted with one chain.
+    num_chains
+        Chains of the fit to the outcomes themselves, whose shares are averaged.
+    num_trees, num_burnin, num_draws
+        Of every chain; few trees, so that features compete.
+    seed
+        Seed of the permutations and of all chains.
+    num_threads
+        Number of chains run at once; None takes one per core. The result is the same.
+    progress
+        Called with the number of fits that are done, and of all.
+    settings
+        Further settings of `fit`: family, prior, columns and others.
+
+    Raises
+    ------
+    DataError
+        For unusable data, with column and row.
+    SettingsError
+        For an invalid setting.
+
+    """
+    level = LEVEL.check("level", level)
+    num_permutations = PERMUTATIONS.check("num_permutations", num_permutations)
+    common = {"num_trees": num_trees, "num_burnin": num_burnin, "num_draws": num_draws, "thin": 1} | settings
+    values, precisions = _as_array(y), None if weights is None else _as_array(weights)
+    name = settings.get("target_name") or getattr(y, "name", None)
+    common["target_name"] = None if name is None else str(name)
+
+    def shares(order: NDArray[np.int64] | None, chains: int, seed: int) -> tuple[list[str], Floats]:
+        rows = slice(None) if order is None else order
+        prepared = prepare(
+            X,
+            values[rows],
+            weights=None if precisions is None else precisions[rows],
+            num_chains=chains,
+            seed=seed,
+            **common,
+        )
+        found = run(prepared, num_threads=1).inclusion()
+        return found.names, found.mean
+
+    orders = permutations(len(values), num_permutations, seed)
+    names, share = shares(None, num_chains, seed)
+    null = np.empty((num_permutations, len(names)))
+    if progress is not None:
+        progress(1, num_permutations + 1)
+    with ThreadPoolExecutor(num_threads or len(os.sched_getaffinity(0))) as pool:
+        waiting = {pool.submit(shares, order, 1, seed + 1 + p): p for p, order in enumerate(orders)}
+        for done, each in enumerate(as_completed(waiting), 2):
+            null[waiting[each]] = each.result()[1]
+            if progress is not None:
+                progress(done, num_permutations + 1)
+    return Selection(names, share, null, level)
+
+
+def permutations(num_rows: int, count: int, seed: int) -> list[NDArray[np.int64]]:
+    """Draw permutations of the rows; the first ones don't depend on how many are drawn."""
+    return [np.random.default_rng([seed, p]).permutation(num_rows) for p in range(count)]
+
+
+def _as_array(values: Any) -> Any:
+    """Return outcomes as something that a permutation of rows selects from."""
+    return np.asarray(values.to_numpy(zero_copy_only=False) if hasattr(values, "chunks") else values)
+
+
+def _upper(values: Floats, level: float) -> Any:
+    """Return the smallest value that at least 1 - level of the values (first axis) don't exceed."""
+    return np.quantile(values, 1 - level, axis=0, method="inverted_cdf")
