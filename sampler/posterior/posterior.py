@@ -26,6 +26,15 @@ from sampler.posterior.assessment.convergence import growth
 from sampler.posterior.assessment.density import density
 from sampler.posterior.assessment.predictive import OutcomeLaw, Predictive
 from sampler.posterior.assessment.scoring import LabelledRows, score
+from sampler.posterior.display.plots import Plots, draw_prediction
+from sampler.posterior.display.tabular import (
+    Convergence,
+    Scores,
+    posterior_card,
+    prediction_card,
+    prediction_columns,
+    to_pandas,
+)
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.explanations.accumulated_effects import AccumulatedEffects, accumulated_effects
 from sampler.posterior.explanations.contrasts import Contrast, ContrastWish, contrast
@@ -92,6 +101,8 @@ class Prediction:
         ("credible").
     flags
         The unusual cells of each row: outside the range of training, unseen levels, missing as never before.
+    classes
+        Names of the classes, None for numbers; of two, figures are the probability of the second.
 
     """
 
@@ -103,6 +114,24 @@ class Prediction:
     draws: int
     interval: IntervalKind
     flags: list[list[Flag]]
+    classes: tuple[str, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def to_pandas(self) -> Any:
+        """Return a data frame [row] with ``mean``, ``sd``, ``lower_90``, ``upper_90`` and so on.
+
+        Of more than two classes there are columns for each: ``mean_setosa``.
+        """
+        return to_pandas(prediction_columns(self))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the first intervals by rank with matplotlib, on `ax` or a new figure; return the axes."""
+        return draw_prediction(self, ax)
+
+    def _repr_html_(self) -> str:
+        return prediction_card(self)
 
     @property
     def lower(self) -> Floats:
@@ -364,7 +393,7 @@ class Posterior:
         """
         return diagnose(self, self._statistics, max_points)
 
-    def score(self, X: Any, y: Any, weights: Any = None, *, quick: bool = False) -> dict[str, Any]:
+    def score(self, X: Any, y: Any, weights: Any = None, *, quick: bool = False) -> Scores:
         """Score the posterior on rows that it was not fitted to (`holdout_rows` chooses such rows).
 
         Parameters
@@ -380,16 +409,17 @@ class Posterior:
 
         Returns
         -------
-        dict
-            ``rows``, n. For numbers: ``rmse`` of the posterior mean, in units of the outcome; ``log_score``,
-            the mean log density of the outcomes under the posterior predictive distribution; ``crps``, the
-            mean continuous ranked probability score, and ``pinball``, the mean loss of its quantiles 0.05,
-            0.25, 0.5, 0.75 and 0.95, both in units of the outcome, less is better; ``coverage``, a dict for
-            each level (0.5, 0.8, 0.9, 0.95) with the share of outcomes inside predictive intervals and that
-            share's own 95% interval; ``intervals_verdict``, whether those intervals hold all in all and in
-            each quarter of the prediction and of each numeric feature: ``verdict`` ("held", "not_held" or
-            "unknown"), ``text``, ``advice``, ``reasons`` and the shares. For classes: ``log_loss``, ``brier``
-            and ``accuracy`` of the mean probabilities; a class that the model never saw has probability 0.
+        Scores
+            A dict, which `to_pandas` arranges as a table: ``rows``, n. For numbers: ``rmse`` of the posterior
+            mean, in units of the outcome; ``log_score``, the mean log density of the outcomes under the
+            posterior predictive distribution; ``crps``, the mean continuous ranked probability score, and
+            ``pinball``, the mean loss of its quantiles 0.05, 0.25, 0.5, 0.75 and 0.95, both in units of the
+            outcome, less is better; ``coverage``, a dict for each level (0.5, 0.8, 0.9, 0.95) with the share
+            of outcomes inside predictive intervals and that share's own 95% interval; ``intervals_verdict``,
+            whether those intervals hold all in all and in each quarter of the prediction and of each numeric
+            feature: ``verdict`` ("held", "not_held" or "unknown"), ``text``, ``advice``, ``reasons`` and the
+            shares. For classes: ``log_loss``, ``brier`` and ``accuracy`` of the mean probabilities; a class
+            that the model never saw has probability 0.
 
         Raises
         ------
@@ -399,7 +429,7 @@ class Posterior:
             For weights with classes.
 
         """
-        return score(self, LabelledRows.read(self, X, y, weights), quick=quick)
+        return Scores(score(self, LabelledRows.read(self, X, y, weights), quick=quick))
 
     def calibration(self, X: Any, y: Any, weights: Any = None) -> list[dict[str, Any]]:
         """Compare levels of intervals with the shares of outcomes inside them.
@@ -449,20 +479,20 @@ class Posterior:
         """
         return CalibratedIntervals.of(self, LabelledRows.read(self, X, y, weights))
 
-    def convergence(self) -> dict[str, Any]:
+    def convergence(self) -> Convergence:
         """Compute R-hat and effective sample sizes of sigma and f for growing numbers of draws.
 
         Returns
         -------
-        dict
-            ``draws``, up to 12 numbers of draws per chain; ``chains``, the number of chains; ``sigma`` (None
-            for two classes) with ``rhat, ess_bulk, ess_tail``, each a list over these numbers; ``f`` with
-            their medians over ``rows``, up to 50 reference rows, and ``rhat_p95``, which 95% of the rows
-            don't exceed; ``limits``, the largest R-hat that each verdict allows. Weights of draws are ignored
-            here.
+        Convergence
+            A dict, which `to_pandas` arranges as a table: ``draws``, up to 12 numbers of draws per chain;
+            ``chains``, the number of chains; ``sigma`` (None for two classes) with ``rhat, ess_bulk,
+            ess_tail``, each a list over these numbers; ``f`` with their medians over ``rows``, up to 50
+            reference rows, and ``rhat_p95``, which 95% of the rows don't exceed; ``limits``, the largest
+            R-hat that each verdict allows. Weights of draws are ignored here.
 
         """
-        return growth(self, self.num_draws)
+        return Convergence(growth(self, self.num_draws))
 
     def density(self, row: Any) -> dict[str, Any]:
         """Compute the densities of the regression function and of a new outcome (of weight 1) at one row.
@@ -538,7 +568,7 @@ class Posterior:
                 field="interval",
                 code="not_applicable",
             )
-        return self._predict(self._coded(X), request, num_draws)
+        return replace(self._predict(self._coded(X), request, num_draws), classes=self.classes)
 
     def _predict(self, coded: Coded, request: Request, num_draws: int | None) -> Prediction:
         chosen, used = self._choose(num_draws)
@@ -841,7 +871,7 @@ class Posterior:
 
     def partial_dependence(
         self,
-        features: Sequence[str],
+        features: str | Sequence[str],
         X: Any = None,
         grid: Mapping[str, Sequence[Any]] | None = None,
         level: float | Sequence[float] = 0.9,
@@ -856,7 +886,7 @@ class Posterior:
         Parameters
         ----------
         features
-            One or two names.
+            One or two names: "weight" or ["weight"].
         X
             Rows to average over; None takes the up to 200 reference rows.
         grid
@@ -896,7 +926,8 @@ class Posterior:
 
         forests = self.leaf_counts.shape[2] / self.num_trees
         wish = Wish(features, grid or {}, levels, ice, max_work / forests)
-        return partial_dependence(self._header, f, coded, len(chosen), wish)
+        found = partial_dependence(self._header, f, coded, len(chosen), wish)
+        return replace(found, classes=self.classes)
 
     def shap(
         self,
@@ -1132,6 +1163,11 @@ class Posterior:
             scores = self.score(X, y, weights)
         return model_card(self, self._header, scores, facts or {})
 
+    @property
+    def plot(self) -> Plots:
+        """Charts with matplotlib, which is optional: `posterior.plot.traces()` and so on."""
+        return Plots(self)
+
     def to_arviz(self) -> Any:
         """Convert sigma, and f at the reference rows, to ArviZ's data tree; needs the package arviz-base."""
         return to_arviz(self)
@@ -1162,6 +1198,9 @@ class Posterior:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the posterior as its model file, without the training rows."""
         return Posterior.from_bytes, (self.to_bytes(),)
+
+    def _repr_html_(self) -> str:
+        return posterior_card(self)
 
     def __repr__(self) -> str:
         columns = ", ".join(column.name for column in self.schema.columns)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.dashboard.drawing.canvas import ChartStyle, draw, draw_arviz
-from app.services.predictions.convergence import Growth
+from app.services.predictions.convergence import Growth, rank_curves
 
 Floats = NDArray[np.float64]
 
@@ -69,20 +69,6 @@ def ranks(sigma: Floats, every: int, look: ChartStyle) -> bytes:
         _name_chains(axes, len(sigma), look)
 
     return draw_arviz(make, finish, look)
-
-
-def rank_curves(sigma: Floats) -> list[tuple[Floats, Floats]]:
-    """Return for each chain (x, y): the share of its draws below share x of all draws, minus x.
-
-    Curves fall evenly between a chain's draws and rise at each by one over their number. Equal draws, such as
-    those of a known sigma, are ranked alternately by chain.
-    """
-    by_draw = np.argsort(np.argsort(sigma.T, axis=None, kind="stable"), kind="stable")
-    order = by_draw.reshape(sigma.T.shape).T
-    at = np.repeat((np.sort(order, axis=1) + 1) / sigma.size, 2, axis=1)
-    share = np.pad(at, ((0, 0), (1, 1)), constant_values=((0, 0), (0, 1)))
-    level = np.repeat(np.arange(sigma.shape[1] + 1) / sigma.shape[1], 2)
-    return [(of_chain, level - of_chain) for of_chain in share]
 
 
 def agreement(growth: Growth, look: ChartStyle) -> bytes:

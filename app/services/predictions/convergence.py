@@ -11,6 +11,7 @@ from sampler.posterior.assessment import convergence
 from sampler.posterior.report import evenly_spaced
 
 MAX_TRACE = 500
+rank_curves = convergence.rank_curves  # that charts draw
 
 
 @dataclass(frozen=True)

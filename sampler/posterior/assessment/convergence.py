@@ -75,6 +75,21 @@ def independent_every(draws: Floats) -> int:
     return int(np.clip(np.ceil(count / np.median(worth)), 1, count // FEWEST_RANKED))
 
 
+def rank_curves(sigma: Floats) -> list[tuple[Floats, Floats]]:
+    """Return for each chain (x, y): the share of its draws below share x of all draws, minus x.
+
+    `sigma` may be any draws, float64 [chain, draw]. Curves fall evenly between a chain's draws and rise at
+    each by one over their number. Equal draws, such as those of a known sigma, are ranked alternately by
+    chain.
+    """
+    by_draw = np.argsort(np.argsort(sigma.T, axis=None, kind="stable"), kind="stable")
+    order = by_draw.reshape(sigma.T.shape).T
+    at = np.repeat((np.sort(order, axis=1) + 1) / sigma.size, 2, axis=1)
+    share = np.pad(at, ((0, 0), (1, 1)), constant_values=((0, 0), (0, 1)))
+    level = np.repeat(np.arange(sigma.shape[1] + 1) / sigma.shape[1], 2)
+    return [(of_chain, level - of_chain) for of_chain in share]
+
+
 def _counts(draws: int) -> list[int]:
     evenly = np.ceil(np.arange(1, POINTS + 1) * draws / POINTS).astype(int)
     return sorted({int(count) for count in evenly if count >= FEWEST_DRAWS})

@@ -9,6 +9,7 @@ import numpy as np
 
 from sampler.data.binning import MISSING
 from sampler.errors import SettingsError
+from sampler.posterior.display.tabular import curve_columns, to_pandas
 from sampler.posterior.explanations.partial_dependence import codes_of, default_grid
 from sampler.posterior.intervals import Interval
 
@@ -39,6 +40,8 @@ class AccumulatedEffects:
         Ends of the intervals over draws, at each requested level.
     rows
         int64 [value - 1]: number of rows between a value and the next, from which its difference is taken.
+    classes
+        Names of the classes; None for numbers.
 
     """
 
@@ -47,6 +50,11 @@ class AccumulatedEffects:
     mean: Floats
     intervals: list[Interval]
     rows: NDArray[np.int64]
+    classes: tuple[str, ...] | None = None
+
+    def to_pandas(self) -> Any:
+        """Return a data frame with one row per value: the feature, ``mean``, ``lower_90`` and so on."""
+        return to_pandas(curve_columns(self))
 
     @property
     def lower(self) -> Floats:
@@ -126,4 +134,5 @@ def accumulated_effects(
     tails = [tail for level in levels for tail in ((1 - level) / 2, (1 + level) / 2)]
     ends = np.quantile(effect, tails, axis=1)
     intervals = [Interval(level, ends[2 * i], ends[2 * i + 1]) for i, level in enumerate(levels)]
-    return AccumulatedEffects(feature, grid, effect.mean(axis=1), intervals, rows)
+    classes = header.schema.target.levels or None
+    return AccumulatedEffects(feature, grid, effect.mean(axis=1), intervals, rows, classes)

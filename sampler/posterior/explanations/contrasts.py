@@ -11,6 +11,7 @@ from sampler import interrupt
 from sampler.data.binning import MISSING
 from sampler.data.encode import Coded, numbers
 from sampler.errors import SettingsError
+from sampler.posterior.display.tabular import contrast_columns, to_pandas
 from sampler.posterior.explanations.partial_dependence import codes_of
 from sampler.posterior.intervals import equal_tailed
 
@@ -70,6 +71,8 @@ class Contrast:
         Probability of the intervals.
     warnings
         Sentences about settings and rows that the data say little about.
+    classes
+        Names of the classes; None for numbers.
 
     """
 
@@ -83,6 +86,11 @@ class Contrast:
     unlike: tuple[NDArray[np.bool_], NDArray[np.bool_]]
     level: float
     warnings: list[str]
+    classes: tuple[str, ...] | None = None
+
+    def to_pandas(self) -> Any:
+        """Return a data frame [row] with ``mean``, ``lower_90``, ``upper_90`` and where rows are unlike."""
+        return to_pandas(contrast_columns(self))
 
 
 @dataclass(frozen=True)
@@ -159,6 +167,7 @@ def contrast(
             for setting, rows, strange in zip((request.first, request.second), near, unlike, strict=True)
             for warning in _warnings(setting, int(rows.sum()), len(rows), strange)
         ],
+        classes=header.schema.target.levels or None,
     )
 
 

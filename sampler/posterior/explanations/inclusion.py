@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sampler.errors import PackedError
+from sampler.posterior.display.tabular import ranked_columns, ranking_card, to_pandas
 from sampler.posterior.intervals import equal_tailed
 
 if TYPE_CHECKING:
@@ -30,12 +31,23 @@ class Inclusion:
     level: float
     draws_without_rules: int
 
+    @property
+    def order(self) -> list[int]:
+        """Positions of the features, the largest share first."""
+        return [int(j) for j in np.argsort(-self.mean, kind="stable")]
+
+    def to_pandas(self) -> Any:
+        """Return a data frame, the largest share first: feature, mean, lower, upper."""
+        return to_pandas(ranked_columns(self, self.order))
+
+    def _repr_html_(self) -> str:
+        return ranking_card(self, self.order, "Share of the split rules")
+
     def __str__(self) -> str:
-        order = np.argsort(-self.mean, kind="stable")
         width = max(len(name) for name in self.names) + 2
         rows = (
             f"{self.names[j]:{width}}{self.mean[j]:8.3f}{self.lower[j]:8.3f}{self.upper[j]:8.3f}"
-            for j in order
+            for j in self.order
         )
         return "\n".join([f"{'':{width}}{'mean':>8}{'lower':>8}{'upper':>8}", *rows])
 

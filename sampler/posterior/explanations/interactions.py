@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sampler import interrupt
 from sampler.errors import SettingsError
+from sampler.posterior.display.tabular import pair_columns, to_pandas
 from sampler.posterior.explanations.inclusion import rules_per_draw
 from sampler.posterior.explanations.partial_dependence import spaced
 from sampler.posterior.intervals import equal_tailed
@@ -72,6 +73,10 @@ class Interactions:
     level: float
     draws: int
     draws_without_pairs: int
+
+    def to_pandas(self) -> Any:
+        """Return a data frame with one row per pair, the strongest first."""
+        return to_pandas(pair_columns(self))
 
     def __str__(self) -> str:
         names = [f"{a} : {b}" for a, b in self.pairs]

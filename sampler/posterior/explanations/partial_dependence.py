@@ -13,6 +13,7 @@ from sampler.data.binning import MISSING, spread
 from sampler.data.encode import Coded, numbers
 from sampler.data.scalars import days_to_text
 from sampler.errors import SettingsError
+from sampler.posterior.display.tabular import dependence_columns, to_pandas
 from sampler.posterior.intervals import Interval
 from sampler.posterior.kernels.tree_sums import BLOCK
 from sampler.storage.model_header import GRID_POINTS
@@ -54,6 +55,8 @@ class PartialDependence:
         Number of rows averaged over.
     ice
         Curves of single rows (individual conditional expectation), None unless requested.
+    classes
+        Names of the classes; None for numbers.
 
     """
 
@@ -63,6 +66,11 @@ class PartialDependence:
     intervals: list[Interval]
     rows: int
     ice: Ice | None = None
+    classes: tuple[str, ...] | None = None
+
+    def to_pandas(self) -> Any:
+        """Return a data frame with one row per point: the features, ``mean``, ``lower_90`` and so on."""
+        return to_pandas(dependence_columns(self, self.classes))
 
     @property
     def lower(self) -> Floats:
@@ -106,7 +114,7 @@ class Wish:
 
     """
 
-    features: Sequence[str]
+    features: str | Sequence[str]
     grid: Mapping[str, Sequence[Any]]
     levels: tuple[float, ...]
     ice: int = 0
@@ -233,8 +241,8 @@ def _evaluated(
 
 
 def _checked(wish: Wish, names: Sequence[str]) -> list[str]:
-    chosen = list(wish.features)
-    if isinstance(wish.features, str) or not 1 <= len(chosen) <= 2 or len(set(chosen)) < len(chosen):
+    chosen = [wish.features] if isinstance(wish.features, str) else list(wish.features)
+    if not 1 <= len(chosen) <= 2 or len(set(chosen)) < len(chosen):
         raise SettingsError(
             "features: partial dependence takes a list of one feature or two different ones",
             field="features",

@@ -9,6 +9,8 @@ import numpy as np
 
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.posterior.assessment.scoring import TINY
+from sampler.posterior.display.plots import draw_importance
+from sampler.posterior.display.tabular import ranked_columns, ranking_card, to_pandas
 from sampler.posterior.intervals import Request, equal_tailed
 
 if TYPE_CHECKING:
@@ -93,6 +95,17 @@ class PermutationImportance:
     def headline(self) -> str:
         """What the figures are, in a phrase."""
         return f"increase of {self.loss} (from {self.baseline:.4g}) when the feature is shuffled"
+
+    def to_pandas(self) -> Any:
+        """Return a data frame, the most important first: feature, mean, lower, upper."""
+        return to_pandas(ranked_columns(self, self.order))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the importances with matplotlib, on `ax` or a new figure, and return the axes."""
+        return draw_importance(self, ax)
+
+    def _repr_html_(self) -> str:
+        return ranking_card(self, self.order, self.headline)
 
     def __str__(self) -> str:
         width = max(len(name) for name in self.names) + 2

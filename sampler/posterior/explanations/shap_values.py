@@ -13,6 +13,7 @@ from sampler import interrupt
 from sampler.data.scalars import days_to_text
 from sampler.data.table import read
 from sampler.errors import SettingsError
+from sampler.posterior.display.tabular import shap_columns, to_pandas
 from sampler.posterior.explanations.partial_dependence import spaced
 from sampler.posterior.intervals import equal_tailed
 from sampler.posterior.kernels.shapley import MOST_PLAYERS, Trees, shapley_values
@@ -57,6 +58,8 @@ class ShapValues:
         What the values add up to, in words.
     warnings
         Warnings about the rows.
+    classes
+        Names of the classes; None for numbers.
 
     """
 
@@ -73,6 +76,11 @@ class ShapValues:
     game: GameKind
     scale: str
     warnings: list[str]
+    classes: tuple[str, ...] | None = None
+
+    def to_pandas(self) -> Any:
+        """Return a data frame [row] with each feature's mean value, of several classes each class's."""
+        return to_pandas(shap_columns(self))
 
     @property
     def f(self) -> Floats:
@@ -188,6 +196,7 @@ def explain(
         game=game,
         scale=scale,
         warnings=list(coded.warnings),
+        classes=posterior.classes,
     )
 
 

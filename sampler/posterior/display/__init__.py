@@ -1,0 +1,1 @@
+"""Charts, data frames and cards of a posterior."""

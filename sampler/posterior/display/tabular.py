@@ -1,0 +1,214 @@
+"""Figures as data frames, and as cards of HTML for notebooks."""
+
+from __future__ import annotations
+
+from html import escape
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.posterior.answer_columns import by_class, columns, percent
+from sampler.posterior.intervals import Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sampler.posterior.explanations.accumulated_effects import AccumulatedEffects
+    from sampler.posterior.explanations.contrasts import Contrast
+    from sampler.posterior.explanations.inclusion import Inclusion
+    from sampler.posterior.explanations.interactions import Interactions
+    from sampler.posterior.explanations.partial_dependence import PartialDependence
+    from sampler.posterior.explanations.permutation import PermutationImportance
+    from sampler.posterior.explanations.shap_values import ShapValues
+    from sampler.posterior.posterior import Posterior, Prediction
+
+SHOWN_ROWS = 20  # of a prediction's card
+SHOWN_FEATURES = 30  # of other cards
+ACCENT = "#0b6b72"
+COLOURS = {"converged": ACCENT, "approximate": "#b8600b", "not_converged": "#a5343f"}
+
+
+def to_pandas(named: Mapping[str, Any]) -> Any:
+    """Make a data frame of columns by name; raise ImportError where pandas is absent."""
+    try:
+        pandas = import_module("pandas")
+    except ImportError:
+        raise ImportError("to_pandas() needs pandas, which is not installed: pip install pandas") from None
+    return pandas.DataFrame(dict(named))
+
+
+def prediction_columns(prediction: Prediction) -> dict[str, Any]:
+    """Arrange a prediction as columns [row] by name, as in CSV answers; of several classes one for each."""
+    return by_class(columns(prediction), prediction.classes)
+
+
+def ranked_columns(ranked: PermutationImportance | Inclusion, order: Sequence[int]) -> dict[str, Any]:
+    """Arrange importances as columns by name, in that order of the features."""
+    return {
+        "feature": [ranked.names[j] for j in order],
+        "mean": ranked.mean[order],
+        f"lower_{percent(ranked.level)}": ranked.lower[order],
+        f"upper_{percent(ranked.level)}": ranked.upper[order],
+    }
+
+
+def curve_columns(found: AccumulatedEffects) -> dict[str, Any]:
+    """Arrange accumulated effects as one row per value; of several classes columns for each."""
+    return {found.feature: found.grid} | by_class(
+        {"mean": found.mean} | _ends(found.intervals), found.classes
+    )
+
+
+def contrast_columns(found: Contrast) -> dict[str, Any]:
+    """Arrange a contrast as columns [row] by name; of several classes columns for each."""
+    figures = {"mean": found.mean} | _ends([Interval(found.level, found.lower, found.upper)])
+    return by_class(figures, found.classes) | dict(
+        zip(("unlike_first", "unlike_second"), found.unlike, strict=True)
+    )
+
+
+def pair_columns(found: Interactions) -> dict[str, Any]:
+    """Arrange interactions as one row per pair."""
+    named: dict[str, Any] = {"first": [a for a, _ in found.pairs], "second": [b for _, b in found.pairs]}
+    for name in ("strength", "h", "inclusion"):
+        named[name] = getattr(found, name)
+        named |= {
+            f"{name}_{end}_{percent(found.level)}": getattr(found, f"{name}_{end}")
+            for end in ("lower", "upper")
+        }
+    return named | {"expected": found.expected}
+
+
+def shap_columns(found: ShapValues) -> dict[str, Any]:
+    """Arrange SHAP values [row] with a column for each feature, of several classes for each class of it."""
+    by_feature = {name: found.values[:, j] for j, name in enumerate(found.names)}
+    return by_class(by_feature, found.classes)
+
+
+def _ends(intervals: Sequence[Interval]) -> dict[str, Any]:
+    return {
+        f"{end}_{percent(interval.level)}": getattr(interval, end)
+        for interval in intervals
+        for end in ("lower", "upper")
+    }
+
+
+def dependence_columns(found: PartialDependence, classes: Sequence[str] | None) -> dict[str, Any]:
+    """Arrange partial dependence as one row per point of the grid; of several classes columns for each."""
+    mesh = np.meshgrid(*(np.arange(len(points)) for points in found.grid), indexing="ij")
+    named: dict[str, Any] = {
+        name: [points[i] for i in index.ravel()]
+        for name, points, index in zip(found.features, found.grid, mesh, strict=True)
+    }
+    figures = {"mean": found.mean} | _ends(found.intervals)
+    points = mesh[0].size
+    flat = {name: values.reshape(points, *values.shape[mesh[0].ndim :]) for name, values in figures.items()}
+    return named | by_class(flat, classes)
+
+
+class Scores(dict[str, Any]):
+    """Scores by name; `to_pandas` arranges them as a table."""
+
+    def to_pandas(self) -> Any:
+        """Return a data frame with the columns score, value, lower and upper (the ends for coverages)."""
+        rows: list[tuple[str, float, float | None, float | None]] = []
+        for name, value in self.items():
+            if name == "pinball":
+                rows += [(f"pinball_{percent(each['q'])}", each["loss"], None, None) for each in value]
+            elif name == "coverage":
+                rows += [
+                    (f"coverage_{percent(each['level'])}", each["coverage"], each["lower"], each["upper"])
+                    for each in value
+                ]
+            elif isinstance(value, int | float):
+                rows.append((name, value, None, None))
+        names = ("score", "value", "lower", "upper")
+        parts = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+        ends = {name: np.array(parts[name], np.float64) for name in names[1:]}
+        return to_pandas({"score": parts["score"], **ends})
+
+
+class Convergence(dict[str, Any]):
+    """R-hat and effective sample sizes by number of draws; `to_pandas` arranges them as a table."""
+
+    def to_pandas(self) -> Any:
+        """Return a data frame with one row per number of draws: ``f_rhat``, ``sigma_ess_bulk`` and so on."""
+        named: dict[str, Any] = {"draws": self["draws"]}
+        for whose in ("f", "sigma"):
+            figures = self[whose] or {}
+            named |= {
+                f"{whose}_{name}": np.array(values, np.float64)
+                for name, values in figures.items()
+                if isinstance(values, list)
+            }
+        return to_pandas(named)
+
+
+def posterior_card(posterior: Posterior) -> str:
+    """Describe a posterior in HTML: its data, its draws and whether its chains agree."""
+    schema, settings, summary = posterior.schema, posterior.settings, posterior.summary()
+    trees = posterior.leaf_counts.shape[2]
+    kinds = [f"{column.name} ({column.kind})" for column in schema.columns]
+    more = f" and {len(kinds) - SHOWN_FEATURES} more" if len(kinds) > SHOWN_FEATURES else ""
+    rows = [
+        ("features", escape(", ".join(kinds[:SHOWN_FEATURES]) + more)),
+        ("method", escape(f"{settings.get('method', 'bart')}, {posterior.family}, {trees} trees a draw")),
+        ("draws", f"{posterior.num_chains} chains of {posterior.num_draws}"),
+    ]
+    if posterior.sigma is not None:
+        rows.append(("sigma", f"{posterior.sigma.mean():.4g}"))
+    verdict = f'<b style="color:{COLOURS[summary.verdict]}">{escape(summary.verdict.replace("_", " "))}</b>'
+    reasons = "; ".join(map(str, summary.reasons))
+    rows.append(
+        ("verdict", ". ".join([verdict, *(escape(text) for text in (reasons, summary.advice) if text)]))
+    )
+    rows += [("warning", escape(warning)) for warning in posterior.warnings]
+    body = "".join(f'<tr><th style="text-align:left">{name}</th>{_left(cell)}</tr>' for name, cell in rows)
+    return f"<div><b>Posterior of {escape(schema.target.name)}</b><table>{body}</table></div>"
+
+
+def prediction_card(prediction: Prediction) -> str:
+    """Show the first rows of a prediction in HTML, with the kind of its intervals and its warnings."""
+    named = prediction_columns(prediction)
+    count = len(prediction.mean)
+    flagged = any(prediction.flags)
+    heads = ["row", *named, *(["flags"] if flagged else [])]
+    rows = []
+    for i in range(min(count, SHOWN_ROWS)):
+        cells = [str(i), *(f"{values[i]:.5g}" for values in named.values())]
+        marks = "; ".join(f"{flag.column}: {flag.flag.replace('_', ' ')}" for flag in prediction.flags[i])
+        rows.append([*cells, *([marks] if flagged else [])])
+    hidden = f"<p>... and {count - SHOWN_ROWS:,} more rows</p>" if count > SHOWN_ROWS else ""
+    warnings = "".join(f"<p>{escape(warning)}</p>" for warning in prediction.warnings)
+    title = f"{count:,} predictions, {prediction.interval} intervals"
+    return f"<div><b>{title}</b>{_table(heads, rows)}{hidden}{warnings}</div>"
+
+
+def ranking_card(ranked: PermutationImportance | Inclusion, order: Sequence[int], title: str) -> str:
+    """Show importances in HTML, the largest first, with bars."""
+    most = max(float(np.max(ranked.mean, initial=0.0)), 1e-300)
+    rows = []
+    for j in order[:SHOWN_FEATURES]:
+        share = max(0.0, float(ranked.mean[j])) / most
+        bar = f'<div style="background:{ACCENT};height:0.7em;width:{100 * share:.0f}px"></div>'
+        figures = (f"{part[j]:.4g}" for part in (ranked.mean, ranked.lower, ranked.upper))
+        rows.append(f"<tr>{_left(escape(ranked.names[j]))}{''.join(map(_right, figures))}{_left(bar)}</tr>")
+    heads = "".join(f"<th>{name}</th>" for name in ("feature", "mean", "lower", "upper", ""))
+    more = len(order) - SHOWN_FEATURES
+    hidden = f"<p>... and {more} more features</p>" if more > 0 else ""
+    return f"<div><b>{escape(title)}</b><table><tr>{heads}</tr>{''.join(rows)}</table>{hidden}</div>"
+
+
+def _table(heads: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    body = "".join(f"<tr>{''.join(_right(escape(cell)) for cell in row)}</tr>" for row in rows)
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _left(cell: str) -> str:
+    return f'<td style="text-align:left">{cell}</td>'
+
+
+def _right(cell: str) -> str:
+    return f'<td style="text-align:right">{cell}</td>'

@@ -1,0 +1,177 @@
+"""Charts, cards and tables of a notebook show the posterior's own figures."""
+
+import sys
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from sampler import fit
+from sampler.posterior.display.plots import ACCENT, FAIR
+from sampler.posterior.report import evenly_spaced
+from tests.support.models.random_posteriors import make_posterior
+
+POSTERIOR, X, _ = make_posterior(num_draws=(40, 50))
+Y = np.random.default_rng(0).normal(10, 1, 80)
+HOSTILE = "$x_{<script>alert(1)</script>"
+FAST = {"num_trees": 5, "num_chains": 2, "num_burnin": 20, "num_draws": 20, "thin": 1, "progress": False}
+
+
+@pytest.fixture(autouse=True)
+def pyplot():
+    mpl.use("agg")
+    from matplotlib import pyplot as plt
+
+    yield plt
+    plt.close("all")
+
+
+def test_traces_and_ranks_have_a_line_for_each_chain():
+    """The lines are sigma's draws; ranks end at zero; charts go onto given axes."""
+    axes = POSTERIOR.plot.traces()
+    for chain, line in enumerate(axes.lines):
+        np.testing.assert_array_equal(line.get_ydata(), POSTERIOR.sigma[chain][evenly_spaced(40, 500)])
+    assert (axes.get_ylabel(), len(axes.lines)) == ("sigma", 2)
+    assert POSTERIOR.plot.ranks(axes) is axes
+    assert axes.lines[-1].get_ydata()[-1] == pytest.approx(0)
+
+
+def test_convergence_is_drawn_by_number_of_draws():
+    """R-hat on the left, effective draws on the right."""
+    found = POSTERIOR.convergence()
+    left, right = POSTERIOR.plot.convergence()
+    np.testing.assert_array_equal(left.lines[0].get_ydata(), found["f"]["rhat"])
+    np.testing.assert_array_equal(right.lines[-1].get_ydata(), found["sigma"]["ess_bulk"])
+    table = found.to_pandas()
+    assert list(table["draws"]) == found["draws"]
+    assert list(table["sigma_ess_tail"]) == found["sigma"]["ess_tail"]
+
+
+def test_calibration_and_predictions_are_drawn_against_outcomes():
+    """Observed shares by level; rows whose interval misses are set apart; without outcomes by rank."""
+    entries = POSTERIOR.calibration(X, Y)
+    axes = POSTERIOR.plot.calibration(X, Y)
+    np.testing.assert_array_equal(axes.lines[-1].get_ydata(), [entry["observed"] for entry in entries])
+    found = POSTERIOR.predict(X)
+    inside = (found.lower <= Y) & (found.upper >= Y)
+    axes = POSTERIOR.plot.predictions(X, Y)
+    by_colour = {line.get_color(): len(line.get_xdata()) for line in axes.lines}
+    assert (by_colour[ACCENT], by_colour[FAIR]) == (inside.sum(), (~inside).sum())
+    assert axes.get_xlabel() == "actual y"
+    for axes in (POSTERIOR.plot.predictions(X), found.plot()):
+        np.testing.assert_array_equal(axes.lines[0].get_ydata(), np.sort(found.mean))
+
+
+def test_effects_are_drawn_for_numbers_levels_and_pairs():
+    """A curve with its points; levels from the least to the greatest; two surfaces for a pair."""
+    found = POSTERIOR.partial_dependence(["x1"])
+    np.testing.assert_array_equal(POSTERIOR.plot.effects("x1", ice=3).lines[-1].get_ydata(), found.mean)
+    found = POSTERIOR.partial_dependence(["c"])
+    axes = POSTERIOR.plot.effects("c")
+    np.testing.assert_array_equal(axes.lines[0].get_xdata(), np.sort(found.mean))
+    shown = [label.get_text() for label in axes.get_yticklabels()]
+    assert shown == [found.grid[0][k] for k in np.argsort(found.mean, kind="stable")]
+    left, right = POSTERIOR.plot.effects(["x1", "c"])
+    pair = POSTERIOR.partial_dependence(["x1", "c"])
+    np.testing.assert_array_equal(left.collections[0].get_array().data, pair.mean.T)
+    assert right.get_title(loc="left") == "width of its 90% interval"
+    table = pair.to_pandas()
+    assert len(table) == pair.mean.size
+    assert table.loc[table["c"] == "b", "mean"].tolist() == pair.mean[:, pair.grid[1].index("b")].tolist()
+
+
+def test_importance_and_inclusion_are_drawn_and_tabled_largest_first():
+    """The chart, the table and the card have the same order."""
+    ranked = POSTERIOR.importance(X, Y, permutations=2)
+    for found, axes in (
+        (ranked, POSTERIOR.plot.importance(X, Y, permutations=2)),
+        (ranked, ranked.plot()),
+        (POSTERIOR.inclusion(), POSTERIOR.plot.inclusion()),
+    ):
+        names = [found.names[j] for j in found.order]
+        assert [label.get_text() for label in axes.get_yticklabels()] == names
+        np.testing.assert_array_equal(axes.lines[0].get_xdata(), found.mean[found.order])
+        table = found.to_pandas()
+        assert list(table["feature"]) == names
+        assert list(table["mean"]) == sorted(table["mean"], reverse=True)
+        assert [name for name in names if name in found._repr_html_()] == names
+
+
+def test_predictions_and_scores_are_tables():
+    """Columns are those of CSV answers; of several classes one for each; scores one to a row."""
+    found = POSTERIOR.predict(X, [0.5, 0.9], quantiles=0.25)
+    table = found.to_pandas()
+    assert list(table) == ["mean", "sd", "lower_50", "upper_50", "lower_90", "upper_90", "quantile_25"]
+    assert table["upper_90"].tolist() == found.upper[1].tolist()
+    scores = POSTERIOR.score(X, Y)
+    table = scores.to_pandas().set_index("score")
+    assert table["value"]["rmse"] == scores["rmse"]
+    assert table["lower"]["coverage_90"] == scores["coverage"][2]["lower"]
+    assert {"crps", "pinball_5", "log_score"} <= set(table.index)
+
+
+def test_explanations_are_tables():
+    """Effects, contrasts, interactions and SHAP values, with the levels of their intervals."""
+    effects = POSTERIOR.accumulated_effects("x1").to_pandas()
+    assert list(effects) == ["x1", "mean", "lower_90", "upper_90"]
+    contrast = POSTERIOR.contrast(X, {"x1": 1}, {"x1": 0}, level=0.5)
+    table = contrast.to_pandas()
+    assert list(table) == ["mean", "lower_50", "upper_50", "unlike_first", "unlike_second"]
+    assert table["upper_50"].tolist() == contrast.upper.tolist()
+    pairs = POSTERIOR.interactions(["x1", "x2", "c"])
+    table = pairs.to_pandas()
+    assert list(zip(table["first"], table["second"], strict=True)) == pairs.pairs
+    assert table["h_lower_90"].tolist() == pairs.h_lower.tolist()
+    shap = POSTERIOR.shap(X)
+    assert shap.to_pandas()["c"].tolist() == shap.values[:, shap.names.index("c")].tolist()
+    assert POSTERIOR.partial_dependence("x1").to_pandas()["lower_90"].notna().all()
+
+
+def test_classes_are_drawn_and_tabled():
+    """Traces are of a probability; of three classes there are columns and curves for each."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(size=120)
+    for cuts, settings in (([0.5], {}), ([0.3, 0.6], {"method": "bcart", "num_trees": 1})):
+        y = np.array(["a", "b", HOSTILE])[np.digitize(x, cuts)]
+        family = "categorical" if settings else "probit"
+        posterior = fit({"x": x}, y, family=family, **FAST | settings)
+        found = posterior.predict({"x": x})
+        assert posterior.plot.traces().get_ylabel().startswith("mean probability of")
+        for axes in (posterior.plot.effects("x"), posterior.plot.calibration({"x": x}, y)):
+            axes.figure.canvas.draw()
+        posterior.plot.predictions({"x": x}, y)
+        columns = list(found.to_pandas())
+        assert ("mean_a" if len(cuts) == 2 else "mean") in columns
+        assert "<script>" not in found._repr_html_()
+
+
+def test_names_are_text_and_nothing_else():
+    """Dollars are no formulas in charts, and angle brackets no tags in cards."""
+    rng = np.random.default_rng(2)
+    table = {HOSTILE: rng.uniform(size=60), "when": np.arange("2020-01-01", "2020-03-01", dtype="M8[D]")}
+    posterior = fit(table, rng.normal(size=60), target_name=f"y{HOSTILE}", **FAST)
+    cards = [posterior._repr_html_(), posterior.predict(table)._repr_html_()]
+    cards += [posterior.importance(table, np.zeros(60))._repr_html_(), posterior.inclusion()._repr_html_()]
+    assert [card for card in cards if "<script>" in card] == []
+    assert "&lt;script&gt;" in cards[0]
+    for axes in (posterior.plot.effects(HOSTILE), posterior.plot.effects("when"), posterior.plot.inclusion()):
+        axes.figure.canvas.draw()
+
+
+def test_a_prediction_card_shows_flags_and_warnings():
+    """Rows beyond training are named, and the kind of interval."""
+    card = POSTERIOR.predict({name: [values[0]] for name, values in X.items()} | {"x1": [1e6]})._repr_html_()
+    assert "x1: outside range" in card
+    assert "predictive intervals" in card
+    assert "trees predict there as at the edge" in card
+
+
+@pytest.mark.parametrize(("package", "use"), [
+    ("matplotlib", POSTERIOR.plot.traces),
+    ("pandas", lambda: POSTERIOR.predict(X).to_pandas()),
+])  # fmt: skip
+def test_an_absent_package_is_named_in_one_sentence(monkeypatch, package, use):
+    """It says how to install it."""
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=f"need.? {package}, which is not installed: pip install"):
+        use()
