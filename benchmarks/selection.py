@@ -14,7 +14,7 @@ import numpy as np
 from sparse import friedman
 
 from sampler import fit
-from sampler.selection import RULES, select_features
+from sampler.studies.selection import RULES, select_features
 
 
 def by_permutations(X, y, seed):

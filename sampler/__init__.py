@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from sampler.kernels.jit import is_warm, warm
     from sampler.posterior.posterior import Posterior, Prediction
     from sampler.preparation import PreparedFit, prepare
-    from sampler.selection import select_features
     from sampler.settings import Settings
     from sampler.storage.draw_codec import pack, unpack
     from sampler.storage.draws import Draws
+    from sampler.studies.selection import select_features
 
 # imported on first use, so that importing the package is cheap
 _HOMES = {
@@ -53,7 +53,7 @@ _HOMES = {
     "pack": "storage.draw_codec",
     "prepare": "preparation",
     "resume_chain": "chains",
-    "select_features": "selection",
+    "select_features": "studies.selection",
     "start_chain": "chains",
     "unpack": "storage.draw_codec",
     "warm": "kernels.jit",

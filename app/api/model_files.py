@@ -1,8 +1,8 @@
-"""Model files over HTTP: GET /models/{id}/file, and POST /models with a file as its body."""
+"""Model files and cards over HTTP: GET /models/{id}/file and /card, and POST /models with a file."""
 
 from collections.abc import AsyncIterator
 from tempfile import SpooledTemporaryFile
-from typing import Annotated, Any, BinaryIO, cast
+from typing import Annotated, Any, BinaryIO, Literal, cast
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -15,7 +15,8 @@ from app.services import model_files
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import READ, TRAIN
 from app.services.model_files import MAX_BYTES, MEDIA_TYPE
-from app.web.dependencies import Owner, TheEngine, TheTransactions
+from app.services.predictions import model_cards
+from app.web.dependencies import Owner, TheEngine, TheGate, ThePredictor, TheTransactions
 from app.web.errors import responses
 from app.web.idempotency import IdempotencyKey, of_file, render
 from app.web.negotiation import content_type
@@ -37,6 +38,13 @@ router = APIRouter(prefix="/models", tags=["models"], route_class=GuardedRoute)
 files = APIRouter(prefix="/models", tags=["models"], route_class=_ModelFile)
 BINARY: dict[str, Any] = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
 FILE: dict[int | str, dict[str, Any]] = {200: {"description": "The model file.", "content": BINARY}}
+
+CardForm = Literal["html", "markdown"]
+CARD_TYPES: dict[CardForm, str] = {"html": "text/html", "markdown": "text/markdown"}
+# A card has inline styles; it can't run scripts or load anything.
+CARD_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+}
 
 
 async def _spooled(request: Request) -> AsyncIterator[BinaryIO]:
@@ -92,3 +100,33 @@ async def get_model_file(model_id: str, engine: TheEngine, owner: Owner) -> Resp
     model, data = await to_thread.run_sync(model_files.file_of, engine, owner, model_id)
     disposition = {"Content-Disposition": f'attachment; filename="{model}.bartserve"'}
     return Response(data, media_type=MEDIA_TYPE, headers=disposition | {"Bartserve-Model-Id": model})
+
+
+@router.get(
+    "/{model_id}/card",
+    response_class=Response,
+    responses={
+        **responses(409),
+        200: {
+            "description": "The page.",
+            "content": {kind: {"schema": {"type": "string"}} for kind in CARD_TYPES.values()},
+        },
+    },
+)
+@needs(READ)
+async def get_model_card(
+    model_id: str,
+    predictor: ThePredictor,
+    gate: TheGate,
+    owner: Owner,
+    form: Annotated[
+        CardForm, Query(alias="format", description="html, which has pictures and prints, or markdown.")
+    ] = "html",
+) -> Response:
+    """Return one page about a model: data, settings, verdicts, scores, importance, effects and limits."""
+
+    def work() -> str:
+        card = model_cards.describe(predictor, owner, model_id)
+        return card.to_html() if form == "html" else card.to_markdown()
+
+    return Response(await gate.run(work), media_type=CARD_TYPES[form], headers=CARD_HEADERS)

@@ -55,7 +55,7 @@ figure { margin: .6em 0 } figure svg { max-width: 100%; height: auto }
 
 
 @dataclass(frozen=True)
-class Table:
+class CardTable:
     """A table of a card: heads, and rows of cells."""
 
     heads: tuple[str, ...]
@@ -81,7 +81,7 @@ class Section:
 
     title: str
     sentences: list[str] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
+    tables: list[CardTable] = field(default_factory=list)
     pictures: list[str] = field(default_factory=list)
 
 
@@ -164,7 +164,7 @@ def _model(posterior: Posterior, facts: Mapping[str, str]) -> Section:
     ]
     if posterior.sigma is not None:
         rows.append(("Standard deviation of the noise", _number(posterior.sigma.mean())))
-    return Section("Model", tables=[Table(("", ""), rows)])
+    return Section("Model", tables=[CardTable(("", ""), rows)])
 
 
 def _data(posterior: Posterior, header: Header) -> Section:
@@ -177,10 +177,10 @@ def _data(posterior: Posterior, header: Header) -> Section:
     if len(features) > MOST_ROWS:
         sentences.append(f"The first {MOST_ROWS} features:")
     rows = [(each.name, each.kind, _range(each), f"{each.missing:,}") for each in features[:MOST_ROWS]]
-    tables = [Table(("Feature", "Kind", "Values", "Missing"), rows)]
+    tables = [CardTable(("Feature", "Kind", "Values", "Missing"), rows)]
     if posterior.schema.left_out:
         left_out = [(each.name, each.why) for each in posterior.schema.left_out[:MOST_ROWS]]
-        tables.append(Table(("Column left out", "Why"), left_out))
+        tables.append(CardTable(("Column left out", "Why"), left_out))
     return Section("Data", sentences, tables)
 
 
@@ -192,7 +192,7 @@ def _settings(posterior: Posterior) -> Section:
         if value is not None
     ]
     sentence = "All settings of the fit, and the constants of the prior in units of the target."
-    return Section("Settings", [sentence], [Table(("Setting", "Value"), rows)])
+    return Section("Settings", [sentence], [CardTable(("Setting", "Value"), rows)])
 
 
 def _chains(posterior: Posterior) -> Section:
@@ -209,7 +209,9 @@ def _chains(posterior: Posterior) -> Section:
         "Effective draws of its tails": summary.f["ess_tail_median"],
     }
     rows = [(name, _number(value)) for name, value in names.items() if value is not None]
-    return Section("Do the chains agree?", list(filter(None, sentences)), [Table(("Figure", "Value"), rows)])
+    return Section(
+        "Do the chains agree?", list(filter(None, sentences)), [CardTable(("Figure", "Value"), rows)]
+    )
 
 
 def _held_out(scores: Mapping[str, Any] | None) -> Section:
@@ -217,7 +219,7 @@ def _held_out(scores: Mapping[str, Any] | None) -> Section:
     if scores is None:
         return Section(title, ["No scores: no row was held out, so nothing here was measured on new rows."])
     rows = [(name, _number(scores[key])) for key, name in SCORES.items() if scores.get(key) is not None]
-    tables = [Table(("Score", "Value"), rows)]
+    tables = [CardTable(("Score", "Value"), rows)]
     sentences = [f"Of {scores['rows']:,} rows that the model was not fitted to."]
     verdict = scores.get("intervals_verdict")
     if verdict is not None:
@@ -231,7 +233,7 @@ def _held_out(scores: Mapping[str, Any] | None) -> Section:
             )
             for each in scores["coverage"]
         ]
-        tables.append(Table(("Intervals", "Outcomes inside", "95% interval of that share"), cells))
+        tables.append(CardTable(("Intervals", "Outcomes inside", "95% interval of that share"), cells))
     return Section(title, sentences, tables)
 
 
@@ -242,7 +244,7 @@ def _importance(posterior: Posterior) -> Section:
         for j in np.argsort(-shares.mean, kind="stable")[:MOST_ROWS]
     ]
     sentence = "Share of the split rules that use each feature, with 90% intervals over draws."
-    return Section("Importance", [sentence], [Table(("Feature", "Share", "Interval"), rows)])
+    return Section("Importance", [sentence], [CardTable(("Feature", "Share", "Interval"), rows)])
 
 
 def _effects(posterior: Posterior) -> Section:
@@ -260,7 +262,7 @@ def _effects(posterior: Posterior) -> Section:
     return Section("Effects", [sentence], tables)
 
 
-def _effect(posterior: Posterior, name: str) -> Table:
+def _effect(posterior: Posterior, name: str) -> CardTable:
     found = posterior.partial_dependence([name], level=LEVEL, max_work=MAX_WORK)
     points = found.grid[0]
     shown = np.unique(np.rint(np.linspace(0, len(points) - 1, min(len(points), POINTS))).astype(int))
@@ -284,7 +286,7 @@ def _effect(posterior: Posterior, name: str) -> Table:
             )
         )
         rows.append((_value(points[i]), *cells))
-    return Table(heads, rows)
+    return CardTable(heads, rows)
 
 
 def _limits(posterior: Posterior, scores: Mapping[str, Any] | None) -> Section:
@@ -348,7 +350,7 @@ def _section(section: Section) -> str:
     return f"<section>{''.join(parts)}</section>"
 
 
-def _table(table: Table) -> str:
+def _table(table: CardTable) -> str:
     head = _row("th", table.heads) if any(table.heads) else ""
     return f"<table>{head}{''.join(_row('td', row) for row in table.rows)}</table>"
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sampler import DataError, SettingsError
-from sampler.selection import Selection, permutations, select_features
+from sampler.studies.selection import Selection, permutations, select_features
 from tests.support.friedman import friedman
 
 SHORT = {"num_permutations": 20, "num_chains": 2, "num_burnin": 50, "num_draws": 50}

@@ -93,7 +93,7 @@ class PermutationImportance:
 
     @property
     def headline(self) -> str:
-        """What the figures are, in a phrase."""
+        """Description of the figures, in a phrase."""
         return f"increase of {self.loss} (from {self.baseline:.4g}) when the feature is shuffled"
 
     def to_pandas(self) -> Any:

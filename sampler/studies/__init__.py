@@ -1,0 +1,1 @@
+"""Studies: many fits that answer one question about a table."""
