@@ -111,7 +111,7 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(RUN_READY): pyproject.toml locks/run.txt | $(BIN)/python
-	@echo "installing the pinned dependencies (first run only)"
+	@echo "installing the pinned dependencies (first run only; about two minutes)"
 	@$(PIP) install --require-hashes -r locks/run.txt
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@

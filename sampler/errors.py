@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 SettingsCode = Literal[
     "unknown", "not_accepted", "out_of_range", "too_large", "not_applicable", "contradiction", "unavailable"
 ]
+MAX_NAME = 200  # characters of a name that is compared with others
+MANY_NAMES = 500
 SHOWN = 5  # problems spelled out in a message; `DataError.problems` has them all
 
 
@@ -41,6 +44,26 @@ class DataProblem:
     def to_json(self) -> dict[str, str | int | None]:
         """Return `{column, row, detail}`, as in the HTTP API."""
         return asdict(self)
+
+
+def suggestion(name: object, known: Collection[str]) -> str:
+    """Return "; did you mean k?" for a name that resembles a known one, else an empty text.
+
+    Names of more than 200 characters, and more than 500 known ones, are not compared: that takes long.
+    """
+    if not isinstance(name, str) or len(name) > MAX_NAME or len(known) > MANY_NAMES:
+        return ""
+    near = get_close_matches(name, sorted(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def unknown_feature(field: str, name: object, names: Collection[str]) -> SettingsError:
+    """Make the error for a name, given as `field`, that none of a model's features has."""
+    return SettingsError(
+        f"{field}: the model has no feature {name!r}; it has {', '.join(names)}{suggestion(name, names)}",
+        field=field,
+        code="unknown",
+    )
 
 
 class SamplerError(Exception):

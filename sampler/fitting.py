@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import secrets
 import threading
 import time
 import warnings
@@ -52,7 +53,7 @@ def fit(
     num_burnin: int | None = None,
     num_draws: int | None = None,
     thin: int | None = None,
-    seed: int = 0,
+    seed: int | None = 0,
     prior: Mapping[str, Any] | None = None,
     moves: str | Mapping[str, float] = "default",
     prior_only: bool = False,
@@ -113,7 +114,7 @@ def fit(
     thin
         Number of iterations per kept draw; 8 by default, 80 for the bcart methods, 4 for the rjhmc methods.
     seed
-        Seed of all random numbers, a non-negative integer.
+        Seed of all random numbers, a non-negative integer; None draws one, which `settings` then hold.
     prior
         Hyperparameters of Chipman, George and McCulloch (2010) or absolute constants (see
         `sampler.definitions.prior.PRIOR`), and `cuts`.
@@ -161,6 +162,8 @@ def fit(
         For an invalid setting.
 
     """
+    if seed is None:
+        seed = secrets.randbits(32)
     given = locals()  # every setting is an argument
     whole = isinstance(num_threads, int) and not isinstance(num_threads, bool)
     if num_threads is not None and not (whole and num_threads >= 1):
@@ -293,11 +296,14 @@ def _run(
     blocks = [[pack(concatenate(part))] if part else [] for part in parts]
     if interrupted and not any(blocks):
         raise KeyboardInterrupt
-    posterior = Posterior.from_blocks(problem.header(), blocks, [chain.statistics() for chain in chains])
-    posterior.origin = Origin(problem, [chain.checkpoint() for chain in chains])
+    header = problem.header()
     if interrupted:
-        kept = f"{posterior.num_chains} chains of {posterior.num_draws} draws were kept"
-        warnings.warn(f"the fit was interrupted: {kept}", DataWarning, stacklevel=4)
+        counts = [sum(draws.num_draws for draws in part) for part in parts if part]
+        kept = f"the fit was interrupted: {len(counts)} chains of {min(counts)} draws were kept"
+        warnings.warn(kept, DataWarning, stacklevel=4)
+        header = replace(problem, warnings=[*problem.warnings, kept]).header()
+    posterior = Posterior.from_blocks(header, blocks, [chain.statistics() for chain in chains])
+    posterior.origin = Origin(problem, [chain.checkpoint() for chain in chains])
     return posterior
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from sampler.engines import FILTER, FOREST, SEARCH, SOFT, TREE, Engine, load_code
-from sampler.errors import SettingsError
+from sampler.errors import SettingsError, suggestion
 from sampler.families import FAMILIES
 from sampler.moves import CGM, GROW_PRUNE, MOVE_NAMES, MOVE_SETS, RULE_DRAW, SOFT_MOVES, TREE_MOVES, WU
 
@@ -278,7 +278,9 @@ def find_method(name: object) -> Method:
     """Return the method of that name; raise SettingsError for an unknown one."""
     if not isinstance(name, str) or name not in METHODS:
         raise SettingsError(
-            f"method must be one of {', '.join(METHODS)}, not {name!r}", field="method", code="unknown"
+            f"method must be one of {', '.join(METHODS)}, not {name!r}{suggestion(name, METHODS)}",
+            field="method",
+            code="unknown",
         )
     return METHODS[name]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sampler.definitions.setting import is_number
-from sampler.errors import SettingsError
+from sampler.errors import SettingsError, suggestion
 
 MoveSets = Mapping[str, Mapping[str, float]]
 
@@ -68,7 +68,11 @@ def resolve_moves(
         )
     for name, value in moves.items():
         if name not in accepted:
-            raise SettingsError(f"unknown move {name!r}; accepted are {names}", field="moves", code="unknown")
+            raise SettingsError(
+                f"unknown move {name!r}; accepted are {names}{suggestion(name, accepted)}",
+                field="moves",
+                code="unknown",
+            )
         if not is_number(value) or not 0 <= value <= 1:
             raise SettingsError(
                 f"the probability of move {name!r} must be a number from 0 to 1, not {value!r}",
@@ -99,5 +103,7 @@ def _equal_set(moves: Any, sets: MoveSets) -> dict[str, float]:
         if moves == each:
             return dict(each)
     raise SettingsError(
-        f"moves must be one of {', '.join(sets)}, not {moves!r}", field="moves", code="not_accepted"
+        f"moves must be one of {', '.join(sets)}, not {moves!r}{suggestion(moves, sets)}",
+        field="moves",
+        code="not_accepted",
     )

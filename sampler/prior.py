@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.definitions.prior import PRIOR
-from sampler.errors import SettingsError
+from sampler.errors import SettingsError, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -101,7 +101,8 @@ def check_entries(
     for name, value in given.items():
         if name not in known:
             raise SettingsError(
-                f"unknown prior entry {name!r}{whose}; accepted are {', '.join(known)}",
+                f"unknown prior entry {name!r}{whose}; accepted are "
+                f"{', '.join(known)}{suggestion(name, known)}",
                 field=f"prior.{name}",
                 code="unknown",
             )

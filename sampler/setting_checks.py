@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sampler.definitions.search import SEARCH
-from sampler.errors import SettingsError
+from sampler.errors import SettingsError, suggestion
 from sampler.families import FAMILIES
 from sampler.moves import PARTICLE_GIBBS
 from sampler.noise import NOISES
@@ -127,7 +127,8 @@ def resolve_search(
     for name, value in (entries or {}).items():
         if name not in defaults:
             raise SettingsError(
-                f"unknown entry {name!r} of search; accepted are {', '.join(defaults)}",
+                f"unknown entry {name!r} of search; accepted are "
+                f"{', '.join(defaults)}{suggestion(name, defaults)}",
                 field=f"search.{name}",
                 code="unknown",
             )

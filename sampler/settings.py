@@ -56,6 +56,7 @@ class Settings:
         "probit or categorical by the target's values.",
         default="gaussian",
         choices=tuple(FAMILIES),
+        also=("auto",),
         form=FormField("Family"),
     )
     method: str = _setting(

@@ -94,6 +94,16 @@ def as_arrow(frame: Any) -> bytes:
     return sink.getvalue()
 
 
+def is_row(rows: Any) -> bool:
+    """Return whether the object is a single row: a mapping or a pandas series of values by column name."""
+    if isinstance(rows, Mapping):
+        return bool(rows) and all(
+            isinstance(value, str) or not hasattr(value, "__len__") for value in rows.values()
+        )
+    pandas = type(rows).__module__.partition(".")[0] == "pandas"
+    return pandas and getattr(rows, "ndim", None) == 1 and hasattr(rows, "items")
+
+
 def rows_json(rows: Any) -> dict[str, Any]:
     """Return rows as a list of objects, or columns or a data frame as an object of lists, of plain values.
 
@@ -102,6 +112,8 @@ def rows_json(rows: Any) -> dict[str, Any]:
     ClientError
         The argument is neither.
     """
+    if is_row(rows):
+        return {"rows": [_row(rows)]}
     if is_frame(rows):
         import pyarrow as pa
 
@@ -110,11 +122,14 @@ def rows_json(rows: Any) -> dict[str, Any]:
         return {"columns": {str(name): [_plain(v) for v in _values(rows[name])] for name in rows}}
     if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
         return {"rows": [_row(row) for row in rows]}
-    raise ClientError("Give rows as a list of dicts, columns as a dict of lists, a path, or a data frame.")
+    raise ClientError(
+        "Give rows as a list of dicts or one dict, columns as a dict of lists, a path, or a data frame."
+    )
 
 
 def _row(row: Any) -> Any:
-    return {str(name): _plain(value) for name, value in row.items()} if isinstance(row, Mapping) else row
+    named = isinstance(row, Mapping) or is_row(row)
+    return {str(name): _plain(value) for name, value in row.items()} if named else row
 
 
 def _values(column: Any) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from app.client.base import Calls, address, id_of
-from app.client.bodies import is_frame, open_body, rows_json
+from app.client.bodies import is_frame, is_row, open_body, rows_json
 from app.client.errors import FitError, NoHoldoutError
 from app.client.transport import Call
 from app.client.views import Dataset, Json, Model, Prediction, PredictionJob, without_none
@@ -35,7 +35,8 @@ class Predictions(Calls):
         model
             A model returned by `fit`, an id, or a name, which means the newest succeeded model of that name.
         rows
-            A list of dicts, a dict of lists or arrays, the path of a file, or a data frame.
+            A list of dicts, one row as a dict or a pandas series, a dict of lists or arrays, the path of a
+            file, or a data frame.
         level
             The level of the intervals, or several levels.
         interval
@@ -50,7 +51,7 @@ class Predictions(Calls):
         path = address("models", model, "predict")
         levels = [level] if isinstance(level, (int, float)) else list(level)
         asked = {"level": levels, "interval": interval, "quantiles": quantiles, **wanted}
-        if not (is_frame(rows) or isinstance(rows, (str, Path, bytes))):
+        if is_row(rows) or not (is_frame(rows) or isinstance(rows, (str, Path, bytes))):
             body = without_none(asked | rows_json(rows))
             return Prediction.of(self._json(Call("POST", path, json=body, repeatable=True)))
         with self._file_call(path, rows, asked) as call:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from sampler.data.convert import Labels, to_floats, to_labels
 from sampler.data.row_flags import OUTSIDE_RANGE, mark_levels, mark_numbers
 from sampler.data.scalars import days_to_text
 from sampler.data.schema import Column
-from sampler.data.table import read
+from sampler.data.table import is_array, read, read_rows
 from sampler.errors import DataError, DataProblem
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 MAX_INDICATORS = 1_000  # per category: each takes a byte per row and a share of the split proposals
 NAMED_LEVELS = 5
+NAMED_COLUMNS = 10
 
 
 @dataclass(frozen=True)
@@ -131,10 +133,10 @@ def _indicators(column: Column, level: NDArray[np.intp]) -> Iterator[NDArray[np.
 
 
 def encode(table: Any, schema: Schema, grid: Grid, *, keep_values: bool = False) -> Coded:
-    """Encode the rows of a table, whose columns are matched by name; `keep_values` as `Coded.values`.
+    """Encode the rows of a table, or single rows (`sampler.data.table.read_rows`), by column name.
 
     Unseen levels, values outside the range of training, and missing values in columns that had none in
-    training, are reported as warnings.
+    training, are reported as warnings. `keep_values` as `Coded.values`.
 
     Raises
     ------
@@ -142,7 +144,8 @@ def encode(table: Any, schema: Schema, grid: Grid, *, keep_values: bool = False)
         With every problem found: absent or unknown columns, cells of the wrong type, infinite values.
 
     """
-    table = read(table)
+    _check_named(table, schema)
+    table = read_rows(table)
     warnings = schema.match(table.names)
     codes = np.empty((len(schema.coded), table.num_rows), dtype=np.uint8)
     problems: list[DataProblem] = []
@@ -158,6 +161,18 @@ def encode(table: Any, schema: Schema, grid: Grid, *, keep_values: bool = False)
     if problems:
         raise DataError(problems)
     return Coded(codes, warnings, marks, kept)
+
+
+def _check_named(table: Any, schema: Schema) -> None:
+    """Raise DataError for an array where the model knows its columns by name."""
+    if not is_array(table) or any(re.fullmatch(r"x[0-9]+", column.name) for column in schema.columns):
+        return
+    names = ", ".join(column.name for column in schema.columns[:NAMED_COLUMNS])
+    more = f" and {len(schema.columns) - NAMED_COLUMNS} more" if len(schema.columns) > NAMED_COLUMNS else ""
+    raise DataError(
+        "the model was fitted to columns with names, and an array has none: give a table, or a dict of "
+        f"columns, with the names {names}{more}"
+    )
 
 
 def numbers(table: Any, schema: Schema) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sampler.data.columns import MAX_LEVELS, ColumnSummary
-from sampler.errors import DataError, DataProblem, SettingsError
+from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -96,6 +96,7 @@ class Schema:
         """
         known = {column.name for column in self.columns}
         present = set(names)
+        absent = known - present
         problems = [
             DataProblem(
                 column.name, None, "the model needs this column; send it, with empty cells where unknown"
@@ -105,7 +106,9 @@ class Schema:
         ]
         unused = [name for name in names if name not in known]
         problems += [
-            DataProblem(name, None, "there was no such column in the training data")
+            DataProblem(
+                name, None, f"there was no such column in the training data{suggestion(name, absent)}"
+            )
             for name in unused
             if name not in self.ignored
         ]
@@ -217,7 +220,9 @@ def _overrides(columns: Mapping[str, str], by_name: Mapping[str, ColumnSummary])
     for name, kind in columns.items():
         if name not in by_name:
             raise SettingsError(
-                f"columns names {name!r}, which the table doesn't have", field="columns", code="unknown"
+                f"columns names {name!r}, which the table doesn't have{suggestion(name, by_name)}",
+                field="columns",
+                code="unknown",
             )
         override: FeatureKind | None = next(
             (k for k in KINDS if k == ("category" if kind == "text" else kind)), None
@@ -236,7 +241,7 @@ def _check_features(
     features: Sequence[str], by_name: Mapping[str, ColumnSummary], reserved: Sequence[str]
 ) -> None:
     problems = [
-        DataProblem(str(name), None, "there is no such column")
+        DataProblem(str(name), None, f"there is no such column{suggestion(name, by_name)}")
         for name in features
         if name not in by_name and name not in reserved
     ]

@@ -91,12 +91,54 @@ def read(table: Any) -> Table:
         return table
     if isinstance(table, Mapping):
         return _from_mapping(table)
-    if hasattr(table, "__array__") and getattr(table, "ndim", None) == 2 and not hasattr(table, "columns"):
+    if is_array(table):
         table = np.asanyarray(table)  # a masked one keeps its mask
         return _from_mapping({f"x{j + 1}": table[:, j] for j in range(table.shape[1])}, len(table))
     if isinstance(table, np.ndarray):
         raise DataError(f"a table has two dimensions, rows and columns; this array has {table.ndim}")
     return _from_frame(table)
+
+
+def read_rows(rows: Any) -> Table:
+    """Open new rows: a table, one row as a mapping or pandas series of values by name, or a list of such.
+
+    Raises
+    ------
+    DataError
+        As `read`, and for a row of a list without a value that others have.
+
+    """
+    if _is_row(rows):
+        return _from_rows([rows])
+    if isinstance(rows, list | tuple) and rows and all(map(_is_row, rows)):
+        return _from_rows(list(rows))
+    return read(rows)
+
+
+def is_array(table: Any) -> bool:
+    """Tell whether a table is a 2-D array, whose columns have no names."""
+    return hasattr(table, "__array__") and getattr(table, "ndim", None) == 2 and not hasattr(table, "columns")
+
+
+def _is_row(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return bool(value) and all(isinstance(v, str) or not hasattr(v, "__len__") for v in value.values())
+    pandas = type(value).__module__.partition(".")[0] == "pandas"
+    return pandas and getattr(value, "ndim", None) == 1 and hasattr(value, "items")
+
+
+def _from_rows(rows: list[Any]) -> Table:
+    named = [{str(name): value for name, value in row.items()} for row in rows]
+    names = dict.fromkeys(name for row in named for name in row)
+    problems = [
+        DataProblem(name, i + 1, "this row lacks the column, which other rows have; give None where unknown")
+        for i, row in enumerate(named)
+        for name in names
+        if name not in row
+    ]
+    if problems:
+        raise DataError(problems)
+    return _from_mapping({name: [row[name] for row in named] for name in names})
 
 
 def read_column(values: Any, name: str) -> RawColumn:
@@ -164,6 +206,8 @@ def _from_mapping(columns: Mapping[Any, Any], num_rows: int = 0) -> Table:
 
 
 def _from_frame(table: Any) -> Table:
+    if hasattr(table, "toarray") and hasattr(table, "nnz"):
+        raise DataError("a sparse matrix can't be used as it is: give its .toarray()")
     try:
         frame = nw.from_native(table, eager_only=True)
     except TypeError:

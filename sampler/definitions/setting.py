@@ -7,7 +7,7 @@ import numbers
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sampler.errors import SettingsError
+from sampler.errors import SettingsError, suggestion
 
 SettingKind = Literal[
     "word", "whole", "number", "yes", "moves", "entries", "cuts", "column", "names", "kinds"
@@ -59,6 +59,8 @@ class Setting:
         Default value; None where it depends on the method.
     choices
         Accepted words; empty for any.
+    also
+        Further words that are replaced by one of `choices` before the check.
     limits
         Smallest and largest accepted number.
     ends
@@ -80,6 +82,7 @@ class Setting:
     about: str
     default: Any = None
     choices: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
     limits: tuple[float, float] | None = None
     ends: Literal["[]", "[)", "(]", "()"] = "[]"
     requested: bool = True
@@ -99,9 +102,11 @@ class Setting:
         shown = name.replace(".", " ")
         if self.kind == "word" and self.choices:
             if not isinstance(value, str) or value not in self.choices:
-                accepted = ", ".join(self.choices)
+                accepted = ", ".join((*self.choices, *self.also))
                 raise SettingsError(
-                    f"{shown} must be one of {accepted}, not {value!r}", field=name, code="not_accepted"
+                    f"{shown} must be one of {accepted}, not {value!r}{suggestion(value, self.choices)}",
+                    field=name,
+                    code="not_accepted",
                 )
         elif self.kind == "yes":
             if not isinstance(value, bool):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from importlib import import_module
@@ -62,7 +61,7 @@ from sampler.storage.model_file import read_parts, write_model
 from sampler.storage.model_header import Header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -518,8 +517,6 @@ class Posterior:
             For a model of more than two classes.
 
         """
-        if isinstance(row, Mapping):
-            row = {name: [value] if np.ndim(value) == 0 else value for name, value in row.items()}
         return density(self, self._coded(row), self.num_draws)
 
     def encode(self, X: Any) -> Coded:
@@ -539,7 +536,8 @@ class Posterior:
         Parameters
         ----------
         X
-            A table with the model's columns, in any order, or rows already encoded.
+            A table with the model's columns, in any order; a single row as a dict or a pandas series; a list
+            of such rows; or rows already encoded.
         level
             Probability of the interval: one, several, or None for no interval.
         interval

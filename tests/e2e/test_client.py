@@ -148,6 +148,8 @@ def test_predict_takes_rows_columns_frames_and_files(client, fitted, tmp_path):
         client.predict(fitted, data, level=[0.5, 0.9], interval="predictive", quantiles=[0.1])
         for data in (NEW, rows, frame, path, {name: np.array(values, float) for name, values in NEW.items()})
     ]
+    for one in (rows[0], frame.iloc[0]):
+        assert client.predict(fitted, one, interval="predictive").mean == answers[0].mean[:1]
 
     first = answers[0]
     assert len(first) == 2

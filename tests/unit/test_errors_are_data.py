@@ -13,7 +13,7 @@ import pytest
 from app.dashboard.forms.fit_form import field_of
 from app.services.errors import Fault
 from sampler import Settings, SettingsError
-from sampler.errors import SettingsCode
+from sampler.errors import SettingsCode, suggestion
 from sampler.posterior.verdict.agreement import Agreement, judge
 from sampler.posterior.verdict.reasons import SENTENCES, ReasonCode
 from sampler.posterior.weighting.importance import judge_weighted
@@ -28,6 +28,32 @@ def refusal(**given):
     with pytest.raises(SettingsError) as caught:
         checked_prior(prior, Settings.resolve(**given))
     return caught.value
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ({"method": "brat"}, "bart"),
+        ({"method": "dcc-tre"}, "dcc-tree"),
+        ({"family": "gausian"}, "gaussian"),
+        ({"noise": "forrest"}, "forest"),
+        ({"moves": "grow-prune"}, "growprune"),
+        ({"moves": {"prun": 1.0}}, "prune"),
+        ({"method": "dcc-tree", "search": {"delt": 1}}, "delta"),
+        ({"prior": {"lamda": 1}}, "lambda"),
+        ({"prior": {"sigma_estimat": 1}}, "sigma_estimate"),
+    ],
+)
+def test_a_misspelt_name_is_answered_with_the_meant_one(given, meant):
+    """Settings, their words and the entries of mappings; nothing is suggested for what resembles none."""
+    assert f"did you mean {meant}?" in str(refusal(**given))
+
+
+def test_nothing_is_suggested_in_vain():
+    """Neither for unlike names nor for endless ones; the words that `family` takes include auto."""
+    assert "did you mean" not in str(refusal(method="zzz"))
+    assert suggestion("x" * 1000, ["x" * 999]) == ""
+    assert "auto, not 'tweedie'" in str(refusal(family="tweedie"))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +29,7 @@ from sampler.data.schema import KINDS, Choice, Column
 from sampler.data.target import guess_family, read_exposure, read_target, read_weights
 from sampler.definitions.data import COLUMN_ROLES, ROLES
 from sampler.definitions.prior import SCHEMES
-from sampler.errors import DataProblem
+from sampler.errors import DataProblem, suggestion
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.preparation import check_exposure, check_weights, checked_prior
@@ -48,7 +47,6 @@ FAMILY_LABELS = {
 DEFINITIONS = EVERY  # of all settings, by name
 MIN_ROWS = 10  # to fit; a rule of the HTTP API, not of the sampler
 MAX_NAME = 200
-MANY_COLUMNS = 500  # beyond this no similar column name is suggested
 
 
 @dataclass(frozen=True)
@@ -319,8 +317,7 @@ def _check_columns(dataset: Dataset, names: Sequence[str]) -> None:
 
 
 def _absent(name: str, known: Collection[str]) -> str:
-    near = get_close_matches(name, known, 1) if len(name) <= MAX_NAME and len(known) <= MANY_COLUMNS else []
-    return "the dataset has no such column" + (f"; did you mean {near[0]}?" if near else "")
+    return "the dataset has no such column" + suggestion(name, known)
 
 
 def _check_values(table: pa.Table, request: FitRequest, settings: Settings) -> Column:

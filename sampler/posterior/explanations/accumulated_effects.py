@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.binning import MISSING
-from sampler.errors import SettingsError
+from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.display.tabular import curve_columns, to_pandas
 from sampler.posterior.explanations.partial_dependence import codes_of, default_grid
 from sampler.posterior.intervals import Interval
@@ -97,11 +97,7 @@ def accumulated_effects(
     """
     names = [column.name for column in header.schema.columns]
     if feature not in names:
-        raise SettingsError(
-            f"feature: the model has no feature {feature!r}; it has {', '.join(names)}",
-            field="feature",
-            code="unknown",
-        )
+        raise unknown_feature("feature", feature, names)
     index = names.index(feature)
     if header.schema.columns[index].kind not in ("number", "date"):
         raise SettingsError(

@@ -10,7 +10,7 @@ import numpy as np
 from sampler import interrupt
 from sampler.data.binning import MISSING
 from sampler.data.encode import Coded, numbers
-from sampler.errors import SettingsError
+from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.display.tabular import contrast_columns, to_pandas
 from sampler.posterior.explanations.partial_dependence import codes_of
 from sampler.posterior.intervals import equal_tailed
@@ -227,11 +227,7 @@ def _check(request: ContrastWish, names: Sequence[str]) -> None:
     for field, setting in (("first", request.first), ("second", request.second)):
         unknown = [name for name in setting if name not in names]
         if unknown:
-            raise SettingsError(
-                f"{field}: the model has no feature {unknown[0]!r}; it has {', '.join(names)}",
-                field=field,
-                code="unknown",
-            )
+            raise unknown_feature(field, unknown[0], names)
     if not request.first or set(request.first) != set(request.second):
         raise SettingsError(
             "second: the two settings must give values to the same features, at least one",
@@ -239,11 +235,7 @@ def _check(request: ContrastWish, names: Sequence[str]) -> None:
             code="not_accepted",
         )
     if request.by is not None and request.by not in names:
-        raise SettingsError(
-            f"by: the model has no feature {request.by!r}; it has {', '.join(names)}",
-            field="by",
-            code="unknown",
-        )
+        raise unknown_feature("by", request.by, names)
     if request.by in request.first:
         raise SettingsError(
             f"by: {request.by!r} has the same value in all rows of a setting",

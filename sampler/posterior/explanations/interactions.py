@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sampler import interrupt
-from sampler.errors import SettingsError
+from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.display.tabular import pair_columns, to_pandas
 from sampler.posterior.explanations.inclusion import rules_per_draw
 from sampler.posterior.explanations.partial_dependence import spaced
@@ -206,11 +206,7 @@ def _chosen(features: Sequence[str] | None, names: list[str], use: NDArray[np.in
         return sorted(np.argsort(-use, kind="stable")[:COLUMNS].tolist())
     unknown = [name for name in features if name not in names]
     if unknown:
-        raise SettingsError(
-            f"features: the model has no feature {unknown[0]!r}; it has {', '.join(names)}",
-            field="features",
-            code="unknown",
-        )
+        raise unknown_feature("features", unknown[0], names)
     if isinstance(features, str) or len(set(features)) < 2:
         raise SettingsError(
             "features: interactions take a list of at least two different features",

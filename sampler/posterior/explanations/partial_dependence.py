@@ -12,7 +12,7 @@ import numpy as np
 from sampler.data.binning import MISSING, spread
 from sampler.data.encode import Coded, numbers
 from sampler.data.scalars import days_to_text
-from sampler.errors import SettingsError
+from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.display.tabular import dependence_columns, to_pandas
 from sampler.posterior.intervals import Interval
 from sampler.posterior.kernels.tree_sums import BLOCK
@@ -251,11 +251,7 @@ def _checked(wish: Wish, names: Sequence[str]) -> list[str]:
     for field, given in (("features", chosen), ("grid", wish.grid)):
         unknown = [name for name in given if name not in names]
         if unknown:
-            raise SettingsError(
-                f"{field}: the model has no feature {unknown[0]!r}; it has {', '.join(names)}",
-                field=field,
-                code="unknown",
-            )
+            raise unknown_feature(field, unknown[0], names)
     if wish.ice and len(chosen) > 1:
         raise SettingsError(
             "ice: curves of single rows are for one feature only", field="ice", code="not_applicable"

@@ -11,7 +11,7 @@ import numpy as np
 
 from sampler import interrupt
 from sampler.data.scalars import days_to_text
-from sampler.data.table import read
+from sampler.data.table import read_rows
 from sampler.errors import SettingsError
 from sampler.posterior.display.tabular import shap_columns, to_pandas
 from sampler.posterior.explanations.partial_dependence import spaced
@@ -202,7 +202,7 @@ def explain(
 
 def cells(X: Any, schema: Schema) -> list[list[Any]]:
     """List the cells of each of a model's columns in checked rows: numbers, text, None for missing."""
-    table = read(X)
+    table = read_rows(X)
     found = []
     for column in schema.columns:
         raw = table.column(column.name)

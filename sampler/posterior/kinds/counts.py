@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import betainc, gammaincc, gammaln, ndtr
 
-from sampler.data.table import read
+from sampler.data.table import read_rows
 from sampler.data.target import read_exposure
 from sampler.errors import PackedError
 from sampler.posterior.ensemble import Ensemble
@@ -221,7 +221,7 @@ class CountsPosterior(FiguresPosterior):
         name = self.exposure
         if name is None:
             return coded
-        table = read(X)
+        table = read_rows(X)
         if name not in table.names:
             told = f"{name}: the rows have no such column, so predictions are for an exposure of 1"
             return replace(coded, warnings=[*coded.warnings, told])

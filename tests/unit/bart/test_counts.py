@@ -93,6 +93,8 @@ def test_rates_dispersion_and_intervals_are_those_of_the_process(tmp_path):
     unit = posterior.predict({name: rest[name] for name in "ab"})
     assert any("exposure of 1" in told for told in unit.warnings)
     np.testing.assert_allclose(unit.mean * exposure[750:], said.mean, rtol=1e-12)
+    one = posterior.predict({name: float(values[0]) for name, values in rest.items()})
+    assert one.mean == pytest.approx(said.mean[:1], rel=1e-12)
     pmf = posterior.pmf({name: values[:3] for name, values in rest.items()}, largest=200)
     np.testing.assert_allclose(pmf.sum(axis=1), 1, atol=1e-6)
     np.testing.assert_allclose(pmf @ np.arange(201), said.mean[:3], rtol=1e-3)

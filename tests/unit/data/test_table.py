@@ -9,11 +9,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy import sparse
 
 from sampler import DataError, describe
 from sampler.data.columns import sort_levels
 from sampler.data.convert import to_labels
-from sampler.data.table import read, read_column
+from sampler.data.table import read, read_column, read_rows
 
 VALUES = {
     "whole": [1, 2, None],
@@ -242,3 +243,29 @@ def test_masked_arrays_keep_their_mask():
 def test_a_table_of_one_column_is_a_column(make):
     """The outcome may be a one-column table or a pandas extension array."""
     assert read_column(make([1, 2]), "y").numbers.tolist() == [1.0, 2.0]
+
+
+def test_rows_are_read_one_by_one():
+    """A dict of values, a pandas series, and lists of these are the same rows as a table."""
+    table = pd.DataFrame({"x": [1.0, 2.0], "c": ["a", None]})
+    dicts = table.to_dict("records")
+    for rows in (dicts, tuple(dicts), [row for _, row in table.iterrows()]):
+        opened = read_rows(rows)
+        assert opened.names == ["x", "c"]
+        assert opened.column("x").numbers.tolist() == [1.0, 2.0]
+        assert opened.column("c").cells == ["a", None]
+    for row in (dicts[0], table.iloc[0]):
+        assert read_rows(row).column("x").numbers.tolist() == [1.0]
+    assert read_rows({"x": [1.0, 2.0]}).num_rows == 2
+    with pytest.raises(DataError, match="column 'c', row 2: this row lacks the column"):
+        read_rows([dicts[0], {"x": 1.0}])
+    for nothing in ([], [1.0, 2.0], [[1.0], [2.0]]):
+        with pytest.raises(DataError, match="a table must be"):
+            read_rows(nothing)
+
+
+def test_sparse_matrices_are_refused_with_the_way_out():
+    """For training and for new rows."""
+    for make in (sparse.csr_matrix, sparse.csc_array):
+        with pytest.raises(DataError, match=r"give its \.toarray\(\)"):
+            read_rows(make(np.eye(3)))
