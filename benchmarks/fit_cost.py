@@ -23,7 +23,8 @@ import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from app.services.fits.costs import FORMULA, MIB, estimate
-from app.services.fits.creation import FitRequest, accept, plan
+from app.services.fits.creation import accept, plan
+from app.services.fits.requests import FitRequest
 from app.settings import Settings
 from app.store import schema
 from app.store.engine import make_engine, session_scope

@@ -10,7 +10,7 @@ from app.api.models import LOOK_AGAIN, ModelView, TheAcceptance
 from app.services import health
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import TRAIN
-from app.services.fits import creation, restarts
+from app.services.fits import creation, requests, restarts
 from app.web.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings, TheTransactions, Writing
 from app.web.errors import responses
 from app.web.fit_request import StopRequest
@@ -149,7 +149,7 @@ def refit_model(
     """
 
     def make() -> StoredResponse:
-        request = creation.like(engine, owner, model_id, holdout=body.holdout, name=body.name)
+        request = requests.like(engine, owner, model_id, holdout=body.holdout, name=body.name)
         plan = creation.plan(engine, owner, request, slots=health.slots_now(engine, settings))
         with transactions() as session:
             return acceptance.of(session, creation.accept(session, owner, plan))

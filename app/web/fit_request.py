@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic import create_model as make_model
 
-from app.services.fits.creation import FitRequest
+from app.services.fits.requests import FitRequest
 from sampler.definitions.data import COLUMN_ROLES, HOLDOUT, MISSING_TARGET, ROLES
 from sampler.definitions.prior import PRIOR
 from sampler.definitions.setting import Setting

@@ -39,6 +39,7 @@ DICTS = {
     "app.services.errors.Fault.to_json": "a document",
     "app.services.fits.creation.FitPlan.at_most": "settings",
     "app.services.fits.creation.FitPlan.shown": "settings",
+    "app.services.fits.request_checks.resolve": "settings",
     "app.services.fits.stop_rules.resolve": "settings",
     "app.services.predictions.answers.PredictionAnswer.facts": "metadata of a table",
     "app.services.predictions.answers.PredictionAnswer.to_json": "a document",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.services.fits.creation import DEFINITIONS
+from app.services.fits.requests import DEFINITIONS
 
 # Sections that are folded: title, and a sentence about it.
 SECTIONS = {

@@ -10,7 +10,7 @@ from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fields import text
 from app.dashboard.forms.fit_fields import Knob
 from app.services.errors import Fault, InvalidRequestError
-from app.services.fits.creation import FitRequest
+from app.services.fits.requests import FitRequest
 from app.web.errors import faults_of
 from app.web.fit_request import ModelRequest
 

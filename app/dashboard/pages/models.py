@@ -14,7 +14,7 @@ from app.dashboard.forms.fields import SentForm, text
 from app.services import datasets, health
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import Fault, InvalidRequestError, NotFoundError, ServiceError
-from app.services.fits import creation, events, models, restarts
+from app.services.fits import creation, events, models, requests, restarts
 from app.services.predictions import explanations
 from app.services.predictions.answers import to_csv
 from app.web.dependencies import (
@@ -147,7 +147,7 @@ def refit(
     after: BackgroundTasks,
 ) -> Response:
     """Fit a new model with the same settings to all rows, then redirect to it."""
-    request = creation.like(engine, owner, model_id)
+    request = requests.like(engine, owner, model_id)
     plan = creation.plan(engine, owner, request, slots=health.slots_now(engine, settings))
     with transactions() as transaction:
         model = creation.accept(transaction, owner, plan)

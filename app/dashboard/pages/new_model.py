@@ -17,7 +17,7 @@ from app.services import datasets, health
 from app.services.access.idempotency import IdempotentRequest, StoredResponse, once
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import Fault, ServiceError
-from app.services.fits import creation
+from app.services.fits import creation, requests
 from app.web.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings, TheTransactions
 from app.web.scopes import GuardedRoute, needs
 
@@ -132,7 +132,7 @@ def _page(
         columns=columns,
         usable=usable,
         ticked=ticked,
-        kinds=creation.CHOICES["kind"],
+        kinds=requests.CHOICES["kind"],
         kind_field=KIND,
         most_kinds=MOST_KINDS,
         shown=fit_fields.SHOWN,
@@ -145,8 +145,8 @@ def _page(
         estimated=estimated,
         wrong=wrong,
         once=given.get("once") or secrets.token_urlsafe(16),
-        families=creation.FAMILY_LABELS,
-        methods=creation.CHOICES["method"],
+        families=requests.FAMILY_LABELS,
+        methods=requests.CHOICES["method"],
         method_words=formatting.METHODS,
         snippets=snippets.ask(request, "/models", _fit_call(body), method="POST", body=body) if body else [],
     )

@@ -1,0 +1,170 @@
+"""Checks of a request for a fit by the sampler's own validators: every refusal comes before the 202."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from app.services import datasets
+from app.services.datasets import check_name
+from app.services.errors import Fault, InvalidRequestError, UnusableDataError
+from app.services.fits.requests import FitRequest
+from app.store.tables import Dataset
+from sampler import ColumnSummary, DataError, Settings, SettingsError, choose
+from sampler.data.columns import is_beyond
+from sampler.data.schema import Choice, Column
+from sampler.data.target import guess_family, read_exposure, read_target, read_weights
+from sampler.definitions.prior import SCHEMES
+from sampler.errors import DataProblem, suggestion
+from sampler.methods import METHODS
+from sampler.preparation import check_exposure, check_weights, checked_prior
+
+MIN_ROWS = 10  # to fit; a rule of the HTTP API, not of the sampler
+MAX_NAME = 200
+
+
+def check_model_name(name: str) -> str:
+    """Return a name for a model; raise InvalidRequestError for one that can't be part of URLs."""
+    name = check_name(name, MAX_NAME)
+    if "/" in name or name in {".", ".."} or name.startswith("mdl_"):
+        told = "a model's name is part of URLs: it can't be . or .., contain a slash, or begin with mdl_"
+        raise InvalidRequestError(errors=[Fault("name", None, told)])
+    return name
+
+
+def resolve(request: FitRequest, table: pa.Table) -> tuple[Settings, dict[str, Any]]:
+    """Resolve the sampler's settings and the prior, except entries that depend on the features."""
+    knobs = dict(request.settings)
+    if knobs.get("family") == "auto":
+        knobs["family"] = guess_family(table.column(request.target), str(knobs.get("method", "bart")))
+    prior = dict(request.prior or {})
+    cuts = {"cuts": prior.pop("cuts")} if "cuts" in prior else {}
+    try:
+        settings = Settings.resolve(**knobs)
+        return settings, checked_prior(prior, settings) | cuts
+    except SettingsError as error:
+        raise _refused(error) from None
+
+
+def _refused(error: SettingsError) -> InvalidRequestError:
+    return InvalidRequestError(errors=[Fault.of_setting(error)])
+
+
+def _unusable(error: DataError, column: str | None = None) -> UnusableDataError:
+    """Convert the sampler's findings; `column` is the user's name for a column known by its role."""
+    return UnusableDataError(errors=[Fault.of(problem, column) for problem in error.problems])
+
+
+def check_columns(dataset: Dataset, names: Sequence[str]) -> None:
+    """Raise UnusableDataError for names that are no columns of the dataset."""
+    known = {column["name"] for column in dataset.columns}
+    faults = [Fault(name, None, _absent(name, known)) for name in names if name not in known]
+    if faults:
+        raise UnusableDataError(errors=faults)
+
+
+def _absent(name: str, known: Collection[str]) -> str:
+    return "the dataset has no such column" + suggestion(name, known)
+
+
+def check_values(table: pa.Table, request: FitRequest, settings: Settings) -> Column:
+    """Check the target and the weights; return the target's column."""
+    try:
+        target, _ = read_target(table.column(request.target), request.target, table.num_rows, settings.family)
+    except DataError as error:
+        raise _unusable(error) from None
+    _check_row_weights(table, request, settings)
+    _check_exposure(table, request, settings)
+    return target
+
+
+def _check_row_weights(table: pa.Table, request: FitRequest, settings: Settings) -> None:
+    weights = request.roles.get("weights")
+    if weights is None:
+        return
+    try:
+        check_weights(settings, weighted=True)
+    except SettingsError as error:
+        raise UnusableDataError(errors=[Fault(weights, None, str(error), error.code)]) from None
+    if weights == request.target:
+        told = "the target can't be the weights as well"
+        raise UnusableDataError(errors=[Fault(weights, None, told)])
+    try:
+        read_weights(table.column(weights), table.num_rows)
+    except DataError as error:
+        raise _unusable(error, weights) from None
+
+
+def _check_exposure(table: pa.Table, request: FitRequest, settings: Settings) -> None:
+    exposure = request.roles.get("exposure")
+    if exposure is None:
+        return
+    try:
+        check_exposure(settings)
+    except SettingsError as error:
+        raise _refused(error) from None
+    if exposure in (request.target, request.roles.get("weights")):
+        told = "the column of exposures can't have another role as well"
+        raise UnusableDataError(errors=[Fault(exposure, None, told)])
+    try:
+        read_exposure(table.column(exposure), exposure, table.num_rows)
+    except DataError as error:
+        raise _unusable(error) from None
+
+
+def check_particles(dataset: Dataset, settings: Settings) -> None:
+    """Check the memory of a particle filter, whose particles each hold every row."""
+    try:
+        METHODS[settings.method].check_size(settings.num_draws, dataset.num_rows)
+    except SettingsError as error:
+        raise _refused(error) from None
+
+
+def check_rows(dataset: Dataset, holdout: float, missing: int) -> None:
+    """Raise UnusableDataError where too few rows are left to learn from."""
+    held = round(dataset.num_rows * holdout)
+    if dataset.num_rows - held - missing >= MIN_ROWS:
+        return
+    kept = f", of which {held} are held out" if held else ""
+    kept += f", and {missing} without a target are left out" if missing else ""
+    raise UnusableDataError(
+        f"The dataset has {dataset.num_rows} rows{kept}; a model needs at least {MIN_ROWS} to learn from."
+    )
+
+
+def choose_features(dataset: Dataset, reserved: Sequence[str], request: FitRequest) -> Choice:
+    """Choose the features and their kinds; raise UnusableDataError or InvalidRequestError."""
+    summaries = datasets.summaries_of(dataset)
+    try:
+        choice = choose(
+            summaries,
+            reserved=reserved,
+            features=request.features,
+            columns=request.columns,
+            num_rows=dataset.num_rows,
+        )
+        _check_levels(summaries, choice)
+    except DataError as error:
+        raise _unusable(error) from None
+    except SettingsError as error:
+        raise _refused(error) from None
+    return choice
+
+
+def _check_levels(summaries: Sequence[ColumnSummary], choice: Choice) -> None:
+    """Refuse categories of numbers that float64 storage has rounded."""
+    told = "numbers of 2^53 or more are stored rounded, so not as levels: upload it with ?kind=NAME:category"
+    rounded = [
+        found.name for found in summaries if choice.kinds.get(found.name) == "category" and is_beyond(found)
+    ]
+    if rounded:
+        raise DataError([DataProblem(name, None, told.replace("NAME", name)) for name in rounded])
+
+
+def check_cuts(cuts: Any, choice: Choice) -> None:
+    """Check the part of `prior` that depends on the columns; its values are checked where they are used."""
+    if isinstance(cuts, str) and cuts in SCHEMES:
+        return
+    if not isinstance(cuts, dict) or set(cuts) - set(choice.kinds):
+        told = 'prior["cuts"] is "quantile", "uniform", "mixed", or cut points by the name of a feature'
+        raise InvalidRequestError(errors=[Fault("prior", None, told, "not_accepted", "prior.cuts")])

@@ -1,0 +1,79 @@
+"""Requests for fits, and the choices that they have."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Engine
+
+from app.services.errors import ConflictError
+from app.services.fits import models
+from app.store.engine import session_scope
+from sampler.data.schema import KINDS
+from sampler.definitions.data import COLUMN_ROLES
+from sampler.families import FAMILIES
+from sampler.methods import METHODS
+from sampler.settings import EVERY, SETTINGS
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "family": tuple(FAMILIES),
+    "method": tuple(METHODS),
+    "kind": KINDS,
+}
+FAMILY_LABELS = {
+    "auto": "detected from the target",
+    **{name: family.label for name, family in FAMILIES.items()},
+}
+DEFINITIONS = EVERY  # of all settings, by name
+
+
+@dataclass(frozen=True)
+class FitRequest:
+    """A request for a fit (`POST /models`); None means the default."""
+
+    dataset_id: str
+    target: str
+    name: str | None = None
+    features: Sequence[str] | None = None
+    columns: Mapping[str, str] | None = None
+    roles: Mapping[str, str] = field(default_factory=dict)  # columns by role, such as weights
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the model and its chains
+    prior: Mapping[str, Any] | None = None
+    stop: Mapping[str, Any] | None = None
+    holdout: float = 0.0
+    leave_out_missing: bool = False  # rows without a target
+
+
+def like(
+    engine: Engine, owner: str, model_id: str, *, holdout: float = 0.0, name: str | None = None
+) -> FitRequest:
+    """Return the request for a fit with the settings of another model, except its holdout and its name.
+
+    Raises
+    ------
+    NotFoundError
+        The model doesn't exist.
+    ConflictError
+        It was imported, so it has no dataset.
+    """
+    with session_scope(engine, read_only=True) as session:
+        model = models.get(session, owner, model_id)
+    if model.dataset_id is None:
+        raise ConflictError("The model was imported: it has no dataset to fit it to again.")
+    settings = model.settings
+    stop = settings.get("stop")
+    draws = {} if stop is None else {"num_draws": stop["first_look"]}
+    known = {name: settings[name] for name, each in SETTINGS.items() if each.requested and name in settings}
+    return FitRequest(
+        dataset_id=model.dataset_id,
+        target=model.target,
+        name=model.name if name is None else name,
+        features=settings.get("features"),
+        columns=settings.get("columns"),
+        roles={role: settings[role] for role in COLUMN_ROLES if settings.get(role) is not None},
+        settings={name: value for name, value in (known | draws).items() if value is not None},
+        prior=settings.get("prior"),
+        stop=stop and {rule: value for rule, value in stop.items() if rule != "first_look"},
+        holdout=holdout,
+        leave_out_missing=settings.get("missing_target") == "leave_out",
+    )
