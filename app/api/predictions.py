@@ -12,7 +12,7 @@ from app.api.models import ErrorView, State, View
 from app.api.predict import MAX_LEVELS, MAX_QUANTILES, IntervalKind, Share
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import PREDICT, READ
-from app.services.predictions import stored
+from app.services.predictions import results, stored
 from app.web.dependencies import (
     Deleting,
     Owner,
@@ -177,11 +177,11 @@ def delete_prediction(prediction_id: str, session: Deleting, owner: Owner) -> No
     stored.delete(session, owner, prediction_id)
 
 
-_WRITE: dict[MediaType, Callable[[stored.Result], Iterator[bytes]]] = {
-    JSON: stored.Result.as_json,
-    CSV: stored.Result.as_csv,
-    ARROW: stored.Result.as_arrow,
-    PARQUET: stored.Result.as_parquet,
+_WRITE: dict[MediaType, Callable[[results.Result], Iterator[bytes]]] = {
+    JSON: results.Result.as_json,
+    CSV: results.Result.as_csv,
+    ARROW: results.Result.as_arrow,
+    PARQUET: results.Result.as_parquet,
 }
 _CONTENT: dict[int | str, dict[str, Any]] = {
     200: {
@@ -204,7 +204,7 @@ def get_prediction_result(
     prediction_id: str, engine: TheEngine, owner: Owner, form: Annotated[MediaType, Depends(chosen_form)]
 ) -> StreamingResponse:
     """Stream the predictions, in the order of the dataset's rows."""
-    result = stored.Result(engine, owner, prediction_id)
+    result = results.Result(engine, owner, prediction_id)
     if form != JSON:
         result.check_tables()
     headers = {} if form == JSON else {"Bartserve-Model-Id": result.prediction.model_id}

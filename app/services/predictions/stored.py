@@ -1,19 +1,11 @@
-"""Background predictions of stored datasets: creating, viewing and reading them."""
+"""Background predictions of stored datasets: creating, viewing, cancelling and deleting them."""
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
-from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pydantic_core import to_json
-from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from app.services import cursors, datasets
@@ -21,21 +13,16 @@ from app.services.access import audit, quotas
 from app.services.cursors import Page, is_id
 from app.services.errors import ConflictError, NotFoundError
 from app.services.predictions import kept_columns
-from app.services.predictions.answers import arrow_parts, to_csv, with_facts
-from app.services.predictions.posteriors import DamagedError
 from app.services.predictions.predict_rows import Predictor, PredictRequest, understood, work_of_row
 from app.store import predictions as store
 from app.store.column_codec import BLOCK_ROWS
 from app.store.engine import session_scope
-from app.store.errors import CorruptBlockError, DatasetGoneError, ModelGoneError
+from app.store.errors import DatasetGoneError, ModelGoneError
 from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, BatchPrediction, Json
 from sampler.data.encode import Coded
-from sampler.data.row_flags import Flag, as_text
 from sampler.posterior import row_diagnostics
 from sampler.posterior.answer_columns import percent
 
-CSV_ROWS = 8192  # rows per written piece
-PIECE_BYTES = 1 << 20  # of a file that is sent from disk
 # Work (`work_of_row`) of a unit, two seconds of a core: it isn't interrupted for another owner's. Units are
 # larger only where there would be too many of them.
 UNIT_WORK, MAX_UNITS = 2e10, 5000
@@ -90,12 +77,6 @@ class StoredPrediction:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
-
-
-class PredictionNotFinishedError(ConflictError):
-    """The prediction has no result yet, or will have none."""
-
-    slug, title = "prediction-not-finished", "Prediction not finished"
 
 
 @dataclass(frozen=True)
@@ -257,152 +238,6 @@ def delete(session: Session, owner: str, prediction_id: str) -> None:
     get(session, owner, prediction_id)
     store.delete(session, owner, prediction_id)
     audit.record(session, owner, "prediction.deleted", prediction_id)
-
-
-class Result:
-    """The result of a succeeded prediction, read one block of rows at a time."""
-
-    def __init__(self, engine: Engine, owner: str, prediction_id: str) -> None:
-        self.engine = engine
-        with session_scope(engine, read_only=True) as session:
-            prediction = get(session, owner, prediction_id)
-            self._blocks = store.num_blocks(session, prediction.id)
-        if prediction.state != SUCCEEDED:
-            later = ": ask again when it has succeeded" if prediction.state in OPEN_STATES else ""
-            raise PredictionNotFinishedError(f"Prediction {prediction.id} is {prediction.state}{later}.")
-        self.prediction = prediction
-        self.facts = _facts(prediction)
-        self._read(0)  # raises for a damaged or deleted result before the response begins
-
-    def check_tables(self) -> None:
-        """Raise ConflictError when tables can't be written, because columns to repeat were deleted."""
-        if self.prediction.request.get("keep") and self.prediction.dataset_id is None:
-            raise ConflictError(
-                "The dataset was deleted, so its columns can't be repeated: ask for JSON, which has the "
-                "figures alone."
-            )
-
-    def as_arrow(self) -> Iterator[bytes]:
-        """Return the result as an Arrow stream, one batch per block."""
-        schema = self._table(0).schema
-        tables = (self._table(seq) for seq in range(self._blocks))
-        return arrow_parts(schema, chain.from_iterable(table.cast(schema).to_batches() for table in tables))
-
-    def as_parquet(self) -> Iterator[bytes]:
-        """Return the result as a Parquet file, a row group per block; written to disk first."""
-        with TemporaryFile() as file:
-            schema = self._table(0).schema
-            with pq.ParquetWriter(file, schema) as writer:
-                for seq in range(self._blocks):
-                    writer.write_table(self._table(seq).cast(schema))
-            file.seek(0)
-            while piece := file.read(PIECE_BYTES):
-                yield piece
-
-    def as_csv(self) -> Iterator[bytes]:
-        """Return the result as CSV."""
-        for seq in range(self._blocks):
-            table = self._table(seq)
-            for start in range(0, table.num_rows, CSV_ROWS):
-                yield to_csv(table.slice(start, CSV_ROWS), header=seq == start == 0)
-
-    def as_json(self) -> Iterator[bytes]:
-        """Return the result in the form of `POST /models/{id}/predict`, one column after the other."""
-        request = self.prediction.request
-        yield to_json(self.facts)[:-1]
-        for name in ("mean", "sd"):
-            yield f',"{name}":'.encode()
-            yield from self._list(name)
-        yield from self._bounds("", request)
-        yield b',"mcse":'
-        if request["mcse"]:
-            yield b'{"mean":'
-            yield from self._list("mcse_mean")
-            yield from self._bounds("mcse_", request)
-            yield b"}"
-        else:
-            yield b"null"
-        yield b',"rhat":'
-        yield from self._list("rhat") if request["rhat"] else [b"null"]
-        yield b',"flags":'
-        yield from self._list("flags")
-        yield b"}"
-
-    def _bounds(self, prefix: str, request: dict[str, Any]) -> Iterator[bytes]:
-        yield b',"intervals":['
-        for k, level in enumerate(request["levels"]):
-            yield f'{"," if k else ""}{{"level":{json.dumps(level)},"lower":'.encode()
-            yield from self._list(f"{prefix}lower_{percent(level)}")
-            yield b',"upper":'
-            yield from self._list(f"{prefix}upper_{percent(level)}")
-            yield b"}"
-        yield b'],"quantiles":['
-        for k, q in enumerate(request["quantiles"]):
-            yield f'{"," if k else ""}{{"q":{json.dumps(q)},"values":'.encode()
-            yield from self._list(f"{prefix}quantile_{percent(q)}")
-            yield b"}"
-        yield b"]"
-
-    def _list(self, name: str) -> Iterator[bytes]:
-        for seq in range(self._blocks):
-            yield b"," if seq else b"["
-            yield to_json(self._read(seq).column(name).to_pylist())[1:-1]
-        yield b"]"
-
-    def _table(self, seq: int) -> pa.Table:
-        """Read a block as a table for users: the kept columns of the dataset, then the figures."""
-        figures = _flat(self._read(seq), self.facts)
-        if not (keep := self.prediction.request.get("keep")):
-            return figures
-        try:
-            with session_scope(self.engine, read_only=True) as session:
-                kept, _ = store.read_rows(session, self.prediction, keep, seq)
-        except (KeyError, DatasetGoneError):
-            raise NotFoundError("The dataset was deleted.") from None
-        # Whether times are dates must not differ by block.
-        return kept_columns.beside(kept_columns.with_dates(kept) if self._blocks == 1 else kept, figures)
-
-    def _read(self, seq: int) -> pa.Table:
-        with session_scope(self.engine, read_only=True) as session:
-            try:
-                table = store.read_block(session, self.prediction.id, seq)
-            except CorruptBlockError as error:
-                raise DamagedError(str(error)) from error
-        if table is None:
-            raise NotFoundError("The prediction was deleted.")
-        return table
-
-
-def _flat(table: pa.Table, facts: dict[str, Any]) -> pa.Table:
-    """Convert flags to text and classes to columns, and put the facts on all rows into the metadata."""
-    at = table.column_names.index("flags")
-    table = table.set_column(at, "flags", _texts(table.column("flags")))
-    named: dict[str, Any] = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if pa.types.is_fixed_size_list(column.type):
-            named |= {
-                f"{name}_{label}": pc.list_element(column, k) for k, label in enumerate(facts["classes"])
-            }
-        else:
-            named[name] = column
-    return with_facts(pa.table(named), facts)
-
-
-def _texts(flags: pa.ChunkedArray) -> pa.Array:
-    flagged = pc.greater(pc.list_value_length(flags), 0).to_pylist()
-    text: Callable[[Any], str] = lambda row: as_text([Flag(**flag) for flag in row.as_py()])  # noqa: E731
-    return pa.array(
-        [text(row) if any_ else "" for row, any_ in zip(flags, flagged, strict=True)], pa.string()
-    )
-
-
-def _facts(prediction: BatchPrediction) -> dict[str, Any]:
-    request = prediction.request
-    return {
-        "prediction_id": prediction.id,
-        "model_id": prediction.model_id,
-        **{name: request[name] for name in ("draws", "interval", "verdict", "classes", "warnings")},
-    }
 
 
 def _with_progress(prediction: BatchPrediction, done: int) -> StoredPrediction:

@@ -12,7 +12,7 @@ from sqlalchemy import JSON, Boolean, DateTime, MetaData
 
 from app.services import datasets
 from app.services.fits import models
-from app.services.predictions import stored
+from app.services.predictions import results
 from app.services.predictions.predict_rows import Predictor, PredictRequest
 from app.store import schema
 from app.store.engine import make_engine, session_scope
@@ -100,6 +100,6 @@ def test_a_model_of_every_revision_answers(empty_database_url, revision):
     assert [told["model"]["id"]] == [model.id for model in listed]
     assert (num_rows, len(rows)) == (40, 40)
     if told["prediction"] is not None:
-        result = json.loads(b"".join(stored.Result(engine, OWNER, told["prediction"]["id"]).as_json()))
+        result = json.loads(b"".join(results.Result(engine, OWNER, told["prediction"]["id"]).as_json()))
         assert result["mean"] == told["prediction"]["mean"]
     engine.dispose()
